@@ -2,6 +2,9 @@
 
 import gzip
 import io
+import random
+import subprocess
+import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -9,11 +12,16 @@ from typing import Any
 
 import numpy as np
 import pytest
+from benchmarks.hostile.files import foreign_journal, planted_link
 
+from dynid.commands.terminal import say, stdout, table
+from dynid.documents import parse_yaml, read_json, read_yaml
 from dynid.errors import ConfigurationError, DataError, DynidError
 from dynid.identification.feasibility.belief import Belief
 from dynid.identification.logs.readers import find_logs
 from dynid.recording import csv_table
+from dynid.recording.bag_reader import read_bag
+from dynid.recording.bag_repair import repair_bag
 from dynid.recording.csv_table import read_table
 from dynid.recording.foreign_bag import Units
 from dynid.reporting.predictions import load_predictions, save_predictions
@@ -249,3 +257,87 @@ def test_table_of_a_campaign_with_an_endless_field_is_refused(tmp_path: Path) ->
         path.write_bytes(content)
         with pytest.raises(DynidError, match=r"x\.csv is not a valid CSV table"):
             _rows(path)
+
+
+@pytest.mark.parametrize("read", [read_bag, repair_bag], ids=["read", "repair"])
+def test_journal_that_names_another_file_deletes_nothing(tmp_path: Path, read: Callable[[Path], Any]) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    arguments = foreign_journal(tmp_path, victim, random.Random(0))
+    with pytest.raises(DataError, match="names another file, which SQLite would delete"):
+        read(Path(arguments[-1]))
+    assert victim.read_text() == "kept"
+    (tmp_path / "bag" / "x.db3-journal").unlink()
+    assert read(Path(arguments[-1])).counts == {"/a": 0}
+
+
+def test_link_where_a_repair_writes_is_not_followed(tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.write_text("kept")
+    bag = Path(planted_link(tmp_path, victim, random.Random(0))[-1])
+    assert repair_bag(bag).actions[-1] == "metadata.yaml written" and victim.read_text() == "kept"
+    assert not (bag / "metadata.yaml").is_symlink() and read_bag(bag).findings == ()
+
+
+@pytest.mark.parametrize(
+    "text", ["a: 1\nb: 2\na: 3\n", "x: {a: 1, a: 1}", "- b: [1]\n  c: 2\n  b: 3\n", "&x a: 1\na: 2"], ids=str
+)
+def test_key_given_twice_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"the file: '[ab]' is given twice in one block, again in line \d"):
+        parse_yaml(text, "the file")
+
+
+def test_keys_of_several_blocks_are_read() -> None:
+    text = "a: {a: 1}\nb: {a: a, c: a}\nl: [a, a, {a: 1}, {a: 2}]\n? [a, a]\n: 1\nm: 1\n"
+    with pytest.raises(ConfigurationError, match="unhashable"):
+        parse_yaml(text, "the file")
+    assert parse_yaml(text.replace("? [a, a]\n: 1\n", ""), "the file")["l"] == ["a", "a", {"a": 1}, {"a": 2}]
+
+
+def test_mark_that_editors_of_windows_put_first_is_no_text(tmp_path: Path) -> None:
+    (tmp_path / "x.json").write_bytes(b'\xef\xbb\xbf{"a":\r\n1}')
+    (tmp_path / "x.yaml").write_bytes(b"\xef\xbb\xbfa:\r\n  - 1\r\n")
+    assert read_json(tmp_path / "x.json") == {"a": 1} and read_yaml(tmp_path / "x.yaml") == {"a": [1]}
+
+
+def test_folders_without_end_are_not_followed(tmp_path: Path) -> None:
+    tmp_path.joinpath(*"a" * 40).mkdir(parents=True)
+    (found,) = find_logs(tmp_path, ROBOT, Units())
+    assert found.problem == "it is more than 30 folders deep"
+
+
+def test_folder_that_is_closed_to_us_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: Path) -> None:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "iterdir", refuse)
+    (found,) = find_logs(tmp_path, ROBOT, Units())
+    assert found.problem == f"{tmp_path} cannot be read: Permission denied"
+
+
+def test_xacro_file_is_named_as_such(tmp_path: Path) -> None:
+    (tmp_path / "x.urdf").write_text(chain(1, more="<xacro:arm/>"))
+    with pytest.raises(ConfigurationError, match=r"is a xacro file: expand it first, by 'xacro x\.urdf > robot\.urdf'"):
+        read_urdf_text(tmp_path / "x.urdf")
+    (tmp_path / "x.urdf").write_text(chain(1).replace("<robot ", '<robot xmlns:xacro="http://x" '))
+    assert read_tree(read_urdf_text(tmp_path / "x.urdf")).links
+
+
+@pytest.mark.parametrize("text", ["/a\x1b[2J[/yellow]b\x07", "[red]\u202eb[/x]"])
+def test_text_of_strangers_commands_no_terminal(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    shown = table(None, "name")
+    shown.add_row(text)
+    stdout().print(shown)
+    say(text, f"[green]{text}")
+    said = capsys.readouterr().out
+    assert "\x1b" not in said and "\x07" not in said and "\u202e" not in said and "b" in said
+
+
+def test_output_on_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
+    if not Path("/dev/full").exists():
+        pytest.skip("there is no /dev/full")
+    for more in ([], ["--json"]):
+        command = [sys.executable, "-m", "dynid", "trajectories", "--robot", "crane_x7", *more]
+        with open("/dev/full", "w") as full:
+            done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True)
+        assert (done.returncode, done.stderr) == (1, "error: what it prints: No space left on device\n")

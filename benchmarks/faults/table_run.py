@@ -10,6 +10,7 @@ import numpy as np
 from benchmarks.faults.cases import LOCKSTEP_CASES, START_CASES, FaultCase, StartCase
 from benchmarks.faults.claim_case import CLAIM_CASES
 from benchmarks.faults.driver_cases import DRIVER_CASES, DriverCase
+from benchmarks.faults.file_cases import FILE_CASES
 from benchmarks.faults.judge import ArmJudge
 from benchmarks.faults.lockstep import (
     FALL_WINDOW_S,
@@ -41,7 +42,14 @@ MOST_FINDINGS = 3
 LONGEST_FINDING = 400
 CUT = "cable_cut"
 AnyCase = FaultCase | StartCase | DriverCase
-EVERY_CASE: tuple[AnyCase, ...] = (*LOCKSTEP_CASES, *START_CASES, *TRIAL_CASES, *DRIVER_CASES, *CLAIM_CASES)
+EVERY_CASE: tuple[AnyCase, ...] = (
+    *LOCKSTEP_CASES,
+    *START_CASES,
+    *TRIAL_CASES,
+    *DRIVER_CASES,
+    *CLAIM_CASES,
+    *FILE_CASES,
+)
 
 
 @dataclass(frozen=True)

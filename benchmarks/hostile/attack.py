@@ -6,7 +6,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.children import child_environment
+from benchmarks.hostile.files import FILE_CASES, FileCase, harm
 from benchmarks.hostile.peers import BROKE, KINDS
+from benchmarks.hostile.plain_node import PLAIN, plain_node_reachable
 from benchmarks.hostile.sockets import reachable
 from benchmarks.traces import load_trace
 from dynid.control.control_model import ControlModel
@@ -51,11 +53,13 @@ class Attacked:
     stopped: str
     broke: str = ""
     reachable: tuple[str, ...] = ()
+    harm: str = ""
 
     @property
     def found(self) -> str:
         """What is not in order; '' if nothing."""
-        return "; ".join(text for text in (*self.deaths, self.motion, self.bag, self.broke, *self.reachable) if text)
+        every = (*self.deaths, self.motion, self.bag, self.broke, *self.reachable, self.harm)
+        return "; ".join(text for text in every if text)
 
     def __str__(self) -> str:
         return f"{self.kind}, seed {self.seed}: {self.found}"
@@ -70,9 +74,36 @@ def figures(runs: list[Attacked]) -> dict[str, Any]:
         "bags_unreadable": sum(bool(run.bag) for run in runs),
         "interlocks_broken": sum(bool(run.broke) for run in runs),
         "nodes_on_the_network": sum(len(run.reachable) for run in runs),
+        "harmful_files": sum(bool(run.harm) for run in runs),
         "arms_stopped": sum(bool(run.stopped) for run in runs),
+        "rows": _rows(runs),
         "findings": [str(run) for run in runs if run.found],
     }
+
+
+def _rows(runs: list[Attacked]) -> dict[str, dict[str, int]]:
+    """Return by what attacked, in the order of the runs, how often it did and how often something was found."""
+    kinds = dict.fromkeys(run.kind for run in runs)
+    return {
+        kind: {
+            "runs": sum(run.kind == kind for run in runs),
+            "found": sum(run.kind == kind and bool(run.found) for run in runs),
+        }
+        for kind in kinds
+    }
+
+
+def attacked_by_files(runs: int, seed: int, cases: Sequence[FileCase] = FILE_CASES) -> Iterator[Attacked]:
+    """Give the program every hostile file, each `runs` times with another seed."""
+    for k in range(runs):
+        for case in cases:
+            with tempfile.TemporaryDirectory(prefix="dynid-attack-", ignore_cleanup_errors=True) as name:
+                yield Attacked(case.name, seed + k, "", (), "", "", harm=harm(case, seed + k, Path(name)))
+
+
+def attacked_from_network() -> Attacked:
+    """Start a node that knows nothing of dynid as a launch file of dynid starts it, and look where it listens."""
+    return Attacked(PLAIN, 0, "", (), "", "", reachable=plain_node_reachable())
 
 
 def attacked(robot: str, runs: int, seed: int, keep: Path | None = None) -> Iterator[Attacked]:

@@ -20,7 +20,8 @@ from std_msgs.msg import Bool, String
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from dynid.hardware.loop.diagnostics import driver_settings
+from dynid.hardware.loop.diagnostics import LOOP, STATE, TIMES_OFF, driver_settings
+from dynid.hardware.safety.guard_states import GuardState
 from dynid.nodes.common import LATCHED, STREAM
 from dynid.nodes.recorder_node import TOPICS
 from dynid.nodes.supervisor import Supervisor
@@ -124,6 +125,43 @@ class Peer:
         texts = ["{not json", "[]", "null", '{"phases": 1}', "\\u0000", "{" * 10_000]
         return lambda: publisher.publish(String(data=self.rng.choice(texts)))
 
+    def _statuses(self) -> Step:
+        """What is no status of a motion, and what says of every motion that it is done."""
+        publisher = self._publisher(String, "motion_status", latched=True)
+        texts = ["{not json", "[]", "null", '{"id": 1}', "[" * 10_000, '{"id": "", "state": "done"}', "x" * 10**7]
+        return lambda: publisher.publish(String(data=self.rng.choice(texts)))
+
+    def _applied(self) -> Step:
+        """Torques that nobody applied, and references that nobody follows."""
+        torques = self._publisher(JointState, "applied_commands")
+        references = self._publisher(JointTrajectory, "reference")
+        encoder = ReferenceEncoder(self.robot.joint_names, "hostile")
+
+        def step() -> None:
+            torques.publish(self._state("effort"))
+            posture = self._posture()
+            references.publish(encoder.encode(time.time_ns(), posture, 0 * posture, 0 * posture))
+
+        return step
+
+    def _driver(self) -> Step:
+        """Reports of a driver that is enabled, stopped, at its end, or has had its torque off."""
+        publisher = self._publisher(DiagnosticArray, "diagnostics")
+
+        def step() -> None:
+            state = self.rng.choice([one.value for one in GuardState] + ["", "x" * 10_000])
+            pairs = {
+                STATE: state,
+                TIMES_OFF: str(self.rng.randrange(5)),
+                "incomplete": self.rng.choice(["9", "-1", "x"]),
+            }
+            values = [KeyValue(key=key, value=value) for key, value in pairs.items()]
+            level = bytes([self.rng.randrange(3)])
+            status = DiagnosticStatus(name=LOOP, level=level, message=state, values=values)
+            publisher.publish(DiagnosticArray(status=[status]))
+
+        return step
+
     def _bytes(self) -> Step:
         """Random bytes on every topic."""
         publishers = [self._publisher(kind, name, latched=latched) for name, (kind, _, latched) in TOPICS.items()]
@@ -203,6 +241,9 @@ KINDS = (
     "texts",
     "reports",
     "experiments",
+    "statuses",
+    "applied",
+    "driver",
     "bytes",
     "parameters",
     "releases",

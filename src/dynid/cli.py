@@ -1,6 +1,7 @@
 """From motor current to a dynamic model of a robot arm. An error is one sentence and a non-zero exit code."""
 
 import io
+import os
 import sys
 from typing import Annotated
 
@@ -9,7 +10,7 @@ import typer
 from dynid import __version__
 from dynid.commands import Commands
 from dynid.commands.terminal import flags_first, set_level
-from dynid.errors import DynidError
+from dynid.errors import DynidError, one_line
 
 INTERRUPTED = 130
 NO_ARGUMENTS = ["--help"]  # what a bare `dynid` does
@@ -70,11 +71,22 @@ def run(app: typer.Typer, name: str | None = None) -> None:
     except _UsageError as error:
         print(f"error: {_sentence(error)}", file=sys.stderr)
         sys.exit(USAGE)
+    except OSError as error:
+        sys.exit(_refused(error))
     except (KeyboardInterrupt, typer.Abort):
         code = INTERRUPTED
     if code == INTERRUPTED:
         print("interrupted", file=sys.stderr)
     sys.exit(code if isinstance(code, int) else 0)  # typer returns the code of an Exit and does not raise it
+
+
+def _refused(error: OSError) -> int:
+    """Say in one sentence what the operating system refused, such as the output of a full disk; returns the code."""
+    about = "what it prints" if error.filename is None else str(error.filename)
+    print(f"error: {one_line(f'{about}: {error.strerror or error}')}", file=sys.stderr)
+    # what is still buffered would be refused again while Python ends
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+    return 1
 
 
 def _sentence(error: Exception) -> str:

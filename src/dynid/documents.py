@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, one_line
+from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, cut, one_line
 
 # The same safe loader in C where PyYAML has it: every command reads several files, and in Python each takes 50 ms.
 _SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -31,7 +31,7 @@ def parse_yaml(text: str, named: object, kind: type[DynidError] = ConfigurationE
         kind: not valid YAML, or larger, deeper or more often repeated by aliases than any file of the product is.
     """
     try:
-        _refuse_large(len(text), MOST_YAML_BYTES, named, "YAML", kind)
+        refuse_large(len(text), MOST_YAML_BYTES, named, "YAML", kind)
         _refuse_yaml_bomb(text, named, kind)
         return yaml.load(text, Loader=_SAFE_LOADER)  # noqa: S506 - it is a safe loader
     except DynidError:
@@ -42,30 +42,54 @@ def parse_yaml(text: str, named: object, kind: type[DynidError] = ConfigurationE
 
 
 @dataclass
+class _Block:
+    """An open block: its anchor, the values before it, and of a mapping the keys so far and whether one is due."""
+
+    anchor: str | None
+    before: int
+    keys: set[str] | None
+    key_due: bool = True
+
+
+@dataclass
 class _Size:
     """Size of a YAML text whose aliases are followed: values so far, values of each anchor, and open blocks."""
 
     values: int = 0
     aliases: int = 0
     anchors: dict[str, int] = field(default_factory=dict)
-    open: list[tuple[str | None, int]] = field(default_factory=list)
+    open: list[_Block] = field(default_factory=list)
+    twice: str | None = None
 
     def take(self, event: yaml.Event) -> None:
         """Count one event."""
-        if isinstance(event, yaml.AliasEvent):
-            self.aliases += 1
-            self.values += self.anchors.get(str(event.anchor), 1)
-        elif isinstance(event, yaml.CollectionStartEvent):
-            self.open.append((event.anchor, self.values))
-            self.values += 1
-        elif isinstance(event, yaml.CollectionEndEvent):
-            anchor, before = self.open.pop()
-            if anchor is not None:
-                self.anchors[anchor] = self.values - before
-        elif isinstance(event, yaml.ScalarEvent):
-            self.values += 1
-            if event.anchor is not None:
+        if isinstance(event, yaml.CollectionEndEvent):
+            block = self.open.pop()
+            if block.anchor is not None:
+                self.anchors[block.anchor] = self.values - block.before
+        elif isinstance(event, yaml.NodeEvent):
+            self._note_key(event)
+            if isinstance(event, yaml.AliasEvent):
+                self.aliases += 1
+                self.values += self.anchors.get(str(event.anchor), 1)
+                return
+            if isinstance(event, yaml.CollectionStartEvent):
+                keys: set[str] | None = set() if isinstance(event, yaml.MappingStartEvent) else None
+                self.open.append(_Block(event.anchor, self.values, keys))
+            elif event.anchor is not None:
                 self.anchors[event.anchor] = 1
+            self.values += 1
+
+    def _note_key(self, event: yaml.NodeEvent) -> None:
+        """Notice a key that its block has already: the loader would forget what was said first."""
+        if not self.open or self.open[-1].keys is None:
+            return
+        block = self.open[-1]
+        if block.key_due and isinstance(event, yaml.ScalarEvent):
+            if event.value in block.keys:
+                self.twice = event.value
+            block.keys.add(event.value)
+        block.key_due = not block.key_due
 
 
 def _refuse_yaml_bomb(text: str, named: object, kind: type[DynidError]) -> None:
@@ -73,6 +97,9 @@ def _refuse_yaml_bomb(text: str, named: object, kind: type[DynidError]) -> None:
     size = _Size()
     for event in yaml.parse(text, Loader=_SAFE_LOADER):
         size.take(event)
+        if size.twice is not None:
+            line = event.start_mark.line + 1
+            raise kind(f"{named}: '{cut(one_line(size.twice))}' is given twice in one block, again in line {line}")
         if len(size.open) > DEEPEST_YAML:
             what = f"nested {len(size.open)} deep"
         elif size.aliases > MOST_YAML_ALIASES:
@@ -97,7 +124,7 @@ def parse_json(text: str | bytes, named: object, kind: type[DynidError] = Config
     Raises:
         kind: not valid JSON, longer than `MOST_JSON_BYTES`, or nested deeper than Python's stack allows.
     """
-    _refuse_large(len(text), MOST_JSON_BYTES, named, "JSON", kind)
+    refuse_large(len(text), MOST_JSON_BYTES, named, "JSON", kind)
     try:
         return json.loads(text)
     except RecursionError:
@@ -106,7 +133,8 @@ def parse_json(text: str | bytes, named: object, kind: type[DynidError] = Config
         raise kind(f"{named} is not valid JSON: {one_line(str(error))[:300]}") from error
 
 
-def _refuse_large(size: int, most: int, named: object, what: str, kind: type[DynidError]) -> None:
+def refuse_large(size: int, most: int, named: object, what: str, kind: type[DynidError]) -> None:
+    """Raise an error of this kind where a text has more than `most` bytes; `what` is what it should be."""
     if size > most:
         raise kind(f"{named} has {size} bytes, expected {what} of at most {most}")
 
@@ -121,8 +149,8 @@ def read_text(path: Path, what: str, most: int, kind: type[DynidError] = Configu
     try:
         if not path.is_file() and path.exists() and not path.is_dir():
             raise kind(f"{path} is not a regular file; expected a {what} file")
-        _refuse_large(path.stat().st_size, most, path, f"a {what} file", kind)
-        return path.read_text(encoding="utf-8")
+        refuse_large(path.stat().st_size, most, path, f"a {what} file", kind)
+        return path.read_text(encoding="utf-8-sig")  # editors of Windows put a mark before the text
     except FileNotFoundError:
         raise InputNotFoundError(f"no such file: {path}; expected a {what} file") from None
     except DynidError:

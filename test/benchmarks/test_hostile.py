@@ -19,7 +19,7 @@ from benchmarks.hostile.interrupts import Demo, Ended, children, figures, interr
 from benchmarks.hostile.launch_interrupts import LaunchFile, interrupted_launches
 from benchmarks.hostile.launched import FILES
 from benchmarks.hostile.peers import KINDS, Peer
-from std_msgs.msg import Bool
+from std_msgs.msg import Bool, String
 from trajectory_msgs.msg import JointTrajectory
 
 from dynid.errors import NodeError
@@ -228,13 +228,16 @@ def test_each_finding_of_an_attack_counts() -> None:
         attack.Attacked("texts", 3, "", (), "no such bag", ""),
         attack.Attacked("releases", 4, "", (), "", "", "it was released"),
         attack.Attacked("states", 5, "", (), "", "", "", ("executor listens on 0.0.0.0",)),
+        attack.Attacked("a bag", 6, "", (), "", "", harm="it left x"),
     ]
     found = attack.figures(runs)
     counts = ("runs", "uncommanded_motion", "node_deaths", "bags_unreadable", "arms_stopped")
-    assert [found[key] for key in counts] == [6, 1, 2, 1, 1]
+    assert [found[key] for key in counts] == [7, 1, 2, 1, 1]
     assert (found["interlocks_broken"], found["nodes_on_the_network"]) == (1, 1)
-    assert found["findings"][-2] == "releases, seed 4: it was released"
-    assert found["findings"][-1] == "states, seed 5: executor listens on 0.0.0.0"
+    assert found["harmful_files"] == 1 and found["findings"][-1] == "a bag, seed 6: it left x"
+    assert found["findings"][-3] == "releases, seed 4: it was released"
+    assert found["findings"][-2] == "states, seed 5: executor listens on 0.0.0.0"
+    assert found["rows"]["states"] == {"runs": 2, "found": 1} and found["rows"]["a bag"] == {"runs": 1, "found": 1}
     assert found["findings"][1] == "bytes, seed 2: executor ended: x; recorder ended: y"
 
 
@@ -249,8 +252,11 @@ def test_every_kind_of_peer_sends_something(ros_domain: None) -> None:
             JointTrajectory, "joint_trajectory", lambda _: heard.append("joint_trajectory"), 10, raw=True
         )
         listening.node.create_subscription(Bool, "estop", lambda _: heard.append("estop"), STREAM, raw=True)
+        listening.node.create_subscription(
+            String, "motion_status", lambda _: heard.append("motion_status"), LATCHED, raw=True
+        )
         topics = {"settings": "hardware_settings", "states": "joint_states", "cut_commands": "joint_commands"}
-        topics["releases"] = "estop"
+        topics |= {"releases": "estop", "statuses": "motion_status", "applied": "reference", "driver": "diagnostics"}
         topics |= {"commands": "joint_commands", "trajectories": "joint_trajectory", "reports": "diagnostics"}
         topics |= {"cut_states": "joint_states", "experiments": "experiment", "texts": "", "bytes": "", "random": ""}
         for kind in set(KINDS) - {"parameters"}:

@@ -9,7 +9,7 @@ pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from std_msgs.msg import String
 
-from dynid.nodes.arm_interlocks import OneSource, publishers
+from dynid.nodes.arm_interlocks import OneSource, SecondSources, publishers
 from dynid.nodes.common import LATCHED
 from dynid.nodes.supervisor import Supervisor
 
@@ -66,3 +66,17 @@ def test_a_source_that_comes_and_goes_unseen_is_noticed() -> None:
     assert not asked
     source._note(1, 2)  # one came and one went
     assert asked == [source._renew]
+
+
+def test_recorder_keeps_the_first_finding_until_it_is_cleared() -> None:
+    sources = SecondSources(node(("/", "hardware"), ("/", "forger")))
+    sources.note("joint_states", 1)
+    sources.note("reference", 2)
+    sources.note("joint_states", 3)
+    assert sources.text.startswith("2 publishers send reference (from /forger, /hardware), and nothing says which")
+    sources.note("reference", 1)
+    sources.clear()
+    assert sources.text.startswith("3 publishers send joint_states")
+    sources.note("joint_states", 1)
+    sources.clear()
+    assert sources.text == ""

@@ -23,6 +23,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from dynid.errors import ConfigurationError
 from dynid.nodes import trajectory_action_node
 from dynid.nodes.common import LATCHED
+from dynid.nodes.experiment import MotionStatus
 from dynid.nodes.goal_tolerances import Tolerances
 from dynid.nodes.processes import ProcessGroup
 from dynid.nodes.trajectory_action_node import SILENT_S, UNHEARD_S, GoalWatch, Outcome, TrajectoryActionNode, outcome_of
@@ -32,17 +33,21 @@ def status(state: str, identifier: str = "goal", **more: object) -> dict[str, ob
     return {"id": identifier, "trajectory": "t", "state": state, "reason": "", **more}
 
 
+def said(state: str, identifier: str = "goal", **more: object) -> MotionStatus:
+    return MotionStatus.model_validate(status(state, identifier, **more))
+
+
 def test_states_of_the_executor_become_outcomes() -> None:
     for running in ("approach", "trajectory", "rest"):
-        assert outcome_of(status(running), "goal") is None
+        assert outcome_of(said(running), "goal") is None
     tracking = {"states": 9, "rms_deg": 0.5, "largest_deg": 2.0, "largest_at": "a"}
     told = "goal reached: 0.50 deg RMS off its path, at most 2.00 deg (a)"
-    assert outcome_of(status("done", tracking=tracking), "goal") == Outcome("reached", told)
-    assert outcome_of(status("done", tracking={"states": 0}), "goal") == Outcome("reached", "goal reached")
-    assert outcome_of(status("refused", reason="too far"), "goal") == Outcome("refused", "too far")
-    assert outcome_of(status("cancelled"), "goal") == Outcome("cancelled", "cancelled")
-    assert outcome_of(status("cancelled", reason="lost"), "goal") == Outcome("lost", "lost")
-    assert outcome_of(status("done"), "another") is None
+    assert outcome_of(said("done", tracking=tracking), "goal") == Outcome("reached", told)
+    assert outcome_of(said("done", tracking={"states": 0}), "goal") == Outcome("reached", "goal reached")
+    assert outcome_of(said("refused", reason="too far"), "goal") == Outcome("refused", "too far")
+    assert outcome_of(said("cancelled"), "goal") == Outcome("cancelled", "cancelled")
+    assert outcome_of(said("cancelled", reason="lost"), "goal") == Outcome("lost", "lost")
+    assert outcome_of(said("done"), "another") is None
 
 
 def test_a_goal_that_nobody_answers_and_one_that_is_displaced_end() -> None:
@@ -76,6 +81,18 @@ def test_a_goal_ends_when_its_executor_gives_no_reference_any_more() -> None:
     clock[0] += 0.2
     watch.tick()
     assert watch.outcome == Outcome("lost", "no reference from the executor for 10 s: is it running?")
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["{not json", "[]", "null", "{}", '{"id": 5}', "[" * 100_000, '{"id": "goal", "state": "x"}', "x" * 2**21],
+    ids=["no JSON", "list", "null", "nothing", "number", "nested", "another state", "long"],
+)
+def test_status_that_is_none_stops_the_goal(text: str) -> None:
+    watch = GoalWatch("goal")
+    watch.hear(text)
+    assert watch.outcome is not None and watch.outcome.end == "doubtful"
+    assert "motion_status" in watch.outcome.reason and "\n" not in watch.outcome.reason
 
 
 def test_the_first_outcome_stays() -> None:
@@ -197,9 +214,16 @@ def run(domain: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Goal
         tasks = [executor.create_task(node._on_goal, goal)]
         while later and not goal.feedback:
             executor.spin_once(timeout_sec=60.0)
+        begun: list[Goal] = []
+
+        async def begin(one: Goal) -> Any:
+            begun.append(one)
+            return await node._on_goal(one)
+
         for one in later:
-            tasks.append(executor.create_task(node._on_goal, one))
-            executor.spin_once(timeout_sec=60.0)  # in their order
+            tasks.append(executor.create_task(begin, one))
+            while one not in begun:  # in their order
+                executor.spin_once(timeout_sec=60.0)
         for task in tasks:
             executor.spin_until_future_complete(task, timeout_sec=60.0)
         return [task.result() for task in tasks] if later else tasks[0].result()
@@ -274,6 +298,31 @@ def test_a_goal_of_an_executor_that_dies_is_aborted(run: Callable[[Goal], Any], 
     result = run(goal)
     assert (result.error_code, goal.ended) == (Result.PATH_TOLERANCE_VIOLATED, "aborted")
     assert "no reference from the executor" in result.error_string
+
+
+@pytest.mark.parametrize("topic", ["motion_status", "reference", "joint_states"])
+def test_goal_that_two_publishers_report_on_is_stopped(
+    run: Callable[[Goal], Any], topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    others: list[Any] = []
+    kinds = {"motion_status": (String, LATCHED), "reference": (JointTrajectory, 10), "joint_states": (JointState, 10)}
+
+    def tick(arm: Arm) -> None:
+        if arm.goal_name and not others:
+            kind, quality = kinds[topic]
+            others.append(arm.node.create_publisher(kind, topic, quality))
+
+    monkeypatch.setattr(Arm, "_tick", tick)  # never done of itself
+    goal = Goal()
+    result = run(goal)
+    assert (result.error_code, goal.ended) == (Result.PATH_TOLERANCE_VIOLATED, "aborted")
+    assert f"2 publishers send {topic}" in result.error_string
+    arm = goal.arm  # type: ignore[attr-defined]
+    while not arm.cancelled:
+        arm.executor.spin_once(timeout_sec=10.0)
+    if topic == "motion_status":  # nor is the next one begun
+        assert run(again := Goal(2)).error_code == Result.INVALID_GOAL and again.ended == "aborted"
+        assert len(arm.begun) == 1
 
 
 def test_zero_and_minus_one_are_no_limits() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.markup import escape
 
 from dynid.commands import options as opt
 from dynid.commands.terminal import print_json, say, stages
@@ -15,7 +16,7 @@ def bag(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Summarise a bag, or restore the metadata of a bag whose recorder was killed."""
-    from dynid.errors import UnknownNameError
+    from dynid.errors import UnknownNameError, one_line
     from dynid.recording.bag_info import bag_info
     from dynid.recording.bag_repair import repair_bag
 
@@ -30,9 +31,10 @@ def bag(
     if as_json:
         print_json(info.as_dict())
         return
-    say(f"{info.path}  {info.storage}, {info.duration_s:.1f} s")
+    say(f"{info.path}  {info.storage}, {info.duration_s:.1f} s", markup=False)
     for topic in info.topics:
         rate = f"{topic.rate_hz:.1f} Hz" if topic.rate_hz else ""
         missed = f", {topic.drops.missed} of {topic.drops.expected} cycles missing" if topic.drops else ""
-        say(f"  {topic.name}  {topic.count} x {topic.message_type}  {rate}{missed}")
-    say(*(f"  [yellow]{finding}[/yellow]" for finding in info.findings))
+        name, kind = one_line(topic.name), one_line(topic.message_type)  # whoever wrote the bag chose them
+        say(f"  {name}  {topic.count} x {kind}  {rate}{missed}", markup=False)
+    say(*(f"  [yellow]{escape(one_line(finding))}[/yellow]" for finding in info.findings))

@@ -12,7 +12,9 @@ from typing import Any, Literal
 
 from rich import progress
 from rich.console import Console
+from rich.errors import MarkupError
 from rich.table import Table
+from rich.text import Text
 
 Level = Literal["quiet", "normal", "verbose"]
 Advance = Callable[[str], None]
@@ -33,9 +35,21 @@ def is_quiet() -> bool:
     return _level == "quiet"
 
 
+class SafeConsole(Console):
+    """A console for texts that files, folders and topics name: none of them commands the terminal or ends a command."""
+
+    def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
+        """Return a text without control characters; one whose brackets are no markup is shown as it is."""
+        plain = "".join(one if one.isprintable() or one in "\n\t" else " " for one in text)
+        try:
+            return super().render_str(plain, **options)
+        except MarkupError:
+            return super().render_str(plain, **options | {"markup": False})
+
+
 def stdout() -> Console:
     """Where results go: standard output."""
-    return Console(quiet=_level == "quiet")
+    return SafeConsole(quiet=_level == "quiet")
 
 
 def say(*lines: str, markup: bool = True) -> None:
@@ -78,7 +92,7 @@ def table(title: str | None, *headings: str, words: int = 1) -> Table:
 
 def stderr() -> Console:
     """Where progress goes: standard error, so that a pipe holds results only."""
-    return Console(stderr=True, quiet=_level == "quiet")
+    return SafeConsole(stderr=True, quiet=_level == "quiet")
 
 
 def flags_first(arguments: Sequence[str]) -> list[str]:
@@ -93,7 +107,7 @@ def flags_first(arguments: Sequence[str]) -> list[str]:
 def progress_bar(text: str, total: int) -> Iterator[Advance]:
     """Yields a function that advances a bar by one and says what was done; the bar shows the remaining time."""
     columns = (
-        progress.TextColumn("{task.description}"),
+        progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(),
         progress.MofNCompleteColumn(),
         progress.TimeElapsedColumn(),
@@ -114,7 +128,11 @@ def stages(text: str, total: int) -> Iterator[Advance]:
 
     Stages differ in length, so the time that remains is a guess; verbose prints each with the time that it took.
     """
-    columns = (progress.TextColumn("{task.description}"), progress.BarColumn(), progress.TimeElapsedColumn())
+    columns = (
+        progress.TextColumn("{task.description}", markup=False),
+        progress.BarColumn(),
+        progress.TimeElapsedColumn(),
+    )
     with _bar(columns) as bar:
         task, told, current = bar.add_task(text, total=total), _Stages(), [""]
 

@@ -109,6 +109,12 @@ class OneSource:
         self._renewal: Any = None
         self._subscribe()
 
+    def close(self) -> None:
+        """Listen no longer."""
+        if self._renewal is not None:
+            self._node.destroy_timer(self._renewal)
+        self._node.destroy_subscription(self._subscription)
+
     def _subscribe(self) -> None:
         self.count = self._seen = 0
         events = SubscriptionEventCallbacks(matched=self._on_matched)
@@ -149,7 +155,7 @@ class OneSource:
         """The finding in words, with the publishers' names."""
         return (
             f"{self.count} publishers send {self._topic} ({publishers(self._node, self._topic)}), and nothing says "
-            "which of them is the arm: end all but one (a killed publisher disappears after about 20 s)"
+            "which of them is the arm's: end all but one (a killed publisher disappears after about 20 s)"
         )
 
     @property
@@ -178,6 +184,32 @@ class OneCommander(OneSource):
             f"({publishers(self._node, COMMAND_TOPIC)}), an arm has one commander: end all but one (a killed publisher "
             "disappears after about 20 s)"
         )
+
+
+class SecondSources:
+    """Notes, for a recorder, which topics of one publisher had more than one at any time since it was cleared.
+
+    Attributes:
+        text: the finding in words, '' if there was none.
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node, self._counts, self.text = node, dict[str, int](), ""
+
+    def note(self, topic: str, count: int) -> None:
+        """Take up how many publishers a topic has."""
+        self._counts[topic] = count
+        if count > 1 and not self.text:
+            self.text = (
+                f"{count} publishers send {topic} ({publishers(self._node, topic)}), and nothing says which of them is "
+                "the arm's: end all but one, and record again"
+            )
+
+    def clear(self) -> None:
+        """Forget what was, and look at what is."""
+        self.text = ""
+        for topic, count in tuple(self._counts.items()):
+            self.note(topic, count)
 
 
 def publishers(node: Node, topic: str) -> str:

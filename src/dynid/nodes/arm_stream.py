@@ -21,8 +21,9 @@ from trajectory_msgs.msg import JointTrajectory
 from dynid.errors import DataError, SafetyError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S
 from dynid.hardware.safety.overload import OverloadModel
-from dynid.nodes.arm_interlocks import TorqueWatch
+from dynid.nodes.arm_interlocks import OneSource, TorqueWatch
 from dynid.nodes.common import LATCHED, STREAM, WAKE_S, in_words, set_middleware_defaults
+from dynid.nodes.experiment import MOTION_STATUS, MotionStatus, read_status
 from dynid.recording.growing import KEPT, GrowingRecording
 from dynid.recording.messages import STRING
 from dynid.recording.series import joint_series
@@ -52,14 +53,14 @@ class ArmStream:
         self._context = rclpy.Context()
         rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         self._node = Node("adaptive", context=self._context)
-        self._statuses: dict[str, dict[str, Any]] = {}
+        self._statuses: dict[str, MotionStatus] = {}
         self._motions = self._node.create_publisher(JointTrajectory, "joint_trajectory", 10)
         self._progress = self._node.create_publisher(String, "identification_progress", LATCHED)
         self._cancel = self._node.create_client(Trigger, "executor/cancel")
         for name, kind in KEPT.items():
             message, profile = (String, LATCHED) if kind == STRING else (JointState, STREAM)
-            self._node.create_subscription(message, name, partial(self._keep, name), profile, raw=True)
-        self._node.create_subscription(String, "motion_status", self._on_status, LATCHED)
+            OneSource(self._node, message, name, partial(self._keep, name), profile, self.fail, raw=True)
+        OneSource(self._node, String, MOTION_STATUS, self._on_status, LATCHED, self.fail)
         self._node.create_timer(LOAD_EVERY_S, self._follow_load)
         self._loaded, self._loaded_until_ns = 0, 0  # applied commands that count in the load
         self._failure = ""
@@ -91,7 +92,7 @@ class ArmStream:
         return (
             self._motions.get_subscription_count() > 0
             and self._cancel.service_is_ready()
-            and self._node.count_publishers("motion_status") > 0
+            and self._node.count_publishers(MOTION_STATUS) > 0
             and self.recording.count(JOINT_STATES) > 0
         )
 
@@ -104,14 +105,14 @@ class ArmStream:
         """Publish how the identification goes."""
         self._progress.publish(String(data=json.dumps(progress)))
 
-    def status(self, identifier: str) -> dict[str, Any]:
-        """What the executor last said of a motion; empty before it does.
+    def status(self, identifier: str) -> MotionStatus | None:
+        """Return what the executor last said of a motion; None before it does.
 
         Raises:
             SafetyError: the arm is no longer to be moved.
         """
         self.refuse_failure()
-        return self._statuses.get(identifier, {})
+        return self._statuses.get(identifier)
 
     def fail(self, reason: str) -> None:
         """Stop the motion for good: whoever moves the arm gets the reason at every later call."""
@@ -158,9 +159,8 @@ class ArmStream:
         self.recording.append(topic, raw)
 
     def _on_status(self, message: String) -> None:
-        status = json.loads(message.data)
-        if isinstance(status, dict):
-            self._statuses[str(status.get("id"))] = status
+        status = read_status(message.data)
+        self._statuses[status.id] = status
 
     def _follow_load(self) -> None:
         if self._overload is None or self.recording.count(APPLIED_COMMANDS) == self._loaded:

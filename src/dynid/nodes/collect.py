@@ -113,7 +113,7 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
     before = _counters(call)
     call.experiment = None  # a latched one may be of the motion before
     call.trigger("executor/execute")
-    call.wait(lambda: call.experiment is not None, START_TIMEOUT_S, "the start of the motion")
+    call.wait(lambda: call.experiment is not None or bool(call.doubt), START_TIMEOUT_S, "the start of the motion")
     duration = call.experiment.duration_s if call.experiment else 0.0
     name = call.experiment.trajectory if call.experiment else name  # of a file's motion: what it is called
     began_s: dict[str, float] = {}
@@ -122,6 +122,8 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
         state, now_s = call.experiment.state or "" if call.experiment else "", call.now()
         elapsed_s = now_s - began_s.setdefault(state, now_s)
         report(f"{name}: {state}", elapsed_s if state == "trajectory" else 0.0, duration)
+        if call.doubt:
+            raise NodeError(f"nobody can tell how the motion {name} goes: {call.doubt}")
         if state == "cancelled":
             raise NodeError(f"the motion {name} was cancelled{WHERE}")
         return state == "done"

@@ -20,6 +20,7 @@ from dynid.control.selection import CONTROLLERS
 from dynid.errors import NodeError, SafetyError
 from dynid.identification.data.sources import Source, source_of_recording
 from dynid.nodes.arm_stream import ArmStream
+from dynid.nodes.experiment import MotionStatus
 from dynid.nodes.supervisor import Supervisor, number
 from dynid.recording.series import joint_series
 from dynid.recording.settings import ExperimentSettings, parse_settings
@@ -173,12 +174,15 @@ class CommandedArm:
         self._stream.publish(self._message(motion, torques))
 
         def answered() -> bool:
-            return bool(self._stream.status(self._identifier))
+            return self._status() is not None
 
         self._call.wait(answered, START_S, f"the executor's answer to the motion '{motion.name}'")
-        status = self._stream.status(self._identifier)
-        if status["state"] == "refused":
-            raise RefusedError(f"the executor refuses the motion '{motion.name}': {status['reason']}")
+        status = self._status()
+        if status is not None and status.state == "refused":
+            raise RefusedError(f"the executor refuses the motion '{motion.name}': {status.reason}")
+
+    def _status(self) -> MotionStatus | None:
+        return self._stream.status(self._identifier)
 
     def _message(self, motion: PolynomialTrajectory, torques: Torques) -> JointTrajectory:
         """The motion with what the law's own feedforward lacks as efforts."""
@@ -207,15 +211,17 @@ class CommandedArm:
     def _wait_for_end(self, duration: float) -> bool:
         """Whether the motion was followed to its end."""
 
-        def state() -> str:
-            return str(self._stream.status(self._identifier).get("state"))
+        def state() -> str | None:
+            status = self._status()
+            return None if status is None else status.state
 
         self._call.wait(lambda: state() in ("done", "cancelled"), LONGEST * duration + MARGIN_S, "the end of a motion")
         return state() == "done"
 
     def _stopped(self, name: str) -> SafetyError:
         """Why a motion was stopped that nobody here has stopped; the arm is not moved any more."""
-        reason = self._stream.status(self._identifier).get("reason") or "it was cancelled"
+        status = self._status()
+        reason = (status.reason if status is not None else "") or "it was cancelled"
         error = SafetyError(f"the motion '{name}' was stopped: {reason}")
         self._stream.fail(str(error))  # for good: what plans takes other refusals for a segment that is not safe
         return error
@@ -228,8 +234,8 @@ class CommandedArm:
         """
 
         def refuse_others() -> None:
-            status = self._stream.status(self._identifier)
-            if not status.get("left_tolerance") and not self._stream.overloaded:
+            status = self._status()
+            if not (status is not None and status.left_tolerance) and not self._stream.overloaded:
                 raise self._stopped(self._identifier)
 
         def standing() -> bool:

@@ -1,16 +1,52 @@
 """What the executor says of a motion: the latched topics `experiment` (for bags) and `motion_status` (for clients)."""
 
-import json
+from typing import Annotated, Literal
 
+from pydantic import Field
 from rclpy.node import Node
 from std_msgs.msg import String
 
 from dynid.control.controller import TorqueLaw
 from dynid.control.motion import MotionExecutor
 from dynid.nodes.common import LATCHED
-from dynid.recording.settings import ExperimentSettings, Phase
+from dynid.recording.settings import ExperimentSettings, Phase, PhaseName, parse_settings
+from dynid.robot import Strict
 
+MOTION_STATUS = "motion_status"
 SHORTEST_S = 0.001  # an experiment has a length; a motion to a single posture has none
+LONGEST_IDENTIFIER = 200
+
+
+class Tracking(Strict):
+    """How far the arm was from its reference; without states there is nothing to say."""
+
+    states: Annotated[int, Field(ge=0)] = 0
+    rms_deg: float | None = None
+    largest_deg: float | None = None
+    largest_at: str = ""
+
+
+class MotionStatus(Strict):
+    """Topic `motion_status` (latched): what became of a motion, under the name that its client gave it.
+
+    left_tolerance: whether it braked because the arm left its path.
+    """
+
+    id: Annotated[str, Field(max_length=LONGEST_IDENTIFIER)]
+    trajectory: str = ""
+    state: PhaseName | Literal["refused"] | None = None
+    reason: str = ""
+    left_tolerance: bool = False
+    tracking: Tracking = Tracking()
+
+
+def read_status(text: str) -> MotionStatus:
+    """Return what a message of `motion_status` says; anybody may have sent it.
+
+    Raises:
+        DataError: not valid; names the field, the value and what was expected.
+    """
+    return parse_settings(MOTION_STATUS, text, MotionStatus)
 
 
 class ExperimentReport:
@@ -27,7 +63,7 @@ class ExperimentReport:
         self._published = 0
         self.series = ""
         self._experiments = node.create_publisher(String, "experiment", LATCHED)
-        self._statuses = node.create_publisher(String, "motion_status", LATCHED)
+        self._statuses = node.create_publisher(String, MOTION_STATUS, LATCHED)
 
     def begin(self, name: str, profile: str, duration_s: float, law: TorqueLaw, identifier: str) -> None:
         """A motion has begun; `identifier` is whatever its client called it."""
@@ -44,8 +80,8 @@ class ExperimentReport:
 
     def refused(self, name: str, reason: str, identifier: str) -> None:
         """A motion was refused before it began."""
-        status = {"id": identifier, "trajectory": name, "state": "refused", "reason": reason}
-        self._statuses.publish(String(data=json.dumps(status)))
+        status = MotionStatus(id=identifier, trajectory=name, state="refused", reason=reason)
+        self._statuses.publish(String(data=status.model_dump_json(exclude_none=True)))
 
     def law_changed(self, law: TorqueLaw) -> None:
         """Another law, or one with another model, took over: the gains so far are not those of the whole motion."""
@@ -66,12 +102,12 @@ class ExperimentReport:
         phases = tuple(Phase(name=name, stamp_ns=stamp) for name, stamp in self._motion.phases)
         self._settings = self._settings.model_copy(update={"phases": phases})
         self._experiments.publish(String(data=self._settings.model_dump_json()))
-        status = {
-            "id": self._identifier,
-            "trajectory": self._settings.trajectory,
-            "state": self._settings.state,
-            "reason": reason or self._motion.stopped_itself,
-            "left_tolerance": self._motion.left_tolerance,
-            "tracking": self._motion.tracking.summary(self._motion.robot.joint_names),
-        }
-        self._statuses.publish(String(data=json.dumps(status)))
+        status = MotionStatus(
+            id=self._identifier,
+            trajectory=self._settings.trajectory,
+            state=self._settings.state,
+            reason=reason or self._motion.stopped_itself,
+            left_tolerance=self._motion.left_tolerance,
+            tracking=Tracking.model_validate(self._motion.tracking.summary(self._motion.robot.joint_names)),
+        )
+        self._statuses.publish(String(data=status.model_dump_json(exclude_none=True)))

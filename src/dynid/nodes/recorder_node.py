@@ -25,7 +25,7 @@ from trajectory_msgs.msg import JointTrajectory
 from dynid.errors import DynidError
 from dynid.hardware.loop.diagnostics import LOOP
 from dynid.hardware.loop.realtime import prefer_throughput
-from dynid.nodes.arm_interlocks import publishers
+from dynid.nodes.arm_interlocks import SecondSources, publishers
 from dynid.nodes.common import LATCHED, STREAM, ManagedNode, declare, in_words, run_node, string
 from dynid.nodes.deferred import Answer, DeferredTrigger
 from dynid.recording.bag_metadata import Topic
@@ -57,6 +57,7 @@ COMPLETION_TIMEOUT_S = 20.0
 BAG = "bag"  # the folder that was opened last
 UNMATCHED = "unmatched"  # what of the above is missing
 GIVEN_UP = "given_up"  # why a recording was ended before its time
+DOUBTFUL = "doubtful"  # why what is recorded may not be the arm's: a topic has two publishers
 LEFT_OUT = "left_out"  # messages by topic that were beyond its limits
 PAUSE_S = 5.0  # so long a topic is not listened to then
 
@@ -87,7 +88,7 @@ class RecorderNode(ManagedNode):
         self._writer: BagWriter | None = None
         self._discovery = Discovery(ARM_TOPICS, ARM_REPORTS)
         self._completion = self._new_completion()
-        self._bag, self._given_up = "", ""
+        self._bag, self._given_up, self._sources = "", "", SecondSources(self)
         self._stops: list[Answer] = []
         self._stop_until_s = 0.0
         self._latched: dict[str, bytes] = {}
@@ -173,6 +174,7 @@ class RecorderNode(ManagedNode):
         if writer is None:
             return
         message = f"bag {writer.folder} closed: {sum(writer.counts.values())} messages"
+        problem = problem or self._sources.text
         if missing := ", ".join(sorted(self._completion.missing)):
             message += f", without {missing}"
             if self._timeout_s:
@@ -184,7 +186,8 @@ class RecorderNode(ManagedNode):
             problem = problem or str(error)
             self.get_logger().error(f"{error}; the bag holds everything flushed before")
         for answer in stops:
-            answer.give(not problem, f"the bag is incomplete: {problem}" if problem else message)
+            what = "doubtful" if problem == self._sources.text else "incomplete"
+            answer.give(not problem, f"the bag is {what}: {problem}" if problem else message)
 
     def _give_up(self, reason: str) -> None:
         """End the recording for a reason, with as much of the bag as can be finished."""
@@ -200,6 +203,8 @@ class RecorderNode(ManagedNode):
 
     def _on_matched(self, name: str, info: Any) -> None:
         assert isinstance(info, QoSSubscriptionMatchedInfo)
+        if name in ARM_TOPICS:
+            self._sources.note(name, info.current_count)
         if self._discovery.matched(name, info.current_count, info.total_count - info.current_count):
             self._publish_diagnostics()
 
@@ -239,6 +244,7 @@ class RecorderNode(ManagedNode):
             writer.open()
             self._writer, self._completion, self._given_up = writer, self._new_completion(), ""
             self._bag = str(writer.folder)
+            self._sources.clear()
             own = {self.resolve_topic_name("robot_description"): self._own_description}
             experiment = self.resolve_topic_name(EXPERIMENT)
             for topic, raw in (own | self._latched).items():
@@ -291,6 +297,8 @@ class RecorderNode(ManagedNode):
             values[LEFT_OUT] = ", ".join(left_out)
         if self._given_up:
             values[GIVEN_UP] = self._given_up
+        if self._sources.text:
+            values[DOUBTFUL] = self._sources.text
         status = DiagnosticStatus(
             name=self.get_name(),
             level=0,

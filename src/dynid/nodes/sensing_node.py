@@ -11,6 +11,7 @@ from dynid.contact.observer import LONGEST_STEP_S
 from dynid.errors import ConfigurationError, DataError
 from dynid.identification.settings import load_identification
 from dynid.model.model_file import load_model
+from dynid.nodes.arm_interlocks import OneSource
 from dynid.nodes.common import STREAM, compile_first, declare
 from dynid.recording.messages import JointStateDecoder
 from dynid.recording.topics import APPLIED_COMMANDS, JOINT_COMMANDS
@@ -45,8 +46,11 @@ class SensingNode(Node):
         self._commanded, self._trouble, self.torques_from = np.zeros(self.robot.size), "", JOINT_COMMANDS
         self._in_force, self._before_ns = InForce(self.robot.size), 0
         self._take_line(simulated=False)
-        self.create_subscription(JointState, JOINT_COMMANDS, self._on_command, STREAM, raw=True)
-        self.create_subscription(JointState, APPLIED_COMMANDS, self._on_applied, STREAM, raw=True)
+        # of two publishers nothing counts: who forges torques would have weights and forces felt that are none
+        self._torque_sources = tuple(
+            OneSource(self, JointState, topic, callback, STREAM, self._on_trouble, raw=True)
+            for topic, callback in ((JOINT_COMMANDS, self._on_command), (APPLIED_COMMANDS, self._on_applied))
+        )
 
     def rehearse(self) -> None:
         """Compile what the node runs."""

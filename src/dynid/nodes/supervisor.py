@@ -19,8 +19,10 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 
 from dynid.errors import DataError, DynidError, NodeError, SafetyError
+from dynid.nodes.arm_interlocks import OneSource
 from dynid.nodes.common import LATCHED, StopFlag, end_with_expected_parent, leave, set_middleware_defaults
 from dynid.recording.settings import ExperimentSettings, parse_settings
+from dynid.recording.topics import EXPERIMENT
 from dynid.rehearsal.compiling import FIRST_ROBOT, ensure_compiled
 from dynid.robot import load_robot
 
@@ -48,7 +50,7 @@ class Supervisor:
         self._clients: dict[str, Any] = {}
         self.experiment: ExperimentSettings | None = None
         self.reports: dict[str, DiagnosticStatus] = {}
-        self.node.create_subscription(String, "experiment", self._on_experiment, LATCHED)
+        self._experiments = OneSource(self.node, String, EXPERIMENT, self._on_experiment, LATCHED, self._on_doubt)
         self.node.create_subscription(DiagnosticArray, "diagnostics", self._on_diagnostics, 10)
 
     def __enter__(self) -> "Supervisor":
@@ -61,9 +63,17 @@ class Supervisor:
 
     def _on_experiment(self, message: String) -> None:
         try:
-            self.experiment = parse_settings("experiment", message.data, ExperimentSettings)
+            self.experiment = parse_settings(EXPERIMENT, message.data, ExperimentSettings)
         except DataError as error:
             self.node.get_logger().warning(f"left out: {error}", throttle_duration_sec=1.0)
+
+    def _on_doubt(self, text: str) -> None:
+        self.node.get_logger().warning(text)
+
+    @property
+    def doubt(self) -> str:
+        """Why nobody can tell how a motion goes, '' if the executor alone reports it."""
+        return self._experiments.refusal
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         self.reports.update({status.name: status for status in message.status})

@@ -5,10 +5,10 @@ cancelled goal calls `executor/cancel`, and so does one that leaves its path tol
 the arm stops before it begins the new one. It needs control_msgs, which comes with a ROS installation, not with wheels.
 """
 
-import json
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
@@ -23,8 +23,10 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from dynid.errors import ConfigurationError, NodeError
-from dynid.nodes.common import LATCHED, declare, run_node, seconds
+from dynid.errors import ConfigurationError, DataError, NodeError, cut
+from dynid.nodes.arm_interlocks import OneSource
+from dynid.nodes.common import LATCHED, NEWEST, declare, run_node, seconds
+from dynid.nodes.experiment import MOTION_STATUS, MotionStatus, Tracking, read_status
 from dynid.nodes.goal_tolerances import GoalMonitor, Moment
 from dynid.robot import FloatArray
 
@@ -37,23 +39,26 @@ LONGEST_WAIT_S = 10.0  # for the time at which a trajectory is to start
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a goal ended, and why; "lost" is a motion that began and was given up, "missed" one that ended elsewhere."""
+    """How a goal ended, and why.
 
-    end: Literal["reached", "refused", "unknown", "cancelled", "replaced", "lost", "missed", "late"]
+    "lost" is a motion that began and was given up, "missed" one that ended elsewhere, "doubtful" one that is stopped
+    because nobody can tell how it goes.
+    """
+
+    end: Literal["reached", "refused", "unknown", "cancelled", "replaced", "lost", "missed", "late", "doubtful"]
     reason: str
 
 
-def outcome_of(status: dict[str, Any], identifier: str) -> Outcome | None:
+def outcome_of(status: MotionStatus, identifier: str) -> Outcome | None:
     """What a `motion_status` says of a goal; None while it runs, and for the motions of others."""
-    if status.get("id") != identifier:
+    if status.id != identifier:
         return None
-    state, reason = status.get("state"), str(status.get("reason") or "")
-    if state == "refused":
-        return Outcome("refused", reason)
-    if state == "cancelled":
-        return Outcome("lost", reason) if reason else Outcome("cancelled", "cancelled")
-    if state == "done":
-        return Outcome("reached", _reached(status.get("tracking") or {}))
+    if status.state == "refused":
+        return Outcome("refused", status.reason)
+    if status.state == "cancelled":
+        return Outcome("lost", status.reason) if status.reason else Outcome("cancelled", "cancelled")
+    if status.state == "done":
+        return Outcome("reached", _reached(status.tracking))
     return None
 
 
@@ -76,12 +81,19 @@ class GoalWatch:
 
     def hear(self, text: str) -> None:
         """A message of `motion_status`."""
-        status = json.loads(text)
+        try:
+            status = read_status(text)
+        except DataError as error:
+            return self.doubt(str(error))
         self.note()
-        if self._heard and status.get("id") != self.identifier and self.outcome is None:
-            self.outcome = Outcome("lost", f"another motion replaced it: {status.get('trajectory')}")
-        self._heard |= status.get("id") == self.identifier
+        if self._heard and status.id != self.identifier and self.outcome is None:
+            self.outcome = Outcome("lost", f"another motion replaced it: {cut(status.trajectory)}")
+        self._heard |= status.id == self.identifier
         self.outcome = self.outcome or outcome_of(status, self.identifier)
+
+    def doubt(self, text: str) -> None:
+        """What is said of the motion may not be true, for a reason: it is to be stopped."""
+        self.outcome = self.outcome or Outcome("doubtful", text)
 
     @property
     def answered(self) -> bool:
@@ -121,7 +133,7 @@ class TrajectoryActionNode(Node):
         self._newest: GoalWatch | None = None
         beside = ReentrantCallbackGroup()
         self._motions = self.create_publisher(JointTrajectory, "joint_trajectory", 10)
-        self.create_subscription(String, "motion_status", self._on_status, LATCHED, callback_group=beside)
+        self._statuses = OneSource(self, String, MOTION_STATUS, self._on_status, LATCHED, self._on_doubt)
         self._cancel = self.create_client(Trigger, "executor/cancel", callback_group=beside)
         self._server = ActionServer(
             self,
@@ -140,9 +152,17 @@ class TrajectoryActionNode(Node):
         if self._watch is not None:
             self._watch.hear(message.data)
 
+    def _on_doubt(self, text: str) -> None:
+        """Two publishers send what a goal is judged by."""
+        self.get_logger().error(text)
+        if self._watch is not None:
+            self._watch.doubt(text)
+
     async def _on_goal(self, goal: Any) -> Any:
         """Run one goal to its end; what is wrong with it is found before it stops the one that runs."""
         watch = GoalWatch(bytes(goal.goal_id.uuid).hex())
+        if self._statuses.refusal:
+            return self._result(goal, Outcome("refused", self._statuses.refusal))
         try:
             monitor = GoalMonitor(goal.request)
             if unfit := self._unfit(goal.request.trajectory):
@@ -155,17 +175,27 @@ class TrajectoryActionNode(Node):
                 return self._result(goal, ended)
             await self._sleep()
         self._watch = watch
+        with self._streams(watch, monitor):
+            outcome = await self._follow(goal, watch, monitor)
+        return self._result(goal, outcome)
+
+    @contextmanager
+    def _streams(self, watch: "GoalWatch", monitor: GoalMonitor) -> Iterator[None]:
+        """Listen to where the arm is and ought to be while a goal runs."""
+        topics = {
+            "joint_states": (JointState, monitor.on_state),
+            "reference": (JointTrajectory, partial(_note, watch, monitor)),
+        }
         streams = [
-            self.create_subscription(JointState, "joint_states", monitor.on_state, 1, raw=True),
-            self.create_subscription(JointTrajectory, "reference", partial(_note, watch, monitor), 1, raw=True),
+            OneSource(self, kind, name, callback, NEWEST, self._on_doubt, raw=True)
+            for name, (kind, callback) in topics.items()
         ]
         try:
-            outcome = await self._follow(goal, watch, monitor)
+            yield
         finally:
             self._watch = None
             for stream in streams:
-                self.destroy_subscription(stream)
-        return self._result(goal, outcome)
+                stream.close()
 
     def _unfit(self, trajectory: Any) -> Outcome | None:
         """Why a trajectory cannot start when it is to; None where it can."""
@@ -224,7 +254,8 @@ class TrajectoryActionNode(Node):
             if time.monotonic() - asked_at > UNHEARD_S:
                 return Outcome("lost", f"{why}; the executor did not stop when it was asked to")
             await self._sleep()
-        if not watch.answered:  # it may still read the trajectory, when nobody expects it any more
+        # it may still read the trajectory, when nobody expects it any more, or move when nobody can tell
+        if not watch.answered or watch.outcome.end == "doubtful":
             self._cancel.call_async(Trigger.Request())
         if left and watch.outcome.end != "refused":
             return Outcome("lost", left)
@@ -287,13 +318,13 @@ def _note(watch: GoalWatch, monitor: GoalMonitor, raw: bytes) -> None:
     monitor.on_reference(raw)
 
 
-def _reached(tracking: Mapping[str, Any]) -> str:
+def _reached(tracking: Tracking) -> str:
     """The text of a goal that was reached; a motion of one point has no tracking."""
-    if not tracking.get("states"):
+    if not tracking.states or tracking.rms_deg is None or tracking.largest_deg is None:
         return "goal reached"
     return (
-        f"goal reached: {tracking['rms_deg']:.2f} deg RMS off its path, at most {tracking['largest_deg']:.2f} deg "
-        f"({tracking['largest_at']})"
+        f"goal reached: {tracking.rms_deg:.2f} deg RMS off its path, at most {tracking.largest_deg:.2f} deg "
+        f"({cut(tracking.largest_at)})"
     )
 
 

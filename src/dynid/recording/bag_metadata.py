@@ -10,7 +10,7 @@ from typing import Any, Literal
 import yaml
 
 from dynid.documents import parse_yaml, read_yaml
-from dynid.durable import sync_file, sync_folder
+from dynid.durable import new_file, sync_folder
 from dynid.errors import DataError, cut, one_line
 from dynid.recording.messages import type_store
 
@@ -162,12 +162,17 @@ def write_metadata(folder: Path, information: str, *, durable: bool = False) -> 
     Args:
         durable: it outlives a loss of power, as the names of all files in the folder do, for which the disk is awaited.
     """
-    temporary = folder / f".{METADATA_NAME}.new"
     indented = "\n  ".join(information.splitlines())
-    temporary.write_text(f"rosbag2_bagfile_information:\n  {indented}\n", encoding="utf-8")
-    if durable:
-        sync_file(temporary)
-    os.replace(temporary, folder / METADATA_NAME)
+    handle, temporary = new_file(folder, METADATA_NAME)  # of a name that nobody can have put a link at
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(f"rosbag2_bagfile_information:\n  {indented}\n")
+            stream.flush()
+            if durable:
+                os.fsync(stream.fileno())
+        os.replace(temporary, folder / METADATA_NAME)
+    finally:
+        temporary.unlink(missing_ok=True)
     if durable:
         sync_folder(folder)
 

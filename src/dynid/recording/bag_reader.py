@@ -1,6 +1,7 @@
 """Reads rosbag2 bags in bulk: a folder, MCAP or sqlite3, split or not, also of a recorder that was killed."""
 
 import hashlib
+import os
 import shutil
 import sqlite3
 import tempfile
@@ -83,6 +84,7 @@ def sha256_of(files: Sequence[Path]) -> str:
 
 STEPS = 100_000  # of SQLite's machine, between two looks at a query; and bytes
 MOST_TOPICS = 10_000
+JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")  # of SQLite: begins a journal, and ends the name of another one
 BESIDE_ROW = 150  # bytes of a row's objects in Python
 _FileContent = tuple[Sequence[TopicContent], str | None]  # topics, and what a reader should know
 
@@ -198,6 +200,7 @@ def _read_sqlite(path: Path, budget: BagBudget) -> _FileContent:
     journal = path.with_name(path.name + "-journal")
     if not journal.is_file() or not journal.stat().st_size:
         return _query(path, budget, immutable=True), None
+    refuse_other_files(journal)
     # Opening the file for reading would roll it back in place; a reader does not change a bag.
     with tempfile.TemporaryDirectory(prefix="dynid_bag_") as folder:
         for file in (path, journal):
@@ -205,6 +208,20 @@ def _read_sqlite(path: Path, budget: BagBudget) -> _FileContent:
             shutil.copy(file, folder)
         topics = _query(Path(folder) / path.name, budget, immutable=False)
     return topics, f"{path.name} has an unfinished transaction, which was ignored"
+
+
+def refuse_other_files(journal: Path) -> None:
+    """Raise DataError where a journal names another one, of several databases that were changed at once.
+
+    After a rollback SQLite deletes the file of that name, whatever it is and wherever, and a recorder has one database.
+    """
+    with journal.open("rb") as stream:
+        stream.seek(-min(len(JOURNAL_MAGIC), journal.stat().st_size), os.SEEK_END)
+        if stream.read() == JOURNAL_MAGIC:
+            raise DataError(
+                f"{journal.name} names another file, which SQLite would delete: no recorder writes such a journal; "
+                "remove it to read what was committed before"
+            )
 
 
 def _query(path: Path, budget: BagBudget, *, immutable: bool) -> tuple[TopicContent, ...]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from dynid.durable import sync_file, sync_folder, take_name
 from dynid.errors import DataError
 from dynid.recording.bag_metadata import metadata_text, read_metadata, write_metadata
-from dynid.recording.bag_reader import Bag, read_bag
+from dynid.recording.bag_reader import Bag, read_bag, refuse_other_files
 from dynid.recording.bag_writer import BagWriter, lock_folder
 from dynid.recording.mcap_reader import read_mcap
 from dynid.resources import refuse_existing
@@ -63,6 +63,7 @@ def _roll_back(path: Path) -> list[str]:
     journal = path.with_name(path.name + "-journal")
     if not journal.is_file():
         return []
+    refuse_other_files(journal)
     with closing(sqlite3.connect(path)) as database:
         database.execute("SELECT COUNT(*) FROM topics").fetchone()  # opening alone does not read the journal
     if journal.is_file() and journal.stat().st_size:

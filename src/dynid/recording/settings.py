@@ -5,12 +5,14 @@ from typing import Annotated, Literal, TypeVar
 import numpy as np
 from pydantic import Field, ValidationError, model_validator
 
+from dynid.documents import refuse_large
 from dynid.errors import DataError
 from dynid.resources import invalid_fields
 from dynid.robot import Positive, Robot, Strict, Vector3
 
 Settings = TypeVar("Settings", bound=Strict)
 SHORTEST_CYCLE_S, LONGEST_CYCLE_S = 0.0005, 0.02
+MOST_TEXT_BYTES = 2**20  # of such a message: of an arm of eight joints it has some hundred
 PhaseName = Literal["approach", "trajectory", "rest", "done", "cancelled"]
 
 
@@ -153,12 +155,13 @@ def constants_note(hardware: HardwareSettings, robot: Robot | None) -> list[str]
 
 
 def parse_settings(topic: str, text: str, schema: type[Settings]) -> Settings:
-    """Settings from a topic's JSON.
+    """Return the settings that a topic's JSON holds; anybody may have sent it.
 
     Raises:
-        DataError: not valid; names the topic, the field, the value and what was expected.
+        DataError: too long or not valid; names the topic, the field, the value and what was expected.
     """
+    refuse_large(len(text), MOST_TEXT_BYTES, f"topic '{topic}'", "settings", DataError)
     try:
-        return schema.model_validate_json(text)
+        return schema.model_validate_json(text)  # which refuses what is nested too deep
     except ValidationError as error:
         raise DataError(f"topic '{topic}' holds no valid settings: {invalid_fields(error, schema)}") from error

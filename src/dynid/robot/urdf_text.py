@@ -24,8 +24,8 @@ def read_urdf_text(path: Path) -> str:
 
     Raises:
         InputNotFoundError: no such file.
-        ConfigurationError: not a regular file of UTF-8 text, longer than `MOST_URDF_BYTES`, with a DOCTYPE, or with
-            more or deeper elements than a robot has.
+        ConfigurationError: not a regular file of UTF-8 text, longer than `MOST_URDF_BYTES`, with a DOCTYPE, a xacro
+            file, or one with more or deeper elements than a robot has.
     """
     try:
         if not path.exists():
@@ -41,6 +41,8 @@ def read_urdf_text(path: Path) -> str:
         raise ConfigurationError(f"{path} is not a valid URDF: {error}") from error
     if "<!DOCTYPE" in text or "<!ENTITY" in text:
         raise ConfigurationError(f"{path} holds a DOCTYPE or ENTITY declaration; remove it, a URDF needs neither")
+    if "<xacro:" in text:
+        raise ConfigurationError(f"{path} is a xacro file: expand it first, by 'xacro {path.name} > robot.urdf'")
     _refuse_deep(text, path)
     return ANGLES.sub(lambda found: found[1] + " ".join(map(_exact, found[2].split())), text)
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dynid.documents import read_json
-from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
+from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError, cut
 from dynid.identification.data.repeated_rows import Rows, without_repeats
 from dynid.parallel import Map
 from dynid.recording.bag_reader import read_bag
@@ -30,6 +30,7 @@ from dynid.robot import Robot
 
 MOST_EPISODES = 10_000  # of a file
 EPISODE = "episode_index"
+DEEPEST = 30  # folders below the one that is looked into
 STATE, ACTION, TORQUES = "observation.state", "action", ("observation.effort", "observation.current")
 
 
@@ -83,10 +84,12 @@ def find_logs(
 
 
 def _look(
-    path: Path, robot: Robot, units: Units, mapping: CsvMapping | None, seen: set[tuple[int, int]]
+    path: Path, robot: Robot, units: Units, mapping: CsvMapping | None, seen: set[tuple[int, int]], deep: int = 0
 ) -> Iterator[FoundLog]:
     """Logs at a path or below it; `seen` are device and inode of folders, to which links may lead back."""
-    if (path / "meta" / "info.json").is_file():
+    if deep > DEEPEST:
+        yield _unusable(cut(str(path), 200), "folder", DataError(f"it is more than {DEEPEST} folders deep"))
+    elif (path / "meta" / "info.json").is_file():
         yield from _lerobot(path, robot, units)
     elif path.suffix in (".mcap", ".db3") or (path / "metadata.yaml").is_file():
         yield from _bag(path, robot, units)
@@ -94,8 +97,13 @@ def _look(
         yield _csv(path, robot, mapping)
     elif path.is_dir() and (key := (path.stat().st_dev, path.stat().st_ino)) not in seen:
         seen.add(key)
-        for one in sorted(path.iterdir()):
-            yield from _look(one, robot, units, mapping, seen)
+        try:
+            inside = sorted(path.iterdir())
+        except OSError as error:
+            yield _unusable(str(path), "folder", DataError(f"{path} cannot be read: {error.strerror}"))
+            return
+        for one in inside:
+            yield from _look(one, robot, units, mapping, seen, deep + 1)
 
 
 @dataclass(frozen=True)
@@ -296,8 +304,9 @@ def _order(info: dict[str, Any], robot: Robot, columns: int, name: str) -> list[
         raise DataError(f"{name} has {columns} states; robot '{robot.name}' has {robot.size} joints with other names")
     if plain and not _counted(plain):
         raise DataError(
-            f"{name} names its states {', '.join(plain)}; robot '{robot.name}' has {', '.join(robot.joint_names)}, and "
-            "nothing says which is which: give the joints these names in robot.yaml, or rename them in meta/info.json"
+            f"{name} names its states {cut(', '.join(plain), 300)}; robot '{robot.name}' has "
+            f"{', '.join(robot.joint_names)}, and nothing says which is which: give the joints these names in "
+            "robot.yaml, or rename them in meta/info.json"
         )
     return list(range(columns))
 

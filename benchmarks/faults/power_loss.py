@@ -4,8 +4,7 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import pytest
+from unittest import mock
 
 Listing = dict[str, int]  # inodes by name
 
@@ -35,7 +34,7 @@ class Disk:
         self._kept.append(os.open(path, os.O_RDONLY))
 
     @contextmanager
-    def watched(self, monkeypatch: pytest.MonkeyPatch) -> Iterator["Disk"]:
+    def watched(self) -> Iterator["Disk"]:
         """Notice every fsync in the block."""
         real = os.fsync
 
@@ -43,8 +42,7 @@ class Disk:
             real(descriptor)
             self._note(descriptor)
 
-        with monkeypatch.context() as patched:
-            patched.setattr(os, "fsync", fsync)
+        with mock.patch.object(os, "fsync", fsync):
             yield self
 
     def after_power_loss(self, to: Path) -> Path:
