@@ -53,26 +53,6 @@ def test_a_model_without_the_spring_is_refused_for_what_is_no_noise() -> None:
     assert checks["error_over_noise_held_out"].value > 5.0 and checks["error_over_noise_fitted"].value < 2.5
 
 
-def test_a_spring_is_a_column_of_one_joint() -> None:
-    model = log_arm(ROBOT)
-    assert isinstance(model, SpringArm)
-    assert model.names == (*arm("kr300").names, "KS102")
-    q = np.random.default_rng(0).uniform(ROBOT.lower, ROBOT.upper, (5, 6))
-    W = model.regressor(q, 0.0 * q, 0.0 * q)
-    expected = np.zeros((5, 6))
-    expected[:, 1] = q[:, 1] + 0.5 * np.pi
-    assert np.allclose(W[:, :, -1], expected)
-    assert np.allclose(W[:, :, :-1], arm("kr300").regressor(q, 0.0 * q, 0.0 * q))
-    assert not isinstance(log_arm(load_robot("tx40")), SpringArm)
-
-
-def test_springs_of_other_joints_are_refused() -> None:
-    content = ROBOT.file.model_dump()
-    content["springs"] = [{"joint": "joint_9", "powers": [1]}]
-    with pytest.raises(ValueError, match="joint_9"):
-        RobotFile.model_validate(content)
-
-
 def test_stiffness_comes_back_with_its_deviation() -> None:
     rng, time = np.random.default_rng(3), np.linspace(0.0, 10.0, 2500)
     angle, tau = 20.0 * np.sin(time), 30.0 * np.sin(2.3 * time + 1.0)
@@ -107,7 +87,7 @@ def swinging(theta: FloatArray, seed: int) -> Log:
     q = middle + (size * np.sin(angle + 9.0 * phase)).sum(axis=2)
     dq = (size * rate * np.cos(angle + 9.0 * phase)).sum(axis=2)
     ddq = -(size * rate**2 * np.sin(angle + 9.0 * phase)).sum(axis=2)
-    tau = log_arm(ROBOT).regressor(q, dq, ddq) @ theta
+    tau = arm("kr300").regressor(q, dq, ddq) @ theta
     return Log(f"seed {seed}", ROBOT.joint_names, time, q, tau)
 
 
@@ -121,7 +101,7 @@ def nominal_with_friction() -> FloatArray:
 def test_steps_that_are_too_long_are_halved() -> None:
     """Straight steps led this log's delay 25 ms away from the truth, round after round."""
     log = swinging(np.append(nominal_with_friction(), 1e4), 1)
-    found = identify_logs(ROBOT, [log], settings=SETTINGS, arm=log_arm(ROBOT))
+    found = identify_logs(ROBOT, [log], settings=SETTINGS)
     assert abs(found.fit.delay_s) < 2e-4
     content = result_content(found)
     assert content["settled"] == found.fit.settled
@@ -131,10 +111,10 @@ def test_steps_that_are_too_long_are_halved() -> None:
 @pytest.mark.slow
 def test_refinement_by_simulation_mends_a_wrong_model() -> None:
     """Masses, inertias and viscous friction are wrong; the spring and Coulomb friction, which stay, are right."""
-    springs, true = log_arm(ROBOT), nominal_with_friction()
+    springs, true = arm("kr300"), nominal_with_friction()
     coulomb = [name.startswith("FC") for name in arm("kr300").names]
     fitted, held = (swinging(np.append(true, 1e4), seed) for seed in (1, 2))
-    start = identify_logs(ROBOT, [fitted], settings=SETTINGS, arm=springs)
+    start = identify_logs(ROBOT, [fitted], settings=SETTINGS)
     wrong = Point(np.append(np.where(coulomb, true, 1.1 * true), 1e4), np.tile(START, (6, 1)))
     before = log_errors(springs, wrong, held, SETTINGS).relative
     found = refined(ROBOT, fitted, replace(start, point=wrong), SETTINGS, 3.0)
@@ -153,9 +133,9 @@ def test_what_refinement_is_worth_on_the_other_run_depends_on_the_loop() -> None
     better = []
     for fitted, held in (runs, runs[::-1]):
         known = dict.fromkeys(KNOWN, NONE)
-        start = identify_logs(ROBOT, [fitted], settings=SETTINGS, arm=log_arm(ROBOT), known=known)
+        start = identify_logs(ROBOT, [fitted], settings=SETTINGS, known=known)
         rows = refinements(ROBOT, fitted, held, start)
-        own = log_errors(log_arm(ROBOT), start.point, held, SETTINGS, start.fit.delay_s).relative
+        own = log_errors(arm("kr300"), start.point, held, SETTINGS, start.fit.delay_s).relative
         assert all(row["reason"] in ("converged", "iteration_limit") and row["cost"] < 1.0 for row in rows)
         assert all(row["least_eigenvalue"] > 1.0 for row in rows)
         better += [row["held_out_consistent"] < own for row in rows]
