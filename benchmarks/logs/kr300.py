@@ -74,7 +74,7 @@ def coupled(log: Log, coupling: FloatArray) -> Log:
 def _variant(name: str, robot: Robot, fitted: Log, held: Log, *, springs: bool, load: bool) -> Variant:
     robot = robot if springs else without_springs(robot)
     arm, known = ArmModel.of(robot), dict(fitting.KNOWN)
-    known = known if load else dict.fromkeys(known, fitting.NONE)
+    known |= {} if load else {name: fitting.NONE for name in known if name != "fb"}
     result = identify_logs(robot, [fitted], settings=SETTINGS, known=known)
     judge = (
         log_errors(arm, point, log, SETTINGS, result.fit.delay_s)
