@@ -30,7 +30,7 @@ DRIVER, GUARD, HOLD = "hardware/arm/dynamixel_arm.py", "hardware/safety/guard.py
 LOWERING = "hardware/safety/lowering.py"
 LOOP, CHECK, FAMILIES = "hardware/loop/arm_cycle.py", "control/motion_check.py", "trajectory/families.py"
 SERVOS, PLANT, NUISANCES = "simulation/servo/chain.py", "simulation/plant/arm.py", "simulation/plant/nuisances.py"
-BOUNDS, TERMS, SPRINGS = "robot/link_limits.py", "model/drive.py", "identification/logs/springs.py"
+BOUNDS, TERMS, SPRINGS = "robot/link_limits.py", "model/drive.py", "model/springs.py"
 BETWEEN, DRIVABLE = "model/transmission.py", "model/drivable.py"
 
 # field: who obeys it, as (role, module, what is read there)
@@ -54,7 +54,12 @@ OWNERS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("identification", "model/dynamics.py", "robot.coupling"),
         ("export", "export/mjcf.py", "robot.coupling"),
     ),
-    "RobotFile.springs": (("identification from logs", SPRINGS, "file.springs"),),
+    "RobotFile.springs": (
+        ("model", SPRINGS, "file.springs"),
+        ("every user of the model", "model/dynamics.py", "spring_terms"),
+        ("export", "export/mjcf.py", "springs_of"),
+        ("simulation", PLANT, "springs_of"),
+    ),
     "RobotFile.bus": (("driver", DRIVER, "file.bus"), ("guard", GUARD, "file.bus")),
     "RobotFile.mounts_gravity_m_s2": (("identification", "model/dynamics.py", "robot.gravity"),),
     "RobotFile.default_mount": (("driver", "nodes/hardware_node.py", "file.default_mount"),),
@@ -109,9 +114,9 @@ OWNERS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("hold", "hardware/arm/unseen_hold.py", "zero_offsets"),
     ),
     "Joint.beyond_urdf": (("driver", DRIVABLE, "beyond_urdf"),),
-    "Spring.joint": (("identification from logs", SPRINGS, "spring.joint"),),
-    "Spring.about_deg": (("identification from logs", SPRINGS, "about_deg"),),
-    "Spring.powers": (("identification from logs", SPRINGS, "powers"),),
+    "Spring.joint": (("model", SPRINGS, "spring.joint"),),
+    "Spring.about_deg": (("model", SPRINGS, "about_deg"),),
+    "Spring.powers": (("model", SPRINGS, "powers"),),
     "Bus.port": (("driver", "nodes/hardware_node.py", "bus.port"),),
     "Bus.baudrate": (("driver", DRIVER, "bus.baudrate"),),
     "Bus.cycle_s": (

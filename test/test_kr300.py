@@ -5,11 +5,13 @@ tests of them are skipped where they are not.
 """
 
 import os
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from arms import arm
 from benchmarks.logs.kr300 import SETTINGS, coupled, least_eigenvalue, refinements, run_of, stiffness, variants
 
@@ -18,17 +20,16 @@ from dynid.identification.logs.fit import KNOWN, NONE
 from dynid.identification.logs.identify import identify_logs
 from dynid.identification.logs.judge import log_errors
 from dynid.identification.logs.refinement import refined
-from dynid.identification.logs.rows import START, Point
-from dynid.identification.logs.springs import SpringArm, log_arm
+from dynid.identification.logs.rows import FRICTION, START, Point
 from dynid.identification.logs.tables import result_content
-from dynid.identification.pipeline import identify
+from dynid.identification.pipeline import Identification, identify
 from dynid.model.standard import load_nominal
 from dynid.recording.csv_mapping import load_mapping
 from dynid.recording.log import Log
-from dynid.robot import FloatArray, load_robot
-from dynid.robot.file import RobotFile
+from dynid.robot import FloatArray, Robot, load_robot
 
 ROBOT = load_robot("kr300")
+COULOMB_NM, SPRING_NM_RAD = 40.0, 1e4
 FOLDER = Path(os.environ.get("DYNID_KR300") or Path(__file__).resolve().parents[2] / "shared" / "data" / "kr300")
 with_data = pytest.mark.skipif(not FOLDER.is_dir(), reason="the public KR300 runs are not there (DYNID_KR300)")
 
@@ -42,35 +43,48 @@ def test_the_spring_makes_a_consistent_model_predict_the_other_run() -> None:
     assert least_eigenvalue(ROBOT, found["spring"].result.base) > 1.0
 
 
-@with_data
-def test_a_model_without_the_spring_is_refused_for_what_is_no_noise() -> None:
-    """It predicts run B with 21 %, within the flat limit of this robot, and ten times beyond the noise of the data."""
-    fitted, held = (FOLDER / f"kr300_{run}.csv.gz" for run in "AB")
+def judged(robot: Robot, fitted: str, held: str) -> tuple[Identification, float]:
+    """Return what `identify` makes of one run, and its error on the other as `benchmark kr300` judges it."""
+    runs = {run: FOLDER / f"kr300_{run}.csv.gz" for run in "AB"}
     mapping = load_mapping(ROBOT.folder / "csv_mapping.yaml")
-    verdict = identify(ROBOT, [fitted], validation=[held], mapping=mapping).verdict
-    checks = {check.id: check for check in verdict.checks}
-    assert checks["torque_error_held_out"].passed and not verdict.accepted
-    assert checks["error_over_noise_held_out"].value > 5.0 and checks["error_over_noise_fitted"].value < 2.5
+    result = identify(robot, [runs[fitted]], validation=[runs[held]], mapping=mapping)
+    assert result.friction is not None
+    point = Point(result.base.values, np.stack([result.friction[symbol] for symbol in FRICTION], axis=1))
+    return result, log_errors(result.model, point, run_of(ROBOT, runs[held]), SETTINGS).relative
 
 
-def test_a_spring_is_a_column_of_one_joint() -> None:
-    model = log_arm(ROBOT)
-    assert isinstance(model, SpringArm)
-    assert model.names == (*arm("kr300").names, "KS102")
-    q = np.random.default_rng(0).uniform(ROBOT.lower, ROBOT.upper, (5, 6))
-    W = model.regressor(q, 0.0 * q, 0.0 * q)
-    expected = np.zeros((5, 6))
-    expected[:, 1] = q[:, 1] + 0.5 * np.pi
-    assert np.allclose(W[:, :, -1], expected)
-    assert np.allclose(W[:, :, :-1], arm("kr300").regressor(q, 0.0 * q, 0.0 * q))
-    assert not isinstance(log_arm(load_robot("tx40")), SpringArm)
+@with_data
+@pytest.mark.parametrize(("fitted", "held", "most"), [("A", "B", 0.048), ("B", "A", 0.14)])
+def test_identify_predicts_the_other_run_by_the_spring(fitted: str, held: str, most: float) -> None:
+    result, error = judged(ROBOT, fitted, held)
+    assert error < most
+    assert 5e3 < result.base["KS1_2"] < 15e3
+    assert least_eigenvalue(ROBOT, result.base) > 1.0
+    checks = {check.id: check for check in result.verdict.checks}
+    assert checks["torque_error_held_out"].value < 0.12
 
 
-def test_springs_of_other_joints_are_refused() -> None:
-    content = ROBOT.file.model_dump()
-    content["springs"] = [{"joint": "joint_9", "powers": [1]}]
-    with pytest.raises(ValueError, match="joint_9"):
-        RobotFile.model_validate(content)
+@with_data
+def test_a_model_without_the_spring_is_refused_for_what_is_no_noise(tmp_path: Path) -> None:
+    """It predicts run B within the flat limit of this robot, and far beyond the noise of the data."""
+    result, error = judged(springless(tmp_path / "kr300"), "A", "B")
+    checks = {check.id: check for check in result.verdict.checks}
+    assert error > 0.12
+    assert checks["torque_error_held_out"].passed and not result.verdict.accepted
+    assert checks["error_over_noise_held_out"].value > 5.0
+
+
+def springless(folder: Path) -> Robot:
+    """Return the arm as if nobody had told of its counterbalance."""
+    shutil.copytree(ROBOT.folder, folder)
+    content = yaml.safe_load((folder / "robot.yaml").read_text(encoding="utf-8"))
+    del content["springs"]
+    content["urdf"] = str(ROBOT.urdf_path)
+    (folder / "robot.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    nominal = yaml.safe_load((folder / "models" / "nominal.yaml").read_text(encoding="utf-8"))
+    del nominal["axes"][1]["spring_coefficients"]
+    (folder / "models" / "nominal.yaml").write_text(yaml.safe_dump(nominal), encoding="utf-8")
+    return load_robot(folder)
 
 
 def test_stiffness_comes_back_with_its_deviation() -> None:
@@ -98,7 +112,7 @@ def test_coupled_motors_turn_joints_and_torques_alike() -> None:
 
 
 def swinging(theta: FloatArray, seed: int) -> Log:
-    """A log of 10 s of the arm with these parameters, spring included, its torques exact."""
+    """A log of 10 s of the arm with these parameters and Coulomb friction, its torques exact."""
     random, time = np.random.default_rng(seed), np.arange(0.0, 10.0, 0.004)
     angle = np.outer(time, np.full(6, 2.0 * np.pi))[:, :, None] * random.uniform(0.1, 0.5, (6, 3))
     size, phase = random.uniform(0.05, 0.25, (2, 6, 3))
@@ -107,41 +121,45 @@ def swinging(theta: FloatArray, seed: int) -> Log:
     q = middle + (size * np.sin(angle + 9.0 * phase)).sum(axis=2)
     dq = (size * rate * np.cos(angle + 9.0 * phase)).sum(axis=2)
     ddq = -(size * rate**2 * np.sin(angle + 9.0 * phase)).sum(axis=2)
-    tau = log_arm(ROBOT).regressor(q, dq, ddq) @ theta
+    tau = arm("kr300").regressor(q, dq, ddq) @ theta + COULOMB_NM * np.sign(dq)
     return Log(f"seed {seed}", ROBOT.joint_names, time, q, tau)
 
 
 def nominal_with_friction() -> FloatArray:
-    """The nominal base parameters, (p,), with as much friction in every joint."""
+    """The nominal base parameters, (p,), with as much viscous friction in every joint and a spring of 10 kN m/rad."""
     model = arm("kr300")
     phi = model.base_parameters(load_nominal(ROBOT, model.mdh, model.regrouping.standard)).values
-    return np.where([name.startswith(("FV", "FC")) for name in model.names], 40.0, phi)
+    friction, springs = ([name.startswith(kind) for name in model.names] for kind in ("FV", "KS"))
+    return np.where(friction, 40.0, np.where(springs, SPRING_NM_RAD, phi))
 
 
 def test_steps_that_are_too_long_are_halved() -> None:
     """Straight steps led this log's delay 25 ms away from the truth, round after round."""
-    log = swinging(np.append(nominal_with_friction(), 1e4), 1)
-    found = identify_logs(ROBOT, [log], settings=SETTINGS, arm=log_arm(ROBOT))
+    log = swinging(nominal_with_friction(), 1)
+    found = identify_logs(ROBOT, [log], settings=SETTINGS)
     assert abs(found.fit.delay_s) < 2e-4
     content = result_content(found)
     assert content["settled"] == found.fit.settled
-    assert content["springs"]["KS102"]["value"] == pytest.approx(1e4, rel=0.05)
+    spring = next(row for row in content["parameters"] if row["name"] == "KS1_2")
+    assert spring["value"] == pytest.approx(SPRING_NM_RAD, rel=0.05) and spring["unit"] == "N*m/rad"
 
 
 @pytest.mark.slow
 def test_refinement_by_simulation_mends_a_wrong_model() -> None:
     """Masses, inertias and viscous friction are wrong; the spring and Coulomb friction, which stay, are right."""
-    springs, true = log_arm(ROBOT), nominal_with_friction()
-    coulomb = [name.startswith("FC") for name in arm("kr300").names]
-    fitted, held = (swinging(np.append(true, 1e4), seed) for seed in (1, 2))
-    start = identify_logs(ROBOT, [fitted], settings=SETTINGS, arm=springs)
-    wrong = Point(np.append(np.where(coulomb, true, 1.1 * true), 1e4), np.tile(START, (6, 1)))
-    before = log_errors(springs, wrong, held, SETTINGS).relative
+    model, true = arm("kr300"), nominal_with_friction()
+    springs = [name.startswith("KS") for name in model.names]
+    fitted, held = (swinging(true, seed) for seed in (1, 2))
+    start = identify_logs(ROBOT, [fitted], settings=SETTINGS)
+    friction = np.tile(START, (6, 1))
+    friction[:, FRICTION.index("fb")] = COULOMB_NM
+    wrong = Point(np.where(springs, true, 1.1 * true), friction)
+    before = log_errors(model, wrong, held, SETTINGS).relative
     found = refined(ROBOT, fitted, replace(start, point=wrong), SETTINGS, 3.0)
     assert found.reason == "converged" and found.cost < 0.01
     assert before > 0.03
-    assert log_errors(springs, found.path, held, SETTINGS).relative < 0.1 * before
-    assert log_errors(springs, found.consistent, held, SETTINGS).relative < 0.1 * before
+    assert log_errors(model, found.path, held, SETTINGS).relative < 0.1 * before
+    assert log_errors(model, found.consistent, held, SETTINGS).relative < 0.1 * before
     with pytest.raises(DataError, match="no torques"):
         refined(ROBOT, replace(fitted, tau=None), start, SETTINGS, 3.0)
 
@@ -152,10 +170,10 @@ def test_what_refinement_is_worth_on_the_other_run_depends_on_the_loop() -> None
     runs = [run_of(ROBOT, FOLDER / f"kr300_{run}.csv.gz") for run in "AB"]
     better = []
     for fitted, held in (runs, runs[::-1]):
-        known = dict.fromkeys(KNOWN, NONE)
-        start = identify_logs(ROBOT, [fitted], settings=SETTINGS, arm=log_arm(ROBOT), known=known)
+        known = dict.fromkeys(KNOWN, NONE) | {"fb": KNOWN["fb"]}
+        start = identify_logs(ROBOT, [fitted], settings=SETTINGS, known=known)
         rows = refinements(ROBOT, fitted, held, start)
-        own = log_errors(log_arm(ROBOT), start.point, held, SETTINGS, start.fit.delay_s).relative
+        own = log_errors(arm("kr300"), start.point, held, SETTINGS, start.fit.delay_s).relative
         assert all(row["reason"] in ("converged", "iteration_limit") and row["cost"] < 1.0 for row in rows)
         assert all(row["least_eigenvalue"] > 1.0 for row in rows)
         better += [row["held_out_consistent"] < own for row in rows]

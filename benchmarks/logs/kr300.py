@@ -12,9 +12,9 @@ from dynid.identification.logs.identify import LogModel, identify_logs
 from dynid.identification.logs.judge import log_errors
 from dynid.identification.logs.refinement import refined
 from dynid.identification.logs.rows import RowSettings
-from dynid.identification.logs.springs import log_arm
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
+from dynid.model.springs import without_springs
 from dynid.recording.csv_mapping import load_mapping
 from dynid.recording.csv_reader import read_csv
 from dynid.recording.log import Log
@@ -72,10 +72,10 @@ def coupled(log: Log, coupling: FloatArray) -> Log:
 
 
 def _variant(name: str, robot: Robot, fitted: Log, held: Log, *, springs: bool, load: bool) -> Variant:
-    arm, known = log_arm(robot, springs=springs), dict(fitting.KNOWN)
-    result = identify_logs(
-        robot, [fitted], settings=SETTINGS, arm=arm, known=known if load else dict.fromkeys(known, fitting.NONE)
-    )
+    robot = robot if springs else without_springs(robot)
+    arm, known = ArmModel.of(robot), dict(fitting.KNOWN)
+    known |= {} if load else {name: fitting.NONE for name in known if name != "fb"}
+    result = identify_logs(robot, [fitted], settings=SETTINGS, known=known)
     judge = (
         log_errors(arm, point, log, SETTINGS, result.fit.delay_s)
         for point, log in ((result.fit.point, held), (result.fit.point, fitted), (result.point, held))
@@ -133,7 +133,7 @@ def report(robot: Robot, folder: Path) -> dict[str, Any]:
                 "held_out_consistent": variant.consistent,
                 "per_axis": list(variant.per_axis),
                 "published": list(variant.result.published),
-                "least_eigenvalue": least_eigenvalue(robot, variant.result.base),
+                "least_eigenvalue": least_eigenvalue(variant.result.model.robot, variant.result.base),
             }
             for variant in structures
         ]
@@ -150,14 +150,14 @@ def report(robot: Robot, folder: Path) -> dict[str, Any]:
 
 def refinements(robot: Robot, fitted: Log, held: Log, start: LogModel) -> list[dict[str, Any]]:
     """What refinement by simulation makes of a model, in loops of several bandwidths."""
-    arm, rows = log_arm(robot), []
+    arm, rows = ArmModel.of(robot), []
     for bandwidth in BANDWIDTHS_HZ:
         one = refined(robot, fitted, start, SETTINGS, bandwidth)
         path, own, out = (
             log_errors(arm, point, log, SETTINGS, start.fit.delay_s)
             for point, log in ((one.path, held), (one.consistent, fitted), (one.consistent, held))
         )
-        base = start.base.with_values(one.consistent.phi[: len(start.base.names)])
+        base = start.base.with_values(one.consistent.phi)
         rows.append(
             {
                 "bandwidth_hz": bandwidth,

@@ -114,7 +114,7 @@ class MotionFilter:
                 f"the model of {robot.name} states no deviations of its torques, and without them nobody knows what is "
                 "a contact: identify again"
             )
-        n, given, self._slides = robot.size, robot.nuisances, arm.prismatic
+        n, given, self._aperiodic = robot.size, robot.nuisances, arm.aperiodic
         self._kernel = load_kernels("motion", arm, lambda: generate(arm), [*SINGLE_STATE, motion_terms])
         self._links = of_kinds(model.phi, [kind for kind in KINDS if kind != "IA"], others=True).values
         self._unloaded, self._held = self._links, arm.regrouping.K[:, 10 * (arm.mdh.size - 1) : 10 * arm.mdh.size]
@@ -189,12 +189,12 @@ class MotionFilter:
         """One state, dt [s] after the last: readings q (n,) [rad], and the torques (n,) [N m] commanded meanwhile.
 
         Raises:
-            SafetyError: a sliding joint is far beyond where the generated dynamics hold, or a position is not finite.
+            SafetyError: a joint that slides or has a spring is far beyond where the generated dynamics hold, or a position is not finite.
         """
         n = len(q)
         x, P, v = self.x, self.P, self.x[n : 2 * n]
         if self._kernel.motion_terms(
-            within_a_turn(x[:n], self._slides), v.copy(), self._links, self._inertia, self._load
+            within_a_turn(x[:n], self._aperiodic), v.copy(), self._links, self._inertia, self._load
         ):
             raise SafetyError(
                 f"a joint is at {np.abs(q).max():.3f} rad; the dynamics are computed within +-{RANGE} rad"

@@ -111,7 +111,7 @@ class MomentumObserver:
         kept = [kind for kind in KINDS if kind != "IA"]
         self._links = of_kinds(model.phi, kept, others=True).values
         self._drag = of_kinds(model.phi, kept).values
-        self._law, self._slides = replace(model.friction, transition_rad_s=TRANSITION_RAD_S), arm.prismatic
+        self._law, self._aperiodic = replace(model.friction, transition_rad_s=TRANSITION_RAD_S), arm.aperiodic
         self._lag_s = velocity_s + torque_delay_s
         self._own = PseudoDifferentiator(velocity_s, n) if velocity_s else None
         self.torque, self.velocity, self.load, self.friction, self._gained, self._applied = np.zeros((6, n))
@@ -139,7 +139,7 @@ class MomentumObserver:
             r, (n,) [N m]; a new array.
 
         Raises:
-            SafetyError: a sliding joint is far beyond where the generated dynamics hold, or a position is not finite.
+            SafetyError: a joint that slides or has a spring is far beyond where the generated dynamics hold, or a position is not finite.
             ConfigurationError: no velocities, and no lag to estimate them with.
         """
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9
@@ -171,7 +171,7 @@ class MomentumObserver:
         """tau - F + C' dq - g and M dq, (n,) each."""
         # where a joint was when it had the velocity that is known: what a filter of that lag makes of q
         self._q[:], self.velocity[:] = (
-            within_a_turn(q - self.velocity_s * dq, self._slides),
+            within_a_turn(q - self.velocity_s * dq, self._aperiodic),
             dq,
         )  # arrays of one kind: numba compiles anew for others
         if self._kernel.momentum_terms(

@@ -101,6 +101,6 @@ def compile_single(model: ArmModel, transition_rad_s: float = TRANSITION_RAD_S) 
     return SingleState(model, transition_rad_s)
 
 
-def within_a_turn(q: FloatArray, slides: Sequence[bool]) -> FloatArray:
-    """The same pose (n,) [rad] between -pi and pi, where the generated dynamics hold; what slides stays."""
-    return np.where(slides, q, q - 2.0 * np.pi * np.round(q / (2.0 * np.pi)))
+def within_a_turn(q: FloatArray, aperiodic: Sequence[bool]) -> FloatArray:
+    """The same pose (n,) [rad] between -pi and pi, where the generated dynamics hold; `ArmModel.aperiodic` axes stay."""
+    return np.where(aperiodic, q, q - 2.0 * np.pi * np.round(q / (2.0 * np.pi)))

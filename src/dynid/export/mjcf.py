@@ -1,8 +1,9 @@
 """The arm as a MuJoCo model: kinematics from the URDF, inertias, rotors and friction from standard parameters.
 
 What a URDF cannot hold has a place in MJCF: rotor inertias are `armature`, viscous friction is `damping`, Coulomb
-friction is `frictionloss`, and a motor that several joints turn is a fixed tendon with the same three. Gravity comes
-from the mount, and contacts are off, because the identified model has none.
+friction is `frictionloss`, and a motor that several joints turn is a fixed tendon with the same three. A linear spring
+is the joint's `stiffness` and `springref`. Gravity comes from the mount, and contacts are off, because the identified
+model has none.
 """
 
 import xml.etree.ElementTree as ElementTree
@@ -13,7 +14,7 @@ import numpy as np
 
 from dynid.errors import ConfigurationError, DataError
 from dynid.export.urdf import TOKEN_INERTIA_KG_M2, TOKEN_MASS_KG
-from dynid.model.standard import StandardFile
+from dynid.model.standard import StandardFile, springs_of
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.robot.urdf_text import read_urdf_text
 
@@ -53,7 +54,8 @@ def build_spec(robot: Robot, standard: StandardFile, options: PlantOptions = DEF
     Joints that are no axes of robot.yaml are fixed at zero, unless `options.geometry` keeps them.
 
     Raises:
-        ConfigurationError: the URDF is not valid for MuJoCo, or lacks a joint or link.
+        ConfigurationError: the URDF is not valid for MuJoCo, or lacks a joint or link; or springs of robot.yaml have no
+            coefficients.
         DataError: the standard parameters are not this robot's.
     """
     _check(robot, standard)
@@ -79,6 +81,7 @@ def build_spec(robot: Robot, standard: StandardFile, options: PlantOptions = DEF
         body.explicitinertial = True
     _empty_carried(spec, robot)
     _set_axes(spec, robot, standard, options)
+    _add_springs(spec, robot, standard)
     _add_coupled_motors(spec, robot, standard)
     if options.motors:
         _add_actuators(spec, robot)
@@ -140,10 +143,22 @@ def _set_axes(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile, options
 
 
 def _set_damping(element: mujoco.MjsJoint | mujoco.MjsTendon, value: float) -> None:
-    """Linear damping; newer MuJoCo takes the coefficients of a polynomial here."""
-    damping = np.zeros_like(np.atleast_1d(element.damping))
-    damping[0] = value
-    element.damping = damping if damping.size > 1 else float(damping[0])
+    element.damping = _linear(element.damping, value)
+
+
+def _linear(field: object, value: float) -> FloatArray | float:
+    """Return a coefficient as its field takes it: newer MuJoCo has those of a polynomial, the linear one first."""
+    given = np.zeros_like(np.atleast_1d(np.asarray(field, dtype=np.float64)))
+    given[0] = value
+    return given if given.size > 1 else float(given[0])
+
+
+def _add_springs(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile) -> None:
+    """Set stiffness and rest position of springs as far as they are linear; the file's comment names the rest."""
+    for spring in springs_of(robot, standard):
+        joint = _joint(spec, robot, robot.joint_names[spring.joint])
+        stiffness, joint.springref = spring.linear()
+        joint.stiffness = _linear(joint.stiffness, stiffness)
 
 
 def _coupled_motors(robot: Robot) -> list[int]:
@@ -236,11 +251,15 @@ def mjcf_text(robot: Robot, standard: StandardFile, options: PlantOptions = DEFA
             joint.set("damping", _digits(model.dof_damping[address]))
             joint.set("frictionloss", _digits(model.dof_frictionloss[address]))
             joint.set("range", _digits(model.joint(joint.attrib["name"]).range))
+            number = model.joint(joint.attrib["name"]).id
+            if stiffness := float(np.atleast_1d(model.jnt_stiffness[number])[0]):
+                joint.set("stiffness", _digits(stiffness))
+                joint.set("springref", _digits(model.qpos_spring[model.jnt_qposadr[number]]))
     for tendon in root.iter("fixed"):
         number = model.tendon(tendon.attrib["name"]).id
         for key in ("armature", "damping", "frictionloss"):
             tendon.set(key, _digits(np.atleast_1d(getattr(model, f"tendon_{key}")[number])[0]))
-    if missing := _without_place(standard):
+    if missing := _without_place(robot, standard):
         root.insert(0, ElementTree.Comment(f" Not in this file, because MuJoCo cannot hold them: {missing} "))
     if note:
         root.insert(0, ElementTree.Comment(f" {note} "))
@@ -248,8 +267,8 @@ def mjcf_text(robot: Robot, standard: StandardFile, options: PlantOptions = DEFA
     return ElementTree.tostring(root, encoding="unicode") + "\n"
 
 
-def _without_place(standard: StandardFile) -> str:
-    """Constant offsets and Stribeck friction, which neither MJCF nor URDF can hold; '' if there are none."""
+def _without_place(robot: Robot, standard: StandardFile) -> str:
+    """Constant offsets, Stribeck friction and springs beyond linear ones; '' if there are none."""
     fields = {"offset": "friction_offset_nm", "Stribeck friction": "stribeck_friction_nm"}
     listed = [
         f"{word} of {axis.joint} {value:.6g} N m"
@@ -257,6 +276,10 @@ def _without_place(standard: StandardFile) -> str:
         for axis in standard.axes
         if (value := getattr(axis, field))
     ]
+    for spring in springs_of(robot, standard):
+        if beyond := spring.beyond_linear():
+            name, slides = robot.joint_names[spring.joint], robot.prismatic[spring.joint]
+            listed.append(f"torque of the spring of {beyond.words(name, slides)}")
     return ", ".join(listed)
 
 

@@ -1,7 +1,7 @@
 """What simulators with two figures per joint, damping and a constant friction, can hold of a friction law.
 
 Real gears' friction also falls with speed and grows with load. Then the two figures are those that come nearest, by
-least squares, over the loads that gravity puts on the joints within their limits and over speeds up to half of what the
+least squares, over the loads that gravity and springs put on the joints within their limits and over speeds up to half of what the
 joints may do, the motor carrying the load in both directions.
 """
 
@@ -14,6 +14,7 @@ from dynid.model.friction import TERMS, FrictionLaw
 from dynid.model.mdh import MdhChain
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.regressor import standard_regressor
+from dynid.model.standard import springs_among
 from dynid.robot import FloatArray, Robot
 
 AMONG = ("FV", "FC", "OF", "FS")  # what standard parameters may hold, under the names of the law
@@ -49,12 +50,14 @@ def whole_friction(
 
 
 def loads(robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str) -> FloatArray:
-    """What gravity puts on the joints at random poses within their limits, (POSES, n) [N m]."""
+    """What gravity and springs put on the joints at random poses within their limits, (POSES, n) [N m]."""
     rng, chain = np.random.default_rng(SEED), mdh.size
     poses = rng.uniform(robot.lower, robot.upper, (POSES, robot.size))
     still, found = np.zeros((POSES, chain)), np.zeros_like(poses)
     columns = standard_regressor(mdh, poses[:, :chain], still, still, robot.gravity(mount))
     found[:, :chain] = -columns @ standard.values[: 10 * chain]
+    for spring in springs_among(robot, standard):
+        found[:, spring.joint] -= spring.torque(poses[:, spring.joint])
     return found
 
 

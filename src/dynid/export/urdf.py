@@ -1,7 +1,7 @@
 """An identified model as a URDF: the robot's own description with inertials, joint damping and friction replaced.
 
-A URDF has no place for rotor inertias, and on small geared arms they dominate the wrist. The file says so in a
-comment; `rotor_inertias` writes them beside it, and the MuJoCo export carries them as armature.
+A URDF has no place for rotor inertias, and on small geared arms they dominate the wrist, nor for springs. The file says
+so in a comment; `rotor_inertias` writes them beside it, and the MuJoCo export carries them as armature.
 """
 
 import xml.etree.ElementTree as ElementTree  # DOCTYPEs, the way to external entities, are refused before parsing
@@ -11,7 +11,8 @@ import yaml
 from dynid.errors import ConfigurationError
 from dynid.model.mdh import MdhChain
 from dynid.model.parameters import StandardParameters
-from dynid.model.standard import LinkInertia, six, to_link_frame
+from dynid.model.springs import is_spring
+from dynid.model.standard import LinkInertia, six, springs_among, to_link_frame
 from dynid.robot import Robot
 from dynid.robot.urdf_text import read_urdf_text
 
@@ -110,20 +111,21 @@ def _token_inertial() -> ElementTree.Element:
 
 
 def _left_out(robot: Robot, standard: StandardParameters) -> str:
-    """What else of the drives has no place in a URDF; '' if there is nothing."""
-    extra = [
-        f"{name} {value:.6g}"
-        for name, value in zip(
-            standard.names[10 * robot.chain_size + 3 * robot.size :],
-            standard.values[10 * robot.chain_size + 3 * robot.size :],
-            strict=True,
-        )
-    ]
-    return (
+    """What else of drives and springs has no place in a URDF; '' if there is nothing."""
+    names, values = (one[10 * robot.chain_size + 3 * robot.size :] for one in (standard.names, standard.values))
+    extra = [f"{name} {value:.6g}" for name, value in zip(names, values, strict=True) if not is_spring(name)]
+    said = (
         f"Offsets, Stribeck friction and friction of coupled motors are not either: {', '.join(extra)}. "
         if extra
         else ""
     )
+    if springs := springs_among(robot, standard):
+        formulas = (one.words(robot.joint_names[one.joint], robot.prismatic[one.joint]) for one in springs)
+        said += (
+            f"Springs are NOT in this file either: {'; '.join(formulas)}. Without them a simulated motor carries what "
+            "they carry. "
+        )
+    return said
 
 
 def _listing(robot: Robot, standard: StandardParameters) -> str:

@@ -153,7 +153,8 @@ def _witness(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> FloatArra
     q, dq, ddq = _random_states(mdh, WITNESS_SAMPLES)
     free = drive.axes - mdh.size
     extra_dq, extra_ddq = _random_rates(free, WITNESS_SAMPLES)
-    columns = drive.columns(drive.standard_names, np.hstack([dq, extra_dq]), np.hstack([ddq, extra_ddq]))
+    places = np.hstack([q, np.zeros_like(extra_dq)])  # decoupled axes have no springs
+    columns = drive.columns(drive.standard_names, places, np.hstack([dq, extra_dq]), np.hstack([ddq, extra_ddq]))
     links = np.zeros((WITNESS_SAMPLES, drive.axes, 10 * mdh.size))
     links[:, : mdh.size] = standard_regressor(mdh, q, dq, ddq, gravity)
     return np.concatenate([links, columns], axis=-1).reshape(WITNESS_SAMPLES * drive.axes, -1)

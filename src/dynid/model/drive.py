@@ -10,6 +10,7 @@ alone the two cannot be separated, so FVM and FCM exist for coupled motors only.
 
     IA   rotor inertia     FV  viscous          FC  Coulomb, sign(dq)
     OF   constant offset   FS  Stribeck, sign(dq) exp(-(|dq| / v)^e), v and e given
+    KS   springs of single joints, see `dynid.model.springs`
 
 Direction and fading are those of `dynid.model.friction`.
 """
@@ -22,23 +23,29 @@ import numpy as np
 
 from dynid.model.friction import AS, FB, TERMS, WS, FrictionLaw, torques
 from dynid.model.parameters import BaseParameters
+from dynid.model.springs import SpringTerm, is_spring
 from dynid.robot import FloatArray, Structure, read_only
 
 ROWS = {term.prefix: row for row, term in enumerate(TERMS)}  # of a joint's own friction in the law's values
 SMOOTH = ("IA", "FV", "FVM")  # the kinds that are linear in dq and ddq, so that they have derivatives everywhere
 
 
-KINDS = ("IA", *SMOOTH[1:], "FC", "FS", "FCM", "OF")
+KINDS = ("IA", *SMOOTH[1:], "FC", "FS", "FCM", "OF")  # without springs, which load the gears as gravity does
 RESISTING = ("FV", "FVM", "FC", "FS", "FCM")  # friction that resists motion: an offset does not
 
 
 def of_kinds(phi: BaseParameters, kinds: Sequence[str], *, others: bool = False) -> BaseParameters:
     """The base parameters with zeros for all but these kinds of drive-side parameters; `others`: for these kinds.
 
-    So `of_kinds(phi, KINDS, others=True)` takes, at accelerations of 0, what gravity and Coriolis forces take.
+    So `of_kinds(phi, KINDS, others=True)` takes, at accelerations of 0, what gravity, springs and Coriolis forces take.
     """
     kept = [(kind_and_number(name)[0] in kinds) is not others for name in phi.names]
     return BaseParameters(phi.names, phi.values * np.array(kept, dtype=np.float64))
+
+
+def is_smooth(kind: str) -> bool:
+    """Return whether the torque of a kind of drive-side parameters has derivatives everywhere."""
+    return kind in SMOOTH or is_spring(kind)
 
 
 def kind_and_number(name: str) -> tuple[str, int]:
@@ -55,16 +62,24 @@ class DriveTerms:
         axes: n.
         structure: which terms the model has.
         coupling: C, (n, n); the identity where every motor moves its own joint alone.
+        springs: terms of springs at chain joints.
     """
 
     axes: int
     structure: Structure
     coupling: FloatArray
+    springs: tuple[SpringTerm, ...] = ()
 
     @classmethod
-    def of(cls, axes: int, structure: Structure, coupling: FloatArray | None = None) -> "DriveTerms":
+    def of(
+        cls,
+        axes: int,
+        structure: Structure,
+        coupling: FloatArray | None = None,
+        springs: tuple[SpringTerm, ...] = (),
+    ) -> "DriveTerms":
         """Terms of `axes` axes; `coupling` (n, n) [-] is the identity where there is none."""
-        return cls(axes, structure, read_only(np.eye(axes) if coupling is None else coupling))
+        return cls(axes, structure, read_only(np.eye(axes) if coupling is None else coupling), springs)
 
     @cached_property
     def coupled(self) -> tuple[int, ...]:
@@ -82,7 +97,7 @@ class DriveTerms:
         names += self._numbered("FS") if structure.stribeck else []
         for kind, there in (("FVM", structure.viscous_friction), ("FCM", structure.coulomb_friction)):
             names += [f"{kind}{k + 1}" for k in self.coupled if there]
-        return tuple(names)
+        return (*names, *(term.name for term in self.springs))
 
     @cached_property
     def standard_names(self) -> tuple[str, ...]:
@@ -97,19 +112,22 @@ class DriveTerms:
         return tuple(name for name in self.standard_names if there.get(kind_and_number(name)[0], True))
 
     def columns(
-        self, names: Sequence[str], dq: FloatArray, ddq: FloatArray, transition_rad_s: float = 0.0
+        self, names: Sequence[str], q: FloatArray, dq: FloatArray, ddq: FloatArray, transition_rad_s: float = 0.0
     ) -> FloatArray:
-        """Torques [N m] per SI unit of each named parameter, (N, n, len(names)); dq, ddq (N, n) [rad/s, rad/s^2].
+        """Torques [N m] per SI unit of each named parameter, (N, n, len(names)); q, dq, ddq (N, n), SI.
 
         The transition is that of `FrictionLaw`.
         """
+        terms = {term.name: term for term in self.springs}
         W, law = np.zeros((*dq.shape, len(names))), self._shape(transition_rad_s)
-        dry = any(kind_and_number(name)[0] not in SMOOTH for name in names)
+        dry = not all(is_smooth(kind_and_number(name)[0]) for name in names)
         own, motors = (law.gradient(rates) if dry else np.empty(0) for rates in (dq, dq @ self.coupling.T))
         for column, name in enumerate(names):
             kind, number = kind_and_number(name)
             k = number - 1
-            if kind == "IA":
+            if name in terms:
+                W[:, k, column] = terms[name].torque(q[:, k])
+            elif kind == "IA":
                 self._at_motor(W, column, k, ddq @ self.coupling[k] if k in self.coupled else ddq[:, k])
             elif kind in ("FVM", "FCM"):
                 self._at_motor(W, column, k, dq @ self.coupling[k] if kind == "FVM" else motors[:, k, FB])

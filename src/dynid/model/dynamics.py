@@ -15,10 +15,11 @@ from numpy.typing import NDArray
 from dynid.errors import ConfigurationError, DataError
 from dynid.model.base_parameters import PRODUCTS, Regrouping, regroup
 from dynid.model.chain import SerialChain
-from dynid.model.drive import SMOOTH, DriveTerms, DryTerms, kind_and_number
+from dynid.model.drive import DriveTerms, DryTerms, is_smooth, kind_and_number
 from dynid.model.mdh import MdhChain, derive_mdh
 from dynid.model.parameters import BaseParameters, StandardParameters, parameter_unit
 from dynid.model.regressor import fill_columns, link_motions, link_torques, standard_regressor
+from dynid.model.springs import SpringTerm, spring_terms
 from dynid.robot import FloatArray, PhysicalBounds, Robot, Structure, read_only
 from dynid.robot.link_limits import ArmLimits, Box, arm_limits, robot_shapes
 
@@ -37,6 +38,7 @@ class ArmModel:
         gears: name of every axis's kind of gear, (n,): equal names share what its geometry decides of friction; None:
             each axis has its own.
         shapes: gives the boxes of the links' shapes, see `arm_limits`; asked when limits are.
+        springs: terms of springs at chain joints.
     """
 
     def __init__(
@@ -50,12 +52,13 @@ class ArmModel:
         bounds: PhysicalBounds | None = None,
         gears: tuple[str, ...] | None = None,
         shapes: Callable[[], Sequence[Box | str]] = tuple,
+        springs: tuple[SpringTerm, ...] = (),
     ) -> None:
         self.prismatic = mdh.prismatic if prismatic is None else prismatic
         self.mdh, self.axes, self.structure = mdh, axes, structure
         self.gravity, self.bounds, self._shapes = read_only(gravity), bounds, shapes
         self.gears = gears or tuple(f"axis {k + 1}" for k in range(axes))
-        self.drive = DriveTerms.of(axes, structure, coupling)
+        self.drive = DriveTerms.of(axes, structure, coupling, springs)
 
     @classmethod
     def of(
@@ -87,7 +90,7 @@ class ArmModel:
         bounds = robot.file.physical_bounds
         gears = tuple(joint.servo_model or joint.name for joint in robot.file.joints)
         given = structure, robot.gravity(mount), robot.coupling, robot.prismatic, bounds, gears
-        return cls(mdh, robot.size, *given, partial(robot_shapes, robot))
+        return cls(mdh, robot.size, *given, partial(robot_shapes, robot), spring_terms(robot))
 
     def under(self, gravity: FloatArray) -> "ArmModel":
         """The same arm under another gravity (3,) in the base link [m/s^2]."""
@@ -142,7 +145,14 @@ class ArmModel:
             *([("prismatic", self.mdh.prismatic)] if any(self.mdh.prismatic) else []),
             *([("coupling", self.drive.coupling.tolist())] if self.drive.coupled else []),
             *([("stribeck", shape.velocity_rad_s, shape.exponent)] if shape else []),
+            *(("spring", term.name, round(term.about, 9)) for term in self.drive.springs),
         )
+
+    @cached_property
+    def aperiodic(self) -> tuple[bool, ...]:
+        """Which axes are at another pose a turn further, (n,): those that slide, and those with a spring."""
+        sprung = {term.joint for term in self.drive.springs}
+        return tuple(slides or axis in sprung for axis, slides in enumerate(self.prismatic))
 
     def base_parameters(self, standard: StandardParameters) -> BaseParameters:
         """phi = K pi.
@@ -183,7 +193,7 @@ class ArmModel:
         c = self.chain_size
         W = np.zeros((len(q), self.axes, len(self.names)))
         W[:, :c, : self.regrouping.link_count] = self._link_columns(q[:, :c], dq[:, :c], ddq[:, :c], self.gravity)
-        W[:, :, self.regrouping.link_count :] = self.drive.columns(self.drive_names, dq, ddq)
+        W[:, :, self.regrouping.link_count :] = self.drive.columns(self.drive_names, q, dq, ddq)
         return W
 
     def standard_regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
@@ -195,7 +205,7 @@ class ArmModel:
         c, names = self.chain_size, self.regrouping.standard
         W = np.zeros((len(q), self.axes, len(names)))
         W[:, :c, : 10 * c] = standard_regressor(self.mdh, q[:, :c], dq[:, :c], ddq[:, :c], self.gravity)
-        W[:, :, 10 * c :] = self.drive.columns(names[10 * c :], dq, ddq)
+        W[:, :, 10 * c :] = self.drive.columns(names[10 * c :], q, dq, ddq)
         W[..., ~self.modelled] = 0.0
         return W
 
@@ -221,7 +231,7 @@ class ArmModel:
     def dry_places(self) -> list[int]:
         """Which base parameters have no derivative everywhere: Coulomb, Stribeck, offsets."""
         count = self.regrouping.link_count
-        return [count + k for k, name in enumerate(self.drive_names) if kind_and_number(name)[0] not in SMOOTH]
+        return [count + k for k, name in enumerate(self.drive_names) if not is_smooth(kind_and_number(name)[0])]
 
     @cached_property
     def _dry(self) -> DryTerms:
@@ -249,7 +259,7 @@ class ArmModel:
             unit[:, column] = 1.0
             if column < c:
                 B[:, :c, column, : self.regrouping.link_count] = self._link_columns(q[:, :c], still, unit[:, :c], none)
-            B[:, :, column, places] = self.drive.columns(names, np.zeros_like(unit), unit)
+            B[:, :, column, places] = self.drive.columns(names, q, np.zeros_like(unit), unit)
         return B
 
     def inertia_matrix(self, q: FloatArray, phi: BaseParameters) -> FloatArray:
@@ -260,7 +270,7 @@ class ArmModel:
         """Torques (N, n) [N m] for states (N, n). Paper eq. 3."""
         q, dq, ddq = self.states(q, dq, ddq)
         c, values = self.chain_size, self.values_of(phi)
-        tau = self.drive.columns(self.drive_names, dq, ddq) @ values[self.regrouping.link_count :]
+        tau = self.drive.columns(self.drive_names, q, dq, ddq) @ values[self.regrouping.link_count :]
         tau[:, :c] += self._link_torques(q[:, :c], dq[:, :c], ddq[:, :c], self.gravity, values)
         return np.asarray(tau)
 
@@ -273,7 +283,7 @@ class ArmModel:
         return link_torques(self.mdh, q, dq, ddq, gravity, standard.reshape(-1, 10))
 
     def gravity_torque(self, q: FloatArray, phi: BaseParameters, gravity: FloatArray) -> FloatArray:
-        """What an arm at rest at q (N, n) takes against a gravity (3,) in the base link [m/s^2], (N, n) [N m]."""
+        """Torques (N, n) [N m] against a gravity (3,) in the base link [m/s^2] at rest at q (N, n), without springs."""
         out, still = np.zeros_like(q), np.zeros((len(q), self.chain_size))
         at = q[:, : self.chain_size]
         out[:, : self.chain_size] = self._link_torques(at, still, still, gravity, self.values_of(phi))

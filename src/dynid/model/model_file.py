@@ -10,6 +10,7 @@ from dynid.errors import DataError
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FB, SYMBOLS, TERMS, FrictionLaw
 from dynid.model.parameters import BaseParameters, StandardParameters
+from dynid.model.springs import is_spring
 from dynid.model.standard import StandardFile, from_file
 from dynid.resources import load_validated, write_whole, yaml_text
 from dynid.robot import FloatArray, NonNegative, Positive, Strict
@@ -149,6 +150,11 @@ class ModelFile(Strict):
         names = tuple(row.name for row in self.parameters)
         if names != model.names or self.structure_hash != model.structure_hash:
             differing = sorted(set(names) ^ set(model.names))
+            if lacking := [name for name in differing if is_spring(name) and name in model.names]:
+                raise DataError(
+                    f"this model file of {self.robot} lacks {', '.join(lacking)}, which springs in robot.yaml declare: "
+                    "identify again"
+                )
             raise DataError(
                 f"this model file has another structure (robot {self.robot}, hash {self.structure_hash}, expected "
                 f"{model.structure_hash}){'; names that differ: ' + ', '.join(differing) if differing else ''}"

@@ -7,6 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from dynid.errors import DataError, UnknownNameError
+from dynid.model.springs import is_spring, spring_unit
 from dynid.robot import FloatArray, read_only
 
 MINIMUM_ROTOR_INERTIA = 1e-6  # kg m^2: every rotor has some
@@ -25,6 +26,8 @@ def parameter_unit(name: str, prismatic: Sequence[bool] = ()) -> str:
     """
     kind = name.rstrip("0123456789")
     axis = int(name[len(kind) :] or 1) - 1
+    if is_spring(name):
+        return spring_unit(name, axis < len(prismatic) and prismatic[axis])
     if axis < len(prismatic) and prismatic[axis] and kind.removesuffix("R") in _FORCE_UNITS:
         return _FORCE_UNITS[kind.removesuffix("R")]
     if kind in ("M", "MR"):

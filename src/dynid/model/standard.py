@@ -13,8 +13,10 @@ from pydantic import Field
 
 from dynid.errors import DataError
 from dynid.model.base_parameters import standard_names
+from dynid.model.drive import kind_and_number
 from dynid.model.mdh import MdhChain
 from dynid.model.parameters import StandardParameters
+from dynid.model.springs import JointSpring, SpringTerm, is_spring, joint_springs, power_of
 from dynid.resources import load_validated, write_whole
 from dynid.robot import FloatArray, Robot, Strict, Vector3, read_only
 
@@ -96,6 +98,7 @@ class AxisRow(Strict):
     """An axis in the file; fields that are None belong to terms that the model has not.
 
     The fields `motor_...` are of a motor that moves several joints and count at the motor, see `DriveTerms`.
+    `spring_coefficients` are by power of the position from `about_deg` of robot.yaml [N m/rad^power; N/m^power].
     """
 
     joint: str
@@ -106,6 +109,7 @@ class AxisRow(Strict):
     stribeck_friction_nm: float | None = None
     motor_viscous_friction_nm_s_per_rad: float | None = None
     motor_coulomb_friction_nm: float | None = None
+    spring_coefficients: dict[int, float] | None = None
 
 
 AXIS_FIELDS = {
@@ -149,7 +153,8 @@ def to_file(
     for j, name in enumerate(joints):
         values = {field: drive.get(f"{kind}{j + 1}") for kind, field in AXIS_FIELDS.items()}
         known = {field: round(value, FILE_DECIMALS) for field, value in values.items() if value is not None}
-        axes.append(AxisRow.model_validate({"joint": name, **known}))
+        springs = {"spring_coefficients": _coefficients(standard, j) or None}
+        axes.append(AxisRow.model_validate({"joint": name, **known, **springs}))
     return StandardFile(robot=robot, source=source, links=tuple(links), axes=tuple(axes))
 
 
@@ -172,13 +177,19 @@ def from_file(content: StandardFile, mdh: MdhChain, names: tuple[str, ...] | Non
         for j, axis in enumerate(content.axes)
         if (value := getattr(axis, field)) is not None
     }
+    given |= {
+        SpringTerm(j, power).name: value
+        for j, axis in enumerate(content.axes)
+        for power, value in sorted((axis.spring_coefficients or {}).items())
+    }
     own = standard_names(mdh.size, len(content.axes))
     wanted = (*own, *(name for name in given if name not in own)) if names is None else names
     foreign = [name for name, value in given.items() if name not in wanted and value]
     if foreign:
         raise DataError(
-            f"the standard parameters of '{content.robot}' have {', '.join(foreign)}, which the robot's structure does "
-            "not include: add these terms to structure in robot.yaml, or remove them from the file"
+            f"the standard parameters of '{content.robot}' have {', '.join(foreign)}, which the robot's structure and "
+            "springs do not include: add these terms to structure or springs in robot.yaml, or remove them from the "
+            "file"
         )
     parts = [
         from_link_frame(
@@ -197,8 +208,34 @@ def load_standard(path: Path, mdh: MdhChain, names: tuple[str, ...] | None = Non
 
 
 def load_nominal(robot: Robot, mdh: MdhChain, names: tuple[str, ...] | None = None) -> StandardParameters:
-    """Read the robot's nominal standard parameters, those nearest to it (CAD); `names` as in `from_file`."""
-    return load_standard(robot.folder / robot.file.simulation.standard_parameters, mdh, names)
+    """Read the robot's nominal standard parameters, those nearest to it (CAD); `names` as in `from_file`.
+
+    Raises:
+        ConfigurationError: they lack the coefficients of springs that robot.yaml declares.
+    """
+    content = load_validated(robot.folder / robot.file.simulation.standard_parameters, StandardFile)
+    springs_of(robot, content)
+    return from_file(content, mdh, names)
+
+
+def springs_among(robot: Robot, standard: StandardParameters) -> tuple[JointSpring, ...]:
+    """Return the springs that robot.yaml declares, with coefficients of standard parameters; errors as `springs_of`."""
+    return joint_springs(robot, [_coefficients(standard, axis) for axis in range(robot.size)])
+
+
+def _coefficients(standard: StandardParameters, axis: int) -> dict[int, float]:
+    """Return the coefficients of an axis's spring by power; {} if it has none."""
+    named = zip(standard.names, standard.values.tolist(), strict=True)
+    return {power_of(k): value for k, value in named if is_spring(k) and kind_and_number(k)[1] == axis + 1}
+
+
+def springs_of(robot: Robot, content: StandardFile) -> tuple[JointSpring, ...]:
+    """Return the springs that robot.yaml declares, with the coefficients of a file.
+
+    Raises:
+        ConfigurationError: coefficients of other powers than robot.yaml declares.
+    """
+    return joint_springs(robot, [axis.spring_coefficients for axis in content.axes])
 
 
 def save_standard(path: Path, content: StandardFile) -> None:

@@ -113,8 +113,20 @@ class SymbolicArm:
         C = ca.sparsify(ca.DM(self.model.drive.coupling))
         return self._axis_terms("FV") * self.dq + C.T @ (self._axis_terms("FVM") * (C @ self.dq))
 
+    def _springs(self) -> ca.SX:
+        """Torques of the springs, (n, 1)."""
+        regrouping, tau = self.model.regrouping, ca.SX(self.model.axes, 1)
+        names = [regrouping.standard[k] for k in regrouping.representatives]
+        for term in self.model.drive.springs:
+            if term.name in names:  # else another parameter of its group stands for it
+                power = ca.SX(1)
+                for _ in range(term.power):
+                    power = power * (self.q[term.joint] - term.about)
+                tau[term.joint] += self.phi[names.index(term.name)] * power
+        return tau
+
     def inverse_dynamics(self, ddq: ca.SX, gravity: bool = True) -> ca.SX:
-        """Torques (n, 1) of rigid links, rotors and viscous friction at accelerations ddq (n, 1).
+        """Torques (n, 1) of rigid links, rotors, springs and viscous friction at accelerations ddq (n, 1).
 
         `ArmModel.dry_torque` is not part of it: a sign has no derivative and stays outside the symbols.
         """
@@ -133,7 +145,7 @@ class SymbolicArm:
                 dw = dw + z * ddq[j] + ca.cross(w, rate)
                 w = w + rate
             loads.append((body.force(dw, w, a), body.torque(dw, w, a)))
-        tau = self._rotors() @ ddq + self._viscous()
+        tau = self._rotors() @ ddq + self._viscous() + self._springs()
         force, torque = ca.SX(3, 1), ca.SX(3, 1)
         for j in reversed(range(len(loads))):
             force, torque = force + loads[j][0], torque + loads[j][1]

@@ -130,8 +130,9 @@ class Structure(Strict):
 class Spring(Strict):
     """A torque that depends on one joint's position alone, beside gravity: a spring, or a hydraulic counterbalance.
 
-    about_deg: where the powers of the position [rad] count from.
-    powers: which of them the torque has; their coefficients are identified.
+    joint: one of the chain; each has one spring at most.
+    about_deg: where the powers of the position [rad; m] count from; 0 for a joint that slides.
+    powers: which of them the torque has; their coefficients are identified, see `dynid.model.springs`.
     """
 
     joint: str
@@ -215,7 +216,7 @@ class RobotFile(Strict):
 
     coupling: (n, n) matrix C, q_motor = gear_ratio * (C q_joint), motors in rows; None where every motor moves one
         joint. Torques follow: tau_joint = C' (gear_ratio * tau_motor).
-    springs: torques that depend on one joint alone; identification from logs knows them (`identification.logs`).
+    springs: torques that depend on one joint alone, see `Spring`; part of the model wherever it is used.
     undecided: what a person must still decide before the robot is used, by field, as a question.
     rest_posture: as rest_posture_deg, for arms with joints that slide [rad; m where a joint slides].
     tool_m: where the tool touches things, in the URDF frame of the last chain joint.
@@ -259,11 +260,7 @@ class RobotFile(Strict):
             if j.servo_model is not None and j.servo_model not in self.servos
         ]
         problems += [text for j in self.joints if j.servo_model in self.servos for text in self._no_servo_can(j)]
-        problems += [
-            f"springs: '{spring.joint}' is no joint of this robot"
-            for spring in self.springs
-            if spring.joint not in names
-        ]
+        problems += self._spring_problems()
         if self.default_mount not in self.mounts_gravity_m_s2:
             problems.append(f"default_mount '{self.default_mount}' is not under mounts_gravity_m_s2")
         problems += [
@@ -310,6 +307,24 @@ class RobotFile(Strict):
             lengths["simulation.nuisances.coulomb_friction_nm"] = (len(nuisances.coulomb_friction_nm), size)
             lengths["simulation.nuisances.torque_noise_nm"] = (len(nuisances.torque_noise_nm), size)
         return lengths
+
+    def _spring_problems(self) -> list[str]:
+        """Return what is wrong with the springs, one sentence each."""
+        chain = {joint.name: joint for joint in self.joints if joint.role == "chain"}
+        sprung, problems = [spring.joint for spring in self.springs], []
+        for name in dict.fromkeys(sprung):
+            if name not in chain:
+                problems.append(f"springs: '{name}' is no chain joint of this robot")
+            if sprung.count(name) > 1:
+                problems.append(f"springs: '{name}' has {sprung.count(name)}; list all powers under one")
+        for spring in self.springs:
+            if len(set(spring.powers)) != len(spring.powers):
+                problems.append(f"springs: powers of '{spring.joint}' are {list(spring.powers)}; list each once")
+            if 0 in spring.powers and self.structure.friction_offset:
+                problems.append(f"springs: power 0 of '{spring.joint}' is the friction_offset of structure; keep one")
+            if spring.about_deg and spring.joint in chain and chain[spring.joint].prismatic:
+                problems.append(f"springs: '{spring.joint}' slides, so about_deg must be 0; add power 0 instead")
+        return problems
 
     def _prismatic_problems(self) -> list[str]:
         """Fields in degrees have no meaning for a joint that slides."""

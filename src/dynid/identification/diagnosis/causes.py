@@ -57,7 +57,8 @@ def _tried(model: ArmModel, samples: Samples, regression: Regression) -> Iterato
     """Springs of single joints, another load from a moment on, and friction that changes with time."""
     count, n = samples.q.shape
     left = "would explain {share:.0f} % of the squared error of {joint}"
-    for k in range(model.chain_size):
+    sprung = {term.joint for term in model.drive.springs}  # springs of these are in the model already
+    for k in (joint for joint in range(model.chain_size) if joint not in sprung):
         unit = "N/m" if model.prismatic[k] else "N m/rad"
         spring = f"a spring of {{value:.3g}} {unit} at {samples.joint_names[k]}"
         words = f"{spring} {left}: does a cable, a hose or a counterbalance pull?"

@@ -23,6 +23,7 @@ from dynid.model.base_parameters import PRODUCTS
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters, StandardParameters
+from dynid.model.springs import is_spring
 from dynid.model.standard import LinkInertia, from_link_frame, pseudo_inertia
 from dynid.model.within_limits import LENGTH_UNIT_M, MASS_UNIT_KG, link_rows, outside, spread_out
 from dynid.robot import FloatArray, PhysicalBounds
@@ -40,6 +41,7 @@ OF_NEGATIVE_ROTOR = (
     "structure in robot.yaml"
 )
 OF_NEGATIVE_FRICTION = "torques and positions may be of different instants, or friction of another kind"
+SPRING_UNIT = 1.0  # N m/rad^power: between springs of small arms and counterbalances
 SECOND_STAGE_FREEDOM = 1e-5  # of a base parameter's unit, so 1e-8 kg m^2 of an inertia
 
 
@@ -88,8 +90,9 @@ def solver_units(names: tuple[str, ...], prismatic: Sequence[bool] = ()) -> Floa
     """The solver's unit of every standard parameter, (s,); the rotor of a `prismatic` axis is a mass."""
     inertia, moment = MASS_UNIT_KG * LENGTH_UNIT_M**2, MASS_UNIT_KG * LENGTH_UNIT_M
     by_kind = {"M": MASS_UNIT_KG, "MX": moment, "MY": moment, "MZ": moment, **dict.fromkeys((*FRICTION, "OF"), 0.1)}
-    slides = dict.fromkeys((f"IA{k + 1}" for k in np.flatnonzero(prismatic)), MASS_UNIT_KG)
-    return np.array([slides.get(name, by_kind.get(name.rstrip("0123456789"), inertia)) for name in names])
+    own = dict.fromkeys((f"IA{k + 1}" for k in np.flatnonzero(prismatic)), MASS_UNIT_KG)
+    own |= dict.fromkeys(filter(is_spring, names), SPRING_UNIT)
+    return np.array([own.get(name, by_kind.get(name.rstrip("0123456789"), inertia)) for name in names])
 
 
 def pseudo_inertia_rows(parameters: FloatArray, margin: float, spread: float = 0.0) -> tuple[FloatArray, FloatArray]:
@@ -232,10 +235,10 @@ def consistent_projection(
 
 
 def _offsets(model: ArmModel) -> list[int]:
-    """Places of friction offsets that pass for a weight, as that of a joint that slides up and down does."""
+    """Places of constant torques that pass for a weight, as that of a joint that slides up and down does."""
     groups, names = model.regrouping.K != 0.0, model.regrouping.standard
     shared = groups[groups.sum(axis=1) > 1].any(axis=0)
-    return [k for k, name in enumerate(names) if name.startswith("OF") and shared[k]]
+    return [k for k, name in enumerate(names) if (name.startswith("OF") or is_spring(name)) and shared[k]]
 
 
 def consistent_interior(model: ArmModel, limits: ArmLimits) -> FloatArray:

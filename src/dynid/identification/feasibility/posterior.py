@@ -27,6 +27,7 @@ from dynid.identification.feasibility.consistent import FRICTION, consistent_int
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, StandardParameters
+from dynid.model.springs import is_spring
 from dynid.model.within_limits import LENGTH_UNIT_M, MASS_UNIT_KG, link_rows, spread_out
 from dynid.robot import FloatArray, PhysicalBounds, read_only
 from dynid.robot.link_limits import ArmLimits
@@ -236,12 +237,15 @@ class _Arm:
     def inside(self, standard: FloatArray, belief: Belief) -> FloatArray:
         """Free parameters (d,) strictly inside, from standard ones (s,) that are so except for friction beside them.
 
-        Friction has no upper bound, so that of any model inside says nothing: it begins where the belief has it.
+        Friction has no upper bound and a spring no bound, so those of any model inside say nothing: they begin where
+        the belief has them.
         """
         values = np.array(standard)
         for name, value, variance in zip(belief.names, belief.values, np.diag(belief.covariance), strict=True):
             if name in self.names and kind_and_number(name)[0] in FRICTION:
                 values[self.names.index(name)] = max(value, np.sqrt(variance))
+            elif name in self.names and is_spring(name):
+                values[self.names.index(name)] = value
         return np.asarray(values[self.free] / self.units)
 
     def standard(self, x: FloatArray) -> FloatArray:

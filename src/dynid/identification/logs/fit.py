@@ -89,7 +89,7 @@ class LogFit:
     rate_change: FloatArray | None = None
 
     def given(self, phi: FloatArray) -> Point:
-        """What fits best where the first parameters are phi (p,): springs and friction make up for the change."""
+        """What fits best where the base parameters are phi (p,): friction makes up for the change."""
         count, size = len(phi), len(self.names)
         step = phi - self.theta[:count]
         lower, upper = (one[count:] - self.theta[count:] for one in self.bounds)

@@ -14,7 +14,6 @@ from dynid.identification.logs.curves import Curves, curves_through
 from dynid.identification.logs.delays import GoalDelay, goal_delay, torque_delay
 from dynid.identification.logs.fit import GROUPS, KNOWN, LogFit, Triangles, fit, step
 from dynid.identification.logs.rows import EXTRA, FRICTION, Point, RowSettings, Stretch, joint_rows, stretches
-from dynid.identification.logs.springs import log_arm
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
@@ -171,7 +170,7 @@ class LogModel:
         published: names of the base parameters whose 95 % interval is narrower than 10 % of the value on each side;
             viscous friction only where no other friction falls with speed.
         refused: the others, with that share.
-        point: the consistent base parameters, with the springs and friction that fit best beside them.
+        point: the consistent base parameters, with the friction that fits best beside them.
     """
 
     model: Model
@@ -210,7 +209,6 @@ def identify_logs(
     mount: str | None = None,
     settings: RowSettings | None = None,
     mapper: Map = map,
-    arm: ArmModel | None = None,
     known: Mapping[str, float] = KNOWN,
     progress: Callable[[str], None] | None = None,
 ) -> LogModel:
@@ -222,7 +220,6 @@ def identify_logs(
         mount: how the arm was mounted; None is the robot's default.
         settings: of the rows; None chooses by the logs' rate.
         mapper: how pieces of work are spread, such as `map` or that of a process pool.
-        arm: the model; None is the robot's, with its springs.
         known: of friction beforehand, as deviations, see `fit.KNOWN`; a tiny one leaves a term out.
         progress: called with one line four times per round.
 
@@ -242,7 +239,7 @@ def identify_logs(
             raise DataError(
                 f"{log.name} has the joints {', '.join(log.joint_names)}, expected {', '.join(robot.joint_names)}"
             )
-    model, interval = arm or log_arm(robot, mount), float(np.median([one.interval_s for one in first]))
+    model, interval = ArmModel.of(robot, mount=mount), float(np.median([one.interval_s for one in first]))
     chosen = settings or settings_for(interval)
     delay = torque_delay(model, first, chosen)
     readings: list[Reading] = list(logs)
@@ -257,19 +254,18 @@ def identify_logs(
         halved = reduce_all([_Halved(one) for one in readings], model, chosen, mapper)
         change = step(model, robot, found, halved(found.point, found.delay_s, 1), known) - found.point.phi
         found = replace(found, rate_change=change, deviations=np.hypot(found.deviations, RATE_SHARE * change))
-    own = ArmModel.of(robot, mount=mount)
-    p = len(own.names)
-    base = BaseParameters(own.names, found.point.phi[:p], np.diag(found.deviations[:p] ** 2))
-    consistent = consistent_projection(own, base, robot.file.physical_bounds, metric=found.metric(p))
+    p = len(model.names)
+    base = BaseParameters(model.names, found.point.phi, np.diag(found.deviations**2))
+    consistent = consistent_projection(model, base, robot.file.physical_bounds, metric=found.metric(p))
     point = found.given(consistent.base.values)
     law = friction_law(model, point)
-    share = QUANTILE * found.deviations[:p] / np.maximum(np.abs(consistent.base.values), 1e-12)
-    trading = _trading(own.names, point.friction)
+    share = QUANTILE * found.deviations / np.maximum(np.abs(consistent.base.values), 1e-12)
+    trading = _trading(model.names, point.friction)
     share[trading] = np.maximum(share[trading], 1.0)
-    published = tuple(name for name, one in zip(own.names, share, strict=True) if one <= PUBLISHED)
-    refused = {name: float(one) for name, one in zip(own.names, share, strict=True) if one > PUBLISHED}
+    published = tuple(name for name, one in zip(model.names, share, strict=True) if one <= PUBLISHED)
+    refused = {name: float(one) for name, one in zip(model.names, share, strict=True) if one > PUBLISHED}
     return LogModel(
-        Model(robot, consistent.base, law, mount, unconstrained=found.point.phi[:p]),
+        Model(robot, consistent.base, law, mount, unconstrained=found.point.phi),
         found,
         consistent,
         interval,

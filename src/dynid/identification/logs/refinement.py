@@ -26,9 +26,9 @@ from dynid.identification.feasibility.consistent import consistent_projection
 from dynid.identification.logs.curves import curves_through
 from dynid.identification.logs.identify import LogModel
 from dynid.identification.logs.rows import Point, RowSettings, Stretch
-from dynid.identification.logs.springs import log_arm
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
+from dynid.model.springs import without_springs
 from dynid.recording.log import Log
 from dynid.robot import FloatArray, Robot
 
@@ -73,14 +73,13 @@ def refined(robot: Robot, log: Log, start: LogModel, settings: RowSettings, band
         InfeasibleError: the loop cannot be simulated, or no model is consistent.
     """
     mount = start.model.mount
-    whole = ArmModel.of(robot, mount=mount)
+    whole, phi0 = ArmModel.of(robot, mount=mount), start.point.phi
     viscous = robot.file.structure.model_copy(update={"coulomb_friction": False})
-    core = ArmModel.of(robot, mount=mount, structure=viscous)
+    core = ArmModel.of(without_springs(robot), mount=mount, structure=viscous)
     columns = np.array([whole.names.index(name) for name in core.names])
-    phi0, rest = np.split(start.point.phi, [len(whole.names)])
     # the law's gains have bounds that a large arm's would leave: torques are in units of its largest torque
     unit = float(robot.torque_limits.max())
-    motion = _Motion.of(log_arm(robot, mount), core, columns, log, start)
+    motion = _Motion.of(whole, core, columns, log, start)
     law = motion.law(bandwidth_hz, unit)
     loop = ClosedLoop(core, law, motion.data(law, settings, unit))
     options = ClieOptions(coarse_stride=STRIDE, fine_stride=STRIDE, eps=EPS_KG_M2 / unit)
@@ -89,12 +88,12 @@ def refined(robot: Robot, log: Log, start: LogModel, settings: RowSettings, band
     path[columns] = unit * found.base.values
     J = loop.weighted(loop.jacobian(found.simulation, found.base, STRIDE))
     hessian = loop.normal_equations(J, np.zeros(J.shape[:2]))[0].sum(axis=0)
-    # Coulomb friction is no part of the loop: a weight above all others keeps it where it is
+    # Coulomb friction and springs are no part of the loop: a weight above all others keeps them where they are
     metric = np.diag(np.full(len(path), np.sqrt(np.diag(hessian).max())))
     metric[np.ix_(columns, columns)] = cholesky(hessian)
     bounds = robot.file.physical_bounds
     bounded = consistent_projection(whole, BaseParameters(whole.names, path), bounds, metric=metric)
-    points = (Point(np.append(phi, rest), start.point.friction) for phi in (path, bounded.base.values))
+    points = (Point(phi, start.point.friction) for phi in (path, bounded.base.values))
     return Refined(bandwidth_hz, found.reason, found.cost / found.start_cost, *points)
 
 

@@ -51,10 +51,9 @@ def result_content(result: LogModel) -> dict[str, Any]:
         }
         for published in [set(result.published)]
         for name, value, deviation in zip(
-            names, result.base.values.tolist(), fit.deviations[: len(names)].tolist(), strict=True
+            names, result.base.values.tolist(), fit.deviations.tolist(), strict=True
         )
     ]
-    springs = range(len(names), len(fit.names))  # behind the base parameters
     goals = result.goals
     return {
         "schema_version": 1,
@@ -67,9 +66,6 @@ def result_content(result: LogModel) -> dict[str, Any]:
         "goal_delay_deviation_s": None if goals is None else goals.deviation_s,
         "position_gains_nm_per_rad": None if goals is None else goals.gains[:, 0].tolist(),
         "parameters": parameters,
-        "springs": {
-            fit.names[k]: {"value": float(result.point.phi[k]), "deviation": float(fit.deviations[k])} for k in springs
-        },
         "friction": dict(zip(FRICTION, result.point.friction.T.tolist(), strict=True)),
         "sentences": _sentences(result),
     }

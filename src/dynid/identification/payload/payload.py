@@ -27,6 +27,7 @@ from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.numerical_regrouping import independent_columns
 from dynid.model.regressor import LINK_PARAMETERS, standard_regressor
+from dynid.model.springs import is_spring
 from dynid.model.standard import pseudo_inertia
 from dynid.robot import FloatArray, read_only
 
@@ -73,14 +74,15 @@ def changes_between(model: ArmModel, before: Samples, after: Samples) -> tuple[C
 def load_columns(model: ArmModel, samples: Samples) -> tuple[FloatArray, FloatArray]:
     """Torques per unit of what a load adds: the last link's ten parameters (N, n, 10), and friction terms (N, n, k)."""
     c = model.chain_size
-    names = [name for name in model.drive.modelled_names if kind_and_number(name)[0] != "IA"]
+    kinds = [(name, kind_and_number(name)[0]) for name in model.drive.modelled_names]
+    names = [name for name, kind in kinds if kind != "IA" and not is_spring(kind)]
 
     def last(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
         columns = np.zeros((len(q), model.axes, 10))
         columns[:, :c] = standard_regressor(model.mdh, q[:, :c], dq[:, :c], ddq[:, :c], model.gravity)[..., -10:]
         return columns
 
-    return samples.seen(last), samples.seen(lambda _, dq, __: model.drive.columns(names, dq, np.zeros_like(dq)))
+    return samples.seen(last), samples.seen(lambda q, dq, _: model.drive.columns(names, q, dq, np.zeros_like(dq)))
 
 
 def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArray, FloatArray]:

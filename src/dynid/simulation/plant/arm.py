@@ -16,7 +16,7 @@ import numpy as np
 from dynid.errors import DataError
 from dynid.export.mjcf import PlantModel, PlantOptions, compile_plant
 from dynid.model.friction import FrictionLaw
-from dynid.model.standard import StandardFile
+from dynid.model.standard import StandardFile, springs_of
 from dynid.model.transmission import Transmission
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, Robot, read_only
@@ -99,6 +99,7 @@ class ArmPlant:
         self._q[:] = start
         mujoco.mj_forward(self._model, self._data)  # the load of the first step
         self._gears = GearFriction(self.friction, warm_up, self._model, self._data)
+        self._springs = tuple(filter(None, (one.beyond_linear() for one in springs_of(robot, self.standard))))
         self._play = Play(self.nuisances.backlash, start)
         self.drive_noise = NoiseStream(self.nuisances.torque_noise, seed, DRIVE_NOISE)
         self.sensor_noise = NoiseStream(self.nuisances.torque_noise / robot.drive_constants, seed, SENSOR_NOISE)
@@ -157,8 +158,8 @@ class ArmPlant:
 
     @property
     def load(self) -> FloatArray:
-        """What gravity and Coriolis forces put on the joints, (n,) [N m]."""
-        return -np.array(self._data.qfrc_bias)
+        """What gravity, springs and Coriolis forces put on the joints, (n,) [N m]."""
+        return self._beyond_linear(self._q) + self._data.qfrc_spring - self._data.qfrc_bias
 
     def set_currents(self, current_a: FloatArray) -> None:
         """Currents from now on, (n,) [A] at the joints; the first that is not zero takes the arm off its stand."""
@@ -219,12 +220,33 @@ class ArmPlant:
     def _integrate(self, duration: float) -> None:
         steps = math.ceil(duration / self._longest_step - 1e-6)
         self._options.timestep = duration / steps
-        if not self._gears.varies:
+        if not self._gears.varies and not self._springs:
             mujoco.mj_step(self._model, self._data, nstep=steps)
             return
         for _ in range(steps):
+            if self._springs:
+                self._step_against_springs(duration / steps)
+                continue
             self._gears.update(self._data.time)
             mujoco.mj_step(self._model, self._data)
+
+    def _step_against_springs(self, step_s: float) -> None:
+        """Step with springs that MuJoCo cannot hold, their torques being those in the middle of the step."""
+        motors, hand = self._torque.copy(), self._gears.hand.copy()
+        pull = self._beyond_linear(self._q + 0.5 * step_s * self._dq)
+        self._torque += pull
+        self._gears.hand += pull
+        if self._gears.varies:
+            self._gears.update(self._data.time)
+        mujoco.mj_step(self._model, self._data)
+        self._torque[:], self._gears.hand[:] = motors, hand
+
+    def _beyond_linear(self, q: FloatArray) -> FloatArray:
+        """Return what springs that MuJoCo cannot hold put on the joints at q (n,) [rad; m], (n,) [N m; N]."""
+        torques = np.zeros(self.size)
+        for spring in self._springs:
+            torques[spring.joint] -= spring.torque(q[spring.joint])
+        return torques
 
     def measured_position(self) -> FloatArray:
         """What the encoders see, without their steps, (n,) [rad]; a view that the next call changes."""

@@ -1,8 +1,8 @@
 """Friction of the simulated arm's gears: what MuJoCo may resist with in the next step, from motor torque and load.
 
 MuJoCo knows one constant friction and one damping per joint. Both are written before every step, as BAM does: the load
-is what gravity, Coriolis and centrifugal forces put on the joints, -qfrc_bias as the step before has left it (at its
-last Runge-Kutta stage, so of the present state to 1e-7).
+is what gravity, springs, Coriolis and centrifugal forces put on the joints, qfrc_spring - qfrc_bias as the step before
+has left them (at its last Runge-Kutta stage, so of the present state to 1e-7).
 """
 
 import math
@@ -64,6 +64,7 @@ def resist(
     applied: FloatArray,
     hand: FloatArray,
     bias: FloatArray,
+    spring: FloatArray,
     loss: FloatArray,
     damping: FloatArray,
 ) -> None:
@@ -72,7 +73,7 @@ def resist(
     Of the applied torques `hand` comes from outside and so is load, the rest is the motors'.
     """
     for i in range(dq.shape[0]):
-        loss[i] = warm * budget_of(p, i, float(np.sign(dq[i])), dq[i], applied[i] - hand[i], hand[i] - bias[i])
+        loss[i] = warm * budget_of(p, i, float(np.sign(dq[i])), dq[i], applied[i] - hand[i], hand[i] + spring[i] - bias[i])
         damping[i] = warm * p[FV, i]
 
 
@@ -85,7 +86,7 @@ class GearFriction:
         model, data: of MuJoCo.
 
     Attributes:
-        hand: what somebody adds to the motors' torques, (n,) [N m]: load for the gears.
+        hand: what a hand, or a spring that MuJoCo cannot hold, adds to the motors' torques, (n,) [N m]: load for gears.
 
     Raises:
         DataError: the law has an offset, which MuJoCo's friction has no place for.
@@ -100,7 +101,12 @@ class GearFriction:
         self.hand = np.zeros(law.axes)
         self._locked: list[int] = []
         self._data = data
-        self._dq, self._torque, self._bias = data.qvel, data.qfrc_applied, data.qfrc_bias
+        self._dq, self._torque, self._bias, self._spring = (
+            data.qvel,
+            data.qfrc_applied,
+            data.qfrc_bias,
+            data.qfrc_spring,
+        )
         self.varies = bool(law.values[[FA, FS, *range(KM, WS)]].any() or self._share)
         self.update(0.0)
 
@@ -111,7 +117,8 @@ class GearFriction:
     def update(self, time_s: float) -> None:
         """Friction for the next step at a time [s], from velocities, motor torques and loads as MuJoCo has them."""
         warm = self.warmth(time_s)
-        resist(self._p, warm, self._dq, self._torque, self.hand, self._bias, self._loss, self._damping)
+        seen = self._dq, self._torque, self.hand, self._bias, self._spring
+        resist(self._p, warm, *seen, self._loss, self._damping)
         self._loss[self._locked] = LOCKED_NM
 
     def lock(self, axes: Collection[int]) -> None:

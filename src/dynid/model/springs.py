@@ -1,0 +1,146 @@
+"""Springs of robot.yaml: torques that depend on the position of one joint alone, such as a counterbalance.
+
+A spring with the coefficients k_p takes the motor torque sum_p k_p (q - a)^p at its joint, beside gravity; a is
+`about_deg` and the powers p are those of robot.yaml. Its potential is sum_p k_p (q - a)^(p + 1) / (p + 1), and its
+stiffness sum_p p k_p (q - a)^(p - 1). A coefficient is a parameter of the model, named KS<power>_<joint>, such as KS1_2:
+linear in the torque, without bounds of its own, and identified with all others. It belongs to the joint, not to the
+drive: the gear carries it as it carries gravity, so friction that grows with load grows with it.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.errors import ConfigurationError
+from dynid.robot import FloatArray, Robot
+
+PREFIX = "KS"
+
+
+@dataclass(frozen=True, order=True)
+class SpringTerm:
+    """One power of a spring: `joint` counts from 0, positions count from `about` [rad; m where the joint slides]."""
+
+    joint: int
+    power: int
+    about: float = 0.0
+
+    @property
+    def name(self) -> str:
+        """Name of its coefficient, such as 'KS1_2'."""
+        return f"{PREFIX}{self.power}_{self.joint + 1}"
+
+    def torque(self, q: FloatArray) -> FloatArray:
+        """Return the torque per unit of the coefficient at positions q (N,) of the joint, (N,) [rad^power; m^power]."""
+        return np.asarray((q - self.about) ** self.power, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class JointSpring:
+    """The spring of one joint with its coefficients; `joint` counts from 0.
+
+    Attributes:
+        about: where positions count from [rad; m].
+        coefficients: by power, in ascending order, as pairs [N m/rad^power; N/m^power].
+    """
+
+    joint: int
+    about: float
+    coefficients: tuple[tuple[int, float], ...]
+
+    def torque(self, q: FloatArray) -> FloatArray:
+        """Return the motor torque (N,) [N m; N] that the spring takes at positions (N,) [rad; m]."""
+        return np.asarray(sum((k * (q - self.about) ** p for p, k in self.coefficients), np.zeros_like(q)))
+
+    def linear(self) -> tuple[float, float]:
+        """Return stiffness [N m/rad; N/m] and rest position [rad; m] of the powers 0 and 1; (0, 0) without power 1."""
+        known = dict(self.coefficients)
+        stiffness = known.get(1, 0.0)
+        return (stiffness, self.about - known.get(0, 0.0) / stiffness) if stiffness else (0.0, 0.0)
+
+    def beyond_linear(self) -> "JointSpring | None":
+        """Return the part that `linear` does not hold; None if it holds all of it."""
+        held = (0, 1) if self.linear()[0] else ()
+        rest = tuple((p, k) for p, k in self.coefficients if p not in held and k)
+        return JointSpring(self.joint, self.about, rest) if rest else None
+
+    def words(self, name: str, slides: bool = False) -> str:
+        """Return the torque as a formula, such as 'joint_2: 1.02e+04 N m/rad (q + 1.5708 rad)'."""
+        unit, force = ("m", "N") if slides else ("rad", "N m")
+        away = f"(q {'-' if self.about >= 0.0 else '+'} {abs(self.about):.5g} {unit})" if self.about else "q"
+        terms = [
+            f"{k:.6g} {force}" + ("" if p == 0 else f"/{unit} {away}" if p == 1 else f"/{unit}^{p} {away}^{p}")
+            for p, k in self.coefficients
+        ]
+        return f"{name}: {' + '.join(terms)}"
+
+
+def is_spring(name: str) -> bool:
+    """Return whether a base or standard parameter, or the kind of one, is a coefficient of a spring."""
+    return name.startswith(PREFIX)
+
+
+def power_of(name: str) -> int:
+    """Return the power that a coefficient belongs to, from its name."""
+    return int(name.removeprefix(PREFIX).split("_")[0])
+
+
+def spring_terms(robot: Robot) -> tuple[SpringTerm, ...]:
+    """Return the terms of all springs of robot.yaml, by joint and power."""
+    return tuple(
+        sorted(
+            SpringTerm(robot.joint_names.index(spring.joint), power, float(np.deg2rad(spring.about_deg)))
+            for spring in robot.file.springs
+            for power in spring.powers
+        )
+    )
+
+
+def spring_unit(name: str, slides: bool) -> str:
+    """Return the unit of a coefficient from its name, for a joint that turns or slides."""
+    power = power_of(name)
+    force, length = ("N", "m") if slides else ("N*m", "rad")
+    return force if power == 0 else f"{force}/{length}" if power == 1 else f"{force}/{length}^{power}"
+
+
+def joint_springs(robot: Robot, coefficients: Sequence[Mapping[int, float] | None]) -> tuple[JointSpring, ...]:
+    """Return the springs of robot.yaml with coefficients.
+
+    Args:
+        coefficients: of every axis, by power, (n,); None or nothing where an axis has none.
+
+    Raises:
+        ConfigurationError: they are not those of the powers that robot.yaml declares.
+    """
+    found = []
+    declared = {robot.joint_names.index(spring.joint): spring for spring in robot.file.springs}
+    for axis, given in enumerate(coefficients):
+        spring = declared.get(axis)
+        powers = () if spring is None else tuple(sorted(spring.powers))
+        if tuple(sorted(given or {})) != powers:
+            stated = ", ".join(map(str, sorted(given or {}))) or "no power"
+            raise ConfigurationError(
+                f"the standard parameters state spring_coefficients of {robot.joint_names[axis]} for {stated}, and "
+                f"springs in robot.yaml of '{robot.name}' declare {', '.join(map(str, powers)) or 'none'}: give one "
+                "for each declared power"
+            )
+        if spring is not None and given:
+            about = float(np.deg2rad(spring.about_deg))
+            found.append(JointSpring(axis, about, tuple((power, given[power]) for power in powers)))
+    return tuple(found)
+
+
+def without_springs(robot: Robot) -> Robot:
+    """Return the robot as if robot.yaml declared no springs, for comparisons."""
+    return Robot(robot.file.model_copy(update={"springs": ()}), robot.folder)
+
+
+def refuse_springs(robot: Robot, what: str) -> None:
+    """Raise ConfigurationError if robot.yaml declares springs, which `what` cannot take into account."""
+    if robot.file.springs:
+        joints = ", ".join(spring.joint for spring in robot.file.springs)
+        raise ConfigurationError(
+            f"{what} cannot take springs into account, and robot.yaml of '{robot.name}' declares one at {joints}: use "
+            "another method, or a robot folder without springs if they do not matter here"
+        )
