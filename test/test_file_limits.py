@@ -11,11 +11,10 @@ import numpy as np
 import pytest
 
 from dynid.errors import ConfigurationError, DataError, DynidError
+from dynid.identification.data.readings import find_logs
 from dynid.identification.feasibility.belief import Belief
-from dynid.identification.logs.readers import find_logs
 from dynid.recording import csv_table
 from dynid.recording.csv_table import read_table
-from dynid.recording.foreign_bag import Units
 from dynid.reporting.predictions import load_predictions, save_predictions
 from dynid.reporting.result_folder import _rows
 from dynid.robot import load_robot, meshes
@@ -116,7 +115,7 @@ def data_set(folder: Path, rows: dict[str, Any], info: str = '{"fps": 30}') -> s
     (folder / "data").mkdir()
     (folder / "meta" / "info.json").write_text(info)
     parquet.write_table(pyarrow.table(rows), folder / "data" / "x.parquet", compression="zstd")
-    return find_logs(folder, ROBOT, Units())[0].problem
+    return find_logs(folder, ROBOT)[0].problem
 
 
 def columns(**changes: Any) -> dict[str, Any]:
@@ -167,7 +166,7 @@ def test_folder_of_links_to_itself_is_walked_once(tmp_path: Path) -> None:
     for name in "abcdef":
         (tmp_path / name).symlink_to(tmp_path)
     with pytest.raises(DataError, match="holds no bag"):
-        find_logs(tmp_path, ROBOT, Units())
+        find_logs(tmp_path, ROBOT)
 
 
 def archive(path: Path, text: bytes) -> Path:

@@ -23,8 +23,8 @@ from dynid.identification.logs.springs import SpringArm, log_arm
 from dynid.identification.logs.tables import result_content
 from dynid.identification.pipeline import identify
 from dynid.model.standard import load_nominal
-from dynid.recording.csv_mapping import load_mapping
 from dynid.recording.log import Log
+from dynid.recording.mapping import load_mapping
 from dynid.robot import FloatArray, load_robot
 from dynid.robot.file import RobotFile
 

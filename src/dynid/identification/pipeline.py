@@ -20,7 +20,6 @@ from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, PREDIC
 from dynid.identification.data.repeats import repeat_note
 from dynid.identification.data.sample_sets import join
 from dynid.identification.data.sources import (
-    Mapping,
     Portion,
     Several,
     load_sources,
@@ -56,6 +55,7 @@ from dynid.model.model_file import (
 )
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import load_standard, to_file
+from dynid.recording.mapping import Mapping
 from dynid.robot import FloatArray, Robot
 from dynid.verdict import Verdict
 
@@ -234,12 +234,14 @@ def identify(
 
     Args:
         robot: the robot the recordings must be of.
-        recordings: bags, CSV files, or recordings that were read or made of arrays already; one, or several.
+        recordings: bags, CSV files, LeRobot data sets, folders of them, or recordings that were read or made of arrays
+            already; one, or several.
         validation: recordings that judge the result.
         settings: None reads the robot's identification.yaml.
         progress: called with the name of each stage as it starts.
-        mapping: what the columns of CSV files are, or the file that says so.
-        validation_mapping: the same for held-out CSV files; None is `mapping`.
+        mapping: what the columns of CSV files are, or the topics and units of bags and data sets: a mapping, its
+            content as a dict, the file that holds it, or one of each kind.
+        validation_mapping: the same for held-out recordings; None is `mapping`.
         held_out_share: part of each recording's time, at its end, that is kept from the fit and judges it.
         setup: what of the set-up is unknown, see `setup.choose`; () takes it as it is given.
 

@@ -24,7 +24,7 @@ _FIELDS = {
     JOINT_TRAJECTORY: ("positions", "velocities", "accelerations"),
     DYNAMIC_JOINT_STATE: ("position", "velocity", "effort"),
 }
-FOREIGN_LOOKS = 200  # messages, in which every publisher of a topic has come up
+FOREIGN_LOOKS = 200  # messages at the begin, and as many spread over all, in which every publisher has come up
 UNUSED = ("velocity", "velocities", "accelerations")  # of foreign messages: positions have derivatives
 
 
@@ -139,7 +139,7 @@ def _first_whole(raw: RawMessages, content: TopicContent) -> _Message:
 def _first_of(raw: RawMessages, content: TopicContent, wanted: tuple[str, ...]) -> _Message | None:
     """The first message with these joints and their efforts, or else with these joints; None where none has them."""
     found: _Message | None = None
-    for index in range(min(len(raw), FOREIGN_LOOKS)):
+    for index in _looks(len(raw)):
         try:
             message = _decoded(raw, index, content)
         except DataError:
@@ -150,6 +150,25 @@ def _first_of(raw: RawMessages, content: TopicContent, wanted: tuple[str, ...]) 
             return message
         found = found or message
     return found
+
+
+def _looks(count: int) -> list[int]:
+    """Return which of so many messages are looked at for what publishers send."""
+    spread = np.linspace(0, count - 1, FOREIGN_LOOKS).astype(int).tolist() if count > FOREIGN_LOOKS else []
+    return list(dict.fromkeys([*range(min(count, FOREIGN_LOOKS)), *spread]))
+
+
+def joint_sets(content: TopicContent, wanted: tuple[str, ...]) -> list[frozenset[str]]:
+    """Return which of the joints wanted the messages of a topic name together; sets within another one are left out."""
+    found: dict[frozenset[str], None] = {}
+    for index in _looks(len(content.messages)):
+        try:
+            own = frozenset(_decoded(content.messages, index, content).names) & frozenset(wanted)
+        except DataError:
+            continue
+        if own:
+            found[own] = None
+    return [one for one in found if not any(one < other for other in found)]
 
 
 def _decoded(raw: RawMessages, index: int, content: TopicContent, fields: Sequence[str] = ()) -> _Message:

@@ -14,8 +14,8 @@ from dynid.identification.prediction import Motion
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.identified import Model
 from dynid.model.model_file import ModelFile
-from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import is_csv
+from dynid.recording.mapping import Mapping
 from dynid.resources import stored_arrays, write_whole
 from dynid.robot import Robot
 
@@ -73,7 +73,7 @@ def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind]]:
 
 
 def predicted_again(
-    robot: Robot, content: ModelFile, recordings: Sequence[tuple[Path, Kind]], mapping: CsvMapping | None = None
+    robot: Robot, content: ModelFile, recordings: Sequence[tuple[Path, Kind]], mapping: Mapping = None
 ) -> list[Motion]:
     """What a stored model predicts for recordings, sampled the way its identification was.
 

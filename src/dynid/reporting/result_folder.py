@@ -12,7 +12,7 @@ from dynid.documents import read_json
 from dynid.errors import DataError, InputNotFoundError
 from dynid.identification.prediction import Motion, pooled_errors, relative_errors
 from dynid.model.model_file import ModelFile, load_model
-from dynid.recording.csv_mapping import CsvMapping
+from dynid.recording.mapping import Mapping
 from dynid.reporting.predictions import load_predictions, predicted_again, recorded_bags
 from dynid.resources import guarded
 from dynid.robot import Robot, load_robot
@@ -103,11 +103,7 @@ class Result:
 
 
 def open_result(
-    folder: Path,
-    robot: str | Path | Robot | None = None,
-    *,
-    recordings: Sequence[Path] = (),
-    mapping: CsvMapping | None = None,
+    folder: Path, robot: str | Path | Robot | None = None, *, recordings: Sequence[Path] = (), mapping: Mapping = None
 ) -> Result:
     """Read a result folder.
 

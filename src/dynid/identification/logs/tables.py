@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from dynid.identification.data.readings import FoundLog
 from dynid.identification.logs.identify import LogModel
-from dynid.identification.logs.readers import FoundLog
 from dynid.identification.logs.rows import FRICTION
 from dynid.model.drive import kind_and_number
 from dynid.model.parameters import parameter_unit
