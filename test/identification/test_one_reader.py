@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 import dynid
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError
-from dynid.identification.data.readings import find_logs
+from dynid.identification.data.readings import find_logs, is_bag
 from dynid.identification.data.sources import Source, load_all, load_recording
 from dynid.identification.logs.identify import identify_logs
 from dynid.identification.pipeline import identify
@@ -26,6 +26,7 @@ from dynid.model.standard import load_standard
 from dynid.recording.bag_metadata import Topic
 from dynid.recording.bag_writer import BagWriter
 from dynid.recording.messages import JOINT_STATE, JointStateEncoder
+from dynid.reporting.result_folder import open_result
 from dynid.robot import FloatArray, Robot, load_robot
 
 START_NS, RATE_HZ, SECONDS = 1_000_000_000_000, 250.0, 20.0
@@ -379,3 +380,22 @@ def test_source_of_a_bag_is_what_arrays_give(arm: Robot, tmp_path: Path) -> None
     found = load_recording(bag(tmp_path / "bag", arm, WHOLE), arm).signals(settings)
     np.testing.assert_array_equal(found.q, direct.signals(settings).q)
     np.testing.assert_array_equal(found.tau, direct.signals(settings).tau)
+
+
+def test_report_reads_a_bag_as_the_identification_did(arm: Robot, tmp_path: Path) -> None:
+    path = bag(tmp_path / "bag", arm, WHOLE, tau_as=lambda tau: -1e3 * tau)
+    stated = {"torque": {"unit": "mN m", "sign": [-1, -1, -1]}}
+    result = identify(arm, path, mapping=stated, held_out_share=0.3)
+    dynid.write_result(result, tmp_path / "model")
+    (tmp_path / "model" / "predictions.npz").unlink()
+    (motion_again,) = open_result(tmp_path / "model", arm).motions
+    assert motion_again.errors.relative < 0.1
+
+
+def test_folder_of_numbered_files_without_metadata_is_one_bag(arm: Robot, tmp_path: Path) -> None:
+    whole = bag(tmp_path / "whole", arm, WHOLE)
+    (whole / "metadata.yaml").unlink()
+    (file,) = whole.iterdir()
+    assert is_bag(whole) and load_recording(whole, arm).name == "whole"
+    (whole / "else.mcap").write_bytes(file.read_bytes())
+    assert not is_bag(whole)

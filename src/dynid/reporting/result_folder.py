@@ -127,7 +127,7 @@ def open_result(
     tables = {path.stem: _rows(path) for path in sorted((place / "tables").glob("*.csv"))}
     stored = load_predictions(place)
     motions = list(stored) or predicted_again(loaded, content, recorded_bags(content))
-    for one in predicted_again(loaded, content, [(path, "held out") for path in recordings], mapping):
+    for one in predicted_again(loaded, content, [(path, "held out", mapping) for path in recordings]):
         if one.sha256 not in {other.sha256 for other in motions}:
             motions.append(one)
     motions.sort(key=lambda one: one.kind != "held out")

@@ -5,12 +5,15 @@ all the robot's joints is a log of its own, and so are those that have all joint
 topic in the same namespace whose name says so.
 """
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Literal
 
 from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
 from dynid.parallel import Map
+from dynid.recording.bag_metadata import STORAGE_SUFFIXES
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import is_csv, read_csv
@@ -19,6 +22,8 @@ from dynid.recording.lerobot_reader import DataSet, episodes_of, is_data_set, re
 from dynid.recording.log import Log, LogFacts, log_digest
 from dynid.recording.mapping import BagMapping, Mapping, Mappings, mappings_of
 from dynid.robot import Robot
+
+SUFFIXES = tuple(STORAGE_SUFFIXES.values())
 
 
 @dataclass(frozen=True)
@@ -55,11 +60,6 @@ class FoundLog:
         return log
 
 
-def is_bag(path: Path) -> bool:
-    """Return whether a path names a bag, as a folder or a single file."""
-    return path.suffix in (".mcap", ".db3") or (path / "metadata.yaml").is_file()
-
-
 def find_logs(path: Path, robot: Robot, mapping: Mapping = None, spread: Map = map) -> list[FoundLog]:
     """Return all logs in a folder or of one file, in the order of their names; each is read by way of `spread`.
 
@@ -68,31 +68,75 @@ def find_logs(path: Path, robot: Robot, mapping: Mapping = None, spread: Map = m
         DataError: there is no log in it.
         ConfigurationError: the mapping.
     """
-    return list(spread(examined, candidates(path, robot, mapping)))
+    mappings = mappings_of(mapping)
+    return list(spread(examined, (log for place in places(path) for log in _logs_of(place, robot, mappings))))
 
 
-def candidates(path: Path, robot: Robot, mapping: Mapping = None) -> list[FoundLog]:
-    """Return what may be logs, before any is read; errors as of `find_logs`."""
+# -- where recordings are --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a recording is: "bag", "CSV" or "LeRobot", and its file or folder."""
+
+    kind: Literal["bag", "CSV", "LeRobot"]
+    path: Path
+
+
+def places(path: Path) -> list[Place]:
+    """Return the recordings at a path or below it, in the order of their names.
+
+    Raises:
+        InputNotFoundError: no such folder or file.
+        DataError: there is none.
+    """
     if not path.exists():
         raise InputNotFoundError(f"no such folder or file: {path}")
-    found = list(_look(path, robot, mappings_of(mapping), set()))
+    found = list(_look(path, set()))
     if not found:
         raise DataError(f"{path} holds no bag, no CSV file and no LeRobot data set")
     return found
 
 
-def _look(path: Path, robot: Robot, mappings: Mappings, seen: set[tuple[int, int]]) -> Iterator[FoundLog]:
-    """Yield logs at a path or below it; `seen` are device and inode of folders, to which links may lead back."""
+def _look(path: Path, seen: set[tuple[int, int]]) -> Iterator[Place]:
+    """Yield what is at a path or below it; `seen` are device and inode of folders, to which links may lead back."""
     if is_data_set(path):
-        yield from _lerobot(path, robot, mappings.bag or BagMapping())
+        yield Place("LeRobot", path)
     elif is_bag(path):
-        yield from _bag(path, robot, mappings.bag or BagMapping())
+        yield Place("bag", path)
     elif path.is_file() and is_csv(path):
-        yield _csv(path, robot, mappings.csv)
+        yield Place("CSV", path)
     elif path.is_dir() and (key := (path.stat().st_dev, path.stat().st_ino)) not in seen:
         seen.add(key)
         for one in sorted(path.iterdir()):
-            yield from _look(one, robot, mappings, seen)
+            yield from _look(one, seen)
+
+
+def is_bag(path: Path) -> bool:
+    """Return whether a path names a bag: a single file, or a folder, which may have lost its metadata.yaml.
+
+    A folder without it is one bag if it holds nothing but the data files of one, numbered as rosbag2 does.
+    """
+    if path.suffix in SUFFIXES or (path / "metadata.yaml").is_file():
+        return True
+    if not path.is_dir():
+        return False
+    below = [one for one in path.iterdir() if not one.name.startswith(".")]
+    data = [one for one in below if one.suffix in SUFFIXES]
+    if not data or any(one.is_dir() or is_csv(one) for one in below):
+        return False
+    stems = {re.sub(r"_\d+$", "", one.stem) for one in data}
+    return len(data) == 1 or (len(stems) == 1 and not any(one.stem in stems for one in data))
+
+
+def _logs_of(place: Place, robot: Robot, mappings: Mappings) -> Iterator[FoundLog]:
+    """Yield the logs at a place, before any is read."""
+    if place.kind == "LeRobot":
+        yield from episodes_at(place.path, robot, mappings.bag or BagMapping())
+    elif place.kind == "bag":
+        yield from _bag(place.path, robot, mappings.bag or BagMapping())
+    else:
+        yield _csv(place.path, robot, mappings.csv)
 
 
 @dataclass(frozen=True)
@@ -160,7 +204,8 @@ class _BagTopics:
         return topic_log(read_bag(self.path), self.topics, self.robot, self.mapping)
 
 
-def _lerobot(path: Path, robot: Robot, mapping: BagMapping) -> Iterator[FoundLog]:
+def episodes_at(path: Path, robot: Robot, mapping: BagMapping) -> Iterator[FoundLog]:
+    """Yield the episodes of a data set, before any is read."""
     try:
         data = DataSet.open(path)
         files = data.files()

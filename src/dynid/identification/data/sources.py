@@ -1,7 +1,8 @@
 """Where signals come from: bags, CSV files, data sets and folders of them. To the identification they are the same."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -10,7 +11,7 @@ import numpy as np
 from dynid.errors import ConfigurationError, DataError, DynidError, refuse_other_kind
 from dynid.identification.data.instants import moved_to_stamps
 from dynid.identification.data.preprocessing import Samples, preprocess, signals_of
-from dynid.identification.data.readings import FoundLog, candidates, is_bag
+from dynid.identification.data.readings import FoundLog, episodes_at, is_bag, places
 from dynid.identification.data.sample_sets import hold_out
 from dynid.identification.data.signals import Signals
 from dynid.identification.settings import IdentificationSettings
@@ -172,38 +173,35 @@ def load_all(path: Path | str, robot: Robot, mapping: Mapping = None) -> list[So
         return [_source_of_file(path, robot, mappings)]
     found: list[Source] = []
     problems: list[str] = []
-    done: set[Path] = set()
-    for one in candidates(path, robot, mappings):
-        if one.kind == "bag" and one.path in done:
-            continue  # all its topics are one recording here
-        done.add(one.path)
+    for read in _readings(path, robot, mappings):
         try:
-            read = _episode if one.kind == "LeRobot" else _source_of_found
-            found.append(read(one, robot, mappings))
+            found.append(read())
         except DynidError as error:
             problems.append(str(error))
     if not found:
-        listed = "; ".join(problems[:MOST_NAMED]) + f"; and {len(problems) - MOST_NAMED} others" * (
-            len(problems) > MOST_NAMED
-        )
-        raise DataError(f"no recording in {path} can be used: {listed}")
-    if problems:
-        left = tuple(f"left out of {path}: {problem}" for problem in problems)
-        found[0] = replace(found[0], notes=(*found[0].notes, *left))
+        more = f"; and {len(problems) - MOST_NAMED} others" if len(problems) > MOST_NAMED else ""
+        raise DataError(f"no recording in {path} can be used: {'; '.join(problems[:MOST_NAMED])}{more}")
+    left = tuple(f"left out of {path}: {problem}" for problem in problems)
+    found[0] = replace(found[0], notes=(*found[0].notes, *left))
     return found
 
 
-def _source_of_found(found: FoundLog, robot: Robot, mappings: Mappings) -> Source:
-    """A bag or CSV file of a folder."""
-    return _source_of_file(found.path, robot, mappings)
+def _readings(folder: Path, robot: Robot, mappings: Mappings) -> Iterator[Callable[[], Source]]:
+    """What reads each recording of a folder."""
+    for place in places(folder):
+        if place.kind == "LeRobot":
+            for found in episodes_at(place.path, robot, mappings.bag or BagMapping()):
+                yield partial(_source_of_episode, found, robot, mappings.bag or BagMapping())
+        else:
+            yield partial(_source_of_file, place.path, robot, mappings)
 
 
-def _episode(found: FoundLog, robot: Robot, mappings: Mappings) -> Source:
+def _source_of_episode(found: FoundLog, robot: Robot, mapping: BagMapping) -> Source:
     """A LeRobot episode."""
     log = found.read()
     if log.tau is None:
         raise DataError(f"{found.name} holds no torques or currents")
-    return source_of_log(log, found.path.parent / found.name, robot, foreign_note(robot, mappings.bag or BagMapping()))
+    return source_of_log(log, found.path.parent / found.name, robot, foreign_note(robot, mapping))
 
 
 def _source_of_file(path: Path, robot: Robot, mappings: Mappings) -> Source:
