@@ -45,7 +45,7 @@ def write(path: Path, streams: dict[str, tuple[tuple[str, ...], FloatArray, Floa
 
 
 def only(folder: Path, **options: Any) -> FoundLog:
-    (found,) = find_logs(folder, ROBOT, options.pop("units"), **options)
+    (found,) = find_logs(folder, ROBOT, **options)
     return found
 
 

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
-from recordings import motion
-from scipy.interpolate import make_interp_spline
 from typer.testing import CliRunner
 
 import dynid
 from dynid.cli import app
+from dynid.commands.options import read_mapping
 from dynid.errors import ConfigurationError, DataError
 from dynid.identification.data.readings import find_logs, is_bag
 from dynid.identification.data.sources import Source, load_all, load_recording
@@ -52,16 +51,21 @@ def arm(tmp_path_factory: pytest.TempPathFactory) -> Robot:
     return geared(tmp_path_factory.mktemp("arm") / "planar_3r")
 
 
-def states(robot: Robot, time: FloatArray, drift_rad_s: float = 0.0) -> tuple[FloatArray, FloatArray]:
+def states(
+    robot: Robot, time: FloatArray, drift_rad_s: float = 0.0, coulomb_nm: float = 0.1
+) -> tuple[FloatArray, FloatArray]:
     """Positions and torques (N, 3) of the nominal arm with friction, whose first joint may turn on and on."""
-    model = ArmModel.of(robot)
+    model, random = ArmModel.of(robot), np.random.default_rng(4)
     standard = load_standard(robot.folder / "models" / "nominal.yaml", model.mdh, model.regrouping.standard)
-    grid, q, dq, ddq = (np.array(one) for one in motion(robot, SECONDS + 1.0, 4))
-    q[:, 0] += drift_rad_s * grid
-    dq[:, 0] += drift_rad_s
+    q, dq, ddq = np.zeros((3, len(time), robot.size))
+    for _ in range(4):
+        size, w, phase = random.uniform(0.1, 0.35, 3), random.uniform(0.8, 5.0, 3), random.uniform(0, 6)
+        angle = time[:, None] * w + phase
+        q, dq, ddq = q + size * np.sin(angle), dq + size * w * np.cos(angle), ddq - size * w**2 * np.sin(angle)
+    turn = drift_rad_s * np.array([1.0, 0.0, 0.0])
+    q, dq = q + time[:, None] * turn, dq + turn
     tau = model.inverse_dynamics(q, dq, ddq, model.base_parameters(standard))
-    tau = tau + FrictionLaw.of(robot.size, {"fb": np.full(robot.size, 0.1)}, 0.3).torque(dq)
-    return make_interp_spline(grid, q, k=5)(time), make_interp_spline(grid, tau, k=5)(time)
+    return q, tau + FrictionLaw.of(robot.size, {"fb": np.full(robot.size, coulomb_nm)}, 0.02).torque(dq)
 
 
 Stream = tuple[str, Sequence[int], FloatArray]  # topic, joints, stamps [s]
@@ -100,21 +104,22 @@ def clock(rate_hz: float = RATE_HZ, later_s: float = 0.0) -> FloatArray:
 WHOLE: list[Stream] = [("/joint_states", (0, 1, 2), clock())]
 
 
-def parameters(robot: Robot, folder: Path, recording: Path, *options: str) -> tuple[FloatArray, str]:
-    """Base parameters that `dynid identify` finds, and its notes."""
-    done = CliRunner().invoke(
-        app, ["identify", str(recording), "--robot", str(robot.folder), "--out", str(folder), "--json", *options]
-    )
-    assert done.exception is None or isinstance(done.exception, SystemExit), done.exception
-    content = yaml.safe_load((folder / "model.yaml").read_text(encoding="utf-8"))
-    rows = np.array([row["value"] for row in content["parameters"]])
-    return rows, " ".join(json.loads(done.stdout)["notes"])
+def parameters(robot: Robot, recording: Path, **options: Any) -> tuple[FloatArray, str]:
+    """Base parameters that are identified with the command's options, and the notes of the result."""
+    result = identify(robot, recording, mapping=read_mapping(**{"path": None} | options))
+    return result.base.values, " ".join(result.notes)
+
+
+def command(robot: Robot, out: Path, recording: Path, *options: str) -> Any:
+    """What `dynid identify` answers."""
+    words = ["identify", str(recording), "--robot", str(robot.folder), "--out", str(out), "--json", *options]
+    return CliRunner().invoke(app, words)
 
 
 @pytest.fixture(scope="module")
 def plain(arm: Robot, tmp_path_factory: pytest.TempPathFactory) -> FloatArray:
     folder = tmp_path_factory.mktemp("plain")
-    return parameters(arm, folder / "model", bag(folder / "bag", arm, WHOLE))[0]
+    return parameters(arm, bag(folder / "bag", arm, WHOLE))[0]
 
 
 def assert_same(found: FloatArray, expected: FloatArray, share: float = 1e-3) -> None:
@@ -140,7 +145,7 @@ SPLIT: dict[str, list[Stream]] = {
 def test_joints_of_several_publishers_give_the_plain_bags_parameters(
     arm: Robot, plain: FloatArray, tmp_path: Path, streams: list[Stream]
 ) -> None:
-    found, notes = parameters(arm, tmp_path / "model", bag(tmp_path / "bag", arm, streams))
+    found, notes = parameters(arm, bag(tmp_path / "bag", arm, streams))
     assert_same(found, plain)
     assert f"joint states of {len(streams)} publishers were merged" in notes
 
@@ -159,7 +164,7 @@ def test_units_of_drivers_give_the_plain_bags_parameters(
     arm: Robot, plain: FloatArray, tmp_path: Path, unit: str, tau_as: Change
 ) -> None:
     path = bag(tmp_path / "bag", arm, WHOLE, tau_as=tau_as)
-    assert_same(parameters(arm, tmp_path / "model", path, "--effort", unit)[0], plain, 1e-6)
+    assert_same(parameters(arm, path, effort=unit)[0], plain, 1e-6)
 
 
 def test_positions_that_wrap_round_are_unwrapped_and_noted(arm: Robot, tmp_path: Path) -> None:
@@ -168,7 +173,7 @@ def test_positions_that_wrap_round_are_unwrapped_and_noted(arm: Robot, tmp_path:
     q, tau = states(arm, time, 1.3)
     assert q[:, 0].max() > 4.0 * np.pi
     path = bag(tmp_path / "bag", arm, WHOLE, 1.3, q_as=lambda q: (q + np.pi) % (2.0 * np.pi) - np.pi)
-    found, notes = parameters(arm, tmp_path / "model", path)
+    found, notes = parameters(arm, path)
     assert "wrap round do, and were unwrapped: joint_1 (" in notes
     source = load_recording(path, arm)
     turned = source.signals(load_identification(arm)).q[:, 0] - q[:, 0]
@@ -195,7 +200,7 @@ def test_gaps_of_a_publisher_are_not_filled(arm: Robot, tmp_path: Path) -> None:
     np.testing.assert_allclose(log.read().q, q, atol=2e-5)
     found = log.read().tau
     assert found is not None
-    np.testing.assert_allclose(found, tau, atol=5e-3)
+    np.testing.assert_allclose(found, tau, atol=0.05)
 
 
 def test_joint_that_two_publishers_send_is_refused_until_a_mapping_chooses(arm: Robot, tmp_path: Path) -> None:
@@ -241,7 +246,7 @@ def test_mapping_of_a_bag_renames_flips_and_mounts(arm: Robot, tmp_path: Path) -
     np.testing.assert_allclose(signals.tau, tau, atol=1e-12)
     assert source.mount == "flat" and not any("other software" in note for note in source.notes)
     with pytest.raises(ConfigurationError, match="the mapping says what the torque is: leave --effort mA out"):
-        parameters(arm, tmp_path / "m", tmp_path / "bag", "--mapping", str(tmp_path / "mapping.yaml"), "--effort", "mA")
+        read_mapping(tmp_path / "mapping.yaml", effort="mA")
 
 
 # -- units that cannot be ------------------------------------------------------------------------------------------
@@ -275,7 +280,7 @@ def test_numbers_that_cannot_be_torques_are_named_with_a_likely_unit(
 def test_units_that_are_not_known_are_refused(arm: Robot, tmp_path: Path, unit: str, words: str) -> None:
     path = bag(tmp_path / "bag", arm, [("/joint_states", (0, 1, 2), clock(50.0))])
     with pytest.raises(ConfigurationError, match=words):
-        parameters(arm, tmp_path / "model", path, "--effort", unit)
+        parameters(arm, path, effort=unit)
 
 
 # -- arrays and folders --------------------------------------------------------------------------------------------
@@ -345,8 +350,19 @@ def test_episodes_of_a_data_set_are_recordings(arm: Robot, tmp_path: Path) -> No
 def test_stated_units_that_nothing_needs_are_refused(arm: Robot, tmp_path: Path) -> None:
     (tmp_path / "mapping.yaml").write_text(yaml.safe_dump({"schema_version": 1} | MAPPING), encoding="utf-8")
     options = ("--mapping", str(tmp_path / "mapping.yaml"), "--effort", "mA")
-    with pytest.raises(ConfigurationError, match="all recordings are CSV files"):
-        parameters(arm, tmp_path / "model", csv(tmp_path / "one.csv", arm), *options)
+    done = command(arm, tmp_path / "model", csv(tmp_path / "one.csv", arm), *options)
+    assert isinstance(done.exception, ConfigurationError) and "all recordings are CSV files" in str(done.exception)
+
+
+@pytest.mark.slow
+def test_commands_take_units_and_mappings_of_bags(arm: Robot, plain: FloatArray, tmp_path: Path) -> None:
+    path = bag(tmp_path / "bag", arm, WHOLE, q_as=np.rad2deg, tau_as=lambda tau: 1e3 * tau / CONSTANTS)
+    command(arm, tmp_path / "model", path, "--effort", "mA", "--position", "deg", "--hold-out", "0.3")
+    content = yaml.safe_load((tmp_path / "model" / "model.yaml").read_text(encoding="utf-8"))
+    assert_same(np.array([row["value"] for row in content["parameters"]]), plain, 0.05)
+    words = ["validate", str(tmp_path / "model"), str(path), "--robot", str(arm.folder), "--json", "--position", "deg"]
+    judged = json.loads(CliRunner().invoke(app, [*words, "--effort", "mA"]).stdout)
+    assert judged["bags"]["bag"]["relative"] < 0.1
 
 
 # -- logs take over what a mapping says ----------------------------------------------------------------------------

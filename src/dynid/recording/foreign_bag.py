@@ -143,7 +143,7 @@ def foreign_log(bag: Bag, robot: Robot, mapping: BagMapping) -> Log:
 def _with_torques(
     bag: Bag, groups: Sequence[Topics], names: tuple[str, ...], conversion: Conversion, problems: list[str]
 ) -> dict[Topics, Measured]:
-    """Return the rows of all groups of topics that have torques; `problems` tell why others have none."""
+    """Return the rows of all groups of topics that have torques; `problems` say why others have none."""
     found: dict[Topics, Measured] = {}
     for topics in groups:
         try:

@@ -20,7 +20,7 @@ from dynid.recording.messages import JOINT_STATE
 from dynid.recording.plausible import unwrapped
 from dynid.recording.quantity import Conversion
 from dynid.recording.repeated_rows import Rows, without_repeats
-from dynid.recording.series import JointSeries, joint_series, joint_sets
+from dynid.recording.series import JointSeries, joint_series, joint_sets, messages_alike
 from dynid.robot import FloatArray
 
 FIELDS = ("position", "effort")
@@ -46,13 +46,17 @@ class Publisher:
 def publishers_of(content: TopicContent, names: tuple[str, ...]) -> tuple[list[Publisher], list[str]]:
     """Return the publishers of some of the joints on one topic, and what was left out of it, in words."""
     found, notes = [], []
-    for own in joint_sets(content, names):
-        series = joint_series(content, tuple(name for name in names if name in own), foreign=True)
+    sets = [tuple(name for name in names if name in own) for own in joint_sets(content, names)]
+    alike = [messages_alike(content, own) for own in sets]
+    for k, own in enumerate(sets):
+        others = np.any([one for j, one in enumerate(alike) if j != k], axis=0) & ~alike[k]
+        series = joint_series(content, own, foreign=True, skipped=others)
         found.append(Publisher(content.name, content.message_type, series))
     read = sum(len(one.series.stamp_ns) for one in found)
     if found and read < len(content.messages):
         lost, total = len(content.messages) - read, len(content.messages)
-        notes.append(f"{lost} of {total} messages of {content.name} were left out; the first: {found[0].series.reason}")
+        reason = next((one.series.reason for one in found if one.series.reason), "of other joints")
+        notes.append(f"{lost} of {total} messages of {content.name} were left out; the first: {reason}")
     return found, notes
 
 
@@ -140,9 +144,9 @@ def merged(
     time = clock.time[known]
     q, tau = np.full((len(time), n), np.nan), np.full((len(time), n), np.nan)
     for track in tracks:
-        for target, values, places in ((q, track.q, track.q_places), (tau, track.tau, track.tau_places)):
-            if places:
-                target[:, places] = values[known] if track is clock else by_splines(time, track.time, values)
+        for target, values, axes in ((q, track.q, track.q_places), (tau, track.tau, track.tau_places)):
+            if axes:
+                target[:, axes] = values[known] if track is clock else by_splines(time, track.time, values)
     whole = len(choice["effort"]) == n
     notes.append(_told(tracks, clock, names, int((~known).sum())))
     return Measured(name, time, q, wraps, tau if whole else None, notes=tuple(notes))
@@ -158,7 +162,7 @@ def _track(
     wraps: list[int],
     notes: list[str],
 ) -> _Track:
-    """Return a publisher's rows in SI units; angles are unwrapped, which `wraps` count, and `notes` tell of repeats."""
+    """Return a publisher's rows in SI units; angles are unwrapped, which `wraps` count, and `notes` name repeats."""
     factors = {"position": conversion.position_factors, "effort": conversion.torque_factors}
     columns = {}
     for field in FIELDS:
@@ -176,8 +180,9 @@ def _track(
     for i, count in zip(places["position"], counts, strict=True):
         wraps[i] = count
     if places["position"]:
-        found = without_repeats(Rows(time, q, tau))
-        time, q, tau = found.time, found.q, tau if found.tau is None else found.tau
+        found = without_repeats(Rows(time, q, tau if tau.size else None))
+        time, q = found.time, found.q
+        tau = np.zeros((len(time), 0)) if found.tau is None else found.tau
         notes += [f"{one.topic}: {found.words}"] if found.words else []
     return _Track(one.topic, time, q, tau, places["position"], places["effort"])
 

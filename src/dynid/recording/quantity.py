@@ -161,7 +161,7 @@ class Conversion:
     def joint_positions(self, own: FloatArray) -> FloatArray:
         """Return positions (N, n) at the joints of those that the first step gave."""
         at = Transmission(self.robot).joint_motion(own) if self._position.side == "motor" else own
-        return at + np.array(self._position.offset)
+        return np.asarray(at + np.array(self._position.offset), dtype=np.float64)
 
     def joint_torques(self, own: FloatArray) -> FloatArray:
         """Return torques (N, n) at the joints of those that the first step gave."""

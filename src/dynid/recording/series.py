@@ -65,7 +65,11 @@ class JointSeries:
 
 
 def joint_series(
-    content: TopicContent, joint_names: tuple[str, ...] | None = None, *, foreign: bool = False
+    content: TopicContent,
+    joint_names: tuple[str, ...] | None = None,
+    *,
+    foreign: bool = False,
+    skipped: NDArray[np.bool_] | None = None,
 ) -> JointSeries:
     """Decode a topic of JointState, of DynamicJointState, or of JointTrajectory with one point.
 
@@ -73,6 +77,7 @@ def joint_series(
         joint_names: the joints wanted, in the order wanted; None is what the first message has.
         foreign: of software that nobody here knows: messages without these joints, as a gripper's own publisher sends
             them, and those without efforts where others have them, count as malformed; velocities are not read.
+        skipped: messages that are known to be of other joints, (N,); None: none is.
 
     Raises:
         DataError: another message type, no message, a joint missing, no whole message.
@@ -94,8 +99,8 @@ def joint_series(
     done = np.zeros(len(raw), dtype=bool)
     if content.message_type != DYNAMIC_JOINT_STATE:  # which has a layout of its own at every moment
         done = _decode_alike(content, first, wanted, stamps, values)
-    bad, reason, singly = np.zeros(len(raw), dtype=bool), "", 0
-    for index in np.flatnonzero(~done):
+    bad, reason, singly = ~done & (False if skipped is None else skipped), "", 0
+    for index in np.flatnonzero(~done & ~bad):
         try:
             message = _decoded(raw, int(index), content, fields)
             order = _columns(message.names, wanted, content.name) if foreign else None
@@ -206,6 +211,19 @@ def _interfaces(message: Any, stamp_ns: int) -> _Message:
         there = any(key in own for _, own in pairs)
         values[key] = np.array([own.get(key, np.nan) for _, own in pairs] if there else [], dtype=np.float64)
     return _Message(stamp_ns, message.header.frame_id, tuple(name for name, _ in pairs), values)
+
+
+def messages_alike(content: TopicContent, joints: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Return which messages, (N,), have the layout of the first one with these joints."""
+    raw, found = content.messages, np.zeros(len(content.messages), dtype=bool)
+    first = _first_of(raw, content, joints)
+    if first is None or content.message_type == DYNAMIC_JOINT_STATE:  # which has a layout of its own at every moment
+        return found
+    layout = _layout(content.message_type, first)
+    for size in range(layout.size, layout.size + LONGEST_TAIL + 1, 4):
+        indices, rows = raw.rows(size)
+        found[indices[layout.matches(rows)]] = True
+    return found
 
 
 def _decode_alike(

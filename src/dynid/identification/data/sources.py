@@ -257,7 +257,10 @@ def signals_of_rows(
 ) -> tuple[Signals, tuple[str, ...]]:
     """Signals of rows whose values were read at once, at the instants of their stamps, and what was done for that.
 
-    Joints that are `endless` may be any number of turns away from zero.
+    Args:
+        time: stamps, (N,) [s].
+        q, tau, dq: positions, torques and velocities, (N, n) each, in SI units; velocities may be missing.
+        endless: names of joints that may be any number of turns away from zero.
     """
     turning = np.array([name in endless for name in robot.joint_names])
     at, torques, rates, words = moved_to_stamps(time, q, tau, dq)
