@@ -49,6 +49,10 @@ SCHEMAS = {
     "safety.yaml": ("Limits and times of the safety guard", "dynid.hardware.safety.settings:SafetySettings"),
     "models/*.yaml": ("Standard parameters of an arm, such as CAD values", "dynid.model.standard:StandardFile"),
     "mapping.yaml": ("The columns of a CSV file", "dynid.recording.csv_mapping:CsvMapping"),
+    "mapping.yaml of bags": (
+        "Topics and units of other software's bags, and of LeRobot data sets",
+        "dynid.recording.mapping:BagMapping",
+    ),
     "model.yaml": ("An identified model, its verdict and provenance", "dynid.model.model_file:ModelFile"),
     "faults.yaml": ("Faults of a simulated arm, and their times", "dynid.simulation.faults.script:FaultScript"),
     "runs/*.json": ("One run of a campaign", "dynid.identification.campaign.run:RunRecord"),
@@ -153,7 +157,8 @@ def files_page() -> str:
         "value. Unknown fields are refused. Units are SI unless the name gives another unit.\n",
         "A **bag** is a rosbag2 folder (mcap or sqlite3). It must hold `joint_states`; a bag recorded by dynid "
         "also holds `joint_commands`, `applied_commands`, `reference`, `experiment` and `hardware_settings`, and "
-        "states how it was made. **CSV files** need a `mapping.yaml`.\n",
+        "states how it was made. **CSV files** need a `mapping.yaml`; bags of other software and data sets "
+        "may have one.\n",
         "A **result folder** holds `model.yaml`, `model.urdf`, `model.xml` (MuJoCo), `rotor_inertias.yaml` (what a "
         "URDF cannot hold), `predictions.npz` (measured and predicted torques) and `report.html`; a campaign adds "
         "`campaign.json`, `tables/*.csv` and `runs/*.json`.\n",

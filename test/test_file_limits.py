@@ -17,13 +17,12 @@ from benchmarks.hostile.files import foreign_journal, planted_link
 from dynid.commands.terminal import say, stdout, table
 from dynid.documents import parse_yaml, read_json, read_yaml
 from dynid.errors import ConfigurationError, DataError, DynidError
+from dynid.identification.data.readings import find_logs
 from dynid.identification.feasibility.belief import Belief
-from dynid.identification.logs.readers import find_logs
 from dynid.recording import csv_table
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.bag_repair import repair_bag
 from dynid.recording.csv_table import read_table
-from dynid.recording.foreign_bag import Units
 from dynid.reporting.predictions import load_predictions, save_predictions
 from dynid.reporting.result_folder import _rows
 from dynid.robot import load_robot, meshes
@@ -124,7 +123,7 @@ def data_set(folder: Path, rows: dict[str, Any], info: str = '{"fps": 30}') -> s
     (folder / "data").mkdir()
     (folder / "meta" / "info.json").write_text(info)
     parquet.write_table(pyarrow.table(rows), folder / "data" / "x.parquet", compression="zstd")
-    return find_logs(folder, ROBOT, Units())[0].problem
+    return find_logs(folder, ROBOT)[0].problem
 
 
 def columns(**changes: Any) -> dict[str, Any]:
@@ -175,7 +174,7 @@ def test_folder_of_links_to_itself_is_walked_once(tmp_path: Path) -> None:
     for name in "abcdef":
         (tmp_path / name).symlink_to(tmp_path)
     with pytest.raises(DataError, match="holds no bag"):
-        find_logs(tmp_path, ROBOT, Units())
+        find_logs(tmp_path, ROBOT)
 
 
 def archive(path: Path, text: bytes) -> Path:
@@ -302,7 +301,7 @@ def test_mark_that_editors_of_windows_put_first_is_no_text(tmp_path: Path) -> No
 
 def test_folders_without_end_are_not_followed(tmp_path: Path) -> None:
     tmp_path.joinpath(*"a" * 40).mkdir(parents=True)
-    (found,) = find_logs(tmp_path, ROBOT, Units())
+    (found,) = find_logs(tmp_path, ROBOT)
     assert found.problem == "it is more than 30 folders deep"
 
 
@@ -311,7 +310,7 @@ def test_folder_that_is_closed_to_us_is_named(tmp_path: Path, monkeypatch: pytes
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "iterdir", refuse)
-    (found,) = find_logs(tmp_path, ROBOT, Units())
+    (found,) = find_logs(tmp_path, ROBOT)
     assert found.problem == f"{tmp_path} cannot be read: Permission denied"
 
 

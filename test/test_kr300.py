@@ -24,8 +24,8 @@ from dynid.identification.logs.rows import FRICTION, START, Point
 from dynid.identification.logs.tables import result_content
 from dynid.identification.pipeline import Identification, identify
 from dynid.model.standard import load_nominal
-from dynid.recording.csv_mapping import load_mapping
 from dynid.recording.log import Log
+from dynid.recording.mapping import load_mapping
 from dynid.robot import FloatArray, Robot, load_robot
 
 ROBOT = load_robot("kr300")

@@ -28,7 +28,7 @@ from dynid.identification.feasibility.consistent import consistent_projection
 from dynid.identification.prediction import predicted_torques
 from dynid.identification.settings import load_identification
 from dynid.model.parameters import BaseParameters
-from dynid.recording.csv_mapping import load_mapping
+from dynid.recording.mapping import load_mapping
 from dynid.robot import load_robot
 
 ROBOT = load_robot("tx40")

@@ -21,13 +21,12 @@ from benchmarks.logs.teleoperation import hand_motion
 from benchmarks.resident import peak_mib, peak_of_children_mib
 from benchmarks.studies.drawn_arms import DrawnArm, draw_arm
 from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT, POSITION_RAD_PER_COUNT
+from dynid.identification.data.readings import find_logs
 from dynid.identification.logs.identify import LogModel, identify_logs
-from dynid.identification.logs.readers import find_logs
 from dynid.identification.logs.spread import LOCAL, spread_over
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_processes, process_map
 from dynid.recording.csv_mapping import CsvMapping
-from dynid.recording.foreign_bag import Units
 from dynid.robot import FloatArray, Robot
 
 RATE_HZ, LATE_S, JITTER_S, NOISE_COUNTS = 50.0, 0.06, 0.001, 2.0
@@ -116,7 +115,7 @@ def _write(task: _Episodes) -> int:
 def _reduce(task: _Reduction) -> _Reduced:
     begin = time.monotonic()
     with spread_over(task.processes, task.dask) as spread:
-        found = find_logs(task.folder, task.robot, Units(), columns(task.robot), spread)
+        found = find_logs(task.folder, task.robot, columns(task.robot), spread)
         model = identify_logs(task.robot, found, mapper=spread)
     seconds = time.monotonic() - begin
     rows = sum(one.facts.rows for one in found if one.facts is not None)

@@ -15,9 +15,10 @@ from dynid.identification.logs.rows import RowSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.model.springs import without_springs
-from dynid.recording.csv_mapping import load_mapping
+from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import read_csv
 from dynid.recording.log import Log
+from dynid.resources import load_validated
 from dynid.robot import FloatArray, Robot
 
 TWISTED = 3  # axes with a second encoder
@@ -39,8 +40,7 @@ class Variant:
 
 def run_of(robot: Robot, file: Path) -> Log:
     """A run as a log on the joints' side."""
-    run = read_csv(file, robot, load_mapping(robot.folder / "csv_mapping.yaml"))
-    return Log(file.name, robot.joint_names, run.time, run.q, run.tau)
+    return replace(read_csv(file, robot, load_validated(robot.folder / "csv_mapping.yaml", CsvMapping)), name=file.name)
 
 
 def variants(robot: Robot, fitted: Log, held: Log, coupling: FloatArray | None = None) -> list[Variant]:

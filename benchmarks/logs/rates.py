@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.errors import DynidError
-from dynid.identification.data.sources import Source, recording_from_arrays
+from dynid.identification.data.arrays import recording_from_arrays
+from dynid.identification.data.sources import Source
 from dynid.identification.estimators.table import estimator
 from dynid.identification.logs.identify import identify_logs
 from dynid.identification.logs.judge import log_errors

@@ -13,12 +13,11 @@ from benchmarks.readers import bag_builders
 from benchmarks.readers.builders import Built, documents, urdf_folders
 from benchmarks.readers.targets import TARGETS, Target, csv_mapping
 from dynid.errors import DynidError
+from dynid.identification.data.readings import find_logs
 from dynid.identification.feasibility.belief import Belief
-from dynid.identification.logs.readers import find_logs
 from dynid.recording.bag_info import bag_info
 from dynid.recording.bag_repair import repair_bag
 from dynid.recording.csv_reader import read_csv
-from dynid.recording.foreign_bag import Units
 from dynid.recording.recording import load_recording
 from dynid.reporting.predictions import load_predictions
 from dynid.robot import load_robot
@@ -73,7 +72,7 @@ def _bags(folder: Path) -> Structure:
             lambda: bag_info(path).as_dict(),
             lambda: load_recording(path, robot),
             lambda: repair_bag(path),
-            lambda: [one.problem for one in find_logs(path, robot, Units())],
+            lambda: [one.problem for one in find_logs(path, robot)],
         )
 
     return Structure(bag_builders.bags(robot.joint_names), read, _several_lines)
@@ -83,7 +82,7 @@ def _data_sets(folder: Path) -> Structure:
     robot = load_robot("planar_3r")
 
     def read(path: Path, out: Path) -> Any:
-        return [one.problem for one in find_logs(path, robot, Units())]
+        return [one.problem for one in find_logs(path, robot)]
 
     return Structure(bag_builders.lerobot_sets(robot.joint_names), read, _several_lines)
 

@@ -33,7 +33,7 @@ from dynid.identification.settings import IdentificationSettings, load_identific
 from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import gear_friction
 from dynid.parallel import in_processes
-from dynid.recording.csv_mapping import load_mapping
+from dynid.recording.mapping import load_mapping
 from dynid.robot import FloatArray, Robot, load_robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag

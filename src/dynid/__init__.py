@@ -30,8 +30,8 @@ __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from dynid.errors import DynidError as DynidError
+    from dynid.identification.data.arrays import recording_from_arrays as recording_from_arrays
     from dynid.identification.data.sources import load_recording as load_recording
-    from dynid.identification.data.sources import recording_from_arrays as recording_from_arrays
     from dynid.identification.held_out import validate as validate
     from dynid.identification.pipeline import Identification as Identification
     from dynid.identification.pipeline import identify as identify
@@ -54,7 +54,7 @@ _PLACES = {
     "load_model": "model.identified",
     "load_recording": "identification.data.sources",
     "load_robot": "robot",
-    "recording_from_arrays": "identification.data.sources",
+    "recording_from_arrays": "identification.data.arrays",
     "validate": "identification.held_out",
     "write_result": "reporting.result_writer",
 }

@@ -15,9 +15,10 @@ from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError, OutputExistsError, SafetyError
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
-from dynid.recording.csv_mapping import load_mapping
+from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import read_csv
 from dynid.recording.recording import load_recording
+from dynid.resources import load_validated
 from dynid.robot import load_robot
 from dynid.robot.urdf_text import read_urdf_text
 
@@ -41,7 +42,7 @@ def drafted(folder: Path, text: str, *options: str) -> tuple[Path, dict[str, Any
     folder.mkdir(exist_ok=True)
     (folder / "arm.urdf").write_text(text, encoding="utf-8")
     arm = folder / "arm"
-    return arm, dynid("robot", "new", "arm", "--urdf", folder / "arm.urdf", "--out", arm, *options)
+    return arm, dynid("robot", "new", arm, "--urdf", folder / "arm.urdf", *options)
 
 
 def accepted(arm: Path, work: Path) -> dict[str, Any]:
@@ -246,7 +247,7 @@ def test_a_mapping_is_drafted_from_a_header(
         return
     said = dynid("robot", "mapping", file, "--robot", "puma560", "--out", tmp_path / "m.yaml")
     assert set(said["mapping"]["position"]["unit"]) == {unit}
-    run = read_csv(file, robot, load_mapping(tmp_path / "m.yaml"))
+    run = read_csv(file, robot, load_validated(tmp_path / "m.yaml", CsvMapping))
     np.testing.assert_allclose(run.q, q, atol=1e-9)
     np.testing.assert_allclose(run.time, t, atol=1e-9)
 

@@ -12,7 +12,7 @@ from arms import nominal
 from dynid.contact.feel import Contact
 from dynid.contact.force import ToolForce
 from dynid.contact.recorded import sense_of
-from dynid.identification.data.sources import recording_from_arrays
+from dynid.identification.data.arrays import recording_from_arrays
 from dynid.identification.pipeline import identify
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import ModelFile

@@ -13,7 +13,8 @@ from dynid.hardware.arm.dynamixel_arm import DynamixelArm
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.safety.guard import SafetyGuard, SafetySettings
 from dynid.hardware.safety.guard_states import GuardEvent
-from dynid.identification.data.sources import Source, recording_from_arrays
+from dynid.identification.data.arrays import recording_from_arrays
+from dynid.identification.data.sources import Source
 from dynid.identification.pipeline import identify
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters

@@ -10,13 +10,12 @@ from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import DataError
+from dynid.identification.data.readings import FoundLog, find_logs
 from dynid.identification.data.sources import load_recording
-from dynid.identification.logs.readers import FoundLog, find_logs
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.recording.bag_metadata import Topic
 from dynid.recording.bag_writer import BagWriter
-from dynid.recording.foreign_bag import Units
 from dynid.recording.messages import JOINT_STATE, STRING, JointStateEncoder, encode_string
 from dynid.robot import FloatArray, load_robot
 
@@ -44,8 +43,8 @@ def write(path: Path, message: Message, topic: str = "/joint_states") -> Path:
     return path
 
 
-def found(path: Path, units: Units | None = None) -> FoundLog:
-    (one,) = find_logs(path, ROBOT, units or Units())
+def found(path: Path) -> FoundLog:
+    (one,) = find_logs(path, ROBOT)
     return one
 
 

@@ -11,11 +11,10 @@ from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError
-from dynid.identification.logs.readers import FoundLog, find_logs
+from dynid.identification.data.readings import FoundLog, find_logs
 from dynid.recording.bag_metadata import Topic
 from dynid.recording.bag_writer import BagWriter
 from dynid.recording.csv_mapping import CsvMapping
-from dynid.recording.foreign_bag import Units
 from dynid.recording.messages import DYNAMIC_JOINT_STATE, JOINT_STATE, JointStateEncoder, type_store
 from dynid.robot import FloatArray, load_robot
 
@@ -46,7 +45,7 @@ def write(path: Path, streams: dict[str, tuple[tuple[str, ...], FloatArray, Floa
 
 
 def only(folder: Path, **options: Any) -> FoundLog:
-    (found,) = find_logs(folder, ROBOT, options.pop("units", Units()), **options)
+    (found,) = find_logs(folder, ROBOT, **options)
     return found
 
 
@@ -55,7 +54,7 @@ def test_a_bag_of_two_arms_holds_two_logs_with_their_own_goals(tmp_path: Path) -
     swapped, order = ("joint_3", "extra", "joint_1", "joint_2"), [2, 0, 0, 1]
     left = {"/left/joint_states": (swapped, q[:, order], tau[:, order]), "/left/action": (ROBOT.joint_names, q, None)}
     right = {"/right/joint_states": (ROBOT.joint_names, 0.5 * q, None)}
-    first, second = find_logs(write(tmp_path / "bag", left | right), ROBOT, Units())
+    first, second = find_logs(write(tmp_path / "bag", left | right), ROBOT)
     log = first.read()
     assert np.allclose(log.q, q)
     assert log.tau is not None
@@ -86,7 +85,7 @@ def test_dynamic_joint_states_of_ros2_control_are_a_log(tmp_path: Path) -> None:
     log = only(path).read()
     assert np.allclose(log.q, q) and log.tau is not None and np.allclose(log.tau, tau)
     other = load_robot("tx40")
-    (found,) = find_logs(path, other, Units())
+    (found,) = find_logs(path, other)
     assert "lacks the joint" in found.problem
 
 
@@ -96,13 +95,14 @@ def test_efforts_may_be_currents_and_positions_degrees(tmp_path: Path) -> None:
     q = np.rad2deg(arm.lower + np.linspace(0.3, 0.6, len(time))[:, None] * (arm.upper - arm.lower))
     current = np.tile(500.0 + 50.0 * np.sin(time)[:, None], (1, arm.size))
     bag = write(tmp_path / "bag", {"/joint_states": (arm.joint_names, q, current)})
-    (found,) = find_logs(bag, arm, Units("deg", "mA"))
+    units: dict[str, Any] = {"position": {"unit": "deg"}, "torque": {"unit": "mA"}}
+    (found,) = find_logs(bag, arm, units)
     log = found.read()
     assert np.allclose(log.q, np.deg2rad(q))
     assert log.tau is not None
     assert np.allclose(log.tau, 1e-3 * current * arm.torque_constants)
     with pytest.raises(ConfigurationError, match="furlong"):
-        Units("furlong")
+        find_logs(bag, arm, {"position": {"unit": "furlong"}})[0].read()
 
 
 def test_a_bag_of_another_arm_is_told_apart(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def lerobot(folder: Path, *, effort: bool = True, columns: int = 3) -> Path:
 
 def test_every_episode_of_a_lerobot_data_set_is_a_log(tmp_path: Path) -> None:
     _, q, tau = motion()
-    first, second = find_logs(lerobot(tmp_path / "set"), ROBOT, Units())
+    first, second = find_logs(lerobot(tmp_path / "set"), ROBOT)
     assert np.allclose(first.read().q, q)
     log = second.read()
     assert np.allclose(log.q, 0.5 * q)
@@ -182,7 +182,7 @@ def test_every_episode_of_a_lerobot_data_set_is_a_log(tmp_path: Path) -> None:
 
 
 def test_a_data_set_of_another_arm_is_refused(tmp_path: Path) -> None:
-    found = find_logs(lerobot(tmp_path / "set", columns=2), ROBOT, Units())
+    found = find_logs(lerobot(tmp_path / "set", columns=2), ROBOT)
     assert all("2 states" in one.problem for one in found)
 
 
@@ -196,14 +196,14 @@ def test_columns_of_a_data_set_are_ordered_by_name_or_refused(tmp_path: Path) ->
     _, q, _ = motion()
     order = [2, 0, 1]
     mine = renamed(lerobot(tmp_path / "mine"), [f"{ROBOT.joint_names[k]}.pos" for k in order])
-    assert np.allclose(find_logs(mine, ROBOT, Units())[0].read().q[:, order], q)
+    assert np.allclose(find_logs(mine, ROBOT)[0].read().q[:, order], q)
     others = (
         ["motor_2", "motor_0", "motor_1"],
         ["waist.pos", "shoulder.pos", "elbow.pos"],
         [ROBOT.joint_names[1], "b", "c"],
     )
     for k, names in enumerate(others):
-        found = find_logs(renamed(lerobot(tmp_path / f"other{k}"), names), ROBOT, Units())
+        found = find_logs(renamed(lerobot(tmp_path / f"other{k}"), names), ROBOT)
         assert all("nothing says which is which: give the joints these names" in one.problem for one in found)
 
 
@@ -212,10 +212,10 @@ def test_a_data_set_in_degrees_is_refused_whole_by_its_statistics(tmp_path: Path
     folder = lerobot(tmp_path / "set")
     stats = {"observation.state": {"min": [-80.0, -1.0, -1.0], "max": [90.0, 1.0, 1.0]}}
     (folder / "meta" / "stats.json").write_text(json.dumps(stats), encoding="utf-8")
-    found = find_logs(folder, ROBOT, Units())
+    found = find_logs(folder, ROBOT)
     assert all("as a whole (meta/stats.json): joint" in one.problem for one in found)
     assert all("is --position right?" in one.problem for one in found)
-    assert not any(one.problem for one in find_logs(folder, ROBOT, Units(position="deg")))
+    assert not any(one.problem for one in find_logs(folder, ROBOT, {"position": {"unit": "deg"}}))
 
 
 @pytest.mark.parametrize("text", ["{", "[1, 2]", '{"features": []}', "\udcff"])
@@ -223,7 +223,7 @@ def test_a_broken_info_is_one_sentence_and_other_folders_are_listed(tmp_path: Pa
     lerobot(tmp_path / "logs" / "good")
     bad = lerobot(tmp_path / "logs" / "bad")
     (bad / "meta" / "info.json").write_bytes(text.encode("utf-8", "surrogateescape"))
-    found = find_logs(tmp_path / "logs", ROBOT, Units())
+    found = find_logs(tmp_path / "logs", ROBOT)
     assert len(found) == 3 and [bool(one.problem) for one in found] == [True, False, False]
     assert "info.json is" in found[0].problem
 
@@ -236,9 +236,9 @@ def test_a_damaged_parquet_file_is_named(tmp_path: Path) -> None:
 
 def test_folders_without_logs_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds no bag"):
-        find_logs(tmp_path, ROBOT, Units())
+        find_logs(tmp_path, ROBOT)
     with pytest.raises(InputNotFoundError):
-        find_logs(tmp_path / "none", ROBOT, Units())
+        find_logs(tmp_path / "none", ROBOT)
 
 
 def test_the_command_lists_and_identifies(tmp_path: Path) -> None:

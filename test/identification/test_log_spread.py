@@ -14,13 +14,12 @@ from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
+from dynid.identification.data.readings import FoundLog, find_logs
 from dynid.identification.logs.identify import LogModel, identify_logs
-from dynid.identification.logs.readers import FoundLog, find_logs
 from dynid.identification.logs.spread import kept, spread_over
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_order, in_processes, process_map, watched
 from dynid.recording.csv_mapping import CsvMapping
-from dynid.recording.foreign_bag import Units
 from dynid.robot import load_robot
 
 ROBOT = load_robot("planar_3r")
@@ -54,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def logs(folder: Path) -> list[FoundLog]:
-    return find_logs(folder, ROBOT, Units(), CsvMapping.model_validate(MAPPING))
+    return find_logs(folder, ROBOT, CsvMapping.model_validate(MAPPING))
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +69,7 @@ def same(one: LogModel, other: LogModel) -> bool:
 @pytest.mark.slow
 def test_two_processes_give_the_result_of_one(folder: Path, alone: LogModel) -> None:
     with process_map(2) as spread:
-        logs = find_logs(folder, ROBOT, Units(), CsvMapping.model_validate(MAPPING), spread)
+        logs = find_logs(folder, ROBOT, CsvMapping.model_validate(MAPPING), spread)
         assert same(identify_logs(ROBOT, logs, mapper=spread), alone)
 
 
@@ -156,7 +155,7 @@ def test_readings_that_do_not_say_what_they_read_cannot_be_kept(tmp_path: Path, 
 def test_a_log_that_changes_meanwhile_is_refused(tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "episode.csv"
     path.write_bytes((folder / "episode_00.csv").read_bytes())
-    (log,) = find_logs(path, ROBOT, Units(), CsvMapping.model_validate(MAPPING))
+    (log,) = find_logs(path, ROBOT, CsvMapping.model_validate(MAPPING))
     log()
     path.write_bytes((folder / "episode_01.csv").read_bytes())
     with pytest.raises(DataError, match="changed"):

@@ -10,7 +10,8 @@ from typer.testing import CliRunner
 
 from dynid.errors import DataError
 from dynid.identification.data import preprocessing
-from dynid.identification.data.sources import Source, recording_from_arrays
+from dynid.identification.data.arrays import recording_from_arrays
+from dynid.identification.data.sources import Source
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel

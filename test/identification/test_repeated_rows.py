@@ -5,9 +5,9 @@ import pytest
 from numpy.typing import NDArray
 from recordings import motion
 
-from dynid.identification.data.repeated_rows import Rows, repeated, without_repeats
-from dynid.identification.data.sources import recording_from_arrays
+from dynid.identification.data.arrays import recording_from_arrays
 from dynid.identification.settings import load_identification
+from dynid.recording.repeated_rows import Rows, repeated, without_repeats
 from dynid.robot import FloatArray, load_robot
 
 ROBOT = load_robot("crane_x7")

@@ -7,8 +7,9 @@ import pinocchio
 import pytest
 
 from dynid.errors import DataError
+from dynid.identification.data.arrays import recording_from_arrays
 from dynid.identification.data.signals import Signals, Torques
-from dynid.identification.data.sources import Source, recording_from_arrays
+from dynid.identification.data.sources import Source
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.robot import FloatArray, Robot, load_robot

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import yaml
 from arms import arm, nominal
+from dynid.robot_file import RobotFile
 from spring_arms import ELBOW, SHOULDER, SPRINGS, plain_arm, potential, spring_arm, spring_torques
 
 from dynid.codegen.compile import compile_inverse_dynamics
@@ -19,7 +20,6 @@ from dynid.model.parameters import BaseParameters
 from dynid.model.springs import refuse_springs, without_springs
 from dynid.model.standard import from_file, load_nominal, springs_of, to_file
 from dynid.robot import FloatArray
-from dynid.robot_file import RobotFile
 from dynid.simulation.plant.arm import plant_standard
 
 ROBOT, PLAIN = spring_arm(), ArmModel.of(plain_arm())

@@ -9,8 +9,10 @@ import pytest
 import yaml
 
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError, UnknownNameError
-from dynid.recording.csv_mapping import CsvMapping, load_mapping
-from dynid.recording.csv_reader import CsvRecording, is_csv, read_csv
+from dynid.recording.csv_mapping import CsvMapping
+from dynid.recording.csv_reader import is_csv, read_csv
+from dynid.recording.log import Log
+from dynid.recording.mapping import load_mapping
 from dynid.robot import FloatArray, Robot, load_robot
 
 PLANAR = load_robot("planar_3r")
@@ -39,7 +41,7 @@ def write(path: Path, values: FloatArray, header: str | None = ",".join(NAMES), 
     return path
 
 
-def read(path: Path, robot: Robot = PLANAR, **changes: Any) -> CsvRecording:
+def read(path: Path, robot: Robot = PLANAR, **changes: Any) -> Log:
     return read_csv(path, robot, mapping(**changes))
 
 
@@ -56,7 +58,7 @@ def test_columns_come_out_as_they_are(file: Path) -> None:
     np.testing.assert_allclose(found.time, expected[:, 0], atol=1e-12)
     np.testing.assert_array_equal(found.q, expected[:, 1:4])
     np.testing.assert_array_equal(found.tau, expected[:, 4:])
-    assert (found.mount, found.torque_constants, found.dq, found.notes) == ("upright", (), None, ())
+    assert (found.mount, found.torque_constants, found.dq, found.notes) == (None, (), None, ())
     assert not found.q.flags.writeable and len(found.sha256) == 64
 
 

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from dynid.errors import DataError, OutputExistsError
-from dynid.identification.logs.readers import find_logs
-from dynid.recording.foreign_bag import Units
+from dynid.identification.data.readings import find_logs
 from dynid.recording.lerobot import Episode, write_lerobot
 from dynid.robot import load_robot
 
@@ -27,7 +26,7 @@ def episode(task="press the wall", *, rows=1001, scale=1.0):
 def test_the_reader_of_logs_reads_it_back(tmp_path):
     episodes = [episode(), episode("release", rows=501, scale=0.5)]
     write_lerobot(tmp_path / "set", episodes, ROBOT.joint_names, ROBOT.name, fps=50)
-    first, second = (one.read() for one in find_logs(tmp_path / "set", ROBOT, Units()))
+    first, second = (one.read() for one in find_logs(tmp_path / "set", ROBOT))
     assert (len(first.time), len(second.time)) == (51, 26)
     np.testing.assert_allclose(first.time, np.arange(51) / 50, atol=1e-6)
     np.testing.assert_allclose(first.q, episodes[0].columns["observation.state"][::20], atol=1e-6)

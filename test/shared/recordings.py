@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dynid.identification.data.sources import Source, recording_from_arrays
+from dynid.identification.data.arrays import recording_from_arrays
+from dynid.identification.data.sources import Source
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import load_standard

@@ -7,25 +7,33 @@ import typer
 
 from dynid.commands.options import (
     DEFAULT_ROBOT,
+    EffortOption,
     HoldOutOption,
     JsonOption,
     MappingOption,
+    PositionOption,
     RobotOption,
     SkipOption,
     ValidateMappingOption,
     ValidateOption,
     read_mapping,
+    refuse_unused_units,
 )
 from dynid.commands.terminal import print_json, say, stages, stdout
 
 
 def identify(
-    recordings: Annotated[list[Path], typer.Argument(metavar="BAG_OR_CSV...", help="Recordings to identify from.")],
+    recordings: Annotated[
+        list[Path],
+        typer.Argument(metavar="RECORDING...", help="Bags, CSV files, LeRobot data sets, or folders of them."),
+    ],
     out: Annotated[Path, typer.Option(help="New folder for the result.")],
     robot: RobotOption = DEFAULT_ROBOT,
     validate: ValidateOption = None,
     mapping: MappingOption = None,
     validate_mapping: ValidateMappingOption = None,
+    effort: EffortOption = None,
+    position: PositionOption = None,
     hold_out: HoldOutOption = 0.0,
     skip_corrupt_rows: SkipOption = False,
     estimator: Annotated[str | None, typer.Option(help="Estimator; default: identification.yaml.")] = None,
@@ -38,7 +46,10 @@ def identify(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Identify a model from recorded motions; exit code 1 if it is not accepted."""
+    """Identify a model from recorded motions; exit code 1 if it is not accepted.
+
+    A folder stands for all recordings in it; dynid logs lists them.
+    """
     from dynid.identification.pipeline import identify as run
     from dynid.identification.settings import load_identification
     from dynid.reporting.result_writer import write_result
@@ -52,6 +63,9 @@ def identify(
     settings = load_identification(loaded)
     if estimator is not None:
         settings = settings.model_copy(update={"estimator": estimator})
+    columns = read_mapping(mapping, skip_corrupt_rows, position=position, effort=effort)
+    judging = validate_mapping and read_mapping(validate_mapping, skip_corrupt_rows, otherwise=columns)
+    refuse_unused_units(columns, [*recordings, *(validate or [])])
     with stages("identifying", len(recordings) + 6) as begin:
         result = run(
             loaded,
@@ -59,8 +73,8 @@ def identify(
             validation=validate or [],
             settings=settings,
             progress=begin,
-            mapping=read_mapping(mapping, skip_corrupt_rows),
-            validation_mapping=read_mapping(validate_mapping, skip_corrupt_rows),
+            mapping=columns,
+            validation_mapping=judging,
             held_out_share=hold_out,
             setup=estimate_setup or (),
         )
@@ -69,7 +83,8 @@ def identify(
     if as_json:
         print_json(result.summary())
     else:
-        print_verdict(stdout(), result.verdict, f"{loaded.file.title}: model from {len(recordings)} recording(s)")
+        count = sum(used == "fitted" for _, _, used in result.sources)
+        print_verdict(stdout(), result.verdict, f"{loaded.file.title}: model from {count} recording(s)")
         stdout().print(joint_table(result.motions, loaded.joint_names))
         said = (result.simulated_sentence, result.torque_sentence, *result.notes, out / "model.yaml", report)
         say(*(f"  {one}" for one in said if one), markup=False)

@@ -1,12 +1,16 @@
 """`dynid logs`: what logs are in a folder, at which rates, and what can be identified from them."""
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from dynid.commands import options as opt
 from dynid.commands.terminal import print_json, say, stages, stdout, table
+from dynid.errors import DataError
+
+if TYPE_CHECKING:
+    from dynid.identification.data.readings import FoundLog
 
 MOST_NAMED = 3  # logs that cannot be used
 STAGES = 40  # some ten rounds, each said four times
@@ -17,8 +21,8 @@ def logs(
     robot: opt.RobotOption = opt.DEFAULT_ROBOT,
     mapping: opt.MappingOption = None,
     mount: opt.MountOption = None,
-    effort: Annotated[str, typer.Option(help="Unit of efforts in bags and data sets: 'N m', A or mA.")] = "N m",
-    position: Annotated[str, typer.Option(help="Unit of positions in bags and data sets: rad or deg.")] = "rad",
+    effort: opt.EffortOption = None,
+    position: opt.PositionOption = None,
     identify: Annotated[
         bool, typer.Option("--identify", help="Identify a model from all logs that can be used.")
     ] = False,
@@ -36,12 +40,10 @@ def logs(
     as_json: opt.JsonOption = False,
 ) -> None:
     """List logs that nobody recorded for identification: rates, signals, gaps; and identify from them."""
-    from dynid.errors import DataError
+    from dynid.identification.data.readings import find_logs
     from dynid.identification.logs.identify import identify_logs
-    from dynid.identification.logs.readers import find_logs
     from dynid.identification.logs.spread import LOCAL, kept, spread_over
     from dynid.identification.logs.tables import described, result_content
-    from dynid.recording.foreign_bag import Units
     from dynid.resources import refuse_existing, write_whole, yaml_text
     from dynid.robot import load_robot
 
@@ -56,22 +58,14 @@ def logs(
         refuse_existing(out)
     with stages("logs", STAGES if wanted else 1) as begin, spread_over(count, dask) as spread:
         begin(f"reading {folder.name}")
-        found = find_logs(
-            folder if dask is None else folder.resolve(),
-            loaded,
-            Units(position, effort),
-            opt.read_mapping(mapping),
-            spread,
-        )
+        columns = opt.read_mapping(mapping, position=position, effort=effort)
+        opt.refuse_unused_units(columns, [folder])
+        found = find_logs(folder if dask is None else folder.resolve(), loaded, columns, spread)
         rows = [described(one, loaded.joint_names) for one in found]
         content: dict[str, Any] = {"logs": rows}
         if wanted:
             begin("identifying")
-            usable = [one for one, row in zip(found, rows, strict=True) if row["torques"]]
-            if not usable:
-                lacks = [f"{_short(row['name'], folder)}: {_lack(row)}" for row in rows[:MOST_NAMED]]
-                others = f"; and {len(rows) - MOST_NAMED} others" * (len(rows) > MOST_NAMED)
-                raise DataError(f"no log in {folder} can be used: {'; '.join(lacks)}{others}")
+            usable = _usable(found, rows, folder)
             mapper = spread if keep is None else kept(spread, keep)
             result = identify_logs(loaded, usable, mount=mount, mapper=mapper, progress=begin)
             content["model"] = result_content(result)
@@ -83,6 +77,16 @@ def logs(
     _show(rows, folder)
     if "model" in content:
         say(*content["model"]["sentences"], markup=False)
+
+
+def _usable(found: "list[FoundLog]", rows: list[dict[str, Any]], folder: Path) -> "list[FoundLog]":
+    """Return the logs with torques; DataError, with what the first ones lack, if there is none."""
+    usable = [one for one, row in zip(found, rows, strict=True) if row["torques"]]
+    if not usable:
+        lacks = [f"{_short(row['name'], folder)}: {_lack(row)}" for row in rows[:MOST_NAMED]]
+        others = f"; and {len(rows) - MOST_NAMED} others" * (len(rows) > MOST_NAMED)
+        raise DataError(f"no log in {folder} can be used: {'; '.join(lacks)}{others}")
+    return usable
 
 
 def _show(rows: list[dict[str, Any]], folder: Path) -> None:

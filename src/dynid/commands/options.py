@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from dynid.errors import DynidError, UnknownNameError
+from dynid.errors import ConfigurationError, DynidError, UnknownNameError
 
 if TYPE_CHECKING:  # every command would load them, `--help` too
     from dynid.model.dynamics import ArmModel
     from dynid.model.model_file import ModelFile
     from dynid.model.parameters import BaseParameters
-    from dynid.recording.csv_mapping import CsvMapping
+    from dynid.recording.mapping import Mappings
     from dynid.robot import Robot
 
 RobotOption = Annotated[str, typer.Option("--robot", help="Robot name, or a folder with a robot.yaml.")]
@@ -42,11 +42,26 @@ RateOption = Annotated[
     int, typer.Option("--rate", help="Cycle rate: 1000, 500, 333 or 250 Hz; 0: the highest that line and machine keep.")
 ]
 MappingOption = Annotated[
-    Path | None, typer.Option("--mapping", help="Mapping that describes the columns of CSV files; see README.")
+    Path | None,
+    typer.Option("--mapping", help="Mapping that describes the columns of CSV files, or topics and units of bags."),
 ]
-ValidateOption = Annotated[list[Path] | None, typer.Option("--validate", help="Held-out bag or CSV; repeatable.")]
+EffortOption = Annotated[
+    str | None,
+    typer.Option(
+        "--effort",
+        help="Unit of efforts in bags and data sets: 'N m' (default), 'kg cm', A, mA, '2.69 mA' (a count), "
+        "'% of 1.27 N m'; ' at motor' behind it; commas between joints.",
+    ),
+]
+PositionOption = Annotated[
+    str | None,
+    typer.Option("--position", help="Unit of positions in bags and data sets: rad (default), deg, rev; as --effort."),
+]
+ValidateOption = Annotated[
+    list[Path] | None, typer.Option("--validate", help="Held-out bag, CSV or folder; repeatable.")
+]
 ValidateMappingOption = Annotated[
-    Path | None, typer.Option("--validate-mapping", help="Mapping of the held-out CSV files, if it differs.")
+    Path | None, typer.Option("--validate-mapping", help="Mapping of the held-out recordings, if it differs.")
 ]
 HoldOutOption = Annotated[
     float,
@@ -97,14 +112,45 @@ def needs_ros(what: str) -> Iterator[None]:
         ) from error
 
 
-def read_mapping(path: Path | None, skip_corrupt_rows: bool = False) -> "CsvMapping | None":
-    """The mapping of CSV files, if one was named; corrupt rows are left out where it or the caller says so."""
-    from dynid.recording.csv_mapping import load_mapping
+def read_mapping(
+    path: Path | None,
+    skip_corrupt_rows: bool = False,
+    *,
+    position: str | None = None,
+    effort: str | None = None,
+    otherwise: "Mappings | None" = None,
+) -> "Mappings | None":
+    """Return the mappings that a file and options give; None where they give none.
 
-    if path is None:
-        return None
-    mapping = load_mapping(path)
-    return mapping.model_copy(update={"skip_corrupt_rows": True}) if skip_corrupt_rows else mapping
+    Args:
+        path: mapping file, of CSV files or of bags.
+        skip_corrupt_rows: leave corrupt rows of CSV files out, even if the mapping does not.
+        position, effort: units in bags and data sets.
+        otherwise: what holds for the kind of recording that these do not describe.
+
+    Raises:
+        InputNotFoundError, ConfigurationError: as of `mappings_of` and `stated_units`.
+    """
+    from dynid.recording.mapping import Mappings, mappings_of, stated_units
+
+    found = mappings_of(path)
+    csv, bag = found.csv, stated_units(found.bag, position, effort)
+    if csv is not None and skip_corrupt_rows:
+        csv = csv.model_copy(update={"skip_corrupt_rows": True})
+    known = otherwise or Mappings()
+    found = Mappings(csv or known.csv, bag or known.bag)
+    return None if found == Mappings() else found
+
+
+def refuse_unused_units(mapping: "Mappings | None", recordings: Sequence[Path]) -> None:
+    """Raise ConfigurationError where units of bags are stated, and all recordings are CSV files."""
+    from dynid.recording.csv_reader import is_csv
+
+    if mapping is not None and mapping.bag is not None and recordings and all(is_csv(path) for path in recordings):
+        raise ConfigurationError(
+            "all recordings are CSV files, whose units stand beside their columns in the mapping: leave --effort, "
+            "--position and the mapping of bags out"
+        )
 
 
 def shipped_models(robot: "Robot") -> tuple[str, ...]:

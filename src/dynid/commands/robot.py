@@ -22,9 +22,9 @@ robot = typer.Typer(help="Create your own robot from a URDF, and check a robot's
 
 @robot.command("new")
 def new(
-    name: Annotated[str, typer.Argument(help="Name of the robot and of the new folder.")],
+    name: Annotated[str, typer.Argument(help="Name of the robot and of its new folder, or that folder's path.")],
     urdf: Annotated[Path, typer.Option(help="URDF of the arm; it is copied.")],
-    out: Annotated[Path | None, typer.Option(help="New folder; default: NAME in the current folder.")] = None,
+    out: Annotated[Path | None, typer.Option(help="New folder, if it is not NAME.")] = None,
     tip: Annotated[str | None, typer.Option(help="Last link of the chain; nothing beyond it moves.")] = None,
     decoupled: Annotated[list[str] | None, typer.Option(help="Joint of the gripper or hand; repeatable.")] = None,
     total_mass: Annotated[
@@ -36,9 +36,12 @@ def new(
     from dynid.resources import refuse_existing
     from dynid.robot.draft import draft_robot, write_draft
 
-    folder = out or Path(name)
+    own = Path(name)
+    if out is not None and own.name != name:
+        raise typer.BadParameter(f"{name} is the new folder's path: leave --out {out} out, or give a name alone")
+    folder = out or own
     refuse_existing(folder)
-    draft = draft_robot(name, urdf, tip, decoupled or (), total_mass)
+    draft = draft_robot(own.name, urdf, tip, decoupled or (), total_mass)
     write_draft(draft, urdf, folder)
     missing = _drafted_motions(folder, draft.nominal)
     if as_json:

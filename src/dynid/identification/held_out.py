@@ -8,10 +8,11 @@ from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA_TO_PREDICT, HELD_OUT, judge
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.data.repeats import repeat_note
-from dynid.identification.data.sources import Mapping, Several, read_sources, torque_sentence
+from dynid.identification.data.sources import Several, read_sources, torque_sentence
 from dynid.identification.prediction import Motion, predict
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.identified import Model
+from dynid.recording.mapping import Mapping
 from dynid.verdict import Verdict
 
 
@@ -62,10 +63,10 @@ def validate(
 
     Args:
         model: what predicts them, at the mount of each recording.
-        recordings: bags, CSV files or recordings that were read already; one, or several.
+        recordings: bags, CSV files, data sets, folders of them, or recordings that were read already; one, or several.
         settings: None reads the robot's identification.yaml.
         interval_s: sampling interval; None is the settings' own.
-        mapping: what the columns of CSV files are.
+        mapping: what the columns of CSV files are, or the topics and units of bags and data sets.
         bands: give predictions deviations; None leaves them without.
         fitted: what the model was fitted to; a recording that repeats its motion is noted. None: not known.
 

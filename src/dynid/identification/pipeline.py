@@ -20,7 +20,6 @@ from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, PREDIC
 from dynid.identification.data.repeats import repeat_note
 from dynid.identification.data.sample_sets import join
 from dynid.identification.data.sources import (
-    Mapping,
     Portion,
     Several,
     load_sources,
@@ -56,6 +55,7 @@ from dynid.model.model_file import (
 )
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import load_standard, to_file
+from dynid.recording.mapping import Mapping, mappings_of
 from dynid.robot import FloatArray, Robot
 from dynid.verdict import Verdict
 
@@ -80,6 +80,7 @@ class Identification:
         source: how it was made, in words.
         diagnosis: what may be wrong with the data.
         sources: recordings with their hashes and what they were used for.
+        mapping_of_bags: by that use, how bags of other software were described, as plain values; {} where none was.
         notes: what a reader of the result should know, in words.
         simulated: names of the recordings that are of a simulated arm.
         setup: set-up unknowns that were estimated beside the parameters; the model is of the arm with them mended.
@@ -102,6 +103,7 @@ class Identification:
     source: str
     diagnosis: Diagnosis
     sources: tuple[tuple[str, str, str], ...] = ()
+    mapping_of_bags: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
     simulated: tuple[str, ...] = ()
     setup: tuple[SetupEstimate, ...] = ()
@@ -148,6 +150,7 @@ class Identification:
                 "suspicions": list(self.diagnosis.sentences),
                 "notes": list(self.notes),
                 "setup": [asdict(one) for one in self.setup],
+                **({"mapping_of_bags": self.mapping_of_bags} if self.mapping_of_bags else {}),
                 **({"adaptive": self.motion_history} if self.motion_history else {}),
             },
             **accepted_by(self.verdict),
@@ -234,12 +237,14 @@ def identify(
 
     Args:
         robot: the robot the recordings must be of.
-        recordings: bags, CSV files, or recordings that were read or made of arrays already; one, or several.
+        recordings: bags, CSV files, LeRobot data sets, folders of them, or recordings that were read or made of arrays
+            already; one, or several.
         validation: recordings that judge the result.
         settings: None reads the robot's identification.yaml.
         progress: called with the name of each stage as it starts.
-        mapping: what the columns of CSV files are, or the file that says so.
-        validation_mapping: the same for held-out CSV files; None is `mapping`.
+        mapping: what the columns of CSV files are, or the topics and units of bags and data sets: a mapping, its
+            content as a dict, the file that holds it, or one of each kind.
+        validation_mapping: the same for held-out recordings; None is `mapping`.
         held_out_share: part of each recording's time, at its end, that is kept from the fit and judges it.
         setup: what of the set-up is unknown, see `setup.choose`; () takes it as it is given.
 
@@ -292,6 +297,7 @@ def identify(
             *((str(one.path), one.sha256, "fitted") for one in sources),
             *((path, sha, "held out") for path, sha in held_out.sources),
         ),
+        mapping_of_bags=_described(mapping, its_mapping),
         notes=(
             *_undecided(robot),
             *result.notes,
@@ -305,6 +311,12 @@ def identify(
         simulated=(*(one.name for one in sources if one.simulated), *held_out.simulated),
         setup=estimates,
     )
+
+
+def _described(mapping: Mapping, its_mapping: Mapping) -> dict[str, dict[str, Any]]:
+    """The mappings of bags of fitted and held-out recordings, as plain values, where there are any."""
+    bags = {"fitted": mappings_of(mapping).bag, "held out": mappings_of(its_mapping).bag}
+    return {used: own.model_dump(mode="json", exclude_defaults=True) for used, own in bags.items() if own is not None}
 
 
 def conclude(

@@ -26,6 +26,12 @@ class Log:
         tau: torques of the motors at the joints, (N, n) [N m; N]; None if nobody logged them.
         goal: positions that were asked for, (N, n) [rad; m]; None if nobody logged them.
         notes: what its reader did, that a reader of the result should know.
+        dq: recorded velocities, (N, n) [rad/s; m/s], which only check units; None if nobody logged them.
+        mount: how the arm was mounted; None if nobody said.
+        torque_delay_s: from the stamp of a torque to the middle of its effect; 0 of measured torques.
+        torque_constants: that made torques of currents [N m/A], (n,); () where torques were logged.
+        sha256: of the files that were read; "" where there is none.
+        endless: joints whose positions wrapped, and go beyond their limits since they were unwrapped.
 
     Raises:
         DataError: arrays that do not fit, too few rows, stamps that do not increase, or values that are not finite.
@@ -38,6 +44,12 @@ class Log:
     tau: FloatArray | None = None
     goal: FloatArray | None = None
     notes: tuple[str, ...] = ()
+    dq: FloatArray | None = None
+    mount: str | None = None
+    torque_delay_s: float = 0.0
+    torque_constants: tuple[float, ...] = ()
+    sha256: str = ""
+    endless: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for item in fields(self):
@@ -45,7 +57,7 @@ class Log:
             if isinstance(value, np.ndarray):
                 object.__setattr__(self, item.name, read_only(value))
         shape = (len(self.time), len(self.joint_names))
-        for key in ("q", "tau", "goal"):
+        for key in ("q", "tau", "goal", "dq"):
             value = getattr(self, key)
             if value is None:
                 continue
@@ -61,6 +73,11 @@ class Log:
         if not (np.diff(self.time) > 0.0).all():
             row = int(np.argmin(np.diff(self.time) > 0.0))
             raise DataError(f"stamps of {self.name} do not increase: row {row + 1} is not later than row {row}")
+
+    @property
+    def torque_time(self) -> FloatArray:
+        """When torques act, (N,) [s]: their stamps, later by the delay that is known of them."""
+        return self.time + self.torque_delay_s
 
     @property
     def interval_s(self) -> float:
@@ -79,7 +96,7 @@ class Log:
 
     def rows(self, chosen: slice) -> "Log":
         """Some of the rows."""
-        parts = {key: getattr(self, key) for key in ("time", "q", "tau", "goal")}
+        parts = {key: getattr(self, key) for key in ("time", "q", "tau", "goal", "dq")}
         return replace(self, **{key: value[chosen] for key, value in parts.items() if value is not None})
 
 
@@ -92,6 +109,7 @@ class LogFacts:
         torques, goals: whether they were logged.
         moving_s: how long each joint moved faster than `SLOW_RAD_S`, (n,) [s].
         notes: of its reader.
+        mount: how the arm was mounted; None if nobody said.
     """
 
     rows: int
@@ -103,6 +121,7 @@ class LogFacts:
     goals: bool
     moving_s: FloatArray
     notes: tuple[str, ...] = ()
+    mount: str | None = None
 
     @classmethod
     def of(cls, log: Log) -> "LogFacts":
@@ -119,6 +138,7 @@ class LogFacts:
             goals=log.goal is not None,
             moving_s=(speed > SLOW_RAD_S).sum(axis=0) * interval_s,
             notes=log.notes,
+            mount=log.mount,
         )
 
 
@@ -127,4 +147,6 @@ def log_digest(log: Log) -> str:
     digest = hashlib.sha256(" ".join(log.joint_names).encode())
     for value in (log.time, log.q, log.tau, log.goal):
         digest.update(b"none" if value is None else np.ascontiguousarray(value).tobytes())
+    if log.mount is not None or log.torque_delay_s:
+        digest.update(f"{log.mount} {log.torque_delay_s!r}".encode())
     return digest.hexdigest()

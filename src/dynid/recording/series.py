@@ -24,7 +24,7 @@ _FIELDS = {
     JOINT_TRAJECTORY: ("positions", "velocities", "accelerations"),
     DYNAMIC_JOINT_STATE: ("position", "velocity", "effort"),
 }
-FOREIGN_LOOKS = 200  # messages, in which every publisher of a topic has come up
+FOREIGN_LOOKS = 200  # messages at the begin, and as many spread over all, in which every publisher has come up
 UNUSED = ("velocity", "velocities", "accelerations")  # of foreign messages: positions have derivatives
 
 
@@ -65,7 +65,11 @@ class JointSeries:
 
 
 def joint_series(
-    content: TopicContent, joint_names: tuple[str, ...] | None = None, *, foreign: bool = False
+    content: TopicContent,
+    joint_names: tuple[str, ...] | None = None,
+    *,
+    foreign: bool = False,
+    skipped: NDArray[np.bool_] | None = None,
 ) -> JointSeries:
     """Decode a topic of JointState, of DynamicJointState, or of JointTrajectory with one point.
 
@@ -73,6 +77,7 @@ def joint_series(
         joint_names: the joints wanted, in the order wanted; None is what the first message has.
         foreign: of software that nobody here knows: messages without these joints, as a gripper's own publisher sends
             them, and those without efforts where others have them, count as malformed; velocities are not read.
+        skipped: messages that are known to be of other joints, (N,); None: none is.
 
     Raises:
         DataError: another message type, no message, a joint missing, no whole message.
@@ -94,8 +99,8 @@ def joint_series(
     done = np.zeros(len(raw), dtype=bool)
     if content.message_type != DYNAMIC_JOINT_STATE:  # which has a layout of its own at every moment
         done = _decode_alike(content, first, wanted, stamps, values)
-    bad, reason, singly = np.zeros(len(raw), dtype=bool), "", 0
-    for index in np.flatnonzero(~done):
+    bad, reason, singly = ~done & (False if skipped is None else skipped), "", 0
+    for index in np.flatnonzero(~done & ~bad):
         try:
             message = _decoded(raw, int(index), content, fields)
             order = _columns(message.names, wanted, content.name) if foreign else None
@@ -139,7 +144,7 @@ def _first_whole(raw: RawMessages, content: TopicContent) -> _Message:
 def _first_of(raw: RawMessages, content: TopicContent, wanted: tuple[str, ...]) -> _Message | None:
     """The first message with these joints and their efforts, or else with these joints; None where none has them."""
     found: _Message | None = None
-    for index in range(min(len(raw), FOREIGN_LOOKS)):
+    for index in _looks(len(raw)):
         try:
             message = _decoded(raw, index, content)
         except DataError:
@@ -150,6 +155,25 @@ def _first_of(raw: RawMessages, content: TopicContent, wanted: tuple[str, ...]) 
             return message
         found = found or message
     return found
+
+
+def _looks(count: int) -> list[int]:
+    """Return which of so many messages are looked at for what publishers send."""
+    spread = np.linspace(0, count - 1, FOREIGN_LOOKS).astype(int).tolist() if count > FOREIGN_LOOKS else []
+    return list(dict.fromkeys([*range(min(count, FOREIGN_LOOKS)), *spread]))
+
+
+def joint_sets(content: TopicContent, wanted: tuple[str, ...]) -> list[frozenset[str]]:
+    """Return which of the joints wanted the messages of a topic name together; sets within another one are left out."""
+    found: dict[frozenset[str], None] = {}
+    for index in _looks(len(content.messages)):
+        try:
+            own = frozenset(_decoded(content.messages, index, content).names) & frozenset(wanted)
+        except DataError:
+            continue
+        if own:
+            found[own] = None
+    return [one for one in found if not any(one < other for other in found)]
 
 
 def _decoded(raw: RawMessages, index: int, content: TopicContent, fields: Sequence[str] = ()) -> _Message:
@@ -187,6 +211,19 @@ def _interfaces(message: Any, stamp_ns: int) -> _Message:
         there = any(key in own for _, own in pairs)
         values[key] = np.array([own.get(key, np.nan) for _, own in pairs] if there else [], dtype=np.float64)
     return _Message(stamp_ns, message.header.frame_id, tuple(name for name, _ in pairs), values)
+
+
+def messages_alike(content: TopicContent, joints: tuple[str, ...]) -> NDArray[np.bool_]:
+    """Return which messages, (N,), have the layout of the first one with these joints."""
+    raw, found = content.messages, np.zeros(len(content.messages), dtype=bool)
+    first = _first_of(raw, content, joints)
+    if first is None or content.message_type == DYNAMIC_JOINT_STATE:  # which has a layout of its own at every moment
+        return found
+    layout = _layout(content.message_type, first)
+    for size in range(layout.size, layout.size + LONGEST_TAIL + 1, 4):
+        indices, rows = raw.rows(size)
+        found[indices[layout.matches(rows)]] = True
+    return found
 
 
 def _decode_alike(

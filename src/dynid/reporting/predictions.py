@@ -14,8 +14,8 @@ from dynid.identification.prediction import Motion
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.identified import Model
 from dynid.model.model_file import ModelFile
-from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import is_csv
+from dynid.recording.mapping import Mapping
 from dynid.resources import stored_arrays, write_whole
 from dynid.robot import Robot
 
@@ -63,25 +63,25 @@ def _stored_motion(stored: np.lib.npyio.NpzFile, k: int) -> Motion:
     return Motion(name, role, sha256, time, dq, measured, predicted, float(stored[f"{k}_moved"]), deviations)
 
 
-def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind]]:
-    """The bags that the provenance names and that still lie where they were, with what they were used for.
+def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind, Mapping]]:
+    """The bags that the provenance names and that still lie where they were, with what they were used for, and how they
+    were described.
 
     Files that were written before provenance said that name none.
     """
     rows = [(Path(row["path"]), row["used"]) for row in content.provenance.get("bags", []) if "used" in row]
-    return [(path, used) for path, used in rows if path.is_absolute() and path.exists() and not is_csv(path)]
+    described = content.provenance.get("mapping_of_bags", {})
+    there = [(path, used) for path, used in rows if path.is_absolute() and path.exists() and not is_csv(path)]
+    return [(path, used, described.get(used)) for path, used in there]
 
 
-def predicted_again(
-    robot: Robot, content: ModelFile, recordings: Sequence[tuple[Path, Kind]], mapping: CsvMapping | None = None
-) -> list[Motion]:
+def predicted_again(robot: Robot, content: ModelFile, recordings: Sequence[tuple[Path, Kind, Mapping]]) -> list[Motion]:
     """What a stored model predicts for recordings, sampled the way its identification was.
 
     Args:
         robot: the robot that the model is of.
         content: the model file; its provenance says how samples are made.
-        recordings: bags or CSV files, and what they were to the identification.
-        mapping: what the columns of CSV files are.
+        recordings: bags or CSV files, what they were to the identification, and their mapping.
 
     Raises:
         InputNotFoundError, ConfigurationError, DataError: one cannot be used, or has other torque constants.
@@ -89,5 +89,5 @@ def predicted_again(
     stored = content.provenance.get("settings")
     settings = IdentificationSettings.model_validate(stored) if stored else load_identification(robot)
     model = Model.of_file(robot, content)
-    found = [validate(model, [path], settings=settings, mapping=mapping).motions[0] for path, _ in recordings]
-    return [replace(one, kind=kind) for one, (_, kind) in zip(found, recordings, strict=True)]
+    found = [validate(model, [path], settings=settings, mapping=mapping).motions[0] for path, _, mapping in recordings]
+    return [replace(one, kind=kind) for one, (_, kind, _) in zip(found, recordings, strict=True)]

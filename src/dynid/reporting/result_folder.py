@@ -12,7 +12,7 @@ from dynid.documents import read_json
 from dynid.errors import DataError, InputNotFoundError
 from dynid.identification.prediction import Motion, pooled_errors, relative_errors
 from dynid.model.model_file import ModelFile, load_model
-from dynid.recording.csv_mapping import CsvMapping
+from dynid.recording.mapping import Mapping
 from dynid.reporting.predictions import load_predictions, predicted_again, recorded_bags
 from dynid.resources import guarded
 from dynid.robot import Robot, load_robot
@@ -103,11 +103,7 @@ class Result:
 
 
 def open_result(
-    folder: Path,
-    robot: str | Path | Robot | None = None,
-    *,
-    recordings: Sequence[Path] = (),
-    mapping: CsvMapping | None = None,
+    folder: Path, robot: str | Path | Robot | None = None, *, recordings: Sequence[Path] = (), mapping: Mapping = None
 ) -> Result:
     """Read a result folder.
 
@@ -131,7 +127,7 @@ def open_result(
     tables = {path.stem: _rows(path) for path in sorted((place / "tables").glob("*.csv"))}
     stored = load_predictions(place)
     motions = list(stored) or predicted_again(loaded, content, recorded_bags(content))
-    for one in predicted_again(loaded, content, [(path, "held out") for path in recordings], mapping):
+    for one in predicted_again(loaded, content, [(path, "held out", mapping) for path in recordings]):
         if one.sha256 not in {other.sha256 for other in motions}:
             motions.append(one)
     motions.sort(key=lambda one: one.kind != "held out")

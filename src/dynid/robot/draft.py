@@ -268,7 +268,7 @@ def draft_robot(
 def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], total_mass_kg: float | None) -> Draft:
     """See `draft_robot`."""
     if not re.match(NAME_PATTERN, name):
-        raise ConfigurationError(f"the robot's name is '{name}'; expected a word without slashes, such as my_arm")
+        raise ConfigurationError(f"the robot's name is '{name}'; expected a word, such as my_arm")
     tree = read_tree(read_urdf_text(urdf), str(urdf))
     joints, beyond = _axes(tree, tip, decoupled)
     fingers: tuple[str, ...] = ()

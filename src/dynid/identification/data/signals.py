@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dynid.errors import DataError
 from dynid.identification.settings import DataLimits, TorqueSource
+from dynid.recording.interpolation import interpolate as interpolate  # also for those who read signals
 from dynid.robot import FloatArray
 
 GAP_PERIODS = 1.5
@@ -45,6 +46,7 @@ class Signals:
         farthest: from zero that each joint can be, (n,) [rad or m]; None is a turn.
         other: the torques of the current that `tau` is not of; None if it was not recorded.
         q_read: positions (N, n) as they were read, where `q` was moved to the stamps; else None.
+        likely_units: in which units the torques may be, if they can hardly be N m, in words; else "".
     """
 
     joint_names: tuple[str, ...]
@@ -60,6 +62,7 @@ class Signals:
     farthest: FloatArray | None = None
     other: Torques | None = None
     q_read: FloatArray | None = None
+    likely_units: str = ""
 
 
 @dataclass(frozen=True)
@@ -103,11 +106,6 @@ def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost:
         end = int(np.searchsorted(time, time[at + 1] + MAKE_UP_S, side="right"))
         missed += int(np.clip(behind[at + 1 : end].min() - behind[at], 0, count))
     return missed
-
-
-def interpolate(fine: FloatArray, time: FloatArray, values: FloatArray) -> FloatArray:
-    """Values (N, n) at time (N,), linearly interpolated at the instants `fine` (K,): (K, n)."""
-    return np.stack([np.interp(fine, time, column) for column in values.T], axis=1)
 
 
 def held_over_gaps(time: FloatArray, tau: FloatArray, source: TorqueSource) -> tuple[FloatArray, FloatArray]:
@@ -162,7 +160,8 @@ def _refuse_units(signals: Signals) -> None:
     if ratio[joint] > 3.0:
         raise DataError(
             f"torque of {signals.joint_names[joint]} reaches {np.abs(signals.tau[:, joint]).max():.4g} N m, the driver "
-            f"gives at most {signals.torque_limits[joint]:.3g} N m; expected N m (mA or raw counts?)"
+            f"gives at most {signals.torque_limits[joint]:.3g} N m; expected N m "
+            f"({signals.likely_units or 'mA or raw counts'}?)"
         )
 
 

@@ -1,31 +1,32 @@
-"""Where signals come from: a bag, CSV files with their mapping, or arrays. To the identification they are the same."""
+"""Where signals come from: bags, CSV files, data sets and folders of them. To the identification they are the same."""
 
-import hashlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from dynid.errors import ConfigurationError, DataError, refuse_other_kind
+from dynid.errors import ConfigurationError, DataError, DynidError, refuse_other_kind
 from dynid.identification.data.instants import moved_to_stamps
 from dynid.identification.data.preprocessing import Samples, preprocess, signals_of
-from dynid.identification.data.repeated_rows import Rows, without_repeats
+from dynid.identification.data.readings import FoundLog, episodes_at, is_bag, places
 from dynid.identification.data.sample_sets import hold_out
 from dynid.identification.data.signals import Signals
 from dynid.identification.settings import IdentificationSettings
 from dynid.recording import recording as bags
 from dynid.recording.bag_reader import read_bag
-from dynid.recording.csv_mapping import CsvMapping, load_mapping
-from dynid.recording.csv_reader import beyond_limits, is_csv, position_margin, read_csv, refuse_jumps
+from dynid.recording.csv_reader import is_csv, read_csv
 from dynid.recording.foreign_bag import foreign_log, foreign_note, is_foreign
-from dynid.recording.frozen import refuse_frozen, still_notes
+from dynid.recording.log import Log, log_digest
+from dynid.recording.mapping import BagMapping, Mapping, Mappings, mappings_of
+from dynid.recording.plausible import likely_units, unit_suspicion
 from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot
 
 Kind = Literal["held out", "fitted"]
+MOST_NAMED = 3  # recordings that cannot be used, of a folder where none can
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,7 +116,6 @@ class Source:
 
 Recorded = Source | Path | str
 Several = Sequence[Recorded] | Recorded
-Mapping = CsvMapping | Path | str | None  # of CSV files, or the file that holds it
 
 
 def torque_sentence(torque_constants: tuple[float, ...], joint_names: tuple[str, ...]) -> str:
@@ -147,68 +147,143 @@ def simulated_sentence(names: Sequence[str]) -> str:
 
 
 def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> Source:
-    """Read a bag, or a CSV file with its mapping.
+    """Read a bag, a CSV file, or a LeRobot data set of one episode.
 
     Args:
-        mapping: what the columns of a CSV file are, or the file that says so; bags need none.
+        mapping: what the columns of a CSV file are, or the joint states of other software's bag or a data set: a
+            mapping, its content, or the file that holds it; bags of dynid need none.
 
     Raises:
         InputNotFoundError, DataError, ConfigurationError: it cannot be used; one sentence that says why.
     """
-    return replace(_source_of_file(Path(path), robot, mapping), joint_names=robot.joint_names)
+    sources = load_all(path, robot, mapping)
+    if len(sources) > 1:
+        raise DataError(f"{path} holds {len(sources)} recordings, expected one: name one of them")
+    return sources[0]
 
 
-def _source_of_file(path: Path, robot: Robot, mapping: Mapping) -> Source:
-    """See `load_recording`."""
-    if not is_csv(path):
-        return _source_of_bag(path, robot)
-    if mapping is None:
-        raise ConfigurationError(f"{path} is a CSV file; describe its columns with --mapping")
-    run = read_csv(path, robot, mapping if isinstance(mapping, CsvMapping) else load_mapping(Path(mapping)))
-    signals, moved = _of_rows(robot, run.time, run.q, run.tau, run.dq, run.torque_delay_s)
-    notes = (*run.notes, *moved, *still_notes(run.time, run.q, position_margin(robot), robot))
-    return Source(run.source, run.sha256, run.mount, run.torque_constants, notes, lambda _: signals)
+def load_all(path: Path | str, robot: Robot, mapping: Mapping = None) -> list[Source]:
+    """Read a bag, a CSV file, or all recordings of a folder or a LeRobot data set, in the order of their names.
+
+    What a folder holds besides, and why it cannot be used, is said in the notes of its first recording; errors are
+    those of `load_recording`.
+    """
+    path, mappings = Path(path), mappings_of(mapping)
+    if is_csv(path) or is_bag(path) or not path.is_dir():
+        return [_source_of_file(path, robot, mappings)]
+    found: list[Source] = []
+    problems: list[str] = []
+    for read in _readings(path, robot, mappings):
+        try:
+            found.append(read())
+        except DynidError as error:
+            problems.append(str(error))
+    if not found:
+        more = f"; and {len(problems) - MOST_NAMED} others" if len(problems) > MOST_NAMED else ""
+        raise DataError(f"no recording in {path} can be used: {'; '.join(problems[:MOST_NAMED])}{more}")
+    left = tuple(f"left out of {path}: {problem}" for problem in problems)
+    found[0] = replace(found[0], notes=(*found[0].notes, *left))
+    return found
 
 
-def _source_of_bag(path: Path, robot: Robot) -> Source:
-    """A bag of dynid's driver, or of other software."""
+def _readings(folder: Path, robot: Robot, mappings: Mappings) -> Iterator[Callable[[], Source]]:
+    """What reads each recording of a folder."""
+    for place in places(folder):
+        if place.problem is not None:
+            yield partial(_refuse, place.problem)
+        elif place.kind == "LeRobot":
+            for found in episodes_at(place.path, robot, mappings.bag or BagMapping()):
+                yield partial(_source_of_episode, found, robot, mappings.bag or BagMapping())
+        else:
+            yield partial(_source_of_file, place.path, robot, mappings)
+
+
+def _refuse(error: DataError) -> Source:
+    """Raise the reason for which a folder cannot be looked into."""
+    raise error
+
+
+def _source_of_episode(found: FoundLog, robot: Robot, mapping: BagMapping) -> Source:
+    """A LeRobot episode."""
+    log = found.read()
+    if log.tau is None:
+        raise DataError(f"{found.name} holds no torques or currents")
+    return source_of_log(log, found.path.parent / found.name, robot, foreign_note(robot, mapping))
+
+
+def _source_of_file(path: Path, robot: Robot, mappings: Mappings) -> Source:
+    """A CSV file, or a bag of dynid's driver or of other software."""
+    if is_csv(path):
+        if mappings.csv is None:
+            raise ConfigurationError(f"{path} is a CSV file; describe its columns with --mapping")
+        return source_of_log(read_csv(path, robot, mappings.csv), path, robot)
     with guarded(path, "bag"):
         bag = read_bag(path)
         if not is_foreign(bag):
-            return source_of_recording(bags.recording_of(bag, robot), robot)
-        log = foreign_log(bag, robot)
-        assert log.tau is not None, "see `foreign_log`"
-        signals, moved = _of_rows(robot, log.time, log.q, log.tau)
-        still = still_notes(log.time, log.q, position_margin(robot), robot)
-        notes = (*bag.findings, foreign_note(robot), *log.notes, *moved, *still)
-        return Source(path, bag.sha256(), robot.file.default_mount, (), notes, lambda _: signals)
+            if mappings.bag is not None:
+                raise ConfigurationError(
+                    f"{path} was recorded by dynid's driver and says what its numbers are: leave units and mapping of "
+                    "bags out"
+                )
+            return replace(source_of_recording(bags.recording_of(bag, robot), robot), joint_names=robot.joint_names)
+        mapping = mappings.bag or BagMapping()
+        log = replace(foreign_log(bag, robot, mapping), sha256=bag.sha256())
+        return source_of_log(log, path, robot, *bag.findings, foreign_note(robot, mapping))
 
 
-def _of_rows(
+def source_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Source:
+    """What a reader made of one recording, at the instants of its stamps.
+
+    Args:
+        log: with torques.
+        path: that names it.
+        robot: that it is of.
+        notes: that come before the log's own; "" are left out.
+    """
+    assert log.tau is not None, "who reads says so"
+    signals, moved = signals_of_rows(robot, log.time, log.q, log.tau, log.dq, log.endless)
+    signals = replace(signals, torque_delay_s=log.torque_delay_s)
+    return Source(
+        path,
+        log.sha256 or log_digest(log),
+        log.mount or robot.file.default_mount,
+        log.torque_constants,
+        (*(note for note in notes if note), *log.notes, *moved),
+        lambda _: signals,
+        joint_names=robot.joint_names,
+    )
+
+
+def signals_of_rows(
     robot: Robot,
     time: FloatArray,
     q: FloatArray,
     tau: FloatArray,
     dq: FloatArray | None = None,
-    torque_delay_s: float = 0.0,
-) -> tuple[Signals, list[str]]:
-    """Signals of rows whose values were read at once, at the instants of their stamps, and what was done for that."""
-    rows = without_repeats(Rows(time, q, tau, dq))
-    assert rows.tau is not None, "it was given"
-    at, torques, rates, words = moved_to_stamps(rows.time, rows.q, rows.tau, rows.dq)
+    endless: tuple[str, ...] = (),
+) -> tuple[Signals, tuple[str, ...]]:
+    """Signals of rows whose values were read at once, at the instants of their stamps, and what was done for that.
+
+    Args:
+        time: stamps, (N,) [s].
+        q, tau, dq: positions, torques and velocities, (N, n) each, in SI units; velocities may be missing.
+        endless: names of joints that may be any number of turns away from zero.
+    """
+    turning = np.array([name in endless for name in robot.joint_names])
+    at, torques, rates, words = moved_to_stamps(time, q, tau, dq)
     signals = Signals(
         joint_names=robot.joint_names,
-        time=rows.time,
+        time=time,
         q=at,
-        torque_time=rows.time,
+        torque_time=time,
         tau=torques,
         torque_limits=robot.torque_limits,
         dq=rates,
-        torque_delay_s=torque_delay_s,
-        farthest=robot.farthest,
-        q_read=rows.q if words else None,
+        farthest=np.where(turning, np.inf, robot.farthest),
+        q_read=q if words else None,
+        likely_units=likely_units(tau, robot) if len(tau) and unit_suspicion(tau, robot) else "",
     )
-    return signals, [one for one in (rows.words, words) if one]
+    return signals, (words,) if words else ()
 
 
 def source_of_recording(bag: bags.Recording, robot: Robot) -> Source:
@@ -220,79 +295,6 @@ def source_of_recording(bag: bags.Recording, robot: Robot) -> Source:
 
     constants = hardware.torque_constants_nm_per_a
     return Source(bag.source, bag.sha256, hardware.mount, constants, bag.notes, signals, hardware.simulated)
-
-
-def recording_from_arrays(
-    robot: Robot,
-    time: ArrayLike,
-    q: ArrayLike,
-    tau: ArrayLike,
-    *,
-    dq: ArrayLike | None = None,
-    joint_names: Sequence[str] = (),
-    mount: str | None = None,
-    torque_constants: Sequence[float] = (),
-    name: str = "arrays",
-) -> Source:
-    """A recorded motion from arrays.
-
-    Args:
-        time: stamps (N,) [s], increasing; where they start does not matter.
-        q: joint positions (N, n) [rad; m where a joint slides].
-        tau: joint torques (N, n) [N m; N].
-        dq: joint velocities (N, n) [rad/s; m/s], which only check the units; None if not measured.
-        joint_names: which joint each column is, (n,); () is the robot's own order.
-        mount: how the arm was mounted; None is the robot's default.
-        torque_constants: with which `tau` was computed from currents, (n,) [N m/A]; () where torques were measured.
-        name: of the recording in reports and messages; recordings that are used together need different ones.
-
-    Raises:
-        DataError: an array of another shape, joints that are not the robot's, or positions that jump.
-        UnknownNameError: the mount.
-        ConfigurationError: robot or name is of another kind.
-    """
-    refuse_other_kind(robot, Robot, "the robot", "load it with dynid.load_robot first")
-    refuse_other_kind(name, str, "the name of the recording", "give it a word such as 'run', or leave it out")
-    own = robot.joint_names
-    names = tuple(joint_names) or own
-    if sorted(names) != sorted(own):
-        raise DataError(f"{name} names the joints {', '.join(names)}; robot '{robot.name}' has {', '.join(own)}")
-    columns, stamps = [names.index(joint) for joint in own], _numbers(name, "time", time)
-    if stamps.ndim != 1:
-        raise DataError(f"time of {name} has shape {stamps.shape}, expected (N,)")
-    given = {"q": q, "tau": tau} | ({} if dq is None else {"dq": dq})
-    arrays = {key: _columns(name, key, value, len(stamps), columns) for key, value in given.items()}
-    if torque_constants and len(torque_constants) != len(own):
-        raise DataError(f"{name} gives {len(torque_constants)} torque constants, expected one for each of {len(own)}")
-    chosen = mount or robot.file.default_mount
-    robot.gravity(chosen)
-    factors = _numbers(name, "torque_constants", torque_constants)
-    constants = tuple(factors[columns].tolist()) if len(factors) else ()
-    digest = hashlib.sha256(b"".join(one.tobytes() for one in (stamps, *arrays.values()))).hexdigest()
-    beyond = beyond_limits(arrays["q"], robot) if len(stamps) else ""
-    if not beyond:  # else another unit may be what jumps, and the note says so
-        refuse_jumps(stamps, arrays["q"], robot, name)
-        refuse_frozen(stamps, arrays["q"], position_margin(robot), robot, name)
-    unlikely = (f"{beyond}: are limits, unit and zero right?",) if beyond else ()
-    signals, moved = _of_rows(robot, stamps, arrays["q"], arrays["tau"], arrays.get("dq"))
-    notes = (*unlikely, *moved, *still_notes(stamps, arrays["q"], position_margin(robot), robot))
-    return Source(Path(name), digest, chosen, constants, notes, lambda _: signals, joint_names=own)
-
-
-def _columns(name: str, key: str, values: ArrayLike, count: int, columns: list[int]) -> FloatArray:
-    """One array (N, n) in the robot's joint order, as a copy."""
-    array = _numbers(name, key, values)
-    if array.shape != (count, len(columns)):
-        raise DataError(f"{key} of {name} has shape {array.shape}, expected ({count}, {len(columns)}): one per joint")
-    return array[:, columns]
-
-
-def _numbers(name: str, key: str, values: ArrayLike) -> FloatArray:
-    """An array of any shape, as a copy; raises DataError where it holds no numbers."""
-    try:
-        return np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise DataError(f"{key} of {name} is no array of numbers: {error}") from None
 
 
 def load_sources(
@@ -314,22 +316,27 @@ def read_sources(
 ) -> list[Source]:
     """Sources of one robot, read where they are paths; a single one may stand alone; errors as in `load_recording`.
 
+    A folder stands for all recordings in it, see `load_all`.
+
     Raises:
         DataError: one was read for a robot with other joints.
-        ConfigurationError: one is neither a path nor a recording that was read.
+        ConfigurationError: one is neither a path nor a recording that was read; or units are stated that none needs.
     """
-    sources = []
+    sources: list[Source] = []
+    mappings = mappings_of(mapping)
     for one in [recordings] if isinstance(recordings, Recorded) else recordings:
-        if not isinstance(one, Source):
-            refuse_other_kind(one, (str, Path), "a recording", "read it with load_recording or recording_from_arrays")
-            progress(f"reading {Path(one).name}")
-            one = load_recording(one, robot, mapping)
-        if one.joint_names and one.joint_names != robot.joint_names:
+        if isinstance(one, Source):
+            sources.append(one)
+            continue
+        refuse_other_kind(one, (str, Path), "a recording", "read it with load_recording or recording_from_arrays")
+        progress(f"reading {Path(one).name}")
+        sources += load_all(one, robot, mappings)
+    for source in sources:
+        if source.joint_names and source.joint_names != robot.joint_names:
             raise DataError(
-                f"{one.path} was read for the joints {', '.join(one.joint_names)}; robot '{robot.name}' has "
+                f"{source.path} was read for the joints {', '.join(source.joint_names)}; robot '{robot.name}' has "
                 f"{', '.join(robot.joint_names)}: read it for this robot"
             )
-        sources.append(one)
     return sources
 
 

@@ -50,7 +50,9 @@ def _lowest(costs: FloatArray, at: FloatArray) -> float:
 def torque_delay(model: ArmModel, logs: Sequence[Log], settings: RowSettings) -> float:
     """By how much logged torques lag behind logged positions [s], within 10 ms or so; see `fit` for the rest."""
     chosen = [
-        (log, curves_through(log.time, log.q), curves_through(log.time, log.tau)) for log in logs if log.tau is not None
+        (log, curves_through(log.time, log.q), curves_through(log.torque_time, log.tau))
+        for log in logs
+        if log.tau is not None
     ]
     coarse = np.arange(EARLIEST_S, LONGEST_S + COARSE_S, COARSE_S)
     first = float(coarse[np.argmin(_costs(model, chosen, coarse, settings))])
@@ -93,7 +95,7 @@ def goal_delay(log: Log, torque_delay_s: float) -> GoalDelay | None:
     inside = (log.time > log.time[0] + LONGEST_S) & (log.time < log.time[-1] - LONGEST_S)
     time = log.time[inside]
     q, dq, _ = curves.states(time)
-    tau = curves_through(log.time, log.tau).states(time + torque_delay_s)[0]
+    tau = curves_through(log.torque_time, log.tau).states(time + torque_delay_s)[0]
     coarse = np.arange(EARLIEST_S, LONGEST_S, COARSE_S)
     first = float(coarse[np.argmin(np.log(_laws(log, time, q, dq, tau, coarse)[0]).sum(axis=1))])
     near = first + np.arange(-COARSE_S, COARSE_S + FINE_S, FINE_S)

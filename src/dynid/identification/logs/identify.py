@@ -14,6 +14,7 @@ from dynid.identification.logs.curves import Curves, curves_through
 from dynid.identification.logs.delays import GoalDelay, goal_delay, torque_delay
 from dynid.identification.logs.fit import GROUPS, KNOWN, LogFit, Triangles, fit, step
 from dynid.identification.logs.rows import EXTRA, FRICTION, Point, RowSettings, Stretch, joint_rows, stretches
+from dynid.identification.logs.together import Reading, common_mount
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
@@ -32,8 +33,6 @@ RATE_SHARE = 0.25  # of what half the rows change, which stands for what the mis
 SHORTEST_CUT, WINDOWS_CUT = 100, 4.0  # rows, and test functions, that a piece of a log has at least
 DELAY_LOGS = 4  # that the first guess of the delay looks at
 TASK_LOGS = 8  # at most in a piece of work: its triangle is sent once
-
-Reading = Log | Callable[[], Log]
 
 
 def _log(reading: Reading) -> Log:
@@ -78,7 +77,7 @@ class Prepared:
     def curves(self) -> list[tuple[Curves, Curves]]:
         """Of positions and torques, of every piece between gaps."""
         return [
-            (curves_through(one.time, one.q), curves_through(one.time, one.tau))
+            (curves_through(one.time, one.q), curves_through(one.torque_time, one.tau))
             for one in self.log.pieces()
             if one.tau is not None
         ]
@@ -217,18 +216,20 @@ def identify_logs(
     Args:
         logs: in memory, or functions that read one each time they are called; at least one. Few long ones are cut, so
             that there are groups of time for the deviations to rest on.
-        mount: how the arm was mounted; None is the robot's default.
+        mount: how the arm was mounted; None is what the logs say, or the robot's default.
         settings: of the rows; None chooses by the logs' rate.
         mapper: how pieces of work are spread, such as `map` or that of a process pool.
         known: of friction beforehand, as deviations, see `fit.KNOWN`; a tiny one leaves a term out.
         progress: called with one line four times per round.
 
     Raises:
-        DataError: no torques were logged, joints are not the robot's, or a joint hardly moves.
+        DataError: no torques were logged, joints are not the robot's, a joint hardly moves, or see `common_mount`.
         InfeasibleError: no consistent model within the robot's physical bounds.
     """
     few = len(logs) < GROUPS  # so all of them are kept in memory
-    read = [_log(one) for one in (logs if few else logs[:DELAY_LOGS])]
+    sources = logs if few else logs[:DELAY_LOGS]
+    read = [_log(one) for one in sources]
+    mount = common_mount(logs, {id(one): log for one, log in zip(sources, read, strict=True)}, mount)
     first = read[:DELAY_LOGS]
     for log in read:
         if log.tau is None:

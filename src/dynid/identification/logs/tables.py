@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from dynid.identification.data.readings import FoundLog
 from dynid.identification.logs.identify import LogModel
-from dynid.identification.logs.readers import FoundLog
 from dynid.identification.logs.rows import FRICTION
 from dynid.model.drive import kind_and_number
 from dynid.model.parameters import parameter_unit
@@ -50,9 +50,7 @@ def result_content(result: LogModel) -> dict[str, Any]:
             "published": name in published,
         }
         for published in [set(result.published)]
-        for name, value, deviation in zip(
-            names, result.base.values.tolist(), fit.deviations.tolist(), strict=True
-        )
+        for name, value, deviation in zip(names, result.base.values.tolist(), fit.deviations.tolist(), strict=True)
     ]
     goals = result.goals
     return {

@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.identification.data.signals import interpolate
+from dynid.recording.interpolation import interpolate
 from dynid.robot import FloatArray
 
 STEPS = 4.0  # of the smallest step of a joint: an arm that moves so far from row to row cannot repeat its positions

@@ -1,0 +1,154 @@
+"""A recorded motion from arrays in memory."""
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from dynid.errors import ConfigurationError, DataError, refuse_other_kind
+from dynid.identification.data.sources import Source, signals_of_rows
+from dynid.recording.frozen import refuse_frozen, still_notes
+from dynid.recording.joint_log import Measured, measured
+from dynid.recording.plausible import (
+    beyond_limits,
+    position_margin,
+    refuse_jumps,
+    unit_suspicion,
+    within_limits,
+    wrap_notes,
+)
+from dynid.recording.quantity import Conversion, Quantity, joint_rates, quantity_of
+from dynid.recording.repeated_rows import Rows, without_repeats
+from dynid.robot import FloatArray, Robot
+
+UnitText = str | Sequence[str] | None
+
+
+def recording_from_arrays(
+    robot: Robot,
+    time: ArrayLike,
+    q: ArrayLike,
+    tau: ArrayLike,
+    *,
+    dq: ArrayLike | None = None,
+    joint_names: Sequence[str] = (),
+    q_unit: UnitText = None,
+    tau_unit: UnitText = None,
+    mount: str | None = None,
+    torque_constants: Sequence[float] = (),
+    name: str = "arrays",
+) -> Source:
+    """A recorded motion from arrays.
+
+    Args:
+        time: stamps (N,) [s], increasing; where they start does not matter.
+        q: joint positions (N, n), in `q_unit`.
+        tau: joint torques (N, n), or what `tau_unit` says.
+        dq: joint velocities (N, n), in `q_unit` per second, which only check the units; None if not measured.
+        joint_names: which joint each column is, (n,); () is the robot's own order.
+        q_unit: of all columns or of each, such as "deg"; None is rad, or m where a joint slides. " at motor" behind it
+            says that the motors were measured.
+        tau_unit: of all columns or of each, such as "mA" (of the motors) or "% of 1.27 N m at motor"; None is N m at
+            the joints, or N where one slides.
+        mount: how the arm was mounted; None is the robot's default.
+        torque_constants: with which `tau` was computed from currents, (n,) [N m/A]; () where torques were measured.
+        name: of the recording in reports and messages; recordings that are used together need different ones.
+
+    Raises:
+        DataError: an array of another shape, joints that are not the robot's, or positions that jump.
+        UnknownNameError: the mount.
+        ConfigurationError: robot or name is of another kind; a unit that is not known or does not fit to a joint; or
+            torque constants beside currents.
+    """
+    refuse_other_kind(robot, Robot, "the robot", "load it with dynid.load_robot first")
+    refuse_other_kind(name, str, "the name of the recording", "give it a word such as 'run', or leave it out")
+    own = robot.joint_names
+    names = tuple(joint_names) or own
+    if sorted(names) != sorted(own):
+        raise DataError(f"{name} names the joints {', '.join(names)}; robot '{robot.name}' has {', '.join(own)}")
+    columns, stamps = [names.index(joint) for joint in own], _numbers(name, "time", time)
+    if stamps.ndim != 1:
+        raise DataError(f"time of {name} has shape {stamps.shape}, expected (N,)")
+    given = {"q": q, "tau": tau} | ({} if dq is None else {"dq": dq})
+    arrays = {key: _columns(name, key, value, len(stamps), columns) for key, value in given.items()}
+    if torque_constants and len(torque_constants) != len(own):
+        raise DataError(f"{name} gives {len(torque_constants)} torque constants, expected one for each of {len(own)}")
+    chosen = mount or robot.file.default_mount
+    robot.gravity(chosen)
+    factors = _numbers(name, "torque_constants", torque_constants)
+    constants = tuple(factors[columns].tolist()) if len(factors) else ()
+    digest = hashlib.sha256(b"".join(one.tobytes() for one in (stamps, *arrays.values()))).hexdigest()
+    position, torque = _quantity(q_unit, columns), _quantity(tau_unit, columns)
+    conversion = Conversion(robot, position, torque)
+    if conversion.torque_constants and constants:
+        raise ConfigurationError(
+            f"{name} gives torque_constants beside currents in {tau_unit}: currents become torques with those of "
+            "robot.yaml; give one of the two"
+        )
+    rates = arrays.get("dq")
+    if rates is not None and position is not None:
+        rates = joint_rates(rates, _per_second(position), robot)
+    rows = measured(name, conversion, stamps, arrays["q"], arrays["tau"], dq=rates)
+    return _source(rows, conversion, chosen, constants or conversion.torque_constants, digest)
+
+
+def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple[float, ...], digest: str) -> Source:
+    """The recording of rows; positions beyond the limits are noted, not refused."""
+    robot, time, name = conversion.robot, rows.time, rows.name
+    at_joints = rows.wraps if conversion.positions_at_joints else [0] * robot.size
+    q, endless = within_limits(conversion.joint_positions(rows.q), robot, at_joints) if len(time) else (rows.q, ())
+    assert rows.tau is not None, "it was given"
+    tau = conversion.joint_torques(rows.tau)
+    beyond = beyond_limits(q, robot, endless) if len(time) else ""
+    if not beyond:  # else another unit may be what jumps, and the note says so
+        refuse_jumps(time, q, robot, name)
+        refuse_frozen(time, q, position_margin(robot), robot, name)
+    kept = without_repeats(Rows(time, q, tau, rows.dq))
+    assert kept.tau is not None, "it was given"
+    signals, moved = signals_of_rows(robot, kept.time, kept.q, kept.tau, kept.dq, endless)
+    told = (
+        f"{beyond}: are limits, unit and zero right?" if beyond else "",
+        *wrap_notes(robot.joint_names, rows.wraps),
+        kept.words,
+        unit_suspicion(tau, robot) if len(time) else "",
+        *moved,
+        *still_notes(time, q, position_margin(robot), robot),
+    )
+    notes = tuple(one for one in told if one)
+    return Source(Path(name), digest, mount, constants, notes, lambda _: signals, joint_names=robot.joint_names)
+
+
+def _quantity(unit: UnitText, columns: list[int]) -> Quantity | None:
+    """What numbers are by their unit, in the robot's order of joints; None where nobody says."""
+    if unit is None:
+        return None
+    found = quantity_of(unit if isinstance(unit, str) else ", ".join(unit))
+    if isinstance(found.unit, str) or len(found.unit) != len(columns):
+        return found  # another number is refused with the robot's name
+    return found.model_copy(update={"unit": tuple(found.unit[k] for k in columns)})
+
+
+def _per_second(position: Quantity) -> Quantity:
+    """The quantity of velocities beside positions."""
+    units = position.unit
+    return position.model_copy(
+        update={"unit": f"{units}/s" if isinstance(units, str) else tuple(f"{unit}/s" for unit in units)}
+    )
+
+
+def _columns(name: str, key: str, values: ArrayLike, count: int, columns: list[int]) -> FloatArray:
+    """One array (N, n) in the robot's joint order, as a copy."""
+    array = _numbers(name, key, values)
+    if array.shape != (count, len(columns)):
+        raise DataError(f"{key} of {name} has shape {array.shape}, expected ({count}, {len(columns)}): one per joint")
+    return array[:, columns]
+
+
+def _numbers(name: str, key: str, values: ArrayLike) -> FloatArray:
+    """An array of any shape, as a copy; raises DataError where it holds no numbers."""
+    try:
+        return np.array(values, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{key} of {name} is no array of numbers: {error}") from None

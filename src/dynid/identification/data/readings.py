@@ -1,0 +1,250 @@
+"""What recordings a folder holds: bags of any arm, CSV files with a mapping, LeRobot data sets.
+
+This is the one place that knows which reader a path needs. A bag may hold several arms: every topic with positions of
+all the robot's joints is a log of its own, and so are those that have all joints together. Goals are the positions of a
+topic in the same namespace whose name says so.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Literal
+
+from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError, cut
+from dynid.parallel import Map
+from dynid.recording.bag_metadata import STORAGE_SUFFIXES
+from dynid.recording.bag_reader import read_bag
+from dynid.recording.csv_mapping import CsvMapping
+from dynid.recording.csv_reader import is_csv, read_csv
+from dynid.recording.foreign_bag import Topics, logs_of, topic_log
+from dynid.recording.lerobot_reader import DataSet, episodes_of, is_data_set, read_episode
+from dynid.recording.log import Log, LogFacts, log_digest
+from dynid.recording.mapping import BagMapping, Mapping, Mappings, mappings_of
+from dynid.robot import Robot
+
+DEEPEST = 30  # folders below the one that is looked into
+SUFFIXES = tuple(STORAGE_SUFFIXES.values())
+
+
+@dataclass(frozen=True)
+class FoundLog:
+    """A log, or why it is none; a reading for `identify_logs`, which travels to other processes.
+
+    Attributes:
+        name: file, and topic or episode.
+        kind: "bag", "CSV" or "LeRobot"; "folder" where it cannot be looked into.
+        read: reads it.
+        path: the bag, file or data set that holds it.
+        problem: why it cannot be used; "" if it can.
+        facts: about what is in it; None where it cannot be used.
+        digest: of what is in it, by which work on it can be kept.
+    """
+
+    name: str
+    kind: str
+    read: Callable[[], Log]
+    path: Path
+    problem: str = ""
+    facts: LogFacts | None = None
+    digest: str = ""
+
+    def __call__(self) -> Log:
+        """Return the log.
+
+        Raises:
+            DataError: it is not what was found.
+        """
+        log = self.read()
+        if self.digest and log_digest(log) != self.digest:
+            raise DataError(f"{self.name} has changed since it was found")
+        return log
+
+
+def find_logs(path: Path, robot: Robot, mapping: Mapping = None, spread: Map = map) -> list[FoundLog]:
+    """Return all logs in a folder or of one file, in the order of their names; each is read by way of `spread`.
+
+    Raises:
+        InputNotFoundError: no such folder or file.
+        DataError: there is no log in it.
+        ConfigurationError: the mapping.
+    """
+    mappings = mappings_of(mapping)
+    return list(spread(examined, (log for place in places(path) for log in _logs_of(place, robot, mappings))))
+
+
+# -- where recordings are --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a recording is: its kind and its file or folder; or a folder that cannot be looked into, and why."""
+
+    kind: Literal["bag", "CSV", "LeRobot", "folder"]
+    path: Path
+    problem: DataError | None = None
+
+
+def places(path: Path) -> list[Place]:
+    """Return the recordings at a path or below it, in the order of their names.
+
+    Raises:
+        InputNotFoundError: no such folder or file.
+        DataError: there is none.
+    """
+    if not path.exists():
+        raise InputNotFoundError(f"no such folder or file: {path}")
+    found = list(_look(path, set()))
+    if not found:
+        raise DataError(f"{path} holds no bag, no CSV file and no LeRobot data set")
+    return found
+
+
+def _look(path: Path, seen: set[tuple[int, int]], deep: int = 0) -> Iterator[Place]:
+    """Yield what is at a path or below it; `seen` are device and inode of folders, to which links may lead back."""
+    if deep > DEEPEST:
+        yield Place("folder", path, DataError(f"it is more than {DEEPEST} folders deep"))
+    elif is_data_set(path):
+        yield Place("LeRobot", path)
+    elif is_bag(path):
+        yield Place("bag", path)
+    elif path.is_file() and is_csv(path):
+        yield Place("CSV", path)
+    elif path.is_dir() and (key := (path.stat().st_dev, path.stat().st_ino)) not in seen:
+        seen.add(key)
+        try:
+            inside = sorted(path.iterdir())
+        except OSError as error:
+            yield Place("folder", path, DataError(f"{path} cannot be read: {error.strerror}"))
+            return
+        for one in inside:
+            yield from _look(one, seen, deep + 1)
+
+
+def is_bag(path: Path) -> bool:
+    """Return whether a path names a bag: a single file, or a folder, which may have lost its metadata.yaml.
+
+    A folder without it is one bag if it holds nothing but the data files of one, numbered as rosbag2 does.
+    """
+    if path.suffix in SUFFIXES or (path / "metadata.yaml").is_file():
+        return True
+    if not path.is_dir():
+        return False
+    try:
+        below = [one for one in path.iterdir() if not one.name.startswith(".")]
+    except OSError:
+        return False
+    data = [one for one in below if one.suffix in SUFFIXES]
+    if not data or any(one.is_dir() or is_csv(one) for one in below):
+        return False
+    stems = {re.sub(r"_\d+$", "", one.stem) for one in data}
+    return len(data) == 1 or (len(stems) == 1 and not any(one.stem in stems for one in data))
+
+
+def _logs_of(place: Place, robot: Robot, mappings: Mappings) -> Iterator[FoundLog]:
+    """Yield the logs at a place, before any is read."""
+    if place.problem is not None:
+        yield _unusable(cut(str(place.path), 200), place.kind, place.path, place.problem)
+    elif place.kind == "LeRobot":
+        yield from episodes_at(place.path, robot, mappings.bag or BagMapping())
+    elif place.kind == "bag":
+        yield from _bag(place.path, robot, mappings.bag or BagMapping())
+    else:
+        yield _csv(place.path, robot, mappings.csv)
+
+
+@dataclass(frozen=True)
+class _Refused:
+    error: DynidError
+
+    def __call__(self) -> Log:
+        raise self.error
+
+
+def _unusable(name: str, kind: str, path: Path, error: DynidError) -> FoundLog:
+    return FoundLog(name, kind, _Refused(error), path, str(error))
+
+
+def examined(found: FoundLog) -> FoundLog:
+    """Return a log with what is said of it, or why it is none."""
+    if found.problem:
+        return found
+    try:
+        log = found.read()
+    except DynidError as error:
+        return _unusable(found.name, found.kind, found.path, error)
+    return replace(found, facts=LogFacts.of(log), digest=log_digest(log))
+
+
+def _csv(path: Path, robot: Robot, mapping: CsvMapping | None) -> FoundLog:
+    if mapping is None:
+        error = ConfigurationError(f"{path} is a CSV file; describe its columns with --mapping")
+        return _unusable(str(path), "CSV", path, error)
+    return FoundLog(str(path), "CSV", _CsvFile(path, robot, mapping), path)
+
+
+@dataclass(frozen=True)
+class _CsvFile:
+    """Reads a CSV file; travels to other processes."""
+
+    path: Path
+    robot: Robot
+    mapping: CsvMapping
+
+    def __call__(self) -> Log:
+        return read_csv(self.path, self.robot, self.mapping)
+
+
+def _bag(path: Path, robot: Robot, mapping: BagMapping) -> Iterator[FoundLog]:
+    try:
+        groups = logs_of(read_bag(path), robot, mapping)
+    except DynidError as error:
+        yield _unusable(str(path), "bag", path, error)
+        return
+    for topics in groups:
+        yield FoundLog(f"{path}:{'+'.join(topics)}", "bag", _BagTopics(path, topics, robot, mapping), path)
+
+
+@dataclass(frozen=True)
+class _BagTopics:
+    """Reads one arm's log from a bag; travels to other processes."""
+
+    path: Path
+    topics: Topics
+    robot: Robot
+    mapping: BagMapping
+
+    def __call__(self) -> Log:
+        return topic_log(read_bag(self.path), self.topics, self.robot, self.mapping)
+
+
+def episodes_at(path: Path, robot: Robot, mapping: BagMapping) -> Iterator[FoundLog]:
+    """Yield the episodes of a data set, before any is read."""
+    try:
+        data = DataSet.open(path)
+        files = data.files()
+    except DynidError as error:
+        yield _unusable(str(path), "LeRobot", path, error)
+        return
+    for file in files:
+        try:
+            episodes = episodes_of(file)
+        except DynidError as error:
+            yield _unusable(str(file), "LeRobot", path, error)
+            continue
+        for episode in episodes:
+            yield FoundLog(data.name(episode), "LeRobot", _Episode(data, file, episode, robot, mapping), path)
+
+
+@dataclass(frozen=True)
+class _Episode:
+    """Reads one episode of a LeRobot data set; travels to other processes."""
+
+    data: DataSet
+    file: Path
+    episode: int
+    robot: Robot
+    mapping: BagMapping
+
+    def __call__(self) -> Log:
+        return read_episode(self.data, self.file, self.episode, self.robot, self.mapping)

@@ -1,0 +1,46 @@
+"""Values between the rows of a recording."""
+
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.interpolate import make_interp_spline
+
+from dynid.robot import FloatArray
+
+GAP_STEPS = 2.5  # of the median step: a publisher was silent, and what lies between two such rows is not known
+DEGREE = 3
+
+
+def interpolate(fine: FloatArray, time: FloatArray, values: FloatArray) -> FloatArray:
+    """Return values (N, n) at time (N,), linearly interpolated at the instants `fine` (K,): (K, n)."""
+    return np.stack([np.interp(fine, time, column) for column in values.T], axis=1)
+
+
+def known_between(fine: FloatArray, time: FloatArray) -> NDArray[np.bool_]:
+    """Return which of the instants `fine` (K,) lie on a stamp of `time` (N,) or between two with no gap between."""
+    longest = GAP_STEPS * float(np.median(np.diff(time)))
+    after = np.clip(np.searchsorted(time, fine, side="left"), 1, len(time) - 1)
+    inside = (fine >= time[0]) & (fine <= time[-1])
+    on_stamp = (fine == time[after]) | (fine == time[after - 1])
+    return np.asarray(inside & (on_stamp | (time[after] - time[after - 1] <= longest)))
+
+
+def by_splines(fine: FloatArray, time: FloatArray, values: FloatArray) -> FloatArray:
+    """Return values (N, n) at time (N,) at the instants `fine` (K,), which are `known_between`: (K, n).
+
+    Cubic splines from gap to gap: lines would flatten a motion that a slow publisher follows with few rows.
+    """
+    found = np.full((len(fine), values.shape[1]), np.nan)
+    cuts = np.flatnonzero(np.diff(time) > GAP_STEPS * float(np.median(np.diff(time)))) + 1
+    for first, end in pairwise([0, *cuts.tolist(), len(time)]):
+        begin, last = np.searchsorted(fine, time[first]), np.searchsorted(fine, time[end - 1], side="right")
+        if begin == last:
+            continue
+        degree = min(DEGREE, end - first - 1)
+        own = slice(first, end)
+        if degree < 1:
+            found[begin:last] = values[own]
+        else:
+            found[begin:last] = make_interp_spline(time[own], values[own], k=degree)(fine[begin:last])
+    return found

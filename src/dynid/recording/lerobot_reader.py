@@ -1,0 +1,158 @@
+"""Logs of LeRobot data sets: a folder with `meta/info.json`, every episode a log of its own.
+
+The rows are `observation.state`, `observation.effort` or `.current`, and `action`. Reading its parquet files takes
+pyarrow, which `pip install dynid[lerobot]` brings along.
+"""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from dynid.documents import read_json
+from dynid.errors import DataError, cut
+from dynid.recording.joint_log import joint_log, measured
+from dynid.recording.log import Log
+from dynid.recording.mapping import BagMapping
+from dynid.recording.parquet_columns import read_columns
+from dynid.recording.plausible import refuse_beyond_limits
+from dynid.resources import guarded
+from dynid.robot import FloatArray, Robot
+
+MOST_EPISODES = 10_000  # of a file
+EPISODE = "episode_index"
+STATE, ACTION, TORQUES = "observation.state", "action", ("observation.effort", "observation.current")
+CURE = "are --position and --effort right?"
+
+
+def is_data_set(path: Path) -> bool:
+    """Return whether a folder is a LeRobot data set."""
+    return (path / "meta" / "info.json").is_file()
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A data set's folder, and what it says of itself in meta/info.json and meta/stats.json."""
+
+    path: Path
+    info: dict[str, Any]
+    stats: dict[str, Any]
+
+    @classmethod
+    def open(cls, path: Path) -> "DataSet":
+        """Return the data set of a folder.
+
+        Raises:
+            DataError: its meta files are no JSON objects, see `read_json`.
+        """
+        return cls(path, _meta(path, "info"), _meta(path, "stats"))
+
+    def files(self) -> list[Path]:
+        """Return its parquet files; DataError if it has none."""
+        files = sorted((self.path / "data").rglob("*.parquet"))
+        if not files:
+            raise DataError(f"{self.path} has no parquet file below data")
+        return files
+
+    def name(self, episode: int) -> str:
+        """Return what an episode is called in messages."""
+        return f"{self.path.name} episode {episode}"
+
+
+def episodes_of(file: Path) -> list[int]:
+    """Return the episodes of a file, ascending.
+
+    Raises:
+        DataError: it cannot be read, or has no episodes or more than `MOST_EPISODES`.
+    """
+    found = np.unique(read_columns(file, [EPISODE], None).get(EPISODE, np.zeros(0)))
+    if not len(found) or found.ndim != 1 or not (np.abs(found) < 2**53).all() or (found % 1.0).any():
+        raise DataError(f"{file} has no column {EPISODE} of whole numbers")
+    if len(found) > MOST_EPISODES:
+        raise DataError(f"{file} has {len(found)} episodes, expected at most {MOST_EPISODES}: split it")
+    return [int(one) for one in found]
+
+
+def read_episode(data: DataSet, file: Path, episode: int, robot: Robot, mapping: BagMapping) -> Log:
+    """Return one episode of a data set as a log.
+
+    Raises:
+        DataError: columns that do not fit to the robot, or values that its joints cannot have.
+        ConfigurationError: units that do not fit to the robot, or pyarrow is missing.
+    """
+    name = data.name(episode)
+    with guarded(name, "LeRobot episode"):
+        found = read_columns(file, [STATE, ACTION, *TORQUES, "timestamp", EPISODE], (EPISODE, episode))
+        if STATE not in found or found[STATE].ndim != 2:
+            raise DataError(f"{name} has no column {STATE} of lists")
+        order = _order(data.info, robot, mapping.names(robot), found[STATE].shape[1], name)
+        conversion = mapping.conversion(robot)
+        _refuse_far_data_set(data, order, conversion.position_factors, robot)
+        time = found.get("timestamp", np.arange(len(found[STATE])) / float(data.info.get("fps") or 30.0))
+        effort = next((found[key][:, order] for key in TORQUES if key in found), None)
+        goal = found[ACTION][:, order] if ACTION in found else None
+        rows = measured(name, conversion, time, found[STATE][:, order], effort, goal)
+        return joint_log(rows, conversion, CURE, mount=mapping.mount, torque_delay_s=mapping.torque_delay_s)
+
+
+def _meta(path: Path, name: str) -> dict[str, Any]:
+    """Return what a data set says of itself in meta/<name>.json; {} without the file.
+
+    Raises:
+        DataError: it is no JSON object, see `read_json`.
+    """
+    file = path / "meta" / f"{name}.json"
+    if not file.is_file():
+        return {}
+    content: dict[str, Any] = read_json(file, DataError)
+    features = content.get("features", {}) if isinstance(content, dict) else None  # JSON may be anything
+    if not isinstance(features, dict) or not isinstance(features.get(STATE, {}), dict):
+        raise DataError(f"{file} is not a LeRobot data set's: expected a JSON object with objects as features")
+    return content
+
+
+def _refuse_far_data_set(data: DataSet, order: list[int], factors: FloatArray, robot: Robot) -> None:
+    """Raise DataError where a state of the whole data set is beyond a joint's limits: the unit is another one."""
+    of_state = data.stats.get(STATE)
+    if not isinstance(of_state, dict):
+        return
+    try:
+        ends = np.array([of_state["min"], of_state["max"]], dtype=np.float64)[:, order] * factors
+    except (KeyError, ValueError, TypeError, IndexError):
+        return  # statistics of another kind say nothing
+    refuse_beyond_limits(ends, robot, f"{data.path.name} as a whole (meta/stats.json)", "is --position right?")
+
+
+def _order(info: dict[str, Any], robot: Robot, joints: tuple[str, ...], columns: int, name: str) -> list[int]:
+    """Return which columns of a state are the robot's joints: by name, or as they come where names only count them.
+
+    Raises:
+        DataError: other names, which say nothing of the order, or another number of columns.
+    """
+    names = info.get("features", {}).get(STATE, {}).get("names") or []
+    if isinstance(names, dict):
+        names = next(iter(names.values()), [])
+    plain = [str(one).removesuffix(".pos") for one in names]
+    if set(joints) <= set(plain):
+        return [plain.index(joint) for joint in joints]
+    if columns != robot.size:
+        raise DataError(f"{name} has {columns} states; robot '{robot.name}' has {robot.size} joints with other names")
+    if plain and not _counted(plain):
+        raise DataError(
+            f"{name} names its states {cut(', '.join(plain), 300)}; robot '{robot.name}' has "
+            f"{', '.join(joints)}, and nothing says which is which: give the joints these names "
+            "in robot.yaml, or list them as `joints` in a mapping"
+        )
+    return list(range(columns))
+
+
+def _counted(names: list[str]) -> bool:
+    """Return whether names are one word with numbers that count up by one, such as motor_0, motor_1."""
+    found = [re.fullmatch(r"(.*?)(\d+)(\D*)", one) for one in names]
+    parts = [(one[1], int(one[2]), one[3]) for one in found if one is not None]
+    if len(parts) != len(names):
+        return False
+    first = parts[0]
+    return parts == [(first[0], first[1] + k, first[2]) for k in range(len(parts))]

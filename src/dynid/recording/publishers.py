@@ -1,0 +1,198 @@
+"""Joint states that several publishers send, each of some of the joints and at a rate of its own, on one clock.
+
+The clock are the stamps of the publisher that sends most often. What others send is put onto it by splines between
+their own rows. Where one of them was silent for longer than a few of its steps nothing is known of its joints, so the
+rows of the clock in such a gap are left out: no value is held.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import DataError
+from dynid.recording.bag_reader import TopicContent
+from dynid.recording.interpolation import by_splines, known_between
+from dynid.recording.joint_log import Measured
+from dynid.recording.log import SHORTEST
+from dynid.recording.messages import JOINT_STATE
+from dynid.recording.plausible import unwrapped
+from dynid.recording.quantity import Conversion
+from dynid.recording.repeated_rows import Rows, without_repeats
+from dynid.recording.series import JointSeries, joint_series, joint_sets, messages_alike
+from dynid.robot import FloatArray
+
+FIELDS = ("position", "effort")
+Chosen = dict[str, dict[str, int]]  # by field and joint: the place of its publisher
+
+
+@dataclass(frozen=True)
+class Publisher:
+    """One publisher's messages: the topic, its type, and the series of those joints of the arm that it sends."""
+
+    topic: str
+    message_type: str
+    series: JointSeries
+
+    def carries(self, joint: str, field: str) -> bool:
+        """Return whether it sends a finite value of a joint's field."""
+        if joint not in self.series.joint_names or field not in self.series.values:
+            return False
+        column = self.series.values[field][:, self.series.joint_names.index(joint)]
+        return bool(np.isfinite(column).any())
+
+
+def publishers_of(content: TopicContent, names: tuple[str, ...]) -> tuple[list[Publisher], list[str]]:
+    """Return the publishers of some of the joints on one topic, and what was left out of it, in words."""
+    found, notes = [], []
+    sets = [tuple(name for name in names if name in own) for own in joint_sets(content, names)]
+    alike = [messages_alike(content, own) for own in sets]
+    for k, own in enumerate(sets):
+        others = np.any([one for j, one in enumerate(alike) if j != k], axis=0) & ~alike[k]
+        series = joint_series(content, own, foreign=True, skipped=others)
+        found.append(Publisher(content.name, content.message_type, series))
+    read = sum(len(one.series.stamp_ns) for one in found)
+    if found and read < len(content.messages):
+        lost, total = len(content.messages) - read, len(content.messages)
+        reason = next((one.series.reason for one in found if one.series.reason), "of other joints")
+        notes.append(f"{lost} of {total} messages of {content.name} were left out; the first: {reason}")
+    return found, notes
+
+
+def chosen(publishers: Sequence[Publisher], names: tuple[str, ...], name: str) -> Chosen:
+    """Return which publisher each joint's positions and efforts are taken from; efforts may be missing.
+
+    Whoever sends both goes first, and JointState before the DynamicJointState that ros2_control sends beside it.
+
+    Raises:
+        DataError: a joint that nobody sends, or that is sent more than once.
+    """
+    found: Chosen = {field: {} for field in FIELDS}
+    for joint in names:
+        whole = [k for k, one in enumerate(publishers) if all(one.carries(joint, field) for field in FIELDS)]
+        for field in FIELDS:
+            own = whole or [k for k, one in enumerate(publishers) if one.carries(joint, field)]
+            own = [k for k in own if publishers[k].message_type == JOINT_STATE] or own
+            if len(own) > 1:
+                topics = ", ".join(dict.fromkeys(publishers[k].topic for k in own))
+                raise DataError(
+                    f"{name}: the {field} of {joint} is sent more than once ({topics}): name the topics to read as "
+                    "`topics` in a mapping"
+                )
+            if own:
+                found[field][joint] = own[0]
+        if joint not in found["position"]:
+            sent = ", ".join(sorted({one for two in publishers for one in two.series.joint_names})) or "none"
+            raise DataError(f"{name} lacks the joint {joint}; of the arm's joints it has: {sent}")
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class _Track:
+    """One publisher's rows: time (N,) [s], and columns of positions and torques with their places among the joints."""
+
+    topic: str
+    time: FloatArray
+    q: FloatArray
+    tau: FloatArray
+    q_places: list[int]
+    tau_places: list[int]
+
+    @property
+    def step_s(self) -> float:
+        return float(np.median(np.diff(self.time)))
+
+
+def merged(
+    name: str,
+    publishers: Sequence[Publisher],
+    times: Sequence[tuple[FloatArray, NDArray[np.bool_]]],
+    choice: Chosen,
+    conversion: Conversion,
+    notes: list[str],
+) -> Measured:
+    """Return the arm's rows on the clock of the publisher that sends most often.
+
+    Args:
+        name: of the log.
+        publishers: of some joints each.
+        times: of each publisher, the times (N,) [s] on a common axis, and which rows are used, (N,).
+        choice: see `chosen`.
+        conversion: makes SI units of raw numbers.
+        notes: what was done with the messages before; the log's notes.
+
+    Raises:
+        DataError: a publisher sent too little, or there is no time at which all are known.
+    """
+    names = tuple(choice["position"])  # in the robot's order
+    n, wraps, tracks = len(names), [0] * len(names), []
+    for k, (one, (time, keep)) in enumerate(zip(publishers, times, strict=True)):
+        places = {field: [i for i, joint in enumerate(names) if choice[field].get(joint) == k] for field in FIELDS}
+        if any(places.values()):
+            tracks.append(_track(one, time, keep, places, names, conversion, wraps, notes))
+    clock = min(tracks, key=lambda track: track.step_s)
+    known = np.ones(len(clock.time), dtype=bool)
+    for track in tracks:
+        if track is not clock:
+            known &= known_between(clock.time, track.time)
+    if known.sum() < SHORTEST:
+        raise DataError(
+            f"{name}: at {int(known.sum())} instants all joints are known, expected {SHORTEST} or more: do the "
+            f"publishers ({', '.join(track.topic for track in tracks)}) have one clock, and send at the same time?"
+        )
+    time = clock.time[known]
+    q, tau = np.full((len(time), n), np.nan), np.full((len(time), n), np.nan)
+    for track in tracks:
+        for target, values, axes in ((q, track.q, track.q_places), (tau, track.tau, track.tau_places)):
+            if axes:
+                target[:, axes] = values[known] if track is clock else by_splines(time, track.time, values)
+    whole = len(choice["effort"]) == n
+    notes.append(_told(tracks, clock, names, int((~known).sum())))
+    return Measured(name, time, q, wraps, tau if whole else None, notes=tuple(notes))
+
+
+def _track(
+    one: Publisher,
+    time: FloatArray,
+    keep: NDArray[np.bool_],
+    places: dict[str, list[int]],
+    names: tuple[str, ...],
+    conversion: Conversion,
+    wraps: list[int],
+    notes: list[str],
+) -> _Track:
+    """Return a publisher's rows in SI units; angles are unwrapped, which `wraps` count, and `notes` name repeats."""
+    factors = {"position": conversion.position_factors, "effort": conversion.torque_factors}
+    columns = {}
+    for field in FIELDS:
+        own = [one.series.joint_names.index(names[i]) for i in places[field]]
+        raw = one.series.values[field][:, own] if own else np.zeros((len(time), 0))
+        columns[field] = raw * factors[field][places[field]]
+    rows = keep & np.isfinite(np.hstack(list(columns.values()))).all(axis=1)
+    if lost := int((keep & ~rows).sum()):
+        notes.append(f"{lost} messages of {one.topic} hold values that are not finite and were left out")
+    if rows.sum() < SHORTEST:
+        raise DataError(f"{one.topic} has {int(rows.sum())} usable messages, expected {SHORTEST} or more")
+    time, q, tau = time[rows], columns["position"][rows], columns["effort"][rows]
+    turns = [not conversion.robot.prismatic[i] for i in places["position"]]
+    q, counts = unwrapped(time, q, conversion.speed_limits()[places["position"]], turns)
+    for i, count in zip(places["position"], counts, strict=True):
+        wraps[i] = count
+    if places["position"]:
+        found = without_repeats(Rows(time, q, tau if tau.size else None))
+        time, q = found.time, found.q
+        tau = np.zeros((len(time), 0)) if found.tau is None else found.tau
+        notes += [f"{one.topic}: {found.words}"] if found.words else []
+    return _Track(one.topic, time, q, tau, places["position"], places["effort"])
+
+
+def _told(tracks: Sequence[_Track], clock: _Track, names: tuple[str, ...], lost: int) -> str:
+    """Return a sentence about who sent what, at which rate, and how many rows of the clock were left out."""
+    parts = []
+    for track in tracks:
+        joints = ", ".join(names[i] for i in sorted({*track.q_places, *track.tau_places}))
+        parts.append(f"{track.topic} ({joints} at {1.0 / track.step_s:.4g} Hz)")
+    gaps = f"; {lost} of its rows, at which not all joints are known, were left out" if lost else ""
+    sent = ", ".join(parts)
+    return f"joint states of {len(tracks)} publishers were merged: {sent}, at the stamps of {clock.topic}{gaps}"

@@ -1,0 +1,203 @@
+"""What the numbers of a recording are: their unit, sign, ratio, and the side of the gears on which they were measured.
+
+The same rules serve columns of CSV files, joint states of bags, data sets and arrays. A unit may have a number before
+it, the size of one raw count, or be a share of a rated value:
+
+    mA    2.69 mA    kg cm    % of 1.27 N m
+
+Motor-side values pass the gears and the coupling of robot.yaml,
+
+    q_joint = C^-1 (q_motor / N),   tau_joint = C' (N tau_motor),
+
+and currents, which are always those of the motors, pass the torque constants first.
+"""
+
+import re
+from typing import Literal
+
+import numpy as np
+
+from dynid.errors import ConfigurationError
+from dynid.model.transmission import Transmission
+from dynid.robot import FloatArray, Positive, Robot, Strict
+
+Units = dict[str, float]
+PerJoint = float | tuple[float, ...]
+Side = Literal["joint", "motor"]
+TURNING = {"rad": 1.0, "deg": np.pi / 180.0, "rev": 2.0 * np.pi}
+SLIDING = {"m": 1.0, "mm": 1e-3}
+KG_CM = 0.0980665  # one kilogram-force at one centimetre [N m]
+TORQUES = {"N m": 1.0, "mN m": 1e-3, "kg cm": KG_CM}
+FORCES = {"N": 1.0}
+CURRENTS = {"A": 1.0, "mA": 1e-3}
+_NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
+_UNIT = re.compile(rf"(?:(?P<size>{_NUMBER}) +)?(?:% of (?P<rated>{_NUMBER}) +)?(?P<name>\D.*)")
+FORMS = "a number before it is the size of one count ('2.69 mA'), '% of 1.27 N m' a share of a rated value"
+
+
+class Quantity(Strict):
+    """What raw numbers of all axes are, in the order of the robot's joints.
+
+    unit: one for all, or one per axis; see the head of this file.
+    side: where it was measured; `motor` values pass the gear ratios and the coupling of robot.yaml.
+    sign, ratio: factors on the raw values, besides unit and gear; one for all, or one per axis.
+    offset: added to positions at last, on the joint's side [rad or m].
+    counts_per_turn: of an encoder, for the unit `count`.
+    """
+
+    unit: str | tuple[str, ...]
+    side: Side = "joint"
+    sign: tuple[Literal[-1, 1], ...] = ()
+    ratio: PerJoint = 1.0
+    offset: PerJoint = 0.0
+    counts_per_turn: Positive | None = None
+
+    def other_lengths(self, wanted: int) -> str:
+        """Return which fields have neither one entry for all nor `wanted` entries, in words; "" if none has."""
+        given = {
+            "unit": wanted if isinstance(self.unit, str) else len(self.unit),
+            "sign": len(self.sign) or wanted,
+            "ratio": wanted if isinstance(self.ratio, float) else len(self.ratio),
+            "offset": wanted if isinstance(self.offset, float) else len(self.offset),
+        }
+        return "; ".join(f"{key} has {got} entries" for key, got in given.items() if got != wanted)
+
+    def units(self, count: int) -> tuple[str, ...]:
+        """Return the unit of every axis."""
+        return (self.unit,) * count if isinstance(self.unit, str) else self.unit
+
+    def factors(self, count: int) -> FloatArray:
+        """Return sign times ratio of every axis, (n,)."""
+        sign = np.array(self.sign or (1,) * count, dtype=np.float64)
+        return np.asarray(sign * np.broadcast_to(np.array(self.ratio, dtype=np.float64), sign.shape))
+
+
+SI = Quantity(unit="rad")  # whose factors are all 1, see `position_factors`
+
+
+def unit_factor(unit: str, table: Units) -> float | None:
+    """Return the size of a unit in that of a table of units; None if the table does not have it."""
+    found = _UNIT.fullmatch(unit)
+    if found is None or found["name"] not in table:
+        return None
+    share = 1.0 if found["rated"] is None else 0.01 * float(found["rated"])
+    factor = float(found["size"] or 1.0) * share * table[found["name"]]
+    return factor if 0.0 < factor < np.inf else None
+
+
+def quantity_of(text: str) -> Quantity:
+    """Return the quantity that an option states: UNIT, or one per joint with commas between, each with or without
+    `at motor` or `at joint` behind it, such as `mA` or `% of 1.27 N m at motor`.
+
+    Raises:
+        ConfigurationError: the joints are said to be measured on different sides.
+    """
+    parts = [one.strip() for one in text.split(",")]
+    sides = {one.rpartition(" at ")[2] for one in parts if one.endswith((" at motor", " at joint"))} or {"joint"}
+    if len(sides) > 1 or (sides == {"motor"} and not all(one.endswith(" at motor") for one in parts)):
+        raise ConfigurationError(f"'{text}' names both sides of the gears; expected one side for all joints")
+    units = tuple(one.removesuffix(" at motor").removesuffix(" at joint") for one in parts)
+    side: Side = "motor" if sides == {"motor"} else "joint"
+    return Quantity(unit=units[0] if len(units) == 1 else units, side=side)
+
+
+def _factors(quantity: Quantity, robot: Robot, what: str, turning: Units, sliding: Units) -> FloatArray:
+    """Return the factors of all axes from their units, where joints that slide have others, sign and ratio, (n,)."""
+    if wrong := quantity.other_lengths(robot.size):
+        raise ConfigurationError(
+            f"the {what}s of robot '{robot.name}': {wrong}; expected one for all or {robot.size}, one per joint"
+        )
+    factors = []
+    for unit, joint in zip(quantity.units(robot.size), robot.file.joints, strict=True):
+        table = sliding if joint.prismatic and quantity.side == "joint" else turning
+        factor = unit_factor(unit, table)
+        if factor is None:
+            known = ", ".join(table)
+            hint = f"; {FORMS}" if what == "torque" else ""
+            raise ConfigurationError(
+                f"the mapping gives {what} of joint {joint.name} in '{unit}'; expected {known}{hint}"
+            )
+        factors.append(factor)
+    return np.array(factors) * quantity.factors(robot.size)
+
+
+class Conversion:
+    """From raw numbers of all axes, (N, n), to values at the joints, in two steps.
+
+    The first step multiplies every axis by a factor, and gives rad (or m) and N m (or N) on the side where it was
+    measured. The second passes gears and coupling. Between the two, axes may be treated one by one.
+
+    Args:
+        robot: whose axes they are.
+        position: what positions are; None is rad and m at the joints.
+        torque: what torques are; None is N m and N at the joints.
+
+    Attributes:
+        position_factors, torque_factors: of the first step, (n,).
+        torque_constants: that make torques of currents [N m/A at the joints], (n,); () where torques are read.
+
+    Raises:
+        ConfigurationError: a unit that is not known or does not fit to a joint; currents beside torques; no constants.
+    """
+
+    def __init__(self, robot: Robot, position: Quantity | None = None, torque: Quantity | None = None) -> None:
+        self.robot, self._position, self._torque = robot, position or SI, torque or SI
+        ones = np.ones(robot.size)
+        self.position_factors = ones if position is None else length_factors(position, robot)
+        self.torque_factors, currents = (ones, False) if torque is None else torque_factors(torque, robot)
+        self.torque_constants = tuple(robot.joint_constants.tolist()) if currents else ()
+        self._through_gears = currents or self._torque.side == "motor"
+
+    @property
+    def positions_at_joints(self) -> bool:
+        """Whether positions were measured at the joints."""
+        return self._position.side == "joint"
+
+    def speed_limits(self) -> FloatArray:
+        """Return how fast each axis can be on the side of the positions, (n,) [rad/s or m/s]."""
+        own = self.robot.velocity_limits
+        return own if self._position.side == "joint" else own * np.abs(self.robot.gear_ratios)
+
+    def joint_positions(self, own: FloatArray) -> FloatArray:
+        """Return positions (N, n) at the joints of those that the first step gave."""
+        at = Transmission(self.robot).joint_motion(own) if self._position.side == "motor" else own
+        return np.asarray(at + np.array(self._position.offset), dtype=np.float64)
+
+    def joint_torques(self, own: FloatArray) -> FloatArray:
+        """Return torques (N, n) at the joints of those that the first step gave."""
+        return Transmission(self.robot).joint_torque(own) if self._through_gears else own
+
+
+def joint_rates(raw: FloatArray, quantity: Quantity, robot: Robot) -> FloatArray:
+    """Return velocities (N, n) at the joints [rad/s or m/s]; errors as of `length_factors`."""
+    rates = raw * length_factors(quantity, robot, rate=True)
+    return rates if quantity.side == "joint" else Transmission(robot).joint_motion(rates)
+
+
+def length_factors(quantity: Quantity, robot: Robot, *, rate: bool = False) -> FloatArray:
+    """Return the factors from raw positions (or rates) to rad or m (per second) on their own side, (n,).
+
+    Raises:
+        ConfigurationError: a unit that is not known, or does not fit to the kind of joint.
+    """
+    turning, sliding = TURNING, SLIDING
+    if quantity.counts_per_turn is not None:
+        turning = turning | {"count": 2.0 * np.pi / quantity.counts_per_turn}
+    if rate:
+        turning, sliding = ({f"{unit}/s": factor for unit, factor in table.items()} for table in (turning, sliding))
+        turning["rpm"] = 2.0 * np.pi / 60.0
+    return _factors(quantity, robot, "velocity" if rate else "position", turning, sliding)
+
+
+def torque_factors(quantity: Quantity, robot: Robot) -> tuple[FloatArray, bool]:
+    """Return the factors from raw values to N m (or N) on their own side, (n,), and whether they are currents.
+
+    Raises:
+        ConfigurationError: a unit that is not known or does not fit; currents beside torques; no torque constant.
+    """
+    currents = [unit_factor(unit, CURRENTS) is not None for unit in quantity.units(robot.size)]
+    if all(currents):
+        return _factors(quantity, robot, "torque", CURRENTS, CURRENTS) * robot.torque_constants, True
+    if any(currents):
+        raise ConfigurationError("the mapping gives some torques as currents and some not; expected one kind")
+    return _factors(quantity, robot, "torque", TORQUES | CURRENTS, FORCES | CURRENTS), False
