@@ -10,19 +10,21 @@ from dynid.commands.options import (
     HoldOutOption,
     JsonOption,
     MappingOption,
+    MethodOption,
     RobotOption,
     SkipOption,
     ValidateMappingOption,
     ValidateOption,
     read_mapping,
 )
-from dynid.commands.terminal import print_json, say, stages, stdout
+from dynid.commands.terminal import print_json, progress_bar, say, stages, stdout
 
 
 def identify(
     recordings: Annotated[list[Path], typer.Argument(metavar="BAG_OR_CSV...", help="Recordings to identify from.")],
     out: Annotated[Path, typer.Option(help="New folder for the result.")],
     robot: RobotOption = DEFAULT_ROBOT,
+    method: MethodOption = "regression",
     validate: ValidateOption = None,
     mapping: MappingOption = None,
     validate_mapping: ValidateMappingOption = None,
@@ -38,8 +40,13 @@ def identify(
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Identify a model from recorded motions; exit code 1 if it is not accepted."""
-    from dynid.identification.pipeline import identify as run
+    """Identify a model from recorded motions; exit code 1 if it is not accepted.
+
+    With --method campaign it is the same as `dynid campaign`: finished runs are kept in OUT.runs until the campaign is
+    complete, and the exit code is also 1 if a check of the whole campaign fails.
+    """
+    from dynid.identification.campaign.store import runs_folder
+    from dynid.identification.methods import identify as run
     from dynid.identification.settings import load_identification
     from dynid.reporting.result_writer import write_result
     from dynid.reporting.tables import joint_table, print_verdict
@@ -52,10 +59,13 @@ def identify(
     settings = load_identification(loaded)
     if estimator is not None:
         settings = settings.model_copy(update={"estimator": estimator})
-    with stages("identifying", len(recordings) + 6) as begin:
+    bar = progress_bar("identifying", len(recordings) + 2) if method == "campaign" else None
+    with bar or stages("identifying", len(recordings) + 6) as begin:
         result = run(
             loaded,
             recordings,
+            method=method,
+            runs=runs_folder(out) if method == "campaign" else None,
             validation=validate or [],
             settings=settings,
             progress=begin,
@@ -71,9 +81,13 @@ def identify(
     else:
         print_verdict(stdout(), result.verdict, f"{loaded.file.title}: model from {len(recordings)} recording(s)")
         stdout().print(joint_table(result.motions, loaded.joint_names))
-        said = (result.simulated_sentence, result.torque_sentence, *result.notes, out / "model.yaml", report)
+        if result.campaign is not None:
+            print_verdict(stdout(), result.campaign.processing, "the campaign")
+        said = (result.refinement and f"closed-loop refinement {result.refinement}", result.simulated_sentence)
+        said += (result.torque_sentence, *result.notes, out / "model.yaml", report)
         say(*(f"  {one}" for one in said if one), markup=False)
         unseen = "" if result.validations else "; no motion was held out, so the error on unseen data is unknown"
-        say(f"{outcome(result.verdict.checks)}{unseen}", markup=False)
-        say(*(f"  try: {one}" for one in advice(result.verdict.checks)), markup=False)
-    raise typer.Exit(0 if result.verdict.accepted else 1)
+        checks = (*result.verdict.checks, *(result.campaign.processing.checks if result.campaign else ()))
+        say(f"{outcome(checks)}{unseen}", markup=False)
+        say(*(f"  try: {one}" for one in advice(checks)), markup=False)
+    raise typer.Exit(0 if result.passed else 1)
