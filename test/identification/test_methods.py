@@ -1,6 +1,7 @@
 """`dynid.identify` by every method: the same kind of result and files, and what lacks a closed loop is refused."""
 
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from dynid.cli import app
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
-from dynid.export.mjcf import default_stops
 from dynid.identification.closed_loop.recorded_loop import refuse_open_loop
 from dynid.identification.pipeline import Identification
 from dynid.identification.settings import IdentificationSettings, load_identification
@@ -34,7 +34,7 @@ DEFAULT = load_identification(ROBOT)
 # Friction of a known structure and few poses: choosing and auditing would take most of the time.
 SETTINGS = DEFAULT.model_copy(
     update={
-        "campaign_intervals_s": (0.04, 0.08),
+        "campaign_intervals_s": (0.04, 0.06, 0.08),
         "coulomb_friction": DEFAULT.coulomb_friction.model_copy(update={"structure": "Coulomb-viscous"}),
         "acceptance": DEFAULT.acceptance.model_copy(update={"fresh_poses": 10_000}),
     }
@@ -53,20 +53,11 @@ STAGES: dict[Method, tuple[str, ...]] = {
 def bags(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bags")
     excitation, controller = load_excitation(ROBOT), load_controller(ROBOT)
-    stops = default_stops(ROBOT, excitation.limits("paper"))
-    for seed, name in enumerate(("AP01", "PA02", "V01")):
-        run = simulate(
-            ROBOT,
-            excitation.trajectory(name, "paper"),
-            FeedforwardPd(controller),
-            mount="hanging",
-            seed=seed,
-            stops=stops,
-            to_rest=False,
-            friction="viscous",
-            switched_off=("backlash",),
-        )
-        write_bag(run, ROBOT, controller, folder / name, profile="paper")
+    motions = {"first": "demo_identification", "second": "demo_identification", "other": "demo_validation"}
+    for seed, (name, motion) in enumerate(motions.items()):
+        law = FeedforwardPd(controller)
+        run = simulate(ROBOT, excitation.trajectory(motion), law, seed=seed, friction="viscous")
+        write_bag(run, ROBOT, controller, folder / name, profile="limited")
     return folder
 
 
@@ -76,11 +67,16 @@ def found(bags: Path) -> dict[str, Identification]:
     return {method: identified(bags, method) for method in METHODS}
 
 
+def used(bags: Path, method: str) -> list[Path]:
+    """The bags to identify from; one is enough for a campaign."""
+    return [bags / name for name in (("first",) if method == "campaign" else ("first", "second"))]
+
+
 def identified(bags: Path, method: Any, **options: Any) -> Identification:
-    chosen = {"settings": SETTINGS, "validation": bags / "V01", "method": method} | options
+    chosen = {"settings": SETTINGS, "validation": bags / "other", "method": method} | options
     if method == "campaign":
         chosen = {"processes": 1} | chosen
-    return dynid.identify(ROBOT, [bags / "AP01", bags / "PA02"], **chosen)
+    return dynid.identify(ROBOT, used(bags, method), **chosen)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -92,8 +88,9 @@ def test_every_method_gives_the_same_kind_of_result(
     judged = [check.id for check in result.verdict.checks]
     assert {"torque_error_held_out", "inertia_eigenvalue", "missed_cycles", "torque_error_fitted"} <= set(judged)
     assert ("refinement_converged" in judged) == (method != "regression")
-    assert [one.name for one in result.validations] == ["V01"] and result.validations[0].deviations is not None
-    assert set(result.simulated) == {"AP01", "PA02", "V01"} and result.deviations is not None
+    assert [one.name for one in result.validations] == ["other"] and result.validations[0].deviations is not None
+    assert set(result.simulated) == {"other", *(bag.name for bag in used(bags, method))}
+    assert result.deviations is not None
     out = tmp_path / "model"
     report = dynid.write_result(result, out)
     assert {path.name for path in out.iterdir()} == FILES | (OF_CAMPAIGN if method == "campaign" else set())
@@ -120,12 +117,12 @@ def test_the_joint_refinement_starts_from_the_regression(found: dict[str, Identi
 def test_stored_runs_wait_for_the_result_and_resume_a_campaign(bags: Path, tmp_path: Path) -> None:
     runs, out = tmp_path / "model.runs", tmp_path / "model"
     first = identified(bags, "campaign", runs=runs)
-    assert first.campaign is not None and len(list(runs.iterdir())) == 4
+    assert first.campaign is not None and len(list(runs.iterdir())) == 3
     again = identified(bags, "campaign", runs=runs)
-    assert again.campaign is not None and again.campaign.summary["reused"] == 4
+    assert again.campaign is not None and again.campaign.summary["reused"] == 3
     np.testing.assert_array_equal(again.base.values, first.base.values)
     dynid.write_result(again, out)
-    assert not runs.exists() and len(list((out / "runs").iterdir())) == 4
+    assert not runs.exists() and len(list((out / "runs").iterdir())) == 3
 
 
 def test_an_unknown_method_is_told_the_choices(bags: Path) -> None:
@@ -159,26 +156,28 @@ def test_arrays_hold_no_closed_loop(method: Method) -> None:
 def test_a_bag_without_reference_or_controller_is_refused_by_name(
     bags: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = load_recording(bags / "AP01", ROBOT)
+    whole = load_recording(bags / "first", ROBOT)
     refuse_open_loop(whole)
     open_loop = replace(whole, reference=None, experiments=())
-    with pytest.raises(DataError, match=r"AP01 lacks .*: topics reference, experiment; record the motion .*'ff_pd', or"):
+    with pytest.raises(
+        DataError, match=r"first lacks .*: topics reference, experiment; record the motion .*'ff_pd', or"
+    ):
         refuse_open_loop(open_loop)
     (experiment,) = whole.experiments
     other = replace(whole, experiments=(experiment.model_copy(update={"controller": "computed_torque"}),))
-    with pytest.raises(DataError, match=r"AP01 lacks .*gains of the control law 'ff_pd' \(it ran 'computed_torque'"):
+    with pytest.raises(DataError, match=r"first lacks .*gains of the control law 'ff_pd' \(it ran 'computed_torque'"):
         refuse_open_loop(other)
     for place in ("data.sources.bags.recording_of", "campaign.campaign.load_recording"):
         monkeypatch.setattr(f"dynid.identification.{place}", lambda *_: open_loop)
     for method in ("closed-loop", "campaign"):
-        with pytest.raises(DataError, match=r"AP01 lacks .*topics reference, experiment"):
-            dynid.identify(ROBOT, bags / "AP01", method=method, settings=SETTINGS)
+        with pytest.raises(DataError, match=r"first lacks .*topics reference, experiment"):
+            dynid.identify(ROBOT, bags / "first", method=method, settings=SETTINGS)
 
 
 @pytest.mark.parametrize("method", METHODS)
 def test_the_command_identifies_by_every_method(bags: Path, tmp_path: Path, method: Method) -> None:
     folder, out = own_folder(tmp_path, SETTINGS), tmp_path / "model"
-    arguments = ["identify", bags / "AP01", bags / "PA02", "--validate", bags / "V01", "--method", method]
+    arguments = ["identify", *used(bags, method), "--validate", bags / "other", "--method", method]
     arguments += ["--robot", folder, "--out", out, "--json"]
     done = CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
     result = json.loads(done.stdout)
@@ -189,15 +188,13 @@ def test_the_command_identifies_by_every_method(bags: Path, tmp_path: Path, meth
 
 
 def test_the_command_names_the_methods(bags: Path, tmp_path: Path) -> None:
-    arguments = ["identify", str(bags / "AP01"), "--out", str(tmp_path / "model"), "--method", "magic"]
+    arguments = ["identify", str(bags / "first"), "--out", str(tmp_path / "model"), "--method", "magic"]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 2 and all(method in done.output for method in METHODS)
 
 
 def own_folder(tmp_path: Path, settings: IdentificationSettings) -> Path:
     """A copy of the robot with other settings."""
-    import shutil
-
     root = Path(__file__).parents[2]
     for part in ("config", "urdf"):
         shutil.copytree(root / part / "crane_x7", tmp_path / "share" / part / "crane_x7")

@@ -30,9 +30,9 @@ ROBOT = load_robot("crane_x7")
 NAMES = ArmModel.of(ROBOT).names
 
 
-def simulated(folder: Path, name: str) -> Path:
+def simulated(folder: Path, name: str, friction: str | None = None) -> Path:
     settings = load_controller(ROBOT)
-    run = simulate(ROBOT, load_excitation(ROBOT).trajectory(name), FeedforwardPd(settings))
+    run = simulate(ROBOT, load_excitation(ROBOT).trajectory(name), FeedforwardPd(settings), friction=friction)
     write_bag(run, ROBOT, settings, folder, profile="limited")
     return folder
 
@@ -156,7 +156,7 @@ def few_intervals(robot_folder: Path) -> Path:
     file = robot_folder / "identification.yaml"
     content = yaml.safe_load(file.read_text(encoding="utf-8"))
     content["campaign_intervals_s"] = [0.04, 0.06, 0.08]
-    content.setdefault("coulomb_friction", {})["structure"] = "load and Stribeck"
+    content.setdefault("coulomb_friction", {})["structure"] = "Coulomb-viscous"
     content.setdefault("acceptance", {})["fresh_poses"] = 10_000
     file.write_text(yaml.safe_dump(content), encoding="utf-8")
     return robot_folder
@@ -164,8 +164,10 @@ def few_intervals(robot_folder: Path) -> Path:
 
 @pytest.mark.parametrize("method", ["closed-loop", "campaign"])
 def test_every_method_hands_its_accepted_model_over(
-    client: Supervisor, group: ProcessGroup, bag: Path, held_out: Path, tmp_path: Path, few_intervals: Path, method: str
+    client: Supervisor, group: ProcessGroup, tmp_path: Path, few_intervals: Path, method: str
 ) -> None:
+    bag = simulated(tmp_path / "identification", "demo_identification", "viscous")
+    held_out = simulated(tmp_path / "validation", "demo_validation", "viscous")
     group.start_node("executor_node", "executor", {"robot": str(few_intervals)})
     group.start_node("identification_node", "identification", {"robot": str(few_intervals), "method": method})
     output = tmp_path / "model"

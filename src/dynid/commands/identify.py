@@ -83,8 +83,8 @@ def identify(
         stdout().print(joint_table(result.motions, loaded.joint_names))
         if result.campaign is not None:
             print_verdict(stdout(), result.campaign.processing, "the campaign")
-        said = (result.refinement and f"closed-loop refinement {result.refinement}", result.simulated_sentence)
-        said += (result.torque_sentence, *result.notes, out / "model.yaml", report)
+        how = result.refinement and f"closed-loop refinement: {result.refinement}"
+        said = (how, result.simulated_sentence, result.torque_sentence, *result.notes, out / "model.yaml", report)
         say(*(f"  {one}" for one in said if one), markup=False)
         unseen = "" if result.validations else "; no motion was held out, so the error on unseen data is unknown"
         checks = (*result.verdict.checks, *(result.campaign.processing.checks if result.campaign else ()))
