@@ -22,7 +22,7 @@ refuse_unknown_arguments = shared.refusal_of_unknown_arguments(os.path.abspath(_
 def start(context: LaunchContext) -> list[Action]:
     """The identification node, and a client that starts its work."""
     parameters: dict[str, object] = {
-        name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in ("robot", "output")
+        name: ParameterValue(LaunchConfiguration(name), value_type=str) for name in ("robot", "method", "output")
     }
     for name in ("bags", "validation_bags"):
         if folders := [f.strip() for f in LaunchConfiguration(name).perform(context).split(",") if f.strip()]:
@@ -45,6 +45,9 @@ def generate_launch_description() -> LaunchDescription:
             DeclareLaunchArgument("bags", description="Folders of the bags to identify from, separated by commas."),
             DeclareLaunchArgument(
                 "validation_bags", default_value="", description="Folders of held-out bags, separated by commas."
+            ),
+            DeclareLaunchArgument(
+                "method", default_value="regression", description="regression, closed-loop or campaign."
             ),
             DeclareLaunchArgument("output", description="Folder for the result; it must not exist."),
             DeclareLaunchArgument("namespace", default_value="", description="Namespace of the node."),

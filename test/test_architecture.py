@@ -76,6 +76,7 @@ ORDER = (
     "identification.payload",
     "identification.elastic",
     "identification.campaign",
+    "identification.methods",
     "contact.recorded",
     "reporting",
     "adaptive",

@@ -10,7 +10,8 @@ from typing import Any
 
 from dynid.errors import DataError
 from dynid.identification.campaign.campaign import Campaign, campaign
-from dynid.reporting.campaign_files import write_campaign
+from dynid.identification.campaign.files import identification_of
+from dynid.reporting.result_writer import write_result
 from dynid.robot import Robot
 from dynid.simulation.lockstep.bag_jobs import BagJob, BagMade, make_bag, make_bags
 from dynid.trajectory.families import Excitation
@@ -111,7 +112,7 @@ def campaign_figures(bags: BagSet, robot: Robot, folder: Path, out: Path, progre
         validation_bags=[folder / name for name in bags.held_out],
         advance=advance,
     )
-    write_campaign(result, out, runs)
+    write_result(identification_of(result, runs), out)
     seconds = time.perf_counter() - begin
     return {
         "campaign_seconds": seconds,

@@ -22,11 +22,14 @@ from benchmarks.studies.gear_friction import true_parameters
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DynidError
-from dynid.identification.campaign.campaign import campaign
+from dynid.identification.campaign.campaign import campaign, campaign_gears
 from dynid.identification.campaign.joint import refine_jointly
+from dynid.identification.data.preprocessing import preprocess_recording
+from dynid.identification.data.sample_sets import join
 from dynid.identification.data.signals import Signals
 from dynid.identification.data.simulated_source import source_of
 from dynid.identification.data.sources import Source
+from dynid.identification.estimators.table import estimator
 from dynid.identification.feasibility.consistent import consistent_projection
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import IdentificationSettings, load_identification
@@ -36,6 +39,7 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import gear_friction
 from dynid.model.parameters import BaseParameters
 from dynid.parallel import in_processes
+from dynid.recording.recording import load_recording
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.bag_jobs import BagJob, chosen_names, make_bags
 from dynid.simulation.lockstep.run import simulate
@@ -249,8 +253,11 @@ def make_bags_of(robot: Robot, friction: str, motions: Sequence[str], work: Path
 def error_norms(robot: Robot, bags: Sequence[Path], work: Path, processes: int | None = None) -> dict[str, float]:
     """|| phi - phi_true || of links and rotors, in mixed SI units, by way; nominal parameters are no prior."""
     settings = load_identification(robot)
-    joint = refine_jointly(robot, bags, settings, settings.sampling_interval_s)
-    model = ArmModel.of(robot, mount=PAPER_MOUNT)
+    model, gears = ArmModel.of(robot, mount=PAPER_MOUNT), campaign_gears(robot, bags, settings)
+    recordings = [load_recording(bag, robot) for bag in bags]
+    samples = join([preprocess_recording(one, robot, settings) for one in recordings])
+    pooled = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction, gears)
+    joint = refine_jointly(robot, recordings, settings, pooled)
     true, counted = true_parameters(robot, model), rigid(model.names)
 
     def norm(base: BaseParameters) -> float:
@@ -258,12 +265,12 @@ def error_norms(robot: Robot, bags: Sequence[Path], work: Path, processes: int |
 
     def consistent(base: BaseParameters) -> BaseParameters:
         bounds = robot.file.physical_bounds
-        return consistent_projection(model, base, bounds, metric=joint.pooled.metric).base
+        return consistent_projection(model, base, bounds, metric=pooled.metric).base
 
     chosen = campaign(robot, bags, work, settings=settings, processes=processes)
     return {
-        "pooled_ols": norm(consistent(joint.pooled.base)),
-        "joint_clie": norm(consistent(joint.refined.base)),
+        "pooled_ols": norm(consistent(pooled.base)),
+        "joint_clie": norm(consistent(joint.base)),
         "campaign": norm(chosen.result.base),
     }
 

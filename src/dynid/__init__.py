@@ -12,7 +12,7 @@
 | `load_robot` | a robot from its folder of data |
 | `load_recording` | a recorded motion from a bag, or from a CSV file with its mapping |
 | `recording_from_arrays` | a recorded motion from numpy arrays |
-| `identify` | recordings to a judged model: an `Identification` |
+| `identify` | recordings to a judged model, by the `method` of choice: an `Identification` |
 | `validate` | what a model predicts for other recordings, with checks |
 | `write_result` | the result as a folder, with exports and report |
 | `load_model`, `Model` | a written model, which gives torques, gravity and inertia matrix |
@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from dynid.identification.data.arrays import recording_from_arrays as recording_from_arrays
     from dynid.identification.data.sources import load_recording as load_recording
     from dynid.identification.held_out import validate as validate
+    from dynid.identification.methods import identify as identify
     from dynid.identification.pipeline import Identification as Identification
-    from dynid.identification.pipeline import identify as identify
     from dynid.model.dynamics import ArmModel as ArmModel
     from dynid.model.identified import Model as Model
     from dynid.model.identified import load_model as load_model
@@ -50,7 +50,7 @@ _PLACES = {
     "Identification": "identification.pipeline",
     "Model": "model.identified",
     "Verdict": "verdict",
-    "identify": "identification.pipeline",
+    "identify": "identification.methods",
     "load_model": "model.identified",
     "load_recording": "identification.data.sources",
     "load_robot": "robot",

@@ -129,14 +129,14 @@ def test_files_hold_springs_and_former_files_load(tmp_path) -> None:
     old = ModelFile.model_validate(former)
     assert old.base_parameters(PLAIN).names == PLAIN.names
     assert old.standard_parameters(PLAIN).names == PLAIN.regrouping.standard
-    with pytest.raises(DataError, match="lacks KS0_2, KS1_2, KS1_3, KS3_2, which springs in robot.yaml declare"):
+    with pytest.raises(DataError, match=r"lacks KS0_2, KS1_2, KS1_3, KS3_2, which springs in robot\.yaml declare"):
         old.base_parameters(ARM)
 
 
 def test_standard_parameters_without_the_declared_coefficients_are_refused() -> None:
     content = plant_standard(ROBOT)
     axes = tuple(axis.model_copy(update={"spring_coefficients": None}) for axis in content.axes)
-    with pytest.raises(ConfigurationError, match="joint_2 for no power, and springs .* declare 0, 1, 3"):
+    with pytest.raises(ConfigurationError, match=r"joint_2 for no power, and springs .* declare 0, 1, 3"):
         springs_of(ROBOT, content.model_copy(update={"axes": axes}))
     with pytest.raises(ConfigurationError, match="declare none"):
         springs_of(plain_arm(), content)
@@ -187,7 +187,7 @@ def test_kr300_has_the_spring_of_its_counterbalance() -> None:
 
 
 def test_methods_without_springs_refuse_them() -> None:
-    with pytest.raises(ConfigurationError, match="a method cannot take springs into account.*joint_2, joint_3"):
+    with pytest.raises(ConfigurationError, match=r"a method cannot take springs into account.*joint_2, joint_3"):
         refuse_springs(ROBOT, "a method")
     refuse_springs(plain_arm(), "a method")
 

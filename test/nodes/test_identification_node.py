@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
@@ -29,9 +30,9 @@ ROBOT = load_robot("crane_x7")
 NAMES = ArmModel.of(ROBOT).names
 
 
-def simulated(folder: Path, name: str) -> Path:
+def simulated(folder: Path, name: str, friction: str | None = None) -> Path:
     settings = load_controller(ROBOT)
-    run = simulate(ROBOT, load_excitation(ROBOT).trajectory(name), FeedforwardPd(settings))
+    run = simulate(ROBOT, load_excitation(ROBOT).trajectory(name), FeedforwardPd(settings), friction=friction)
     write_bag(run, ROBOT, settings, folder, profile="limited")
     return folder
 
@@ -68,6 +69,7 @@ def test_what_cannot_work_is_refused_when_it_is_set(
         ({"model.phi.ZZR1": 1.0}, "model.phi.ZZR1 is an output"),
         ({"model.accepted": True}, "model.accepted is an output"),
         ({"controllers": ["no such name!"]}, "no such name!"),
+        ({"method": "magic"}, "unknown method 'magic'; known: regression, closed-loop, campaign"),
         ({"model.structure_hash": "x", "output": str(tmp_path / "new")}, "is an output"),
     ]
     for values, words in impossible:
@@ -146,6 +148,42 @@ def test_a_model_that_is_not_accepted_is_written_and_not_handed_over(
     assert load_model(output / "model.yaml").accepted is False
     assert "✗ Not accepted" in (output / "report.html").read_text(encoding="utf-8")
     assert np.isnan(phi(client)).all() and client.latched_text("robot_description") == before
+
+
+@pytest.fixture
+def few_intervals(robot_folder: Path) -> Path:
+    """A robot with two sampling intervals, a known structure of friction and few poses: the node's part is tested."""
+    file = robot_folder / "identification.yaml"
+    content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    content["campaign_intervals_s"] = [0.04, 0.06, 0.08]
+    content.setdefault("coulomb_friction", {})["structure"] = "Coulomb-viscous"
+    content.setdefault("acceptance", {})["fresh_poses"] = 10_000
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    return robot_folder
+
+
+@pytest.mark.parametrize("method", ["closed-loop", "campaign"])
+def test_every_method_hands_its_accepted_model_over(
+    client: Supervisor, group: ProcessGroup, tmp_path: Path, few_intervals: Path, method: str
+) -> None:
+    bag = simulated(tmp_path / "identification", "demo_identification", "viscous")
+    held_out = simulated(tmp_path / "validation", "demo_validation", "viscous")
+    group.start_node("executor_node", "executor", {"robot": str(few_intervals)})
+    group.start_node("identification_node", "identification", {"robot": str(few_intervals), "method": method})
+    output = tmp_path / "model"
+    values = {"bags": [str(bag)], "validation_bags": [str(held_out)], "output": str(output)}
+    client.set_parameters("identification", values)
+    answer = client.trigger("identification/identify", timeout_s=300.0)
+    assert answer.endswith("; accepted and handed over; executor accepted it")
+    model = load_model(output / "model.yaml")
+    assert model.accepted and model.provenance["method"] == method
+    assert (output / "runs").is_dir() == (method == "campaign") and not (tmp_path / "model.runs").exists()
+    np.testing.assert_array_equal(phi(client), _values(output))
+    client.set_parameters("executor", {"controller": "computed_torque"})  # its model is there
+    names = ["model.structure_hash", *(f"model.phi.{name}" for name in NAMES)]
+    structure, *values_there = client.get_parameters("executor", names)
+    assert structure.string_value == model.structure_hash
+    np.testing.assert_array_equal([value.double_value for value in values_there], _values(output))
 
 
 def test_a_parameter_that_does_not_exist_is_told_in_one_sentence(client: Supervisor, node: Process) -> None:

@@ -9,7 +9,7 @@ from dynid.commands.options import DEFAULT_ROBOT, JsonOption, RobotOption
 from dynid.commands.terminal import print_json, progress_bar, say, stages, stdout, table
 
 if TYPE_CHECKING:
-    from dynid.identification.campaign.campaign import Campaign
+    from dynid.identification.pipeline import Identification
 
 
 def campaign(
@@ -26,53 +26,62 @@ def campaign(
     Finished runs are kept in OUT.runs until the campaign is complete, so the same call resumes an interrupted campaign.
     Exit code 1 if the model is not accepted, or a check of the whole campaign fails.
     """
-    from dynid.identification.campaign.campaign import campaign as run
+    from dynid.identification.campaign.store import runs_folder
+    from dynid.identification.methods import identify
     from dynid.identification.settings import IdentificationSettings
-    from dynid.reporting.campaign_files import summary, write_campaign
-    from dynid.reporting.report import FILE_NAME
+    from dynid.reporting.result_writer import write_result
     from dynid.resources import load_validated, refuse_existing
     from dynid.robot import load_robot
 
     refuse_existing(out)
     loaded = load_robot(robot)
     chosen = None if settings is None else load_validated(settings, IdentificationSettings)
-    runs = out.with_name(f"{out.name}.runs")
     with progress_bar("identifying", len(bags) + 1) as advance:
-        result = run(
-            loaded, bags, runs, validation_bags=validate or [], settings=chosen, processes=processes, advance=advance
+        result = identify(
+            loaded,
+            bags,
+            method="campaign",
+            validation=validate or [],
+            settings=chosen,
+            processes=processes,
+            progress=advance,
+            runs=runs_folder(out),
         )
     with stages("writing", 1) as begin:
         begin("the result and the report")
-        write_campaign(result, out, runs, report=True)
+        report = write_result(result, out)
+    assert result.campaign is not None, "the method is campaign"
     if as_json:
-        print_json(summary(result))
+        print_json(result.campaign.summary)
     else:
-        _print(result, (out / "model.yaml", out / FILE_NAME))
-    raise typer.Exit(0 if result.verdict.accepted and result.processing.accepted else 1)
+        _print(result, (out / "model.yaml", report))
+    raise typer.Exit(0 if result.passed else 1)
 
 
-def _print(result: "Campaign", written: tuple[Path, ...]) -> None:
+def _print(result: "Identification", written: tuple[Path, ...]) -> None:
     """Routing, failures, the representative, and the verdicts."""
     from dynid.reporting.tables import print_verdict
     from dynid.reporting.verdict_words import outcome
 
+    assert result.campaign is not None, "the method is campaign"
+    found, processing = result.campaign.summary, result.campaign.processing
     headings = ("interval", "OLS-CLIE", "OLS-SDP-CLIE", "unrouted", "refused", "total")
     routes = table("runs by sampling interval", *headings, words=0)
-    for interval, row in result.routing().items():
-        routes.add_row(f"{interval * 1e3:g} ms", *map(str, row.values()))
+    for interval, row in found["routing"].items():
+        routes.add_row(f"{interval} ms", *map(str, row.values()))
     stdout().print(routes)
-    if result.reused:
-        say(f"reused {result.reused} of {len(result.runs)} runs from before")
-    say(*(f"[bold red]x[/bold red] {name}: {reason}" for name, reason in result.failures.items()))
-    refused = [run for run in result.runs if not run.accepted]
-    say(*(f"[yellow]-[/yellow] {run.label} refused: {run.refusal}" for run in refused))
-    say(f"representative: {result.cloud.representative.reason}")
-    print_verdict(stdout(), result.processing, "the campaign")
-    print_verdict(stdout(), result.verdict, f"{result.robot.file.title}: {result.representative.label}")
-    say(outcome((*result.verdict.checks, *result.processing.checks)), result.result.simulated_sentence, markup=False)
+    if found["reused"]:
+        say(f"reused {found['reused']} of {found['runs']} runs from before")
+    say(*(f"[bold red]x[/bold red] {name}: {reason}" for name, reason in found["failures"].items()))
+    say(*(f"[yellow]-[/yellow] {label} refused: {reason}" for label, reason in found["refusals"].items()))
+    say(f"representative: {found['reason']}")
+    print_verdict(stdout(), processing, "the campaign")
+    print_verdict(stdout(), result.verdict, f"{result.robot.file.title}: {found['representative']['run']}")
+    say(outcome((*result.verdict.checks, *processing.checks)), result.simulated_sentence, markup=False)
+    seconds = found["seconds"]
     say(
         "[yellow]a URDF cannot hold rotor inertias, which dominate the wrist: simulate model.xml, or add "
         "rotor_inertias.yaml[/yellow]",
         *(f"  {path}" for path in written),
-        f"{len(result.runs)} runs in {result.seconds['runs']:.1f} s, {result.seconds['all']:.1f} s in total",
+        f"{found['runs']} runs in {seconds['runs']:.1f} s, {seconds['all']:.1f} s in total",
     )

@@ -11,6 +11,7 @@ from dynid.commands.options import (
     HoldOutOption,
     JsonOption,
     MappingOption,
+    MethodOption,
     PositionOption,
     RobotOption,
     SkipOption,
@@ -19,7 +20,7 @@ from dynid.commands.options import (
     read_mapping,
     refuse_unused_units,
 )
-from dynid.commands.terminal import print_json, say, stages, stdout
+from dynid.commands.terminal import print_json, progress_bar, say, stages, stdout
 
 
 def identify(
@@ -29,6 +30,7 @@ def identify(
     ],
     out: Annotated[Path, typer.Option(help="New folder for the result.")],
     robot: RobotOption = DEFAULT_ROBOT,
+    method: MethodOption = "regression",
     validate: ValidateOption = None,
     mapping: MappingOption = None,
     validate_mapping: ValidateMappingOption = None,
@@ -48,9 +50,12 @@ def identify(
 ) -> None:
     """Identify a model from recorded motions; exit code 1 if it is not accepted.
 
-    A folder stands for all recordings in it; dynid logs lists them.
+    A folder stands for all recordings in it; dynid logs lists them. With --method campaign it is the same as `dynid
+    campaign`: finished runs are kept in OUT.runs until the campaign is complete, and the exit code is also 1 if a check
+    of the whole campaign fails.
     """
-    from dynid.identification.pipeline import identify as run
+    from dynid.identification.campaign.store import runs_folder
+    from dynid.identification.methods import identify as run
     from dynid.identification.settings import load_identification
     from dynid.reporting.result_writer import write_result
     from dynid.reporting.tables import joint_table, print_verdict
@@ -66,10 +71,13 @@ def identify(
     columns = read_mapping(mapping, skip_corrupt_rows, position=position, effort=effort)
     judging = validate_mapping and read_mapping(validate_mapping, skip_corrupt_rows, otherwise=columns)
     refuse_unused_units(columns, [*recordings, *(validate or [])])
-    with stages("identifying", len(recordings) + 6) as begin:
+    bar = progress_bar("identifying", len(recordings) + 2) if method == "campaign" else None
+    with bar or stages("identifying", len(recordings) + 6) as begin:
         result = run(
             loaded,
             recordings,
+            method=method,
+            runs=runs_folder(out) if method == "campaign" else None,
             validation=validate or [],
             settings=settings,
             progress=begin,
@@ -86,9 +94,13 @@ def identify(
         count = sum(used == "fitted" for _, _, used in result.sources)
         print_verdict(stdout(), result.verdict, f"{loaded.file.title}: model from {count} recording(s)")
         stdout().print(joint_table(result.motions, loaded.joint_names))
-        said = (result.simulated_sentence, result.torque_sentence, *result.notes, out / "model.yaml", report)
+        if result.campaign is not None:
+            print_verdict(stdout(), result.campaign.processing, "the campaign")
+        how = result.refinement and f"closed-loop refinement: {result.refinement}"
+        said = (how, result.simulated_sentence, result.torque_sentence, *result.notes, out / "model.yaml", report)
         say(*(f"  {one}" for one in said if one), markup=False)
         unseen = "" if result.validations else "; no motion was held out, so the error on unseen data is unknown"
-        say(f"{outcome(result.verdict.checks)}{unseen}", markup=False)
-        say(*(f"  try: {one}" for one in advice(result.verdict.checks)), markup=False)
-    raise typer.Exit(0 if result.verdict.accepted else 1)
+        checks = (*result.verdict.checks, *(result.campaign.processing.checks if result.campaign else ()))
+        say(f"{outcome(checks)}{unseen}", markup=False)
+        say(*(f"  try: {one}" for one in advice(checks)), markup=False)
+    raise typer.Exit(0 if result.passed else 1)

@@ -41,6 +41,13 @@ MotorOption = Annotated[
 RateOption = Annotated[
     int, typer.Option("--rate", help="Cycle rate: 1000, 500, 333 or 250 Hz; 0: the highest that line and machine keep.")
 ]
+MethodOption = Annotated[
+    Literal["regression", "closed-loop", "campaign"],
+    typer.Option(
+        "--method",
+        help="regression; closed-loop: refine all bags jointly; campaign: every bag at every sampling interval.",
+    ),
+]
 MappingOption = Annotated[
     Path | None,
     typer.Option("--mapping", help="Mapping that describes the columns of CSV files, or topics and units of bags."),

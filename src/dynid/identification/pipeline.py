@@ -22,6 +22,7 @@ from dynid.identification.data.sample_sets import join
 from dynid.identification.data.sources import (
     Portion,
     Several,
+    Source,
     load_sources,
     refuse_fitted,
     refuse_repeated,
@@ -40,6 +41,7 @@ from dynid.identification.held_out import validate
 from dynid.identification.prediction import Motion, pooled_errors, predict, relative_errors
 from dynid.identification.settings import Acceptance, IdentificationSettings, load_identification
 from dynid.identification.setup import SetupEstimate, estimate_setup
+from dynid.identification.stages import CampaignFiles, Method, Refined, Stage
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.identified import Model
@@ -60,6 +62,7 @@ from dynid.robot import FloatArray, Robot
 from dynid.verdict import Verdict
 
 Progress = Callable[[str], None]
+Refine = Callable[[ArmModel, Sequence[Source], Estimate, IdentificationSettings], Refined]
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +89,10 @@ class Identification:
         setup: set-up unknowns that were estimated beside the parameters; the model is of the arm with them mended.
         motion_history: looks and end of an adaptive run, for the report; {} of other motions.
         deviations: by how much predicted torques may be off; None where nobody asked.
+        method: how it was identified.
+        stages: the method's stages before the result, the unconstrained estimate first.
+        refinement: how a closed-loop refinement ended, in words; "" without one.
+        campaign: what a campaign adds to the files; None for other methods.
     """
 
     robot: Robot
@@ -109,6 +116,10 @@ class Identification:
     setup: tuple[SetupEstimate, ...] = ()
     motion_history: dict[str, Any] = field(default_factory=dict)
     deviations: TorqueDeviations | None = None
+    method: Method = "regression"
+    stages: tuple[Stage, ...] = ()
+    refinement: str = ""
+    campaign: CampaignFiles | None = None
 
     @property
     def base(self) -> BaseParameters:
@@ -128,6 +139,7 @@ class Identification:
     def model_file(self) -> ModelFile:
         """The result as the content of model.yaml."""
         rows = parameter_rows(self.model, self.estimate.base)
+        stages = (*self.stages, Stage("result", self.base, self.fit.rmse, self.fit.relative, self.audit.lambda_min))
         return ModelFile(
             robot=self.robot.name,
             structure_hash=self.model.structure_hash,
@@ -141,6 +153,9 @@ class Identification:
             standard=to_file(self.standard, self.model.mdh, self.robot.name, self.robot.joint_names, self.source),
             provenance={
                 "dynid_version": __version__,
+                "method": self.method,
+                "stages": [one.as_dict() for one in stages],
+                "refinement": self.refinement,
                 "bags": [{"path": path, "sha256": sha, "used": used} for path, sha, used in self.sources],
                 "settings": self.settings.model_dump(mode="json"),
                 "torques": self.torque_sentence,
@@ -152,6 +167,7 @@ class Identification:
                 "setup": [asdict(one) for one in self.setup],
                 **({"mapping_of_bags": self.mapping_of_bags} if self.mapping_of_bags else {}),
                 **({"adaptive": self.motion_history} if self.motion_history else {}),
+                **(self.campaign.provenance if self.campaign else {}),
             },
             **accepted_by(self.verdict),
         )
@@ -194,6 +210,11 @@ class Identification:
             arms={self.mount: self.model},
         )
 
+    @property
+    def passed(self) -> bool:
+        """Whether the model is accepted, and a campaign passed its own checks too."""
+        return self.verdict.accepted and (self.campaign is None or self.campaign.processing.accepted)
+
     def verdict_json(self) -> str:
         """The verdict as one JSON object."""
         return json.dumps(self.verdict.as_dict())
@@ -206,12 +227,15 @@ class Identification:
             files = {one.name: relative_errors(one.errors, joints) for one in judges}
             errors["out_of_sample"] = relative_errors(pooled_errors(judges), joints) | {"files": files}
         rests: dict[str, Any] = {
+            "method": self.method,
+            "refinement": self.refinement,
             "relative_torque_error": errors,
             "torques": self.torque_sentence,
             "notes": list(self.notes),
         }
         rests |= {"suspicions": list(self.diagnosis.sentences), "simulated": list(self.simulated)}
         rests |= {"setup": [asdict(one) for one in self.setup]}
+        rests |= {"campaign": dict(self.campaign.summary)} if self.campaign else {}
         return self.verdict.as_dict() | rests
 
 
@@ -232,8 +256,9 @@ def identify(
     validation_mapping: Mapping = None,
     held_out_share: float = 0.0,
     setup: Sequence[str] = (),
+    refine: Refine | None = None,
 ) -> Identification:
-    """Identify a model from one or more recorded motions.
+    """Identify a model from one or more recorded motions by regression.
 
     Args:
         robot: the robot the recordings must be of.
@@ -247,6 +272,7 @@ def identify(
         validation_mapping: the same for held-out recordings; None is `mapping`.
         held_out_share: part of each recording's time, at its end, that is kept from the fit and judges it.
         setup: what of the set-up is unknown, see `setup.choose`; () takes it as it is given.
+        refine: refines the estimate; the result is then the consistent model next to the refined parameters.
 
     Raises:
         InputNotFoundError, DataError: a recording cannot be used; one sentence that says why.
@@ -271,12 +297,25 @@ def identify(
     model = ArmModel.of(robot, mount=first.mount)
     progress("preprocessing")
     split = [one.split(settings, held_out_share) for one in sources]
-    sources = [one.released() for one in sources]
+    if refine is None:
+        sources = [one.released() for one in sources]
     fitted, ends = ([one for pair in split for one in pair[k]] for k in (0, 1))
     samples = join([one.samples for one in fitted])
     progress("estimating")
     estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction)
-    result = conclude(robot, settings, model, fitted, estimate, constants=first.torque_constants, progress=progress)
+    refined = None if refine is None else refine(model, sources, estimate, settings)
+    sources = [one.released() for one in sources]
+    result = conclude(
+        robot,
+        settings,
+        model,
+        fitted,
+        estimate,
+        None if refined is None else refined.base,
+        constants=first.torque_constants,
+        refined=None if refined is None else (float(refined.converged), refined.how),
+        progress=progress,
+    )
     progress("validating")
     predictor = result.as_model()
     kept = tuple(predict(predictor, one) for one in ends)
@@ -288,6 +327,8 @@ def identify(
     return replace(
         result,
         deviations=bands.table(),
+        stages=_stages_of(estimate) if refined is None else refined.stages,
+        refinement="" if refined is None else refined.how,
         motions=(*kept, *held_out.motions, *result.motions),
         verdict=result.verdict
         + judge(SETUP, [estimates] if setup else ())
@@ -299,7 +340,7 @@ def identify(
         ),
         mapping_of_bags=_described(mapping, its_mapping),
         notes=(
-            *_undecided(robot),
+            *undecided(robot),
             *result.notes,
             *(one.sentence for one in estimates),
             *(f"{one.name}: {note}" for one in sources for note in one.notes),
@@ -317,6 +358,12 @@ def _described(mapping: Mapping, its_mapping: Mapping) -> dict[str, dict[str, An
     """The mappings of bags of fitted and held-out recordings, as plain values, where there are any."""
     bags = {"fitted": mappings_of(mapping).bag, "held out": mappings_of(its_mapping).bag}
     return {used: own.model_dump(mode="json", exclude_defaults=True) for used, own in bags.items() if own is not None}
+
+
+def _stages_of(estimate: Estimate) -> tuple[Stage, ...]:
+    """The only stage of a regression before its result."""
+    errors = estimate.regression.errors(estimate.base.values)
+    return (Stage("ols", estimate.base, errors.rmse, errors.relative),)
 
 
 def conclude(
@@ -412,15 +459,15 @@ def _fitted_motions(portions: Sequence[Portion], estimate: Estimate, base: BaseP
     return tuple(Motion.of(one, one.samples.tau - left, one.samples.tau - first) for one, left, first in parts)
 
 
-def _undecided(robot: Robot) -> list[str]:
+def undecided(robot: Robot) -> list[str]:
     """A note where robot.yaml still holds questions, for the result rests on their proposals."""
     fields = ", ".join(robot.file.undecided)
     return [f"robot.yaml of '{robot.name}' leaves {fields} undecided; see 'dynid robot check'"] if fields else []
 
 
-def write_model(folder: Path, result: Identification, content: ModelFile) -> None:
-    """Write `content` as model.yaml, and the exports beside it, into an existing folder."""
-    save_model(folder / "model.yaml", content)
+def write_model(folder: Path, result: Identification) -> None:
+    """Write model.yaml, and the exports beside it, into an existing folder."""
+    save_model(folder / "model.yaml", result.model_file())
     if belief := result.estimate.belief:
         belief.save(folder)
     standard = result.consistent.standard

@@ -114,7 +114,7 @@ class Setup:
             return replace(own, q=own.q + self.zeros, tau=own.tau / self.scales, other=other)
 
         constants = tuple((np.array(source.torque_constants) / self.scales).tolist()) if source.torque_constants else ()
-        return replace(source, signals=signals, torque_constants=constants)
+        return replace(source, signals=signals, torque_constants=constants, recording=None)
 
     @classmethod
     def of(cls, robot: Robot, mount: str, choices: Sequence[Choice], x: FloatArray) -> "Setup":

@@ -1,10 +1,12 @@
 """Node that identifies from bags and hands the accepted model over as ROS parameters and as a robot description.
 
-`~/identify` reads the bags of parameter `bags`, writes the result to parameter `output`, and then, in ONE atomic
-parameter call each, sets the model (see `model_parameters`) here and at the running nodes of parameter `controllers`. A
-model that was not accepted is written to disk with its verdict, but never handed over.
+`~/identify` reads the bags of parameter `bags`, identifies by parameter `method`, writes the result to parameter
+`output`, and then, in ONE atomic parameter call each, sets the model (see `model_parameters`) here and at the running
+nodes of parameter `controllers`. A model that was not accepted is written to disk with its verdict, but never handed
+over.
 """
 
+import multiprocessing
 import os
 import threading
 import time
@@ -26,7 +28,10 @@ from dynid.control.control_model import ControlModel, friction_beside
 from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, OutputExistsError
 from dynid.export.result_files import description
 from dynid.hardware.loop.realtime import prefer_throughput
-from dynid.identification.pipeline import Identification, identify
+from dynid.identification.campaign.store import runs_folder
+from dynid.identification.methods import identify
+from dynid.identification.pipeline import Identification
+from dynid.identification.stages import METHODS, Method, refuse_unknown_method
 from dynid.model.dynamics import ArmModel
 from dynid.nodes.common import LATCHED, check_parameters, compile_first, declare, run_node, string
 from dynid.nodes.model_parameters import PREFIX, as_values, declare_model
@@ -49,6 +54,7 @@ class IdentificationNode(Node):
         for name in ("bags", "validation_bags"):
             descriptor = ParameterDescriptor(description=f"folders of the {name}")
             self.declare_parameter(name, Parameter.Type.STRING_ARRAY, descriptor)
+        refuse_unknown_method(declare(self, "method", METHODS[0], f"how to identify: {', '.join(METHODS)}"))
         declare(self, "output", "", "folder for the result; it must not exist")
         self._beside = ReentrantCallbackGroup()  # a call that waits must not keep timers and answers waiting
         self._controllers: dict[str, Client] = {}
@@ -68,13 +74,17 @@ class IdentificationNode(Node):
         compile_first(self, self.robot)
 
     def shut_down(self) -> None:
-        """Nothing to release: results are written whole or not at all."""
+        """End the processes of a campaign; results are written whole or not at all, and finished runs stay stored."""
+        for process in multiprocessing.active_children():
+            process.terminate()
 
     def _on_set(self, parameters: list[Parameter]) -> None:
         """Refuse what cannot work at the moment it is set, not minutes later."""
         for parameter in parameters:
             if parameter.name.startswith(PREFIX) and not self._handing_over:
                 raise ConfigurationError(f"{parameter.name} is an output of ~/identify")
+            if parameter.name == "method":
+                refuse_unknown_method(parameter.value)
             if parameter.name == "controllers":
                 self._know(parameter.value or [])
             if parameter.name in ("bags", "validation_bags"):
@@ -101,10 +111,11 @@ class IdentificationNode(Node):
         if not bags or not output:
             response.message = f"parameter '{'bags' if not bags else 'output'}' is empty"
             return response
-        self.get_logger().info(f"identifying from {', '.join(bag.name for bag in bags)}")
+        method: Method = string(self, "method")  # type: ignore[assignment] # others are refused when they are set
+        self.get_logger().info(f"identifying by {method} from {', '.join(bag.name for bag in bags)}")
         self._stage = "reading"
         done = Future(executor=self.executor)
-        work = lambda: self._work(lambda: self._identify(bags, validation, Path(output)), done)  # noqa: E731
+        work = lambda: self._work(lambda: self._identify(method, bags, validation, Path(output)), done)  # noqa: E731
         threading.Thread(target=work, daemon=True).start()
         outcome = await done
         self._stage = "idle"
@@ -112,7 +123,7 @@ class IdentificationNode(Node):
             response.message = str(outcome)
             return response
         self._verdict.publish(String(data=outcome.verdict_json()))
-        response.message = f"result written to {output}"
+        response.message = f"result written to {output}{_of_campaign(outcome)}"
         if not outcome.verdict.accepted:
             failed = "; ".join(check.sentence() for check in outcome.verdict.failed)
             response.message += f"; not accepted and not handed over: {failed}"
@@ -139,8 +150,15 @@ class IdentificationNode(Node):
         except Exception as error:  # a defect must reach the caller as an answer, not hang it
             done.set_result(f"internal error: {error!r}")
 
-    def _identify(self, bags: list[Path], validation: list[Path], output: Path) -> Identification:
-        result = identify(self.robot, bags, validation=validation, progress=self._set_stage)
+    def _identify(self, method: Method, bags: list[Path], validation: list[Path], output: Path) -> Identification:
+        result = identify(
+            self.robot,
+            bags,
+            method=method,
+            validation=validation,
+            progress=self._set_stage,
+            runs=runs_folder(output) if method == "campaign" else None,
+        )
         self._set_stage("writing the result")
         write_result(result, output)
         return result
@@ -188,6 +206,16 @@ class IdentificationNode(Node):
     def _publish_diagnostics(self) -> None:
         status = DiagnosticStatus("identification", 0, self._stage, "", {})
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
+
+
+def _of_campaign(result: Identification) -> str:
+    """What a caller should know of a campaign beside the model's verdict: unusable bags, and checks that failed."""
+    if result.campaign is None:
+        return ""
+    failures, failed = result.campaign.summary["failures"], result.campaign.processing.failed
+    told = [f"{name} was not used: {reason}" for name, reason in failures.items()]
+    told += [f"of the campaign as a whole: {check.sentence()}" for check in failed]
+    return "".join(f"; {one}" for one in told)
 
 
 def control_model(result: Identification) -> ControlModel:

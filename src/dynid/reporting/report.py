@@ -25,6 +25,7 @@ from dynid.reporting.report_tables import (
     digits,
     friction_rows,
     ladder_rows,
+    method_stages,
     parameter_rows,
     projection_sentence,
     set_rows,
@@ -43,6 +44,13 @@ LARGEST_BYTES = 5_000_000
 TEMPLATES = Path(__file__).parent / "templates"
 LIBRARIES = ("numpy", "scipy", "clarabel", "pin", "casadi", "numba")
 STAGE_NAMES = {"ols": "OLS", "sdp": "SDP", "clie": "CLIE", "final": "rescued"}
+METHOD_WORDS = {
+    "regression": "Least squares, then the nearest physically consistent model.",
+    "closed-loop": "From the regression's model, the closed loops of all recordings were refined together (CLIE), M(q) "
+    "staying positive definite; then the nearest physically consistent model.",
+    "campaign": "The stages of the representative, which was chosen from the runs of all recordings at all sampling "
+    "intervals; then the nearest physically consistent model.",
+}
 
 
 def render_report(result: Result, others: Sequence[Result] = (), tracked: Sequence[Path] = ()) -> str:
@@ -112,6 +120,9 @@ def _context(result: Result, others: Sequence[Result]) -> dict[str, Any]:
         "parameters": rows,
         "stages": stages,
         "stage_names": names,
+        "method": content.provenance.get("method"),
+        "method_words": METHOD_WORDS.get(content.provenance.get("method", ""), ""),
+        "method_stages": method_stages(result, names),
         "data_cloud": data["cloud"],
         "data_conditioning": data["conditioning"],
         "frictions": friction_rows(result),

@@ -1,5 +1,6 @@
 """The tables of a report as plain rows of text and numbers."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -78,10 +79,12 @@ def parameter_rows(result: Result) -> list[dict[str, Any]]:
     """Every parameter: unit, value, deviation, and its way through the stages, each also in deviations from the end."""
     path = {row["parameter"]: row for row in result.tables.get("parameters", [])}
     before = result.content.provenance.get("unconstrained", {})
+    known = {one["name"]: one["parameters"] for one in result.content.provenance.get("stages", [])}
     rows = []
     for row in result.content.parameters:
         stored, sd = path.get(row.name, {}), row.standard_deviation
         stages = {stage: float(stored[stage]) if stored.get(stage) else None for stage in STAGES}
+        stages |= {stage: own[row.name] for stage, own in known.items() if row.name in own}
         if row.name in before:
             stages["ols"] = before[row.name]
         relative = None if sd is None or not row.value else sd / abs(row.value)
@@ -89,6 +92,20 @@ def parameter_rows(result: Result) -> list[dict[str, Any]]:
         moved = {k: (v - row.value) / sd for k, v in stages.items() if v is not None and sd}
         rows.append(own | {"relative": relative, "vague": (relative or 0.0) > VAGUE, "stages": stages, "moved": moved})
     return rows
+
+
+def method_stages(result: Result, names: Mapping[str, str]) -> list[dict[str, str]]:
+    """Return what was found of every stage of the method, the result last; [] for results of older versions."""
+    return [
+        {
+            "name": names.get(one["name"], "consistent model (the result)"),
+            "lambda_min": digits(one["lambda_min"], 3),
+            "rmse": digits(one["rmse_nm"], 3),
+            "relative": percent(one["relative"]),
+            "seconds": digits(one["seconds"], 3),
+        }
+        for one in result.content.provenance.get("stages", [])
+    ]
 
 
 def used_stages(rows: list[dict[str, Any]]) -> list[str]:

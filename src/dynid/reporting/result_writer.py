@@ -1,20 +1,25 @@
 """A result as a folder: model, exports, predictions, and the report that says whether to trust it."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dynid.identification.pipeline import Identification, write_model
 from dynid.identification.prediction import Motion
+from dynid.identification.stages import CampaignFiles
+from dynid.reporting.bars import write_campaign_figures
 from dynid.reporting.predictions import save_predictions
 from dynid.reporting.report import FILE_NAME, write_report
 from dynid.reporting.result_folder import open_result
-from dynid.resources import whole_folder
+from dynid.resources import whole_folder, write_whole
 from dynid.robot import Robot
 
 
 def write_result(result: Identification, folder: Path | str) -> Path:
     """Write model.yaml, MJCF, URDF and its side file, predictions.npz and report.html into a new folder.
+
+    A campaign adds campaign.json, its tables, figures and runs; its stored runs are removed once the folder is whole.
 
     Returns:
         The report's path.
@@ -24,9 +29,22 @@ def write_result(result: Identification, folder: Path | str) -> Path:
         OutputWriteError: the disk is full, or the system refuses.
     """
     with whole_folder(Path(folder)) as work:
-        write_model(work, result, result.model_file())
+        write_model(work, result)
+        if result.campaign is not None:
+            _write_campaign(result.campaign, work)
         add_report(result.robot, work, result.motions, Path(folder))
+    if result.campaign is not None:
+        result.campaign.forget_stored()
     return Path(folder) / FILE_NAME
+
+
+def _write_campaign(files: CampaignFiles, work: Path) -> None:
+    for name, text in files.tables.items():
+        write_whole(work / "tables" / f"{name}.csv", text)
+    for name, text in files.runs.items():
+        write_whole(work / "runs" / name, text)
+    write_campaign_figures(work / "figures", files.summary)
+    write_whole(work / "campaign.json", json.dumps(files.summary, indent=1) + "\n")
 
 
 def add_report(robot: Robot, folder: Path, motions: Sequence[Motion], named: Path) -> None:

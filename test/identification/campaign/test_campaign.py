@@ -18,6 +18,7 @@ from dynid.errors import DataError, InfeasibleError, InputNotFoundError, OutputE
 from dynid.export.mjcf import default_stops
 from dynid.identification.campaign import run as campaign_run
 from dynid.identification.campaign.campaign import Campaign, campaign, run_all
+from dynid.identification.campaign.files import identification_of, summary
 from dynid.identification.campaign.representative import PathRescue
 from dynid.identification.campaign.run import Runner, RunRecord, phi_of, rescue
 from dynid.identification.campaign.store import RunStore, bag_digest, fingerprint
@@ -30,7 +31,7 @@ from dynid.model.model_file import load_model
 from dynid.model.parameters import BaseParameters, parameter_unit
 from dynid.model.standard import from_file
 from dynid.recording.recording import Recording, load_recording
-from dynid.reporting.campaign_files import summary, write_campaign
+from dynid.reporting.result_writer import write_result
 from dynid.robot import FloatArray, load_robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
@@ -362,7 +363,7 @@ def test_tables_hold_what_the_campaign_found(found: Campaign) -> None:
 def test_files_are_whole_and_load(found: Campaign, store: Path, tmp_path: Path) -> None:
     work, out = tmp_path / "work", tmp_path / "out"
     shutil.copytree(store, work)
-    write_campaign(found, out, work)
+    write_result(identification_of(found, work), out)
     assert not work.exists() and len(list((out / "runs").iterdir())) == 6
     drawn = {path.name: path.read_text(encoding="utf-8") for path in (out / "figures").iterdir()}
     assert set(drawn) == {"spread.svg", "held_out.svg"} and all("<svg" in text for text in drawn.values())
@@ -376,5 +377,5 @@ def test_files_are_whole_and_load(found: Campaign, store: Path, tmp_path: Path) 
     assert json.loads((out / "campaign.json").read_text(encoding="utf-8")) == json.loads(json.dumps(summary(found)))
     shutil.copytree(store, work, dirs_exist_ok=True)
     with pytest.raises(OutputExistsError):
-        write_campaign(found, out, work)
+        write_result(identification_of(found, work), out)
     assert len(list(work.iterdir())) >= 6  # the stored runs are still there

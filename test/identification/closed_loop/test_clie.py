@@ -194,7 +194,7 @@ def test_a_bag_of_the_ideal_arm_gives_its_parameters(tmp_path: Path, auditor: Au
     assert found.converged
     np.testing.assert_allclose(found.base.values, plant("crane_x7").values, atol=1e-5)
     nameless = replace(recording, reference=None)
-    with pytest.raises(DataError, match="no topic 'reference'"):
+    with pytest.raises(DataError, match="lacks what closed-loop refinement needs: topic reference; record"):
         closed_loop_data(nameless, ROBOT, load_identification(ROBOT))
 
 

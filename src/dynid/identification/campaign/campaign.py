@@ -19,14 +19,16 @@ from dynid.identification.campaign.representative import RepresentativeStudy, st
 from dynid.identification.campaign.run import Runner, RunRecord, friction_of, phi_of
 from dynid.identification.campaign.store import RunStore, bag_digest, fingerprint
 from dynid.identification.checks import judge
+from dynid.identification.closed_loop.recorded_loop import refuse_open, refuse_open_loop
 from dynid.identification.data.preprocessing import preprocess_recording
-from dynid.identification.data.sources import refuse_fitted
+from dynid.identification.data.sources import Mapping, Several, refuse_fitted
 from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.estimators.regression import Regression
-from dynid.identification.pipeline import Identification
+from dynid.identification.pipeline import Identification, undecided
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_processes
+from dynid.recording.csv_reader import is_csv
 from dynid.recording.recording import load_recording
 from dynid.robot import Robot, load_robot
 from dynid.verdict import Verdict
@@ -119,7 +121,10 @@ def _work(job: _Job) -> _Outcome:
         if reused == len(runs):
             return _Outcome(tuple(run for run in runs if run is not None), reused)
         robot = load_robot(job.robot_folder)
+        if is_csv(job.bag):
+            refuse_open(job.bag, "it is a CSV file, which holds neither reference nor commands nor gains")
         recording = load_recording(job.bag, robot)
+        refuse_open_loop(recording)
         runner = Runner(robot, job.settings, recording.hardware.mount, job.gears)
         for index, (key, interval) in enumerate(zip(keys, intervals, strict=True)):
             if runs[index] is None:
@@ -222,10 +227,11 @@ def campaign(
     bags: Sequence[Path],
     folder: Path,
     *,
-    validation_bags: Sequence[Path] = (),
+    validation_bags: Several = (),
     settings: IdentificationSettings | None = None,
     processes: int | None = None,
     advance: Advance = lambda text: None,
+    validation_mapping: Mapping = None,
 ) -> Campaign:
     """Identify from every bag at every sampling interval, and choose, rescue and judge one model.
 
@@ -233,10 +239,11 @@ def campaign(
         robot: the robot the bags must be of.
         bags: what to identify from.
         folder: where finished runs are stored, and looked for.
-        validation_bags: held-out bags.
+        validation_bags: recordings that judge the result, and choose the representative.
         settings: None reads the robot's identification.yaml.
         processes: None is one per core.
         advance: called for every finished bag.
+        validation_mapping: what the columns of held-out CSV files are.
 
     Raises:
         InputNotFoundError, DataError: a held-out bag cannot be used or is one of `bags`, or fewer than three runs ended
@@ -246,7 +253,8 @@ def campaign(
     settings = settings or load_identification(robot)
     begin = time.perf_counter()
     gears = campaign_gears(robot, bags, settings)
-    held_out = HeldOutSet.load(robot, validation_bags, settings, gears)  # before the long part, so that it fails early
+    # before the long part, so that it fails early
+    held_out = HeldOutSet.load(robot, validation_bags, settings, gears, validation_mapping)
     runs, failures, reused = run_all(robot, bags, settings, folder, processes=processes, advance=advance, gears=gears)
     runs_seconds = time.perf_counter() - begin
     refuse_fitted([(run.bag, run.bag_sha256) for run in runs], [(one.name, one.sha256) for one in held_out.portions])
@@ -271,7 +279,24 @@ def campaign(
     used = {run.bag: (run.bag, run.bag_sha256, "fitted") for run in runs}
     made = f"campaign of {len(runs)} runs; representative {chosen.label} ({chosen.route}), consistent projection"
     judges = [(one.name, one.sha256, "held out") for one in held_out.portions]
-    result = replace(study.result, consistent=spread, source=made, sources=(*used.values(), *judges))
+    fitted = {run.bag: run for run in runs}
+    result = replace(
+        study.result,
+        consistent=spread,
+        source=made,
+        sources=(*used.values(), *judges),
+        notes=(
+            *undecided(robot),
+            *study.result.notes,
+            *(f"{name}: {note}" for name, run in fitted.items() for note in run.notes),
+            *(f"{name} was not used: {reason}" for name, reason in failures.items()),
+            *held_out.notes,
+        ),
+        simulated=(
+            *(name for name, run in fitted.items() if run.simulated),
+            *(one.name for one in held_out.portions if one.simulated),
+        ),
+    )
     return Campaign(
         robot=robot,
         settings=settings,

@@ -1,13 +1,11 @@
 """Held-out bags that judge many sets of parameters."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from scipy.linalg import qr
 
-from dynid.identification.data.sources import Portion, load_recording
+from dynid.identification.data.sources import Mapping, Portion, Several, read_sources
 from dynid.identification.estimators.gear_fit import KnownGears, bounded
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.held_out import refuse_other_constants
@@ -28,6 +26,7 @@ class HeldOutSet:
         plain: of every bag, without friction.
         torque_constants: of every bag [N m/A].
         names: of the base parameters, (p,).
+        notes: of the readers.
     """
 
     portions: tuple[Portion, ...]
@@ -35,23 +34,30 @@ class HeldOutSet:
     plain: tuple[Regression, ...]
     torque_constants: tuple[tuple[float, ...], ...]
     names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
 
     @classmethod
     def load(
-        cls, robot: Robot, bags: Sequence[Path], settings: IdentificationSettings, known: KnownGears | None = None
+        cls,
+        robot: Robot,
+        bags: Several,
+        settings: IdentificationSettings,
+        known: KnownGears | None = None,
+        mapping: Mapping = None,
     ) -> "HeldOutSet":
         """Read bags; samples are taken at the settings' own interval, each bag having its own mount.
 
         Args:
             robot: of the bags.
-            bags: held-out bags.
+            bags: held-out bags, CSV files, or recordings that were read already.
             settings: how they are treated.
             known: friction of the arm, at which torques are linearised; None fits it to each bag.
+            mapping: what the columns of CSV files are.
 
         Raises:
             InputNotFoundError, DataError: a bag cannot be used.
         """
-        sources = [load_recording(bag, robot) for bag in bags]
+        sources = read_sources(bags, robot, mapping)
         portions = tuple(source.portion("held out", settings) for source in sources)
         arms = [ArmModel.of(robot, mount=one.mount) for one in portions]
         pairs = [(arm, one.samples) for arm, one in zip(arms, portions, strict=True)]
@@ -61,6 +67,7 @@ class HeldOutSet:
             tuple(Regression.stack(arm, samples, None) for arm, samples in pairs),
             tuple(one.torque_constants for one in sources),
             ArmModel.of(robot).names,
+            tuple(f"{one.name}: {note}" for one in sources for note in one.notes),
         )
 
     def refuse_other_constants(self, expected: tuple[float, ...]) -> None:

@@ -1,4 +1,4 @@
-"""One model from all bags at once: pooled least squares, and the joint refinement in the closed loop.
+"""One model from all bags at once: the joint refinement of a regression's model in the closed loop.
 
 A campaign refines every bag by itself and chooses one of the models. Here one phi must explain all bags: the sum of
 their closed-loop input errors (paper eq. 9), each axis divided by the deviation of its residuals, under the same cuts
@@ -6,72 +6,84 @@ and bounds. Friction is that of the pooled fit, as load on the simulated joints.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
 
 from dynid.errors import DataError
-from dynid.identification.campaign.campaign import campaign_gears
-from dynid.identification.campaign.run import Runner, clie_options
+from dynid.identification.campaign.run import FRESH_SEED, Runner, clie_options, rescue
 from dynid.identification.closed_loop.clie import ClieResult, refine_loop
 from dynid.identification.closed_loop.friction_history import KnownFriction
 from dynid.identification.closed_loop.many_loops import ManyLoops
 from dynid.identification.closed_loop.recorded_loop import closed_loop_data, recorded_controller
 from dynid.identification.closed_loop.simulation import ClosedLoop
-from dynid.identification.data.preprocessing import preprocess_recording
-from dynid.identification.data.sample_sets import join
 from dynid.identification.estimators.estimate import Estimate
-from dynid.identification.estimators.table import estimator
 from dynid.identification.settings import IdentificationSettings
+from dynid.identification.stages import Refined, Stage, StageName
 from dynid.model.parameters import BaseParameters
-from dynid.recording.recording import load_recording
+from dynid.recording.recording import Recording
 from dynid.robot import Robot
 
 
-@dataclass(frozen=True, eq=False)
-class JointRefinement:
-    """One model of many bags.
-
-    Attributes:
-        pooled: the estimate of all samples together.
-        start: where the refinement began: the pooled estimate, or its projection where that is not positive definite.
-        refined: the refinement.
-    """
-
-    pooled: Estimate
-    start: BaseParameters
-    refined: ClieResult
-
-
 def refine_jointly(
-    robot: Robot, bags: Sequence[Path], settings: IdentificationSettings, interval_s: float
-) -> JointRefinement:
-    """Pooled least squares and joint closed-loop refinement of bags of one mount.
+    robot: Robot, recordings: Sequence[Recording], settings: IdentificationSettings, pooled: Estimate
+) -> Refined:
+    """Refine the estimate of all samples together in the closed loops of their recordings.
+
+    M(q) stays positive definite over the audit domain in every step: an estimate that is not is projected first, and a
+    refined model in which fresh poses still find a bad one is rescued (paper eq. 12).
 
     Args:
-        interval_s: sampling interval of both.
+        robot: of the recordings.
+        recordings: of one mount, from which `pooled` was estimated.
+        settings: sampling interval, filter, audits and projections.
+        pooled: the unconstrained estimate.
 
     Raises:
-        DataError: bags of different mounts or torque constants, or a bag without what a refinement needs.
+        DataError: no recordings, different mounts or torque constants, or one without what a refinement needs.
         InfeasibleError: no model satisfies bounds and cuts.
     """
-    recordings = [load_recording(bag, robot) for bag in bags]
     if not recordings:
         raise DataError("no bags to refine from: name at least one")
     if len({(one.hardware.mount, one.hardware.torque_constants_nm_per_a) for one in recordings}) > 1:
         raise DataError("the bags are of different mounts or torque constants: refine them separately")
-    gears = campaign_gears(robot, bags, settings)
-    runner = Runner(robot, settings, recordings[0].hardware.mount, gears)
-    samples = join([preprocess_recording(one, robot, settings, interval_s=interval_s) for one in recordings])
-    pooled = estimator(settings.estimator).estimate(runner.model, samples, settings.coulomb_friction, gears)
-    friction = None if pooled.friction is None else KnownFriction(runner.model, pooled.base, pooled.friction)
+    runner = Runner(robot, settings, recordings[0].hardware.mount)
+    together = _loops(runner, recordings, pooled)
+    stages = [_stage(pooled, "ols", pooled.base, runner.audit(pooled.base).lambda_min)]
+    start = pooled.base
+    if (stages[0].lambda_min or 0.0) < settings.projection.rescue_margin_kg_m2:
+        projected = runner.project(start, min(settings.projection.ladder_kg_m2))
+        start = BaseParameters(start.names, projected.base.values)
+        stages.append(_stage(pooled, "sdp", start, projected.audit.lambda_min))
+    found = refine_loop(together, start, clie_options(settings), runner.auditor)
+    base, lambda_min = found.base, runner.audit(found.base, FRESH_SEED).lambda_min
+    stages.append(_stage(pooled, "clie", base, lambda_min, found.seconds))
+    if lambda_min < settings.acceptance.lambda_min_kg_m2:
+        base = rescue(runner, base)
+        stages.append(_stage(pooled, "final", base, runner.audit(base, FRESH_SEED + 1).lambda_min))
+    return Refined(base, tuple(stages), found.converged, _how(found, len(recordings)))
+
+
+def _loops(runner: Runner, recordings: Sequence[Recording], pooled: Estimate) -> ManyLoops:
+    """The closed loops of the recordings, each axis weighing by the residuals of the estimate."""
+    robot, settings, model = runner.robot, runner.settings, runner.model
+    friction = None if pooled.friction is None else KnownFriction(model, pooled.base, pooled.friction)
+    interval = settings.sampling_interval_s
     loops = [
-        ClosedLoop(runner.model, recorded_controller(one), closed_loop_data(one, robot, settings, interval_s, friction))
+        ClosedLoop(model, recorded_controller(one), closed_loop_data(one, robot, settings, interval, friction))
         for one in recordings
     ]
-    regression = pooled.regression
-    residual = regression.residual(pooled.base.values, regression.friction_given(pooled.base.values))
-    start = pooled.base
-    if runner.audit(start).lambda_min < settings.projection.rescue_margin_kg_m2:
-        start = runner.project(start, min(settings.projection.ladder_kg_m2)).base
-    together = ManyLoops(loops, regression.axis_sigma(residual))
-    return JointRefinement(pooled, start, refine_loop(together, start, clie_options(settings), runner.auditor))
+    regression, phi = pooled.regression, pooled.base.values
+    return ManyLoops(loops, regression.axis_sigma(regression.residual(phi, regression.friction_given(phi))))
+
+
+def _stage(
+    pooled: Estimate, name: StageName, base: BaseParameters, lambda_min: float, seconds: float | None = None
+) -> Stage:
+    errors = pooled.regression.errors(base.values)
+    return Stage(name, base, errors.rmse, errors.relative, lambda_min, seconds)
+
+
+def _how(found: ClieResult, count: int) -> str:
+    """How the refinement ended, in words."""
+    gain = 1.0 - (found.cost / found.start_cost) ** 0.5 if found.start_cost > 0.0 else 0.0
+    bags = "one closed loop" if count == 1 else f"{count} closed loops together"
+    ended = found.reason.replace("_", " ")
+    return f"{ended} after {len(found.iterations)} steps over {bags}; the input error fell by {100 * gain:.2g} %"

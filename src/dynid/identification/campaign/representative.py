@@ -8,10 +8,11 @@ rescue can be compared (Table VI). The result is the consistent model nearest to
 from dataclasses import dataclass, replace
 
 from dynid.errors import DynidError
+from dynid.identification.bands import TorqueBands
 from dynid.identification.campaign.checks import DIRECT_FIT, DirectFit
 from dynid.identification.campaign.held_out_set import HeldOutSet
 from dynid.identification.campaign.run import FRESH_SEED, RESCUE_SEED, Runner, RunRecord, phi_of, rescue
-from dynid.identification.checks import HELD_OUT, judge
+from dynid.identification.checks import DATA_TO_PREDICT, HELD_OUT, judge
 from dynid.identification.closed_loop.clie import ClieOptions, refine
 from dynid.identification.closed_loop.friction_history import KnownFriction
 from dynid.identification.closed_loop.recorded_loop import closed_loop_data, recorded_controller
@@ -92,7 +93,7 @@ def study_representative(
         robot,
         settings,
         model,
-        [Portion(recording.source.name, "fitted", recording.sha256, run.mount, samples)],
+        [Portion(recording.source.name, "fitted", recording.sha256, run.mount, samples, run.simulated)],
         estimate,
         final,
         constants=run.torque_constants_nm_per_a,
@@ -105,12 +106,19 @@ def study_representative(
         sets |= {"path CLIE": way.clie, "rescue": way.rescued}
     motions = {name: held_out.validate(phi, regression.friction_given(phi.values)) for name, phi in sets.items()}
     verdict = result.verdict
+    bands = TorqueBands(model, estimate, samples, result.base, result.friction, settings.coulomb_friction)
     if held_out.portions:
         motions["direct fit"] = held_out.validate(*held_out.direct_fit())
         motions["direct fit of base parameters"] = held_out.validate(*held_out.direct_fit(with_friction=False))
         pooled = [pooled_errors(motions[name]).relative for name in JUDGED_SETS]
+        for one in held_out.portions:
+            verdict += judge(DATA_TO_PREDICT, one.samples.quality, settings, of=one.name)
         verdict += judge(HELD_OUT, motions["result"], settings) + judge(DIRECT_FIT, [DirectFit(*pooled)])
-    result = replace(result, motions=(*motions["result"], *result.motions), verdict=verdict)
+    judged = tuple(
+        bands.beside(motion, ArmModel.of(robot, mount=one.mount), one.samples)
+        for motion, one in zip(motions["result"], held_out.portions, strict=True)
+    )
+    result = replace(result, deviations=bands.table(), motions=(*judged, *result.motions), verdict=verdict)
     return RepresentativeStudy(run, final, way, result, motions)
 
 

@@ -55,7 +55,7 @@ class RunRecord(Strict):
 
     sdp and eps_kg_m2 are None where OLS was positive definite already. clie and final are None if the run was refused
     before; final is the refined set, or the rescued one. closed_loop_rmse_nm is before and after the refinement,
-    samples weighing as in it.
+    samples weighing as in it. simulated and notes are the bag's, as its reader found them.
     """
 
     key: str
@@ -65,6 +65,8 @@ class RunRecord(Strict):
     mount: str
     torque_constants_nm_per_a: tuple[float, ...]
     interval_s: float
+    simulated: bool = False
+    notes: tuple[str, ...] = ()
     outcome: Outcome = "refused"
     refusal: str = ""
     findings: tuple[str, ...] = ()
@@ -141,6 +143,8 @@ class Runner:
             mount=recording.hardware.mount,
             torque_constants_nm_per_a=recording.hardware.torque_constants_nm_per_a,
             interval_s=interval_s,
+            simulated=recording.hardware.simulated,
+            notes=recording.notes,
         )
         begin = time.perf_counter()
         progress = _Progress(self, recording, interval_s)

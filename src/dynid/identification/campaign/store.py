@@ -22,7 +22,7 @@ from dynid.recording.bag_reader import sha256_of
 from dynid.resources import write_whole
 from dynid.robot import Robot
 
-RECORD_VERSION = 2
+RECORD_VERSION = 3
 KEY_DIGITS = 16
 # settings on which a single run does not depend
 OF_NO_RUN: Mapping[str, Any] = {
@@ -68,6 +68,16 @@ def run_file(bag: str, key: str) -> str:
     return f"{bag}-{key}.json"
 
 
+def run_text(record: RunRecord) -> str:
+    """Content of the file of a run."""
+    return record.model_dump_json(indent=1) + "\n"
+
+
+def runs_folder(out: Path) -> Path:
+    """Where the finished runs of a campaign wait until its result is written to `out`."""
+    return out.with_name(f"{out.name}.runs")
+
+
 class RunStore:
     """A folder of finished runs.
 
@@ -106,4 +116,4 @@ class RunStore:
     def put(self, record: RunRecord) -> None:
         """Store a run, whole; where another campaign has stored the same run meanwhile, that one stays."""
         with contextlib.suppress(OutputExistsError):
-            write_whole(self.path(record.bag, record.key), record.model_dump_json(indent=1) + "\n")
+            write_whole(self.path(record.bag, record.key), run_text(record))

@@ -1,6 +1,8 @@
 """What a recording says about the closed loop: the law's settings, the reference, the commands, and the delay."""
 
 import math
+from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 
@@ -14,6 +16,7 @@ from dynid.identification.data.preprocessing import LowPass, central_differences
 from dynid.identification.data.signals import interpolate
 from dynid.identification.settings import IdentificationSettings
 from dynid.recording.recording import Recording
+from dynid.recording.topics import EXPERIMENT
 from dynid.robot import FloatArray, Robot
 
 LEAD_S = 2.0  # of reference before the first sample: the loop forgets its start within it
@@ -22,22 +25,45 @@ OLDEST = 6  # commands that one could be the answer to
 LARGEST_MISFIT = 0.1  # mean deviation of written from commanded torques, of the latters' variation
 
 
+def refuse_open_loop(recording: Recording) -> None:
+    """Raise DataError, which says what is missing and what to do, for a recording that shows no closed loop."""
+    topics = {
+        "reference": recording.reference,
+        "joint_commands": recording.commands,
+        "applied_commands": recording.applied,
+        EXPERIMENT: recording.experiment,
+    }
+    lacking = [name for name, content in topics.items() if content is None]
+    if lacking:
+        refuse_open(recording.source, f"{'topic' if len(lacking) == 1 else 'topics'} {', '.join(lacking)}")
+    experiment = recording.experiment
+    assert experiment is not None, "it is among the topics"
+    missing = [name for name in ("K_P", "K_V", "M_hat", "D_hat", "Tf") if name not in experiment.gains]
+    if experiment.controller != CONTROLLER or missing:
+        refuse_open(
+            recording.source,
+            f"gains of the control law '{CONTROLLER}' (it ran '{experiment.controller}' with "
+            f"{', '.join(experiment.gains) or 'no gains'})",
+        )
+
+
+def refuse_open(source: Path, lacking: str) -> NoReturn:
+    """Raise DataError for a recording without what a simulation of its closed loop needs."""
+    raise DataError(
+        f"{source} lacks what closed-loop refinement needs: {lacking}; record the motion with dynid's recorder while "
+        f"the executor runs it with controller '{CONTROLLER}', or identify from it with method 'regression'"
+    )
+
+
 def recorded_controller(recording: Recording) -> ControllerSettings:
     """Settings of the FF+PD law (paper eq. 2) that the experiment ran with.
 
     Raises:
-        DataError: no experiment was recorded, another law ran, or its gains are not complete.
+        DataError: see `refuse_open_loop`.
     """
-    experiment = recording.experiment
-    if experiment is None:
-        raise DataError(f"{recording.source} holds no experiment, so the settings of the control law are unknown")
-    gains = experiment.gains
-    missing = [name for name in ("K_P", "K_V", "M_hat", "D_hat", "Tf") if name not in gains]
-    if experiment.controller != CONTROLLER or missing:
-        raise DataError(
-            f"{recording.source}: closed-loop refinement needs the gains of the law '{CONTROLLER}'; the recording has "
-            f"'{experiment.controller}' with {', '.join(gains) or 'none'}"
-        )
+    refuse_open_loop(recording)
+    assert recording.experiment is not None, "else it was refused"
+    gains = recording.experiment.gains
     return ControllerSettings.model_validate(
         {
             "schema_version": 1,
@@ -68,11 +94,10 @@ def closed_loop_data(
             samples near a standstill, where it is not known, weigh less.
 
     Raises:
-        DataError: reference or commands were not recorded, or they do not cover the trajectory.
+        DataError: see `refuse_open_loop`, or reference and commands do not cover the trajectory.
     """
-    if recording.reference is None or recording.commands is None:
-        lacking = "reference" if recording.reference is None else "joint_commands"
-        raise DataError(f"{recording.source} holds no topic '{lacking}', which closed-loop refinement needs")
+    refuse_open_loop(recording)
+    assert recording.reference is not None and recording.commands is not None, "else it was refused"
     interval, cycle = interval_s or settings.sampling_interval_s, recording.hardware.cycle_s
     columns = [recording.joint_names.index(name) for name in robot.joint_names]
     low_pass = LowPass(settings.filter, interval, cycle)
@@ -148,14 +173,11 @@ def delay_cycles(recording: Recording, robot: Robot, goal_delay_s: float) -> int
         goal_delay_s: from the stamp of a written torque to the middle of its effect, so half a cycle after its begin.
 
     Raises:
-        DataError: the written torques were not recorded, or are not the commands.
+        DataError: see `refuse_open_loop`, or the written torques are not the commands.
     """
     commands, applied = recording.commands, recording.applied
-    if commands is None or applied is None:
-        raise DataError(
-            f"{recording.source} holds no topic 'applied_commands', which closed-loop refinement needs to estimate the "
-            "loop's delay"
-        )
+    refuse_open_loop(recording)
+    assert commands is not None and applied is not None, "else it was refused"
     begin, end = recording.trajectory_span()
     inside = (applied.time >= begin) & (applied.time <= end)
     written, newest = applied.tau[inside], np.searchsorted(commands.time, applied.time[inside], side="right") - 1

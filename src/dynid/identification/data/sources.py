@@ -63,6 +63,7 @@ class Source:
         signals: in the robot's joint order, torques being those that the settings choose.
         simulated: whether the driver said that its arm was a simulated one; of files and arrays nobody knows.
         joint_names: of the robot that it was read for, (n,); () where nobody said.
+        recording: what a driver of dynid recorded; None for other bags, files and arrays.
     """
 
     path: Path
@@ -73,6 +74,7 @@ class Source:
     signals: Callable[[IdentificationSettings], Signals]
     simulated: bool = False
     joint_names: tuple[str, ...] = ()
+    recording: bags.Recording | None = None
 
     @property
     def name(self) -> str:
@@ -85,7 +87,7 @@ class Source:
         def gone(settings: IdentificationSettings) -> Signals:
             raise DataError(f"the signals of {self.path} are no longer in memory: read it again")
 
-        return replace(self, signals=gone)
+        return replace(self, signals=gone, recording=None)
 
     def samples(self, settings: IdentificationSettings, interval_s: float | None = None) -> Samples:
         """Samples for the regression; errors as in `preprocess`, with the name of the source."""
@@ -294,7 +296,8 @@ def source_of_recording(bag: bags.Recording, robot: Robot) -> Source:
         return signals_of(bag, robot, settings)
 
     constants = hardware.torque_constants_nm_per_a
-    return Source(bag.source, bag.sha256, hardware.mount, constants, bag.notes, signals, hardware.simulated)
+    known = (bag.source, bag.sha256, hardware.mount, constants, bag.notes, signals)
+    return Source(*known, simulated=hardware.simulated, recording=bag)
 
 
 def load_sources(

@@ -1,31 +1,58 @@
-"""A campaign's result as files: the model in all its forms, the tables, a summary, and the stored runs."""
+"""A campaign's result with everything that its folder holds beside the model: tables, a summary, and the runs."""
 
-import json
-import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from dynid.identification.campaign.campaign import Campaign
 from dynid.identification.campaign.representative import PathRescue
-from dynid.identification.campaign.store import run_file
+from dynid.identification.campaign.run import RunRecord, StageRecord, phi_of
+from dynid.identification.campaign.store import run_file, run_text
 from dynid.identification.campaign.tables import campaign_tables
-from dynid.identification.pipeline import write_model
-from dynid.model.model_file import ModelFile
-from dynid.reporting.bars import write_campaign_figures
-from dynid.reporting.result_writer import add_report
-from dynid.resources import whole_folder, write_whole
+from dynid.identification.pipeline import Identification
+from dynid.identification.stages import CampaignFiles, Stage, StageName
 
 
-def campaign_model_file(campaign: Campaign) -> ModelFile:
-    """The result as the content of model.yaml."""
-    content, run = campaign.result.model_file(), campaign.representative
-    more = {
+def identification_of(campaign: Campaign, stored: Path | None = None) -> Identification:
+    """The campaign's result with its stages, and with what its folder holds beside it.
+
+    Args:
+        stored: folder of the stored runs, which they leave once the result is written; None if it is temporary.
+    """
+    run = campaign.representative
+    files = CampaignFiles(
+        provenance=_provenance(campaign),
+        summary=summary(campaign),
+        tables=campaign_tables(campaign),
+        runs={run_file(one.bag, one.key): run_text(one) for one in campaign.runs},
+        processing=campaign.processing,
+        stored=stored,
+    )
+    how = f"{run.clie_reason.replace('_', ' ')} after {run.clie_steps} steps over {run.label}"
+    stages = _stages(run, campaign.result.base.names)
+    return replace(campaign.result, method="campaign", stages=stages, refinement=how, campaign=files)
+
+
+def _stages(run: RunRecord, names: tuple[str, ...]) -> tuple[Stage, ...]:
+    """The representative's stages; the last one only after a rescue."""
+    records: dict[StageName, StageRecord | None] = {"ols": run.ols, "sdp": run.sdp, "clie": run.clie}
+    records["final"] = run.final if run.outcome == "rescued" else None
+    return tuple(
+        Stage(name, phi_of(one, names), one.rmse_nm, one.relative, one.lambda_min, one.seconds)
+        for name, one in records.items()
+        if one is not None
+    )
+
+
+def _provenance(campaign: Campaign) -> dict[str, Any]:
+    """Fields that model.yaml's provenance has of a campaign only."""
+    run = campaign.representative
+    return {
         "representative": {"run": run.label, "reason": campaign.cloud.representative.reason},
         "standard_deviations": "the larger of the fit's own and the scatter over the campaign's motions",
         "projection_distance": campaign.result.consistent.distance,
         "failures": dict(campaign.failures),
     }
-    return content.model_copy(update={"provenance": content.provenance | more})
 
 
 def summary(campaign: Campaign) -> dict[str, Any]:
@@ -68,33 +95,3 @@ def _rescue(way: PathRescue | str) -> dict[str, Any]:
         "lambda_min_after": way.rescued_audit.lambda_min,
         "largest_change": float(abs(way.rescued.values - way.clie.values).max()),
     }
-
-
-def write_campaign(campaign: Campaign, folder: Path, runs: Path, *, report: bool = False) -> None:
-    """Write everything into a new folder, all or nothing, and move the stored runs there.
-
-    Args:
-        campaign: the result.
-        folder: must not exist.
-        runs: folder of the stored runs; they leave it once they are in the new folder.
-        report: write report.html, too.
-
-    Raises:
-        OutputExistsError: the folder exists.
-    """
-    with whole_folder(folder) as work:
-        write_model(work, campaign.result, campaign_model_file(campaign))
-        for name, text in campaign_tables(campaign).items():
-            write_whole(work / "tables" / f"{name}.csv", text)
-        write_campaign_figures(work / "figures", found := summary(campaign))
-        write_whole(work / "campaign.json", json.dumps(found, indent=1) + "\n")
-        if report:
-            add_report(campaign.robot, work, campaign.result.motions, folder)
-        (work / "runs").mkdir()
-        stored = [runs / run_file(run.bag, run.key) for run in campaign.runs]
-        for path in stored:
-            shutil.copy(path, work / "runs")
-    for path in stored:
-        path.unlink()
-    if not any(runs.iterdir()):  # runs of other settings stay
-        runs.rmdir()

@@ -1,0 +1,148 @@
+"""One call for every method: regression, its joint refinement in the closed loop, or the paper's campaign.
+
+    result = identify(robot, bags, method="closed-loop")
+
+Whatever the method, the result is an `Identification`: the same verdict, the same files, the same report.
+"""
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from dynid.errors import ConfigurationError, refuse_other_kind
+from dynid.identification import pipeline
+from dynid.identification.campaign.campaign import campaign
+from dynid.identification.campaign.files import identification_of
+from dynid.identification.campaign.joint import refine_jointly
+from dynid.identification.closed_loop.recorded_loop import refuse_open, refuse_open_loop
+from dynid.identification.data.sources import Mapping, Recorded, Several, Source, load_sources
+from dynid.identification.estimators.estimate import Estimate
+from dynid.identification.pipeline import Identification, Progress
+from dynid.identification.settings import IdentificationSettings, load_identification
+from dynid.identification.stages import Method, Refined, refuse_unknown_method
+from dynid.model.dynamics import ArmModel
+from dynid.recording.recording import Recording
+from dynid.robot import Robot
+
+ROWS_ALONE = "reference, commands and gains (it holds positions and torques alone)"
+
+
+def identify(
+    robot: Robot,
+    recordings: Several,
+    *,
+    method: Method = "regression",
+    validation: Several = (),
+    settings: IdentificationSettings | None = None,
+    progress: Progress = lambda stage: None,
+    mapping: Mapping = None,
+    validation_mapping: Mapping = None,
+    held_out_share: float = 0.0,
+    setup: Sequence[str] = (),
+    processes: int | None = None,
+    runs: Path | str | None = None,
+) -> Identification:
+    """Identify a model from one or more recorded motions.
+
+    Args:
+        robot: the robot the recordings must be of.
+        recordings: bags, CSV files, or recordings that were read or made of arrays already; one, or several.
+        method: "regression"; "closed-loop", the joint refinement of all bags from the regression's model; or
+            "campaign", the paper's: every bag at every sampling interval, then the best of the central models. The last
+            two need bags of dynid's recorder, with reference, commands and gains.
+        validation: recordings that judge the result; those of a campaign also choose its representative.
+        settings: None reads the robot's identification.yaml.
+        progress: called with the name of each stage as it starts; of a campaign, with each bag as it is finished.
+        mapping: what the columns of CSV files are, or the file that says so.
+        validation_mapping: the same for held-out CSV files; None is `mapping`.
+        held_out_share: part of each recording's time, at its end, that judges a regression instead of being fitted.
+        setup: what of the set-up is unknown to a regression, see `setup.choose`; () takes it as it is given.
+        processes: of a campaign; None is one per core.
+        runs: folder where a campaign stores its finished runs and looks for them, so that it can be resumed;
+            `write_result` empties it. None is a temporary one.
+
+    Raises:
+        InputNotFoundError, DataError: a recording cannot be used, or lacks what the method needs.
+        InfeasibleError: no consistent model within the robot's physical bounds.
+        ConfigurationError, UnknownNameError: no such method, an argument of another method or kind, or `setup` names
+            what is no part of a set-up.
+    """
+    refuse_other_kind(robot, Robot, "the robot", "load it with dynid.load_robot first")
+    refuse_unknown_method(method)
+    given = {
+        "held_out_share": (bool(held_out_share), "regression", "name held-out recordings as validation"),
+        "setup": (bool(setup), "regression", "estimate the set-up by a regression first"),
+        "processes": (processes is not None, "campaign", "leave it out"),
+        "runs": (runs is not None, "campaign", "leave it out"),
+    }
+    for name, (chosen, owner, cure) in given.items():
+        if chosen and method != owner:
+            raise ConfigurationError(f"{name} belongs to method '{owner}', not to '{method}': {cure}")
+    settings = settings or load_identification(robot)
+    common = partial(
+        pipeline.identify,
+        robot,
+        validation=validation,
+        settings=settings,
+        progress=progress,
+        mapping=mapping,
+        validation_mapping=validation_mapping,
+    )
+    if method == "regression":
+        return common(recordings, held_out_share=held_out_share, setup=setup)
+    if method == "closed-loop":
+        sources = load_sources(recordings, robot, mapping, progress)
+        loops = [_loop_of(one) for one in sources]  # refuses before the long part
+        refine = partial(_refine, robot, loops, progress)
+        count = f"{len(loops)} closed loop{'s' if len(loops) > 1 else ''}"
+        found = common(sources, refine=refine)
+        source = f"{found.source}, refined jointly over {count}"
+        return replace(found, method=method, source=source)
+    with tempfile.TemporaryDirectory(prefix="dynid_runs_") as temporary:
+        stored = None if runs is None else Path(runs)
+        whole = campaign(
+            robot,
+            _bags(recordings),
+            stored or Path(temporary) / "runs",
+            validation_bags=validation,
+            validation_mapping=validation_mapping or mapping,
+            settings=settings,
+            processes=processes,
+            advance=progress,
+        )
+        return identification_of(whole, stored)
+
+
+def _refine(
+    robot: Robot,
+    loops: Sequence[Recording],
+    progress: Progress,
+    model: ArmModel,
+    sources: Sequence[Source],
+    estimate: Estimate,
+    settings: IdentificationSettings,
+) -> Refined:
+    progress("refining in the closed loop")
+    return refine_jointly(robot, loops, settings, estimate)
+
+
+def _loop_of(source: Source) -> Recording:
+    """The recorded closed loop of a source; DataError if it has none."""
+    if source.recording is None:
+        refuse_open(source.path, ROWS_ALONE)
+    refuse_open_loop(source.recording)
+    return source.recording
+
+
+def _bags(recordings: Several) -> list[Path]:
+    """The bags of a campaign, which reads them in its own processes."""
+    listed: Sequence[Recorded] = [recordings] if isinstance(recordings, Recorded) else recordings
+    bags = []
+    for one in listed:
+        refuse_other_kind(one, (str, Path, Source), "a recording of a campaign", "name its bag")
+        if isinstance(one, Source):
+            _loop_of(one)
+        bags.append(one.path if isinstance(one, Source) else Path(one))
+    return bags

@@ -1,0 +1,101 @@
+"""The stages that a method goes through on the way to its result, and what a campaign adds to a result's files."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from dynid.errors import UnknownNameError
+from dynid.model.parameters import BaseParameters
+from dynid.verdict import Verdict
+
+Method = Literal["regression", "closed-loop", "campaign"]
+METHODS: tuple[Method, ...] = get_args(Method)
+StageName = Literal["ols", "sdp", "clie", "final", "result"]
+
+
+def refuse_unknown_method(method: str) -> None:
+    """Raise UnknownNameError, which names the choices, if there is no such method."""
+    if method not in METHODS:
+        raise UnknownNameError("method", str(method), METHODS)
+
+
+@dataclass(frozen=True, eq=False)
+class Stage:
+    """One stage's parameters, and what was found of them.
+
+    Attributes:
+        name: "ols" (the unconstrained estimate), "sdp" (its projection), "clie" (refined in the closed loop), "final"
+            (after a rescue, if there was one) or "result" (the consistent model).
+        base: the parameters.
+        rmse_nm, relative: torque errors of inverse dynamics on the fitted samples.
+        lambda_min: smallest eigenvalue of M(q) that an audit found [kg m^2]; None without an audit.
+        seconds: computing time; None if it was not measured.
+    """
+
+    name: StageName
+    base: BaseParameters
+    rmse_nm: float
+    relative: float
+    lambda_min: float | None = None
+    seconds: float | None = None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return plain values, the parameters by name; {} for those that model.yaml states elsewhere."""
+        elsewhere = self.name in ("ols", "result")
+        parameters = {} if elsewhere else dict(zip(self.base.names, self.base.values.tolist(), strict=True))
+        return {
+            "name": self.name,
+            "rmse_nm": self.rmse_nm,
+            "relative": self.relative,
+            "lambda_min": self.lambda_min,
+            "seconds": self.seconds,
+            "parameters": parameters,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class Refined:
+    """Outcome of a closed-loop refinement inside an identification.
+
+    Attributes:
+        base: refined parameters with their covariance.
+        stages: the stages before and after it, "ols" first.
+        converged: whether a further step promised less than the tolerance.
+        how: how it ended, in words.
+    """
+
+    base: BaseParameters
+    stages: tuple[Stage, ...]
+    converged: bool
+    how: str
+
+
+@dataclass(frozen=True, eq=False)
+class CampaignFiles:
+    """Everything that a campaign adds to the folder of its result.
+
+    Attributes:
+        provenance: more fields of model.yaml's provenance.
+        summary: content of campaign.json.
+        tables: CSV text by file name without suffix.
+        runs: JSON text of every run by file name.
+        processing: checks of the campaign as a whole.
+        stored: folder of the finished runs, which leave it once they are in the result's folder; None if it is gone.
+    """
+
+    provenance: Mapping[str, Any]
+    summary: Mapping[str, Any]
+    tables: Mapping[str, str]
+    runs: Mapping[str, str]
+    processing: Verdict
+    stored: Path | None = None
+
+    def forget_stored(self) -> None:
+        """Remove the stored runs of this campaign, and their folder unless it holds others."""
+        if self.stored is None or not self.stored.is_dir():
+            return
+        for name in self.runs:
+            (self.stored / name).unlink(missing_ok=True)
+        if not any(self.stored.iterdir()):  # runs of other settings stay
+            self.stored.rmdir()
