@@ -6,25 +6,19 @@ import sys
 from pathlib import Path
 
 import pytest
+from package_copy import copy_package
 
 pytest.importorskip("colcon_core", reason="colcon is not installed")
 pytest.importorskip("colcon_ros", reason="colcon's ROS extensions are not installed")
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("src", "config", "urdf", "launch", "resource")
-FILES = ("setup.py", "setup.cfg", "pyproject.toml", "package.xml", "README.md", "LICENSE")
 
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace with this package, built."""
     root = tmp_path_factory.mktemp("ws")
-    package = root / "src" / "dynid"
-    package.mkdir(parents=True)
-    for name in PARTS:
-        shutil.copytree(ROOT / name, package / name, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info"))
-    for name in FILES:
-        shutil.copy(ROOT / name, package / name)
+    package = copy_package(root / "src" / "dynid")
     (package / "test").mkdir()
     shutil.copy(ROOT / "test/robot/test_robot.py", package / "test")
     built = colcon(root, "build")
