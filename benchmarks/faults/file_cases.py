@@ -6,7 +6,7 @@ import io
 import os
 import pty
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -98,7 +98,11 @@ def without_links(robot: Robot, seed: int) -> list[str]:
                 (work / "two.txt").write_text("two", encoding="utf-8")
         except DynidError as error:
             found.append(str(error))
-        for again in (lambda: write_whole(folder / "one.txt", "other"), lambda: _fill(folder / "b")):
+        over: list[Callable[[], object]] = [
+            lambda: write_whole(folder / "one.txt", "other"),
+            lambda: _fill(folder / "b"),
+        ]
+        for again in over:
             try:
                 again()
                 found.append("what was there was written over")

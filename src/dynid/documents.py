@@ -82,9 +82,9 @@ class _Size:
 
     def _note_key(self, event: yaml.NodeEvent) -> None:
         """Notice a key that its block has already: the loader would forget what was said first."""
-        if not self.open or self.open[-1].keys is None:
+        block = self.open[-1] if self.open else None
+        if block is None or block.keys is None:
             return
-        block = self.open[-1]
         if block.key_due and isinstance(event, yaml.ScalarEvent):
             if event.value in block.keys:
                 self.twice = event.value
@@ -98,8 +98,8 @@ def _refuse_yaml_bomb(text: str, named: object, kind: type[DynidError]) -> None:
     for event in yaml.parse(text, Loader=_SAFE_LOADER):
         size.take(event)
         if size.twice is not None:
-            line = event.start_mark.line + 1
-            raise kind(f"{named}: '{cut(one_line(size.twice))}' is given twice in one block, again in line {line}")
+            where = "" if event.start_mark is None else f", again in line {event.start_mark.line + 1}"
+            raise kind(f"{named}: '{cut(one_line(size.twice))}' is given twice in one block{where}")
         if len(size.open) > DEEPEST_YAML:
             what = f"nested {len(size.open)} deep"
         elif size.aliases > MOST_YAML_ALIASES:

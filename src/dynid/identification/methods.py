@@ -17,12 +17,13 @@ from dynid.identification.campaign.campaign import campaign
 from dynid.identification.campaign.files import identification_of
 from dynid.identification.campaign.joint import refine_jointly
 from dynid.identification.closed_loop.recorded_loop import refuse_open, refuse_open_loop
-from dynid.identification.data.sources import Mapping, Recorded, Several, Source, load_sources
+from dynid.identification.data.sources import Recorded, Several, Source, load_sources
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.pipeline import Identification, Progress
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.identification.stages import Method, Refined, refuse_unknown_method
 from dynid.model.dynamics import ArmModel
+from dynid.recording.mapping import Mapping
 from dynid.recording.recording import Recording
 from dynid.robot import Robot
 

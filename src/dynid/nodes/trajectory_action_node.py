@@ -182,7 +182,7 @@ class TrajectoryActionNode(Node):
     @contextmanager
     def _streams(self, watch: "GoalWatch", monitor: GoalMonitor) -> Iterator[None]:
         """Listen to where the arm is and ought to be while a goal runs."""
-        topics = {
+        topics: dict[str, tuple[Any, Callable[[Any], None]]] = {
             "joint_states": (JointState, monitor.on_state),
             "reference": (JointTrajectory, partial(_note, watch, monitor)),
         }

@@ -21,7 +21,7 @@ from dynid.identification.campaign.store import RunStore, bag_digest, fingerprin
 from dynid.identification.checks import judge
 from dynid.identification.closed_loop.recorded_loop import refuse_open, refuse_open_loop
 from dynid.identification.data.preprocessing import preprocess_recording
-from dynid.identification.data.sources import Mapping, Several, refuse_fitted
+from dynid.identification.data.sources import Several, refuse_fitted
 from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.pipeline import Identification, undecided
@@ -29,6 +29,7 @@ from dynid.identification.settings import IdentificationSettings, load_identific
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_processes
 from dynid.recording.csv_reader import is_csv
+from dynid.recording.mapping import Mapping
 from dynid.recording.recording import load_recording
 from dynid.robot import Robot, load_robot
 from dynid.verdict import Verdict

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import qr
 
-from dynid.identification.data.sources import Mapping, Portion, Several, read_sources
+from dynid.identification.data.sources import Portion, Several, read_sources
 from dynid.identification.estimators.gear_fit import KnownGears, bounded
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.held_out import refuse_other_constants
@@ -13,6 +13,7 @@ from dynid.identification.prediction import Motion, pooled_errors
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
+from dynid.recording.mapping import Mapping
 from dynid.robot import FloatArray, Robot
 
 
