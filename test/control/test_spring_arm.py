@@ -117,6 +117,6 @@ def test_a_turn_more_of_a_joint_with_a_spring_is_another_pose() -> None:
     np.testing.assert_allclose(within_a_turn(q + turn, ARM.aperiodic), [0.3, -0.5, 1.1 + turn])
     observer = MomentumObserver(ARM, MODEL)
     observer.update(0, q + turn * np.array([1.0, 1.0, 0.0]), np.zeros(3), np.zeros(3))
-    with pytest.raises(SafetyError, match="7.38"):
+    with pytest.raises(SafetyError, match=r"7\.38"):
         observer.update(1_000_000, q + turn * np.eye(3)[ELBOW], np.zeros(3), np.zeros(3))
     assert SHOULDER != ELBOW

@@ -64,7 +64,7 @@ def test_urdf_names_the_springs_that_it_cannot_hold() -> None:
 def test_a_simulator_needs_the_coefficients() -> None:
     standard = plant_standard(BOTH)
     axes = tuple(axis.model_copy(update={"spring_coefficients": None}) for axis in standard.axes)
-    with pytest.raises(ConfigurationError, match="springs in robot.yaml of 'spring_arm' declare"):
+    with pytest.raises(ConfigurationError, match=r"springs in robot\.yaml of 'spring_arm' declare"):
         ArmPlant(BOTH, standard=standard.model_copy(update={"axes": axes}))
 
 

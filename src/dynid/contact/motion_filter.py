@@ -189,7 +189,8 @@ class MotionFilter:
         """One state, dt [s] after the last: readings q (n,) [rad], and the torques (n,) [N m] commanded meanwhile.
 
         Raises:
-            SafetyError: a joint that slides or has a spring is far beyond where the generated dynamics hold, or a position is not finite.
+            SafetyError: a joint that slides or has a spring is far beyond where the generated dynamics hold, or a
+                position is not finite.
         """
         n = len(q)
         x, P, v = self.x, self.P, self.x[n : 2 * n]

@@ -139,7 +139,8 @@ class MomentumObserver:
             r, (n,) [N m]; a new array.
 
         Raises:
-            SafetyError: a joint that slides or has a spring is far beyond where the generated dynamics hold, or a position is not finite.
+            SafetyError: a joint that slides or has a spring is far beyond where the generated dynamics hold, or a
+                position is not finite.
             ConfigurationError: no velocities, and no lag to estimate them with.
         """
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9

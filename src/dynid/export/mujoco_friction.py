@@ -30,8 +30,8 @@ DOF_FRICTION = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
 class MujocoFriction:
     """Writes the friction of a law into the joints of a MuJoCo model.
 
-    The load is what gravity, springs, Coriolis forces, contact, limits and `xfrc_applied` put on a joint. Torques of actuators
-    and of `qfrc_applied` are the motors'.
+    The load is what gravity, springs, Coriolis forces, contact, limits and `xfrc_applied` put on a joint. Torques of
+    actuators and of `qfrc_applied` are the motors'.
 
     Args:
         model: MuJoCo's, which is changed.
@@ -65,7 +65,13 @@ class MujocoFriction:
         """What the joints resist with in the next step, from the state of the last one."""
         dofs, at = self._dofs, data
         motor = at.qfrc_actuator[dofs] + at.qfrc_applied[dofs]
-        load = at.qfrc_constraint[dofs] + at.qfrc_spring[dofs] - at.qfrc_bias[dofs] - self._holding(data) + self._pushed(data)
+        load = (
+            at.qfrc_constraint[dofs]
+            + at.qfrc_spring[dofs]
+            - at.qfrc_bias[dofs]
+            - self._holding(data)
+            + self._pushed(data)
+        )
         self._loss[dofs] = self._law.budget(at.qvel[dofs], motor, load)
 
     def _pushed(self, data: mujoco.MjData) -> FloatArray:

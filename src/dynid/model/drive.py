@@ -72,11 +72,7 @@ class DriveTerms:
 
     @classmethod
     def of(
-        cls,
-        axes: int,
-        structure: Structure,
-        coupling: FloatArray | None = None,
-        springs: tuple[SpringTerm, ...] = (),
+        cls, axes: int, structure: Structure, coupling: FloatArray | None = None, springs: tuple[SpringTerm, ...] = ()
     ) -> "DriveTerms":
         """Terms of `axes` axes; `coupling` (n, n) [-] is the identity where there is none."""
         return cls(axes, structure, read_only(np.eye(axes) if coupling is None else coupling), springs)

@@ -50,9 +50,7 @@ def result_content(result: LogModel) -> dict[str, Any]:
             "published": name in published,
         }
         for published in [set(result.published)]
-        for name, value, deviation in zip(
-            names, result.base.values.tolist(), fit.deviations.tolist(), strict=True
-        )
+        for name, value, deviation in zip(names, result.base.values.tolist(), fit.deviations.tolist(), strict=True)
     ]
     goals = result.goals
     return {

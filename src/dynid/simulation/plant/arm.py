@@ -159,7 +159,7 @@ class ArmPlant:
     @property
     def load(self) -> FloatArray:
         """What gravity, springs and Coriolis forces put on the joints, (n,) [N m]."""
-        return self._beyond_linear(self._q) + self._data.qfrc_spring - self._data.qfrc_bias
+        return np.asarray(self._beyond_linear(self._q) + self._data.qfrc_spring - self._data.qfrc_bias)
 
     def set_currents(self, current_a: FloatArray) -> None:
         """Currents from now on, (n,) [A] at the joints; the first that is not zero takes the arm off its stand."""
