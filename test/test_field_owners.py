@@ -54,12 +54,7 @@ OWNERS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("identification", "model/dynamics.py", "robot.coupling"),
         ("export", "export/mjcf.py", "robot.coupling"),
     ),
-    "RobotFile.springs": (
-        ("model", SPRINGS, "file.springs"),
-        ("every user of the model", "model/dynamics.py", "spring_terms"),
-        ("export", "export/mjcf.py", "springs_of"),
-        ("simulation", PLANT, "springs_of"),
-    ),
+    "RobotFile.springs": (("every user of the model", SPRINGS, "file.springs"),),
     "RobotFile.bus": (("driver", DRIVER, "file.bus"), ("guard", GUARD, "file.bus")),
     "RobotFile.mounts_gravity_m_s2": (("identification", "model/dynamics.py", "robot.gravity"),),
     "RobotFile.default_mount": (("driver", "nodes/hardware_node.py", "file.default_mount"),),

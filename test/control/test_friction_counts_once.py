@@ -110,7 +110,7 @@ def test_a_smooth_sign_is_the_same_for_one_state_and_for_columns(arm: ArmModel) 
     phi, (q, dq, ddq) = parameters(arm), states()
     slow = 0.01 * dq
     names = [name for name in arm.names if kind_and_number(name)[0] in ("FC", "FS", "FCM", "OF")]
-    columns = arm.drive.columns(names, slow, 0.0 * slow, 0.02)
+    columns = arm.drive.columns(names, 0.0 * slow, slow, 0.0 * slow, 0.02)
     expected = columns @ np.array([phi[name] for name in names])
     np.testing.assert_allclose(arm.dry_torque(slow, phi, 0.02), expected, atol=1e-13)
     single = compile_single(arm, 0.02)(q[0], slow[0], ddq[0], phi.values)

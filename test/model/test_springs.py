@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 import yaml
-from arms import arm, nominal
-from dynid.robot_file import RobotFile
+from arms import arm
 from spring_arms import ELBOW, SHOULDER, SPRINGS, plain_arm, potential, spring_arm, spring_torques
 
 from dynid.codegen.compile import compile_inverse_dynamics
@@ -20,12 +19,13 @@ from dynid.model.parameters import BaseParameters
 from dynid.model.springs import refuse_springs, without_springs
 from dynid.model.standard import from_file, load_nominal, springs_of, to_file
 from dynid.robot import FloatArray
+from dynid.robot.file import RobotFile
 from dynid.simulation.plant.arm import plant_standard
 
 ROBOT, PLAIN = spring_arm(), ArmModel.of(plain_arm())
 ARM = ArmModel.of(ROBOT)
 PHI = ARM.base_parameters(load_nominal(ROBOT, ARM.mdh, ARM.regrouping.standard))
-PLAIN_PHI = nominal("puma_3dof")
+PLAIN_PHI = PLAIN.base_parameters(load_nominal(plain_arm(), PLAIN.mdh, PLAIN.regrouping.standard))
 NAMES = ("KS0_2", "KS1_2", "KS3_2", "KS1_3")
 EXACT, BY_DIFFERENCES = 1e-9, 1e-6  # N m
 
@@ -44,6 +44,7 @@ def test_coefficients_are_parameters_behind_those_of_the_plain_arm() -> None:
     assert ARM.names == (*PLAIN.names, *NAMES)
     assert [ARM.unit(name) for name in NAMES] == ["N*m", "N*m/rad", "N*m/rad^3", "N*m/rad"]
     assert [PHI[name] for name in NAMES] == [4.0, 35.0, -6.0, 20.0]
+    assert parameter_rows(ARM, PHI)[-2].grouping == "(q2 + 1.0472)^3"
     assert ARM.regrouping.method == PLAIN.regrouping.method
     assert ARM.structure_hash != PLAIN.structure_hash
     assert ArmModel.of(without_springs(ROBOT)).structure_hash == PLAIN.structure_hash

@@ -147,19 +147,19 @@ def test_coupled_motors_obey_virtual_work() -> None:
     rng = np.random.default_rng(4)
     dq, ddq = rng.normal(size=(2, 20, 3))
     names = ("IA3", "FVM3", "FCM3", "FV3")
-    power = np.einsum("ni,nik->nk", dq, drive.columns(names, dq, ddq))
+    power = np.einsum("ni,nik->nk", dq, drive.columns(names, 0.0 * dq, dq, ddq))
     motor, acceleration = dq[:, 2] + 0.5 * dq[:, 1], ddq[:, 2] + 0.5 * ddq[:, 1]
     expected = np.stack([motor * acceleration, motor**2, np.abs(motor), dq[:, 2] ** 2], axis=1)
     np.testing.assert_allclose(power, expected, atol=1e-12)
     rotors = np.array([1.0, 2.0, 3.0])
-    torque = drive.columns(("IA1", "IA2", "IA3"), dq, ddq) @ rotors
+    torque = drive.columns(("IA1", "IA2", "IA3"), 0.0 * dq, dq, ddq) @ rotors
     np.testing.assert_allclose(torque, ddq @ drive.inertia(rotors), atol=1e-12)
 
 
 def test_friction_terms_have_their_shapes() -> None:
     drive = DriveTerms.of(2, DRIVEN)
     dq = np.array([[0.3, -0.3], [30.0, 0.0]])
-    W = drive.columns(("FC1", "FC2", "OF2", "FS1", "FS2", "FV2"), dq, np.zeros((2, 2)))
+    W = drive.columns(("FC1", "FC2", "OF2", "FS1", "FS2", "FV2"), 0.0 * dq, dq, np.zeros((2, 2)))
     e = np.exp(-1.0)
     np.testing.assert_allclose(W[0], [[1, 0, 0, e, 0, 0], [0, -1, 1, 0, -e, -0.3]], atol=1e-12)
     np.testing.assert_allclose(W[1], [[1, 0, 0, 0, 0, 0], [0, 0, 1, 0, 0, 0]], atol=1e-12)

@@ -1,4 +1,4 @@
-"""A copy of what is packaged: the folders that a wheel or a workspace is built from, and nothing else of the checkout."""
+"""A copy of what is packaged: the folders that a wheel or a workspace is built from, nothing else of the checkout."""
 
 import shutil
 from pathlib import Path

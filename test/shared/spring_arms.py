@@ -18,27 +18,29 @@ SPRINGS: dict[int, tuple[float, dict[int, float]]] = {
 NO_FRICTION = {"coulomb_friction_nm": [0.0] * 3, "torque_noise_nm": [0.0] * 3, "encoder_counts_per_turn": None}
 
 
-@cache
 def plain_arm() -> Robot:
     """The arm without springs."""
-    return load_robot("puma_3dof")
+    return spring_arm(())
 
 
 @cache
 def spring_arm(springs: tuple[int, ...] = (SHOULDER, ELBOW)) -> Robot:
     """The arm with the springs of some joints, in a robot folder of its own."""
     folder = Path(tempfile.mkdtemp(prefix="dynid-springs-"))
-    source = plain_arm().folder
+    source = load_robot("puma_3dof").folder
     content = yaml.safe_load((source / "robot.yaml").read_text(encoding="utf-8"))
     content["name"], content["urdf"] = "spring_arm", str((source / content["urdf"]).resolve())
     content["springs"] = [
         {"joint": f"joint_{axis + 1}", "about_deg": SPRINGS[axis][0], "powers": list(SPRINGS[axis][1])}
         for axis in springs
     ]
+    content["structure"]["coulomb_friction"] = False  # it is estimated beside the base parameters
     content["simulation"] = {"nuisances": NO_FRICTION}
     content["rest_posture_deg"] = [0, -45, 30]
     (folder / "robot.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
-    (folder / "identification.yaml").write_text((source / "identification.yaml").read_text(encoding="utf-8"))
+    settings = yaml.safe_load((source / "identification.yaml").read_text(encoding="utf-8"))
+    settings["acceptance"]["condition_number"] = 1e6  # three powers beside gravity are nearly alike
+    (folder / "identification.yaml").write_text(yaml.safe_dump(settings), encoding="utf-8")
     nominal = yaml.safe_load((source / "models" / "nominal.yaml").read_text(encoding="utf-8"))
     nominal["robot"] = "spring_arm"
     for axis in springs:

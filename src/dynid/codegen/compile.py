@@ -110,9 +110,8 @@ def compile_regressor(model: ArmModel) -> Callable[[FloatArray, FloatArray, Floa
 
     def regressor(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
         W = kernel(n * p, np.zeros(p), q, dq, ddq).reshape(-1, n, p)
-        angles, rates = np.atleast_2d(q), np.atleast_2d(dq)
-        dry = [model.names[k] for k in model.dry_places]
-        W[:, :, model.dry_places] = model.drive.columns(dry, angles, rates, np.zeros_like(rates))
+        rates, dry = np.atleast_2d(dq), [model.names[k] for k in model.dry_places]
+        W[:, :, model.dry_places] = model.drive.columns(dry, np.atleast_2d(q), rates, np.zeros_like(rates))
         return W
 
     return regressor

@@ -102,5 +102,8 @@ def compile_single(model: ArmModel, transition_rad_s: float = TRANSITION_RAD_S) 
 
 
 def within_a_turn(q: FloatArray, aperiodic: Sequence[bool]) -> FloatArray:
-    """The same pose (n,) [rad] between -pi and pi, where generated dynamics hold; `ArmModel.aperiodic` axes stay."""
+    """The same pose (n,) [rad] between -pi and pi, where the generated dynamics hold; axes that do not repeat stay.
+
+    `aperiodic` is that of the `ArmModel`.
+    """
     return np.where(aperiodic, q, q - 2.0 * np.pi * np.round(q / (2.0 * np.pi)))

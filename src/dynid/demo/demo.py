@@ -25,6 +25,7 @@ from dynid.model.chain import SerialChain, pinocchio_chain_model
 from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import ModelFile, load_model
+from dynid.model.standard import springs_among
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.parent import PARENT_VARIABLE
 from dynid.recording.completeness import completeness
@@ -219,7 +220,7 @@ def _compared(robot: Robot, model_file: ModelFile, published: dict[str, object],
 
 
 def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile, urdf: str) -> float:
-    """Largest torque difference at random states between pinocchio on a URDF (rotors added) and the model [N m].
+    """Largest torque difference between pinocchio on a URDF (rotors and springs added) and the model [N m].
 
     Of links and rotors: the two figures that a URDF has for friction come near the model's law, they are not it.
     """
@@ -236,7 +237,10 @@ def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile,
     found = [
         pinocchio.rnea(chain.model, data, q[k, :n], dq[k, :n], ddq[k, :n]) + rotors * ddq[k, :n] for k in range(len(q))
     ]
-    return float(np.abs(np.array(found) - expected).max())
+    torques = np.array(found)
+    for spring in springs_among(robot, standard):
+        torques[:, spring.joint] += spring.torque(q[:, spring.joint])
+    return float(np.abs(torques - expected).max())
 
 
 def _arm_summary(chain: Chain) -> dict[str, Any]:

@@ -65,8 +65,13 @@ class MujocoFriction:
         """What the joints resist with in the next step, from the state of the last one."""
         dofs, at = self._dofs, data
         motor = at.qfrc_actuator[dofs] + at.qfrc_applied[dofs]
-        load = at.qfrc_constraint[dofs] + at.qfrc_spring[dofs] - at.qfrc_bias[dofs]
-        load = load - self._holding(data) + self._pushed(data)
+        load = (
+            at.qfrc_constraint[dofs]
+            + at.qfrc_spring[dofs]
+            - at.qfrc_bias[dofs]
+            - self._holding(data)
+            + self._pushed(data)
+        )
         self._loss[dofs] = self._law.budget(at.qvel[dofs], motor, load)
 
     def _pushed(self, data: mujoco.MjData) -> FloatArray:

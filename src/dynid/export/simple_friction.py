@@ -1,8 +1,8 @@
 """What simulators with two figures per joint, damping and a constant friction, can hold of a friction law.
 
 Real gears' friction also falls with speed and grows with load. Then the two figures are those that come nearest, by
-least squares, over the loads that gravity and springs put on the joints within their limits and over speeds up to
-half of what the joints may do, the motor carrying the load in both directions.
+least squares, over the loads that gravity and springs put on the joints within their limits and over speeds up to half
+of what the joints may do, the motor carrying the load in both directions.
 """
 
 from dataclasses import replace

@@ -200,14 +200,14 @@ class ModelFile(Strict):
 
 def parameter_rows(model: ArmModel, phi: BaseParameters) -> tuple[ParameterRow, ...]:
     """The rows of model.yaml for base parameters."""
-    deviations = phi.standard_deviations
+    deviations, springs = phi.standard_deviations, {term.name: term.formula for term in model.drive.springs}
     return tuple(
         ParameterRow(
             name=name,
             unit=model.unit(name),
             value=float(phi.values[k]),
             standard_deviation=None if deviations is None else float(deviations[k]),
-            grouping=model.regrouping.formula(name).split(" = ", 1)[1],
+            grouping=springs.get(name) or model.regrouping.formula(name).split(" = ", 1)[1],
         )
         for k, name in enumerate(phi.names)
     )

@@ -3,8 +3,8 @@
 A spring with the coefficients k_p takes the motor torque sum_p k_p (q - a)^p at its joint, beside gravity; a is
 `about_deg` and the powers p are those of robot.yaml. Its potential is sum_p k_p (q - a)^(p + 1) / (p + 1), and its
 stiffness sum_p p k_p (q - a)^(p - 1). A coefficient is a parameter of the model, named KS<power>_<joint>, such as
-KS1_2: linear in the torque, without bounds of its own, and identified with all others. It belongs to the joint, not
-to the drive: the gear carries it as it carries gravity, so friction that grows with load grows with it.
+KS1_2: linear in the torque, without bounds of its own, and identified with all others. It belongs to the joint, not to
+the drive: the gear carries it as it carries gravity, so friction that grows with load grows with it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,6 +30,11 @@ class SpringTerm:
     def name(self) -> str:
         """Name of its coefficient, such as 'KS1_2'."""
         return f"{PREFIX}{self.power}_{self.joint + 1}"
+
+    @property
+    def formula(self) -> str:
+        """What the coefficient is multiplied with, such as '(q2 + 1.5708)^3'."""
+        return f"(q{self.joint + 1} {'-' if self.about > 0.0 else '+'} {abs(self.about):.5g})^{self.power}"
 
     def torque(self, q: FloatArray) -> FloatArray:
         """Return the torque per unit of the coefficient at positions q (N,) of the joint, (N,) [rad^power; m^power]."""

@@ -25,6 +25,7 @@ from dynid.identification.elastic.settings import ElasticFile
 from dynid.model.base_parameters import standard_names
 from dynid.model.dynamics import ArmModel
 from dynid.model.regressor import link_columns, link_motions
+from dynid.model.springs import refuse_springs
 from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, Robot, read_only
 
@@ -57,9 +58,13 @@ class ElasticModel:
         robot: geometry, mount and names.
         file: its elastic joints.
         mount: how the arm is mounted; None is the default.
+
+    Raises:
+        ConfigurationError: robot.yaml declares springs.
     """
 
     def __init__(self, robot: Robot, file: ElasticFile, mount: str | None = None) -> None:
+        refuse_springs(robot, "the model with elastic joints")
         self.rigid, self.file, self.robot = ArmModel.of(robot, mount=mount), file, robot
 
     @property

@@ -73,8 +73,8 @@ def resist(
     Of the applied torques `hand` comes from outside and so is load, the rest is the motors'.
     """
     for i in range(dq.shape[0]):
-        from_outside = hand[i] + spring[i] - bias[i]
-        loss[i] = warm * budget_of(p, i, float(np.sign(dq[i])), dq[i], applied[i] - hand[i], from_outside)
+        load = hand[i] + spring[i] - bias[i]
+        loss[i] = warm * budget_of(p, i, float(np.sign(dq[i])), dq[i], applied[i] - hand[i], load)
         damping[i] = warm * p[FV, i]
 
 
