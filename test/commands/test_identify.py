@@ -231,7 +231,7 @@ def test_corrupt_rows_are_left_out_only_when_told_to(files, tmp_path: Path) -> N
         ({"position": {"columns": ["q_joint_1", "q_joint_2", "nope"]}}, "has no column 'nope'; its columns are"),
         ({"position": {"columns": ["t", "q_joint_2", "q_joint_3"]}}, "joint joint_1 goes from 0 to 29.99 rad"),
         ({"position": {"unit": "rev"}}, "joint joint_. goes from .* is its column, unit"),
-        ({"torque": {"unit": "N m", "ratio": 1000.0}}, "torque of joint_. reaches .* expected N m"),
+        ({"torque": {"unit": "N m", "ratio": 1000.0}}, "torque of joint_. reaches .* its limit in robot.yaml is"),
         ({"torque": {"unit": "pound"}}, "torque of joint joint_1 in 'pound'"),
         ({"mount": "nowhere"}, "unknown mount"),
     ],

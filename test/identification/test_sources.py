@@ -32,7 +32,7 @@ def test_constants_are_grouped_by_value() -> None:
 
 
 def test_a_source_is_what_file_and_mapping_say(tmp_path: Path) -> None:
-    rows = "".join(f"{0.01 * k},{0.02 * k},0,1,2,3\n" for k in range(50))
+    rows = "".join(f"{0.01 * k},{0.02 * k},0,{1 + 0.01 * k},{2 + 0.01 * k},3\n" for k in range(50))
     for name in ("one.csv", "two.csv"):
         (tmp_path / name).write_text(rows)
     one = load_recording(tmp_path / "one.csv", ROBOT, MAPPING)
