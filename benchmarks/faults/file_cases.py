@@ -98,13 +98,17 @@ def without_links(robot: Robot, seed: int) -> list[str]:
                 (work / "two.txt").write_text("two", encoding="utf-8")
         except DynidError as error:
             found.append(str(error))
-        for again in (lambda: write_whole(folder / "one.txt", "other"), lambda: _fill(folder / "b")):
+        for again, place in ((_overwrite, folder / "one.txt"), (_fill, folder / "b")):
             try:
-                again()
+                again(place)
                 found.append("what was there was written over")
             except OutputExistsError:
                 pass
         return found + _unlike(folder, {"one.txt": "one", "b/two.txt": "two"})
+
+
+def _overwrite(file: Path) -> None:
+    write_whole(file, "other")
 
 
 def _fill(folder: Path) -> None:

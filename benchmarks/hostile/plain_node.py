@@ -34,9 +34,12 @@ def plain_node_reachable(environment: dict[str, str] | None = None) -> tuple[str
     Raises:
         NodeError: the node does not start, or has no sockets at all.
     """
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     node = subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], env=launched_environment() if environment is None else environment, **pipes
+        [sys.executable, "-c", PROGRAM],
+        env=launched_environment() if environment is None else environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
     try:
         if node.stdout is None or node.stdout.readline() != "ready\n":

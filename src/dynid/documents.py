@@ -82,14 +82,14 @@ class _Size:
 
     def _note_key(self, event: yaml.NodeEvent) -> None:
         """Notice a key that its block has already: the loader would forget what was said first."""
-        if not self.open or self.open[-1].keys is None:
+        keys = self.open[-1].keys if self.open else None
+        if keys is None:
             return
-        block = self.open[-1]
-        if block.key_due and isinstance(event, yaml.ScalarEvent):
-            if event.value in block.keys:
+        if self.open[-1].key_due and isinstance(event, yaml.ScalarEvent):
+            if event.value in keys:
                 self.twice = event.value
-            block.keys.add(event.value)
-        block.key_due = not block.key_due
+            keys.add(event.value)
+        self.open[-1].key_due = not self.open[-1].key_due
 
 
 def _refuse_yaml_bomb(text: str, named: object, kind: type[DynidError]) -> None:
@@ -98,8 +98,8 @@ def _refuse_yaml_bomb(text: str, named: object, kind: type[DynidError]) -> None:
     for event in yaml.parse(text, Loader=_SAFE_LOADER):
         size.take(event)
         if size.twice is not None:
-            line = event.start_mark.line + 1
-            raise kind(f"{named}: '{cut(one_line(size.twice))}' is given twice in one block, again in line {line}")
+            line = f", again in line {event.start_mark.line + 1}" if event.start_mark is not None else ""
+            raise kind(f"{named}: '{cut(one_line(size.twice))}' is given twice in one block{line}")
         if len(size.open) > DEEPEST_YAML:
             what = f"nested {len(size.open)} deep"
         elif size.aliases > MOST_YAML_ALIASES:

@@ -33,7 +33,7 @@ def set_level(level: Level) -> None:
 class SafeConsole(Console):
     """A console for texts that files, folders and topics name: none of them commands the terminal or ends a command."""
 
-    def render_str(self, text: str, **options: Any) -> Text:  # type: ignore[override]
+    def render_str(self, text: str, **options: Any) -> Text:
         """Return a text without control characters; one whose brackets are no markup is shown as it is."""
         plain = "".join(one if one.isprintable() or one in "\n\t" else " " for one in text)
         try:

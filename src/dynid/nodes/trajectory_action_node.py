@@ -42,7 +42,7 @@ class Outcome:
     """How a goal ended, and why.
 
     "lost" is a motion that began and was given up, "missed" one that ended elsewhere, "doubtful" one that is stopped
-    because nobody can tell how it goes.
+    because its state is in doubt.
     """
 
     end: Literal["reached", "refused", "unknown", "cancelled", "replaced", "lost", "missed", "late", "doubtful"]
@@ -182,7 +182,7 @@ class TrajectoryActionNode(Node):
     @contextmanager
     def _streams(self, watch: "GoalWatch", monitor: GoalMonitor) -> Iterator[None]:
         """Listen to where the arm is and ought to be while a goal runs."""
-        topics = {
+        topics: dict[str, tuple[Any, Callable[[bytes], None]]] = {
             "joint_states": (JointState, monitor.on_state),
             "reference": (JointTrajectory, partial(_note, watch, monitor)),
         }
@@ -254,7 +254,7 @@ class TrajectoryActionNode(Node):
             if time.monotonic() - asked_at > UNHEARD_S:
                 return Outcome("lost", f"{why}; the executor did not stop when it was asked to")
             await self._sleep()
-        # it may still read the trajectory, when nobody expects it any more, or move when nobody can tell
+        # it may still read the trajectory, when nobody expects it any more, or move while its state is in doubt
         if not watch.answered or watch.outcome.end == "doubtful":
             self._cancel.call_async(Trigger.Request())
         if left and watch.outcome.end != "refused":
