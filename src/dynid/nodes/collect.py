@@ -123,7 +123,7 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
         elapsed_s = now_s - began_s.setdefault(state, now_s)
         report(f"{name}: {state}", elapsed_s if state == "trajectory" else 0.0, duration)
         if call.doubt:
-            raise NodeError(f"nobody can tell how the motion {name} goes: {call.doubt}")
+            raise NodeError(f"the state of the motion {name} is in doubt: {call.doubt}")
         if state == "cancelled":
             raise NodeError(f"the motion {name} was cancelled{WHERE}")
         return state == "done"

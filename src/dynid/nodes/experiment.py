@@ -27,7 +27,7 @@ class Tracking(Strict):
 
 
 class MotionStatus(Strict):
-    """Topic `motion_status` (latched): what became of a motion, under the name that its client gave it.
+    """Topic `motion_status` (latched): the outcome of a motion, under the name that its client gave it.
 
     left_tolerance: whether it braked because the arm left its path.
     """

@@ -72,7 +72,7 @@ class Supervisor:
 
     @property
     def doubt(self) -> str:
-        """Why nobody can tell how a motion goes, '' if the executor alone reports it."""
+        """Why the state of a motion is in doubt, '' if the executor alone reports it."""
         return self._experiments.refusal
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
