@@ -159,9 +159,7 @@ def test_a_bag_without_reference_or_controller_is_refused_by_name(
     whole = load_recording(bags / "first", ROBOT)
     refuse_open_loop(whole)
     open_loop = replace(whole, reference=None, experiments=())
-    with pytest.raises(
-        DataError, match=r"first lacks .*: topics reference, experiment; record .*'ff_pd', or"
-    ):
+    with pytest.raises(DataError, match=r"first lacks .*: topics reference, experiment; record .*'ff_pd', or"):
         refuse_open_loop(open_loop)
     (experiment,) = whole.experiments
     other = replace(whole, experiments=(experiment.model_copy(update={"controller": "computed_torque"}),))
