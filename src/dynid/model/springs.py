@@ -37,7 +37,7 @@ class SpringTerm:
         return f"(q{self.joint + 1} {'-' if self.about > 0.0 else '+'} {abs(self.about):.5g})^{self.power}"
 
     def torque(self, q: FloatArray) -> FloatArray:
-        """Return the torque per unit of the coefficient at positions q (N,) of the joint, (N,) [rad^power; m^power]."""
+        """Return the torque of a unit coefficient, (N,) [N m per SI unit], at positions q (N,) [rad or m]."""
         return np.asarray((q - self.about) ** self.power, dtype=np.float64)
 
 
@@ -55,7 +55,7 @@ class JointSpring:
     coefficients: tuple[tuple[int, float], ...]
 
     def torque(self, q: FloatArray) -> FloatArray:
-        """Return the motor torque (N,) [N m; N] that the spring takes at positions (N,) [rad; m]."""
+        """Return the motor torque, (N,) [N m], or force [N], that the spring takes at positions q (N,) [rad or m]."""
         return np.asarray(sum((k * (q - self.about) ** p for p, k in self.coefficients), np.zeros_like(q)))
 
     def linear(self) -> tuple[float, float]:
