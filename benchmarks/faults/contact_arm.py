@@ -160,7 +160,9 @@ class StoppableArm:
 
     def _feel(self) -> None:
         plant = self.run.plant
-        felt = self.sense.update(plant.stamp_ns, plant.position.copy(), self.run.commanded)
+        most = self.scene.robot.torque_limits
+        in_force = np.clip(self.run.commanded, -most, most)  # as the driver reports what it wrote
+        felt = self.sense.update(plant.stamp_ns, plant.position.copy(), in_force)
         if self.silent or self.sense.judged_ns < 0 or not (felt != self._felt or self._cycles % SAID_EVERY == 0):
             return
         self._felt = felt
