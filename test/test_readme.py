@@ -102,6 +102,8 @@ def test_the_interface_page_names_exactly_the_topics_services_and_parameters_of_
     sources = {path.stem: path.read_text(encoding="utf-8") for path in (ROOT / "src/dynid/nodes").glob("*.py")}
     code = "\n".join(sources.values())
     topics = set(re.findall(r'create_publisher\(\w+, "(\w+)"', code))
+    named = dict(re.findall(r'^([A-Z_]+) = "(\w+)"$', code, re.MULTILINE))
+    topics |= {named[name] for name in re.findall(r"create_publisher\(\w+, ([A-Z_]+),", code) if name in named}
     services = {
         f"{stem.removesuffix('_node')}/{name}"
         for stem, source in sources.items()

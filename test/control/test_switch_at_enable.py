@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from test.contact.test_reaction import DYNAMICS, SETTINGS
+from test.contact.test_wall import DYNAMICS, SETTINGS
 from test.shared.felt import ROBOT, N, control_model
 
 from dynid.control.arm_controller import ArmController

@@ -42,7 +42,7 @@ class Outcome:
     """How a goal ended, and why.
 
     "lost" is a motion that began and was given up, "missed" one that ended elsewhere, "doubtful" one that is stopped
-    because nobody can tell how it goes.
+    because its progress is not known.
     """
 
     end: Literal["reached", "refused", "unknown", "cancelled", "replaced", "lost", "missed", "late", "doubtful"]
