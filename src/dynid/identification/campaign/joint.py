@@ -11,7 +11,7 @@ from pathlib import Path
 
 from dynid.errors import DataError
 from dynid.identification.campaign.campaign import campaign_gears
-from dynid.identification.campaign.run import Runner, clie_options
+from dynid.identification.campaign.run import ESTIMATOR, Runner, clie_options
 from dynid.identification.closed_loop.clie import ClieResult, refine_loop
 from dynid.identification.closed_loop.friction_history import KnownFriction
 from dynid.identification.closed_loop.many_loops import ManyLoops
@@ -62,7 +62,7 @@ def refine_jointly(
     gears = campaign_gears(robot, bags, settings)
     runner = Runner(robot, settings, recordings[0].hardware.mount, gears)
     samples = join([preprocess_recording(one, robot, settings, interval_s=interval_s) for one in recordings])
-    pooled = estimator(settings.estimator).estimate(runner.model, samples, settings.coulomb_friction, gears)
+    pooled = estimator(ESTIMATOR).estimate(runner.model, samples, settings.coulomb_friction, gears)
     friction = None if pooled.friction is None else KnownFriction(runner.model, pooled.base, pooled.friction)
     loops = [
         ClosedLoop(runner.model, recorded_controller(one), closed_loop_data(one, robot, settings, interval_s, friction))
