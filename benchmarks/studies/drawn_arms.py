@@ -6,9 +6,11 @@ multiplied by factors and the centre of mass is moved; what is no body, or not i
 Products of inertia stay as the structure has them, so that every arm has true base parameters.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.linalg import expm
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
@@ -34,6 +36,7 @@ from dynid.trajectory.motion import Motion
 INWARD = 0.3  # share of the way from the nominal arm to the most roomy one
 LINK_FACTOR, ROTOR_FACTOR, FRICTION_FACTOR = 1.3, 1.5, 2.0  # at most, and at least one over it
 CENTRE_M = 0.005  # standard deviation by which a centre of mass is moved, in each direction
+TURN_RAD = 0.3  # standard deviation by which principal axes are turned, about each axis
 MOST_DRAWS = 5000
 DRAWS = 17  # stream of random numbers, beside those of the nuisances
 
@@ -56,13 +59,15 @@ class DrawnArm:
     base: FloatArray
 
 
-def draw_arm(robot: Robot, seed: int, gears: str = "M6") -> DrawnArm:
+def draw_arm(robot: Robot, seed: int, gears: str = "M6", *, full: bool = False) -> DrawnArm:
     """An arm.
 
     Args:
         robot: around whose nominal parameters, and within whose bounds.
         seed: the same seed gives the same arm.
         gears: a model of friction of which the robot's folder has figures, or "viscous".
+        full: links' principal axes about their centres of mass are drawn, so they have products of inertia, too; `base`
+            are then the values of these parameters in a model that has products.
 
     Raises:
         DataError: no draw came to lie inside the bounds.
@@ -72,7 +77,8 @@ def draw_arm(robot: Robot, seed: int, gears: str = "M6") -> DrawnArm:
     nominal = from_file(_nominal(robot), model.mdh, names).values
     roomy, size = consistent_interior(model, limits), 10 * model.chain_size
     values = np.array(nominal)
-    values[:size] = _drawn_links(model, limits, (1.0 - INWARD) * nominal[:size] + INWARD * roomy[:size], random)
+    middle = (1.0 - INWARD) * nominal[:size] + INWARD * roomy[:size]
+    values[:size] = _drawn_links(model, limits, middle, random, _turned if full else _moved)
     friction = _drawn_friction(robot, gears, random)
     for k, name in enumerate(names[size:], size):
         kind, number = kind_and_number(name)
@@ -84,7 +90,16 @@ def draw_arm(robot: Robot, seed: int, gears: str = "M6") -> DrawnArm:
             values[k] = 0.0
     truth = StandardParameters(names, read_only(values), model.chain_size)
     content = to_file(truth, model.mdh, robot.name, robot.joint_names, f"drawn with seed {seed}")
-    return DrawnArm(seed, content, friction, model.names, model.base_parameters(truth).values)
+    base = _full_base(robot, model, truth) if full else model.base_parameters(truth).values
+    return DrawnArm(seed, content, friction, model.names, base)
+
+
+def _full_base(robot: Robot, model: ArmModel, truth: StandardParameters) -> FloatArray:
+    """The base parameters (p,) of a model without products as one with products has them."""
+    structure = robot.file.structure.model_copy(update={"products_of_inertia": True})
+    whole = ArmModel.of(robot, structure=structure)
+    by_name = dict(zip(whole.names, whole.base_parameters(truth).values.tolist(), strict=True))
+    return read_only([by_name[name] for name in model.names])
 
 
 def _nominal(robot: Robot) -> StandardFile:
@@ -95,7 +110,13 @@ def _factor(random: np.random.Generator, largest: float) -> float:
     return float(largest ** random.uniform(-1.0, 1.0))
 
 
-def _drawn_links(model: ArmModel, limits: ArmLimits, middle: FloatArray, random: np.random.Generator) -> FloatArray:
+def _drawn_links(
+    model: ArmModel,
+    limits: ArmLimits,
+    middle: FloatArray,
+    random: np.random.Generator,
+    moved: Callable[[FloatArray, np.random.Generator], FloatArray],
+) -> FloatArray:
     """Standard parameters of all links, (10 n,), around `middle`, and within the limits."""
     for _ in range(MOST_DRAWS):
         found = np.array(middle)
@@ -103,7 +124,7 @@ def _drawn_links(model: ArmModel, limits: ArmLimits, middle: FloatArray, random:
             own = slice(10 * j, 10 * j + 10)
             G, h = link_rows(link, model.mdh.in_link[j])
             for _ in range(MOST_DRAWS):
-                found[own] = _moved(middle[own], random)
+                found[own] = moved(middle[own], random)
                 lowest = np.linalg.eigvalsh(spread_out(found[own], limits.spread))[0]
                 if lowest > limits.margin and (G @ found[own] > h).all():
                     break
@@ -122,6 +143,16 @@ def _moved(link: FloatArray, random: np.random.Generator) -> FloatArray:
     J[:3, :3] *= np.outer(root, root)
     J[:3, 3] = J[3, :3] = mass * (centre + CENTRE_M * random.standard_normal(3))
     J[3, 3] = mass
+    return ten_parameters(J)
+
+
+def _turned(link: FloatArray, random: np.random.Generator) -> FloatArray:
+    """Ten standard parameters around those of a link, whose principal axes about the centre of mass are turned."""
+    J = pseudo_inertia(_moved(link, random))
+    mass, centre = J[3, 3], J[:3, 3] / J[3, 3]
+    about = J[:3, :3] - mass * np.outer(centre, centre)
+    turn = expm(np.cross(np.eye(3), TURN_RAD * random.standard_normal(3)))
+    J[:3, :3] = turn @ np.diag(np.diag(about)) @ turn.T + mass * np.outer(centre, centre)
     return ten_parameters(J)
 
 

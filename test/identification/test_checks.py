@@ -13,6 +13,7 @@ from dynid.identification import checks
 from dynid.identification.checks import DATA, DATA_TO_PREDICT, FITTED, FRICTION, HELD_OUT, Fitted, OneRegression, judge
 from dynid.identification.data.signals import DataQuality
 from dynid.identification.diagnosis.diagnosis import Diagnosis
+from dynid.identification.estimators.gear_fit import GearFitter
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import torque_errors
 from dynid.identification.feasibility.audit import AuditResult
@@ -60,6 +61,7 @@ class Slow(NamedTuple):
 
     moving: Any
     has_coulomb_friction: bool = True
+    beside: None = None
     interval_s: float = 0.04
     shares: dict[str, float] = {}
 
@@ -216,6 +218,39 @@ def test_friction_beside_the_parameters_is_estimated_again_for_the_other_current
         found = fitted(model=model, settings=settings, samples=samples, estimate=Conditioned(10.0, regression))
         value, _ = checks.torque_source_difference(found)  # type: ignore[misc]
         assert least <= value <= most
+
+
+def test_a_friction_fit_that_has_not_settled_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    planar = load_robot("planar_3r")
+    bare = planar.file.structure.model_copy(update={"coulomb_friction": False})
+    robot = Robot(planar.file.model_copy(update={"structure": bare}), planar.folder)
+    samples = recorded(robot, seconds=8.0, coulomb=0.3, noise=0.0).samples(load_identification(robot))
+    model, coulomb = ArmModel.of(robot), CoulombSettings(structure="Stribeck")
+
+    def judged(regression: Regression) -> list[str]:
+        return [one.id for one in judge(FRICTION, [OneRegression(regression, robot.joint_names)], SETTINGS).failed]
+
+    usual = Regression.of(model, samples, coulomb)
+    assert usual.beside is not None and "friction_settled" not in judged(usual)
+    monkeypatch.setattr(GearFitter.fit, "__defaults__", (None, 2, 0.0, np.inf))
+    cut = Regression.of(model, samples, coulomb)
+    assert cut.beside is not None and not cut.beside.fit.settled and "friction_settled" in judged(cut)
+    # where the fit is another recording's, nothing was fitted that could settle
+    assert "friction_settled" not in judged(Regression.of(model, samples, coulomb, cut.beside.fit.known))
+
+
+def test_a_shape_at_the_bounds_of_its_box_is_named() -> None:
+    planar = load_robot("planar_3r")
+    bare = planar.file.structure.model_copy(update={"coulomb_friction": False})
+    robot = Robot(planar.file.model_copy(update={"structure": bare}), planar.folder)
+    samples = recorded(robot, seconds=8.0, coulomb=0.3, noise=0.0).samples(load_identification(robot))
+    beside = Regression.of(ArmModel.of(robot), samples, CoulombSettings(structure="Stribeck")).beside
+    assert beside is not None
+    p, theta = beside.fit.rows.W.shape[2], beside.fit.theta.copy()
+    places = [p + k for k, one in enumerate(beside.fit.parameters) if one.name.startswith("WS")]
+    for value, named in ((10.0, True), (0.1, True), (2.0, False)):
+        theta[places] = value
+        assert (f"WS1 {value:.3g}" in replace(beside, fit=replace(beside.fit, theta=theta)).shape_note) == named
 
 
 def test_words_say_whether_rest_is_in_them() -> None:

@@ -124,11 +124,11 @@ def test_one_speed_and_no_speed_are_findings() -> None:
     assert friction_checks(Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED))) == ()
     same = np.array(DQ)
     same[:, 6] = np.sign(DQ[:, 6]) * (1.0 + 0.02 * DQ[:, 6])
-    at_speed, separate = friction_checks(Regression.of(MODEL, samples_of(Q, same, DDQ, RUBBED), SETTINGS))
+    at_speed, separate, _ = friction_checks(Regression.of(MODEL, samples_of(Q, same, DDQ, RUBBED), SETTINGS))
     assert at_speed.passed and not separate.passed and separate.detail == "FV7"
     idle = np.array(DQ)
     idle[20:, 4] = 0.01 * DQ[20:, 4]
-    at_speed, _ = friction_checks(Regression.of(MODEL, samples_of(Q, idle, DDQ, RUBBED), SETTINGS))
+    at_speed, *_ = friction_checks(Regression.of(MODEL, samples_of(Q, idle, DDQ, RUBBED), SETTINGS))
     assert not at_speed.passed and at_speed.detail == ROBOT.joint_names[4] and at_speed.value == pytest.approx(0.4)
 
 

@@ -9,10 +9,11 @@ from arms import arm, nominal
 from scipy.ndimage import maximum_filter1d
 
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.gear_fit import GearFitter, Point, Structure, bounded, conforming, start_law
+from dynid.identification.estimators.gear_fit import GearFitter, Point, Structure, conforming, start_law
 from dynid.identification.estimators.gear_ladder import LADDER, climb, excess_of, time_blocks
 from dynid.identification.estimators.gear_rows import GearRows, predicted_torques, sliding_states
 from dynid.identification.estimators.regression import Regression
+from dynid.identification.estimators.triangles import bounded
 from dynid.identification.settings import CoulombSettings
 from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
@@ -29,6 +30,9 @@ LAW = FrictionLaw(gear_friction(ROBOT).with_values({"fv": 0.0, "kmq": 0.0, "keq"
 RECORD = made_up.model_copy(update={"interval_s": 0.04, "cutoff_hz": 6.0, "window_s": (0, 40)})
 RNG = np.random.default_rng(3)
 Q, DQ, DDQ = RNG.uniform(-1.0, 1.0, (3, 600, 8)) * np.array([1.5, 2.0, 8.0])[:, None, None]
+
+
+LIGHT = np.array([1.0, 1.0, 1.0, 1.0, 0.1, 0.1, 0.1, 0.1])  # noise of the wrist's torques over that of the others
 
 
 def torques(law: FrictionLaw, q: FloatArray = Q, dq: FloatArray = DQ, ddq: FloatArray = DDQ) -> FloatArray:
@@ -89,6 +93,28 @@ def test_all_parameters_are_recovered_from_exact_torques() -> None:
     np.testing.assert_allclose(fit.point.phi, TRUTH.values, atol=5e-3)
     for symbol, close in (("fs", 0.02), ("km", 0.02), ("kms", 0.02), ("ws", 0.5)):
         np.testing.assert_allclose(fit.point.law[symbol], LAW[symbol], atol=close)
+
+
+@pytest.mark.parametrize("speed", [1.0, 0.25])
+def test_every_start_settles_at_one_misfit(speed: float) -> None:
+    """Also at low speed, where load friction and mass are nearly one direction and plain steps go too far."""
+    dq, noise = speed * DQ, np.random.default_rng(8).normal(0.0, 0.01, RUBBED.shape)
+    samples = replace(samples_of(torques(LAW, Q, dq, speed * DDQ) + noise * LIGHT, dq), ddq=speed * DDQ)
+    fitter, still = fitter_of(samples), start_law(8, 0.02)
+    starts = [None, Point(0.0 * TRUTH.values, still), Point(TRUTH.values, LAW)]
+    fits = [fitter.fit(LADDER[5], start, steps=80) for start in starts]
+    assert all(one.settled for one in fits)
+    np.testing.assert_allclose([fitter.misfit(one) for one in fits], fitter.misfit(fits[-1]), atol=3e-3)
+    assert not fitter.fit(LADDER[5], starts[1], steps=3).settled
+
+
+def test_no_start_leads_lower_than_the_ladder() -> None:
+    dq, noise = 0.25 * DQ, np.random.default_rng(9).normal(0.0, 0.01, RUBBED.shape)
+    samples = replace(samples_of(torques(LAW, Q, dq, 0.25 * DDQ) + noise * LIGHT, dq), ddq=0.25 * DDQ)
+    fitter = fitter_of(samples)
+    found = climb(fitter).fit
+    best = min(fitter.misfit(fitter.fit(found.structure, start)) for start in (None, Point(TRUTH.values, LAW)))
+    assert found.settled and fitter.misfit(found) < best + 3e-3
 
 
 def test_coulomb_friction_alone_is_refuted_and_gravity_is_spoiled_by_it() -> None:

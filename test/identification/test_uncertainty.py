@@ -3,15 +3,19 @@
 import numpy as np
 import pytest
 from scipy.signal import lfilter
+from scipy.stats import norm
+from scipy.stats import t as student
 
 from dynid.identification.estimators.uncertainty import (
     FEWEST_WINDOWS,
+    HOPS,
     MEMORY_S,
     correlation_factor,
     sandwich,
     score_covariance,
     whole_covariance,
 )
+from dynid.robot import FloatArray
 
 INTERVAL_S = 0.05
 WIDTH = round(MEMORY_S / INTERVAL_S)
@@ -97,25 +101,69 @@ def test_windows_are_never_shorter_than_a_sample_and_always_a_few() -> None:
     assert np.abs(score_covariance(scores, INTERVAL_S) - scores.T @ scores).max() > 1.0
 
 
+def windows_by_eigenvalues(columns: FloatArray, residual: FloatArray, inverse: FloatArray) -> FloatArray:
+    """The covariance of `noise_covariance`, each window's residual times (I - H)^-1/2 as a matrix."""
+    hop, size = WIDTH // HOPS, columns.shape[2]
+    S, shown = np.zeros((size, size)), []
+    for end in range(hop, len(columns) + WIDTH, hop):
+        own = slice(max(end - WIDTH, 0), end)
+        X, e = columns[own].reshape(-1, size), residual[own].ravel()
+        values, vectors = np.linalg.eigh(np.eye(len(X)) - X @ inverse @ X.T)
+        score = X.T @ (vectors @ ((vectors.T @ e) / np.sqrt(values)))
+        S += np.outer(score, score) / HOPS
+        shown.append(np.diag(inverse @ X.T @ X @ inverse))
+    q = np.array(shown)
+    wider = student.ppf(0.95, 1.5 / HOPS * q.sum(axis=0) ** 2 / (q**2).sum(axis=0)) / norm.ppf(0.95)
+    return np.asarray(inverse @ S @ inverse * np.outer(wider, wider))
+
+
 def test_the_whole_covariance_by_plain_algebra() -> None:
-    """Three axes, a column that no sample shows, something known beforehand, and two nuisances."""
+    """Three axes, something known beforehand, and two nuisances."""
     rng = np.random.default_rng(9)
-    columns = rng.normal(size=(240, 3, 4)) * [1.0, 3.0, 0.2, 0.0]
+    columns = rng.normal(size=(240, 3, 3)) * [1.0, 3.0, 0.2]
     residual = lfilter([1.0], [1.0, -0.6], rng.normal(size=(240, 3)), axis=0)
     effects = rng.normal(size=(240, 3, 2))
-    known = np.array([np.inf, 0.3, 0.05, 0.7])
+    known = np.array([np.inf, 0.3, 0.05])
     variance = np.mean(residual**2) * correlation_factor(residual)
-    stacked = columns.reshape(-1, 4)
+    stacked = columns.reshape(-1, 3)
     prior = np.diag(variance / known**2)
-    inverse = 1.5 * np.linalg.inv(stacked.T @ stacked + prior)
-    scores = np.einsum("knp,kn->kp", columns, residual)
+    inverse = np.linalg.inv(stacked.T @ stacked + prior)
     biases = stacked.T @ effects.reshape(-1, 2)
-    meat = score_covariance(scores, INTERVAL_S) + variance * prior
-    for one, expected in ((None, meat), (effects, meat + biases @ biases.T)):
+    noise = windows_by_eigenvalues(columns, residual, inverse)
+    for one, meat in ((None, variance * prior), (effects, variance * prior + biases @ biases.T)):
         found = whole_covariance(columns, residual, known, INTERVAL_S, 1.5, one)
-        np.testing.assert_allclose(found, inverse @ expected @ inverse, rtol=1e-9, atol=1e-15)
-    nothing = whole_covariance(columns, residual, np.full(4, np.inf), INTERVAL_S)
-    assert not nothing[3].any() and np.isfinite(nothing).all()  # neither shown nor known
+        np.testing.assert_allclose(found, 1.5**2 * (noise + inverse @ meat @ inverse), rtol=1e-4, atol=1e-12)
+
+
+def test_what_no_sample_shows_and_nobody_knows_has_no_deviation() -> None:
+    columns = np.random.default_rng(9).normal(size=(240, 3, 2)) * [1.0, 0.0]
+    found = whole_covariance(columns, np.ones((240, 3)), np.full(2, np.inf), INTERVAL_S)
+    assert not found[1].any() and np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("count", [500, 1500])
+@pytest.mark.parametrize("memory", [0.0, 0.6])
+def test_intervals_of_exact_models_hold_as_stated(count: int, memory: float) -> None:
+    """16 columns, each of one or two axes and strong for some seconds; without corrections 80 to 86 % are held."""
+    rng, held, plain = np.random.default_rng(12), [], []
+    known, knots = np.full(16, np.inf), np.arange(0.0, 0.04 * count + 2.0, 1.5)
+    for _ in range(4):
+        columns = np.zeros((count, 2, 16))
+        for k in range(16):
+            strength = np.exp(1.2 * np.interp(0.04 * np.arange(count), knots, rng.normal(size=len(knots))))
+            for axis in rng.choice(2, rng.integers(1, 3), replace=False):
+                columns[:, axis, k] = strength * lfilter([1.0], [1.0, -0.8], rng.normal(size=count))
+        stacked = columns.reshape(-1, 16)
+        inverse = np.linalg.inv(stacked.T @ stacked)
+        for _ in range(40):
+            noise = lfilter([1.0], [1.0, -memory], rng.normal(size=(count, 2)), axis=0)
+            error = inverse @ stacked.T @ noise.ravel()
+            residual = noise - columns @ error
+            covariance = whole_covariance(columns, residual, known, 0.04)
+            held.append(np.abs(error) < 1.645 * np.sqrt(np.diag(covariance)))
+            scores = np.einsum("knp,kn->kp", columns, residual)
+            plain.append(np.abs(error) < 1.645 * np.sqrt(np.diag(sandwich(inverse, scores, 0.04, 1.02))))
+    assert 0.87 <= np.mean(held) <= 0.92 and np.mean(plain) < 0.87
 
 
 def test_a_column_that_is_nearly_nothing_leaves_the_other_deviations_alone() -> None:

@@ -57,8 +57,7 @@ class TorqueBands:
 
     @cached_property
     def _covariance(self) -> FloatArray:
-        regression = self.estimate.regression
-        return regression.whole_spread(regression.solve())
+        return self.estimate.regression.weighted_spread
 
     @cached_property
     def _residual(self) -> FloatArray:

@@ -182,6 +182,16 @@ def friction_separability(one: OneRegression) -> Measured:
     return min(shares, default=None)
 
 
+def friction_settled(one: OneRegression) -> Measured:
+    """1 if the friction fit ended where a further step changes next to nothing, else 0; None if nothing was fitted."""
+    beside = one.regression.beside
+    if beside is None or not beside.fit.structure.terms or beside.given:
+        return None
+    fit = beside.fit
+    detail = f"a further step would change torques by {fit.change:.2g} of their residual's standard deviation"
+    return (1.0, detail) if fit.settled else (0.0, detail)
+
+
 def torque_source_difference(found: Fitted) -> Measured:
     """|| W (phi_other - phi) || / || tau ||, phi_other being from the current that was not chosen; None without it.
 
@@ -251,6 +261,15 @@ FRICTION: tuple[Rule[OneRegression], ...] = (
         friction_separability,
         "acceptance.friction_separation",
         "at least",
+    ),
+    Rule(
+        "friction_settled",
+        "Estimation",
+        "fit of friction settled",
+        friction_settled,
+        1.0,
+        "at least",
+        meaning="friction is of another kind, or the motion hardly shows its shape: move faster, at several speeds",
     ),
 )
 FITTED: tuple[Rule[Fitted], ...] = (

@@ -423,6 +423,7 @@ def conclude(
     verdict += judge(FRICTION, [OneRegression(regression, samples.joint_names)], settings)
     verdict += judge(FITTED, [found], settings) + judge(PREDICTED, motions, settings)
     cause = "" if verdict.accepted else cause_of(model, samples, regression)
+    shape = "" if regression.beside is None else regression.beside.shape_note
     return Identification(
         robot=robot,
         model=model,
@@ -438,7 +439,7 @@ def conclude(
         torque_constants=constants,
         source=f"identified by '{estimate.method}' with consistent projection",
         diagnosis=diagnosis,
-        notes=(*filter(None, (consistent.strain_sentence, cause)), *diagnosis.notes),
+        notes=(*filter(None, (consistent.strain_sentence, cause, shape)), *diagnosis.notes),
         simulated=tuple(one.name for one in fitted if one.simulated),
     )
 

@@ -142,7 +142,7 @@ class IdentificationSettings(Strict):
     """
 
     schema_version: Literal[1]
-    estimator: str = "ols"
+    estimator: str = "wls"
     sampling_interval_s: Positive = 0.04
     campaign_intervals_s: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.01, 0.02, 0.04, 0.08)
     torque_source: TorqueSource = "present"

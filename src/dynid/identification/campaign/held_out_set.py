@@ -6,8 +6,9 @@ import numpy as np
 from scipy.linalg import qr
 
 from dynid.identification.data.sources import Portion, Several, read_sources
-from dynid.identification.estimators.gear_fit import KnownGears, bounded
+from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.estimators.regression import Regression
+from dynid.identification.estimators.triangles import bounded
 from dynid.identification.held_out import refuse_other_constants
 from dynid.identification.prediction import Motion, pooled_errors
 from dynid.identification.settings import IdentificationSettings

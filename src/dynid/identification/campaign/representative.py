@@ -11,7 +11,7 @@ from dynid.errors import DynidError
 from dynid.identification.bands import TorqueBands
 from dynid.identification.campaign.checks import DIRECT_FIT, DirectFit
 from dynid.identification.campaign.held_out_set import HeldOutSet
-from dynid.identification.campaign.run import FRESH_SEED, RESCUE_SEED, Runner, RunRecord, phi_of, rescue
+from dynid.identification.campaign.run import ESTIMATOR, FRESH_SEED, RESCUE_SEED, Runner, RunRecord, phi_of, rescue
 from dynid.identification.checks import DATA_TO_PREDICT, HELD_OUT, judge
 from dynid.identification.closed_loop.clie import ClieOptions, refine
 from dynid.identification.closed_loop.friction_history import KnownFriction
@@ -85,7 +85,7 @@ def study_representative(
     runner = Runner(robot, settings, run.mount, gears)
     model = runner.model
     samples = preprocess_recording(recording, robot, settings, interval_s=run.interval_s)
-    estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction, gears)
+    estimate = estimator(ESTIMATOR).estimate(model, samples, settings.coulomb_friction, gears)
     regression = estimate.regression
     assert run.final is not None and run.clie is not None
     final = phi_of(run.final, model.names)

@@ -2,17 +2,19 @@
 
 The steps, in order:
 
-1. Time axis. Stamps jitter about the cycle; signals are interpolated linearly from their stamps onto an exact grid
-   whose step divides the target interval and is next to the recorded cycle. Cycles that are missing are counted, and
-   samples near a gap longer than the limit are dropped rather than invented.
+1. Time axis. Stamps jitter about the cycle; signals are interpolated from their stamps onto an exact grid whose step
+   divides the target interval and is at most about the recorded cycle: by straight lines where the recording is fast,
+   else by a spline (`resampling`). Cycles that are missing are counted, and samples near a gap longer than the limit
+   are dropped rather than invented.
 2. Filter. Butterworth low-pass, run forwards and backwards (no phase), below the Nyquist frequency of the target
    interval. Both sides of tau = W phi (paper eq. 4) lose the same band: with `state_cutoff_ratio`, W is computed from
    states of more bandwidth and passes the low-pass itself, see `fine_states`; without, as in the paper, positions pass
    the torques' filter before W is computed from them, which is the same only as far as W is linear.
 3. Derivatives. Velocity and acceleration are five-point central differences of the filtered position on the fine
    grid. The encoder's step (1.5 mrad for 12 bits) is far above the measured velocity's own resolution only after the
-   low-pass has averaged many cycles, so differences come after the filter; their own error, (w T)^4 / 30, is below
-   1e-5 at any usable cut-off, and unlike a velocity register they have no unknown delay.
+   low-pass has averaged many cycles, so differences come after the filter. Their own error, (w T)^4 / 30, is below
+   2e-4 up to the cut-off of the states: the grid is made finer than the recording where it has to be. Unlike a velocity
+   register they have no unknown delay.
 4. Resampling. Only the samples on the target grid are kept. Samples between them would be almost copies.
 5. Edges. Filter start-up reaches a few periods of the cut-off into the data. Where the recording goes on outside the
    window of interest nothing is lost; else that much is trimmed.
@@ -30,6 +32,7 @@ from numpy.typing import NDArray
 
 from dynid.errors import DataError
 from dynid.identification.data.fine_states import FineStates, Function, decimation
+from dynid.identification.data.resampling import around, band_interpolated, decimated, finest_step_s
 from dynid.identification.data.signals import (
     DataQuality,
     Signals,
@@ -37,7 +40,6 @@ from dynid.identification.data.signals import (
     Torques,
     data_quality,
     held_over_gaps,
-    interpolate,
     refuse_unusable,
 )
 from dynid.identification.data.zero_phase import butterworth_sections, filtered_both_ways
@@ -45,7 +47,7 @@ from dynid.identification.settings import FilterSettings, IdentificationSettings
 from dynid.recording.recording import Recording
 from dynid.robot import FloatArray, Robot, Strict, read_only
 
-MOST_OF_NYQUIST = 0.8
+MOST_OF_NYQUIST = 0.9
 # The regression keeps kilobytes of every instant of the fine grid. A recording of more than `WHOLE` instants is cut
 # into blocks, the filters of which reach into their neighbours; of more than `MOST_BLOCKS` some are left out.
 BLOCK, WHOLE, MOST_BLOCKS = 16_000, 40_000, 6
@@ -207,7 +209,7 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
         raise DataError(f"the sampling interval is {interval:g} s, expected a time above 0 s, such as 0.02")
     refuse_unusable(signals)
     axis, (begin, end) = TimeAxis.of(signals.time), signals.window or (signals.time[0], signals.time[-1])
-    steps, cutoff = max(1, round(interval / axis.period)), settings.filter.cutoff_hz(interval)
+    steps, cutoff = _steps(settings.filter, interval, axis.period)[0], settings.filter.cutoff_hz(interval)
     step = interval if settings.filter.state_cutoff_ratio is None else interval / steps
     step *= 1 if step == interval else decimation(steps, step, cutoff)
     if end - begin <= WHOLE * step:
@@ -317,9 +319,10 @@ def _as_one(
 
 def _one(signals: Signals, settings: IdentificationSettings, interval: float, axis: TimeAxis) -> Samples:
     """Samples of a recording, or a block of one; errors as in `preprocess`."""
-    # as fine as the recording: a coarser grid would fold what lies above its own band into it before the filter acts
-    steps = max(1, round(interval / axis.period))
-    grid, ratio = interval / steps, _state_cutoff_ratio(settings.filter, interval, max(interval / steps, axis.period))
+    if not min(len(signals.time), len(signals.torque_time)):
+        raise DataError(f"no data near the block {signals.window} [s]: it lies within a gap; record without gaps")
+    steps, ratio = _steps(settings.filter, interval, axis.period)
+    grid = interval / steps
     skip = 1 if ratio is None else decimation(steps, grid, settings.filter.cutoff_hz(interval))
     low_pass = LowPass(settings.filter, interval, grid * skip, axis.period)
     # the filter in front of the decimation; without a ratio it is the only one
@@ -336,7 +339,7 @@ def _one(signals: Signals, settings: IdentificationSettings, interval: float, ax
             f"only {max(len(fine), 0) * grid:.3g} s of data from {begin:.3f} s to {end:.3f} s; that is too short for a "
             f"target interval of {interval:.3g} s"
         )
-    q = first_pass.apply(interpolate(fine, signals.time, signals.q))
+    q = first_pass.apply(band_interpolated(fine, signals.time, signals.q, first_pass.cutoff_hz))
     torques, ripple, means = _torques(signals, fine, first_pass, skip)
     q, dq, ddq = (x[::skip] for x in (q, *central_differences(q, grid)))
     time, places = fine[::skip], np.arange(first, last + 1, skip)
@@ -394,19 +397,19 @@ def _one(signals: Signals, settings: IdentificationSettings, interval: float, ax
 def _torques(
     signals: Signals, fine: FloatArray, low_pass: LowPass, skip: int
 ) -> tuple[list[FloatArray], FloatArray, list[FloatArray]]:
-    """Filtered torques of the chosen and the other current, ripple (M, skip, n), and unfiltered means; (M, n) [N m]."""
+    """Filtered torques of the chosen and the other current, ripple (M, R, n), and unfiltered means; (M, n) [N m]."""
     chosen = Torques(signals.torque_time, signals.tau, signals.torque_source, signals.torque_delay_s)
     recorded = [one for one in (chosen, signals.other) if one is not None]
-    raw = [_on_grid(one, fine) for one in recorded]
+    raw = [_on_grid(one, fine, low_pass.cutoff_hz) for one in recorded]
     written = next((one for one in recorded if one.source == "goal"), None)
-    means = [one[_around(len(fine), skip)].mean(axis=1) for one in raw]
+    means = [decimated(one, skip) for one in raw]
     return [low_pass.apply(one)[::skip] for one in raw], _ripple(fine, raw[0], written, low_pass, skip), means
 
 
-def _on_grid(torques: Torques, fine: FloatArray) -> FloatArray:
-    """Torques at the instants `fine` (K,) [s], (K, n) [N m]."""
+def _on_grid(torques: Torques, fine: FloatArray, cutoff_hz: float) -> FloatArray:
+    """Torques at the instants `fine` (K,) [s], exact up to a cut-off, (K, n) [N m]."""
     time, tau = held_over_gaps(torques.time, torques.tau, torques.source)
-    return interpolate(fine, time + torques.delay_s, tau)
+    return band_interpolated(fine, time + torques.delay_s, tau, cutoff_hz)
 
 
 def _where_covered(tau: FloatArray, time: FloatArray, torques: Torques, margin: float) -> FloatArray:
@@ -416,7 +419,7 @@ def _where_covered(tau: FloatArray, time: FloatArray, torques: Torques, margin: 
 
 
 def _ripple(fine: FloatArray, raw: FloatArray, written: Torques | None, low_pass: LowPass, skip: int) -> FloatArray:
-    """What a low-pass takes off the torques, at the `skip` instants about every node that is kept, (M, skip, n) [N m].
+    """What a low-pass takes off the torques, at the instants about every node that is kept, (M, R, n) [N m].
 
     A measured current has been averaged, so the written one is more accurate, if it was recorded.
     """
@@ -424,13 +427,7 @@ def _ripple(fine: FloatArray, raw: FloatArray, written: Torques | None, low_pass
         place = np.searchsorted(written.time + written.delay_s, fine, side="right") - 1
         raw = written.tau[np.clip(place, 0, len(written.tau) - 1)]
     fast = raw - low_pass.apply(raw)
-    return np.asarray(fast[_around(len(fine), skip)])
-
-
-def _around(count: int, skip: int) -> NDArray[np.int64]:
-    """Places of the `skip` instants about every node that is kept of `count`, (M, skip)."""
-    around = np.arange(0, count, skip)[:, None] + np.arange(skip) - skip // 2
-    return np.asarray(np.clip(around, 0, count - 1))
+    return np.asarray(fast[around(len(fine), skip)])
 
 
 def preprocess_recording(
@@ -438,6 +435,18 @@ def preprocess_recording(
 ) -> Samples:
     """`preprocess` of `signals_of` a recording."""
     return preprocess(signals_of(recording, robot, settings), settings, interval_s)
+
+
+def _steps(settings: FilterSettings, interval: float, period: float) -> tuple[int, float | None]:
+    """Steps of the fine grid per target interval, and the cut-off of the states over that of the torques.
+
+    The grid is as fine as the recording, since a coarser one would fold what lies above its own band into it before the
+    filter acts, and fine enough for the differences up to the cut-off of the states.
+    """
+    recorded = max(1, round(interval / period))
+    ratio = _state_cutoff_ratio(settings, interval, max(interval / recorded, period))
+    finest = finest_step_s((ratio or 1.0) * settings.cutoff_hz(interval))
+    return max(recorded, math.ceil(interval / finest - 1e-9)), ratio
 
 
 def _state_cutoff_ratio(settings: FilterSettings, interval: float, period: float) -> float | None:

@@ -18,9 +18,9 @@ from scipy.linalg import qr, solve_triangular
 
 from dynid.identification.data.later import read_later
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.gear_fit import bounded
 from dynid.identification.estimators.gear_rows import sliding_states
 from dynid.identification.estimators.torque_errors import MOVING_RAD_S
+from dynid.identification.estimators.triangles import bounded
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import physical_lower_bounds

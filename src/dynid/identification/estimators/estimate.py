@@ -1,7 +1,7 @@
 """What every estimator of base parameters takes and gives."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -64,6 +64,9 @@ def estimate_from(
     settings: Mapping[str, Any] | None = None,
 ) -> Estimate:
     """The estimate that a solution with these row weights (N n,) is; `inflation` as in `Regression.spread`."""
+    if weights is not None:  # what belongs to the result later is of the weighted problem, too
+        regression = replace(regression, row_weights=weights)
+        solution = regression.weighted_solution
     tau = regression.torques
     residual = regression.residual(solution.phi, solution.friction)
     kappa, weakest = regression.conditioning()

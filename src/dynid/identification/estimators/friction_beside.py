@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.identification.estimators.discrepancy import friction_effects
-from dynid.identification.estimators.gear_fit import GearFit, GearFitter, Parameter, with_parameters
+from dynid.identification.estimators.gear_fit import SHAPE_BOX, GearFit, GearFitter, Parameter, with_parameters
 from dynid.identification.estimators.gear_ladder import Ladder
 from dynid.identification.estimators.play import FoundPlay
 from dynid.model.friction import AS, TERMS, WS, FrictionLaw
@@ -28,6 +28,7 @@ class FrictionBeside:
         judged: the same with the rows of all states, sticking ones among them.
         ladder: how its structure was chosen; None where it was given.
         play: between joints and encoders; None where nobody has looked.
+        given: whether the fit is of other samples, and none was made of these.
         effects: torques (N, n, k) [N m] of what no parameter stands for, each of its likely size: what remains of play,
             and friction that the law does not hold.
     """
@@ -37,6 +38,23 @@ class FrictionBeside:
     ladder: Ladder | None = None
     play: FoundPlay | None = None
     effects: FloatArray | None = None
+    given: bool = False
+
+    @property
+    def shape_note(self) -> str:
+        """Which parameters of friction's shape ended at the bounds of their box, in words; "" if none did."""
+        p = self.fit.rows.W.shape[2]
+        ends = [
+            f"{one.name} {value:.3g}"
+            for one, value in zip(self.fit.parameters, self.fit.theta[p:].tolist(), strict=False)
+            if one.term in SHAPE_BOX and (np.isclose(value, SHAPE_BOX[one.term]).any())
+        ]
+        if not ends:
+            return ""
+        return (
+            f"the shape of friction ended at the bounds of what gears have: {', '.join(ends)}; friction may be of "
+            "another kind, or the motion hardly shows its shape, so viscous and Coulomb friction may be off"
+        )
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:

@@ -10,12 +10,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr
-from scipy.optimize import lsq_linear
 
 from dynid.identification.estimators.gear_rows import GearRows, Linearised
-from dynid.identification.estimators.triangles import triangle
+from dynid.identification.estimators.triangles import bounded, triangle
 from dynid.model.friction import AS, KM, KMS, SYMBOLS, TERMS, WS, FrictionLaw
 from dynid.robot import FloatArray
 
@@ -26,8 +24,11 @@ SHAPE_STEP = 0.5  # of its logarithm at once
 MOST_LOAD = 0.95  # of km + kms: what no motor moves has not been identified
 NO_ERROR = 1e-4  # of the torque: noise-free data must not get weights without bounds
 FIRST_STANDING = 0.03  # weight of standing states before their deviation is known
-WORSE = 0.01  # by so much a step may enlarge the squares without being shortened
-STEPS, SETTLED = 12, 3e-3  # of Gauss-Newton; a change of the prediction, in deviations of the torques
+STEPS, SETTLED = 40, 5e-3  # linearisations at most; a change of the prediction, in deviations of the torques
+RESOLVED = 0.02  # the same where no shorter step is better: loads that change sides make the squares jump by 5e-5
+ARMIJO = 0.25  # share of the descent that the slope promises, which a step must reach
+SHORTER = (0.1, 0.5)  # of a step that does not: between these, where a parabola has its least
+LEAST_STEP = 0.01  # of a step of Gauss-Newton: what a shorter one takes off is rounding
 
 
 @dataclass(frozen=True)
@@ -106,6 +107,7 @@ class GearFit:
         theta: values in the order of the columns.
         target: torques less what the linear prediction has at theta = 0, (N, n): columns theta fits it.
         settled: whether a further step would change the prediction by next to nothing.
+        change: by which that step would change it, as a root mean square in deviations of the torques.
     """
 
     structure: Structure
@@ -116,6 +118,7 @@ class GearFit:
     theta: FloatArray
     target: FloatArray
     settled: bool = False
+    change: float = np.inf
 
     @property
     def known(self) -> KnownGears:
@@ -161,16 +164,27 @@ def conforming(point: Point, parameters: Sequence[Parameter], drift: bool) -> Po
     return Point(point.phi, with_parameters(blank, parameters, np.array(means)), point.drift if drift else 0.0)
 
 
-def halfway(one: Point, other: Point) -> Point:
-    """The point between two of one structure."""
-    law = replace(one.law, values=0.5 * (one.law.values + other.law.values))
-    return Point(0.5 * (one.phi + other.phi), law, 0.5 * (one.drift + other.drift))
+def between(one: Point, other: Point, share: float) -> Point:
+    """Return the point at a share of the way from one to another of the same structure."""
+    law = replace(one.law, values=one.law.values + share * (other.law.values - one.law.values))
+    return Point(one.phi + share * (other.phi - one.phi), law, one.drift + share * (other.drift - one.drift))
 
 
 def values_of(point: Point, parameters: Sequence[Parameter], drift: bool) -> FloatArray:
     """All parameters at a point, (m,), in the order of `stacked`."""
     own = [float(point.law.values[one.term, one.axes[0]]) for one in parameters]
     return np.concatenate([point.phi, own, [point.drift] if drift else []])
+
+
+@dataclass(frozen=True, eq=False)
+class _Weighed:
+    """A fit, its residual (N, n), weights of sliding rows (N, n) and of axes' standing ones (n,), and their squares."""
+
+    fit: GearFit
+    residual: FloatArray
+    weights: FloatArray
+    held: FloatArray
+    squares: float
 
 
 class GearFitter:
@@ -244,52 +258,86 @@ class GearFitter:
             rival: `misfit` of another fit: nor does one where all steps that are left, each as good as the last, would
                 not reach it.
         """
-        parameters = structure.parameters(self.gears)
-        point, guess, tau = start or self.begin(structure), None, self.rows.target
-        point = conforming(point, parameters, structure.drift)
-        p = len(self.lower)
-        terms, best, before = sorted({one.term for one in parameters}), np.inf, point
-        weights: FloatArray | None = None
-        misfit = np.inf
-        for k in range(steps):
-            rows = self.rows.linearise(point.phi, point.law, point.drift, guess, terms, sticking=False)
-            left = tau - rows.tau
-            squares = 0.0 if weights is None else float(np.sum((left * weights) ** 2))
-            if squares > (1.0 + WORSE) * best:
-                point = halfway(before, point)  # the step was too long for its straight line
-                continue
-            slow = squares > (1.0 - enough) * best
-            before, sigma = point, self.sigma(left)
-            last_misfit, misfit = misfit, _misfit(sigma)
-            gained = last_misfit - misfit
-            slow |= misfit - (steps - k - 1) * gained > rival
-            weights = self.trust / sigma
-            best = float(np.sum((left * weights) ** 2))
-            columns, theta = stacked(rows, parameters, structure.drift), values_of(point, parameters, structure.drift)
-            target = left + columns @ theta
-            fit = GearFit(structure, parameters, point, rows, columns, theta, target)
-            if enough and slow:
-                return fit
-            lower, upper = self._bounds(parameters, structure.drift, theta[p:])
-            held = 1.0 / np.maximum(sigma, self.standing_sigma(point.phi))
-            found = self._solve(columns, target, lower, upper, weights, held)
-            law = with_parameters(point.law, parameters, found[p : p + len(parameters)])
-            point = Point(found[:p], law, float(found[-1]) if structure.drift else 0.0)
-            guess = rows.tm
-            change = np.abs(columns @ (found - theta)) * weights
-            if np.sqrt(np.mean(change**2)) < SETTLED:
-                return replace(fit, settled=True)
-        return fit
+        point = conforming(start or self.begin(structure), structure.parameters(self.gears), structure.drift)
+        here = self._weighed(self._linearised(structure, point, None))
+        left, share = steps - 1, 1.0
+        while True:
+            there, slope, change = self._step(here)
+            if change < SETTLED or left <= 0:
+                return replace(here.fit, settled=change < SETTLED, change=change)
+            found, share, used = self._descended(here, there, slope, min(1.0, 2.0 * share), left)
+            left -= used
+            if found is None:
+                return replace(here.fit, settled=change < RESOLVED and left > 0, change=change)
+            gained = self.misfit(here.fit) - self.misfit(found)
+            slow = self._squares(here, found) > (1.0 - enough) * here.squares
+            slow |= self.misfit(found) - left * gained > rival
+            here = self._weighed(found)
+            if (enough or rival < np.inf) and slow:
+                return found
+
+    def _weighed(self, fit: GearFit) -> "_Weighed":
+        """The fit with weights from its own residuals, which hold until the next step is taken."""
+        residual = self.rows.target - fit.rows.tau
+        sigma = self.sigma(residual)
+        weights, held = self.trust / sigma, 1.0 / np.maximum(sigma, self.standing_sigma(fit.point.phi))
+        own = _Weighed(fit, residual, weights, held, 0.0)
+        return replace(own, squares=self._squares(own, fit))
+
+    def _squares(self, here: "_Weighed", fit: GearFit) -> float:
+        """Squares of sliding and standing states of a fit, with the weights of another one."""
+        residual = self.rows.target - fit.rows.tau
+        standing = (here.held * self.standing_sigma(fit.point.phi)) ** 2 @ self._standing[1]
+        return float(np.sum((residual * here.weights) ** 2) + standing)
+
+    def _step(self, here: "_Weighed") -> tuple[Point, float, float]:
+        """The point that a step of Gauss-Newton leads to, the slope of the squares on the way, and the change.
+
+        The slope is per whole step; the change is that of the prediction, as a root mean square in deviations.
+        """
+        fit, phi = here.fit, here.fit.point.phi
+        p, count = len(phi), len(fit.parameters)
+        lower, upper = self._bounds(fit.parameters, fit.structure.drift, fit.theta[p:])
+        found = self._solve(fit.columns, fit.target, lower, upper, here.weights, here.held)
+        law = with_parameters(fit.point.law, fit.parameters, found[p : p + count])
+        there = Point(found[:p], law, float(found[-1]) if fit.structure.drift else 0.0)
+        way = (fit.columns @ (values_of(there, fit.parameters, fit.structure.drift) - fit.theta)) * here.weights
+        R, _ = self._standing
+        left, moved = R[..., -1] - R[..., :-1] @ phi, R[..., :-1] @ (there.phi - phi)
+        slope = -2.0 * float(np.sum(here.residual * here.weights * way) + here.held**2 @ np.sum(left * moved, axis=1))
+        return there, slope, float(np.sqrt(np.mean(way**2)))
+
+    def _descended(
+        self, here: "_Weighed", there: Point, slope: float, share: float, tries: int
+    ) -> tuple[GearFit | None, float, int]:
+        """The fit where the squares have fallen enough on the way to a point; at which share, after how many tries.
+
+        The first share that is tried is given. The fit is None where the squares fall nowhere.
+        """
+        for used in range(1, tries + 1):
+            found = self._linearised(here.fit.structure, between(here.fit.point, there, share), here.fit.rows.tm)
+            squares = self._squares(here, found)
+            if squares <= here.squares + ARMIJO * share * slope:
+                return found, share, used
+            bend = squares - here.squares - share * slope
+            share *= float(np.clip(-0.5 * share * slope / bend, *SHORTER)) if bend > 0.0 else SHORTER[0]
+            if share < LEAST_STEP:
+                break
+        return None, share, used
 
     def linearised(self, known: KnownGears) -> GearFit:
         """A structure at a point, without any step from it."""
         parameters, drift = known.structure.parameters(self.gears), known.structure.drift
-        point = conforming(known.point, parameters, drift)
+        return self._linearised(known.structure, conforming(known.point, parameters, drift), None)
+
+    def _linearised(self, structure: Structure, point: Point, guess: tuple[FloatArray, ...] | None) -> GearFit:
+        """A structure at a point that conforms to it; from a guess of the motor torques."""
+        parameters, drift = structure.parameters(self.gears), structure.drift
         terms = sorted({one.term for one in parameters})
-        rows = self.rows.linearise(point.phi, point.law, point.drift, None, terms, sticking=False)
+        rows = self.rows.linearise(point.phi, point.law, point.drift, guess, terms, sticking=False)
         columns, theta = stacked(rows, parameters, drift), values_of(point, parameters, drift)
         target = self.rows.target - rows.tau + columns @ theta
-        return GearFit(known.structure, parameters, point, rows, columns, theta, target)
+        return GearFit(structure, parameters, point, rows, columns, theta, target)
 
     def judged(self, fit: GearFit) -> GearFit:
         """The same fit with the rows and derivatives of all states, as a prediction is judged by them."""
@@ -343,32 +391,3 @@ class GearFitter:
 
 def _misfit(sigma: FloatArray) -> float:
     return float(np.mean(2.0 * np.log(sigma)))
-
-
-def bounded(R: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Minimiser within bounds (m,) from the triangle R (m + 1, m + 1) of [columns, target].
-
-    Silent columns stay at a bound or 0.
-    """
-    scale = np.linalg.norm(R[:, :-1], axis=0)
-    heard: NDArray[np.bool_] = scale > 1e-9 * scale.max()
-    out = np.clip(np.zeros(len(scale)), lower, upper)
-    limited = heard & (np.isfinite(lower) | np.isfinite(upper))
-    free = heard & ~limited
-    b = R[:, -1] - R[:, :-1][:, ~heard] @ out[~heard]
-    # the columns without bounds go first: below their triangle stands the problem of the others alone
-    count = int(free.sum())
-    T = qr(
-        np.column_stack([R[:, :-1][:, free], R[:, :-1][:, limited], b])
-        / np.append(np.concatenate([scale[free], scale[limited]]), 1.0),
-        mode="r",
-        check_finite=False,
-    )[0]
-    x = np.zeros(T.shape[1] - 1)
-    if limited.any():
-        low, high = lower[limited] * scale[limited], upper[limited] * scale[limited]
-        x[count:] = lsq_linear(T[count:, count:-1], T[count:, -1], (low, high), method="bvls", tol=1e-12).x
-    left = T[:count, -1] - T[:count, count:-1] @ x[count:]
-    x[:count] = np.linalg.lstsq(T[:count, :count], left, rcond=None)[0]
-    out[free], out[limited] = x[:count] / scale[free], x[count:] / scale[limited]
-    return np.clip(out, lower, upper)

@@ -165,12 +165,17 @@ def add_by_links(
         slides: what they are multiplied by, (M, n).
         out: result, (M, c).
     """
+    n = gain.shape[1]
+    by_own, by_warm, by_torque = np.empty(n), np.empty(n), np.empty(n)
     for k in range(len(W)):
+        for j in range(n):
+            by_own[j] = slides[k, j] * (gain[k, j] - 1.0)
+            by_warm[j] = slides[k, j] * (gain[k, j] * warmth[k] - 1.0)
+            by_torque[j] = slides[k, j] * gain[k, j] * by_load[k, j]
         for place in range(len(columns)):
             c = columns[place]
-            j, own = joints[c], W[k, c]
-            whole = gain[k, j] * ((warmth[k] if warmed[c] else 1.0) * own - by_load[k, j] * G[k, c])
-            out[k, place] = slides[k, j] * (whole - own)
+            j = joints[c]
+            out[k, place] = (by_warm[j] if warmed[c] else by_own[j]) * W[k, c] - by_torque[j] * G[k, c]
 
 
 @numba.njit(cache=True)

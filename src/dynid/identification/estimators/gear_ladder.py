@@ -14,15 +14,19 @@ import numpy as np
 from scipy.linalg import solve
 
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.gear_fit import GearFit, GearFitter, Structure
+from dynid.identification.estimators.gear_fit import GearFit, GearFitter, Point, Structure
 from dynid.model.friction import SYMBOLS
 from dynid.model.model_file import FrictionRung
 from dynid.robot import FloatArray
 
 BLOCK_S, FOLDS = 1.0, 6  # every sixth block of a second is held out at once
 OPEN = 0.01  # of its column: what a fold shows less of stays as all data have it
-RUNG_STEPS, REFIT_STEPS = 8, 4  # at most
+# linearisations at most: of each start, of the best one beyond these, of the second start at the end
+RACE_STEPS, RUNG_STEPS, LAST_STEPS = 4, 12, 24
 ENOUGH = 2e-3  # of the squared error: what a step gains less than changes no comparison
+ROUNDS = 3  # of `STEPS`, after which a fit that has not settled is left as it is
+VARIANT = 0.1  # of the misfit: a variant that stays above by more is no longer followed
+BETTER = 1e-3  # of the misfit: a start that leads lower by less leads to the same
 NO_ERROR = 5e-3  # of the torque: a smaller error is none; sensors and filters leave more
 RIVAL = 2.0  # standard errors of a difference
 AS_GOOD = 0.02  # of the squared error: what is no more than this is no difference
@@ -122,14 +126,14 @@ def climb(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
     """Compare structures and fit the one that the data support."""
     fits: list[tuple[GearFit, float]] = []  # and their misfits
     for structure in ladder:
-        # a larger structure begins where the best one that it holds has ended
+        wanted = replace(structure, drift=bool(structure.terms))
+        # a larger structure may begin where the best one that it holds has ended
         held = [
             pair for pair in fits if pair[0].structure.terms and set(pair[0].structure.terms) < set(structure.terms)
         ]
-        start = min(held, key=itemgetter(1))[0].point if held else None
-        wanted = replace(structure, drift=bool(structure.terms))
+        starts = [None, *([min(held, key=itemgetter(1))[0].point] if held else [])]
         rival = min((misfit for _, misfit in fits), default=np.inf)
-        fit = fitter.fit(wanted, start, RUNG_STEPS if structure.terms else 1, ENOUGH, rival)
+        fit = _raced(fitter, wanted, starts, rival) if structure.terms else fitter.fit(wanted, None, 1)
         fits.append((fit, fitter.misfit(fit)))
     last = fits[-1][0]
     judge = BlockJudge(fitter, fitter.sigma(fitter.rows.target - last.rows.tau, NO_ERROR))
@@ -137,7 +141,7 @@ def climb(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
     best = min((errors for _, errors in found), key=lambda errors: float(errors.sum()))
     fit = _smallest(found, best, judge.least)
     for change in (_alike, _constant, _with_offset) if fit.structure.terms else ():
-        other = fitter.fit(change(fit.structure), fit.point, REFIT_STEPS, ENOUGH)
+        other = _raced(fitter, change(fit.structure), [None, fit.point], fitter.misfit(fit) + VARIANT)
         found.append((other, judge.errors(other)))
         best = min((errors for _, errors in found), key=lambda errors: float(errors.sum()))
         fit = _smallest(found, best, judge.least)
@@ -152,8 +156,39 @@ def climb(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
         )
         for one, block in found
     )
-    final = fit if fit.settled else fitter.fit(fit.structure, fit.point)
+    final = _settled(fitter, fit)
     return Ladder(rungs, final, _at_bounds(final), _rivals(fit, found, best, judge.least))
+
+
+def _raced(fitter: GearFitter, structure: Structure, starts: Sequence[Point | None], rival: float) -> GearFit:
+    """Return the fit from the start whose first steps lead lowest, followed further; None starts from the torques.
+
+    Weights follow from the residuals, so an axis that is fitted badly counts little, and may stay so: one start is not
+    enough.
+    """
+    fits = [fitter.fit(structure, start, RACE_STEPS, ENOUGH) for start in starts]
+    best = min(fits, key=fitter.misfit)
+    return best if best.settled else fitter.fit(structure, best.point, RUNG_STEPS, ENOUGH, rival)
+
+
+def _settled(fitter: GearFitter, fit: GearFit) -> GearFit:
+    """Return a fit to the end, from where it is or from the measured torques: the one whose misfit is smaller."""
+    first = to_the_end(fitter, fit)
+    if not fit.structure.terms:
+        return first
+    second = fitter.fit(fit.structure, None, LAST_STEPS)
+    if fitter.misfit(second) > fitter.misfit(first) - BETTER:
+        return first
+    return to_the_end(fitter, second)
+
+
+def to_the_end(fitter: GearFitter, fit: GearFit) -> GearFit:
+    """Return a fit that has settled, or that has not after `ROUNDS` times all steps."""
+    for _ in range(ROUNDS):
+        if fit.settled:
+            break
+        fit = fitter.fit(fit.structure, fit.point)
+    return fit
 
 
 def _rivals(fit: GearFit, found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, least: float) -> FloatArray:

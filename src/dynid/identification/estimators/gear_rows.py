@@ -89,7 +89,7 @@ class _Stretch:
         # nearly half of W is zero in all states: only the columns (joint, parameter) that are not are kept, (M, kept)
         self.there = (W != 0.0).any(axis=0)
         self.joints, self.parameters = np.nonzero(self.there)
-        self.W, self.G = W[:, self.there], G[:, self.there]
+        self.W, self.G = (np.ascontiguousarray(one[:, self.there]) for one in (W, G))
         rubs = np.array([kind_and_number(name)[0] in RESISTING for name in model.names], dtype=bool)
         self.rubs = rubs[self.parameters]
 

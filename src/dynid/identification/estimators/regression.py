@@ -15,13 +15,13 @@ from scipy.linalg import qr
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.friction_beside import FrictionBeside
-from dynid.identification.estimators.gear_fit import GearFit, GearFitter, KnownGears, Structure, bounded
-from dynid.identification.estimators.gear_ladder import LADDER, Ladder, climb
+from dynid.identification.estimators.gear_fit import GearFit, GearFitter, KnownGears, Structure
+from dynid.identification.estimators.gear_ladder import LADDER, Ladder, climb, to_the_end
 from dynid.identification.estimators.gear_rows import GearRows, sliding_rows
 from dynid.identification.estimators.play import find_play, without_play
 from dynid.identification.estimators.solution import Solution, solve_triangle
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
-from dynid.identification.estimators.triangles import triangle
+from dynid.identification.estimators.triangles import bounded, triangle
 from dynid.identification.estimators.uncertainty import whole_covariance
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
@@ -45,7 +45,8 @@ class Regression:
     `interval_s` apart; `moving` (N, n) says which axes were faster than the settings' limit, and dq (N, n) how fast.
     `other` is tau of the current that was not chosen, NaN where its record does not reach. Where dry friction is among
     the base parameters, states near standstill are cut out of W and tau: `whole` (N, n, p) is W of all states, and
-    `share` (N, n) is what part of a row is left.
+    `share` (N, n) is what part of a row is left. `row_weights` (N n,) are those that an estimator has given the rows,
+    beside `trust`: friction that belongs to given base parameters, and all covariances, are of the problem with them.
     """
 
     names: tuple[str, ...]
@@ -61,6 +62,7 @@ class Regression:
     other: FloatArray | None = None
     whole: FloatArray | None = None
     share: FloatArray | None = None
+    row_weights: FloatArray | None = None
 
     @classmethod
     def of(
@@ -155,8 +157,8 @@ class Regression:
             if play.significant.any():
                 rows = GearRows(model, without_play(samples, play.significant), coulomb.slow_rad_s)
                 fitter = GearFitter(rows, model.gears, trust, lower, coulomb.transition_rad_s)
-                fit = fitter.fit(fit.structure, fit.point)
-        beside = FrictionBeside(fit, fitter.judged(fit), ladder, play)
+                fit = to_the_end(fitter, fitter.fit(fit.structure, fit.point))
+        beside = FrictionBeside(fit, fitter.judged(fit), ladder, play, given=known is not None)
         if known is None and fit.structure.terms:
             beside = beside.with_discrepancy(fitter)
         W, tau, weight = [fit.columns[..., : len(lower)]], [beside.target], [trust]
@@ -232,6 +234,10 @@ class Regression:
     def _whole_triangle(self) -> FloatArray:
         return self._triangle(None)
 
+    @cached_property
+    def _weighted_triangle(self) -> FloatArray:
+        return self._whole_triangle if self.row_weights is None else self._triangle(self.row_weights)
+
     def _triangle(self, weights: FloatArray | None) -> FloatArray:
         """R of the QR decomposition of the weighted rows [C W tau]."""
         rows = np.concatenate([self.columns(), self.tau[:, None]], axis=1)
@@ -261,6 +267,11 @@ class Regression:
     @cached_property
     def _plain(self) -> Solution:
         return self._bounded(self._whole_triangle)
+
+    @cached_property
+    def weighted_solution(self) -> Solution:
+        """The solution with the estimator's own weights."""
+        return self._plain if self.row_weights is None else self._bounded(self._weighted_triangle)
 
     def _bounded(self, whole: FloatArray) -> Solution:
         return solve_triangle(whole, self.friction_size, *self.bounds)
@@ -352,7 +363,7 @@ class Regression:
         count = self.friction_size
         if not count or self.beside is None:
             return None
-        R = self._whole_triangle[:count]
+        R = self._weighted_triangle[:count]
         left = R[:, -1] - R[:, count:-1] @ phi
         return bounded(np.column_stack([R[:, :count], left]), *self.beside.bounds)
 
@@ -361,12 +372,14 @@ class Regression:
         if self.beside is None:
             return None
         values = self.friction_given(phi)
-        deviations = self.friction_deviations(self._plain, self._plain_spread)
+        solution = self.weighted_solution
+        deviations = self.friction_deviations(solution, self.spread(solution, self.row_weights))
         return self.beside.law(np.zeros(0) if values is None else values, deviations)
 
     @cached_property
-    def _plain_spread(self) -> FloatArray:
-        return self.spread(self._plain)
+    def weighted_spread(self) -> FloatArray:
+        """`whole_spread` of `weighted_solution`."""
+        return self.whole_spread(self.weighted_solution, self.row_weights)
 
     def friction_deviations(self, solution: Solution, spread: FloatArray) -> FloatArray:
         """Deviations of friction's parameters, (m,), from the covariance of (f, phi); zero of one held at a bound."""
@@ -382,7 +395,9 @@ class Regression:
         """
         count = self.friction_size
         kept = np.flatnonzero(np.concatenate([solution.sliding[:count], np.ones(len(self.names), dtype=bool)]))
-        return self.whole_spread(solution, weights, inflation)[np.ix_(kept, kept)]
+        known = solution is self.weighted_solution and inflation == 1.0
+        whole = self.weighted_spread if known else self.whole_spread(solution, weights, inflation)
+        return np.asarray(whole[np.ix_(kept, kept)])
 
     def whole_spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
         """Covariance of (f, phi, shape) as of `spread`: with friction that is held at a bound, and its shape.
@@ -404,8 +419,7 @@ class Regression:
 
         residual = weighted(self.residual(solution.phi, solution.friction).reshape(-1, 1))[..., 0]
         effects = weighted(self._effects)
-        found = whole_covariance(weighted(columns), residual, known, self.interval_s, inflation, effects)
-        return np.asarray(rows / (rows - count) * found)
+        return whole_covariance(weighted(columns), residual, known, self.interval_s, inflation, effects)
 
     @property
     def _all_columns(self) -> tuple[FloatArray, FloatArray]:
@@ -470,7 +484,8 @@ def _chosen_fit(
     if structure is None and coulomb.structure == "auto":
         ladder = climb(fitter)
         return ladder.fit, ladder
-    return fitter.fit(structure or next(one for one in LADDER if one.name == coulomb.structure)), None
+    chosen = structure or next(one for one in LADDER if one.name == coulomb.structure)
+    return to_the_end(fitter, fitter.fit(chosen)), None
 
 
 def _too_few(equations: int, parameters: int, samples: Samples, coulomb: CoulombSettings | None) -> DataError:

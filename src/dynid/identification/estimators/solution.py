@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
-from dynid.identification.estimators.gear_fit import bounded
+from dynid.identification.estimators.triangles import bounded
 from dynid.robot import FloatArray
 
 

@@ -5,7 +5,9 @@ triangle first, of its own columns alone; then the triangles of all become one.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import qr
+from scipy.optimize import lsq_linear
 
 from dynid.robot import FloatArray
 
@@ -36,3 +38,32 @@ def _upper(rows: FloatArray) -> FloatArray:
     if not rows.size:
         return np.zeros((0, rows.shape[1]))
     return np.asarray(qr(rows, mode="r", check_finite=False, overwrite_a=True)[0][: rows.shape[1]])
+
+
+def bounded(R: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+    """Minimiser within bounds (m,) from the triangle R (m + 1, m + 1) of [columns, target].
+
+    Silent columns stay at a bound or 0.
+    """
+    scale = np.linalg.norm(R[:, :-1], axis=0)
+    heard: NDArray[np.bool_] = scale > 1e-9 * scale.max()
+    out = np.clip(np.zeros(len(scale)), lower, upper)
+    limited = heard & (np.isfinite(lower) | np.isfinite(upper))
+    free = heard & ~limited
+    b = R[:, -1] - R[:, :-1][:, ~heard] @ out[~heard]
+    # the columns without bounds go first: below their triangle stands the problem of the others alone
+    count = int(free.sum())
+    T = qr(
+        np.column_stack([R[:, :-1][:, free], R[:, :-1][:, limited], b])
+        / np.append(np.concatenate([scale[free], scale[limited]]), 1.0),
+        mode="r",
+        check_finite=False,
+    )[0]
+    x = np.zeros(T.shape[1] - 1)
+    if limited.any():
+        low, high = lower[limited] * scale[limited], upper[limited] * scale[limited]
+        x[count:] = lsq_linear(T[count:, count:-1], T[count:, -1], (low, high), method="bvls", tol=1e-12).x
+    left = T[:count, -1] - T[:count, count:-1] @ x[count:]
+    x[:count] = np.linalg.lstsq(T[:count, :count], left, rcond=None)[0]
+    out[free], out[limited] = x[:count] / scale[free], x[count:] / scale[limited]
+    return np.clip(out, lower, upper)

@@ -6,7 +6,14 @@ one way; taking residuals for independent makes standard deviations several time
     cov(phi) = A^-1 S A^-1,    A = sum_k X_k' X_k,    S = sum_kl b(k - l) s_k s_l',    s_k = X_k' e_k
 
 takes them as they are: axes of different size, and correlated over `MEMORY_S` with Bartlett's weights b (Newey and
-West 1987). The correlation between axes is in it too.
+West 1987). The correlation between axes is in it too. Bartlett's weights are those of sums over sliding windows.
+
+A fit bends to the data that it is from, so residuals are smaller than errors, most of all where few samples show a
+parameter. So the residuals e_w of a window are multiplied by (I - X_w A^-1 X_w')^-1/2 first, which makes S unbiased if
+errors are white (CR2, Bell and McCaffrey 2002): the window's scores become (I - X_w' X_w A^-1)^-1/2 s_w. And few
+windows show a parameter, so intervals have Student's distribution: with 3/2 of their number (Priestley 1981) as degrees
+of freedom, counted as (sum q)^2 / sum q^2 of the variances q that they add. Deviations are widened so that intervals of
+90 % hold as if errors were normal.
 
 What repeats itself in every motion is no noise: the fit takes it up, and residuals show little of it. Torques Z u of
 known nuisances with u ~ N(0, 1) beside the columns, `effects`, add A^-1 X' Z Z' X A^-1, so they widen just those
@@ -14,12 +21,22 @@ parameters that they can be mistaken for. Their sizes come from the data, see `p
 """
 
 import numpy as np
+from scipy.special import ndtri, stdtrit
 
 from dynid.robot import FloatArray
 
 MEMORY_S = 1.0  # residuals farther apart say nothing of each other
 MOST_LAGS = 25  # of samples, over which a correlation time is summed at most
+HOPS = 4  # windows overlap: so many begin within the length of one
+SERIES = 16  # terms of (1 - h)^-1/2: exact to 1e-4 up to a leverage h of 0.5, beyond it they bound the correction
+LEVEL = 0.95  # of one side: the quantile at which Student's and the normal distribution are compared
+LEAST_FREEDOM = 3.0  # of Student's distribution: fewer windows that show a parameter are no base for its deviation
 FEWEST_WINDOWS = 8  # shorter recordings are taken to forget sooner: S needs some windows
+
+
+def window_width(count: int, interval_s: float) -> int:
+    """Return how many of `count` samples a window of `MEMORY_S` holds; no more than leave some windows."""
+    return min(max(1, round(MEMORY_S / interval_s)), max(1, count // FEWEST_WINDOWS))
 
 
 def score_covariance(scores: FloatArray, interval_s: float) -> FloatArray:
@@ -28,12 +45,48 @@ def score_covariance(scores: FloatArray, interval_s: float) -> FloatArray:
     Bartlett's weights are those of sums over a window that slides over the samples, which makes S positive
     semidefinite. The scores of a fit add up to nothing, so window sums are smaller than those of errors would be.
     """
-    count = len(scores)
-    width = min(max(1, round(MEMORY_S / interval_s)), max(1, count // FEWEST_WINDOWS))
+    count, width = len(scores), window_width(len(scores), interval_s)
     silent = np.zeros((width, scores.shape[1]))
     sums = np.cumsum(np.concatenate([silent, scores, silent]), axis=0)
     windows = sums[width:] - sums[:-width]
     return np.asarray(windows.T @ windows / width * (count / (count - width + 1)))
+
+
+def noise_covariance(columns: FloatArray, residual: FloatArray, inverse: FloatArray, interval_s: float) -> FloatArray:
+    """Return A^-1 S A^-1 (p, p) of weighted columns (N, n, p) and the residual (N, n), corrected for leverage.
+
+    Args:
+        columns: of samples `interval_s` apart.
+        residual: that their fit left.
+        inverse: A^-1 (p, p) of the columns, with what is known beforehand.
+        interval_s: from sample to sample [s].
+    """
+    count, size = len(columns), columns.shape[2]
+    width = window_width(count, interval_s)
+    hop = max(1, width // HOPS)
+    reach = max(1, round(width / hop))
+    rows = [(columns[k : k + hop].reshape(-1, size), residual[k : k + hop].ravel()) for k in range(0, count, hop)]
+    pieces = [(own.T @ own, own.T @ left) for own, left in rows]
+    S, added, squared = np.zeros((size, size)), np.zeros(size), np.zeros(size)
+    for last in range(len(pieces) + reach - 1):
+        window = pieces[max(last - reach + 1, 0) : last + 1]
+        share, score = sum(one for one, _ in window) @ inverse, np.sum([one for _, one in window], axis=0)
+        corrected = _less_leverage(share, score)
+        S += np.outer(corrected, corrected)
+        shown = np.einsum("ij,ji->i", inverse, share)
+        added, squared = added + shown, squared + shown**2
+    freedom = 1.5 / reach * added**2 / np.maximum(squared, np.finfo(float).tiny)
+    wider = stdtrit(np.maximum(freedom, LEAST_FREEDOM), LEVEL) / ndtri(LEVEL)
+    return np.asarray(inverse @ (S / reach) @ inverse * np.outer(wider, wider))
+
+
+def _less_leverage(share: FloatArray, score: FloatArray) -> FloatArray:
+    """Return (I - share)^-1/2 score, by its series."""
+    term = total = score
+    for k in range(1, SERIES):
+        term = (2 * k - 1) / (2 * k) * share @ term
+        total = total + term
+    return total
 
 
 def sandwich(inverse: FloatArray, scores: FloatArray, interval_s: float, freedom: float) -> FloatArray:
@@ -63,16 +116,16 @@ def whole_covariance(
     # in units of the residual's variance; neighbours being correlated, a sample says less than it would alone
     variance = float(np.mean(residual**2)) * correlation_factor(residual)
     scale = unit_scale(stacked, variance, known)
-    scores = np.einsum("knp,kn->kp", columns, residual) / scale
     prior = variance / (known * scale) ** 2
     normal = (stacked / scale).T @ (stacked / scale) + np.diag(prior)
-    inverse = inflation * np.linalg.pinv(normal, rcond=1e-12, hermitian=True)
-    meat = score_covariance(scores, interval_s) + variance * np.diag(prior)
+    plain: FloatArray = np.asarray(np.linalg.pinv(normal, rcond=1e-12, hermitian=True), dtype=np.float64)
+    inverse = inflation * plain
+    meat = variance * np.diag(prior)
     if effects is not None:
         biases = (stacked / scale).T @ effects.reshape(len(stacked), -1)
         meat += biases @ biases.T
-    found = inverse @ meat @ inverse
-    return np.asarray(found / np.outer(scale, scale))
+    noise = inflation**2 * noise_covariance(columns / scale, residual, plain, interval_s)
+    return np.asarray((noise + inverse @ meat @ inverse) / np.outer(scale, scale))
 
 
 def unit_scale(columns: FloatArray, variance: float, known: FloatArray) -> FloatArray:
