@@ -301,3 +301,11 @@ def test_what_is_no_urdf_is_named(tmp_path: Path, text: str) -> None:
     (robot / "arm.urdf").write_text(text)
     with pytest.raises(ConfigurationError, match=r"arm\.urdf is not a valid URDF"):
         checked(robot)
+
+
+def test_new_robot_takes_a_path_whose_last_part_is_its_name(tmp_path: Path, without_motions: None) -> None:
+    file = urdf(tmp_path / "arm", *ARM)
+    assert run("new", str(tmp_path / "robots" / "my_arm"), "--urdf", str(file))[0] == 0
+    assert load_robot(tmp_path / "robots" / "my_arm").name == "my_arm"
+    assert run("new", "robots/other", "--urdf", str(file), "--out", str(tmp_path / "other"))[0] == 2
+    assert not (tmp_path / "other").exists()
