@@ -42,7 +42,10 @@ RateOption = Annotated[
     int, typer.Option("--rate", help="Cycle rate: 1000, 500, 333 or 250 Hz; 0: the highest that line and machine keep.")
 ]
 MappingOption = Annotated[
-    Path | None, typer.Option("--mapping", help="Mapping that describes the columns of CSV files; see README.")
+    Path | None,
+    typer.Option(
+        "--mapping", help="Mapping that describes the columns of CSV files; `dynid robot mapping` drafts one."
+    ),
 ]
 ValidateOption = Annotated[list[Path] | None, typer.Option("--validate", help="Held-out bag or CSV; repeatable.")]
 ValidateMappingOption = Annotated[

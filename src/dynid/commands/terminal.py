@@ -35,7 +35,7 @@ def is_quiet() -> bool:
 
 def stdout() -> Console:
     """Where results go: standard output."""
-    return Console(quiet=_level == "quiet")
+    return Console(quiet=is_quiet())
 
 
 def say(*lines: str, markup: bool = True) -> None:
@@ -78,7 +78,7 @@ def table(title: str | None, *headings: str, words: int = 1) -> Table:
 
 def stderr() -> Console:
     """Where progress goes: standard error, so that a pipe holds results only."""
-    return Console(stderr=True, quiet=_level == "quiet")
+    return Console(stderr=True, quiet=is_quiet())
 
 
 def flags_first(arguments: Sequence[str]) -> list[str]:
