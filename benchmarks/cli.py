@@ -44,12 +44,12 @@ class AllCommands(Commands):
         self.commands[NAME] = None  # type: ignore[assignment] # as the others: loaded when somebody names it
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name; None where there is none."""
+        """Return the command with this name, or None."""
         return typer_command(NAME, benchmarks(), PANEL) if cmd_name == NAME else super().get_command(ctx, cmd_name)
 
 
 def benchmarks() -> typer.Typer:
-    """The group of all benchmarks."""
+    """Return the group of all benchmarks."""
     group = typer.Typer(no_args_is_help=True, help="Measure what dynid promises, on this machine.")
     for name in BENCHMARKS:
         import_module(f"benchmarks.commands.{name}").register(group)

@@ -8,7 +8,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "dynid"
-# What a user calls from Python; commands say what they do in --help, nodes in the README.
+# What a user calls from Python; commands say what they do in --help, nodes in docs/interface.md.
 LIBRARY = (
     "model",
     "codegen",

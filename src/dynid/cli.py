@@ -39,7 +39,7 @@ def options(
 
 
 def app_of(commands: type[Commands]) -> typer.Typer:
-    """The application with these commands."""
+    """Return the typer application whose commands this class finds."""
     made = typer.Typer(cls=commands, pretty_exceptions_enable=False, help=__doc__, rich_markup_mode="markdown")
     made.callback(invoke_without_command=True)(options)
     return made

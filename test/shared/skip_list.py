@@ -33,27 +33,31 @@ def unlisted(reasons: list[str], known: list[re.Pattern[str]]) -> list[str]:
     return sorted({reason for reason in reasons if not any(one.search(reason) for one in known)})
 
 
-def _skipped(config: pytest.Config) -> list[str]:
-    reporter = config.pluginmanager.get_plugin("terminalreporter")
+def _skipped(reporter: Any) -> list[str]:
+    """Return the reasons of all skipped tests that a terminal reporter knows."""
     return [] if reporter is None else [reason_of(one) for one in reporter.stats.get("skipped", [])]
+
+
+def _refused(reporter: Any) -> list[str]:
+    """Return the reasons that fail this run: in CI those that nobody listed, elsewhere none."""
+    if not os.environ.get(STRICT):
+        return []
+    return unlisted(_skipped(reporter), known_reasons(KNOWN.read_text(encoding="utf-8")))
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Add what was skipped to the sum of all parts; fail where CI meets a skip that nobody listed."""
     if hasattr(session.config, "workerinput"):  # the controller has the reports of all workers
         return
-    reasons = _skipped(session.config)
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
     if path := os.environ.get(SUM_FILE):
         with Path(path).open("a", encoding="utf-8") as file:
-            file.writelines(f"{reason}\n" for reason in reasons)
-    if os.environ.get(STRICT) and unlisted(reasons, known_reasons(KNOWN.read_text(encoding="utf-8"))):
+            file.writelines(f"{reason}\n" for reason in _skipped(reporter))
+    if _refused(reporter):
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """Name the skips that nobody listed."""
-    if not os.environ.get(STRICT):
-        return
-    reasons = [reason_of(one) for one in terminalreporter.stats.get("skipped", [])]
-    for reason in unlisted(reasons, known_reasons(KNOWN.read_text(encoding="utf-8"))):
+    for reason in _refused(terminalreporter):
         terminalreporter.write_line(f"skipped, and not listed in {KNOWN.name}: {reason}", red=True)

@@ -34,7 +34,7 @@ class Commands(TyperGroup):
         self.commands = names  # for the help, and to suggest one where another was meant
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """The command of a name; None where there is none."""
+        """Return the command with this name, or None."""
         if cmd_name not in COMMANDS:
             return None
         found = imported("dynid.commands", cmd_name)

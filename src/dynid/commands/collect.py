@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from dynid.nodes.collection import Collection
     from dynid.robot import Robot
 
-NO_SCENE = "none"  # as the executor's parameter names it
 MOST_MISSED = 0.001  # of a bag's cycles; see `data` in identification.yaml for what identification itself takes
 
 
@@ -80,8 +79,8 @@ def collect(
         raise typer.BadParameter("--longest and --after need --adaptive")
     if adaptive and (profile != opt.DEFAULT_PROFILE or cool_to is not None):
         raise typer.BadParameter("--profile and --cool-to are for trajectories, not for --adaptive")
-    if adaptive and scene == NO_SCENE:
-        raise typer.BadParameter(f"--adaptive plans within a free space: --scene {NO_SCENE} leaves it without one")
+    if adaptive:
+        _refuse_no_scene(scene)
     if adaptive and real_arm and scene is None:
         raise typer.BadParameter(
             "--adaptive moves anywhere in the free space: describe that around your arm in a file; name it with --scene"
@@ -118,9 +117,18 @@ def collect(
     raise typer.Exit(1 if _show(collection, console, as_json) else 0)
 
 
+def _refuse_no_scene(scene: str | None) -> None:
+    from dynid.control.safe_box import NO_SCENE
+
+    if scene == NO_SCENE:
+        raise typer.BadParameter(
+            f"--adaptive needs a free space to plan in, and --scene {NO_SCENE} gives none: name a file"
+        )
+
+
 def _checked_scene(robot: "Robot", scene: str | None) -> str:
     """Return a scene as the executor takes it, after reading it once: a wrong file is refused before anything moves."""
-    from dynid.control.safe_box import box_of
+    from dynid.control.safe_box import NO_SCENE, box_of
 
     if scene is None:
         return ""

@@ -49,7 +49,7 @@ class SafeConsole(Console):
 
 def stdout() -> Console:
     """Where results go: standard output."""
-    return SafeConsole(quiet=_level == "quiet")
+    return SafeConsole(quiet=is_quiet())
 
 
 def say(*lines: str, markup: bool = True) -> None:
@@ -92,7 +92,7 @@ def table(title: str | None, *headings: str, words: int = 1) -> Table:
 
 def stderr() -> Console:
     """Where progress goes: standard error, so that a pipe holds results only."""
-    return SafeConsole(stderr=True, quiet=_level == "quiet")
+    return SafeConsole(stderr=True, quiet=is_quiet())
 
 
 def flags_first(arguments: Sequence[str]) -> list[str]:
