@@ -4,13 +4,17 @@ import json
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
 from dynid.codegen import kernels
-from dynid.errors import ConfigurationError
+from dynid.errors import ConfigurationError, SafetyError
+from dynid.hardware.arm.dynamixel_arm import DynamixelArm
+from dynid.hardware.loop.cycle import ControlLoop
 from dynid.rehearsal import compiling
+from dynid.rehearsal.arm import rehearse_arm
 from dynid.robot import Robot
 
 SMALL = (("recording",), ("recording",))  # jobs that compile nothing
@@ -76,3 +80,20 @@ def test_work_after_ready_is_reported(tmp_path: Path) -> None:
     found = [(one["kind"], one["name"]) for one in map(json.loads, path.read_text().splitlines())]
     assert [kind for kind, _ in found].count("compile") == 1
     assert ("import", "turtle_that_is_not_there") in found and found[0] == ("ready", "me")
+
+
+def test_an_arm_that_is_not_enabled_leaves_no_loop_at_its_port(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise SafetyError("no cycle rate is kept")
+
+    closed_beside: list[list[str]] = []
+    close = DynamixelArm.close
+
+    def noted(arm: DynamixelArm) -> None:
+        closed_beside.append([one.name for one in threading.enumerate() if "control" in one.name])
+        close(arm)
+
+    monkeypatch.setattr(ControlLoop, "enable", refuse)
+    monkeypatch.setattr(DynamixelArm, "close", noted)
+    rehearse_arm(robot)
+    assert closed_beside == [[]]

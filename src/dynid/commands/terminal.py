@@ -30,6 +30,11 @@ def set_level(level: Level) -> None:
     _level = level
 
 
+def is_quiet() -> bool:
+    """Return whether only errors and requested JSON are printed."""
+    return _level == "quiet"
+
+
 class SafeConsole(Console):
     """A console for texts that files, folders and topics name: none of them commands the terminal or ends a command."""
 

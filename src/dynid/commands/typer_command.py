@@ -21,12 +21,13 @@ def compiled_first(command: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(command)
     def run(**given: Any) -> Any:
+        from dynid.commands.terminal import is_quiet
         from dynid.rehearsal.compiling import ensure_compiled
         from dynid.robot import load_robot
 
         robot = load_robot(given.get("robot") or DEFAULT_ROBOT)
         robot.gravity(given.get("mount"))  # refuses a mount that there is not
-        ensure_compiled(robot, given.get("mount"))
+        ensure_compiled(robot, given.get("mount"), (lambda _: None) if is_quiet() else None)
         return command(**given)
 
     return run

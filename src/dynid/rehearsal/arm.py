@@ -41,17 +41,17 @@ def rehearse_arm(robot: Robot, plant: Plant | None = None) -> None:
 
     with running_bus(EmulatedServoBus(robot, plant or ArmPlant(robot), wire_time=False)) as bus:
         arm = DynamixelArm(robot, bus.port)
-        with contextlib.suppress(DynidError):  # what goes wrong here is said when the real arm is opened
+        # what goes wrong here is said when the real arm is opened; the loop ends before its port is closed
+        with contextlib.suppress(DynidError), contextlib.ExitStack() as used:
             arm.open()
+            used.callback(arm.close)
             guard = SafetyGuard(robot, load_safety(robot).model_copy(update=SHORT_STOP))
             loop = ControlLoop(arm, guard, on_waiting=count, slow_poll_every=1)
             loop.start()
+            used.callback(loop.stop)
             loop.enable()
             loop.set_command(np.zeros(robot.size))
             arrived.wait(1.0)
-            loop.stop()
-        with contextlib.suppress(DynidError):
-            arm.close()
 
 
 def rehearse_messages(robot: Robot) -> None:
