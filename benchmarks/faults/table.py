@@ -66,6 +66,9 @@ The requirements are measured at the arm, not in the driver:
 - A setting that changes in motion, and what the servos report of themselves, is read a piece at a time: the arm must
   stop as above, counted from when it is noticed, at most 0.65 s after the change.
 - *Current lowered, then arm stops*: at the ages of `safety.yaml` (here 0.8 and 1.6 s), within 0.2 s.
+- *Nothing is lost*: of what was reported as closed or written, when the disk keeps only what `fsync` brought to it.
+  *Results kept, none overwritten* on a disk without hard links; *refused before the work* where nothing can be written.
+- *Nothing moves, one line says what would*: a script may not move a real arm without `--yes`.
 - The driver names the fault in its diagnostics.
 - Against processes: the bag recorded so far is readable and holds every published state.
 

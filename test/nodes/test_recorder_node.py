@@ -45,6 +45,7 @@ def publish_until_recorded(client: Supervisor, count: int) -> int:
     timer = client.node.create_timer(0.005, publish)
     client.wait(lambda: recorded(client) >= count, 30.0, "the recording")
     client.node.destroy_timer(timer)
+    client.node.destroy_publisher(publisher)  # a bag of two publishers is doubtful
     return len(sent)
 
 
@@ -71,6 +72,25 @@ def test_a_bag_from_start_to_stop_with_what_was_latched_before(
         assert bag.counts["/robot_description"] == 1 or (name, bag.counts["/robot_description"]) == ("first", 2)
         client.reports.clear()
         client.wait(lambda: "recorder" in client.reports, 10.0, "a new report")
+
+
+def test_bag_of_two_publishers_is_said_to_be_doubtful(client: Supervisor, node: Process, tmp_path: Path) -> None:
+    own = client.node.create_publisher(JointState, "applied_commands", STREAM)
+    activate(client)
+    client.set_parameters("recorder", {"completion_timeout_s": 0.0})
+    for name in ("one", "two", "one again"):
+        client.wait(lambda: own.get_subscription_count() == 1, 30.0, "the recorder's subscription")
+        client.set_parameters("recorder", {"output": str(tmp_path / name)})
+        client.trigger("recorder/start")
+        if name != "two":
+            assert client.trigger("recorder/stop").startswith("bag ")
+            continue
+        forger = client.node.create_publisher(JointState, "applied_commands", STREAM)
+        client.wait(lambda: bool(client.reported("recorder", "doubtful")), 30.0, "the finding")
+        client.node.destroy_publisher(forger)
+        with pytest.raises(NodeError, match="the bag is doubtful: 2 publishers send applied_commands"):
+            client.trigger("recorder/stop")
+        assert read_bag(tmp_path / name).findings == ()
 
 
 def test_an_experiment_that_is_over_is_not_in_the_next_bag(client: Supervisor, node: Process, tmp_path: Path) -> None:

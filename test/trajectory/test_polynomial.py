@@ -134,3 +134,14 @@ def test_sampling_into_buffers_is_the_other_sampling():
         motion.sample_into(t, *row)
     for k, expected in enumerate(motion.sample_all(times)):
         np.testing.assert_allclose(rows[:, k], expected, atol=1e-11)
+
+
+@pytest.mark.parametrize("kind", ROWS)
+@pytest.mark.parametrize(("large", "gap"), [(1e308, 0.5), (1.0, 1e-300)], ids=["large", "close"])
+def test_points_whose_motion_overflows_are_refused(kind, large, gap):
+    rows = [row.copy() for row in ROWS[kind]]
+    rows[0][1] *= large
+    times = TIMES.copy() if gap == 0.5 else np.array([0.0, gap, 1.0, 2.0])
+    with pytest.raises(ConfigurationError, match="s apart, which no motion joins") as caught:
+        through_points("p", JOINTS, times, *rows)
+    assert "trajectory 'p'" in str(caught.value)

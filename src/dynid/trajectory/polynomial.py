@@ -86,7 +86,7 @@ def through_points(
 
     Raises:
         ConfigurationError: no points, times that do not increase, values that are not finite, arrays that do not fit
-            together, accelerations without velocities, or a motion that does not begin and end at rest.
+            together, overflow, accelerations without velocities, or a motion that does not begin and end at rest.
     """
     where = f"trajectory '{name}'"
     times, n = np.asarray(times, dtype=np.float64), len(joint_names)
@@ -113,9 +113,7 @@ def through_points(
             raise ConfigurationError(f"{where} {label} at {speed:.4g} rad/s; it must start and end at rest")
     ends = read_only(given["positions"][[0, -1]])
     knots = read_only(times - times[0])
-    return PolynomialTrajectory(
-        name, tuple(joint_names), knots, read_only(_coefficients(knots, list(given.values()))), ends
-    )
+    return PolynomialTrajectory(name, tuple(joint_names), knots, _finite_coefficients(where, knots, given), ends)
 
 
 def rest_to_rest(
@@ -127,6 +125,22 @@ def rest_to_rest(
         duration = max(SHORTEST_S, PEAK_RATE * way / GENTLE_RAD_S, np.sqrt(PEAK_BEND * way / GENTLE_RAD_S2))
     still = np.zeros((2, len(joint_names)))
     return through_points(name, joint_names, np.array([0.0, duration]), np.vstack([start, end]), still, still)
+
+
+def _finite_coefficients(where: str, knots: FloatArray, given: dict[str, FloatArray]) -> FloatArray:
+    """Return `_coefficients`, read-only; ConfigurationError is raised where numbers overflow."""
+    try:
+        with np.errstate(all="ignore"):
+            found = _coefficients(knots, list(given.values()))
+    except ValueError:  # of scipy
+        found = np.full(1, np.nan)
+    if not np.isfinite(found).all():
+        largest = max(float(np.abs(value).max()) for value in given.values())
+        raise ConfigurationError(
+            f"{where}: its points are up to {largest:.3g} rad and its times {np.diff(knots).min():.3g} s apart, which "
+            "no motion joins"
+        )
+    return read_only(found)
 
 
 def _coefficients(knots: FloatArray, rows: list[FloatArray]) -> FloatArray:
