@@ -17,7 +17,7 @@ from dynid.nodes.common import LATCHED, NEWEST, declare
 from dynid.recording.settings import parse_settings
 from dynid.robot import FloatArray
 
-NAME, STOP = "contact", "stop"
+STOP = "stop"
 POLICIES = ("", "report", STOP)
 
 
@@ -34,7 +34,7 @@ class ContactLink:
         text = (
             "'stop': nothing moves while something is felt, or while nobody says whether it is; '' or 'report': it may"
         )
-        self.set(declare(node, NAME, POLICIES[0], text))
+        self.set(declare(node, "contact", POLICIES[0], text))
         self._models = node.create_publisher(String, "control_model", LATCHED)
         self._source = OneSource(node, String, "contact", self._on_report, NEWEST, self._on_second_source)
 

@@ -51,7 +51,6 @@ from dynid.nodes.common import (
     serve_trigger,
     string,
 )
-from dynid.nodes.contact_link import NAME as CONTACT
 from dynid.nodes.contact_link import ContactLink
 from dynid.nodes.deferred import Answer, DeferredTrigger
 from dynid.nodes.experiment import ExperimentReport
@@ -199,7 +198,7 @@ class ExecutorNode(Node):
         approach_rad = positive_angle(given.get("approach_rad", self._requests.approach_rad))
         sway = [given.get(name, self.get_parameter(name).value) for name in SWAY]
         swaying(*sway)  # refuses what is too far or too fast
-        contact = given.get(CONTACT, string(self, CONTACT))
+        contact = given.get("contact", string(self, "contact"))
         self._contact.check(contact)
         model = from_parameters(parameters, self._selection.arm_model)
         if given.get("model_file"):
