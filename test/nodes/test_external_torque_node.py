@@ -69,7 +69,7 @@ def test_a_push_is_published_by_the_executors_model_and_payload(
     assert not any(one.contact or one.model for one in said) and said[-1].stamp_ns > 0
     assert np.abs([list(one.effort) for one in torques[-50:]]).max() < 0.05
     fed(lambda: said[-1].contact and len(forces) > 50, PUSH_NM, "a contact")
-    assert said[-1].joint == names[1] and stamp_ns - said[-1].stamp_ns < 1_000_000_000
+    assert said[-1].joint == names[1] and 0 < said[-1].stamp_ns <= stamp_ns
     fed(lambda: abs(torques[-1].effort[1] - PUSH_NM) < 0.2, PUSH_NM, "the push")
     assert list(torques[-1].name) == names and forces[-1].header.frame_id == ROBOT.file.base_link
     assert client.reported("external_torque", "last_felt_by") in ("", names[1])
