@@ -82,7 +82,8 @@ In every third posture a joint is within 10 deg of a balance; gears have the fri
 and viscous friction alone. The production driver runs at 500 Hz, every seventh time at 1 kHz; the fault is a servo's
 voltage alert. Required: torque goes off within {longest:g} s, no joint moves by more than {most:g} deg in the
 {settled:g} s after that, and no link's end is ever faster than {fastest:g} m/s. *Unrested* counts stops that ended by
-`longest_stop_s`. `./run benchmark faults --fault falls --falls N` runs this table alone.
+`longest_stop_s`. `./run benchmark faults --fault falls --falls N --first M` runs N cases of this table alone, from
+number M on.
 
 | stopped by | runs | violations | off, median [s] | latest [s] | moved after [deg] | fastest [m/s] | unrested |
 | --- | --- | --- | --- | --- | --- | --- | --- |
