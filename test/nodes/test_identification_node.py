@@ -1,10 +1,14 @@
 """The identification node as a process: what it refuses, what it hands over, and how."""
 
 import json
+import multiprocessing
 import re
 import subprocess
 import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,11 +18,13 @@ pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
-from dynid.errors import NodeError
+from dynid.errors import DynidError, NodeError
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import load_model
+from dynid.nodes.identification_node import IdentificationNode
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
+from dynid.parallel import in_processes
 from dynid.recording.bag_writer import BagWriter, Topic
 from dynid.recording.messages import STRING, encode_string
 from dynid.robot import load_robot
@@ -184,6 +190,18 @@ def test_every_method_hands_its_accepted_model_over(
     structure, *values_there = client.get_parameters("executor", names)
     assert structure.string_value == model.structure_hash
     np.testing.assert_array_equal([value.double_value for value in values_there], _values(output))
+
+
+def test_a_node_that_ends_ends_the_processes_of_its_campaign() -> None:
+    node = SimpleNamespace()
+    with ThreadPoolExecutor(1) as thread:
+        campaign = thread.submit(lambda: list(in_processes(time.sleep, [600.0, 600.0], 2)))
+        while len(multiprocessing.active_children()) < 2:
+            assert not campaign.done()
+        IdentificationNode.shut_down(node)  # type: ignore[arg-type]
+        with pytest.raises(DynidError, match="a process that worked on a piece has ended"):
+            campaign.result(timeout=300.0)
+    assert multiprocessing.active_children() == []
 
 
 def test_a_parameter_that_does_not_exist_is_told_in_one_sentence(client: Supervisor, node: Process) -> None:

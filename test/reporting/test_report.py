@@ -52,7 +52,7 @@ def test_identify_writes_a_report_that_says_what_the_model_is_worth(planar_resul
         assert f">{row.name}</th>" in html and row.unit.replace("*", " ").replace("^2", "²") in html
     for bag in result.content.provenance["bags"]:
         assert bag["sha256"] in html
-    assert html.count("<h2") == 7 and "lambda_min_kg_m2" in html
+    assert html.count("<h2") == 8 and "lambda_min_kg_m2" in html
     words = in_words(result)
     assert words.accepted and "other.csv" in words.sentences[0] and "fit.csv" in words.sentences[-1]
     assert any("no torque constant was used" in one for one in words.cautions)
