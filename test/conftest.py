@@ -49,6 +49,7 @@ STUDY = TEST / "benchmarks"
 LONGEST = [
     TEST / name
     for name in (
+        "test_installed.py",
         "test_chain.py",
         "nodes/test_adaptive.py",
         "nodes/test_executor_node.py",

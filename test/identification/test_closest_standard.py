@@ -151,7 +151,5 @@ def test_standard_parameters_of_all_terms_survive_their_file() -> None:
     np.testing.assert_allclose(from_file(content, model.mdh, names).values, changed.values, atol=1e-9)
     assert from_file(content, model.mdh).names == names
     np.testing.assert_allclose(six(np.diag([1.0, 2.0, 3.0])), [1, 0, 0, 2, 0, 3])
-    with pytest.raises(
-        DataError, match=r"have OF1, .*FVM6, FCM6, which the robot.s structure and springs do not"
-    ):
+    with pytest.raises(DataError, match=r"have OF1, .*FVM6, FCM6, which the robot.s structure and springs do not"):
         from_file(content, model.mdh, names[:78])

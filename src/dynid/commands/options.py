@@ -50,7 +50,10 @@ MethodOption = Annotated[
 ]
 MappingOption = Annotated[
     Path | None,
-    typer.Option("--mapping", help="Mapping of the columns of CSV files, or of topics and units of bags; `dynid robot mapping` drafts one."),
+    typer.Option(
+        "--mapping",
+        help="Mapping of the columns of CSV files, or of topics and units of bags; `dynid robot mapping` drafts one.",
+    ),
 ]
 EffortOption = Annotated[
     str | None,
