@@ -26,6 +26,7 @@ from dynid.identification.data.sources import (
     load_sources,
     refuse_fitted,
     refuse_repeated,
+    rows_of,
     simulated_sentence,
     torque_sentence,
 )
@@ -91,6 +92,7 @@ class Identification:
         deviations: by how much predicted torques may be off; None where nobody asked.
         method: how it was identified.
         stages: the method's stages before the result, the unconstrained estimate first.
+        rows: how the regression's rows were made, in words; "" of a campaign.
         refinement: how a closed-loop refinement ended, in words; "" without one.
         campaign: what a campaign adds to the files; None for other methods.
     """
@@ -118,6 +120,7 @@ class Identification:
     deviations: TorqueDeviations | None = None
     method: Method = "regression"
     stages: tuple[Stage, ...] = ()
+    rows: str = ""
     refinement: str = ""
     campaign: CampaignFiles | None = None
 
@@ -155,6 +158,7 @@ class Identification:
                 "dynid_version": __version__,
                 "method": self.method,
                 "stages": [one.as_dict() for one in stages],
+                "rows": self.rows,
                 "refinement": self.refinement,
                 "bags": [{"path": path, "sha256": sha, "used": used} for path, sha, used in self.sources],
                 "settings": self.settings.model_dump(mode="json"),
@@ -228,6 +232,7 @@ class Identification:
             errors["out_of_sample"] = relative_errors(pooled_errors(judges), joints) | {"files": files}
         rests: dict[str, Any] = {
             "method": self.method,
+            "rows": self.rows,
             "refinement": self.refinement,
             "relative_torque_error": errors,
             "torques": self.torque_sentence,
@@ -286,6 +291,8 @@ def identify(
     settings = settings or load_identification(robot)
     sources = load_sources(recordings, robot, mapping, progress)
     refuse_repeated(sources)
+    rows = rows_of(sources, settings)
+    settings = rows.settings(settings)
     its_mapping = validation_mapping or mapping
     estimates: tuple[SetupEstimate, ...] = ()
     if setup:
@@ -328,6 +335,7 @@ def identify(
         result,
         deviations=bands.table(),
         stages=_stages_of(estimate) if refined is None else refined.stages,
+        rows=rows.sentence,
         refinement="" if refined is None else refined.how,
         motions=(*kept, *held_out.motions, *result.motions),
         verdict=result.verdict
@@ -341,6 +349,7 @@ def identify(
         mapping_of_bags=_described(mapping, its_mapping),
         notes=(
             *undecided(robot),
+            *((rows.sentence,) if rows.kind == "averaged" else ()),
             *result.notes,
             *(one.sentence for one in estimates),
             *(f"{one.name}: {note}" for one in sources for note in one.notes),

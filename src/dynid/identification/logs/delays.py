@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.identification.logs.curves import Curves, curves_through
+from dynid.identification.data.curves import Curves, curves_through
 from dynid.identification.logs.rows import RowSettings, averaged, stretches, test_functions, triangle
 from dynid.model.dynamics import ArmModel
 from dynid.recording.log import Log
