@@ -15,6 +15,7 @@ from dynid.identification.data.weak_form import CUTOFF_OF_SUPPORT, averaged, cub
 from dynid.identification.estimators.table import estimator
 from dynid.identification.methods import identify
 from dynid.identification.settings import load_identification
+from dynid.identification.setup import estimate_setup
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
 from dynid.robot import FloatArray, load_robot
@@ -32,14 +33,18 @@ def true_parameters() -> FloatArray:
     return np.where([name.startswith("FC") for name in MODEL.names], 0.0, phi)
 
 
-def recording(time: FloatArray, name: str = "log") -> Source:
-    """Sums of sines up to 0.5 Hz with the torques that belong to them, at these stamps."""
+def recording(time: FloatArray, name: str = "log", late_s: float = 0.0) -> Source:
+    """Sums of sines up to 0.5 Hz with the torques that belong to them, at these stamps; torques are read late."""
     rng = np.random.default_rng(0)
     omega, phase = rng.uniform(0.3, 3.0, (2, ROBOT.size, 3))
-    angle = omega * time[:, None, None] + phase
-    q, dq, ddq = 0.3 * np.sin(angle), 0.3 * omega * np.cos(angle), -0.3 * omega**2 * np.sin(angle)
-    states = [one.sum(axis=2) for one in (q, dq, ddq)]
-    return recording_from_arrays(ROBOT, time, states[0], MODEL.regressor(*states) @ true_parameters(), name=name)
+
+    def states(at: FloatArray) -> list[FloatArray]:
+        angle = omega * at[:, None, None] + phase
+        q, dq, ddq = 0.3 * np.sin(angle), 0.3 * omega * np.cos(angle), -0.3 * omega**2 * np.sin(angle)
+        return [one.sum(axis=2) for one in (q, dq, ddq)]
+
+    tau = MODEL.regressor(*states(time - late_s)) @ true_parameters()
+    return recording_from_arrays(ROBOT, time, states(time)[0], tau, name=name)
 
 
 def even(rate_hz: float = RATE_HZ) -> FloatArray:
@@ -146,9 +151,14 @@ def test_no_average_reaches_across_the_cut_to_what_is_held_out() -> None:
 
 
 def test_too_few_averages_are_refused() -> None:
-    short = recording(np.arange(0.0, 2.0, 1.0 / RATE_HZ))
-    with pytest.raises(DataError, match="at least 50 are needed"):
+    short = recording(np.arange(0.0, 1.2, 1.0 / RATE_HZ))
+    with pytest.raises(DataError, match="at least 20 are needed"):
         short.samples(SETTINGS)
+
+
+def test_stamps_in_another_unit_are_asked_for() -> None:
+    with pytest.raises(DataError, match="are the stamps seconds"):
+        recording(1000.0 * even()).samples(SETTINGS)
 
 
 def test_methods_with_a_closed_loop_refuse_averages() -> None:
@@ -170,3 +180,20 @@ def test_torques_of_another_current_stay_unknown_where_they_were_not_recorded() 
     np.testing.assert_allclose(
         samples.other_tau[known], 1.1 * samples.tau[known], atol=0.01 * np.abs(samples.tau).max()
     )
+
+
+@pytest.mark.parametrize("late_s", [0.153, -0.04])
+def test_late_torques_of_slow_rows_are_found_and_compensated(late_s: float) -> None:
+    source = recording(even(), late_s=late_s)
+    setup, (found,) = estimate_setup(ROBOT, [source], SETTINGS, (), delay=True)
+    assert found.kind == "delay" and found.differs and not found.must_be_mended
+    assert found.value == pytest.approx(late_s, abs=1e-3)
+    assert f"torques lag {1e3 * found.value:.1f} ms" in found.sentence and "compensated" in found.sentence
+    assert error_of(setup.read(source)) < 5e-3
+    assert error_of(source) > 0.02
+
+
+def test_torques_in_time_are_used_as_they_were_recorded() -> None:
+    setup, (found,) = estimate_setup(ROBOT, [recording(even())], SETTINGS, (), delay=True)
+    assert not found.differs and setup.delay_s == 0.0
+    assert "used as recorded" in found.sentence

@@ -295,8 +295,9 @@ def identify(
     settings = rows.settings(settings)
     its_mapping = validation_mapping or mapping
     estimates: tuple[SetupEstimate, ...] = ()
-    if setup:
-        found, estimates = estimate_setup(robot, sources, settings, setup, progress)
+    unknown_delay = rows.kind == "averaged" and not any(one.usable_signals(settings).torque_delay_s for one in sources)
+    if setup or unknown_delay:
+        found, estimates = estimate_setup(robot, sources, settings, setup, progress, delay=unknown_delay)
         sources = [found.read(one) for one in sources]
         validation = [found.read(one) for one in load_sources(validation, robot, its_mapping)]
         robot = found.robot(robot, sources[0].mount)

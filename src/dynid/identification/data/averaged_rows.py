@@ -22,7 +22,7 @@ from dynid.robot import FloatArray
 GRID_S = 0.01  # longest step of the fine grid
 FEWEST_STEPS = 5  # of the grid per sampling interval
 FEWEST_ROWS = DEGREE + 3  # of a piece that a spline goes through
-FEWEST_SHARE = 0.5  # of the settings' minimum of samples: each average rests on several rows
+FEWEST_SHARE = 0.2  # of the settings' minimum of samples: each average rests on several rows
 GAP_PERIODS = 2.5  # of the rows: a spline across a longer pause would invent a motion
 
 

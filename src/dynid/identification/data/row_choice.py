@@ -10,6 +10,8 @@ from dynid.identification.settings import IdentificationSettings
 
 ROWS_OF_SUPPORT = 4.0  # recorded rows under a test function, at least
 
+SLOWEST_S = 0.5  # from row to row: an arm's motion is lost between slower ones
+
 
 class RowChoice(NamedTuple):
     """How rows are made, at which sampling interval [s], and why, in words."""
@@ -46,7 +48,7 @@ def row_choice(axis: TimeAxis, settings: IdentificationSettings, interval_s: flo
     reason = "" if settings.rows == "filtered" else _refusal(axis, settings, interval_s)
     if settings.rows == "averaged":
         reason = "as was asked for"
-    if not reason:
+    if not reason or axis.period > SLOWEST_S:  # the filter's refusal asks for the unit of stamps
         return RowChoice("filtered", interval_s)
     slowest = ROWS_OF_SUPPORT * axis.period, CUTOFF_OF_SUPPORT / settings.filter.cutoff_hz(interval_s)
     return RowChoice("averaged", max(interval_s, *(one / HOPS for one in slowest)), reason)

@@ -91,7 +91,11 @@ class Source:
         return replace(self, signals=gone, recording=None)
 
     def usable_signals(self, settings: IdentificationSettings) -> Signals:
-        """Signals from which samples can be made; DataError, with the name of the source, if nothing can."""
+        """Return signals from which samples can be made.
+
+        Raises:
+            DataError: nothing can be identified from them; says why, with the name of the source.
+        """
         try:
             signals = self.signals(settings)
             refuse_unusable(signals)
