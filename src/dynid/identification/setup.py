@@ -19,7 +19,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
-from dynid.identification.data.fine_states import grid_step_s
+from dynid.identification.data.fine_states import FineStates, grid_step_s
 from dynid.identification.data.sample_sets import join
 from dynid.identification.data.signals import Signals
 from dynid.identification.data.sources import Source
@@ -101,7 +101,7 @@ class SetupEstimate:
         """The estimate in words."""
         if self.kind == "delay":
             what = f"torques lag {1e3 * self.value:.1f} ms (+-{1e3 * self.deviation:.1f}) behind positions"
-            return f"{what}: {self.mend if self.differs else 'no more than chance, so they are used as recorded'}"
+            return f"{what}: {self.mend if self.differs else 'not sure, so they are used as recorded'}"
         if self.kind == "gravity":
             what = f"the base leans by {np.degrees(self.value):.2f} deg (+-{np.degrees(self.deviation):.2f})"
         elif self.kind == "torque scale":
@@ -274,7 +274,8 @@ def _first_guess(
     """Return where the steps begin, (k,): at the scanned delay, all else being as given."""
     if not any(one.kind == "delay" for one in chosen):
         return np.zeros(len(chosen))
-    model, parts, grid = ArmModel.of(robot, mount=sources[0].mount), [], 0.0
+    parts: list[FineStates] = []
+    model, grid = ArmModel.of(robot, mount=sources[0].mount), 0.0
     for source in sources[:MOST_SCANNED]:
         samples = source.samples(settings)
         if not samples.fine:
