@@ -44,7 +44,7 @@ def identify(
     estimate_setup: Annotated[
         list[str] | None,
         typer.Option(
-            help="Estimate what of the set-up is unknown: delay, tilt, zeros, zero:JOINT, torque-constants, "
+            help="Estimate what of the set-up is unknown: tilt, delay, zeros, zero:JOINT, torque-constants, "
             "torque-constant:JOINT; repeatable."
         ),
     ] = None,

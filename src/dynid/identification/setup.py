@@ -194,7 +194,7 @@ def choose(words: Sequence[str], robot: Robot) -> tuple[Choice, ...]:
             chosen = [Choice(WORDS[key], names.index(joint), asked=True)]
         else:
             raise ConfigurationError(
-                f"'{word}' is no part of a set-up; expected delay, tilt, zeros, torque-constants, zero:JOINT or "
+                f"'{word}' is no part of a set-up; expected tilt, zeros, torque-constants, delay, zero:JOINT or "
                 "torque-constant:JOINT"
             )
         for one in chosen:
