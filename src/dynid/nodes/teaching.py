@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState
 
 from dynid.control.model_laws import ComputedTorque, GravityCompensation
 from dynid.control.shown import MOVED_RAD, STILL_RAD, Shown
-from dynid.errors import DataError
+from dynid.errors import DataError, NodeError
 from dynid.nodes.chain import Chain
 from dynid.nodes.collect import Report, begin_recording, end_recording
 from dynid.nodes.supervisor import Supervisor
@@ -25,6 +25,7 @@ from dynid.robot import FloatArray, Robot
 LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 LONGEST = 4.0  # times the arm's own time: a simulated arm waits for a busy host
 REST_S, LONGEST_S = 3.0, 300.0
+HELD = "guiding_held"  # in the executor's diagnostics
 
 
 class Resting:
@@ -76,7 +77,8 @@ def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = RE
         report: receives what is going on.
 
     Raises:
-        NodeError: a node refused, or nobody led the arm within five minutes.
+        NodeError: a node refused, nobody led the arm within five minutes, or the arm was braked and is held; the bag is
+            closed then, too.
     """
     call, resting = chain.supervisor, Resting(chain.robot, rest_s)
     call.set_parameters("executor", {"model_file": str(model), "controller": GravityCompensation.name})
@@ -88,11 +90,16 @@ def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = RE
         call.wait(lambda: _over(call, resting, report), LONGEST * LONGEST_S, "hand guiding and then rest")
     finally:
         call.node.destroy_subscription(states)
+    held = call.reported("executor", HELD)
     end_recording(call)
+    if held:
+        raise NodeError(f"the arm was braked and held while it was led: {held}; what was recorded until then is in {bag}")
     call.set_parameters("executor", {"controller": ComputedTorque.name})
 
 
 def _over(call: Supervisor, resting: Resting, report: Report) -> bool:
+    if call.reported("executor", HELD):
+        return True
     text = f"lead the arm; it has rested for {resting.rested_s:.0f} s" if resting.moved else "lead the arm"
     report(text, 0.0, 0.0)
     return resting.over

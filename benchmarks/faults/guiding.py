@@ -1,0 +1,279 @@
+"""The table "guiding": loads that appear and vanish, pushes and wrong payloads while a hand leads the simulated arm.
+
+The arm runs in lock-step behind guard and executor, under gravity compensation. From the moment on in which the hand has
+let go, its tool must stay within 0.1 m of where it then was, and be no faster than 0.5 m/s. One kind of case has nothing
+wrong: a hand leads the arm, and the table counts how often it was held all the same.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from benchmarks.guarded_arm import GuardedArm
+from dynid.control.control_model import ControlModel
+from dynid.control.controller import load_controller
+from dynid.control.dynamics_kernel import compile_single
+from dynid.control.model_laws import GravityCompensation
+from dynid.errors import DataError
+from dynid.hardware.safety.posture import Posture
+from dynid.model.drive import of_kinds
+from dynid.model.dynamics import ArmModel
+from dynid.model.gear_presets import gear_friction
+from dynid.model.standard import from_file
+from dynid.parallel import in_processes
+from dynid.robot import FloatArray, Robot, load_robot
+from dynid.simulation.plant.arm import ArmPlant, plant_standard
+from dynid.simulation.plant.held import HeldBody, holding
+
+APPEARS, VANISHES, PUSHED, UNKNOWN, ABSENT, LED = (
+    "load appears",
+    "load vanishes",
+    "push",
+    "payload not known",
+    "payload not there",
+    "hand alone",
+)
+CAUSES = (APPEARS, VANISHES, PUSHED, UNKNOWN, ABSENT, LED)
+LIGHTEST_KG, HEAVIEST_KG = 0.1, 1.0
+FASTEST_M_S, FARTHEST_M = 0.5, 0.1
+CYCLE_S = 0.002
+HELD_S, SETTLED_S, STANDS_S, AFTER_S = 0.5, 2.0, 1.2, 2.5
+AFTERMATH_S = 0.05  # after a push the arm is still as fast as the hand made it
+EDGE_RAD, LOADED = float(np.deg2rad(8.0)), 0.7  # from the limits; of the torque limits in the drawn posture
+LOOKED_EVERY = 2  # cycles
+
+
+class ToolHand:
+    """A hand at the tool: leads it along a smooth way by a spring and a damper, or pushes it with a force.
+
+    Attributes:
+        force: of the hand now, (3,) [N].
+    """
+
+    STIFFNESS_N_M, DAMPING_N_S_M, MOST_N = 150.0, 12.0, 10.0
+
+    def __init__(self, posture: Posture) -> None:
+        self._posture = posture
+        self.force = np.zeros(3)
+        self._time_s, self._length_s = 0.0, 0.0
+        self._way, self._from, self._push = np.zeros((3, 3))
+
+    def lead(self, way: FloatArray, length_s: float, tool: FloatArray) -> None:
+        """Begin to lead the tool from where it is, (3,) [m], by a way (3,) [m] in a time [s]."""
+        self._way, self._from, self._time_s, self._length_s = way, tool.copy(), 0.0, length_s
+
+    def push(self, force: FloatArray) -> None:
+        """Push with a force (3,) [N] from now on."""
+        self._push = force
+
+    def let_go(self) -> None:
+        """Touch the arm no longer."""
+        self._length_s, self._push, self.force = 0.0, np.zeros(3), np.zeros(3)
+
+    def torques(self, dt: float, q: FloatArray, dq: FloatArray) -> FloatArray:
+        """What it does to an arm at q, dq (n,) [rad, rad/s] for the next dt [s], (n,) [N m]."""
+        self.force = self._push
+        if not self._length_s and not self._push.any():
+            return np.zeros(len(q))
+        self._posture.place(q)
+        jacobian = self._posture.jacobian()
+        if self._length_s:
+            self._time_s += dt
+            u = min(self._time_s / self._length_s, 1.0)
+            place = self._from + u**3 * (10.0 - 15.0 * u + 6.0 * u * u) * self._way
+            speed = 30.0 * u * u * (1.0 - u) ** 2 / self._length_s * self._way
+            pull = self.STIFFNESS_N_M * (place - self._posture.tool) + self.DAMPING_N_S_M * (speed - jacobian @ dq)
+            self.force = pull * min(1.0, self.MOST_N / max(float(np.linalg.norm(pull)), 1e-9))
+        return np.asarray(jacobian.T @ self.force)
+
+
+@dataclass(frozen=True)
+class Guided:
+    """One case and what came of it: the tool's largest speed and way once nobody's hand was at it, and why it was held."""
+
+    cause: str
+    seed: int
+    mass_kg: float
+    tool_m_s: float
+    way_m: float
+    held: str
+
+    @property
+    def violations(self) -> tuple[str, ...]:
+        """What is not as it must be."""
+        found = []
+        if not self.tool_m_s <= FASTEST_M_S:
+            found.append(f"the tool moved at {self.tool_m_s:.2f} m/s")
+        if not self.way_m <= FARTHEST_M:
+            found.append(f"the tool moved by {self.way_m:.3f} m")
+        return tuple(found)
+
+
+@dataclass(frozen=True)
+class GuidedRow:
+    """All cases of one cause."""
+
+    cause: str
+    cases: int
+    held: int
+    tool_m_s: float
+    way_m: float
+    violations: int
+    findings: tuple[str, ...]
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it for JSON."""
+        return asdict(self)
+
+
+class GuidedArm(GuardedArm):
+    """The arm under gravity compensation with a hand at its tool, and a watch on what the tool really does."""
+
+    def __init__(self, robot: Robot, *, law: GravityCompensation, standard: Any, **options: Any) -> None:
+        self.posture = Posture(robot, options.get("mount"))
+        self.tool_hand = ToolHand(Posture(robot, options.get("mount")))
+        self.tool_m_s = self.way_m = 0.0
+        self._start: FloatArray | None = None
+        self._cycles = 0
+        super().__init__(robot, standard=standard, hand=self.tool_hand, **options)
+        self.motion.hold(self.q, self._stamp_ns)
+        self.pass_on(HELD_S)
+        self.law = law
+
+    @property
+    def tool(self) -> FloatArray:
+        """Where the tool really is, (3,) [m]."""
+        self.posture.place(self.plant.q)
+        return self.posture.tool
+
+    def let_go(self) -> None:
+        """Count from now on what the tool does."""
+        self.tool_hand.let_go()
+        self._start, self.tool_m_s, self.way_m = self.tool, 0.0, 0.0
+
+    def take_over(self) -> None:
+        """Exchange the holding law for gravity compensation."""
+        self.motion.switch_to(self.law)
+
+    def pass_on(self, seconds: float) -> None:
+        """Pass so much time."""
+        for _ in range(round(seconds / self._cycle_s)):
+            self.cycle()
+
+    def cycle(self) -> None:
+        """As of `GuardedArm`, with a look at the tool."""
+        super().cycle()
+        self._cycles += 1
+        if self._start is None or self._cycles % LOOKED_EVERY:
+            return
+        tool = self.tool
+        velocity = self.posture.jacobian() @ self.plant.dq
+        self.tool_m_s = max(self.tool_m_s, float(np.linalg.norm(velocity)))
+        self.way_m = max(self.way_m, float(np.linalg.norm(tool - self._start)))
+
+
+def drawn_posture(robot: Robot, mass_kg: float, mount: str, random: np.random.Generator) -> FloatArray:
+    """A posture, (n,) [rad], in which the arm can hold a mass with part of its torques.
+
+    Raises:
+        DataError: none was found.
+    """
+    plant = ArmPlant(robot, standard=holding(robot, mass_kg), mount=mount)
+    for _ in range(1000):
+        q = random.uniform(robot.lower + EDGE_RAD, robot.upper - EDGE_RAD)
+        if (np.abs(plant.load_at(q)) < LOADED * robot.torque_limits).all():
+            return np.asarray(q)
+    raise DataError(f"no posture was found in which {robot.name} holds {mass_kg:.2f} kg")
+
+
+def law_of(robot: Robot, mount: str, payload_kg: float, random: np.random.Generator) -> GravityCompensation:
+    """Gravity compensation of the simulated arm with a payload, its friction known within a fifth."""
+    arm = ArmModel.of(robot, mount=mount)
+    standard = holding(robot, payload_kg) if payload_kg else plant_standard(robot)
+    phi = of_kinds(arm.base_parameters(from_file(standard, arm.mdh)), ("FV",), others=True)
+    friction = gear_friction(robot).scaled(float(random.uniform(0.8, 1.2)))
+    model = ControlModel(robot.name, arm.structure_hash, phi, friction, True)
+    return GravityCompensation(model, compile_single(arm), load_controller(robot).friction_share)
+
+
+def run_case(robot: Robot, cause: str, seed: int) -> Guided:
+    """Draw one case, run it, and judge what the arm did."""
+    robot = robot.at_cycle(CYCLE_S)
+    random = np.random.default_rng([seed, *cause.encode()])
+    mount = str(random.choice(list(robot.file.mounts_gravity_m_s2)))
+    mass = float(random.uniform(LIGHTEST_KG, HEAVIEST_KG)) if cause not in (PUSHED, LED) else 0.0
+    known = mass if cause in (VANISHES, ABSENT) else 0.0
+    q0 = drawn_posture(robot, max(mass, LIGHTEST_KG), mount, random)
+    law = law_of(robot, mount, known, random)
+    arm = GuidedArm(robot, law=law, standard=None, mount=mount, q0=q0, seed=seed)
+    body = HeldBody(arm.plant, mass) if mass else None
+    if body is not None and cause in (VANISHES, UNKNOWN):
+        body.take()
+        arm.pass_on(SETTLED_S)
+    if cause in (UNKNOWN, ABSENT):
+        arm.let_go()
+        arm.take_over()
+    else:
+        arm.take_over()
+        arm.pass_on(STANDS_S)
+        _lead(arm, cause, body, random)
+    arm.pass_on(AFTER_S)
+    arm.plant.check()
+    return Guided(cause, seed, mass, arm.tool_m_s, arm.way_m, arm.motion.guiding.held)
+
+
+def _direction(random: np.random.Generator) -> FloatArray:
+    direction = random.normal(size=3)
+    return np.asarray(direction / np.linalg.norm(direction))
+
+
+def _lead(arm: GuidedArm, cause: str, body: HeldBody | None, random: np.random.Generator) -> None:
+    """What hands do until they have let go."""
+    if cause == PUSHED:
+        arm.tool_hand.push(float(random.uniform(3.0, 25.0)) * _direction(random))
+        arm.pass_on(float(random.uniform(0.05, 0.3)))
+        arm.tool_hand.let_go()
+        arm.pass_on(AFTERMATH_S)
+        arm.let_go()
+        return
+    if cause == LED or random.random() < 0.6:
+        way = float(random.uniform(0.05, 0.2))
+        length = way / float(random.uniform(0.08, 0.15))
+        arm.tool_hand.lead(way * _direction(random), length, arm.tool)
+        arm.pass_on(length * (1.2 if cause == LED else float(random.uniform(0.3, 1.1))))
+    arm.let_go()
+    if body is not None:
+        (body.take if cause == APPEARS else body.put_down)()
+
+
+@dataclass(frozen=True)
+class _Job:
+    robot: str
+    cause: str
+    seed: int
+
+
+def _run(job: _Job) -> Guided:
+    return run_case(load_robot(job.robot), job.cause, job.seed)
+
+
+def guided_cases(robot: str, runs: int, first_seed: int = 0, processes: int | None = None) -> Iterator[Guided]:
+    """Run cases, each kind in turn, as they are finished; None is one process per core."""
+    jobs = [_Job(robot, CAUSES[k % len(CAUSES)], first_seed + k) for k in range(runs)]
+    yield from (found for _, found in in_processes(_run, jobs, processes))
+
+
+def guided_rows(found: Sequence[Guided]) -> list[GuidedRow]:
+    """The table, one row per cause."""
+    rows = []
+    for cause in CAUSES:
+        mine = [one for one in found if one.cause == cause]
+        if mine:
+            bad = [one for one in mine if one.violations]
+            findings = tuple(f"seed {one.seed}, {one.mass_kg:.2f} kg: {'; '.join(one.violations)}" for one in bad[:5])
+            worst = max(one.tool_m_s for one in mine), max(one.way_m for one in mine)
+            held = sum(bool(one.held) for one in mine)
+            rows.append(GuidedRow(cause, len(mine), held, round(worst[0], 3), round(worst[1], 3), len(bad), findings))
+    return rows

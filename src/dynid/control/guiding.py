@@ -1,0 +1,239 @@
+"""Hand guiding within limits: damping of what is fast, and an arm that falls or drives itself is held.
+
+Laws without a reference hold nothing: whatever the hand lets go of, or the model does not know, moves the arm. So every
+such law runs under this watch. Above `guiding_damped_rad_s` of a joint or `guiding_damped_m_s` of the tool, or of another
+link's end, motion is damped. Above `guiding_stop_rad_s` or `guiding_stop_m_s` the arm is braked and held where it comes
+to rest, as the driver holds it in a stop. So it is where a load appeared or vanished, see `LoadWatch`, and where the arm
+moves while a law takes over, before a hand may lead it. A held arm stays held until somebody asks for a hold again.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dynid.control.bilateral.observer import ArmObserver
+from dynid.control.controller import TorqueLaw
+from dynid.control.filters import PseudoDifferentiator
+from dynid.control.load_watch import LoadWatch
+from dynid.control.model_laws import GravityCompensation
+from dynid.hardware.safety.hold import Hold
+from dynid.hardware.safety.posture import Posture
+from dynid.hardware.safety.settings import SafetySettings, load_safety
+from dynid.robot import FloatArray, Robot
+
+TAKE_OVER_S = 0.5  # in which a law or the driver's commands fade in
+FADE_S = 0.5  # in which a hold gives way to the law again
+STANDING_RAD_S = 0.1  # an arm that is faster when a law takes over is led by a hand already
+CREEPING_RAD_S = 0.03  # an arm that is slower stands
+SMOOTHED_S = 0.02  # of the velocity where no model observes it
+FREE_M_S, FREE_RAD_S = 0.1, 0.5  # a held arm that is faster was let go of: what it carries is estimated anew
+LONGEST_STEP_S = 0.02  # after a longer gap in the states observation begins anew
+
+
+@dataclass(frozen=True, eq=False)
+class Means:
+    """What guiding needs of an arm: kinematics, a hold, damping (n,) [N m s/rad] and current limits (n,) [A]."""
+
+    settings: SafetySettings
+    posture: Posture
+    hold: Hold
+    damping: FloatArray
+    caps: FloatArray
+    load: LoadWatch
+
+    @classmethod
+    def of(cls, robot: Robot) -> "Means":
+        """Return the means of a robot, compiled."""
+        settings = load_safety(robot)
+        hold = Hold(robot, settings)
+        caps = np.minimum(robot.current_limits, robot.torque_limits / robot.joint_constants)
+        return cls(
+            settings, Posture(robot), hold, hold.damping * robot.joint_constants, caps, LoadWatch(settings)
+        )
+
+
+class Guiding:
+    """Watches and limits one guided arm, a cycle at a time.
+
+    Args:
+        robot: limits and kinematics; its safety.yaml has the limits of hand guiding.
+
+    Attributes:
+        held: why the arm is held instead of guided, "" while it is not.
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self._robot, self.held = robot, ""
+        self._law: TorqueLaw | None = None
+        self._observer: ArmObserver | None = None
+        self._filter = PseudoDifferentiator(SMOOTHED_S, robot.size)
+        self._up, self._none = np.zeros(3), np.zeros(robot.size)
+        self._dq: FloatArray = self._none
+        self._share = 0.0  # of the hold in the torque
+        self._alone_s, self._from = 0.0, np.zeros(robot.size)
+
+    @cached_property
+    def means(self) -> Means:
+        """What guiding needs of the arm; made at the first use."""
+        return Means.of(self._robot)
+
+    def begin(self, law: TorqueLaw, q: FloatArray) -> None:
+        """Watch over an arm at q (n,) [rad] that a law without a reference takes over; what held it gives way.
+
+        An arm that moves under another such law is led by a hand already, and may go on.
+        """
+        led = self._law is not None and not self.held and float(np.abs(self._dq).max()) > STANDING_RAD_S
+        self.means.load.clear()
+        if self._law is None:
+            self._filter.reset(q)
+        if isinstance(law, GravityCompensation):
+            self._observe_with(law, q)
+        self._law, self.held = law, ""
+        self.restart(q)
+        if led:
+            self._alone_s = 0.0
+
+    def restart(self, q: FloatArray) -> None:
+        """Begin anew to wait until the arm at q (n,) [rad] has shown that it stands by itself."""
+        self._from, self._alone_s = np.array(q), TAKE_OVER_S + self.means.settings.guiding_alone_s
+
+    def leave(self) -> None:
+        """Watch no longer: a law with a reference takes over; what held the arm gives way to it."""
+        self._law, self.held = None, ""
+
+    def end(self) -> None:
+        """Forget the arm: nothing is commanded any more."""
+        self.leave()
+        self._observer, self._share = None, 0.0
+
+    def update(self, dt: float, q: FloatArray, tau: FloatArray) -> FloatArray:
+        """Return the torque (n,) [N m] of this cycle from that of the law.
+
+        Args:
+            dt: time since the last cycle [s].
+            q: joint angles, (n,) [rad].
+            tau: of the law, (n,) [N m].
+        """
+        if self._law is None and self._share == 0.0:
+            return tau
+        dq = self._dq = self._velocity(dt, q)
+        if self._law is not None and not self.held:
+            tau = self._limited(dt, q, dq, tau)
+        if self._share > 0.0:
+            tau = self._with_hold(dt, q, dq, tau)
+        if self._observer is not None:
+            self._observer.applied(tau)
+        return tau
+
+    # -- within a cycle ----------------------------------------------------------------------------------------
+
+    def _observe_with(self, law: GravityCompensation, q: FloatArray) -> None:
+        if self._observer is None or self._observer.dynamics is not law.dynamics:
+            self._observer = ArmObserver(law.model, law.dynamics)
+            self._observer.reset(q)
+        else:
+            self._observer.exchange(law.model)
+        gravity = law.dynamics.arm.gravity
+        self._up = -gravity / max(float(np.linalg.norm(gravity)), 1e-9)
+
+    def _velocity(self, dt: float, q: FloatArray) -> FloatArray:
+        """The velocity of this cycle, (n,) [rad/s]: by the model where there is one."""
+        if self._observer is None:
+            return self._filter.update(dt, q)
+        if dt > LONGEST_STEP_S:
+            self._observer.reset(q)
+        else:
+            self._observer.update(dt, q)
+        return self._observer.dq
+
+    def _limited(self, dt: float, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
+        """The law's torque, (n,) [N m], with damping; begins to hold the arm where something is wrong."""
+        means, settings = self.means, self.means.settings
+        means.posture.place(q)
+        tool, joint = means.posture.speed(dq), float(np.abs(dq).max())
+        fast = tool > settings.guiding_damped_m_s or joint > settings.guiding_damped_rad_s
+        if fast:
+            most = settings.guiding_damped_rad_s
+            allowed = min(1.0, settings.guiding_damped_m_s / max(tool, 1e-9)) * np.minimum(np.maximum(dq, -most), most)
+            tau = tau - means.damping * (dq - allowed)
+        reason = self._alone(dt, q, dq) or self._too_fast(tool, dq) or self._loaded(dt, dq, fast=tool > settings.guiding_damped_m_s)
+        if reason:
+            self._take_hold(reason, q, dq)
+        return tau
+
+    def _alone(self, dt: float, q: FloatArray, dq: FloatArray) -> str:
+        """Say that the arm moves though no hand should lead it yet; "" if it does not."""
+        if self._alone_s <= 0.0:
+            return ""
+        self._alone_s -= dt
+        if float(np.abs(dq).max()) > CREEPING_RAD_S:  # it does not stand yet
+            self._alone_s = max(self._alone_s, self.means.settings.guiding_alone_s)
+        moved = np.abs(q - self._from)
+        if moved.max() <= self.means.settings.guiding_alone_rad:
+            return ""
+        joint = int(np.argmax(moved))
+        return (
+            f"{self._robot.joint_names[joint]} moved by {np.rad2deg(moved[joint]):.1f} deg while {self._name} took over; "
+            "check the mount, the model and the payload, or lead the arm a second later"
+        )
+
+    @property
+    def _name(self) -> str:
+        return "nothing" if self._law is None else self._law.name
+
+    def _too_fast(self, tool: float, dq: FloatArray) -> str:
+        """Say what is faster than hand guiding may be; "" if nothing is."""
+        settings, joint = self.means.settings, int(np.argmax(np.abs(dq)))
+        if not tool <= settings.guiding_stop_m_s:
+            return f"the tool or a link moved at {tool:.2f} m/s, at most {settings.guiding_stop_m_s:g} m/s are allowed"
+        if not abs(dq[joint]) <= settings.guiding_stop_rad_s:
+            name = self._robot.joint_names[joint]
+            return f"{name} moved at {abs(dq[joint]):.2f} rad/s, at most {settings.guiding_stop_rad_s:g} are allowed"
+        return ""
+
+    def _loaded(self, dt: float, dq: FloatArray, *, fast: bool) -> str:
+        """Say that a load moves the arm; "" if none does, or if the arm has not shown yet that it stands."""
+        load, observer = self.means.load, self._observer
+        if observer is None or self._alone_s > 0.0:
+            return ""
+        load.update(dt, observer.external, dq, self.means.posture.jacobian(), self._up)
+        if not load.found(fast=fast):
+            return ""
+        what = "hangs at" if load.force_n < 0.0 else "is missing at"
+        return f"a load {what} the tool ({abs(load.force_n):.1f} N move it), or a hand pulls like one"
+
+    def _take_hold(self, reason: str, q: FloatArray, dq: FloatArray) -> None:
+        """Brake the arm, and hold it where it comes to rest."""
+        self.held, self._share = reason, 1.0
+        self.means.hold.reset()
+        self._carry(q, dq)
+
+    def _carry(self, q: FloatArray, dq: FloatArray) -> None:
+        """Hold with what the model says that the arm carries, and with what else it is observed to carry."""
+        assert self._law is not None
+        means = self.means
+        carried = self._law.torque(q, self._none, q, self._none, self._none)
+        if self._observer is not None:
+            carried = carried - self._observer.external
+        means.hold.begin(dq)
+        most = means.caps
+        means.hold.load[:] = np.minimum(np.maximum(carried / self._robot.joint_constants, -most), most)
+
+    def _with_hold(self, dt: float, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
+        """The torque, (n,) [N m], with the hold's share; without `held` it fades."""
+        means = self.means
+        if not self.held:
+            self._share = max(0.0, self._share - dt / FADE_S)
+        elif self._runs(q, dq):
+            self._carry(q, dq)
+        current = means.hold.drive(q, dq, None, means.caps, dt) - means.hold.damping * dq
+        limited = np.minimum(np.maximum(current, -means.caps), means.caps)
+        return tau + self._share * (limited * self._robot.joint_constants - tau)
+
+    def _runs(self, q: FloatArray, dq: FloatArray) -> bool:
+        """Whether an arm that is held is too fast to be: it is still braked, or a hand has let go of it."""
+        if float(np.abs(dq).max()) > FREE_RAD_S:
+            return True
+        self.means.posture.place(q)
+        return self.means.posture.speed(dq) > FREE_M_S

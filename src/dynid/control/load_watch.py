@@ -1,0 +1,116 @@
+"""Whether what accelerates a guided arm is a load that appeared or vanished, and not a hand.
+
+A load pulls at the tool along gravity, with the same force all the way; one that vanished is missed in the same way,
+upwards. A hand that leads the arm changes its force along the way, mostly has another direction, and at a constant speed
+gives no more than what friction takes. So the torque from outside is compared with a force along gravity at the tool. As
+long as such a force explains it, keeps its size, and moves the tool in its own direction, the tool's path counts. After
+`guiding_load_m` of it, or after a centimetre where the tool is fast enough
+to be damped, the arm is held. Where a hand pulls
+like a load, it is taken for one.
+"""
+
+import numba
+import numpy as np
+
+from dynid.hardware.safety.settings import SafetySettings
+from dynid.robot import FloatArray
+
+MOVING_RAD_S = 0.04  # velocity from which a joint slides: one that sticks hides what pulls at it
+HEAVIEST_N = 16.0  # force of the heaviest load; what pulls harder at a short lever is no load
+UNEXPLAINED = 0.4  # largest share of the torque from outside that a load may leave unexplained
+STEADY = 0.3  # largest standard deviation of the force along the path, over its mean
+FAST_M = 0.01  # path along which a load must move a tool that is fast already
+FORGOTTEN_S = 0.05  # an interruption that is longer begins the path anew
+SMOOTHED_S = 0.03  # time constant of the torques from outside: an encoder's steps make noise of them
+PATH, SUM, SQUARES, LOST_S = range(4)  # path [m], integrals of the force and its square over it [N m, N^2 m], pause [s]
+
+
+@numba.njit(cache=True)
+def force_along(external: FloatArray, rise: FloatArray, dq: FloatArray, moving: float) -> tuple[float, float]:
+    """Return the force at the tool along a direction [N] that explains torques from outside, and the share it leaves.
+
+    Args:
+        external: torques from outside, (n,) [N m].
+        rise: speed of the tool in that direction per joint velocity, (n,) [m/rad].
+        dq: joint velocities, (n,) [rad/s].
+        moving: only joints that are faster count [rad/s].
+    """
+    along = size = total = 0.0
+    for j in range(len(dq)):
+        if abs(dq[j]) > moving:
+            along += rise[j] * external[j]
+            size += rise[j] * rise[j]
+            total += external[j] * external[j]
+    if size < 1e-6 or total < 1e-9:
+        return 0.0, 1.0
+    return along / size, np.sqrt(max(0.0, 1.0 - along * along / (size * total)))
+
+
+@numba.njit(cache=True)
+def pull_of(
+    state: FloatArray,
+    smooth: FloatArray,
+    dt: float,
+    external: FloatArray,
+    dq: FloatArray,
+    jacobian: FloatArray,
+    up: FloatArray,
+    least_n: float,
+) -> float:
+    """Take one cycle into `state` (4,), and return the force of what may be a load [N], upwards; 0 if nothing may.
+
+    Args:
+        smooth: torques from outside, smoothed, (n,) [N m]; replaced.
+        dt: time since the last cycle [s].
+        external, dq: as in `force_along`.
+        jacobian: velocity of the tool per joint velocity, (3, n) [m/rad].
+        up: direction against gravity, (3,).
+        least_n: smallest force of a load [N].
+    """
+    smooth += dt / (SMOOTHED_S + dt) * (external - smooth)
+    rise = up @ jacobian
+    force, left = force_along(smooth, rise, dq, MOVING_RAD_S)
+    velocity = jacobian @ dq
+    pulls = least_n <= abs(force) <= HEAVIEST_N and left <= UNEXPLAINED and force * (up @ velocity) > 0.0
+    if not pulls or force * state[SUM] < 0.0:
+        state[LOST_S] += dt
+        if state[LOST_S] > FORGOTTEN_S:
+            state[:] = 0.0
+        return 0.0
+    step = dt * np.sqrt(velocity @ velocity)
+    state[LOST_S] = 0.0
+    state[PATH] += step
+    state[SUM] += step * force
+    state[SQUARES] += step * force * force
+    return force
+
+
+class LoadWatch:
+    """Follows what pulls at the tool of a guided arm, a cycle at a time.
+
+    Attributes:
+        force_n: force of what may be a load, upwards [N]; 0 if nothing may.
+    """
+
+    def __init__(self, settings: SafetySettings) -> None:
+        self._least_n, self._path_m = settings.guiding_load_n, settings.guiding_load_m
+        self._state, self._smooth, self.force_n = np.zeros(4), np.zeros(0), 0.0
+        self.update(0.0, np.zeros(1), np.zeros(1), np.zeros((3, 1)), np.zeros(3))  # compiled now, not in a cycle
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._state[:], self._smooth, self.force_n = 0.0, np.zeros(0), 0.0
+
+    def update(self, dt: float, external: FloatArray, dq: FloatArray, jacobian: FloatArray, up: FloatArray) -> None:
+        """Take one cycle; arguments as of `pull_of`."""
+        if len(self._smooth) != len(external):
+            self._smooth = external.copy()
+        self.force_n = pull_of(self._state, self._smooth, dt, external, dq, jacobian, up, self._least_n)
+
+    def found(self, *, fast: bool) -> bool:
+        """Return whether a load moves the arm; one that made the tool `fast` need not have moved it far."""
+        path, total, squares, _ = self._state
+        if not self.force_n or path <= (FAST_M if fast else self._path_m):
+            return False
+        mean = total / path
+        return fast or bool(squares / path - mean * mean <= (STEADY * mean) ** 2)
