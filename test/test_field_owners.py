@@ -212,8 +212,8 @@ SAFETY = {
     "lower_s lower_rad_s",
     LOWERING: "stop_velocity_rad_s lower_rad_s stop_dwell_s lower_from_s lower_dwell_s lean_s stop_time_s "
     "longest_stop_s",
-    GUIDING: "guiding_damped_rad_s guiding_damped_m_s guiding_stop_rad_s guiding_stop_m_s guiding_alone_s "
-    "guiding_alone_rad",
+    "control/guiding_speed.py": "guiding_damped_rad_s guiding_damped_m_s guiding_stop_rad_s guiding_stop_m_s",
+    GUIDING: "guiding_alone_s guiding_alone_rad",
     LOADS: "guiding_load_n guiding_load_m",
     LOOP: "blind_travel_s fault_deg_c slow_data_lost_s",
 }

@@ -14,6 +14,7 @@ from dynid.errors import DynidError, UnknownNameError
 
 if TYPE_CHECKING:
     from benchmarks.faults.falls import FallRow, Landing
+    from benchmarks.faults.guiding import Guided, GuidedRow
     from benchmarks.faults.runaway import Runaway, RunawayRow
     from benchmarks.faults.table_run import FaultRow, Outcome
 
@@ -21,6 +22,7 @@ LOCKSTEP_RUNS, PROCESS_RUNS, FALL_RUNS = 100, 20, 500
 QUICK_RUNS, QUICK_FALLS = 3, 15
 FALLS = "falls"
 RUNAWAY, RUNAWAY_RUNS, QUICK_RUNAWAYS = "run away", 300, 12
+GUIDING, GUIDING_RUNS, QUICK_GUIDED = "guiding", 200, 12
 
 
 def faults(
@@ -29,11 +31,14 @@ def faults(
     process_runs: Annotated[int, typer.Option(min=0, help="Runs of each process fault in real time.")] = PROCESS_RUNS,
     falls: Annotated[int, typer.Option(min=0, help="Stops of the table 'falls', from drawn postures.")] = FALL_RUNS,
     runaways: Annotated[int, typer.Option(min=0, help="Cases of the table 'run away'.")] = RUNAWAY_RUNS,
+    guided: Annotated[int, typer.Option(min=0, help="Cases of the table 'guiding'.")] = GUIDING_RUNS,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Run each fault three times, 15 falls, and 12 cases of 'run away'.")
+        bool,
+        typer.Option("--quick", help="Run each fault three times, 15 falls, 12 cases of 'run away' and of 'guiding'."),
     ] = False,
     fault: Annotated[
-        list[str] | None, typer.Option(help="Run only this fault, or only the table 'falls' or 'run away'; repeatable.")
+        list[str] | None,
+        typer.Option(help="Run only this fault, or only the table 'falls', 'run away' or 'guiding'; repeatable."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the first run; each further run adds one.")] = 0,
     cores: Annotated[
@@ -46,6 +51,7 @@ def faults(
 
     The table "falls" stops the arm in drawn postures, many of them near a balance, and judges how it is lowered.
     The table "run away" moves the arm with efforts from outside and with wrong models.
+    The table "guiding" leads the arm by a hand while loads appear and vanish.
     Faults of processes (killed, suspended, unplugged) need ROS 2 for Python and an idle machine.
     """
     from benchmarks.faults.table import fault_document
@@ -57,7 +63,8 @@ def faults(
     names = tuple(fault or ())
     fall_runs = (min(falls, QUICK_FALLS) if quick else falls) if not names or FALLS in names else 0
     away = (min(runaways, QUICK_RUNAWAYS) if quick else runaways) if not names or RUNAWAY in names else 0
-    others = tuple(name for name in names if name not in (FALLS, RUNAWAY))
+    by_hand = (min(guided, QUICK_GUIDED) if quick else guided) if not names or GUIDING in names else 0
+    others = tuple(name for name in names if name not in (FALLS, RUNAWAY, GUIDING))
     lockstep, processes = _chosen(others) if others or not names else ((), ())
     lockstep_runs = min(runs, QUICK_RUNS) if quick else runs
     real_runs = min(process_runs, QUICK_RUNS) if quick else process_runs
@@ -69,23 +76,28 @@ def faults(
         outcomes += _against_processes(robot, real_runs, processes, seed)
     fallen = _in_postures(robot, fall_runs, seed, cores) if fall_runs else []
     astray = _running_away(robot, away, seed, cores) if away else []
+    led = _guided(robot, by_hand, seed, cores) if by_hand else []
     table = rows(outcomes)
     seconds = time.monotonic() - began
     if out is not None:
         what = f"{lockstep_runs} times in lock-step, {real_runs} times against processes, seeds from {seed}"
-        write_whole(out, fault_document(table, fallen, what, seconds))
+        write_whole(out, fault_document(table, fallen, led, what, seconds))
     if as_json:
         found = [row.as_dict() for row in table] + [row.as_dict() for row in fallen]
-        print_json(found + [row.as_dict() for row in astray])
+        print_json(found + [row.as_dict() for row in astray] + [row.as_dict() for row in led])
     else:
-        _print_all(table, fallen, astray, seconds)
+        _print_all(table, fallen, astray, led, seconds)
     violations = [row.violations for row in table] + [row.violations for row in fallen]
-    violations += [row.violations for row in astray]
+    violations += [row.violations for row in astray] + [row.violations for row in led]
     raise typer.Exit(1 if any(violations) else 0)
 
 
 def _print_all(
-    table: "Sequence[FaultRow]", fallen: "Sequence[FallRow]", astray: "Sequence[RunawayRow]", seconds: float
+    table: "Sequence[FaultRow]",
+    fallen: "Sequence[FallRow]",
+    astray: "Sequence[RunawayRow]",
+    led: "Sequence[GuidedRow]",
+    seconds: float,
 ) -> None:
     if table:
         _print(table, seconds)
@@ -93,6 +105,8 @@ def _print_all(
         _print_falls(fallen, seconds)
     if astray:
         _print_runaways(astray, seconds)
+    if led:
+        _print_guided(led, seconds)
 
 
 def _chosen(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -148,6 +162,30 @@ def _print_runaways(table: "Sequence[RunawayRow]", seconds: float) -> None:
     for row in table:
         numbers = (row.cases, row.refused, row.released, row.worst_deg, row.violations)
         shown.add_row(row.cause, row.law, *(str(one) for one in numbers))
+    console = stdout()
+    console.print(shown)
+    for row in table:
+        for finding in row.findings:
+            console.print(f"{row.cause}, {finding}", soft_wrap=True, highlight=False)
+    console.print(f"{sum(row.cases for row in table)} cases in {seconds:.0f} s")
+
+
+def _guided(robot: str, runs: int, seed: int, cores: int | None) -> "Sequence[GuidedRow]":
+    from benchmarks.faults.guiding import guided_cases, guided_rows
+
+    found: list[Guided] = []
+    with progress_bar(GUIDING, runs) as advance:
+        for one in guided_cases(robot, runs, seed, cores):
+            found.append(one)
+            advance(f"{GUIDING}, {one.cause}")
+    return guided_rows(found)
+
+
+def _print_guided(table: "Sequence[GuidedRow]", seconds: float) -> None:
+    shown = Table("what happens", "cases", "held", "tool [m/s]", "way [m]", "violations", title=GUIDING)
+    for row in table:
+        numbers = (row.cases, row.held, row.tool_m_s, row.way_m, row.violations)
+        shown.add_row(row.cause, *(str(one) for one in numbers))
     console = stdout()
     console.print(shown)
     for row in table:

@@ -1,7 +1,7 @@
 """The table "guiding": loads that appear and vanish, pushes and wrong payloads while a hand leads the simulated arm.
 
-The arm runs in lock-step behind guard and executor, under gravity compensation. From the moment on in which the hand has
-let go, its tool must stay within 0.1 m of where it then was, and be no faster than 0.5 m/s. One kind of case has nothing
+The arm runs in lock-step behind guard and executor, under gravity compensation. From the moment in which the hand lets
+go, its tool must stay within 0.1 m of where it then was, and be no faster than 0.5 m/s. In one kind of case nothing is
 wrong: a hand leads the arm, and the table counts how often it was held all the same.
 """
 
@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.bilateral.world import Hand, Tool, smooth
 from benchmarks.guarded_arm import GuardedArm
 from dynid.control.control_model import ControlModel
 from dynid.control.controller import load_controller
@@ -40,29 +41,27 @@ LIGHTEST_KG, HEAVIEST_KG = 0.1, 1.0
 FASTEST_M_S, FARTHEST_M = 0.5, 0.1
 CYCLE_S = 0.002
 HELD_S, SETTLED_S, STANDS_S, AFTER_S = 0.5, 2.0, 1.2, 2.5
-AFTERMATH_S = 0.05  # after a push the arm is still as fast as the hand made it
+HARDEST_N, AFTERMATH_S = 15.0, 0.1  # of a push; after it the arm is still as fast as the hand made it
+NEARLY_NOTHING_A = 1e-9
 EDGE_RAD, LOADED = float(np.deg2rad(8.0)), 0.7  # from the limits; of the torque limits in the drawn posture
 LOOKED_EVERY = 2  # cycles
 
 
 class ToolHand:
-    """A hand at the tool: leads it along a smooth way by a spring and a damper, or pushes it with a force.
+    """A hand at the tool: holds and leads it along a smooth way, or pushes it with a force."""
 
-    Attributes:
-        force: of the hand now, (3,) [N].
-    """
+    STIFFNESS_N_M, DAMPING_N_S_M, MOST_N = 200.0, 12.0, 12.0
 
-    STIFFNESS_N_M, DAMPING_N_S_M, MOST_N = 150.0, 12.0, 10.0
+    def __init__(self, robot: Robot) -> None:
+        self._tool, self._time_s = Tool(robot), 0.0
+        self._hand: Hand | None = None
+        self._push = np.zeros(3)
 
-    def __init__(self, posture: Posture) -> None:
-        self._posture = posture
-        self.force = np.zeros(3)
-        self._time_s, self._length_s = 0.0, 0.0
-        self._way, self._from, self._push = np.zeros((3, 3))
-
-    def lead(self, way: FloatArray, length_s: float, tool: FloatArray) -> None:
-        """Begin to lead the tool from where it is, (3,) [m], by a way (3,) [m] in a time [s]."""
-        self._way, self._from, self._time_s, self._length_s = way, tool.copy(), 0.0, length_s
+    def lead(self, way: FloatArray, length_s: float, q: FloatArray) -> None:
+        """Take hold of the tool of an arm at q (n,) [rad], and lead it by a way (3,) [m] in a time [s]."""
+        start = self._tool.state(q, np.zeros(len(q)))
+        options = {"stiffness_n_m": self.STIFFNESS_N_M, "damping_ns_m": self.DAMPING_N_S_M}
+        self._hand, self._time_s = Hand(lambda time_s: smooth(time_s / length_s) * way, start, **options), 0.0
 
     def push(self, force: FloatArray) -> None:
         """Push with a force (3,) [N] from now on."""
@@ -70,28 +69,23 @@ class ToolHand:
 
     def let_go(self) -> None:
         """Touch the arm no longer."""
-        self._length_s, self._push, self.force = 0.0, np.zeros(3), np.zeros(3)
+        self._hand, self._push = None, np.zeros(3)
 
     def torques(self, dt: float, q: FloatArray, dq: FloatArray) -> FloatArray:
         """What it does to an arm at q, dq (n,) [rad, rad/s] for the next dt [s], (n,) [N m]."""
-        self.force = self._push
-        if not self._length_s and not self._push.any():
+        if self._hand is None and not self._push.any():
             return np.zeros(len(q))
-        self._posture.place(q)
-        jacobian = self._posture.jacobian()
-        if self._length_s:
+        tool, wrench = self._tool.state(q, dq), np.concatenate([self._push, np.zeros(3)])
+        if self._hand is not None:
             self._time_s += dt
-            u = min(self._time_s / self._length_s, 1.0)
-            place = self._from + u**3 * (10.0 - 15.0 * u + 6.0 * u * u) * self._way
-            speed = 30.0 * u * u * (1.0 - u) ** 2 / self._length_s * self._way
-            pull = self.STIFFNESS_N_M * (place - self._posture.tool) + self.DAMPING_N_S_M * (speed - jacobian @ dq)
-            self.force = pull * min(1.0, self.MOST_N / max(float(np.linalg.norm(pull)), 1e-9))
-        return np.asarray(jacobian.T @ self.force)
+            wrench = self._hand.wrench(self._time_s, tool)
+            wrench[:3] *= min(1.0, self.MOST_N / max(float(np.linalg.norm(wrench[:3])), 1e-9))
+        return np.asarray(tool.jacobian.T @ wrench)
 
 
 @dataclass(frozen=True)
 class Guided:
-    """One case and what came of it: the tool's largest speed and way once nobody's hand was at it, and why it was held."""
+    """One case: largest speed [m/s] and way [m] of the tool after a hand let go, and why the arm was held."""
 
     cause: str
     seed: int
@@ -133,11 +127,12 @@ class GuidedArm(GuardedArm):
 
     def __init__(self, robot: Robot, *, law: GravityCompensation, standard: Any, **options: Any) -> None:
         self.posture = Posture(robot, options.get("mount"))
-        self.tool_hand = ToolHand(Posture(robot, options.get("mount")))
+        self.tool_hand = ToolHand(robot)
         self.tool_m_s = self.way_m = 0.0
         self._start: FloatArray | None = None
         self._cycles = 0
         super().__init__(robot, standard=standard, hand=self.tool_hand, **options)
+        self.plant.set_currents(np.full(robot.size, NEARLY_NOTHING_A))  # the stand goes
         self.motion.hold(self.q, self._stamp_ns)
         self.pass_on(HELD_S)
         self.law = law
@@ -232,7 +227,7 @@ def _direction(random: np.random.Generator) -> FloatArray:
 def _lead(arm: GuidedArm, cause: str, body: HeldBody | None, random: np.random.Generator) -> None:
     """What hands do until they have let go."""
     if cause == PUSHED:
-        arm.tool_hand.push(float(random.uniform(3.0, 25.0)) * _direction(random))
+        arm.tool_hand.push(float(random.uniform(3.0, HARDEST_N)) * _direction(random))
         arm.pass_on(float(random.uniform(0.05, 0.3)))
         arm.tool_hand.let_go()
         arm.pass_on(AFTERMATH_S)
@@ -241,7 +236,7 @@ def _lead(arm: GuidedArm, cause: str, body: HeldBody | None, random: np.random.G
     if cause == LED or random.random() < 0.6:
         way = float(random.uniform(0.05, 0.2))
         length = way / float(random.uniform(0.08, 0.15))
-        arm.tool_hand.lead(way * _direction(random), length, arm.tool)
+        arm.tool_hand.lead(way * _direction(random), length, arm.plant.q)
         arm.pass_on(length * (1.2 if cause == LED else float(random.uniform(0.3, 1.1))))
     arm.let_go()
     if body is not None:

@@ -1,10 +1,9 @@
-"""Hand guiding within limits: damping of what is fast, and an arm that falls or drives itself is held.
+"""Hand guiding within limits: what is fast is damped, and an arm that falls or drives itself is held.
 
 Laws without a reference hold nothing: whatever the hand lets go of, or the model does not know, moves the arm. So every
-such law runs under this watch. Above `guiding_damped_rad_s` of a joint or `guiding_damped_m_s` of the tool, or of another
-link's end, motion is damped. Above `guiding_stop_rad_s` or `guiding_stop_m_s` the arm is braked and held where it comes
-to rest, as the driver holds it in a stop. So it is where a load appeared or vanished, see `LoadWatch`, and where the arm
-moves while a law takes over, before a hand may lead it. A held arm stays held until somebody asks for a hold again.
+such law runs under this watch. What is faster than `GuidingSpeed` allows is damped, and then braked and held where it
+comes to rest, as the driver holds an arm in a stop. So is an arm that a load moves, see `LoadWatch`, and one that moves
+while a law takes over, before a hand may lead it. It stays held until somebody asks for a hold or another law.
 """
 
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ import numpy as np
 from dynid.control.bilateral.observer import ArmObserver
 from dynid.control.controller import TorqueLaw
 from dynid.control.filters import PseudoDifferentiator
+from dynid.control.guiding_speed import GuidingSpeed
 from dynid.control.load_watch import LoadWatch
 from dynid.control.model_laws import GravityCompensation
 from dynid.hardware.safety.hold import Hold
-from dynid.hardware.safety.posture import Posture
 from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.robot import FloatArray, Robot
 
@@ -33,24 +32,22 @@ LONGEST_STEP_S = 0.02  # after a longer gap in the states observation begins ane
 
 @dataclass(frozen=True, eq=False)
 class Means:
-    """What guiding needs of an arm: kinematics, a hold, damping (n,) [N m s/rad] and current limits (n,) [A]."""
+    """What guiding needs of an arm: limits of speed, a hold, a watch on loads, and current limits (n,) [A]."""
 
     settings: SafetySettings
-    posture: Posture
+    speed: GuidingSpeed
     hold: Hold
-    damping: FloatArray
-    caps: FloatArray
     load: LoadWatch
+    caps: FloatArray
 
     @classmethod
     def of(cls, robot: Robot) -> "Means":
         """Return the means of a robot, compiled."""
         settings = load_safety(robot)
         hold = Hold(robot, settings)
+        speed = GuidingSpeed(robot, settings, hold.damping * robot.joint_constants)
         caps = np.minimum(robot.current_limits, robot.torque_limits / robot.joint_constants)
-        return cls(
-            settings, Posture(robot), hold, hold.damping * robot.joint_constants, caps, LoadWatch(settings)
-        )
+        return cls(settings, speed, hold, LoadWatch(settings), caps)
 
 
 class Guiding:
@@ -149,18 +146,12 @@ class Guiding:
 
     def _limited(self, dt: float, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
         """The law's torque, (n,) [N m], with damping; begins to hold the arm where something is wrong."""
-        means, settings = self.means, self.means.settings
-        means.posture.place(q)
-        tool, joint = means.posture.speed(dq), float(np.abs(dq).max())
-        fast = tool > settings.guiding_damped_m_s or joint > settings.guiding_damped_rad_s
-        if fast:
-            most = settings.guiding_damped_rad_s
-            allowed = min(1.0, settings.guiding_damped_m_s / max(tool, 1e-9)) * np.minimum(np.maximum(dq, -most), most)
-            tau = tau - means.damping * (dq - allowed)
-        reason = self._alone(dt, q, dq) or self._too_fast(tool, dq) or self._loaded(dt, dq, fast=tool > settings.guiding_damped_m_s)
+        speed = self.means.speed
+        speed.update(q, dq)
+        reason = self._alone(dt, q, dq) or speed.excess(dq) or self._loaded(dt, dq)
         if reason:
             self._take_hold(reason, q, dq)
-        return tau
+        return speed.damped(dq, tau)
 
     def _alone(self, dt: float, q: FloatArray, dq: FloatArray) -> str:
         """Say that the arm moves though no hand should lead it yet; "" if it does not."""
@@ -174,31 +165,21 @@ class Guiding:
             return ""
         joint = int(np.argmax(moved))
         return (
-            f"{self._robot.joint_names[joint]} moved by {np.rad2deg(moved[joint]):.1f} deg while {self._name} took over; "
-            "check the mount, the model and the payload, or lead the arm a second later"
+            f"{self._robot.joint_names[joint]} moved by {np.rad2deg(moved[joint]):.1f} deg while {self._name} took "
+            "over; check the mount, the model and the payload, or lead the arm a second later"
         )
 
     @property
     def _name(self) -> str:
         return "nothing" if self._law is None else self._law.name
 
-    def _too_fast(self, tool: float, dq: FloatArray) -> str:
-        """Say what is faster than hand guiding may be; "" if nothing is."""
-        settings, joint = self.means.settings, int(np.argmax(np.abs(dq)))
-        if not tool <= settings.guiding_stop_m_s:
-            return f"the tool or a link moved at {tool:.2f} m/s, at most {settings.guiding_stop_m_s:g} m/s are allowed"
-        if not abs(dq[joint]) <= settings.guiding_stop_rad_s:
-            name = self._robot.joint_names[joint]
-            return f"{name} moved at {abs(dq[joint]):.2f} rad/s, at most {settings.guiding_stop_rad_s:g} are allowed"
-        return ""
-
-    def _loaded(self, dt: float, dq: FloatArray, *, fast: bool) -> str:
+    def _loaded(self, dt: float, dq: FloatArray) -> str:
         """Say that a load moves the arm; "" if none does, or if the arm has not shown yet that it stands."""
-        load, observer = self.means.load, self._observer
+        load, speed, observer = self.means.load, self.means.speed, self._observer
         if observer is None or self._alone_s > 0.0:
             return ""
-        load.update(dt, observer.external, dq, self.means.posture.jacobian(), self._up)
-        if not load.found(fast=fast):
+        load.update(dt, observer.external, dq, speed.posture.jacobian(), self._up)
+        if not load.found(fast=speed.tool_damped):
             return ""
         what = "hangs at" if load.force_n < 0.0 else "is missing at"
         return f"a load {what} the tool ({abs(load.force_n):.1f} N move it), or a hand pulls like one"
@@ -235,5 +216,5 @@ class Guiding:
         """Whether an arm that is held is too fast to be: it is still braked, or a hand has let go of it."""
         if float(np.abs(dq).max()) > FREE_RAD_S:
             return True
-        self.means.posture.place(q)
-        return self.means.posture.speed(dq) > FREE_M_S
+        self.means.speed.update(q, dq)
+        return self.means.speed.tool_m_s > FREE_M_S

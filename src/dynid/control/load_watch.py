@@ -1,12 +1,11 @@
 """Whether what accelerates a guided arm is a load that appeared or vanished, and not a hand.
 
 A load pulls at the tool along gravity, with the same force all the way; one that vanished is missed in the same way,
-upwards. A hand that leads the arm changes its force along the way, mostly has another direction, and at a constant speed
-gives no more than what friction takes. So the torque from outside is compared with a force along gravity at the tool. As
-long as such a force explains it, keeps its size, and moves the tool in its own direction, the tool's path counts. After
-`guiding_load_m` of it, or after a centimetre where the tool is fast enough
-to be damped, the arm is held. Where a hand pulls
-like a load, it is taken for one.
+upwards. A hand that leads the arm changes its force along the way, mostly has another direction, and at a constant
+speed gives no more than what friction takes. So the torque from outside is compared with a force along gravity at the
+tool. As long as such a force explains it, keeps its size, and moves the tool in its own direction, the tool's path
+counts. After `guiding_load_m` of it the arm is held, or after half of it, whatever the force's size did, if the tool is
+fast enough to be damped. Where a hand pulls like a load, it is taken for one.
 """
 
 import numba
@@ -19,7 +18,7 @@ MOVING_RAD_S = 0.04  # velocity from which a joint slides: one that sticks hides
 HEAVIEST_N = 16.0  # force of the heaviest load; what pulls harder at a short lever is no load
 UNEXPLAINED = 0.4  # largest share of the torque from outside that a load may leave unexplained
 STEADY = 0.3  # largest standard deviation of the force along the path, over its mean
-FAST_M = 0.01  # path along which a load must move a tool that is fast already
+FAST_SHARE = 0.5  # of the path, if the tool is fast already
 FORGOTTEN_S = 0.05  # an interruption that is longer begins the path anew
 SMOOTHED_S = 0.03  # time constant of the torques from outside: an encoder's steps make noise of them
 PATH, SUM, SQUARES, LOST_S = range(4)  # path [m], integrals of the force and its square over it [N m, N^2 m], pause [s]
@@ -110,7 +109,7 @@ class LoadWatch:
     def found(self, *, fast: bool) -> bool:
         """Return whether a load moves the arm; one that made the tool `fast` need not have moved it far."""
         path, total, squares, _ = self._state
-        if not self.force_n or path <= (FAST_M if fast else self._path_m):
+        if not self.force_n or path <= (FAST_SHARE if fast else 1.0) * self._path_m:
             return False
         mean = total / path
         return fast or bool(squares / path - mean * mean <= (STEADY * mean) ** 2)

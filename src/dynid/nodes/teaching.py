@@ -93,7 +93,9 @@ def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = RE
     held = call.reported("executor", HELD)
     end_recording(call)
     if held:
-        raise NodeError(f"the arm was braked and held while it was led: {held}; what was recorded until then is in {bag}")
+        raise NodeError(
+            f"the arm was braked and held while it was led: {held}; what was recorded until then is in {bag}"
+        )
     call.set_parameters("executor", {"controller": ComputedTorque.name})
 
 

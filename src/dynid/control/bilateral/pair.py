@@ -231,7 +231,9 @@ class ArmPair:
         longest_s, side, joint = longest_at_limit(torques[0], torques[1], limits, dt, self._saturated_s)
         if longest_s > SATURATED_S:
             return f"joint {joint + 1} of the {SIDES[side]} was at its torque limit for {SATURATED_S} s"
-        for name, arm in zip(SIDES, (self.law.leader, self.law.follower), strict=True):
+        for name, arm, speed in zip(SIDES, (self.law.leader, self.law.follower), self.law.speeds, strict=True):
+            if fast := speed.excess(arm.dq):
+                return f"the {name} is guided too fast: {fast}"
             if not within(arm.dq, self._most_speed):
                 return f"the {name} moves faster than {FAST_SHARE:g} of its velocity limits"
             pushed, joint = largest_share(arm.external, limits)

@@ -66,7 +66,8 @@ class SafetySettings(Strict):
         guiding_stop_rad_s: speed of a joint at which a guided arm is braked and held.
         guiding_stop_m_s: speed of the tool, or of another link's end, at which it is.
         guiding_load_n: smallest force along gravity at the tool that counts as a load which appeared or vanished [N].
-        guiding_load_m: path along which such a force must move the tool before the arm is held.
+        guiding_load_m: path along which such a force must move the tool before the arm is held; half of it, if the tool
+            is fast enough to be damped.
         guiding_alone_s: how long the arm must stand by itself, once a law without a reference has taken over, before it
             may be led.
         guiding_alone_rad: movement of a joint until then at which the arm is held.
@@ -127,9 +128,9 @@ class SafetySettings(Strict):
     guiding_stop_rad_s: Positive = 2.0
     guiding_stop_m_s: Positive = 0.4
     guiding_load_n: Positive = 0.7
-    guiding_load_m: Positive = 0.03
+    guiding_load_m: Positive = 0.05
     guiding_alone_s: NonNegative = 0.3
-    guiding_alone_rad: Positive = 0.035
+    guiding_alone_rad: Positive = 0.07
     enable_tolerance_rad: NonNegative = 0.087
     derate_from_deg_c: float = 65.0
     derate_to_deg_c: float = 75.0
@@ -165,7 +166,7 @@ def load_safety(robot: Robot) -> SafetySettings:
     for damped, stop in (("guiding_damped_rad_s", "guiding_stop_rad_s"), ("guiding_damped_m_s", "guiding_stop_m_s")):
         if not getattr(settings, damped) < getattr(settings, stop):
             raise ConfigurationError(
-                f"{path}: {damped} {getattr(settings, damped)} must be less than {stop} {getattr(settings, stop)}: hand "
-                "guiding is damped in between"
+                f"{path}: {damped} {getattr(settings, damped)} must be less than {stop} {getattr(settings, stop)}: "
+                "hand guiding is damped in between"
             )
     return settings
