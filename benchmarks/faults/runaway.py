@@ -1,8 +1,8 @@
 """The table "run away": efforts from outside and wrong models, on the simulated arm behind guard and executor.
 
 Whatever is accepted must leave no joint farther from its reference than its path tolerance and 5 deg, and none pressed
-on a limit at the end. Laws without a reference have none to leave: nobody's hand leads the arm here, so no joint may move
-by more than 5 deg from where such a law took over.
+on a limit at the end. Laws without a reference have none to leave: nobody's hand leads the arm here, so no joint may
+move by more than 5 deg from where such a law took over.
 """
 
 from collections.abc import Iterator, Sequence

@@ -88,13 +88,13 @@ voltage alert. Required: torque goes off within {longest:g} s, no joint moves by
 GUIDING = """
 ## Hand guiding
 
-The arm is guided under `gravity_compensation`, upright or hanging, from a drawn posture. Meanwhile a load of {lightest:g}
-to {heaviest:g} kg appears or vanishes at the tool, the tool is pushed with up to {hardest:g} N for up to 0.3 s, or the model takes
-over with a payload that is not there or lacks one that is. The model knows the friction of the gears within a fifth. In
-six of ten cases with a load a hand leads the tool until then. Required: once no hand is at the arm, and {aftermath:g} s
-after a push, the tool stays within {farthest:g} m, and is no faster than {fastest:g} m/s. *Held* counts the arms that were braked and held; with a hand
-alone nothing is wrong, and the hand was taken for something else. `dynid benchmark faults --fault guiding --guided N`
-runs this table alone. A test disables the watch, and finds violations.
+The arm is guided under `gravity_compensation`, upright or hanging, from a drawn posture. Meanwhile a load of
+{lightest:g} to {heaviest:g} kg appears or vanishes at the tool, the tool is pushed with up to {hardest:g} N for up to
+0.3 s, or the model takes over with a payload that is not there or lacks one that is. The model knows the friction of
+the gears within a fifth. In six of ten cases with a load a hand leads the tool until then. Required: once no hand is at
+the arm, and {aftermath:g} s after a push, the tool stays within {farthest:g} m, and is no faster than {fastest:g} m/s.
+*Held* counts the arms that were braked and held; with a hand alone nothing is wrong, and the hand was taken for
+something else. `dynid benchmark faults --fault guiding --guided N` runs this table alone.
 
 | what happens | cases | held | fastest [m/s] | farthest [m] | violations |
 | --- | --- | --- | --- | --- | --- |

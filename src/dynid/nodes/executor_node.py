@@ -499,7 +499,7 @@ class ExecutorNode(Node):
                 self.get_logger().warning(f"hand guiding ended, the arm is held until executor/hold is called: {held}")
 
     def _condition(self) -> tuple[str, bool, bool, str, bool, str]:
-        """The motion: phase, whether it moves, lacks states; the arm: what is not clear, whether states come, why held."""
+        """The motion: phase, if it moves, lacks states; the arm: what is not clear, if states come, why it is held."""
         lost = self._motion.active and not self._fresh()
         doubt = next((source.refusal for source in self._sources if source.refusal), self._settings_refusal)
         held = self._motion.guiding.held
