@@ -187,7 +187,7 @@ def test_a_law_that_is_asked_for_again_with_the_same_load_is_held_again() -> Non
 
 def test_an_arm_whose_torque_is_off_has_to_stand_anew() -> None:
     guiding = started()
-    guiding.restart(POSE)
+    guiding.restart(Free(), POSE)
     moved(guiding, 0.2 * np.eye(N)[4], 0.5)
     assert "took over" in guiding.held
 

@@ -79,6 +79,7 @@ def test_after_a_push_it_comes_to_rest_even_with_too_much_friction_in_the_model(
 
 def test_a_share_that_gives_more_than_the_gears_take_would_not() -> None:
     arm, motion = led(law_of(1.0, overestimated=1.5))
+    path(arm, motion, 1.0)
     path(arm, motion, 0.15, 0.8 * np.eye(N)[0])
     path(arm, motion, 1.0)
     assert np.ptp(path(arm, motion, 0.5)[:, 0]) > np.deg2rad(5.0)

@@ -12,7 +12,9 @@ from functools import cached_property
 import numpy as np
 
 from dynid.control.bilateral.observer import ArmObserver
+from dynid.control.control_model import ControlModel
 from dynid.control.controller import TorqueLaw
+from dynid.control.dynamics_kernel import SingleState
 from dynid.control.filters import PseudoDifferentiator
 from dynid.control.guiding_speed import GuidingSpeed
 from dynid.control.load_watch import LoadWatch
@@ -81,19 +83,22 @@ class Guiding:
         An arm that moves under another such law is led by a hand already, and may go on.
         """
         led = self._law is not None and not self.held and float(np.abs(self._dq).max()) > STANDING_RAD_S
+        if self._observer is not None and self._law is None and self._share == 0.0:
+            self._observer.reset(q)  # what it knew is old
         self.means.load.clear()
-        if self._law is None:
-            self._filter.reset(q)
-        if isinstance(law, GravityCompensation):
-            self._observe_with(law, q)
-        self._law, self.held = law, ""
-        self.restart(q)
-        if led:
-            self._alone_s = 0.0
+        self._filter.reset(q)
+        dynamics = law.dynamics if isinstance(law, GravityCompensation) else None
+        if isinstance(law, GravityCompensation) and isinstance(dynamics, SingleState):
+            self._observe_with(law.model, dynamics, q)
+        else:
+            self._observer = None
+        self._law, self.held, self._from = law, "", np.array(q)
+        self._alone_s = 0.0 if led else TAKE_OVER_S + self.means.settings.guiding_alone_s
 
-    def restart(self, q: FloatArray) -> None:
-        """Begin anew to wait until the arm at q (n,) [rad] has shown that it stands by itself."""
-        self._from, self._alone_s = np.array(q), TAKE_OVER_S + self.means.settings.guiding_alone_s
+    def restart(self, law: TorqueLaw, q: FloatArray) -> None:
+        """Begin anew, without a hold: torque is off, or the driver moves the arm, which is now at q (n,) [rad]."""
+        self.end()
+        self.begin(law, q)
 
     def leave(self) -> None:
         """Watch no longer: a law with a reference takes over; what held the arm gives way to it."""
@@ -102,7 +107,7 @@ class Guiding:
     def end(self) -> None:
         """Forget the arm: nothing is commanded any more."""
         self.leave()
-        self._observer, self._share = None, 0.0
+        self._share = 0.0
 
     def update(self, dt: float, q: FloatArray, tau: FloatArray) -> FloatArray:
         """Return the torque (n,) [N m] of this cycle from that of the law.
@@ -125,13 +130,13 @@ class Guiding:
 
     # -- within a cycle ----------------------------------------------------------------------------------------
 
-    def _observe_with(self, law: GravityCompensation, q: FloatArray) -> None:
-        if self._observer is None or self._observer.dynamics is not law.dynamics:
-            self._observer = ArmObserver(law.model, law.dynamics)
+    def _observe_with(self, model: ControlModel, dynamics: SingleState, q: FloatArray) -> None:
+        if self._observer is None or self._observer.dynamics is not dynamics:
+            self._observer = ArmObserver(model, dynamics)
             self._observer.reset(q)
         else:
-            self._observer.exchange(law.model)
-        gravity = law.dynamics.arm.gravity
+            self._observer.exchange(model)
+        gravity = dynamics.arm.gravity
         self._up = -gravity / max(float(np.linalg.norm(gravity)), 1e-9)
 
     def _velocity(self, dt: float, q: FloatArray) -> FloatArray:

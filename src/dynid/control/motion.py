@@ -185,7 +185,7 @@ class MotionExecutor:
     def follow_limp(self, q: FloatArray, stamp_ns: int) -> None:
         """Torque is off: hold where the arm was put, q (n,) [rad], or it would be pulled back once torque is on."""
         if self.active and not self.controller.law.follows_reference:
-            self.guiding.restart(q)
+            self.guiding.restart(self.controller.law, q)
         if self.active and not self.moving and np.abs(q - self._reference[0]).max() > LIMP_RAD:
             self.release()
             self.hold(q, stamp_ns)
