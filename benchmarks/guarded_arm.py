@@ -91,7 +91,7 @@ class GuardedArm:
         hand: Any = None,
     ) -> None:
         self.robot, self.motors = robot, Motors(robot, effects)
-        own = {"mount": mount, "q0": q0, "seed": seed, "lead": hand}
+        own: dict[str, Any] = {"mount": mount, "q0": q0, "seed": seed, "lead": hand}
         self.plant = ArmPlant(robot, standard=standard, friction=friction, motors=self.motors, **own)
         settings = load_safety(robot).model_copy(update={"overload_limits": limits})
         self.guard = SafetyGuard(robot, settings, mount)

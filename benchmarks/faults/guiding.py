@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.bilateral.world import Hand, Tool, smooth
 from benchmarks.guarded_arm import GuardedArm
 from dynid.control.control_model import ControlModel
 from dynid.control.controller import load_controller
@@ -25,6 +24,7 @@ from dynid.model.gear_presets import gear_friction
 from dynid.model.standard import from_file
 from dynid.parallel import in_processes
 from dynid.robot import FloatArray, Robot, load_robot
+from dynid.simulation.lockstep.hand_and_wall import Hand, Tool, smooth
 from dynid.simulation.plant.arm import ArmPlant, plant_standard
 from dynid.simulation.plant.held import HeldBody, holding
 

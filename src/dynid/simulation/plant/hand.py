@@ -67,7 +67,7 @@ class Lead:
         wait_s: how long it watches an arm whose motors carry it before it takes hold [s].
     """
 
-    def __init__(self, path: Motion, wait_s: float = 1.0) -> None:
+    def __init__(self, path: Motion, wait_s: float = 2.0) -> None:
         self._path, self._left_s, self._time_s = path, wait_s, 0.0
         n = len(path.joint_names)
         self._from, self._none = np.zeros(n), np.zeros(n)
