@@ -223,8 +223,8 @@ def test_a_load_is_found_by_its_even_pull_along_its_own_way() -> None:
     posture.place(POSE)
     assert (posture.jacobian() @ down)[2] < -0.02
     assert falling(-4.0, down, 0.06) and falling(4.0, -down, 0.06)
-    assert not falling(-4.0, down, 0.04), "too short a way"
-    assert falling(-4.0, down, 0.04, fast=True)
+    assert not falling(-4.0, down, 0.03), "too short a way"
+    assert falling(-4.0, down, 0.03, fast=True)
     assert not falling(4.0, down, 0.06), "a hand that brakes"
     assert not falling(-0.3, down, 0.06), "too little"
     assert not falling(-4.0, down, 0.06, swing=0.8), "a hand"

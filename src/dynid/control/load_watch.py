@@ -16,10 +16,10 @@ from dynid.robot import FloatArray
 
 MOVING_RAD_S = 0.04  # velocity from which a joint slides: one that sticks hides what pulls at it
 HEAVIEST_N = 16.0  # force of the heaviest load; what pulls harder at a short lever is no load
-UNEXPLAINED = 0.4  # largest share of the torque from outside that a load may leave unexplained
+UNEXPLAINED = 0.45  # largest share of the torque from outside that a load may leave unexplained
 STEADY = 0.3  # largest standard deviation of the force along the path, over its mean
 FAST_SHARE = 0.5  # of the path, if the tool is fast already
-FORGOTTEN_S = 0.05  # an interruption that is longer begins the path anew
+FORGOTTEN_S = 0.12  # an interruption that is longer begins the path anew
 SMOOTHED_S = 0.03  # time constant of the torques from outside: an encoder's steps make noise of them
 PATH, SUM, SQUARES, LOST_S = range(4)  # path [m], integrals of the force and its square over it [N m, N^2 m], pause [s]
 

@@ -128,7 +128,7 @@ class SafetySettings(Strict):
     guiding_stop_rad_s: Positive = 2.0
     guiding_stop_m_s: Positive = 0.4
     guiding_load_n: Positive = 0.7
-    guiding_load_m: Positive = 0.05
+    guiding_load_m: Positive = 0.04
     guiding_alone_s: NonNegative = 0.3
     guiding_alone_rad: Positive = 0.07
     enable_tolerance_rad: NonNegative = 0.087
