@@ -43,6 +43,7 @@ CYCLE_S = 0.002
 HELD_S, SETTLED_S, STANDS_S, AFTER_S = 0.5, 2.0, 1.2, 2.5
 HARDEST_N, AFTERMATH_S = 15.0, 0.1  # of a push; after it the arm is still as fast as the hand made it
 NEARLY_NOTHING_A = 1e-9
+EFFECTS = ("winding", "lag", "droop", "offset", "noise", "velocity", "heat")  # of the motors: all but their overload
 EDGE_RAD, LOADED = float(np.deg2rad(8.0)), 0.7  # from the limits; of the torque limits in the drawn posture
 LOOKED_EVERY = 2  # cycles
 
@@ -131,7 +132,7 @@ class GuidedArm(GuardedArm):
         self.tool_m_s = self.way_m = 0.0
         self._start: FloatArray | None = None
         self._cycles = 0
-        super().__init__(robot, standard=standard, hand=self.tool_hand, **options)
+        super().__init__(robot, standard=standard, hand=self.tool_hand, limits=False, effects=EFFECTS, **options)
         self.plant.set_currents(np.full(robot.size, NEARLY_NOTHING_A))  # the stand goes
         self.motion.hold(self.q, self._stamp_ns)
         self.pass_on(HELD_S)

@@ -202,23 +202,26 @@ def test_a_force_along_gravity_is_found_and_one_across_it_leaves_what_it_cannot_
     assert force_along(-5.0 * jacobian[2], jacobian[2], 0.0 * rates, 0.04) == (0.0, 1.0)
 
 
-def falling(force_n: float, rates: FloatArray, way_m: float, swing: float = 0.0, fast: bool = False) -> bool:
+def falling(
+    force_n: float, rates: FloatArray, way_m: float, swing: float = 0.0, fast: bool = False, gains: bool = True
+) -> bool:
     """Whether a load is found on a way of the tool [m] under a force upwards [N] that swings by a part of it."""
     watch, posture = LoadWatch(SAFETY), Posture(ROBOT)
     posture.place(POSE)
     jacobian = posture.jacobian()
-    speed = float(np.linalg.norm(jacobian @ rates))
-    steps, found = round(way_m / speed / MS), False
-    for k in range(steps):
-        pull = force_n * (1.0 + swing * np.sin(2.0 * np.pi * k / steps))
-        watch.update(MS, pull * jacobian[2], rates, jacobian, posture.up)
+    mean, path, found = float(np.linalg.norm(jacobian @ rates)), 0.0, False
+    while path < way_m:
+        pull = force_n * (1.0 + swing * np.sin(2.0 * np.pi * path / way_m))
+        growth = np.sqrt(2.0 * max(path, 0.1 * way_m) / way_m) if gains else 1.0  # as under an even force from rest
+        watch.update(MS, pull * jacobian[2], growth * rates, jacobian, posture.up)
+        path += MS * growth * mean
         found |= watch.found(fast=fast)
     return found
 
 
 def test_a_load_is_found_by_its_even_pull_along_its_own_way() -> None:
     down = np.zeros(N)
-    down[3] = -0.3
+    down[3] = -0.5
     posture = Posture(ROBOT)
     posture.place(POSE)
     assert (posture.jacobian() @ down)[2] < -0.02
@@ -227,7 +230,8 @@ def test_a_load_is_found_by_its_even_pull_along_its_own_way() -> None:
     assert falling(-4.0, down, 0.03, fast=True)
     assert not falling(4.0, down, 0.06), "a hand that brakes"
     assert not falling(-0.3, down, 0.06), "too little"
-    assert not falling(-4.0, down, 0.06, swing=0.8), "a hand"
+    assert not falling(-4.0, down, 0.06, swing=0.8), "a hand that changes its force"
+    assert not falling(-4.0, down, 0.06, gains=False), "a hand that keeps its speed"
 
 
 def test_limits_out_of_order_are_refused(robot_folder) -> None:  # type: ignore[no-untyped-def]

@@ -1,11 +1,11 @@
 """Whether what accelerates a guided arm is a load that appeared or vanished, and not a hand.
 
-A load pulls at the tool along gravity, with the same force all the way; one that vanished is missed in the same way,
-upwards. A hand that leads the arm changes its force along the way, mostly has another direction, and at a constant
-speed gives no more than what friction takes. So the torque from outside is compared with a force along gravity at the
-tool. As long as such a force explains it, keeps its size, and moves the tool in its own direction, the tool's path
-counts. After `guiding_load_m` of it the arm is held, or after half of it, whatever the force's size did, if the tool is
-fast enough to be damped. Where a hand pulls like a load, it is taken for one.
+A load pulls at the tool along gravity, with the same force all the way, and the tool gains speed; one that vanished is
+missed in the same way, upwards. A hand that leads the arm mostly pulls in another direction, changes its force, or
+keeps its speed against friction. So the torque from outside is compared with a force along gravity at the tool. As long
+as such a force explains it and moves the tool in its own direction, the tool's path counts. After `guiding_load_m` of
+it the arm is held if the force kept its size and the tool gained speed; after half of it, whatever force and speed did,
+if the tool is fast enough to be damped. A hand that pulls like a load is taken for one.
 """
 
 import numba
@@ -21,7 +21,9 @@ STEADY = 0.3  # largest standard deviation of the force along the path, over its
 FAST_SHARE = 0.5  # of the path, if the tool is fast already
 FORGOTTEN_S = 0.12  # an interruption that is longer begins the path anew
 SMOOTHED_S = 0.03  # time constant of the torques from outside: an encoder's steps make noise of them
-PATH, SUM, SQUARES, LOST_S = range(4)  # path [m], integrals of the force and its square over it [N m, N^2 m], pause [s]
+GAINED_M2_S2 = 0.02  # least gain of the tool's squared speed along the path, by a straight line through it
+# Path [m], pause [s]; integrals over the path of the force, its square, the squared speed, and that times the path
+PATH, LOST_S, FORCE, FORCE_2, SPEED_2, SPEED_2_PATH = range(6)
 
 
 @numba.njit(cache=True)
@@ -56,7 +58,7 @@ def pull_of(
     up: FloatArray,
     least_n: float,
 ) -> float:
-    """Take one cycle into `state` (4,), and return the force of what may be a load [N], upwards; 0 if nothing may.
+    """Take one cycle into `state` (6,), and return the force of what may be a load [N], upwards; 0 if nothing may.
 
     Args:
         smooth: torques from outside, smoothed, (n,) [N m]; replaced.
@@ -71,16 +73,19 @@ def pull_of(
     force, left = force_along(smooth, rise, dq, MOVING_RAD_S)
     velocity = jacobian @ dq
     pulls = least_n <= abs(force) <= HEAVIEST_N and left <= UNEXPLAINED and force * (up @ velocity) > 0.0
-    if not pulls or force * state[SUM] < 0.0:
+    if not pulls or force * state[FORCE] < 0.0:
         state[LOST_S] += dt
         if state[LOST_S] > FORGOTTEN_S:
             state[:] = 0.0
         return 0.0
-    step = dt * np.sqrt(velocity @ velocity)
+    squared = velocity @ velocity
+    step = dt * np.sqrt(squared)
     state[LOST_S] = 0.0
     state[PATH] += step
-    state[SUM] += step * force
-    state[SQUARES] += step * force * force
+    state[FORCE] += step * force
+    state[FORCE_2] += step * force * force
+    state[SPEED_2] += step * squared
+    state[SPEED_2_PATH] += step * squared * state[PATH]
     return force
 
 
@@ -93,7 +98,7 @@ class LoadWatch:
 
     def __init__(self, settings: SafetySettings) -> None:
         self._least_n, self._path_m = settings.guiding_load_n, settings.guiding_load_m
-        self._state, self._smooth, self.force_n = np.zeros(4), np.zeros(0), 0.0
+        self._state, self._smooth, self.force_n = np.zeros(6), np.zeros(0), 0.0
         self.update(0.0, np.zeros(1), np.zeros(1), np.zeros((3, 1)), np.zeros(3))  # compiled now, not in a cycle
 
     def clear(self) -> None:
@@ -101,15 +106,17 @@ class LoadWatch:
         self._state[:], self._smooth, self.force_n = 0.0, np.zeros(0), 0.0
 
     def update(self, dt: float, external: FloatArray, dq: FloatArray, jacobian: FloatArray, up: FloatArray) -> None:
-        """Take one cycle; arguments as of `pull_of`."""
+        """Take one cycle: dt [s], external (n,) [N m], dq (n,) [rad/s], jacobian (3, n), up (3,), as in `pull_of`."""
         if len(self._smooth) != len(external):
             self._smooth = external.copy()
         self.force_n = pull_of(self._state, self._smooth, dt, external, dq, jacobian, up, self._least_n)
 
     def found(self, *, fast: bool) -> bool:
         """Return whether a load moves the arm; one that made the tool `fast` need not have moved it far."""
-        path, total, squares, _ = self._state
+        path, _, force, squares, speed, speed_path = self._state.tolist()
         if not self.force_n or path <= (FAST_SHARE if fast else 1.0) * self._path_m:
             return False
-        mean = total / path
-        return fast or bool(squares / path - mean * mean <= (STEADY * mean) ** 2)
+        mean = force / path
+        steady = squares / path - mean * mean <= (STEADY * mean) ** 2
+        gained = 12.0 * (speed_path - 0.5 * path * speed) / path**2
+        return fast or (steady and gained >= GAINED_M2_S2)

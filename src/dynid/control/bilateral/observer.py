@@ -79,7 +79,7 @@ class ArmObserver:
         self.reset(still)
 
     def exchange(self, model: ControlModel) -> None:
-        """Go on with another model of the same arm."""
+        """Continue with another model of the same arm."""
         self.model, self._phi, self._gears = model, model.phi.values, model.friction.values
 
     def reset(self, q: FloatArray) -> None:
