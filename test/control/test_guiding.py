@@ -203,7 +203,7 @@ def test_a_force_along_gravity_is_found_and_one_across_it_leaves_what_it_cannot_
 
 
 def falling(
-    force_n: float, rates: FloatArray, way_m: float, swing: float = 0.0, fast: bool = False, gains: bool = True
+    force_n: float, rates: FloatArray, way_m: float, swing: float = 0.0, speed: float = 0.5, gains: bool = True
 ) -> bool:
     """Whether a load is found on a way of the tool [m] under a force upwards [N] that swings by a part of it."""
     watch, posture = LoadWatch(SAFETY), Posture(ROBOT)
@@ -215,7 +215,7 @@ def falling(
         growth = np.sqrt(2.0 * max(path, 0.1 * way_m) / way_m) if gains else 1.0  # as under an even force from rest
         watch.update(MS, pull * jacobian[2], growth * rates, jacobian, posture.up)
         path += MS * growth * mean
-        found |= watch.found(fast=fast)
+        found |= watch.found(speed)
     return found
 
 
@@ -226,11 +226,13 @@ def test_a_load_is_found_by_its_even_pull_along_its_own_way() -> None:
     posture.place(POSE)
     assert (posture.jacobian() @ down)[2] < -0.02
     assert falling(-4.0, down, 0.06) and falling(4.0, -down, 0.06)
-    assert not falling(-4.0, down, 0.03), "too short a way"
-    assert falling(-4.0, down, 0.03, fast=True)
+    assert not falling(-4.0, down, 0.03) and not falling(-4.0, down, 0.03, speed=1.2), "too short a way"
+    assert falling(-4.0, down, 0.06, gains=False, speed=1.2)
+    assert falling(-4.0, down, 0.09, gains=False, speed=1.05)
+    assert not falling(-4.0, down, 0.06, gains=False, speed=1.05), "a hand at the speed from which it is damped"
     assert not falling(4.0, down, 0.06), "a hand that brakes"
     assert not falling(-0.3, down, 0.06), "too little"
-    assert not falling(-4.0, down, 0.06, swing=0.8), "a hand that changes its force"
+    assert not falling(-4.0, down, 0.05, swing=0.95), "a hand that changes its force"
     assert not falling(-4.0, down, 0.06, gains=False), "a hand that keeps its speed"
 
 

@@ -184,7 +184,7 @@ class Guiding:
         if observer is None or self._alone_s > 0.0:
             return ""
         load.update(dt, observer.external, dq, speed.posture.jacobian(), self._up)
-        if not load.found(fast=speed.tool_damped):
+        if not load.found(speed.tool_share):
             return ""
         what = "hangs at" if load.force_n < 0.0 else "is missing at"
         return f"a load {what} the tool ({abs(load.force_n):.1f} N move it), or a hand pulls like one"

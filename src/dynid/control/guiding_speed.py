@@ -33,16 +33,16 @@ class GuidingSpeed:
         self.tool_m_s, self._joint_rad_s = self.posture.speed(dq), float(np.abs(dq).max())
 
     @property
-    def tool_damped(self) -> bool:
-        """Whether the tool, or another link's end, is so fast that it is damped."""
-        return self.tool_m_s > self._settings.guiding_damped_m_s
+    def tool_share(self) -> float:
+        """Speed of the tool, or of another link's end, over the one from which it is damped [-]."""
+        return self.tool_m_s / self._settings.guiding_damped_m_s
 
     def damped(self, dq: FloatArray, tau: FloatArray) -> FloatArray:
         """Return torques (n,) [N m] with the damping that velocities dq (n,) [rad/s] ask for after `update`."""
-        settings, most = self._settings, self._settings.guiding_damped_rad_s
-        if self._joint_rad_s <= most and not self.tool_damped:
+        most = self._settings.guiding_damped_rad_s
+        if self._joint_rad_s <= most and self.tool_share <= 1.0:
             return tau
-        share = min(1.0, settings.guiding_damped_m_s / max(self.tool_m_s, 1e-9))
+        share = 1.0 / max(self.tool_share, 1.0)
         return np.asarray(tau - self._damping * (dq - share * np.minimum(np.maximum(dq, -most), most)))
 
     def excess(self, dq: FloatArray) -> str:

@@ -4,8 +4,8 @@ A load pulls at the tool along gravity, with the same force all the way, and the
 missed in the same way, upwards. A hand that leads the arm mostly pulls in another direction, changes its force, or
 keeps its speed against friction. So the torque from outside is compared with a force along gravity at the tool. As long
 as such a force explains it and moves the tool in its own direction, the tool's path counts. After `guiding_load_m` of
-it the arm is held if the force kept its size and the tool gained speed; after half of it, whatever force and speed did,
-if the tool is fast enough to be damped. A hand that pulls like a load is taken for one.
+it the arm is held if the force kept its size and the tool gained speed, or if the tool is so fast that it is damped. A
+hand that pulls like a load is taken for one.
 """
 
 import numba
@@ -18,11 +18,13 @@ MOVING_RAD_S = 0.04  # velocity from which a joint slides: one that sticks hides
 HEAVIEST_N = 16.0  # force of the heaviest load; what pulls harder at a short lever is no load
 UNEXPLAINED = 0.45  # largest share of the torque from outside that a load may leave unexplained
 STEADY = 0.3  # largest standard deviation of the force along the path, over its mean
-FAST_SHARE = 0.5  # of the path, if the tool is fast already
+FASTER = 1.1  # times the speed from which the tool is damped, which a hand that leads it at that speed may exceed
 FORGOTTEN_S = 0.12  # an interruption that is longer begins the path anew
 SMOOTHED_S = 0.03  # time constant of the torques from outside: an encoder's steps make noise of them
-GAINED_M2_S2 = 0.02  # least gain of the tool's squared speed along the path, by a straight line through it
-# Path [m], pause [s]; integrals over the path of the force, its square, the squared speed, and that times the path
+BEGIN_M = 0.015  # part of the path in which a hand sets the tool in motion, too
+GAINED_M2_S2 = 0.015  # least gain of the tool's squared speed along the rest of it, by a straight line through it
+# Path [m], pause [s]; integrals over the path of the force and its square, and over the rest of it of the squared speed,
+# and that times the rest
 PATH, LOST_S, FORCE, FORCE_2, SPEED_2, SPEED_2_PATH = range(6)
 
 
@@ -84,8 +86,9 @@ def pull_of(
     state[PATH] += step
     state[FORCE] += step * force
     state[FORCE_2] += step * force * force
-    state[SPEED_2] += step * squared
-    state[SPEED_2_PATH] += step * squared * state[PATH]
+    if state[PATH] > BEGIN_M:
+        state[SPEED_2] += step * squared
+        state[SPEED_2_PATH] += step * squared * (state[PATH] - BEGIN_M)
     return force
 
 
@@ -111,12 +114,16 @@ class LoadWatch:
             self._smooth = external.copy()
         self.force_n = pull_of(self._state, self._smooth, dt, external, dq, jacobian, up, self._least_n)
 
-    def found(self, *, fast: bool) -> bool:
-        """Return whether a load moves the arm; one that made the tool `fast` need not have moved it far."""
-        path, _, force, squares, speed, speed_path = self._state.tolist()
-        if not self.force_n or path <= (FAST_SHARE if fast else 1.0) * self._path_m:
+    def found(self, speed: float) -> bool:
+        """Return whether a load moves the arm; speed [-] is the tool's over the one from which it is damped.
+
+        A tool that is faster than that needs no other evidence; a little faster, it may be a hand for as long again.
+        """
+        path, _, force, squares, sped, sped_path = self._state.tolist()
+        if not self.force_n or path <= self._path_m:
             return False
-        mean = force / path
+        if speed > FASTER or (speed > 1.0 and path > 2.0 * self._path_m):
+            return True
+        mean, rest = force / path, path - BEGIN_M
         steady = squares / path - mean * mean <= (STEADY * mean) ** 2
-        gained = 12.0 * (speed_path - 0.5 * path * speed) / path**2
-        return fast or (steady and gained >= GAINED_M2_S2)
+        return bool(steady and 12.0 * (sped_path - 0.5 * rest * sped) / rest**2 >= GAINED_M2_S2)

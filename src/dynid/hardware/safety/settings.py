@@ -66,8 +66,7 @@ class SafetySettings(Strict):
         guiding_stop_rad_s: speed of a joint at which a guided arm is braked and held.
         guiding_stop_m_s: speed of the tool, or of another link's end, at which it is.
         guiding_load_n: smallest force along gravity at the tool that counts as a load which appeared or vanished [N].
-        guiding_load_m: path along which such a force must move the tool before the arm is held; half of it, if the tool
-            is fast enough to be damped.
+        guiding_load_m: path along which such a force must move the tool before the arm is held; more than 0.015 m.
         guiding_alone_s: how long the arm must stand by itself, once a law without a reference has taken over, before it
             may be led.
         guiding_alone_rad: movement of a joint until then at which the arm is held.
@@ -128,7 +127,7 @@ class SafetySettings(Strict):
     guiding_stop_rad_s: Positive = 2.0
     guiding_stop_m_s: Positive = 0.4
     guiding_load_n: Positive = 0.7
-    guiding_load_m: Positive = 0.04
+    guiding_load_m: float = Field(default=0.04, ge=0.02)
     guiding_alone_s: NonNegative = 0.3
     guiding_alone_rad: Positive = 0.07
     enable_tolerance_rad: NonNegative = 0.087
