@@ -227,13 +227,15 @@ def test_a_load_is_found_by_its_even_pull_along_its_own_way() -> None:
     assert (posture.jacobian() @ down)[2] < -0.02
     assert falling(-4.0, down, 0.06) and falling(4.0, -down, 0.06)
     assert not falling(-4.0, down, 0.03) and not falling(-4.0, down, 0.03, speed=1.2), "too short a way"
-    assert falling(-4.0, down, 0.06, gains=False, speed=1.2)
-    assert falling(-4.0, down, 0.09, gains=False, speed=1.05)
-    assert not falling(-4.0, down, 0.06, gains=False, speed=1.05), "a hand at the speed from which it is damped"
+    assert falling(-4.0, down, 0.06, gains=False), "even, though it gains no speed"
+    assert falling(-4.0, down, 0.06, swing=0.35), "steady, and it gains speed"
+    assert falling(-4.0, down, 0.06, swing=0.35, gains=False, speed=1.2)
+    assert falling(-4.0, down, 0.09, swing=0.35, gains=False, speed=1.05)
+    assert not falling(-4.0, down, 0.05, swing=0.35, gains=False, speed=1.05), "a hand at the damped speed"
     assert not falling(4.0, down, 0.06), "a hand that brakes"
     assert not falling(-0.3, down, 0.06), "too little"
     assert not falling(-4.0, down, 0.05, swing=0.95), "a hand that changes its force"
-    assert not falling(-4.0, down, 0.06, gains=False), "a hand that keeps its speed"
+    assert not falling(-4.0, down, 0.05, swing=0.35, gains=False), "a hand that keeps its speed"
 
 
 def test_limits_out_of_order_are_refused(robot_folder) -> None:  # type: ignore[no-untyped-def]

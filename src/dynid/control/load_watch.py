@@ -1,12 +1,14 @@
 """Whether what accelerates a guided arm is a load that appeared or vanished, and not a hand.
 
-A load pulls at the tool along gravity, with the same force all the way, and the tool gains speed; one that vanished is
-missed in the same way, upwards. A hand that leads the arm mostly pulls in another direction, changes its force, or
-keeps its speed against friction. So the torque from outside is compared with a force along gravity at the tool. As long
-as such a force explains it and moves the tool in its own direction, the tool's path counts. After `guiding_load_m` of
-it the arm is held if the force kept its size and the tool gained speed, or if the tool is so fast that it is damped. A
-hand that pulls like a load is taken for one.
+A load pulls at the tool along gravity, with the same force all the way, and mostly the tool gains speed; one that
+vanished is missed in the same way, upwards. A hand that leads the arm mostly pulls in another direction, and changes
+its force: most of it sets the arm in motion. So the torque from outside is compared with a force along gravity at the
+tool. As long as such a force explains it and moves the tool in its own direction, the tool's path counts. After
+`guiding_load_m` of it the arm is held if the force was even, if it was steady and the tool gained speed, or if the tool
+is so fast that it is damped. A hand that pulls like a load is taken for one.
 """
+
+import math
 
 import numba
 import numpy as np
@@ -17,14 +19,17 @@ from dynid.robot import FloatArray
 MOVING_RAD_S = 0.04  # velocity from which a joint slides: one that sticks hides what pulls at it
 HEAVIEST_N = 16.0  # force of the heaviest load; what pulls harder at a short lever is no load
 UNEXPLAINED = 0.45  # largest share of the torque from outside that a load may leave unexplained
-STEADY = 0.3  # largest standard deviation of the force along the path, over its mean
+# Largest standard deviation of the force along the path, over its mean: of a force that needs no other evidence, of such
+# a force on a long path, and of one under which the tool gains speed
+EVEN, EVEN_LONG, STEADY = 0.16, 0.21, 0.3
 FASTER = 1.1  # times the speed from which the tool is damped, which a hand that leads it at that speed may exceed
+LONG = 1.5  # times the path that is long enough
 FORGOTTEN_S = 0.12  # an interruption that is longer begins the path anew
 SMOOTHED_S = 0.03  # time constant of the torques from outside: an encoder's steps make noise of them
 BEGIN_M = 0.015  # part of the path in which a hand sets the tool in motion, too
 GAINED_M2_S2 = 0.015  # least gain of the tool's squared speed along the rest of it, by a straight line through it
-# Path [m], pause [s]; integrals over the path of the force and its square, and over the rest of it of the squared speed,
-# and that times the rest
+# Path [m], pause [s]; integrals over the path of the force and its square, and over the rest of it of the squared
+# speed, and that times the rest
 PATH, LOST_S, FORCE, FORCE_2, SPEED_2, SPEED_2_PATH = range(6)
 
 
@@ -125,5 +130,7 @@ class LoadWatch:
         if speed > FASTER or (speed > 1.0 and path > 2.0 * self._path_m):
             return True
         mean, rest = force / path, path - BEGIN_M
-        steady = squares / path - mean * mean <= (STEADY * mean) ** 2
-        return bool(steady and 12.0 * (sped_path - 0.5 * rest * sped) / rest**2 >= GAINED_M2_S2)
+        spread = math.sqrt(max(0.0, squares / path - mean * mean)) / abs(mean)
+        even = spread <= (EVEN if path < LONG * self._path_m else EVEN_LONG)
+        gains = 12.0 * (sped_path - 0.5 * rest * sped) / rest**2 >= GAINED_M2_S2
+        return even or (gains and spread <= STEADY)
