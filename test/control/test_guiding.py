@@ -5,7 +5,7 @@ import pytest
 
 from dynid.control.arm_controller import ArmController
 from dynid.control.control_model import ControlModel
-from dynid.control.controller import FRICTION_SHARE, load_controller
+from dynid.control.controller import FRICTION_SHARE, Gains, load_controller
 from dynid.control.dynamics_kernel import compile_single
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.guiding import TAKE_OVER_S, Guiding
@@ -43,7 +43,7 @@ class Free:
     ) -> FloatArray:
         return np.zeros(len(q))
 
-    def gains(self) -> dict[str, float]:
+    def gains(self) -> Gains:
         return {}
 
 

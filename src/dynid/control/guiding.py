@@ -147,7 +147,7 @@ class Guiding:
             self._observer.reset(q)
         else:
             self._observer.update(dt, q)
-        return self._observer.dq
+        return np.asarray(self._observer.dq)
 
     def _limited(self, dt: float, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
         """The law's torque, (n,) [N m], with damping; begins to hold the arm where something is wrong."""

@@ -19,8 +19,8 @@ from dynid.robot import FloatArray
 MOVING_RAD_S = 0.04  # velocity from which a joint slides: one that sticks hides what pulls at it
 HEAVIEST_N = 16.0  # force of the heaviest load; what pulls harder at a short lever is no load
 UNEXPLAINED = 0.45  # largest share of the torque from outside that a load may leave unexplained
-# Largest standard deviation of the force along the path, over its mean: of a force that needs no other evidence, of such
-# a force on a long path, and of one under which the tool gains speed
+# Largest standard deviation of the force along the path, over its mean: of a force that needs no other evidence, of
+# such a force on a long path, and of one under which the tool gains speed
 EVEN, EVEN_LONG, STEADY = 0.16, 0.21, 0.3
 FASTER = 1.1  # times the speed from which the tool is damped, which a hand that leads it at that speed may exceed
 LONG = 1.5  # times the path that is long enough

@@ -129,7 +129,7 @@ class SafetySettings(Strict):
     guiding_load_n: Positive = 0.7
     guiding_load_m: float = Field(default=0.04, ge=0.02)
     guiding_alone_s: NonNegative = 0.3
-    guiding_alone_rad: Positive = 0.07
+    guiding_alone_rad: Positive = 0.06
     enable_tolerance_rad: NonNegative = 0.087
     derate_from_deg_c: float = 65.0
     derate_to_deg_c: float = 75.0
