@@ -15,7 +15,7 @@ from benchmarks.guarded_arm import GuardedArm
 from dynid.control.added_torque import TorqueCurve
 from dynid.control.control_model import ControlModel
 from dynid.control.controller import TorqueLaw, load_controller
-from dynid.control.dynamics_kernel import InverseDynamics, compile_single
+from dynid.control.dynamics_kernel import SingleState
 from dynid.control.effort_bounds import EffortBound
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.holding_check import HoldingTorque
@@ -219,22 +219,28 @@ def _wrong_law(robot: Robot, cause: str, law: str, random: np.random.Generator) 
     phi = of_kinds(arm.base_parameters(from_file(plant_standard(robot), arm.mdh)), ("FV",), others=True)
     scale = float(2.0 ** random.uniform(-1.0, 1.0)) if cause == MODELS[0] else 1.0
     phi = type(phi)(phi.names, phi.values * scale) if scale != 1.0 else phi
-    dynamics: InverseDynamics = compile_single(arm)
+    dynamics = SingleState(arm)
     if cause == MODELS[1]:
-        dynamics = _turned(dynamics, int(random.integers(robot.size)))
+        dynamics = _Turned(arm, int(random.integers(robot.size)))
     model = ControlModel(robot.name, arm.structure_hash, phi, FrictionLaw.of(robot.size, {}), True)
     if law == ComputedTorque.name:
         return ComputedTorque(load_controller(robot), model, dynamics)
     return GravityCompensation(model, dynamics, load_controller(robot).friction_share)
 
 
-def _turned(dynamics: InverseDynamics, joint: int) -> InverseDynamics:
-    def turned(q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: FloatArray) -> FloatArray:
-        tau = np.array(dynamics(q, dq, ddq, phi))
-        tau[joint] *= -1.0
-        return tau
+class _Turned(SingleState):
+    """Dynamics that give the torque of one joint with the wrong sign."""
 
-    return turned
+    def __init__(self, arm: ArmModel, joint: int) -> None:
+        self._joint = -1
+        super().__init__(arm)
+        self._joint = joint
+
+    def __call__(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: FloatArray) -> FloatArray:
+        tau = super().__call__(q, dq, ddq, phi)
+        if self._joint >= 0:
+            tau[self._joint] *= -1.0
+        return tau
 
 
 def _exchange(arm: WatchedArm, law: TorqueLaw, random: np.random.Generator) -> None:

@@ -83,8 +83,10 @@ class Guiding:
         An arm that moves under another such law is led by a hand already, and may go on.
         """
         led = self._law is not None and not self.held and float(np.abs(self._dq).max()) > STANDING_RAD_S
-        if self._observer is not None and self._law is None and self._share == 0.0:
-            self._observer.reset(q)  # what it knew is old
+        if self._law is None and self._share == 0.0:  # what is known of the arm is old
+            self.means.hold.reset()
+            if self._observer is not None:
+                self._observer.reset(q)
         self.means.load.clear()
         self._filter.reset(q)
         dynamics = law.dynamics if isinstance(law, GravityCompensation) else None
@@ -126,6 +128,7 @@ class Guiding:
             tau = self._with_hold(dt, q, dq, tau)
         if self._observer is not None:
             self._observer.applied(tau)
+        self.means.hold.track(tau / self._robot.joint_constants, dq)
         return tau
 
     # -- within a cycle ----------------------------------------------------------------------------------------
@@ -192,27 +195,24 @@ class Guiding:
     def _take_hold(self, reason: str, q: FloatArray, dq: FloatArray) -> None:
         """Brake the arm, and hold it where it comes to rest."""
         self.held, self._share = reason, 1.0
-        self.means.hold.reset()
-        self._carry(q, dq)
-
-    def _carry(self, q: FloatArray, dq: FloatArray) -> None:
-        """Hold with what the model says that the arm carries, and with what else it is observed to carry."""
-        assert self._law is not None
-        means = self.means
-        carried = self._law.torque(q, self._none, q, self._none, self._none)
+        self.means.hold.begin(dq)  # with the load by the mean of what was commanded
         if self._observer is not None:
-            carried = carried - self._observer.external
+            self._carry(self._observer, dq)
+
+    def _carry(self, observer: ArmObserver, dq: FloatArray) -> None:
+        """Hold with what the model says that the arm carries, and with what else it is observed to carry."""
+        means, most = self.means, self.means.caps
+        carried = (observer.bias - observer.external) / self._robot.joint_constants
         means.hold.begin(dq)
-        most = means.caps
-        means.hold.load[:] = np.minimum(np.maximum(carried / self._robot.joint_constants, -most), most)
+        means.hold.load[:] = np.minimum(np.maximum(carried, -most), most)
 
     def _with_hold(self, dt: float, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
         """The torque, (n,) [N m], with the hold's share; without `held` it fades."""
         means = self.means
         if not self.held:
             self._share = max(0.0, self._share - dt / FADE_S)
-        elif self._runs(q, dq):
-            self._carry(q, dq)
+        elif self._observer is not None and self._runs(q, dq):
+            self._carry(self._observer, dq)
         current = means.hold.drive(q, dq, None, means.caps, dt) - means.hold.damping * dq
         limited = np.minimum(np.maximum(current, -means.caps), means.caps)
         return tau + self._share * (limited * self._robot.joint_constants - tau)

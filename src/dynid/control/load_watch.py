@@ -18,19 +18,21 @@ from dynid.robot import FloatArray
 
 MOVING_RAD_S = 0.04  # velocity from which a joint slides: one that sticks hides what pulls at it
 HEAVIEST_N = 16.0  # force of the heaviest load; what pulls harder at a short lever is no load
-UNEXPLAINED = 0.45  # largest share of the torque from outside that a load may leave unexplained
+# Largest share of the torque from outside that a load may leave unexplained: in a cycle, and on the mean along the path
+# for a heavy load and a light one
+UNEXPLAINED, UNEXPLAINED_MEAN, UNEXPLAINED_LIGHT = 0.45, 0.28, 0.2
 # Largest standard deviation of the force along the path, over its mean: of a force that needs no other evidence, of
 # such a force on a long path, and of one under which the tool gains speed
 EVEN, EVEN_LONG, STEADY = 0.16, 0.21, 0.3
 FASTER = 1.1  # times the speed from which the tool is damped, which a hand that leads it at that speed may exceed
-LONG = 1.5  # times the path that is long enough
+LONG, LIGHT_N = 1.5, 2.0  # times the path that is long enough; mean force below which a path must be long
 FORGOTTEN_S = 0.12  # an interruption that is longer begins the path anew
 SMOOTHED_S = 0.03  # time constant of the torques from outside: an encoder's steps make noise of them
 BEGIN_M = 0.015  # part of the path in which a hand sets the tool in motion, too
 GAINED_M2_S2 = 0.015  # least gain of the tool's squared speed along the rest of it, by a straight line through it
-# Path [m], pause [s]; integrals over the path of the force and its square, and over the rest of it of the squared
-# speed, and that times the rest
-PATH, LOST_S, FORCE, FORCE_2, SPEED_2, SPEED_2_PATH = range(6)
+# Path [m], pause [s]; integrals over the path of the force, its square and the unexplained share, and over the rest of
+# it of the squared speed, and that times the rest
+PATH, LOST_S, FORCE, FORCE_2, LEFT, SPEED_2, SPEED_2_PATH = range(7)
 
 
 @numba.njit(cache=True)
@@ -65,7 +67,7 @@ def pull_of(
     up: FloatArray,
     least_n: float,
 ) -> float:
-    """Take one cycle into `state` (6,), and return the force of what may be a load [N], upwards; 0 if nothing may.
+    """Take one cycle into `state` (7,), and return the force of what may be a load [N], upwards; 0 if nothing may.
 
     Args:
         smooth: torques from outside, smoothed, (n,) [N m]; replaced.
@@ -91,6 +93,7 @@ def pull_of(
     state[PATH] += step
     state[FORCE] += step * force
     state[FORCE_2] += step * force * force
+    state[LEFT] += step * left
     if state[PATH] > BEGIN_M:
         state[SPEED_2] += step * squared
         state[SPEED_2_PATH] += step * squared * (state[PATH] - BEGIN_M)
@@ -106,7 +109,7 @@ class LoadWatch:
 
     def __init__(self, settings: SafetySettings) -> None:
         self._least_n, self._path_m = settings.guiding_load_n, settings.guiding_load_m
-        self._state, self._smooth, self.force_n = np.zeros(6), np.zeros(0), 0.0
+        self._state, self._smooth, self.force_n = np.zeros(7), np.zeros(0), 0.0
         self.update(0.0, np.zeros(1), np.zeros(1), np.zeros((3, 1)), np.zeros(3))  # compiled now, not in a cycle
 
     def clear(self) -> None:
@@ -124,8 +127,10 @@ class LoadWatch:
 
         A tool that is faster than that needs no other evidence; a little faster, it may be a hand for as long again.
         """
-        path, _, force, squares, sped, sped_path = self._state.tolist()
-        if not self.force_n or path <= self._path_m:
+        path, _, force, squares, left, sped, sped_path = self._state.tolist()
+        light = abs(force) < LIGHT_N * path
+        least_m, most = (LONG * self._path_m, UNEXPLAINED_LIGHT) if light else (self._path_m, UNEXPLAINED_MEAN)
+        if not self.force_n or path <= least_m or left > most * path:
             return False
         if speed > FASTER or (speed > 1.0 and path > 2.0 * self._path_m):
             return True
