@@ -116,6 +116,12 @@ def test_a_force_reflecting_leader_feels_one():
     assert found["wall_n"] > 2.0 and found["held"] < 0.4
 
 
+def test_a_pair_that_is_led_too_fast_ends():
+    pair = pair_of()
+    run = pair.run(1.5, Hand(lambda time_s: np.array([0.0, 0.8 * max(time_s - 0.5, 0.0), 0.0]), pair.tool_at_start()))
+    assert "is guided too fast" in run.stopped and "m/s" in run.stopped
+
+
 def test_motion_is_scaled_around_the_centre():
     settings = BilateralSettings(position_scale=0.5, force_scale=0.5)
     pair = pair_of(settings, q0=np.array([ROBOT.rest_posture + 0.05, ROBOT.rest_posture]))

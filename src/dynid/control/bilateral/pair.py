@@ -29,7 +29,7 @@ LATE_S = 0.008  # older states end the pair: at 10 ms it is not stable any more
 APART_RAD = 0.35
 FAST_SHARE = 0.75  # of the velocity limits, at which guards brake: a joint that runs away gains speed until they do
 SATURATED_S, PUSHED_SHARE = 0.1, 0.7  # at a torque limit; of the limit, from outside: nobody pushes like that
-FROZEN_S, MOVED_RAD_S = 0.02, 0.6  # an arm that moved so fast does not stand still to the encoder count for so long
+FROZEN_S, MOVED_RAD_S = 0.02, 0.4  # an arm that moved so fast does not stand still to the encoder count for so long
 STUCK_S, STUCK_RAD = 0.1, 0.05  # an arm stands still to the encoder count for so long while the other moves so far
 CREDIT_J, BOUND_J, FRICTION_MARGIN = 0.05, 0.1, 0.3
 
@@ -231,7 +231,9 @@ class ArmPair:
         longest_s, side, joint = longest_at_limit(torques[0], torques[1], limits, dt, self._saturated_s)
         if longest_s > SATURATED_S:
             return f"joint {joint + 1} of the {SIDES[side]} was at its torque limit for {SATURATED_S} s"
-        for name, arm in zip(SIDES, (self.law.leader, self.law.follower), strict=True):
+        for name, arm, speed in zip(SIDES, (self.law.leader, self.law.follower), self.law.speeds, strict=True):
+            if fast := speed.excess(arm.dq):
+                return f"the {name} is guided too fast: {fast}"
             if not within(arm.dq, self._most_speed):
                 return f"the {name} moves faster than {FAST_SHARE:g} of its velocity limits"
             pushed, joint = largest_share(arm.external, limits)
