@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dynid.errors import ConfigurationError, DataError
+from dynid.identification import prepared
 from dynid.identification.data import preprocessing
 from dynid.identification.data.arrays import recording_from_arrays
 from dynid.identification.data.sample_sets import hold_out
@@ -14,6 +15,7 @@ from dynid.identification.data.sources import Source, rows_of
 from dynid.identification.data.weak_form import CUTOFF_OF_SUPPORT, averaged, cubic_spline
 from dynid.identification.estimators.table import estimator
 from dynid.identification.methods import identify
+from dynid.identification.prepared import within_memory
 from dynid.identification.settings import load_identification
 from dynid.identification.setup import estimate_setup
 from dynid.model.dynamics import ArmModel
@@ -197,3 +199,16 @@ def test_torques_in_time_are_used_as_they_were_recorded() -> None:
     setup, (found,) = estimate_setup(ROBOT, [recording(even())], SETTINGS, (), delay=True)
     assert not found.differs and setup.delay_s == 0.0
     assert "used as recorded" in found.sentence
+
+
+def test_many_recordings_are_thinned_evenly_to_what_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    sources = [recording(even(), f"log {k}") for k in range(10)]
+    settings = rows_of(sources, SETTINGS).settings(SETTINGS)
+    whole = sum(len(part.q) for one in sources for part in one.samples(settings).fine)
+    every, nothing = within_memory(sources, settings)
+    assert every is sources and nothing == ()
+    monkeypatch.setattr(prepared, "MOST_INSTANTS", 0.45 * whole)
+    used, (note,) = within_memory(sources, settings)
+    assert [one.name for one in used] == ["log 0", "log 3", "log 6", "log 9"]
+    assert "4 of 10 recordings are used" in note
+    assert sum(len(part.q) for one in used for part in one.samples(settings).fine) <= 0.45 * whole

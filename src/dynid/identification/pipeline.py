@@ -362,6 +362,7 @@ def identify(
         mapping_of_bags=_described(mapping, its_mapping),
         notes=(
             *undecided(robot),
+            *ready.notes,
             *(_of_averages(result, ready.rows, unseen) if ready.rows.kind == "averaged" else ()),
             *result.notes,
             *(one.sentence for one in estimates),

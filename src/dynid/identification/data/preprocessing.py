@@ -103,6 +103,14 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     return _as_one(found, signals, settings, axis, "" if len(chosen) == count else _selection(found, end - begin))
 
 
+def instants_of(signals: Signals, settings: IdentificationSettings) -> int:
+    """Return how many instants of a fine grid the samples of a recording keep in memory."""
+    axis, (begin, end) = TimeAxis.of(signals.time), signals.window or (signals.time[0], signals.time[-1])
+    choice = row_choice(axis, settings, settings.sampling_interval_s)
+    count = int((end - begin) / _grid_and_reach(choice, settings, axis)[0])
+    return count if count <= WHOLE else min(count, MOST_BLOCKS * BLOCK)
+
+
 def _grid_and_reach(choice: RowChoice, settings: IdentificationSettings, axis: TimeAxis) -> tuple[float, float]:
     """Return the step of the fine grid that is kept, and how far beyond a block its rows look [s]."""
     interval = choice.interval_s
