@@ -27,6 +27,7 @@ from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import TorqueErrors
 from dynid.identification.feasibility.audit import AuditResult
+from dynid.identification.feasibility.pull import BoundsPull
 from dynid.identification.prediction import Motion
 from dynid.identification.settings import IdentificationSettings, TorqueSource
 from dynid.identification.setup import SetupEstimate
@@ -132,6 +133,7 @@ class Fitted(NamedTuple):
         diagnosis: other readings of the data; None where none was tried.
         pseudo_inertia: the smallest eigenvalue of a campaign's result and what it must reach; None without one.
         droop: viscous friction that a goal current may show beyond the present one, (n,) [N m s/rad]; None: none.
+        pull: how far physical bounds moved the parameters; None if deviations are not known.
     """
 
     model: ArmModel
@@ -144,6 +146,7 @@ class Fitted(NamedTuple):
     pseudo_inertia: tuple[float, float] | None = None
     diagnosis: Diagnosis | None = None
     droop: FloatArray | None = None
+    pull: BoundsPull | None = None
 
     @property
     def other_source(self) -> str:
@@ -304,6 +307,14 @@ FITTED: tuple[Rule[Fitted], ...] = (
         "acceptance.lambda_min_kg_m2",
         "at least",
         "kg m^2",
+    ),
+    Rule(
+        "bounds_pull",
+        "Physics",
+        "pull of the physical bounds on all parameters",
+        lambda found: found.pull and (found.pull.value, found.pull.detail),
+        lambda found: found.pull.limit if found.pull else float("nan"),
+        meaning="masses or boxes of robot.yaml, a set-up, or friction are other than the data say",
     ),
     Rule(
         "torque_error_fitted",

@@ -36,6 +36,7 @@ from dynid.identification.estimators.table import estimator
 from dynid.identification.estimators.torque_errors import TorqueErrors
 from dynid.identification.feasibility.audit import AuditResult, audit
 from dynid.identification.feasibility.consistent import ConsistentModel, consistent_projection
+from dynid.identification.feasibility.pull import pull_of_bounds
 from dynid.identification.feasibility.quick_audit import MOST_POSES, quick_audit
 from dynid.identification.held_out import validate
 from dynid.identification.prediction import Motion, pooled_errors, predict, relative_errors
@@ -397,9 +398,11 @@ def conclude(
     """
     progress("projecting to a consistent model")
     bounds, prior = robot.file.physical_bounds, nominal_standard(robot, model)
-    consistent = consistent_projection(model, start or estimate.base, bounds, prior=prior, metric=estimate.metric)
+    target = start or estimate.base
+    consistent = consistent_projection(model, target, bounds, prior=prior, metric=estimate.metric)
     regression, base = estimate.regression, consistent.base
     friction = regression.friction_model(base.values)
+    pull = pull_of_bounds(model, target, consistent, bounds, estimate.metric, regression.freedom_of_deviations)
     progress("auditing")
     limits = settings.acceptance
     audited = (audit if limits.fresh_poses > MOST_POSES else quick_audit)(
@@ -417,7 +420,8 @@ def conclude(
     diagnosis = diagnose(
         model, samples, regression, limits.suspicion, settings.coulomb_friction, thorough=_doubtful(fit, limits)
     )
-    found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, known_droop(robot))
+    droop = known_droop(robot)
+    found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, droop, pull)
     motions = _fitted_motions(fitted, estimate, base)
     verdict = judge(DATA, samples.quality, settings)
     verdict += judge(FRICTION, [OneRegression(regression, samples.joint_names)], settings)
