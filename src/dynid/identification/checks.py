@@ -241,6 +241,14 @@ def worst_joint(
     return float(judged[joint]), joints[joint]
 
 
+def worst_dynamics(motion: Motion) -> Measured:
+    """The largest sure error of a joint's dynamic torque, and which; None if no joint shows it."""
+    if not motion.dynamics:
+        return None
+    worst = max(motion.dynamics, key=lambda one: one.sure)
+    return worst.sure, worst.sentence(motion.joints[worst.joint] if motion.joints else f"joint {worst.joint + 1}")
+
+
 def error_of_joints(key: str, of: str, facts: Callable[[Facts], Measured], *, with_rest: bool = False) -> Rule[Facts]:
     """The rule about the worst joint's error."""
     name = "the same with samples at rest" if with_rest else "relative torque error of the worst joint"
@@ -378,6 +386,14 @@ SETUP: tuple[Rule[Sequence[SetupEstimate]], ...] = (
 )
 HELD_OUT: tuple[Rule[Motion], ...] = (
     over_noise("error_over_noise_held_out", "{0.name}"),
+    Rule(
+        "dynamic_error_held_out",
+        "Prediction",
+        "error of the dynamic torque of the worst joint, less what noise makes, {0.name}",
+        worst_dynamics,
+        "acceptance.dynamic_error",
+        meaning="a rotor, an inertia or a mass of that joint or beyond it is wrong, or the load is another one",
+    ),
     Rule(
         "torque_error_held_out",
         "Prediction",

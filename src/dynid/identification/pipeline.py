@@ -29,6 +29,7 @@ from dynid.identification.data.sources import (
     simulated_sentence,
     torque_sentence,
 )
+from dynid.identification.determined import undetermined, undetermined_sentence
 from dynid.identification.diagnosis.causes import cause_of
 from dynid.identification.diagnosis.diagnosis import Diagnosis, diagnose
 from dynid.identification.estimators.estimate import Estimate
@@ -39,7 +40,7 @@ from dynid.identification.feasibility.consistent import ConsistentModel, consist
 from dynid.identification.feasibility.pull import pull_of_bounds
 from dynid.identification.feasibility.quick_audit import MOST_POSES, quick_audit
 from dynid.identification.held_out import validate
-from dynid.identification.prediction import Motion, pooled_errors, predict, relative_errors
+from dynid.identification.prediction import Motion, pooled_errors, predict, relative_errors, with_dynamics
 from dynid.identification.settings import Acceptance, IdentificationSettings, load_identification
 from dynid.identification.setup import SetupEstimate, estimate_setup
 from dynid.identification.stages import CampaignFiles, Method, Refined, Stage
@@ -149,6 +150,7 @@ class Identification:
             feasibility="consistent",
             source=self.source,
             parameters=parameter_rows(self.model, self.base),
+            not_determined=undetermined(self.estimate.base),
             friction_law=self._friction_block(),
             torque_deviations=self.deviations,
             standard=to_file(self.standard, self.model.mdh, self.robot.name, self.robot.joint_names, self.source),
@@ -319,7 +321,8 @@ def identify(
     )
     progress("validating")
     predictor = result.as_model()
-    kept = tuple(predict(predictor, one) for one in ends)
+    slow = settings.coulomb_friction.slow_rad_s
+    kept = tuple(with_dynamics(predict(predictor, one), predictor, one, slow) for one in ends)
     bands = TorqueBands(model, estimate, samples, result.base, result.friction, settings.coulomb_friction)
     kept = tuple(bands.beside(motion, model, one.samples) for motion, one in zip(kept, ends, strict=True))
     held_out = validate(predictor, validation, settings=settings, mapping=its_mapping, bands=bands, fitted=samples)
@@ -428,6 +431,7 @@ def conclude(
     verdict += judge(FITTED, [found], settings) + judge(PREDICTED, motions, settings)
     cause = "" if verdict.accepted else cause_of(model, samples, regression)
     shape = "" if regression.beside is None else regression.beside.shape_note
+    hidden = undetermined_sentence(undetermined(estimate.base))
     return Identification(
         robot=robot,
         model=model,
@@ -443,7 +447,7 @@ def conclude(
         torque_constants=constants,
         source=f"identified by '{estimate.method}' with consistent projection",
         diagnosis=diagnosis,
-        notes=(*filter(None, (consistent.strain_sentence, cause, shape)), *diagnosis.notes),
+        notes=(*filter(None, (consistent.strain_sentence, cause, shape, hidden)), *diagnosis.notes),
         simulated=tuple(one.name for one in fitted if one.simulated),
     )
 
