@@ -27,6 +27,7 @@ BENCHMARKS = (
     "logs",
     "memory",
     "methods",
+    "mutilations",
     "parser",
     "plants",
     "readers",

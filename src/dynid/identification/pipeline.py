@@ -38,13 +38,15 @@ from dynid.identification.estimators.table import estimator
 from dynid.identification.estimators.torque_errors import TorqueErrors
 from dynid.identification.feasibility.audit import AuditResult, audit
 from dynid.identification.feasibility.consistent import ConsistentModel, consistent_projection
+from dynid.identification.feasibility.pull import pull_of_bounds
 from dynid.identification.feasibility.quick_audit import MOST_POSES, quick_audit
 from dynid.identification.held_out import validate
-from dynid.identification.prediction import Motion, pooled_errors, predict, relative_errors
+from dynid.identification.prediction import Motion, pooled_errors, predict, relative_errors, with_dynamics
 from dynid.identification.prepared import prepare
 from dynid.identification.settings import Acceptance, IdentificationSettings, load_identification
 from dynid.identification.setup import SetupEstimate
 from dynid.identification.stages import CampaignFiles, Method, Refined, Stage
+from dynid.identification.undetermined_groups import undetermined, undetermined_sentence
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.identified import Model
@@ -158,6 +160,7 @@ class Identification:
             feasibility="consistent",
             source=self.source,
             parameters=parameter_rows(self.model, self.base, known and known.determined),
+            not_determined=undetermined(self.estimate.base),
             friction_law=self._friction_block(),
             torque_deviations=self.deviations,
             standard=to_file(self.standard, self.model.mdh, self.robot.name, self.robot.joint_names, self.source),
@@ -336,7 +339,8 @@ def identify(
     )
     progress("validating")
     predictor = result.as_model()
-    kept = tuple(predict(predictor, one) for one in ends)
+    slow = settings.coulomb_friction.slow_rad_s
+    kept = tuple(with_dynamics(predict(predictor, one), predictor, one, slow) for one in ends)
     bands = TorqueBands(model, estimate, samples, result.base, result.friction, settings.coulomb_friction)
     kept = tuple(bands.beside(motion, model, one.samples) for motion, one in zip(kept, ends, strict=True))
     held_out = validate(
@@ -425,9 +429,11 @@ def conclude(
     """
     progress("projecting to a consistent model")
     bounds, prior = robot.file.physical_bounds, nominal_standard(robot, model)
-    consistent = consistent_projection(model, start or estimate.base, bounds, prior=prior, metric=estimate.metric)
+    target = start or estimate.base
+    consistent = consistent_projection(model, target, bounds, prior=prior, metric=estimate.metric)
     regression, base = estimate.regression, consistent.base
     friction = regression.friction_model(base.values)
+    pull = pull_of_bounds(model, target, consistent, bounds, estimate.metric, regression.freedom_of_deviations)
     progress("auditing")
     limits = settings.acceptance
     audited = (audit if limits.fresh_poses > MOST_POSES else quick_audit)(
@@ -445,13 +451,15 @@ def conclude(
     diagnosis = diagnose(
         model, samples, regression, limits.suspicion, settings.coulomb_friction, thorough=_doubtful(fit, limits)
     )
-    found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, known_droop(robot))
+    droop = known_droop(robot)
+    found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, droop, pull)
     motions = _fitted_motions(fitted, estimate, base)
     verdict = judge(DATA, samples.quality, settings)
     verdict += judge(FRICTION, [OneRegression(regression, samples.joint_names)], settings)
     verdict += judge(FITTED, [found], settings) + judge(PREDICTED, motions, settings)
     cause = "" if verdict.accepted else cause_of(model, samples, regression)
     shape = "" if regression.beside is None else regression.beside.shape_note
+    hidden = undetermined_sentence(undetermined(estimate.base))
     return Identification(
         robot=robot,
         model=model,
@@ -467,7 +475,7 @@ def conclude(
         torque_constants=constants,
         source=f"identified by '{estimate.method}' with consistent projection",
         diagnosis=diagnosis,
-        notes=(*filter(None, (consistent.strain_sentence, cause, shape)), *diagnosis.notes),
+        notes=(*filter(None, (consistent.strain_sentence, cause, shape, hidden)), *diagnosis.notes),
         simulated=tuple(one.name for one in fitted if one.simulated),
     )
 

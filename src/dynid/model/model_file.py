@@ -121,9 +121,25 @@ class TorqueDeviations(Strict):
         return np.array(self.passing_nm or np.zeros_like(self.deviations_nm))
 
 
+class UndeterminedGroup(Strict):
+    """Parameters that the motion does not determine: separate neither from zero nor from 1.5 times themselves.
+
+    what: in words.
+    parameters: their names.
+    distance: of half of them from zero, in deviations.
+    needed: distance that chance does not make.
+    """
+
+    what: str
+    parameters: tuple[str, ...]
+    distance: float
+    needed: float
+
+
 class ModelFile(Strict):
     """The schema of model.yaml.
 
+    `not_determined` names groups of parameters that the motion hardly shows.
     `verdict` holds the checks that decided on acceptance; a published table has none and is not `accepted`.
     """
 
@@ -137,6 +153,7 @@ class ModelFile(Strict):
     feasibility: Literal["unknown", "audited", "projected", "consistent"] = "unknown"
     source: str = ""
     parameters: tuple[ParameterRow, ...]
+    not_determined: tuple[UndeterminedGroup, ...] = ()
     coulomb_friction: CoulombBlock | None = None
     friction_law: FrictionBlock | None = None
     torque_deviations: TorqueDeviations | None = None
