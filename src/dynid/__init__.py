@@ -36,10 +36,10 @@ if TYPE_CHECKING:
     from dynid.identification.methods import identify as identify
     from dynid.identification.pipeline import Identification as Identification
     from dynid.model.dynamics import ArmModel as ArmModel
-    from dynid.model.identified import Model as Model
-    from dynid.model.identified import load_model as load_model
     from dynid.reporting.result_writer import write_result as write_result
     from dynid.robot import load_robot as load_robot
+    from dynid.runtime.model import Model as Model
+    from dynid.runtime.model import load_model as load_model
     from dynid.verdict import Check as Check
     from dynid.verdict import Verdict as Verdict
 
@@ -48,10 +48,10 @@ _PLACES = {
     "Check": "verdict",
     "DynidError": "errors",
     "Identification": "identification.pipeline",
-    "Model": "model.identified",
+    "Model": "runtime.model",
     "Verdict": "verdict",
     "identify": "identification.methods",
-    "load_model": "model.identified",
+    "load_model": "runtime.model",
     "load_recording": "identification.data.sources",
     "load_robot": "robot",
     "recording_from_arrays": "identification.data.arrays",

@@ -197,9 +197,9 @@ def test_results_side_by_side(planar_result: Path, tmp_path: Path) -> None:
 
 
 def open_result_content(folder: Path):
-    from dynid.model.model_file import load_model
+    from dynid.model.model_file import read_model_file
 
-    return load_model(folder / "model.yaml")
+    return read_model_file(folder / "model.yaml")
 
 
 def test_the_worst_pose_is_one(planar_result: Path) -> None:

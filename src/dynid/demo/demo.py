@@ -24,7 +24,7 @@ from dynid.identification.checks import judge
 from dynid.model.chain import SerialChain, pinocchio_chain_model
 from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import ModelFile, load_model
+from dynid.model.model_file import ModelFile, read_model_file
 from dynid.model.standard import springs_among
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.parent import PARENT_VARIABLE
@@ -117,7 +117,7 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
                 _to_rest(chain, bars)
         bars.end()
     console.print(answer)
-    model_file = load_model(model_folder / "model.yaml")
+    model_file = read_model_file(model_folder / "model.yaml")
     verdict = judge(RECORDED, [completeness(bags[0])], of=bags[0].name)
     verdict += judge(RECORDED, [completeness(bags[1])], of=bags[1].name) + Verdict(model_file.verdict)
     verdict += judge(PUBLISHED, [_compared(robot, model_file, published, model_folder)])

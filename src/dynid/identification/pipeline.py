@@ -44,7 +44,6 @@ from dynid.identification.setup import SetupEstimate, estimate_setup
 from dynid.identification.stages import CampaignFiles, Method, Refined, Stage
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
-from dynid.model.identified import Model
 from dynid.model.model_file import (
     FrictionBlock,
     ModelFile,
@@ -59,6 +58,7 @@ from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import load_standard, to_file
 from dynid.recording.mapping import Mapping, mappings_of
 from dynid.robot import FloatArray, Robot
+from dynid.runtime.model import Model
 from dynid.verdict import Verdict
 
 Progress = Callable[[str], None]
