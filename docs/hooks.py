@@ -29,6 +29,7 @@ PACKAGES = {
     "codegen": "Programs generated from the equations of motion",
     "trajectory": "Excitation motions",
     "control": "Control laws and the phases of a motion",
+    "runtime": "The identified model at run time",
     "hardware": "Servo bus, control cycle, safety",
     "excitation": "Motions designed for a robot, within its limits",
     "export": "A model in formats that other software loads",

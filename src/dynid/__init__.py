@@ -5,7 +5,9 @@
     robot = dynid.load_robot("crane_x7")                          # a name, or a folder with a robot.yaml
     result = dynid.identify(robot, ["run"], validation=["other"])    # bags, CSV files, arrays
     dynid.write_result(result, "model")                           # model.yaml, URDF, MJCF, report.html
-    tau = dynid.load_model("model").torques(q, dq, ddq)           # (N, n) [N m]
+    model = dynid.load_model("model")
+    tau = model.torques(q, dq, ddq)                               # [N m], one state (n,) or many (N, n)
+    controller = model.controller(500.0)                          # for a loop of your own at 500 Hz
 
 | name | what |
 |---|---|
@@ -15,7 +17,7 @@
 | `identify` | recordings to a judged model, by the `method` of choice: an `Identification` |
 | `validate` | what a model predicts for other recordings, with checks |
 | `write_result` | the result as a folder, with exports and report |
-| `load_model`, `Model` | a written model, which gives torques, gravity and inertia matrix |
+| `load_model`, `Model` | a written model: torques, gravity, inertia matrix, friction, and a controller |
 | `ArmModel` | geometry and equations of motion: regressor, base parameters, dynamics |
 | `Verdict`, `Check` | named checks; a verdict is accepted if every check passed |
 | `DynidError` | what all errors are that a user can mend; one sentence |

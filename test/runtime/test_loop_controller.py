@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
-import mujoco
 import numpy as np
 import pytest
 from benchmarks.speed.known_models import known_model, random_states
+from tracked_sine import tracked
 
 from dynid.control.control_model import ControlModel
 from dynid.control.controller import load_controller
@@ -13,10 +13,6 @@ from dynid.control.dynamics_kernel import compile_single
 from dynid.control.filters import PseudoDifferentiator
 from dynid.control.model_laws import ComputedTorque
 from dynid.errors import ConfigurationError, DataError, SafetyError
-from dynid.export.mjcf import PlantOptions, compile_plant
-from dynid.export.mujoco_friction import MujocoFriction
-from dynid.export.simple_friction import whole_friction
-from dynid.model.standard import to_file
 from dynid.robot import FloatArray
 
 MODEL = known_model("crane_x7")
@@ -125,45 +121,18 @@ def test_model_that_must_not_move_an_arm_is_refused() -> None:
         replace(MODEL, base=MODEL.base.with_values(values)).controller(RATE_HZ)
 
 
-def tracked(measured: bool) -> FloatArray:
-    """Largest tracking error (n,) [deg] of a sine of 11.5 deg at 500 Hz in MuJoCo with the law's friction.
-
-    `measured`: friction by the measured velocity, as a loop of one's own may do it.
-    """
-    assert MODEL.standard is not None and MODEL.friction_law is not None
-    robot, law = MODEL.robot, MODEL.friction_law.with_values({"of": 0.0})
-    model = replace(MODEL, friction_law=law)
-    content = to_file(MODEL.standard, model.arm().mdh, robot.name, robot.joint_names, "test")
-    plant = compile_plant(robot, content, PlantOptions(coulomb_friction=np.zeros(N))).model
-    plant.opt.timestep = 0.001
-    data = mujoco.MjData(plant)
-    gears = MujocoFriction(plant, whole_friction(robot, model.base, law), robot.joint_names)
-    controller, w = model.controller(RATE_HZ), 2.0 * np.pi * 0.4
-    middle = 0.5 * (robot.lower + robot.upper)
-    data.qpos[:] = middle
-    mujoco.mj_forward(plant, data)
-    controller.reset(middle)
-    worst = np.zeros(N)
-    for k in range(1500):
-        t = k / RATE_HZ
-        ramp, rate = min(t, 1.0), float(t < 1.0)
-        s, ds, dds = np.sin(w * t), w * np.cos(w * t), -(w**2) * np.sin(w * t)
-        q_ref, dq_ref = middle + 0.2 * ramp * s * np.ones(N), 0.2 * (ramp * ds + rate * s) * np.ones(N)
-        ddq_ref = 0.2 * (ramp * dds + 2.0 * rate * ds) * np.ones(N)
-        tau = controller.step(data.qpos, q_ref, dq_ref, ddq_ref, dq=data.qvel)
-        if measured:
-            wanted = ddq_ref + 40.0 * (dq_ref - data.qvel) + 400.0 * (q_ref - data.qpos)
-            tau = model.torques(data.qpos, data.qvel, wanted)
-        data.qfrc_applied[:] = tau
-        for _ in range(2):
-            gears.update(data)
-            mujoco.mj_step(plant, data)
-        if t > 1.0:
-            worst = np.maximum(worst, np.abs(data.qpos - q_ref))
-    return np.rad2deg(worst)
-
-
 def test_own_loop_in_mujoco_tracks_within_a_fifth_of_a_degree() -> None:
-    worst = tracked(measured=False)
+    assert MODEL.friction_law is not None
+    model = replace(MODEL, friction_law=MODEL.friction_law.with_values({"of": 0.0}))  # MuJoCo holds no offset
+    controller = model.controller(RATE_HZ)
+
+    def step(q: FloatArray, dq: FloatArray, *reference: FloatArray) -> FloatArray:
+        return controller.step(q, *reference, dq=dq)
+
+    def by_measured_velocity(q: FloatArray, dq: FloatArray, *reference: FloatArray) -> FloatArray:
+        q_ref, dq_ref, ddq_ref = reference
+        return model.torques(q, dq, ddq_ref + 40.0 * (dq_ref - dq) + 400.0 * (q_ref - q))
+
+    worst = tracked(model, RATE_HZ, step)
     assert worst.max() < 0.2, worst
-    assert tracked(measured=True).max() > 2.0  # the rule that the controller has built in matters
+    assert tracked(model, RATE_HZ, by_measured_velocity).max() > 2.0  # the rule that is built in matters

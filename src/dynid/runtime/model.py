@@ -20,7 +20,10 @@ from dynid.runtime.controller import STATED, Fed, LoopController, LoopSettings, 
 from dynid.verdict import Verdict
 
 if TYPE_CHECKING:
+    import mujoco
     import pinocchio
+
+    from dynid.export.mujoco_friction import MujocoFriction
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -217,6 +220,19 @@ class Model:
         from dynid.runtime.to_pinocchio import pinocchio_model
 
         return pinocchio_model(self.robot, self.arm(), self.standard, self.lengths_m)
+
+    def mujoco_friction(self, plant: "mujoco.MjModel") -> "MujocoFriction":
+        """Return what writes all of the friction into a MuJoCo model, such as the result's model.xml, before each step.
+
+        Raises:
+            UnknownNameError: `plant` lacks a joint of the robot.
+            DataError: friction has an offset, which MuJoCo cannot hold.
+        """
+        from dynid.export.mujoco_friction import MujocoFriction
+        from dynid.export.simple_friction import whole_friction
+
+        law = whole_friction(self.robot, self.base, self.friction_law)
+        return MujocoFriction(plant, law, self.robot.joint_names)
 
     def _states(self, *given: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
         """Return quantities as one new array (k, N, n), and the shape of each.
