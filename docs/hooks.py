@@ -82,6 +82,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "contributing.md": (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
     } | {f"reference/api/{name}.md": api_page(name) for name in PACKAGES}
     for path, text in pages.items():
+        if (written := files.get_file_from_path(path)) is not None:
+            files.remove(written)  # what a reader of the source tree finds in its place
         files.append(File.generated(config, path, content=text))
     return files
 

@@ -233,6 +233,16 @@ def test_every_example_is_tested_and_named_in_the_documentation() -> None:
     assert all(f"examples/{name}" in told for name in names)
 
 
+LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s#]+)[^)]*\)")
+
+
+def test_links_between_files_work_in_the_tree_too() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    targets = [(page, link) for page in pages for link in LINK.findall(page.read_text(encoding="utf-8"))]
+    dead = [f"{page.name}: {link}" for page, link in targets if "://" not in link and not (page.parent / link).exists()]
+    assert len(targets) > 100 and dead == []
+
+
 # -- site ------------------------------------------------------------------------------------------------------
 
 

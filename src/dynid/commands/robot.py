@@ -108,7 +108,7 @@ def check(
     robot: Annotated[str, typer.Argument(help="Robot name, or a folder with a robot.yaml.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Report what a robot is ready for and what is missing, and list its base parameters; exit code 1 if incomplete."""
+    """Report what a robot is ready for and what is missing, and list its base parameters; exit code 1 if it cannot be identified."""
     from dynid.robot import load_robot
     from dynid.robot.check import check_robot
 

@@ -211,12 +211,15 @@ def _compared(robot: Robot, model_file: ModelFile, published: dict[str, object],
     values = published["phi"]
     assert isinstance(values, dict)
     difference = np.abs(np.array([values[name] for name in phi.names]) - phi.values)
-    # NaN stands for a parameter that was never set, and fails the check
-    same = float(np.max(difference)) if np.isfinite(difference).all() else float("nan")
+    # NaN stands for a parameter that was never set: the check cannot be made, and does not pass
+    same, unset = float(np.max(difference)), ""
+    if not np.isfinite(difference).all():
+        why = "" if model_file.accepted else ", because the model was not accepted"
+        same, unset = float("nan"), f"the node has not published all parameters{why}"
     torque = urdf_torque_difference(robot, model, model_file, str(published["robot_description"]))
     on_disk = urdf_torque_difference(robot, model, model_file, (folder / "model.urdf").read_text(encoding="utf-8"))
     matching = published["structure_hash"] == model_file.structure_hash and published["accepted"] == model_file.accepted
-    return Published(matching, same, len(values), torque, on_disk)
+    return Published(matching, same, unset, len(values), torque, on_disk)
 
 
 def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile, urdf: str) -> float:
