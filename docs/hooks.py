@@ -97,6 +97,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if "://" in target or not target:
             return match[0]
         path = Path(os.path.normpath(here / target))
+        if path == ROOT / "CONTRIBUTING.md" and here != ROOT:  # which is a page of the site, too
+            return f"[{text}]({os.path.relpath(ROOT / 'docs' / 'contributing.md', here)}{match[2][len(target) :]})"
         if here == ROOT and path.is_file() and path.is_relative_to(ROOT / "docs"):  # a page, seen from CONTRIBUTING
             return f"[{text}]({match[2].removeprefix('docs/')})"
         if not path.exists() or path.is_relative_to(ROOT / "docs"):

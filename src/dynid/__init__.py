@@ -12,7 +12,7 @@
 | name | what |
 |---|---|
 | `load_robot` | a robot from its folder of data |
-| `load_recording` | a recorded motion from a bag, or from a CSV file with its mapping |
+| `load_recording` | a recorded motion from a bag, or from a CSV file with its mapping: `time`, `q`, `tau`, `plot()` |
 | `recording_from_arrays` | a recorded motion from numpy arrays |
 | `identify` | recordings to a judged model, by the `method` of choice: an `Identification` |
 | `validate` | what a model predicts for other recordings, with checks |

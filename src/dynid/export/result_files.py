@@ -21,8 +21,8 @@ from dynid.robot import Robot
 from dynid.robot.file import file_stem
 
 WIDENED = (
-    f"The range of every joint is {np.rad2deg(STOP_MARGIN_RAD):g} deg ({STOP_MARGIN_RAD:.3f} m where it slides) wider on "
-    "both sides than robot.yaml says, so that a controller can be seen to stop before the end stop."
+    f"The range of every joint is {np.rad2deg(STOP_MARGIN_RAD):g} deg ({STOP_MARGIN_RAD:.3f} m where it slides) wider "
+    "on both sides than robot.yaml says, so that a controller can be seen to stop before the end stop."
 )
 MJCF_FILE, URDF_FILE, ROTOR_FILE, BAM_FOLDER = "model.xml", "model.urdf", "rotor_inertias.yaml", "bam"
 

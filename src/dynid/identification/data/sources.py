@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from dynid.errors import ConfigurationError, DataError, DynidError, refuse_other_kind
+from dynid.identification.data.columns import Columns
 from dynid.identification.data.instants import moved_to_stamps
 from dynid.identification.data.preprocessing import Samples, preprocess, signals_of
 from dynid.identification.data.readings import FoundLog, episodes_at, is_bag, places
@@ -51,8 +52,8 @@ class Portion:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
-    """One recorded motion, whatever it was recorded as.
+class Source(Columns):
+    """One recorded motion, whatever it was recorded as; `time`, `q`, `dq` and `tau` are its columns.
 
     Attributes:
         path: the bag or file; of arrays the name that they were given.
@@ -64,6 +65,7 @@ class Source:
         simulated: whether the driver said that its arm was a simulated one; of files and arrays nobody knows.
         joint_names: of the robot that it was read for, (n,); () where nobody said.
         recording: what a driver of dynid recorded; None for other bags, files and arrays.
+        rows: what was read from other bags, files and arrays.
     """
 
     path: Path
@@ -75,6 +77,7 @@ class Source:
     simulated: bool = False
     joint_names: tuple[str, ...] = ()
     recording: bags.Recording | None = None
+    rows: Signals | None = None
 
     @property
     def name(self) -> str:
@@ -87,7 +90,7 @@ class Source:
         def gone(settings: IdentificationSettings) -> Signals:
             raise DataError(f"the signals of {self.path} are no longer in memory: read it again")
 
-        return replace(self, signals=gone, recording=None)
+        return replace(self, signals=gone, recording=None, rows=None)
 
     def samples(self, settings: IdentificationSettings, interval_s: float | None = None) -> Samples:
         """Samples for the regression; errors as in `preprocess`, with the name of the source."""
@@ -253,6 +256,7 @@ def source_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Source:
         (*(note for note in notes if note), *log.notes, *moved),
         lambda _: signals,
         joint_names=robot.joint_names,
+        rows=signals,
     )
 
 
