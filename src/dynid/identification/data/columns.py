@@ -1,5 +1,6 @@
 """What was recorded, as columns to look at: time, positions, velocities and torques, as a table or a figure."""
 
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,7 +59,7 @@ class Columns:
             MissingLibraryError: pandas is not installed.
         """
         try:
-            import pandas
+            pandas: Any = import_module("pandas")
         except ImportError as error:
             raise MissingLibraryError("to_pandas needs pandas, which is not installed: pip install pandas") from error
         time, *values = self._columns()

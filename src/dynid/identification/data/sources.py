@@ -12,7 +12,7 @@ from dynid.errors import ConfigurationError, DataError, DynidError, refuse_other
 from dynid.identification.data.columns import Columns
 from dynid.identification.data.instants import moved_to_stamps
 from dynid.identification.data.preprocessing import Samples, preprocess, signals_of
-from dynid.identification.data.readings import FoundLog, episodes_at, is_bag, places
+from dynid.identification.data.readings import FoundLog, episodes_at, is_bag, places, undescribed
 from dynid.identification.data.sample_sets import hold_out
 from dynid.identification.data.signals import Signals
 from dynid.identification.settings import IdentificationSettings
@@ -220,7 +220,7 @@ def _source_of_file(path: Path, robot: Robot, mappings: Mappings) -> Source:
     """A CSV file, or a bag of dynid's driver or of other software."""
     if is_csv(path):
         if mappings.csv is None:
-            raise ConfigurationError(f"{path} is a CSV file; describe its columns with --mapping")
+            raise undescribed(path, robot)
         return source_of_log(read_csv(path, robot, mappings.csv), path, robot)
     with guarded(path, "bag"):
         bag = read_bag(path)
