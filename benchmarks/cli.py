@@ -15,6 +15,7 @@ BENCHMARKS = (
     "attack",
     "bilateral",
     "bus",
+    "calls",
     "clie",
     "compiling",
     "control",

@@ -59,6 +59,7 @@ ORDER = (
     "hardware.loop",
     "export",
     "control",
+    "runtime",
     "excitation",
     "contact",
     "simulation.plant",

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.model.dynamics import ArmModel
-from dynid.model.identified import Model, load_model
 from dynid.robot import FloatArray, load_robot
+from dynid.runtime.model import Model, load_model
 
 JOINTS = ("yaw", "shoulder", "elbow", "wrist")
 LIMIT, RATE_HZ = 2.0, 200.0

@@ -19,7 +19,7 @@ from dynid.identification.estimators.table import estimator
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.model.standard import from_file
 from dynid.recording.recording import TorqueSeries, load_recording
 from dynid.reporting.result_writer import write_result
@@ -182,7 +182,7 @@ def test_coulomb_friction_is_a_result_of_its_own(usual: Identification, quiet: I
     np.testing.assert_allclose(usual.friction["fb"], expected, rtol=0.1)
     assert quiet.friction["fb"].max() < 0.01 * expected.min()
     write_result(usual, tmp_path / "model")
-    read = load_model(tmp_path / "model" / "model.yaml").friction()
+    read = read_model_file(tmp_path / "model" / "model.yaml").friction()
     assert read is not None and read.terms == usual.friction.terms
     np.testing.assert_array_equal(read.values, usual.friction.values)
     plant = mujoco.MjModel.from_xml_path(str(tmp_path / "model" / "model.xml"))
@@ -303,7 +303,7 @@ def test_what_is_written_is_the_result(usual: Identification, tmp_path: Path) ->
     written = ["bam", "belief.npz", "model.urdf", "model.xml", "model.yaml", "predictions.npz", "report.html"]
     assert names == [*written, "rotor_inertias.yaml"]
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
-    read = load_model(folder / "model.yaml")
+    read = read_model_file(folder / "model.yaml")
     model = ArmModel.of(ROBOT, mount=read.mount)
     phi = read.base_parameters(model)
     np.testing.assert_array_equal(phi.values, usual.base.values)

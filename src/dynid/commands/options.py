@@ -203,13 +203,13 @@ def read_model(robot: "Robot", path: Path, mount: str | None = None) -> "ModelFi
     from dynid.documents import read_yaml
     from dynid.errors import DataError
     from dynid.model.dynamics import ArmModel
-    from dynid.model.model_file import ModelFile, load_model, parameter_rows
+    from dynid.model.model_file import ModelFile, parameter_rows, read_model_file
     from dynid.model.standard import StandardFile, from_file
     from dynid.resources import load_validated
 
     content = read_yaml(path)
     if not isinstance(content, dict) or "parameters" in content or "links" not in content:
-        found = load_model(path)
+        found = read_model_file(path)
         if found.robot != robot.name:
             raise DataError(f"{path} is a model of '{found.robot}', not of '{robot.name}': name its robot with --robot")
         return found

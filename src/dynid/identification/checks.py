@@ -89,7 +89,9 @@ def judge(
 
 
 DATA: tuple[Rule[DataQuality], ...] = (
-    Rule("missed_cycles", "Data", "missed cycles", lambda q: q.missed_cycles, "data.missed_cycles_share"),
+    Rule(
+        "missed_cycles", "Data", "cycles missed in the samples", lambda q: q.missed_cycles, "data.missed_cycles_share"
+    ),
     Rule("stamp_jitter", "Data", "stamp jitter", lambda q: q.jitter, "data.jitter_of_period"),
     Rule("dropped_samples", "Data", "samples dropped near gaps", lambda q: q.dropped, "data.dropped_samples_share"),
     Rule(

@@ -11,8 +11,8 @@ from dynid.identification.data.repeats import repeat_note
 from dynid.identification.data.sources import Several, read_sources, torque_sentence
 from dynid.identification.prediction import Motion, predict, with_dynamics
 from dynid.identification.settings import IdentificationSettings, load_identification
-from dynid.model.identified import Model
 from dynid.recording.mapping import Mapping
+from dynid.runtime.model import Model
 from dynid.verdict import Verdict
 
 

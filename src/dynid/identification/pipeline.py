@@ -49,7 +49,6 @@ from dynid.identification.stages import CampaignFiles, Method, Refined, Stage
 from dynid.identification.undetermined_groups import undetermined, undetermined_sentence
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
-from dynid.model.identified import Model
 from dynid.model.model_file import (
     FrictionBlock,
     ModelFile,
@@ -64,6 +63,7 @@ from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import load_standard, to_file
 from dynid.recording.mapping import Mapping, mappings_of
 from dynid.robot import FloatArray, Robot
+from dynid.runtime.model import Model
 from dynid.verdict import Verdict
 
 Progress = Callable[[str], None]

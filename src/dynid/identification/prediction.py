@@ -12,8 +12,8 @@ from dynid.identification.diagnosis.events import find_event
 from dynid.identification.dynamic_errors import DynamicError, dynamic_errors
 from dynid.identification.estimators.gear_rows import predicted_torques
 from dynid.identification.estimators.torque_errors import MOVING_RAD_S, TorqueErrors, torque_errors
-from dynid.model.identified import Model
 from dynid.robot import FloatArray
+from dynid.runtime.model import Model
 
 VISIBLE = 0.1  # noise of a joint's dynamic error: where it is more, the error is hardly seen
 NEVER_BELOW = 0.005  # of the torque: noise that is assumed in any case
@@ -133,7 +133,7 @@ class Motion:
 def predict(model: Model, portion: Portion) -> Motion:
     """What a model predicts for a portion of a recording, at the mount of the recording."""
     arm, samples = model.arm(portion.mount), portion.samples
-    tau = predicted_torques(arm, samples, model.base, model.friction)
+    tau = predicted_torques(arm, samples, model.base, model.friction_law)
     if model.unconstrained is None:
         return Motion.of(portion, tau)
     change = model.base.values - model.unconstrained

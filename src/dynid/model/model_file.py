@@ -282,7 +282,7 @@ def accepted_by(verdict: Verdict) -> dict[str, Any]:
     return {"accepted": verdict.accepted, "verdict": verdict.checks}
 
 
-def load_model(path: Path) -> ModelFile:
+def read_model_file(path: Path) -> ModelFile:
     """Read a model.yaml; errors name the file and the field."""
     return load_validated(path, ModelFile)
 
