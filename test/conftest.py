@@ -23,6 +23,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 TEST = Path(__file__).parent
+pytest_plugins = ["layers", "processor_time"]
 DRIVER = ("bus", "cycle", "doctor", "dynamixel_arm", "handshake", "state_cycle", "written_bytes")
 # A driver's deadlines are milliseconds, and a shared host may stand still for longer. What talks to a servo bus in
 # real time is tried again then; pytest counts it as rerun.
