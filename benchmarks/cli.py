@@ -27,6 +27,7 @@ BENCHMARKS = (
     "logs",
     "memory",
     "methods",
+    "mutations",
     "parser",
     "plants",
     "readers",
