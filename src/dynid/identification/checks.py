@@ -359,8 +359,8 @@ SETUP: tuple[Rule[Sequence[SetupEstimate]], ...] = (
         "Data",
         "parts of the set-up that must be mended first",
         lambda found: (
-            float(sum(one.differs for one in found)),
-            "; ".join(one.sentence for one in found if one.differs),
+            float(sum(one.must_be_mended for one in found)),
+            "; ".join(one.sentence for one in found if one.must_be_mended),
         ),
         0.0,
     ),
