@@ -22,14 +22,12 @@ def environment(**more: str) -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if name not in UNSET} | more
 
 
-def finished(
-    words: list[str], folder: Path, codes: tuple[int, ...] = (0,), **more: str
-) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end and return it; fail with what it printed if it ended with another code."""
+def finished(words: list[str], folder: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    """Run a command to its end and return it; fail with what it printed if it ended with another code than 0."""
     done = subprocess.run(
         words, cwd=folder, env=environment(**more), capture_output=True, text=True, check=False, timeout=800
     )
-    assert done.returncode in codes, f"{words}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
+    assert done.returncode == 0, f"{words}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
     return done
 
 
