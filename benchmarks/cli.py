@@ -29,6 +29,7 @@ BENCHMARKS = (
     "memory",
     "methods",
     "mutilations",
+    "mutations",
     "parser",
     "plants",
     "readers",
