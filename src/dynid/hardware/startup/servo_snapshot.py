@@ -10,6 +10,7 @@ from dynid.hardware.bus.control_table import Register
 from dynid.hardware.bus.dialogue import PATIENT_S, PING_PARAMETERS, QUICK_S, STATUS_OVERHEAD
 from dynid.hardware.bus.protocol import MAX_SERVO_ID
 from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.servos.models import DYNAMIXELS, Dynamixel
 from dynid.robot import Robot
 
 PING_SLOT_S = 0.003  # a servo that answers a broadcast ping waits so long for every id before its own
@@ -61,9 +62,9 @@ def find_servos(bus: ServoBus, robot: Robot, simulated: bool) -> Presence:
     models: dict[int, int] = {}
     garbled: list[int] = []
     with bus.patiently():
-        _ping_each(bus, robot.servo_ids, QUICK_S, models, garbled)
+        _ping_each(bus, robot.all_servo_ids, QUICK_S, models, garbled)
         for _ in range(MOST_ROUNDS):
-            silent = [one for one in robot.servo_ids if one not in models and one not in garbled]
+            silent = [one for one in robot.all_servo_ids if one not in models and one not in garbled]
             late = bus.dialogue.late
             if silent:
                 _ping_each(bus, silent, PATIENT_S, models, garbled)
@@ -73,7 +74,7 @@ def find_servos(bus: ServoBus, robot: Robot, simulated: bool) -> Presence:
                 break  # whoever is silent is so on a host that is not
         for servo_id, model in _scan(bus, simulated, models):
             models.setdefault(servo_id, model)
-    expected = dict(zip(robot.servo_ids, robot.model_numbers, strict=True))
+    expected = {one.servo_id: one.model_number for one in robot.wired_servos}
     return Presence(
         models=models,
         missing=tuple(one for one in expected if one not in models and one not in garbled),
@@ -147,6 +148,11 @@ class Snapshot:
             if address <= register.address and register.end <= address + len(data):
                 return register.from_bytes(data[register.address - address : register.end - address])
         raise KeyError(register.name)
+
+    @property
+    def model(self) -> Dynamixel | None:
+        """The servo's model by the number in its register; None if dynid does not know that."""
+        return DYNAMIXELS.get(self.get(table.MODEL_NUMBER))
 
 
 def read_snapshot(bus: ServoBus, servo_id: int) -> Snapshot:
