@@ -25,7 +25,13 @@ FILES = {
     "controller.yaml": ControllerSettings,
     "excitation.yaml": ExcitationFile,
 }
-ACCESSORS = ("robot/robot.py", "robot/file.py", "robot/servo_fields.py", "model/transmission.py", "trajectory/excitation_schema.py")
+ACCESSORS = (
+    "robot/robot.py",
+    "robot/file.py",
+    "robot/servo_fields.py",
+    "model/transmission.py",
+    "trajectory/excitation_schema.py",
+)
 DRIVER, GUARD, HOLD = "hardware/arm/dynamixel_arm.py", "hardware/safety/guard.py", "hardware/safety/hold.py"
 LOWERING = "hardware/safety/lowering.py"
 LOOP, CHECK, FAMILIES = "hardware/loop/arm_cycle.py", "control/motion_check.py", "trajectory/families.py"
@@ -133,6 +139,7 @@ OWNERS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("guard", GUARD, "bus.cycle_s"),
         ("loop", "hardware/loop/cycle.py", "bus.cycle_s"),
     ),
+    "Bus.other_ids": (("driver", "hardware/startup/servo_snapshot.py", "bus.other_ids"),),
     "Bus.centre_count": (("driver", UNITS, "centre_counts"), ("simulated servos", SHAFTS, "one.centre_count")),
     "Structure.products_of_inertia": (("identification", "model/base_parameters.py", "products_of_inertia"),),
     "Structure.rotor_inertia": (("identification", TERMS, "structure.rotor_inertia"),),

@@ -94,7 +94,7 @@ SPOILED: dict[str, tuple[str, str, str, str, Callable[[Servo], object]]] = {
     "voltage": ("voltage", "error", "outside its limits", "", lambda s: s.set(table.PRESENT_INPUT_VOLTAGE, 200)),
     "hot": ("temperature", "error", "is at 80 deg C", "", lambda s: s.set(table.PRESENT_TEMPERATURE, 80)),
     "warm": ("temperature", "warning", "current limit is lowered", "", lambda s: s.set(table.PRESENT_TEMPERATURE, 70)),
-    "settings": ("settings", "error", "drive mode is 1 instead of 0", "eeprom", lambda s: s.set(table.DRIVE_MODE, 1)),
+    "settings": ("settings", "error", "drive mode is 4 instead of 0", "eeprom", lambda s: s.set(table.DRIVE_MODE, 4)),
     "operating mode": ("settings", "error", "mode is 16 (", "eeprom", lambda s: s.set(table.OPERATING_MODE, 16)),
     "return delay": (
         "settings",

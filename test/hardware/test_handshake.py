@@ -58,7 +58,8 @@ def test_one_message_lists_missing_unexpected_and_wrong_servos(
     bus.chain.servos[3].set(table.MODEL_NUMBER, 1020)
     text = refusal(robot, bus)
     assert f"missing servos: 5 ({robot.joint_names[3]})" in text
-    assert "unexpected servos: 12 (model 1020)" in text and "wrong servos: 3 (" in text and "instead of 1120" in text
+    assert "unexpected servos: 12 (model 1020 (XM430-W350" in text and "wrong servos: 3 (" in text
+    assert "instead of model 1120 (XM540-W270" in text
     assert written == []
 
 

@@ -206,7 +206,16 @@ def test_compiled_control_law_is_the_controller_bit_for_bit(usual):
 
 def test_actuation_delays_and_caps_currents():
     command, goal, in_force, motor = (np.zeros((3, 2)) for _ in range(4))
-    settings = (np.array([2.0, 2.0]), np.array([1.0, 5.0]), 0.5, np.full((3, 2), 0.25), command, goal, in_force, motor)
+    settings = (
+        np.array([2.0, 2.0]),
+        np.array([1.0, 5.0]),
+        np.full(2, 0.5),
+        np.full((3, 2), 0.25),
+        command,
+        goal,
+        in_force,
+        motor,
+    )
     actuate(0, 1, np.array([9.0, -3.1]), *settings)
     np.testing.assert_array_equal(goal[0], [1.0, -1.5])
     actuate(1, 1, np.array([0.1, 0.1]), *settings)

@@ -114,12 +114,17 @@ class Joint(Strict):
 
 
 class Bus(Strict):
-    """The serial line that the servos hang on."""
+    """The serial line that the servos hang on.
+
+    `other_ids` are servos on it that move no joint of this robot, such as those of fingers: they are left alone, and
+    without torque.
+    """
 
     port: str = ""
     baudrate: int = 3_000_000
     cycle_s: Positive = 0.001
     centre_count: int = 2048
+    other_ids: tuple[ServoId, ...] = ()
 
 
 class Stribeck(Strict):
@@ -265,7 +270,7 @@ class RobotFile(Strict):
     def _complete(self) -> "RobotFile":
         names = [joint.name for joint in self.joints]
         ids = [joint.servo_id for joint in self.joints if joint.servo_id is not None]
-        ids += [one for joint in self.joints for one in joint.follower_ids]
+        ids += [one for joint in self.joints for one in joint.follower_ids] + list(self.bus.other_ids)
         roles = [joint.role for joint in self.joints]
         problems = []
         if len(set(names)) != len(names) or len(set(ids)) != len(ids):

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.hardware.servos.models import DYNAMIXELS
+from dynid.hardware.servos.registers import BAUD_RATES as BAUD_RATES
 from dynid.hardware.servos.registers import EEPROM_END as EEPROM_END
 from dynid.hardware.servos.registers import REGISTERS as _REGISTERS
 from dynid.hardware.servos.registers import Entry as Entry
@@ -83,7 +84,6 @@ OPERATING_MODES = {
 NO_ID, FULL_PWM = 255, 885
 WATCHDOG_TRIPPED = -1
 STATUS_RETURN_ALL = 2
-BAUD_RATES = {0: 9_600, 1: 57_600, 2: 115_200, 3: 1_000_000, 4: 2_000_000, 5: 3_000_000, 6: 4_000_000, 7: 4_500_000}
 
 ALERT_BIT = 0x80
 CRC_ERROR = 3

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 EEPROM_END = 64
+# by the value of the baud rate register [bit/s]
+BAUD_RATES = {0: 9_600, 1: 57_600, 2: 115_200, 3: 1_000_000, 4: 2_000_000, 5: 3_000_000, 6: 4_000_000, 7: 4_500_000}
 FOLDER = Path(__file__).parent
 
 

@@ -72,13 +72,13 @@ def find_servos(bus: ServoBus, robot: Robot, simulated: bool) -> Presence:
                     bus.dialogue.settle()  # where nobody answers any more, these are not the ones to blame
             if bus.dialogue.late == late:
                 break  # whoever is silent is so on a host that is not
-        for servo_id, model in _scan(bus, simulated, models):
+        for servo_id, model in scan_line(bus, simulated, models):
             models.setdefault(servo_id, model)
     expected = {one.servo_id: one.model_number for one in robot.wired_servos}
     return Presence(
         models=models,
         missing=tuple(one for one in expected if one not in models and one not in garbled),
-        unexpected=tuple(sorted(set(models) - set(expected))),
+        unexpected=tuple(sorted(set(models) - set(expected) - set(robot.file.bus.other_ids))),
         wrong=tuple(one for one, model in expected.items() if models.get(one, model) != model),
         garbled=tuple(garbled),
     )
@@ -105,7 +105,7 @@ def find_elsewhere(bus: ServoBus, simulated: bool) -> dict[int, list[tuple[int, 
     for baudrate in OTHER_BAUD_RATES:
         if baudrate != bus.baudrate:
             with bus.at_baudrate(baudrate):
-                servos = [one for one in _scan(bus, simulated) if _is_there(bus, one[0])]
+                servos = [one for one in scan_line(bus, simulated) if _is_there(bus, one[0])]
             if servos:
                 found[baudrate] = servos
     return found
@@ -123,7 +123,7 @@ def _is_there(bus: ServoBus, servo_id: int) -> bool:
     return True
 
 
-def _scan(bus: ServoBus, simulated: bool, expected: Collection[int] = ()) -> list[tuple[int, int]]:
+def scan_line(bus: ServoBus, simulated: bool, expected: Collection[int] = ()) -> list[tuple[int, int]]:
     """Scan the line, and once more if none of the servos that are known to be there answered in time."""
     ids = MAX_SERVO_ID + 1
     window_s = PING_SLOT_S * ids + bus.wire_s((STATUS_OVERHEAD + PING_PARAMETERS) * ids)
