@@ -173,7 +173,7 @@ def test_interrupted_during_the_identification(start: Callable[..., Demo], tmp_p
     # of one joint nothing is identified: V01 moves all
     motions = ("--identification", "V01", "--validation", tmp_path / "short.yaml")
     demo = start(*map(str, motions), "--seed", "3", "--no-gain", "--rate", RATE_HZ)
-    demo.wait_for(lambda: "identifying from V01" in demo.log("identification"), "the identification")
+    demo.wait_for(lambda: "identifying by regression from V01" in demo.log("identification"), "the identification")
     demo.process.send_signal(signal.SIGINT)
     assert demo.process.wait(EVENT_TIMEOUT_S) == 130, demo.text
     assert demo.children() == set() and "Traceback" not in demo.text

@@ -181,7 +181,7 @@ def nested_metadata(folder: Path, victim: Path, chance: random.Random) -> list[s
 def growing_chunks(folder: Path, victim: Path, chance: random.Random) -> list[str]:
     """A bag whose chunks become gigabytes."""
     form = chance.choice((CompressionType.LZ4, CompressionType.ZSTD))
-    return _mcap(folder / "x.mcap", form, "", chance.randrange(200, 260))
+    return _mcap(folder / "x.mcap", form, "", chance.randrange(130, 170))
 
 
 def growing_file(folder: Path, victim: Path, chance: random.Random) -> list[str]:

@@ -80,7 +80,7 @@ class Arm:
         self.node, self.encode = node, JointStateEncoder(ROBOT.joint_names)
         self.commands: list[Any] = []
         node._output = SimpleNamespace(
-            send=lambda stamp, tau: self.commands.append(tau),
+            send=lambda stamp, tau, held=None: self.commands.append(tau),
             end=lambda: None,
             report=dict[str, str],
             silence_s=HARDWARE_SILENCE_S,

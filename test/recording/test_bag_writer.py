@@ -38,7 +38,7 @@ FIELDS = ("position", "velocity", "effort")
 RAW = JointStateEncoder(["a", "b"]).encode(5, position=[1, 2], velocity=[3, 4], effort=[5, 6])
 
 RECORDER = """
-import sys
+import signal, sys
 from dynid.recording.bag_writer import BagWriter, Topic
 from dynid.recording.messages import JOINT_STATE, JointStateEncoder
 raw = JointStateEncoder([f"joint_{k}" for k in range(40)], fields=["effort"]).encode(1, effort=[0.0] * 40)
@@ -52,6 +52,7 @@ while True:
         writer.write("/joint_states", stamp, raw)
     if len(sys.argv) > 4:
         print("unflushed", flush=True)
+        signal.pause()  # until it is killed
     writer.flush()
     print(stamp, flush=True)
 """

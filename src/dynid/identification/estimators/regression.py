@@ -146,7 +146,8 @@ class Regression:
         rows = GearRows(model, samples, coulomb.slow_rad_s)
         slow = rows.sliding_share < coulomb.sliding_share if samples.fine else np.abs(samples.dq) < coulomb.slow_rad_s
         trust = np.where(slow, coulomb.slow_weight, 1.0)
-        if (sliding := int((~slow).sum())) <= len(model.names):  # nothing to choose a structure of friction by
+        sliding = int((~slow).sum())
+        if known is None and sliding <= len(model.names):  # nothing to choose a structure of friction by
             raise _too_few(sliding, len(model.names), samples, coulomb)
         lower = physical_lower_bounds(model.names)
         fitter = GearFitter(rows, model.gears, trust, lower, coulomb.transition_rad_s)
