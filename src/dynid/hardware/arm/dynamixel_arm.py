@@ -301,7 +301,7 @@ class DynamixelArm:
             raise SafetyError(f"goal currents must be {self.robot.size} finite numbers, got {wanted.tolist()}")
         wanted = self._transmission.motor_currents(self._transmission.within(wanted, self.robot.current_limits))
         wanted = np.where(self.unseen.held, 0.0, wanted)
-        counts = np.clip(self._units.current_counts(wanted), -self._caps, self._caps).astype(np.int64)
+        counts = np.clip(self._units.current_counts(wanted), -self._caps, self._caps)
         self.cycle.write(counts)
         return self._transmission.joint_currents(self._units.currents(counts))
 

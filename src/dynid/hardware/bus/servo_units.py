@@ -52,6 +52,6 @@ class ServoUnits:
         """Return the counts nearest to angles [rad]."""
         return np.asarray(np.rint(position / self._position).astype(np.int64) + self._whole_centres)
 
-    def current_caps(self, limits_a: FloatArray) -> FloatArray:
+    def current_caps(self, limits_a: FloatArray) -> IntArray:
         """Return the most counts of current that limits (n,) [A] allow, (n,)."""
-        return np.floor(limits_a / self.current_a + 1e-9)
+        return np.floor(limits_a / self.current_a + 1e-9).astype(np.int64)
