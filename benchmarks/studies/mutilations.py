@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from dynid.runtime.model import Model
 
 from benchmarks.studies.drawn_arms import draw_arm, record
 from benchmarks.studies.motion_classes import CLASSES, drawn_motion
@@ -23,7 +24,6 @@ from dynid.identification.pipeline import identify
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
-from dynid.model.identified import Model
 from dynid.model.parameter_groups import parameter_groups
 from dynid.model.standard import load_standard
 from dynid.parallel import in_processes

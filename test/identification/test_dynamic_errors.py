@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from arms import arm, nominal
+from dynid.runtime.model import Model
 from recordings import recorded
 
 from dynid.identification import dynamic_errors as module
@@ -14,7 +15,6 @@ from dynid.identification.dynamic_errors import DynamicError, dynamic_errors
 from dynid.identification.held_out import validate
 from dynid.identification.settings import load_identification
 from dynid.model.friction import FrictionLaw
-from dynid.model.identified import Model
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, load_robot
 

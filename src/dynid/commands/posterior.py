@@ -25,9 +25,9 @@ def posterior(
 ) -> None:
     """Draw arms from the posterior of a result: every one consistent, together as uncertain as the data leave them."""
     from dynid.export.arms import SUFFIX, write_arms, write_table
-    from dynid.identification.undetermined_groups import undetermined_sentence
     from dynid.identification.feasibility.belief import Belief
     from dynid.identification.feasibility.posterior import possible_arms
+    from dynid.identification.undetermined_groups import undetermined_sentence
     from dynid.model.dynamics import ArmModel
     from dynid.model.model_file import read_model_file
     from dynid.model.standard import from_file
