@@ -320,7 +320,7 @@ FITTED: tuple[Rule[Fitted], ...] = (
         "bounds_pull",
         "Physics",
         "pull of the physical bounds on all parameters",
-        lambda found: found.pull and (found.pull.value, found.pull.detail),
+        lambda found: None if found.pull is None else (found.pull.value, found.pull.detail),
         lambda found: found.pull.limit if found.pull else float("nan"),
         meaning="masses or boxes of robot.yaml, a set-up, or friction are other than the data say",
     ),
