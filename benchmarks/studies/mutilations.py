@@ -137,7 +137,7 @@ def changes(rows: DynamicRows, change: FloatArray) -> FloatArray:
     counts = rows.share >= SLIDING
     square = ((rows.dynamic @ change) ** 2 * counts).sum(axis=0)
     whole = (rows.torque**2 * counts).sum(axis=0)
-    return np.sqrt(np.divide(square, whole, out=np.zeros_like(square), where=whole > 0.0))
+    return np.asarray(np.sqrt(np.divide(square, whole, out=np.zeros_like(square), where=whole > 0.0)))
 
 
 def cases_of_arm(job: _Job) -> list[Case]:

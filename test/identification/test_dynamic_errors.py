@@ -122,6 +122,8 @@ def test_the_worst_joint_decides_and_nothing_is_judged_without_dynamics() -> Non
     assert value[1].startswith(f"{ROBOT.joint_names[4]}: the rotor inertia of joint 5 looks off by 32 %")
     assert "16 times what noise makes" in value[1]
     assert worst_dynamics(replace(motion, dynamics=())) is None
+    loud = replace(one, noise=0.2)  # the limit is twice as large
+    assert loud.sure == pytest.approx(0.12) and loud.judged == pytest.approx(0.06)
     ids = [check.id for check in judge(HELD_OUT, [replace(motion, dynamics=())], SETTINGS).checks]
     assert "dynamic_error_held_out" not in ids and ids
     assert module.CHANCE == 1e-3

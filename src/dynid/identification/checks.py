@@ -247,8 +247,8 @@ def worst_dynamics(motion: Motion) -> Measured:
     """The largest sure error of a joint's dynamic torque, and which; None if no joint shows it."""
     if not motion.dynamics:
         return None
-    worst = max(motion.dynamics, key=lambda one: one.sure)
-    return worst.sure, worst.sentence(motion.joints[worst.joint] if motion.joints else f"joint {worst.joint + 1}")
+    worst = max(motion.dynamics, key=lambda one: one.judged)
+    return worst.judged, worst.sentence(motion.joints[worst.joint] if motion.joints else f"joint {worst.joint + 1}")
 
 
 def error_of_joints(key: str, of: str, facts: Callable[[Facts], Measured], *, with_rest: bool = False) -> Rule[Facts]:
@@ -322,7 +322,7 @@ FITTED: tuple[Rule[Fitted], ...] = (
         "bounds_pull",
         "Physics",
         "pull of the physical bounds on all parameters",
-        lambda found: found.pull and (found.pull.value, found.pull.detail),
+        lambda found: None if found.pull is None else (found.pull.value, found.pull.detail),
         lambda found: found.pull.limit if found.pull else float("nan"),
         meaning="masses or boxes of robot.yaml, a set-up, or friction are other than the data say",
     ),

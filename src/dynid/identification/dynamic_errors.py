@@ -28,6 +28,7 @@ from dynid.model.parameter_groups import ParameterGroup, parameter_groups
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
+VISIBLE = 0.1  # noise of a joint's dynamic error: where it is more, the error is hardly seen
 CHANCE = 1e-3  # of errors of right models that exceed the noise
 BLOCKS = 12  # of time, of which one may be an event
 SLIDING_SHARE = 0.5  # of a row that counts
@@ -62,6 +63,11 @@ class DynamicError:
     def sure(self) -> float:
         """The part of the error that is no noise."""
         return max(self.error - self.noise, 0.0)
+
+    @property
+    def judged(self) -> float:
+        """The sure error, less where noise alone exceeds `VISIBLE`: the limit then grows with the noise."""
+        return self.sure * min(1.0, VISIBLE / max(self.noise, np.finfo(float).tiny))
 
     def sentence(self, name: str) -> str:
         """The error in words."""

@@ -54,7 +54,8 @@ def dynamic_rows(
     """Rows of samples for a model's prediction; joints slower than `slow_rad_s` may stick."""
     if not samples.fine:
         slides = in_motion(samples.dq).astype(float)
-        return DynamicRows(*_rows(model, samples, samples.tau, samples.tau, slides, phi, friction, None), slides)
+        rows = _rows(model, samples, samples.tau, samples.tau, slides, phi, friction, None)
+        return DynamicRows(*(*rows, slides))
     found = []
     for one, slides in zip(samples.fine, sliding_masks(samples, slow_rad_s), strict=True):
         raw, step = one.raw if len(one.raw) else one.tau, grid_step_s(samples.settings.interval_s, one)

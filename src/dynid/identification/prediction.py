@@ -9,13 +9,12 @@ import numpy as np
 
 from dynid.identification.data.sources import Kind, Portion
 from dynid.identification.diagnosis.events import find_event
-from dynid.identification.dynamic_errors import DynamicError, dynamic_errors
+from dynid.identification.dynamic_errors import VISIBLE, DynamicError, dynamic_errors
 from dynid.identification.estimators.gear_rows import predicted_torques
 from dynid.identification.estimators.torque_errors import MOVING_RAD_S, TorqueErrors, torque_errors
 from dynid.robot import FloatArray
 from dynid.runtime.model import Model
 
-VISIBLE = 0.1  # noise of a joint's dynamic error: where it is more, the error is hardly seen
 NEVER_BELOW = 0.005  # of the torque: noise that is assumed in any case
 
 
