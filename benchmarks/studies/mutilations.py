@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from dynid.runtime.model import Model
 
 from benchmarks.studies.drawn_arms import draw_arm, record
 from benchmarks.studies.motion_classes import CLASSES, drawn_motion
@@ -28,6 +27,7 @@ from dynid.model.parameter_groups import parameter_groups
 from dynid.model.standard import load_standard
 from dynid.parallel import in_processes
 from dynid.robot import FloatArray, Robot
+from dynid.runtime.model import Model
 
 FACTORS = (0.0, 0.5, 1.5, 2.0)
 NOISE = (1.0, 0.5, 2.0)  # factors of the torques' noise, by turns
@@ -180,7 +180,7 @@ class _Held:
         self.model, self.source, self.settings = model, source, settings
         samples = source.samples(settings)
         slow = settings.coulomb_friction.slow_rad_s
-        self.rows = dynamic_rows(model.arm(), samples, model.base, model.friction, slow)
+        self.rows = dynamic_rows(model.arm(), samples, model.base, model.friction_law, slow)
 
     def judge(self, model: Model, arm: int, motion: str, what: str) -> Case:
         """Validate a model."""

@@ -107,9 +107,10 @@ def _of_statement(node: ast.stmt, places: _Places) -> Iterator[Edit]:
     if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add | ast.Sub) and not _is_text(node.value):
         yield from places.between(node.target, node.value, type(node.op), node.lineno)
     elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper():
-        if isinstance(node.value, ast.Constant) and type(node.value.value) in (int, float) and node.value.value:
+        value = node.value.value if isinstance(node.value, ast.Constant) else None
+        if isinstance(value, int | float) and not isinstance(value, bool) and value:
             begin, end = places.span(node.value)
-            yield Edit("constant", node.lineno, ((begin, end, repr(2 * node.value.value).encode()),))
+            yield Edit("constant", node.lineno, ((begin, end, repr(2 * value).encode()),))
     elif isinstance(node, ast.If) and len(node.orelse) == 1 and isinstance(node.orelse[0], ast.If):
         one, two = places.span(node.test), places.span(node.orelse[0].test)
         texts = places.text[slice(*one)], places.text[slice(*two)]
@@ -118,7 +119,8 @@ def _of_statement(node: ast.stmt, places: _Places) -> Iterator[Edit]:
 
 def edits(text: bytes) -> list[Edit]:
     """Return every change of a file's text."""
-    places, found = _Places(text), []
+    places = _Places(text)
+    found: list[Edit] = []
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.expr):
             found += _of_expression(node, places)

@@ -5,7 +5,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from arms import arm, nominal
-from dynid.runtime.model import Model
 from recordings import recorded
 
 from dynid.identification import dynamic_errors as module
@@ -17,6 +16,7 @@ from dynid.identification.settings import load_identification
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, load_robot
+from dynid.runtime.model import Model
 
 ROBOT = load_robot("crane_x7")
 MODEL = arm("crane_x7")

@@ -149,7 +149,7 @@ def with_dynamics(motion: Motion, model: Model, portion: Portion, slow_rad_s: fl
         slow_rad_s: joints that are slower may stick.
     """
     arm = model.arm(portion.mount)
-    return replace(motion, dynamics=dynamic_errors(arm, portion.samples, model.base, model.friction, slow_rad_s))
+    return replace(motion, dynamics=dynamic_errors(arm, portion.samples, model.base, model.friction_law, slow_rad_s))
 
 
 def relative_errors(errors: TorqueErrors, joints: tuple[str, ...]) -> dict[str, Any]:
