@@ -63,7 +63,7 @@ def common_choice(recordings: Sequence[Signals], settings: IdentificationSetting
 
 def _refusal(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> str:
     """Return why a filter does not suit a recording; "" if it does."""
-    cutoff = settings.filter.cutoff_hz(interval_s) * (settings.filter.state_cutoff_ratio or 1.0)
+    cutoff = settings.filter.cutoff_hz(interval_s)  # the states' own, which is higher, comes down with the rate
     if cutoff > MOST_OF_NYQUIST * 0.5 / axis.period:
         return f"{1.0 / axis.period:.3g} rows per second are too few for states up to {cutoff:.3g} Hz"
     if axis.uneven(settings.data.jitter_of_period):
