@@ -28,6 +28,8 @@ BENCHMARKS = (
     "logs",
     "memory",
     "methods",
+    "mutilations",
+    "mutations",
     "parser",
     "plants",
     "readers",

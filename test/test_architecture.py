@@ -39,6 +39,7 @@ ORDER = (
     "parent",
     "threads",
     "parallel",
+    "hardware.servos",
     "robot",
     "verdict",
     "model.pinocchio_library",

@@ -1,4 +1,7 @@
-"""The whole chain through real rclpy, the real SDK and the pseudo-terminal bus, as a user starts it: `dynid demo`."""
+"""The whole chain through real rclpy, the real SDK and the pseudo-terminal bus, as a user starts it: `dynid demo`.
+
+It is the demo of an installed wheel, so that it shows in one run that the installation is whole, too.
+"""
 
 import re
 import subprocess
@@ -11,6 +14,8 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from demo_run import ROBOT, Demo, finished
+from installed import wheel_command
+from made import Made
 
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
@@ -42,10 +47,11 @@ ERROR = f"relative torque error, {MOTIONS[1]}"
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+def usual(tmp_path_factory: pytest.TempPathFactory, made: Made) -> Demo:
     folder = tmp_path_factory.mktemp("usual")
     (folder / "short.yaml").write_text(SHORT, encoding="utf-8")
-    return finished(folder, "--identification", MOTIONS[0], "--validation", str(folder / "short.yaml"))
+    motions = ("--identification", MOTIONS[0], "--validation", str(folder / "short.yaml"))
+    return finished(folder, *motions, dynid=wheel_command(made))
 
 
 def check(demo: Demo, name: str) -> Check:

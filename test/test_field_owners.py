@@ -25,13 +25,21 @@ FILES = {
     "controller.yaml": ControllerSettings,
     "excitation.yaml": ExcitationFile,
 }
-ACCESSORS = ("robot/robot.py", "robot/file.py", "model/transmission.py", "trajectory/excitation_schema.py")
+ACCESSORS = (
+    "robot/robot.py",
+    "robot/file.py",
+    "robot/servo_fields.py",
+    "model/transmission.py",
+    "trajectory/excitation_schema.py",
+)
 DRIVER, GUARD, HOLD = "hardware/arm/dynamixel_arm.py", "hardware/safety/guard.py", "hardware/safety/hold.py"
 LOWERING = "hardware/safety/lowering.py"
 GUIDING, LOADS = "control/guiding.py", "control/load_watch.py"
 LOOP, CHECK, FAMILIES = "hardware/loop/arm_cycle.py", "control/motion_check.py", "trajectory/families.py"
 SERVOS, PLANT, NUISANCES = "simulation/servo/chain.py", "simulation/plant/arm.py", "simulation/plant/nuisances.py"
 BOUNDS, TERMS, SPRINGS = "robot/link_limits.py", "model/drive.py", "model/springs.py"
+UNITS, SHAFTS = "hardware/bus/servo_units.py", "simulation/servo/shafts.py"
+CHECKS = "hardware/startup/servo_checks.py"
 BETWEEN, DRIVABLE = "model/transmission.py", "model/drivable.py"
 
 # field: who obeys it, as (role, module, what is read there)
@@ -46,10 +54,10 @@ OWNERS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("identification", "identification/pipeline.py", "undecided"),
     ),
     "RobotFile.servos": (
-        ("driver", "hardware/startup/bring_up.py", "model_numbers"),
-        ("simulation", SERVOS, "servo_models"),
+        ("driver", "hardware/startup/servo_snapshot.py", "wired_servos"),
+        ("simulation", SERVOS, "wired_servos"),
     ),
-    "RobotFile.joints": (("driver", "hardware/startup/bring_up.py", "file.joints"),),
+    "RobotFile.joints": (("driver", CHECKS, "file.joints"),),
     "RobotFile.coupling": (
         ("driver, guard, simulated servos", BETWEEN, "robot.coupling"),
         ("identification", "model/dynamics.py", "robot.coupling"),
@@ -67,13 +75,16 @@ OWNERS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "RobotFile.rest_posture_deg": (("executor", "control/plan.py", "rest_posture"),),
     "RobotFile.rest_posture": (("executor", "control/plan.py", "rest_posture"),),
     "RobotFile.tool_m": (("contact", "contact/force.py", "tool_m"),),
-    "ServoModel.model_number": (("driver", "hardware/startup/bring_up.py", "model_numbers"),),
+    "ServoModel.model_number": (
+        ("driver", "hardware/startup/servo_snapshot.py", "wired_servos"),
+        ("conversion of counts", UNITS, "current_units"),
+    ),
     "ServoModel.torque_constant_nm_per_a": (("guard", GUARD, "joint_constants"), ("driver", DRIVER, "joint_constants")),
-    "ServoModel.factory_current_limit_a": (("schema", "robot/file.py", "factory_current_limit_a"),),
-    "Joint.name": (("driver", "hardware/safety/servo_watch.py", "j.name"),),
+    "ServoModel.factory_current_limit_a": (("schema", "robot/file.py", "most_current_a"),),
+    "Joint.name": (("driver", "hardware/safety/servo_watch.py", "wired_servos"),),
     "Joint.servo_id": (("driver", DRIVER, "servo_ids"),),
     "Joint.servo_model": (
-        ("driver", "hardware/startup/bring_up.py", "model_numbers"),
+        ("driver", "hardware/startup/servo_snapshot.py", "wired_servos"),
         ("overload", "hardware/safety/overload.py", "servo_model"),
     ),
     "Joint.lower_deg": (
@@ -105,6 +116,15 @@ OWNERS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("driver, guard, simulated servos", BETWEEN, "gear_ratios"),
         ("guard", GUARD, "joint_constants"),
     ),
+    "Joint.direction": (("driver", UNITS, "robot.directions"), ("simulated servos", SHAFTS, "robot.directions")),
+    "Joint.reverse_mode": (("driver", CHECKS, "wired.reverse_mode"), ("simulated servos", SHAFTS, "one.reverse_mode")),
+    "Joint.centre_count": (("driver", UNITS, "centre_counts"), ("simulated servos", SHAFTS, "one.centre_count")),
+    "Joint.shadow_ids": (("driver", DRIVER, "all_servo_ids"), ("startup", CHECKS, "wired_servos")),
+    "Joint.paired": (("driver", DRIVER, "robot.followers"),),
+    "PairedServo.servo_id": (("driver", DRIVER, "all_servo_ids"),),
+    "PairedServo.direction": (("driver", "hardware/bus/state_cycle.py", "one.direction"),),
+    "PairedServo.reverse_mode": (("driver", CHECKS, "wired.reverse_mode"),),
+    "PairedServo.centre_count": (("hold", "hardware/arm/unseen_hold.py", "one.centre_count"),),
     "Joint.zero_offset_rad": (
         ("driver", DRIVER, "zero_offsets"),
         ("hold", "hardware/arm/unseen_hold.py", "zero_offsets"),
@@ -120,7 +140,8 @@ OWNERS: dict[str, tuple[tuple[str, str, str], ...]] = {
         ("guard", GUARD, "bus.cycle_s"),
         ("loop", "hardware/loop/cycle.py", "bus.cycle_s"),
     ),
-    "Bus.centre_count": (("driver", DRIVER, "bus.centre_count"), ("simulated servos", SERVOS, "bus.centre_count")),
+    "Bus.other_ids": (("driver", "hardware/startup/servo_snapshot.py", "bus.other_ids"),),
+    "Bus.centre_count": (("driver", UNITS, "centre_counts"), ("simulated servos", SHAFTS, "one.centre_count")),
     "Structure.products_of_inertia": (("identification", "model/base_parameters.py", "products_of_inertia"),),
     "Structure.rotor_inertia": (("identification", TERMS, "structure.rotor_inertia"),),
     "Structure.viscous_friction": (("identification", TERMS, "structure.viscous_friction"),),

@@ -17,8 +17,8 @@ import numpy as np
 from benchmarks.children import child_environment
 from dynid.errors import BusError
 from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
-from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.control_table import IntArray
+from dynid.hardware.bus.servo_units import ServoUnits
 from dynid.hardware.loop.cycle import ControlLoop
 from dynid.hardware.loop.diagnostics import state_text
 from dynid.hardware.safety.guard import SafetyGuard
@@ -66,7 +66,7 @@ class ClockPlant:
     def __init__(self, robot: Robot) -> None:
         self.size = robot.size
         self._middle = middle_counts(robot)
-        self._centre = robot.file.bus.centre_count
+        self._units = ServoUnits(robot)
         self._current = np.zeros(robot.size)
 
     def advance(self, duration_s: float) -> None:
@@ -79,13 +79,13 @@ class ClockPlant:
     def measure(self) -> PlantReading:
         """Angles that encode the time, at zero velocity."""
         counts = self._middle + clock_code(time.monotonic_ns()) - CODES // 2
-        q = table.position_from_counts(counts, self._centre)
+        q = self._units.positions(counts)
         return PlantReading(q, np.zeros(self.size), self._current.copy())
 
 
 def middle_counts(robot: Robot) -> IntArray:
     """The middles of the joints' ranges, (n,) counts."""
-    return table.position_to_counts(0.5 * (robot.lower + robot.upper), robot.file.bus.centre_count)
+    return ServoUnits(robot).position_counts(0.5 * (robot.lower + robot.upper))
 
 
 def clock_code(time_ns: int) -> int:
@@ -110,7 +110,7 @@ class WatchedArm(DynamixelArm):
             self.uncounted += self._counted() == before
             return sample
         self.accepted += 1
-        counts = table.position_to_counts(sample.q, self.robot.file.bus.centre_count)
+        counts = self._units.position_counts(sample.q)
         codes = counts - self._middle + CODES // 2
         ahead = (codes - asked + CODES // 2) % CODES - CODES // 2  # of the request; negative is older
         self.stale += bool((ahead < -TOLERANCE_CODES).any())

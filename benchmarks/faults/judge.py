@@ -7,7 +7,7 @@ import mujoco
 import numpy as np
 
 from dynid.export.mjcf import default_stops
-from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT, POSITION_RAD_PER_COUNT
+from dynid.hardware.bus.control_table import POSITION_RAD_PER_COUNT
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.servo.trace import ArmTrace
 
@@ -50,11 +50,12 @@ class ArmJudge:
 
     def excess_current(self, trace: ArmTrace) -> list[str]:
         """Where a motor's current exceeded its limit: never, or a sentence for every joint."""
+        limits, units = self.robot.current_limits, self.robot.current_units
         largest = np.abs(trace.current_a).max(axis=0, initial=0.0)
         return [
             f"{name}: {found:.3f} A, the limit is {limit:.3f} A"
-            for name, found, limit in zip(self.robot.joint_names, largest, self.robot.current_limits, strict=True)
-            if not found <= limit + 0.01 * CURRENT_A_PER_COUNT
+            for name, found, limit, unit in zip(self.robot.joint_names, largest, limits, units, strict=True)
+            if not found <= limit + 0.01 * unit
         ]
 
     def contact(self, trace: ArmTrace, free: Collection[int] = ()) -> list[str]:

@@ -20,7 +20,7 @@ from benchmarks.logs.benchmark import gravity_error, published_errors
 from benchmarks.logs.teleoperation import hand_motion
 from benchmarks.resident import peak_mib, peak_of_children_mib
 from benchmarks.studies.drawn_arms import DrawnArm, draw_arm
-from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT, POSITION_RAD_PER_COUNT
+from dynid.hardware.bus.control_table import POSITION_RAD_PER_COUNT
 from dynid.identification.data.readings import find_logs
 from dynid.identification.logs.identify import LogModel, identify_logs
 from dynid.identification.logs.spread import LOCAL, spread_over
@@ -89,9 +89,9 @@ def episode(robot: Robot, arm: DrawnArm, seconds: float, seed: int) -> FloatArra
     stamps = stamps + np.clip(JITTER_S * random.standard_normal(len(stamps)), -0.4 / RATE_HZ, 0.4 / RATE_HZ)
     tau = _torques(robot, arm, *(curve(stamps - LATE_S, nu) for nu in range(3)))
     amperes = tau / robot.drive_constants
-    counts = np.rint(amperes / CURRENT_A_PER_COUNT + NOISE_COUNTS * random.standard_normal(amperes.shape))
+    counts = np.rint(amperes / robot.current_units + NOISE_COUNTS * random.standard_normal(amperes.shape))
     q = np.rint(curve(stamps) / POSITION_RAD_PER_COUNT) * POSITION_RAD_PER_COUNT
-    return np.asarray(np.c_[stamps, q, counts * CURRENT_A_PER_COUNT * robot.drive_constants])
+    return np.asarray(np.c_[stamps, q, counts * robot.current_units * robot.drive_constants])
 
 
 def _torques(robot: Robot, arm: DrawnArm, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:

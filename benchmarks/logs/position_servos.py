@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.errors import ConfigurationError
-from dynid.hardware.bus.control_table import COUNTS_PER_TURN, CURRENT_A_PER_COUNT
+from dynid.hardware.bus.control_table import COUNTS_PER_TURN
 from dynid.hardware.safety.overload import load_motors
 from dynid.robot import FloatArray, Robot
 
@@ -52,7 +52,8 @@ def position_loop(
         goal: encoder counts, (n,).
         q, dq: of the joints, (n,) [rad, rad/s].
         figures: supply [V], back-EMF [V s/rad], resistance [ohm], current limit [A], share of a step that the current
-            follows in a millisecond, torque constant [N m/A], half the play [rad]; (7, n).
+            follows in a millisecond, torque constant [N m/A], half the play [rad], unit of current
+            [A]; (8, n).
         gains: P, I, D behind their divisors, in PWM per count, (3,).
         noise: of the torque [N m] and of the current sensor [A], (n,) each.
         state: sum of errors and last position [counts], what flows [A], where the encoder is [rad]; (4, n), updated.
@@ -63,7 +64,7 @@ def position_loop(
         seen = min(max(state[3, i], q[i] - figures[6, i]), q[i] + figures[6, i])
         count = np.rint(seen / STEP_RAD)
         position[i] = np.int16(count)
-        current[i] = np.int16(np.rint((state[2, i] + noise[1][i]) / CURRENT_A_PER_COUNT))
+        current[i] = np.int16(np.rint((state[2, i] + noise[1][i]) / figures[7, i]))
         error = goal[i] - count
         state[0, i] += error
         pwm = gains[0] * error + gains[1] * state[0, i] - gains[2] * (count - state[1, i])
@@ -96,7 +97,8 @@ class PositionServos:
             raise ConfigurationError(f"robot '{robot.name}' has no motors.yaml: its windings are not known")
         winding = np.array([(m.winding.supply_v, m.winding.back_emf_v_s_rad, m.winding.resistance_ohm) for m in motors])
         followed = 1.0 - np.exp(-LOOP_S / np.array([m.loop.lag_s for m in motors]))
-        rest = robot.drive_limits, followed, robot.drive_constants, np.full(robot.size, 0.5 * play)
+        play_rad = np.full(robot.size, 0.5 * play)
+        rest = robot.drive_limits, followed, robot.drive_constants, play_rad, robot.current_units
         self._figures = np.vstack([winding.T, *rest])
         self._gains = np.array([gains.p / P_DIVISOR, gains.i / I_DIVISOR, gains.d / D_DIVISOR])
         self._state = np.vstack([np.zeros(robot.size), np.rint(q / STEP_RAD), np.zeros(robot.size), q])

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 from benchmarks.logs.position_servos import FACTORY, STEP_RAD, Gains, PositionServos
 from benchmarks.logs.teleoperation import hand_motion
 from dynid.export.mjcf import default_stops
-from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import StandardFile
 from dynid.recording.log import Log
@@ -110,17 +109,17 @@ def log_of(session: Session, robot: Robot, logger: Logger, name: str, seed: int)
     def rows(later_s: float) -> NDArray[np.int64]:
         return np.clip(np.rint((time + later_s) / CYCLE_S).astype(np.int64), 0, count - 1)
 
-    tau = _times(session.current[rows(-logger.torque_delay_s)], CURRENT_A_PER_COUNT) * robot.drive_constants
+    tau = _times(session.current[rows(-logger.torque_delay_s)], robot.current_units) * robot.drive_constants
     goal = _times(session.goal[rows(logger.goal_delay_s)], STEP_RAD)
     return Log(name, robot.joint_names, time, _times(session.position[rows(0.0)], STEP_RAD), tau, goal)
 
 
 def log_at_1_khz(session: Session, robot: Robot, rows: slice, name: str) -> Log:
     """Every millisecond of a part of a session."""
-    tau = _times(session.current[rows], CURRENT_A_PER_COUNT) * robot.drive_constants
+    tau = _times(session.current[rows], robot.current_units) * robot.drive_constants
     time = np.asarray(CYCLE_S * np.arange(len(session.position))[rows], dtype=np.float64)
     return Log(name, robot.joint_names, time, _times(session.position[rows], STEP_RAD), tau)
 
 
-def _times(counts: Counts, unit: float) -> FloatArray:
+def _times(counts: Counts, unit: FloatArray | float) -> FloatArray:
     return np.asarray(counts * unit, dtype=np.float64)

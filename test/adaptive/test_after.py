@@ -66,6 +66,7 @@ def test_a_short_motion_needs_a_model_before(tmp_path: Path) -> None:
     assert code == 2 and "without a model before" in " ".join(text.split()) and not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wrong", "words"), [("rejected", "was not accepted"), ("certain", "no standard deviations")])
 def test_a_model_before_that_nothing_compares_with_is_refused_before_the_arm_moves(
     before: Path, tmp_path: Path, wrong: str, words: str

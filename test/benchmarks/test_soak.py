@@ -12,7 +12,7 @@ import pytest
 from benchmarks.chain.soak import CODE_NS, CODES, ClockPlant, WatchedArm, clock_code, middle_counts
 from plain_bus import running_bus
 
-from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.servo_units import ServoUnits
 from dynid.robot import Robot
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
 from dynid.simulation.plant.interface import PlantReading
@@ -28,7 +28,7 @@ class DelayedClock(ClockPlant):
     def measure(self) -> PlantReading:
         now_ns = time.monotonic_ns()
         codes = np.array([clock_code(int(now_ns - delay)) for delay in self.delay_ns])
-        q = table.position_from_counts(self._middle + codes - CODES // 2, self._centre)
+        q = self._units.positions(self._middle + codes - CODES // 2)
         return PlantReading(q, np.zeros(8), np.zeros(8))
 
 
@@ -49,12 +49,12 @@ def arm(robot: Robot, plant: DelayedClock) -> Iterator[tuple[WatchedArm, Emulate
 
 
 def test_the_clock_stays_within_the_joints_and_tells_the_time(robot: Robot) -> None:
-    lower, upper = (table.position_to_counts(limit) for limit in (robot.lower, robot.upper))
+    lower, upper = (ServoUnits(robot).position_counts(limit) for limit in (robot.lower, robot.upper))
     middle = middle_counts(robot)
     assert (middle - CODES // 2 > lower).all() and (middle + CODES // 2 < upper).all()
     assert clock_code(7 * CODE_NS) == 7 and clock_code((CODES + 3) * CODE_NS) == 3
     before = clock_code(time.monotonic_ns())
-    counts = table.position_to_counts(ClockPlant(robot).measure().q)
+    counts = ServoUnits(robot).position_counts(ClockPlant(robot).measure().q)
     codes = (counts - middle + CODES // 2 - before) % CODES
     assert (codes == codes[0]).all()
 

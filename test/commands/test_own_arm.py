@@ -199,6 +199,7 @@ def test_a_short_slide_that_carries_a_hand_is_no_finger(tmp_path: Path) -> None:
         drafted(tmp_path / "inside", text, "--tip", "tool", "--decoupled", "arm 1/joint-α.1")
 
 
+@pytest.mark.slow
 def test_a_urdf_without_masses_says_what_is_missing(tmp_path: Path) -> None:
     arm, said = drafted(tmp_path, re.sub(r"<inertial>.*?</inertial>", "", random_arm(1)))
     assert "belongs to no body" in said["motions"] and "nominal.yaml" in said["motions"]

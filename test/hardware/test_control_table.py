@@ -2,7 +2,6 @@
 
 import itertools
 
-import numpy as np
 import pytest
 
 from dynid.hardware.bus import control_table as table
@@ -35,17 +34,6 @@ def test_signed_registers_keep_their_sign() -> None:
     assert table.CURRENT_LIMIT.from_bytes(b"\xff\xff") == 65535
     with pytest.raises(OverflowError):
         table.GOAL_CURRENT.to_bytes(40_000)
-
-
-def test_conversions_are_the_manuals_and_invert() -> None:
-    assert table.current_from_counts(np.array([1000])) == pytest.approx([2.69])
-    assert table.velocity_from_counts(np.array([1])) == pytest.approx([0.229 * 2 * np.pi / 60], rel=1e-5)
-    assert table.position_from_counts(np.array([2048, 3072])) == pytest.approx([0.0, np.pi / 2])
-    assert table.position_from_counts(np.array([0]), centre_count=1024) == pytest.approx([-np.pi / 2])
-    counts = np.arange(-2000, 2000, 7)
-    assert (table.current_to_counts(table.current_from_counts(counts)) == counts).all()
-    assert (table.velocity_to_counts(table.velocity_from_counts(counts)) == counts).all()
-    assert (table.position_to_counts(table.position_from_counts(counts, 11), 11) == counts).all()
 
 
 @pytest.mark.parametrize(("seconds", "count"), [(0.02, 1), (0.021, 2), (0.1, 5), (2.54, 127)])

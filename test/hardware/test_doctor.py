@@ -94,7 +94,7 @@ SPOILED: dict[str, tuple[str, str, str, str, Callable[[Servo], object]]] = {
     "voltage": ("voltage", "error", "outside its limits", "", lambda s: s.set(table.PRESENT_INPUT_VOLTAGE, 200)),
     "hot": ("temperature", "error", "is at 80 deg C", "", lambda s: s.set(table.PRESENT_TEMPERATURE, 80)),
     "warm": ("temperature", "warning", "current limit is lowered", "", lambda s: s.set(table.PRESENT_TEMPERATURE, 70)),
-    "settings": ("settings", "error", "drive mode is 1 instead of 0", "eeprom", lambda s: s.set(table.DRIVE_MODE, 1)),
+    "settings": ("settings", "error", "drive mode is 4 instead of 0", "eeprom", lambda s: s.set(table.DRIVE_MODE, 4)),
     "operating mode": ("settings", "error", "mode is 16 (", "eeprom", lambda s: s.set(table.OPERATING_MODE, 16)),
     "return delay": (
         "settings",
@@ -110,7 +110,7 @@ SPOILED: dict[str, tuple[str, str, str, str, Callable[[Servo], object]]] = {
         "eeprom",
         lambda s: s.set(table.PWM_LIMIT, 100),
     ),
-    "secondary ID": ("settings", "error", "ID is 3 instead of 255", "eeprom", lambda s: s.set(table.SECONDARY_ID, 3)),
+    "secondary ID": ("settings", "error", "is 100 instead of 255", "eeprom", lambda s: s.set(table.SECONDARY_ID, 100)),
     "startup": ("settings", "error", "is 1 instead of 0", "eeprom", lambda s: s.set(table.STARTUP_CONFIGURATION, 1)),
     "goal PWM": ("goal PWM", "warning", "goal PWM 100", "", lambda s: s.set(table.GOAL_PWM, 100)),
     "too hot": ("temperature limit", "error", "limit of 90", "", lambda s: s.set(table.TEMPERATURE_LIMIT, 90)),
@@ -152,7 +152,7 @@ def test_different_firmware_at_servos_of_one_model_is_found(robot: Robot, health
 
 def test_servos_that_are_not_the_robots_are_found(robot: Robot, healthy: EmulatedServoBus) -> None:
     healthy.chain.servos.pop(5)
-    healthy.chain.servos[12] = Servo(12, 1020, 1193)
+    healthy.chain.servos[12] = Servo(12, 1020)
     one = finding(look(robot, healthy), "servos")
     assert one.level == "error" and "missing servos: 5" in one.text and "unexpected servos: 12" in one.text
 
@@ -305,3 +305,52 @@ def test_the_command_tells_what_to_do_and_its_exit_code(robot: Robot, bus: Emula
     assert {one["level"] for one in content["findings"] if one["check"] != "cycle"} == {"ok"}
     again = CliRunner().invoke(app, [*arguments, "--fix", "eeprom"])
     assert again.exit_code == 0 and "nothing to fix" in again.output and "the arm is ready to be driven" in again.output
+
+
+# -- how the arm is built -----------------------------------------------------------------------------------------
+
+
+def test_a_servo_of_another_unit_of_current_is_named(robot: Robot, healthy: EmulatedServoBus) -> None:
+    small = Servo(5, 1200)
+    small.set(table.RETURN_DELAY_TIME, 0)
+    healthy.chain.servos[5] = small
+    one = finding(look(robot, healthy), "servos")
+    assert one.level == "error" and one.servo_ids == (5,)
+    assert (
+        "is model 1200 (XL330-M288, 1 mA per count) instead of model 1020 (XM430-W350, 2.69 mA per count)" in one.text
+    )
+
+
+def test_a_servo_without_current_control_is_named(robot: Robot, healthy: EmulatedServoBus) -> None:
+    healthy.chain.servos[5].set(table.MODEL_NUMBER, 1060)
+    found = {one.check: one.text for one in look(robot, healthy).findings}
+    assert "XL430-W250, no current control" in found["servos"]
+    assert "servo 5" in found["model"] and "has no current control" in found["model"]
+
+
+def test_reverse_mode_is_never_changed_for_its_owner(robot: Robot, healthy: EmulatedServoBus) -> None:
+    healthy.chain.servos[4].set(table.DRIVE_MODE, 1)
+    one = finding(look(robot, healthy), "reverse mode")
+    assert one.level == "error" and not one.fix and "its joint would turn the wrong way" in one.text
+    assert apply_fixes(robot, healthy.port, None, ["eeprom"]) == []
+    assert healthy.chain.servos[4].get(table.DRIVE_MODE) == 1
+
+
+def test_a_shadow_that_nobody_has_named_is_never_broken(robot: Robot, healthy: EmulatedServoBus) -> None:
+    """An arm with a second servo on a joint, of which robot.yaml does not say so: both stay as they are."""
+    shadow = Servo(12, 1020)
+    shadow.set(table.SECONDARY_ID, 4)
+    healthy.chain.servos[12] = shadow
+    healthy.chain.servos[4].set(table.DRIVE_MODE, 1)
+    found = look(robot, healthy)
+    one = finding(found, "shadow")
+    assert "servo 12 obeys servo 4" in one.text and "shadow_ids: [12]" in one.remedy and not one.fix
+    assert all(other.fix != "eeprom" for other in found.findings)
+    assert apply_fixes(robot, healthy.port, None, ["eeprom"]) == []
+    assert shadow.get(table.SECONDARY_ID) == 4 and healthy.chain.servos[4].get(table.DRIVE_MODE) == 1
+
+
+def test_a_servo_that_obeys_another_of_the_arm_is_found(robot: Robot, healthy: EmulatedServoBus) -> None:
+    healthy.chain.servos[5].set(table.SECONDARY_ID, 4)
+    one = finding(look(robot, healthy), "shadow")
+    assert one.level == "error" and "servo 5" in one.text and "obeys servo 4" in one.text and not one.fix

@@ -54,11 +54,12 @@ def test_one_message_lists_missing_unexpected_and_wrong_servos(
     robot: Robot, bus: EmulatedServoBus, written: list[Packet]
 ) -> None:
     bus.chain.servos.pop(5)
-    bus.chain.servos[12] = Servo(12, 1020, 1193)
+    bus.chain.servos[12] = Servo(12, 1020)
     bus.chain.servos[3].set(table.MODEL_NUMBER, 1020)
     text = refusal(robot, bus)
     assert f"missing servos: 5 ({robot.joint_names[3]})" in text
-    assert "unexpected servos: 12 (model 1020)" in text and "wrong servos: 3 (" in text and "instead of 1120" in text
+    assert "unexpected servos: 12 (model 1020 (XM430-W350" in text and "wrong servos: 3 (" in text
+    assert "instead of model 1120 (XM540-W270" in text
     assert written == []
 
 
@@ -73,7 +74,7 @@ def test_servos_as_delivered_are_named_with_what_to_do(
 
 def test_a_new_servo_with_the_factorys_id_is_told_to_be_given_another(robot: Robot, bus: EmulatedServoBus) -> None:
     bus.chain.servos.pop(7)
-    bus.chain.servos[1] = Servo(1, 1020, 1193, baud_code=1)
+    bus.chain.servos[1] = Servo(1, 1020, baud_code=1)
     text = refusal(robot, bus)
     assert "missing servos: 7 (" in text
     assert "servos 1 answer at 57600 bit/s, factory-fresh: give 1 the missing ids with DYNAMIXEL Wizard" in text

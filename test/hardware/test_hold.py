@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dynid.errors import ConfigurationError
-from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.servo_units import ServoUnits
 from dynid.hardware.safety.guard import SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
 from dynid.hardware.safety.hold import Hold
@@ -176,16 +176,17 @@ class Driven:
 
     def __init__(self, robot: Robot, q: np.ndarray, seed: int, friction: str | None = None) -> None:
         self.plant = ArmPlant(robot, q0=q, seed=seed, hold_until_current=False, friction=friction)
-        self.guard = SafetyGuard(robot)
+        self.guard, self.units = SafetyGuard(robot), ServoUnits(robot)
         self.current, self.time_s = np.zeros(8), 0.0
         self.speeds: list[tuple[float, float]] = []
 
     def cycle(self, tau: np.ndarray | None, age_s: float) -> None:
-        q = table.position_from_counts(table.position_to_counts(self.plant.measured_position()))
-        dq = table.velocity_from_counts(table.velocity_to_counts(self.plant.dq))
+        units = self.units
+        q = units.positions(units.position_counts(self.plant.measured_position()))
+        dq = units.velocities(units.velocity_counts(self.plant.dq))
         result = self.guard.filter(tau, age_s, q, dq)
         self.plant.set_currents(self.current)
-        self.current = table.current_from_counts(table.current_to_counts(result.current_a))
+        self.current = units.currents(units.current_counts(result.current_a))
         self.plant.advance(CYCLE_S)
         self.time_s += CYCLE_S
         self.speeds.append((self.time_s, float(np.abs(self.plant.dq).max())))

@@ -181,7 +181,7 @@ def test_a_line_without_servos_is_given_up_soon(robot: Robot) -> None:
 def test_an_unexpected_servo_is_found_though_the_arm_stalls(robot: Robot) -> None:
     for request in (8, 9, 10):
         line = stalled(robot, request, 0.9)
-        line.chain.servos[12] = type(line.chain.servos[2])(12, 1020, 1193)
+        line.chain.servos[12] = type(line.chain.servos[2])(12, 1020)
         with pytest.raises(BusError, match=r"unexpected servos: 12 \(model 1020\)"):
             arm_on(robot, line).open()
 

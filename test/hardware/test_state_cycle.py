@@ -14,6 +14,7 @@ from dynid.hardware.bus.clock import Clock
 from dynid.hardware.bus.protocol import BROADCAST_ID, Packet, build_status
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.state_cycle import LONGEST_LEFT_OUT_READS, StateCycle
+from dynid.hardware.servos.models import USUAL_UNIT_A
 from dynid.robot import Robot
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
 
@@ -50,7 +51,7 @@ def test_reads_what_the_plant_holds(cycle: StateCycle, plant: IndependentAxesPla
 
 
 def test_states_that_need_stuffing(cycle: StateCycle, bus: EmulatedServoBus, plant: IndependentAxesPlant) -> None:
-    plant.current_a[:], plant.dq[:] = -table.CURRENT_A_PER_COUNT, -3 * table.VELOCITY_RAD_S_PER_COUNT
+    plant.current_a[:], plant.dq[:] = -USUAL_UNIT_A, -3 * table.VELOCITY_RAD_S_PER_COUNT
     reading = cycle.read()
     assert reading.complete
     assert (reading.current_count == -1).all() and (reading.velocity_count == -3).all()

@@ -1,11 +1,10 @@
 """Gears and couplings act in what is read, written, limited and held; the same mechanics give the same model."""
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
-from benchmarks.faults.servo_lockstep import SimulatedClock, SimulatedLine
+from driven_arm import driven
 from geared_arms import COUPLING, RATIOS, variant
 
 from dynid.errors import ConfigurationError
@@ -13,6 +12,7 @@ from dynid.hardware.arm.dynamixel_arm import DynamixelArm
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.safety.guard import SafetyGuard, SafetySettings
 from dynid.hardware.safety.guard_states import GuardEvent
+from dynid.hardware.servos.models import USUAL_UNIT_A
 from dynid.identification.data.arrays import recording_from_arrays
 from dynid.identification.data.sources import Source
 from dynid.identification.pipeline import identify
@@ -21,31 +21,9 @@ from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_standard
 from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot
-from dynid.simulation.plant.arm import ArmPlant
-from dynid.simulation.servo.chain import ServoChain
 
 KINDS = tuple(RATIOS)
 DURATION_S = 12.0
-
-
-@dataclass
-class Driven:
-    """A driver on a line with simulated servos, in lock-step."""
-
-    robot: Robot
-    plant: ArmPlant
-    chain: ServoChain
-    line: SimulatedLine
-    driver: DynamixelArm
-
-
-def driven(robot: Robot, **plant: object) -> Driven:
-    clock, arm = SimulatedClock(), ArmPlant(robot, **plant)  # type: ignore[arg-type]
-    chain = ServoChain(robot, arm)
-    line = SimulatedLine(chain, clock)
-    driver = DynamixelArm(robot, "simulated", allow_real_port=True, clock=clock, opener=line.open)
-    driver.open()
-    return Driven(robot, arm, chain, line, driver)
 
 
 @pytest.fixture(params=KINDS)
@@ -106,9 +84,9 @@ def test_the_driver_reads_and_drives_joints(robot: Robot) -> None:
     written = setup.driver.write_currents(tau / robot.joint_constants)
     np.testing.assert_allclose(written * robot.joint_constants, tau, atol=0.02)
     setup.driver.bus.clock.sleep(0.001)
-    goals = np.array([servo.get(table.GOAL_CURRENT) for servo in servos]) * table.CURRENT_A_PER_COUNT
+    goals = np.array([servo.get(table.GOAL_CURRENT) for servo in servos]) * robot.current_units
     at_motors = np.linalg.solve(coupling.T, tau) / robot.gear_ratios / robot.torque_constants
-    np.testing.assert_allclose(goals, at_motors, atol=table.CURRENT_A_PER_COUNT)
+    np.testing.assert_allclose(goals, at_motors, atol=USUAL_UNIT_A)
     sample = setup.driver.read()
     np.testing.assert_allclose(sample.tau_present, tau, atol=0.15)
     np.testing.assert_allclose(setup.plant.torque, tau, atol=0.15)
@@ -125,8 +103,8 @@ def test_the_figures_of_a_negative_gear(tmp_path: Path) -> None:
     setup.driver.write_currents(np.array([2.0, 0.0, 0.0]) / robot.joint_constants)
     setup.driver.bus.clock.sleep(0.001)
     expected = -2.0 / (2.0 * robot.torque_constants[0])
-    goal_a = setup.chain.servos[1].get(table.GOAL_CURRENT) * table.CURRENT_A_PER_COUNT
-    assert goal_a == pytest.approx(expected, abs=table.CURRENT_A_PER_COUNT)
+    goal_a = setup.chain.servos[1].get(table.GOAL_CURRENT) * USUAL_UNIT_A
+    assert goal_a == pytest.approx(expected, abs=USUAL_UNIT_A)
 
 
 def test_the_guard_brakes_at_the_joints_limits_through_any_gear(robot: Robot) -> None:
@@ -237,3 +215,20 @@ def test_a_geared_and_a_coupled_arm_have_the_model_of_the_same_arm_driven_direct
             expected, other = direct.get(name, (0.0, 0.0))  # the coupled motor has no friction of its own
             assert abs(value - expected) < 4.0 * np.hypot(sigma, other), (kind, name, value, expected)
         assert abs(own["MX3"][0] - direct["MX3"][0]) < 0.01 * direct["MX3"][0]
+
+
+@pytest.mark.slow
+def test_an_arm_of_small_servos_has_the_model_of_the_same_arm_on_large_ones(tmp_path: Path) -> None:
+    """XL330 count 1 mA, XM430 2.69 mA: the same mechanics, torque constants and motion."""
+    found = {}
+    for number in (1020, 1200):
+        own = tmp_path / str(number)
+        small = {"XM": {"model_number": number, "torque_constant_nm_per_a": 2.0}}
+        joints = [one.model_dump(exclude_none=True) for one in variant("direct", own / "draft").file.joints]
+        robot = variant("direct", own, servos=small, joints=[joint | {"current_limit_a": 1.7} for joint in joints])
+        found[number] = with_deviations(identify(robot, [recorded(robot, robot)]).estimate.base)
+    large, little = found[1020], found[1200]
+    assert set(large) == set(little)
+    for name, (value, sigma) in large.items():
+        assert abs(value - little[name][0]) < 4.0 * np.hypot(sigma, little[name][1]), (name, value, little[name])
+    assert abs(little["MX3"][0] - large["MX3"][0]) < 0.01 * large["MX3"][0]

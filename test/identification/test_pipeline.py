@@ -210,6 +210,7 @@ def test_both_currents_are_compared(bags: Bags, usual: Identification) -> None:
         assert np.isnan(samples.other_tau).any() == (other is cut)
 
 
+@pytest.mark.slow
 def test_friction_that_is_ignored_costs_accuracy(bags: Bags, usual: Identification) -> None:
     chosen = settings()
     ignored = chosen.coulomb_friction.model_copy(update={"treatment": "ignored"})
@@ -234,6 +235,7 @@ def test_without_coulomb_friction_three_percent_are_left(bags: Bags) -> None:
     assert found.verdict.accepted, [check.sentence() for check in found.verdict.failed]
 
 
+@pytest.mark.slow
 def test_without_any_nuisance_the_truth_is_recovered(quiet: Identification) -> None:
     """In the metric of the torques: parameters that the motion hardly shows may differ a little more than others."""
     expected = truth()
@@ -247,6 +249,7 @@ def test_without_any_nuisance_the_truth_is_recovered(quiet: Identification) -> N
     assert quiet.validations[0].errors.relative < 0.005
 
 
+@pytest.mark.slow
 def test_the_true_model_is_far_from_the_one_with_friction(usual: Identification, quiet: Identification) -> None:
     """The case that the recovery above rejects: Coulomb friction moves the parameters by far more."""
     expected = truth()
@@ -358,6 +361,7 @@ def test_nothing_is_written_when_writing_fails(
 # -- input that does not fit -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_bags_of_different_mounts_are_refused(bags: Bags) -> None:
     with pytest.raises(DataError, match=r"hanging.*upright|upright.*hanging"):
         identify(ROBOT, [bags["quiet"], bags["hanging"]], settings=settings())

@@ -11,7 +11,6 @@ import pytest
 from arms import arm, plant
 
 from dynid.control.motion_check import model_torques
-from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT
 from dynid.model.drive import of_kinds
 from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import gear_friction
@@ -30,7 +29,7 @@ def counts(robot: Robot, friction: FrictionLaw) -> FloatArray:
     links = of_kinds(plant("crane_x7"), ("FV",), others=True)
     torques = model_torques(arm("crane_x7"), links, friction)
     tau = torques(*motion.sample_all(np.arange(0.0, motion.duration, 0.01)))
-    return np.asarray(np.sqrt(np.mean((tau / robot.torque_constants) ** 2, axis=0)) / CURRENT_A_PER_COUNT)
+    return np.asarray(np.sqrt(np.mean((tau / robot.torque_constants) ** 2, axis=0)) / robot.current_units[0])
 
 
 def test_the_torque_constants_are_the_papers_and_all_published_pairs_are_named(robot: Robot) -> None:

@@ -8,7 +8,7 @@ from dynid.control.ff_pd import FeedforwardPd, FeedforwardPdLaw
 from dynid.control.motion import MotionExecutor
 from dynid.errors import DataError, OutputExistsError, SafetyError, UnknownNameError
 from dynid.export.mjcf import default_stops
-from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT, POSITION_RAD_PER_COUNT, VELOCITY_RAD_S_PER_COUNT
+from dynid.hardware.bus.control_table import POSITION_RAD_PER_COUNT, VELOCITY_RAD_S_PER_COUNT
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import from_file
 from dynid.recording.completeness import completeness
@@ -80,12 +80,12 @@ def test_references_are_those_of_the_motion_executor(usual):
 def test_commands_reach_the_motors_one_cycle_later_capped_and_in_current_steps(usual):
     limit = ROBOT.current_limits
     current = np.clip(usual.torque_command / ROBOT.torque_constants, -limit, limit)
-    current = np.rint(current / CURRENT_A_PER_COUNT) * CURRENT_A_PER_COUNT
+    current = np.rint(current / ROBOT.current_units) * ROBOT.current_units
     np.testing.assert_array_equal(usual.torque_goal[0], 0.0)
     np.testing.assert_allclose(usual.torque_goal[1:], current[:-1] * ROBOT.torque_constants, atol=1e-12)
     prompt = run(seed=4, switched_off={"delay"})
     wanted = np.clip(prompt.torque_command / ROBOT.torque_constants, -limit, limit)
-    wanted = np.rint(wanted / CURRENT_A_PER_COUNT) * CURRENT_A_PER_COUNT * ROBOT.torque_constants
+    wanted = np.rint(wanted / ROBOT.current_units) * ROBOT.current_units * ROBOT.torque_constants
     np.testing.assert_allclose(prompt.torque_goal, wanted, atol=1e-12)
 
 
@@ -111,7 +111,7 @@ def test_noise_of_motors_and_sensors_has_its_sigma_and_is_independent(usual):
     motors = (usual.torque_motor - usual.torque_goal)[moving]
     sensors = (usual.torque_present[1:] - 0.5 * (usual.torque_goal[1:] + usual.torque_goal[:-1]))[moving]
     np.testing.assert_allclose(motors.std(axis=0), sigma, rtol=0.15)
-    steps = CURRENT_A_PER_COUNT * ROBOT.torque_constants
+    steps = ROBOT.current_units * ROBOT.torque_constants
     np.testing.assert_allclose(sensors.std(axis=0), np.hypot(sigma, steps / np.sqrt(12)), rtol=0.15)
     correlation = [np.corrcoef(motors[:, j], sensors[:, j])[0, 1] for j in range(8)]
     assert np.abs(correlation).max() < 0.15
@@ -123,7 +123,7 @@ def is_multiple(values: np.ndarray, step: np.ndarray | float) -> bool:
 
 
 def test_registers_have_the_servos_steps_and_no_others_where_switched_off(usual):
-    currents = ROBOT.torque_constants * CURRENT_A_PER_COUNT
+    currents = ROBOT.torque_constants * ROBOT.current_units
     assert is_multiple(usual.q, POSITION_RAD_PER_COUNT) and is_multiple(usual.dq, VELOCITY_RAD_S_PER_COUNT)
     assert is_multiple(usual.torque_present, currents) and is_multiple(usual.torque_goal, currents)
     fine = run(switched_off={"encoder"})
@@ -206,7 +206,16 @@ def test_compiled_control_law_is_the_controller_bit_for_bit(usual):
 
 def test_actuation_delays_and_caps_currents():
     command, goal, in_force, motor = (np.zeros((3, 2)) for _ in range(4))
-    settings = (np.array([2.0, 2.0]), np.array([1.0, 5.0]), 0.5, np.full((3, 2), 0.25), command, goal, in_force, motor)
+    settings = (
+        np.array([2.0, 2.0]),
+        np.array([1.0, 5.0]),
+        np.full(2, 0.5),
+        np.full((3, 2), 0.25),
+        command,
+        goal,
+        in_force,
+        motor,
+    )
     actuate(0, 1, np.array([9.0, -3.1]), *settings)
     np.testing.assert_array_equal(goal[0], [1.0, -1.5])
     actuate(1, 1, np.array([0.1, 0.1]), *settings)

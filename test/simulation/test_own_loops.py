@@ -89,14 +89,14 @@ def test_current_based_position_mode_keeps_its_goal_current(chain: ServoChain, p
     servo = switched_on(chain, table.CURRENT_BASED_POSITION_MODE, GOAL_CURRENT=50)
     servo.set(table.GOAL_POSITION, servo.get(table.GOAL_POSITION) + 1000)
     chain.advance(0.05)
-    assert plant.current_a[AXIS] == pytest.approx(50 * table.CURRENT_A_PER_COUNT)
+    assert plant.current_a[AXIS] == pytest.approx(50 * chain.robot.current_units[AXIS])
 
 
 @pytest.mark.parametrize("holds", [True, False])
 def test_torque_on_holds_unstated(chain: ServoChain, plant: Loaded, holds: bool) -> None:
     chain.unstated.torque_on_holds = holds
     start = plant.q[AXIS]
-    goal = int(table.position_to_counts(start - 0.2, chain.robot.file.bus.centre_count))
+    goal = 2048 + round((start - 0.2) / table.POSITION_RAD_PER_COUNT)
     switched_on(chain, table.POSITION_MODE, GOAL_POSITION=goal)
     chain.advance(1.0)
     assert plant.q[AXIS] - start == pytest.approx(0.0 if holds else -0.2, abs=0.003)
@@ -107,7 +107,7 @@ def test_a_goal_that_is_written_right_after_torque_on_counts(chain: ServoChain, 
     servo.write(table.TORQUE_ENABLE.address, b"\x00")
     servo.write(table.OPERATING_MODE.address, bytes([table.POSITION_MODE]))
     servo.write(table.TORQUE_ENABLE.address, b"\x01")
-    goal = int(table.position_to_counts(start + 0.1, chain.robot.file.bus.centre_count))
+    goal = 2048 + round((start + 0.1) / table.POSITION_RAD_PER_COUNT)
     servo.write(table.GOAL_POSITION.address, table.GOAL_POSITION.to_bytes(goal))
     chain.advance(1.0)
     assert plant.q[AXIS] - start == pytest.approx(0.1, abs=0.003)

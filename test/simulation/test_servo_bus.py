@@ -138,7 +138,7 @@ def test_reads_beyond_the_table_and_unknown_instructions_are_errors(chain: Servo
 
 
 def test_changing_the_mode_resets_the_goal_to_the_current_limit() -> None:
-    servo = Servo(2, 1020, 1193)
+    servo = Servo(2, 1020)
     assert servo.write(102, b"\0\0") == 0
     assert servo.write(11, b"\0") == 0
     assert servo.get(table.GOAL_CURRENT) == 1193

@@ -85,10 +85,14 @@ def test_defaults_are_each_models_own(chain: ServoChain) -> None:
         assert value(chain, servo, table.GOAL_PWM) == 885
 
 
-def test_a_model_without_a_column_keeps_its_number_and_current_limit() -> None:
-    servo = Servo(7, 1100, 900)
-    assert servo.get(table.MODEL_NUMBER) == 1100 and servo.get(table.CURRENT_LIMIT) == 900
-    assert servo.write(38, struct.pack("<H", 901)) == 4 and servo.write(38, struct.pack("<H", 899)) == 0
+def test_a_small_servo_has_its_own_limits_modes_and_indirect_data() -> None:
+    servo = Servo(7, 1200)
+    assert servo.get(table.MODEL_NUMBER) == 1200 and servo.get(table.CURRENT_LIMIT) == 1750
+    assert servo.write(38, struct.pack("<H", 1751)) == 4 and servo.write(38, struct.pack("<H", 1749)) == 0
+    assert servo.write(8, b"\x07") == 4 and servo.write(10, b"\x08") == 4
+    assert servo.write(168, struct.pack("<H", 65)) == 0  # indirect data 1, at 208, now stand for the LED
+    assert servo.write(208, b"\x01") == 0 and servo.bytes[65] == 1
+    assert servo.read(208, 1) == (0, b"\x01") and servo.read(578, 2)[0] == servo.unstated.unlisted_error
 
 
 @pytest.mark.parametrize("address", [14, 59, 66, 71, 99, 148, 252, 562, 662, 700])

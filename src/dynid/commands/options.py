@@ -67,6 +67,14 @@ PositionOption = Annotated[
     str | None,
     typer.Option("--position", help="Unit of positions in bags and data sets: rad (default), deg, rev; as --effort."),
 ]
+RowsOption = Annotated[
+    Literal["auto", "filtered", "averaged"] | None,
+    typer.Option(
+        "--rows",
+        help="Rows of the regression: filtered and decimated, averaged under test functions (slow or uneven "
+        "recordings), or auto; default: identification.yaml.",
+    ),
+]
 ValidateOption = Annotated[
     list[Path] | None, typer.Option("--validate", help="Held-out bag, CSV or folder; repeatable.")
 ]

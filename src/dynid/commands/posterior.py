@@ -27,6 +27,7 @@ def posterior(
     from dynid.export.arms import SUFFIX, write_arms, write_table
     from dynid.identification.feasibility.belief import Belief
     from dynid.identification.feasibility.posterior import possible_arms
+    from dynid.identification.undetermined_groups import undetermined_sentence
     from dynid.model.dynamics import ArmModel
     from dynid.model.model_file import read_model_file
     from dynid.model.standard import from_file
@@ -68,6 +69,7 @@ def posterior(
             "seed": seed,
             "format": form,
             "accepted_trajectories": found.acceptance,
+            "not_determined": [one.model_dump(mode="json") for one in content.not_determined],
             "quantiles": {
                 name: dict(zip(map(str, QUANTILES), row, strict=True))
                 for name, row in zip(found.base_names, table, strict=True)
@@ -78,3 +80,5 @@ def posterior(
         print_json(summary)
         return
     say(f"{out}: {arms} consistent arms as {form.upper()}, parameters.csv, posterior.json")
+    if hidden := undetermined_sentence(content.not_determined):
+        say(f"{hidden}; so physical bounds spread them more than the data do", markup=False)

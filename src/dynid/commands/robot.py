@@ -1,5 +1,8 @@
 """`dynid robot`: a robot of your own as a folder, drafted from its URDF and checked."""
 
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,12 +13,14 @@ from rich.table import Table
 from dynid.commands.mapping import mapping
 from dynid.commands.minimal_set import minimal_set
 from dynid.commands.options import JsonOption
+from dynid.commands.scan import scan
 from dynid.commands.terminal import print_json, say, stdout
 from dynid.errors import DynidError
 
 if TYPE_CHECKING:
     from dynid.model.standard import StandardFile
     from dynid.robot.check import RobotCheck
+    from dynid.robot.draft import Draft
 
 robot = typer.Typer(help="Create your own robot from a URDF, and check a robot's folder.", no_args_is_help=True)
 
@@ -23,26 +28,35 @@ robot = typer.Typer(help="Create your own robot from a URDF, and check a robot's
 @robot.command("new")
 def new(
     name: Annotated[str, typer.Argument(help="Name of the robot and of its new folder, or that folder's path.")],
-    urdf: Annotated[Path, typer.Option(help="URDF of the arm; it is copied.")],
+    urdf: Annotated[Path, typer.Option(help="URDF of the arm, or a .xacro of it; it is copied.")],
     out: Annotated[Path | None, typer.Option(help="New folder, if it is not NAME.")] = None,
     tip: Annotated[str | None, typer.Option(help="Last link of the chain; nothing beyond it moves.")] = None,
     decoupled: Annotated[list[str] | None, typer.Option(help="Joint of the gripper or hand; repeatable.")] = None,
     total_mass: Annotated[
         float | None, typer.Option(min=1e-3, help="What all that moves weighs [kg]; else it is asked for.")
     ] = None,
+    servos: Annotated[
+        Path | None, typer.Option(help="File that names the servos, of Interbotix' xs_sdk or RT's manipulators.")
+    ] = None,
+    servo_model: Annotated[
+        str | None, typer.Option(help="Model of servos that no file names, such as XM430-W350.")
+    ] = None,
+    xacro_arg: Annotated[list[str] | None, typer.Option(help="NAME:=VALUE for a .xacro; repeatable.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draft a robot's folder from its URDF; open questions are yours to decide."""
+    """Draft a robot's folder from its URDF; open questions are yours to decide.
+
+    Servos, port and baud rate are read from the URDF's <ros2_control> block, or from --servos.
+    """
     from dynid.resources import refuse_existing
-    from dynid.robot.draft import draft_robot, write_draft
 
     own = Path(name)
     if out is not None and own.name != name:
         raise typer.BadParameter(f"{name} is the new folder's path: leave --out {out} out, or give a name alone")
     folder = out or own
     refuse_existing(folder)
-    draft = draft_robot(own.name, urdf, tip, decoupled or (), total_mass)
-    write_draft(draft, urdf, folder)
+    with _plain_urdf(urdf, xacro_arg or []) as plain:
+        draft = _written_draft(own.name, plain, folder, tip, decoupled or [], total_mass, servos, servo_model)
     missing = _drafted_motions(folder, draft.nominal)
     if as_json:
         found = {
@@ -61,6 +75,43 @@ def new(
     if missing:
         say(f"no excitation.yaml: {escape(missing)}; then run: dynid robot motions {folder}")
     say(f"answer the questions, then run: dynid robot check {folder}")
+
+
+def _written_draft(
+    name: str,
+    urdf: Path,
+    folder: Path,
+    tip: str | None,
+    decoupled: list[str],
+    total_mass: float | None,
+    servos: Path | None,
+    servo_model: str | None,
+) -> "Draft":
+    """Draft a robot from a plain URDF and write its folder."""
+    from dynid.robot.draft import draft_robot, write_draft
+
+    draft = draft_robot(name, urdf, tip, decoupled, total_mass, servos, servo_model)
+    write_draft(draft, urdf, folder)
+    return draft
+
+
+@contextmanager
+def _plain_urdf(urdf: Path, arguments: list[str]) -> Iterator[Path]:
+    """The URDF itself, or while the block runs a file with what a .xacro stands for."""
+    from dynid.robot.xacro_file import SUFFIX, expanded
+
+    pairs = [text.partition(":=") for text in arguments]
+    if wrong := [text for text, (name, sign, _) in zip(arguments, pairs, strict=True) if not (name and sign)]:
+        raise typer.BadParameter(f"{wrong[0]} is no argument of a xacro: expected NAME:=VALUE")
+    if urdf.suffix != SUFFIX:
+        if arguments:
+            raise typer.BadParameter(f"{urdf} is no .xacro, so it takes no --xacro-arg")
+        yield urdf
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        plain = Path(folder) / urdf.name.removesuffix(SUFFIX)
+        plain.write_text(expanded(urdf, {name: value for name, _, value in pairs}), encoding="utf-8")
+        yield plain
 
 
 def _drafted_motions(folder: Path, nominal: "StandardFile | str") -> str:
@@ -143,6 +194,7 @@ def poses(
 
 robot.command("minimal-set")(minimal_set)
 robot.command("mapping")(mapping)
+robot.command("scan")(scan)
 
 
 def _print_questions(questions: dict[str, str]) -> None:

@@ -9,6 +9,7 @@ from dynid.errors import ConfigurationError
 from dynid.model.transmission import Transmission
 from dynid.robot import Robot
 from dynid.robot.file import Joint
+from dynid.robot.servo_fields import undrivable_number
 from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import UrdfJoint, read_tree
 
@@ -34,8 +35,17 @@ def undrivable(robot: Robot) -> Iterator[str]:
         for joint in robot.file.joints
         if joint.prismatic
     )
+    yield from _without_current_control(robot)
     yield from _beyond_a_turn(robot)
     yield from beyond_urdf(robot)
+
+
+def _without_current_control(robot: Robot) -> Iterator[str]:
+    """Yield the joints whose servos cannot be commanded by current."""
+    for joint in robot.file.joints:
+        servo = robot.file.servos.get(str(joint.servo_model))
+        if servo is not None:
+            yield from undrivable_number(f"the servo of joint {joint.name}", servo.model_number)
 
 
 def _beyond_a_turn(robot: Robot) -> Iterator[str]:
@@ -44,11 +54,11 @@ def _beyond_a_turn(robot: Robot) -> Iterator[str]:
     An encoder that starts one turn off is harmless if the joint then reads a position outside of its limits: the
     driver refuses to enable torque there.
     """
-    centre = robot.file.bus.centre_count
-    window = [360.0 * counts / TURN_COUNTS for counts in (-centre, TURN_COUNTS - centre)]
     noticed = 360.0 - 2.0 * NOTICED_DEG * np.abs(robot.gear_ratios)
     ranges = zip(robot.file.joints, *map(np.rad2deg, Transmission(robot).motor_range()), noticed, strict=True)
-    for joint, low, high, most in ranges:
+    for axis, (joint, low, high, most) in enumerate(ranges):
+        centre, direction = robot.centre_counts[axis], joint.direction
+        window = sorted(direction * 360.0 * counts / TURN_COUNTS for counts in (-centre, TURN_COUNTS - centre))
         slack = math.degrees(ROUNDING)
         inside = low >= window[0] - slack and high <= window[1] + slack
         if not (joint.prismatic or inside or high - low <= most):

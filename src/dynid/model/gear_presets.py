@@ -11,6 +11,7 @@ from dynid.model.friction import MODELS, SYMBOLS, FrictionLaw
 from dynid.resources import load_validated
 from dynid.robot import Robot, Strict
 
+VISCOUS = "viscous"  # friction of a simulated arm that needs no figures of its gears
 FILE_NAME = "friction.yaml"
 
 
@@ -64,8 +65,8 @@ def known_models(robot: Robot) -> tuple[str, ...]:
     if not (robot.folder / FILE_NAME).is_file():
         return ()
     file = load_gears(robot)
-    gears = [file.gears[file.servos[str(joint.servo_model)]] for joint in robot.file.joints]
-    return tuple(model for model in MODELS if all(model in gear.models for gear in gears))
+    gears = [file.gears.get(file.servos.get(str(joint.servo_model), "")) for joint in robot.file.joints]
+    return tuple(model for model in MODELS if all(gear is not None and model in gear.models for gear in gears))
 
 
 def gear_friction(robot: Robot, model: str = "M6", file: GearFile | None = None) -> FrictionLaw:

@@ -20,6 +20,7 @@ class HardwareSettings(Strict):
     """Topic `hardware_settings` (latched): what the driver of the arm did with currents and time.
 
     torque_constants_nm_per_a: () where drives are commanded by torque and report torque.
+    current_unit_a: size of a count of current, of all servos or by joint.
     boot_id: of the host whose monotonic clock the stamps follow; "" if they follow another time, such as a simulated
         arm's that is paused.
     stamp_offset_ns: stamps less that clock [ns].
@@ -30,7 +31,7 @@ class HardwareSettings(Strict):
     torque_constants_nm_per_a: tuple[Positive, ...]
     mount: str
     gravity_m_s2: Vector3
-    current_unit_a: Positive
+    current_unit_a: Positive | tuple[Positive, ...]
     cycle_s: Positive
     simulated: bool
     port: str
@@ -45,7 +46,16 @@ class HardwareSettings(Strict):
         if len(self.torque_constants_nm_per_a) not in (0, len(self.joint_names)):
             got, want = len(self.torque_constants_nm_per_a), len(self.joint_names)
             raise ValueError(f"torque_constants_nm_per_a has {got} entries, expected {want}, one per joint")
+        if isinstance(self.current_unit_a, tuple) and len(self.current_unit_a) != len(self.joint_names):
+            got, want = len(self.current_unit_a), len(self.joint_names)
+            raise ValueError(f"current_unit_a has {got} entries, expected {want}, one per joint, or a single number")
         return self
+
+
+def recorded_current_unit(robot: Robot) -> float | tuple[float, ...]:
+    """Return `HardwareSettings.current_unit_a` of a robot: one figure if all its servos count alike."""
+    units = tuple(robot.current_units.tolist())
+    return units[0] if len(set(units)) == 1 else units
 
 
 class Phase(Strict):

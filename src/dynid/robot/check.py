@@ -9,6 +9,7 @@ from dynid.errors import ConfigurationError, DynidError
 from dynid.model.chain import SerialChain
 from dynid.model.drivable import undrivable
 from dynid.model.dynamics import ArmModel
+from dynid.model.gear_presets import VISCOUS, known_models
 from dynid.model.standard import load_standard
 from dynid.model.within_limits import outside
 from dynid.robot import Robot
@@ -110,6 +111,17 @@ def _missing_meshes(robot: Robot) -> str:
     return ""
 
 
+def _gear_friction(robot: Robot) -> str:
+    """Why the friction that `simulation.friction` names cannot be simulated; '' if it can."""
+    name = robot.file.simulation.friction
+    if name in (known := (VISCOUS, *known_models(robot))):
+        return ""
+    return (
+        f"simulation.friction is {name}, and of this arm's gears only {', '.join(known)} is known: write "
+        f"{robot.folder.name}/friction.yaml, or choose another"
+    )
+
+
 def _uses(robot: Robot, model: ArmModel, unbounded: str) -> tuple[Use, ...]:
     settings = unbounded or _missing_file(robot, "identification.yaml", "filter, sampling interval and acceptance")
     nominal = _nominal(robot, model)
@@ -119,6 +131,7 @@ def _uses(robot: Robot, model: ArmModel, unbounded: str) -> tuple[Use, ...]:
     motions = _missing_file(robot, "excitation.yaml", DRAFT) or _missing_file(robot, "controller.yaml", DRAFT)
     needed = ("nuisances", "rest_posture", "torque_limits")
     simulated = "coupled motors are not simulated" if model.drive.coupled else _missing(*needed, robot=robot)
+    simulated = simulated or _gear_friction(robot)
     return (
         Use("identify from torques", _missing("torque_limits", robot=robot) or settings),
         Use("identify from currents", _missing("torque_constants", robot=robot) or settings),

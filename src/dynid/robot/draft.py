@@ -24,9 +24,11 @@ from dynid.robot.draft_drives import (
     rest_posture,
     three_figures,
 )
+from dynid.robot.draft_servos import add_servos
 from dynid.robot.file import NAME_PATTERN
 from dynid.robot.link_limits import Box, shape_boxes
 from dynid.robot.meshes import copy_meshes
+from dynid.robot.servo_sources import ServoSource, servos_of_file, servos_of_urdf
 from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import UrdfJoint, UrdfTree, read_tree
 
@@ -249,7 +251,13 @@ def _next_origin(chain: SerialChain, j: int) -> FloatArray:
 
 
 def draft_robot(
-    name: str, urdf: Path, tip: str | None = None, decoupled: Collection[str] = (), total_mass_kg: float | None = None
+    name: str,
+    urdf: Path,
+    tip: str | None = None,
+    decoupled: Collection[str] = (),
+    total_mass_kg: float | None = None,
+    servos: Path | None = None,
+    servo_model: str | None = None,
 ) -> Draft:
     """What robot.yaml can say of a URDF.
 
@@ -257,15 +265,33 @@ def draft_robot(
         tip: last link of the chain, beyond which all joints are fixed; None: it ends where the movable joints branch.
         decoupled: joints (of a hand) that are no part of the chain.
         total_mass_kg: of all that moves; None: it is asked for.
+        servos: file that names the servos, see `servo_sources`; None: the URDF's `<ros2_control>` block does, if any.
+        servo_model: of servos whose model is not named there; None: it is asked for.
 
     Raises:
         InputNotFoundError, ConfigurationError: no URDF of a serial chain; names what is in the way.
     """
     with guarded(urdf, "URDF of an arm", ConfigurationError):
-        return _draft(name, urdf, tip, decoupled, total_mass_kg)
+        source = servos_of_urdf(read_urdf_text(urdf)) if servos is None else servos_of_file(servos)
+        if source is None and servo_model is not None:
+            raise ConfigurationError(
+                f"nothing says which servos the model {servo_model} is of: the URDF has no <ros2_control> block with "
+                "ids; name a file with --servos"
+            )
+        draft = _draft(name, urdf, tip, decoupled, total_mass_kg, source, servo_model)
+        RobotFile.model_validate(draft.content)
+        return draft
 
 
-def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], total_mass_kg: float | None) -> Draft:
+def _draft(
+    name: str,
+    urdf: Path,
+    tip: str | None,
+    decoupled: Collection[str],
+    total_mass_kg: float | None,
+    source: ServoSource | None,
+    servo_model: str | None,
+) -> Draft:
     """See `draft_robot`."""
     if not re.match(NAME_PATTERN, name):
         raise ConfigurationError(f"the robot's name is '{name}'; expected a word, such as my_arm")
@@ -300,6 +326,10 @@ def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], t
         propose_limits(rows, need, questions)
     # what rubs in a drive follows its size, also where it is far stronger than its joint needs
     size = np.maximum(need, [DRIVE_SHARE * row.get("torque_limit_nm", 0.0) for row in rows])
+    driven = {} if source is None else add_servos(rows, source, servo_model, questions)
+    resting = rest_posture(rows, poses, loads)
+    if source is not None and all(row["name"] in source.rest and "lower_deg" in row for row in rows):
+        resting = {"rest_posture_deg": [round(float(np.rad2deg(source.rest[row["name"]])), 1) for row in rows]}
     questions["rest_posture"] = "proposed: in which posture may the arm be left without current, and start?"
     content = {
         "schema_version": 1,
@@ -307,7 +337,9 @@ def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], t
         "title": tree.name or name,
         "urdf": f"{name}.urdf",
         "base_link": tree.root,
+        **{key: driven[key] for key in ("servos",) if key in driven},
         "joints": rows,
+        **{key: driven[key] for key in ("bus",) if key in driven},
         "mounts_gravity_m_s2": {"upright": [0.0, 0.0, -GRAVITY_M_S2]},
         "default_mount": "upright",
         "structure": {
@@ -318,20 +350,19 @@ def _draft(name: str, urdf: Path, tip: str | None, decoupled: Collection[str], t
             "friction_offset": True,
         },
         "physical_bounds": _bounds(serial, shape_boxes(urdf, chain, serial), total_mass_kg, questions),
-        **rest_posture(rows, poses, loads),
+        **resting,
         "simulation": {
             "nuisances": {
                 "coulomb_friction_nm": [three_figures(0.05 * torque) for torque in size],
                 "torque_noise_nm": [three_figures(0.005 * torque) for torque in need],
-                "encoder_counts_per_turn": 65536,
-                "quantise_current": False,
+                "encoder_counts_per_turn": 4096 if driven else 65536,
+                "quantise_current": "servos" in driven,
                 "stamp_jitter_s": 5e-5,
                 "communication_delay_s": 9e-4,
             }
         },
         "undecided": questions,
     }
-    RobotFile.model_validate(content)
     nominal = _nominal(name, urdf, serial, drives)
     least = LAMBDA_MIN if isinstance(nominal, str) else least_eigenvalue(M)
     return Draft(content, chain, hand, left_out, fingers, nominal, least)

@@ -7,19 +7,12 @@ from typing import Annotated, Literal
 import numpy as np
 from pydantic import Field, model_validator
 
+from dynid.robot.servo_fields import Direction, PairedServo, ServoId, names_another_model
+from dynid.robot.servo_fields import ServoModel as ServoModel
 from dynid.robot.values import NonNegative, Positive, Strict, Vector3
 
-# What no DYNAMIXEL X servo exceeds (e-manual): 456 rpm of the XL330-M077, and 2047 counts of 2.69 mA.
-FASTEST_SERVO_RAD_S, MOST_CURRENT_A = 48.0, 5.51
+FASTEST_SERVO_RAD_S = 48.0  # what no DYNAMIXEL exceeds (e-manual): 456 rpm of the XL330-M077
 MOST_TORQUE_SHARE = 2.0  # of what a servo gives at its factory current limit: more is a wrong figure
-
-
-class ServoModel(Strict):
-    """A servo type: what it answers to ping, and how its current becomes torque."""
-
-    model_number: int
-    torque_constant_nm_per_a: Annotated[float, Field(gt=0, le=10)]
-    factory_current_limit_a: Annotated[float, Field(gt=0, le=MOST_CURRENT_A)]
 
 
 # Names become those of files and folders: they begin like a word and lead to no other folder.
@@ -42,11 +35,18 @@ class Joint(Strict):
     torque constant is that of the side on which the current's torque is counted: the motor's before the gear, or 1:1.
     For a prismatic joint read N m as N; its speed limit is velocity_limit_m_s (or velocity_limit_rad_s, read as m/s).
     The driver adds `zero_offset_rad` to what the servo's encoder says; `dynid identify --estimate-setup` finds it.
+    `direction` -1 is of a joint that turns against its servo's registers. `reverse_mode` is whether the servo itself
+    counts backwards (bit 0 of its drive mode), as it is found on the arm: the driver wants it so and leaves it so.
+    `centre_count` is where the angle is zero, in place of the bus'.
+    A joint may have more servos of the same model. `shadow_ids` obey the first one by their secondary id; they face it,
+    so that their reverse mode is the opposite one. `paired` ones are commanded by their own ids. Each carries the
+    current of the first, so the model's torque constant counts once for every servo; a constant that the joint has of
+    its own is that of all its servos together per ampere of one.
     `beyond_urdf` names those limits that are meant to be wider than the URDF's: without it the arm is not driven.
     """
 
     name: JointName
-    servo_id: Annotated[int, Field(ge=0, le=252)] | None = None
+    servo_id: ServoId | None = None
     servo_model: str | None = None
     lower_deg: float | None = None
     upper_deg: float | None = None
@@ -59,6 +59,11 @@ class Joint(Strict):
     role: Literal["chain", "decoupled"] = "chain"
     torque_constant_nm_per_a: Positive | None = None
     gear_ratio: float = 1.0
+    direction: Direction = 1
+    reverse_mode: bool = False
+    centre_count: int | None = None
+    shadow_ids: tuple[ServoId, ...] = ()
+    paired: tuple[PairedServo, ...] = ()
     zero_offset_rad: Annotated[float, Field(ge=-np.pi, le=np.pi)] = 0.0
     beyond_urdf: tuple[Literal["position", "velocity", "torque"], ...] = ()
 
@@ -79,11 +84,23 @@ class Joint(Strict):
             raise ValueError(f"joint {self.name}: needs velocity_limit_rad_s, or velocity_limit_m_s where it slides")
         if self.velocity_limit_m_s is not None and not self.prismatic:
             raise ValueError(f"joint {self.name}: velocity_limit_m_s is of a sliding joint: give velocity_limit_rad_s")
+        if self.follower_ids and self.servo_id is None:
+            raise ValueError(f"joint {self.name}: shadow_ids and paired are of a joint with a servo_id")
         if self.gear_ratio == 0.0:
             raise ValueError(
                 f"joint {self.name}: gear_ratio must not be 0 (negative if motor and joint turn in opposite directions)"
             )
         return self
+
+    @property
+    def follower_ids(self) -> tuple[int, ...]:
+        """Ids of its servos but for the first."""
+        return (*self.shadow_ids, *(one.servo_id for one in self.paired))
+
+    @property
+    def servo_count(self) -> int:
+        """How many servos move it."""
+        return 1 + len(self.follower_ids)
 
     @property
     def velocity_limit(self) -> float:
@@ -97,12 +114,17 @@ class Joint(Strict):
 
 
 class Bus(Strict):
-    """The serial line that the servos hang on."""
+    """The serial line that the servos hang on.
+
+    `other_ids` are servos on it that move no joint of this robot, such as those of fingers: they are left alone, and
+    without torque.
+    """
 
     port: str = ""
     baudrate: int = 3_000_000
     cycle_s: Positive = 0.001
     centre_count: int = 2048
+    other_ids: tuple[ServoId, ...] = ()
 
 
 class Stribeck(Strict):
@@ -248,6 +270,7 @@ class RobotFile(Strict):
     def _complete(self) -> "RobotFile":
         names = [joint.name for joint in self.joints]
         ids = [joint.servo_id for joint in self.joints if joint.servo_id is not None]
+        ids += [one for joint in self.joints for one in joint.follower_ids] + list(self.bus.other_ids)
         roles = [joint.role for joint in self.joints]
         problems = []
         if len(set(names)) != len(names) or len(set(ids)) != len(ids):
@@ -259,6 +282,7 @@ class RobotFile(Strict):
             for j in self.joints
             if j.servo_model is not None and j.servo_model not in self.servos
         ]
+        problems += [text for name, servo in self.servos.items() if (text := names_another_model(name, servo))]
         problems += [text for j in self.joints if j.servo_model in self.servos for text in self._no_servo_can(j)]
         problems += self._spring_problems()
         if self.default_mount not in self.mounts_gravity_m_s2:
@@ -274,8 +298,8 @@ class RobotFile(Strict):
     def _no_servo_can(self, joint: Joint) -> Iterator[str]:
         """Yield the figures of a joint that its servo cannot have."""
         servo = self.servos[str(joint.servo_model)]
-        speed, current = joint.velocity_limit * abs(joint.gear_ratio), servo.factory_current_limit_a
-        constant = joint.torque_constant_nm_per_a or servo.torque_constant_nm_per_a
+        speed, current = joint.velocity_limit * abs(joint.gear_ratio), servo.most_current_a
+        constant = joint.torque_constant_nm_per_a or joint.servo_count * servo.torque_constant_nm_per_a
         most = MOST_TORQUE_SHARE * constant * current * abs(joint.gear_ratio)
         name = f"joint {joint.name}"
         if speed > FASTEST_SERVO_RAD_S:
@@ -284,7 +308,7 @@ class RobotFile(Strict):
                 f"{FASTEST_SERVO_RAD_S:g} rad/s: lower it, or correct gear_ratio"
             )
         if joint.current_limit_a is not None and joint.current_limit_a > current:
-            yield f"{name}: current_limit_a {joint.current_limit_a:g} is above factory_current_limit_a {current:g}"
+            yield f"{name}: current_limit_a {joint.current_limit_a:g} is above factory_current_limit_a {current:.4g}"
         if joint.torque_limit_nm is not None and joint.torque_limit_nm > most:
             yield (
                 f"{name}: torque_limit_nm {joint.torque_limit_nm:g} is more than {joint.servo_model} can give: "

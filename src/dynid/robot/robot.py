@@ -10,8 +10,10 @@ from pathlib import Path
 import numpy as np
 
 from dynid.errors import ConfigurationError, UnknownNameError
+from dynid.hardware.servos.models import USUAL_UNIT_A
 from dynid.resources import load_validated, share_folder
 from dynid.robot.file import Joint, Nuisances, RobotFile, ServoModel
+from dynid.robot.servo_fields import WiredServo, undrivable_number
 from dynid.robot.values import FloatArray, read_only
 
 
@@ -73,7 +75,7 @@ class Robot:
                 f"joint {joint.name} of robot '{self.name}' has no torque_constant_nm_per_a in robot.yaml, so its "
                 "current cannot be converted to torque"
             )
-        return self._servo(joint).torque_constant_nm_per_a
+        return joint.servo_count * self._servo(joint).torque_constant_nm_per_a
 
     @cached_property
     def servo_ids(self) -> tuple[int, ...]:
@@ -104,6 +106,67 @@ class Robot:
     def model_numbers(self) -> tuple[int, ...]:
         """Servo model numbers in joint order, (n,)."""
         return tuple(model.model_number for model in self.servo_models)
+
+    @cached_property
+    def wired_servos(self) -> tuple[WiredServo, ...]:
+        """All m servos on the line: the joints' first ones in joint order, (n,), then the others; errors as above."""
+        first, others = list[WiredServo](), list[WiredServo]()
+        for axis, (servo_id, joint) in enumerate(zip(self.servo_ids, self.file.joints, strict=True)):
+            centre = self.centre_counts[axis]
+            what = (axis, joint.name, str(joint.servo_model), self._servo(joint).model_number)
+            first.append(WiredServo(servo_id, *what, joint.reverse_mode, 1, centre))
+            for one in joint.shadow_ids:
+                others.append(WiredServo(one, *what, not joint.reverse_mode, 1, centre, servo_id, first=False))
+            for pair in joint.paired:
+                own = centre if pair.centre_count is None else pair.centre_count
+                others.append(
+                    WiredServo(pair.servo_id, *what, pair.reverse_mode, pair.direction, own, None, first=False)
+                )
+        return (*first, *others)
+
+    @cached_property
+    def all_servo_ids(self) -> tuple[int, ...]:
+        """Bus ids of all servos, as in `wired_servos`."""
+        return tuple(one.servo_id for one in self.wired_servos)
+
+    @property
+    def followers(self) -> tuple[WiredServo, ...]:
+        """The servos that are not the first of their joint."""
+        return self.wired_servos[self.size :]
+
+    @cached_property
+    def current_units(self) -> FloatArray:
+        """Size of a count of current of each servo, (n,) [A]; that of an XM430 where a joint names no servo.
+
+        Raises:
+            ConfigurationError: a servo model is not known, or has no current control.
+        """
+        return read_only([self._current_unit(joint) for joint in self.file.joints])
+
+    def _current_unit(self, joint: Joint) -> float:
+        if joint.servo_model is None:
+            return USUAL_UNIT_A
+        servo = self._servo(joint)
+        for reason in undrivable_number(f"servo model {joint.servo_model} of robot '{self.name}'", servo.model_number):
+            raise ConfigurationError(reason)
+        assert servo.known is not None and servo.known.current_unit_a is not None
+        return servo.known.current_unit_a
+
+    @cached_property
+    def directions(self) -> FloatArray:
+        """Sign of each joint's motor against its servo's registers, (n,), 1 or -1."""
+        return read_only([joint.direction for joint in self.file.joints])
+
+    @cached_property
+    def reverse_modes(self) -> tuple[bool, ...]:
+        """Which servos count backwards by their drive mode, (n,)."""
+        return tuple(joint.reverse_mode for joint in self.file.joints)
+
+    @cached_property
+    def centre_counts(self) -> tuple[int, ...]:
+        """Position registers at which the motors' angles are zero, (n,)."""
+        usual = self.file.bus.centre_count
+        return tuple(usual if one.centre_count is None else one.centre_count for one in self.file.joints)
 
     @cached_property
     def torque_constants(self) -> FloatArray:

@@ -7,7 +7,7 @@ from dynid.errors import BusError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.slow_state import ARMED, SlowState
-from dynid.hardware.startup.servo_checks import REQUIRED
+from dynid.hardware.startup.servo_checks import required_settings
 from dynid.robot import Robot
 
 ATTEMPTS = 3
@@ -25,13 +25,16 @@ class Arming:
     """
 
     def __init__(self, bus: ServoBus, robot: Robot, watchdog_count: int, slow: SlowState) -> None:
-        self._bus, self._slow = bus, slow
-        self._labels = [f"servo {joint.servo_id} ({joint.name})" for joint in robot.file.joints]
-        required = dict(REQUIRED) | {table.BUS_WATCHDOG: watchdog_count, table.GOAL_PWM: table.FULL_PWM}
+        self._bus, self._slow, self._ids = bus, slow, robot.all_servo_ids
+        self._labels = [wired.label for wired in robot.wired_servos]
         # the startup checks let a servo's limit be one count below the robot's
-        limits = np.ceil(robot.current_limits / table.CURRENT_A_PER_COUNT - 1.0 - 1e-9).astype(np.int64)
-        columns = [limits if one is table.CURRENT_LIMIT else np.full(robot.size, required[one]) for one in ARMED]
-        self._needed = np.stack(columns, axis=1)
+        limits = np.ceil(robot.current_limits / robot.current_units - 1.0 - 1e-9).astype(np.int64)
+        needed = []
+        for wired in robot.wired_servos:
+            driving = {table.BUS_WATCHDOG: watchdog_count, table.GOAL_PWM: table.FULL_PWM}
+            required = required_settings(wired) | driving | {table.CURRENT_LIMIT: int(limits[wired.axis])}
+            needed.append([required[register] for register in ARMED])
+        self._needed = np.array(needed, dtype=np.int64)
         self._watchdog_count = watchdog_count
 
     def arm(self) -> None:
@@ -40,13 +43,13 @@ class Arming:
         Raises:
             BusError: a servo did not take them, or has other settings than at the start; all differences by name.
         """
-        size = len(self._labels)
+        size, ids = len(self._labels), self._ids
         wrong: list[str] = []
         for attempt in range(ATTEMPTS):
             self._bus.retries += attempt > 0
-            self._bus.sync_write(table.BUS_WATCHDOG, [0] * size)  # a tripped watchdog refuses the goals
-            self._bus.sync_write(table.GOAL_CURRENT, [0] * size)
-            self._bus.sync_write(table.BUS_WATCHDOG, [self._watchdog_count] * size)
+            self._bus.sync_write(table.BUS_WATCHDOG, [0] * size, ids)  # a tripped watchdog refuses the goals
+            self._bus.sync_write(table.GOAL_CURRENT, [0] * size, ids)
+            self._bus.sync_write(table.BUS_WATCHDOG, [self._watchdog_count] * size, ids)
             wrong = self._read_back()
             if not wrong:
                 self._slow.wanted[:] = self._slow.armed
@@ -63,12 +66,12 @@ class Arming:
         return wrong
 
     def _compared(self, register: table.Register, needed: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
-        """(differences in words, raw values (n,)) of one register; a current limit may be higher than needed."""
-        values, valid = self._bus.sync_read(register)
+        """(differences in words, raw values (m,)) of one register; a current limit may be higher than needed."""
+        values, valid = self._bus.sync_read(register, self._ids)
         for _ in range(ATTEMPTS - 1):
             if all(valid):
                 break
-            values, valid = self._bus.sync_read(register)
+            values, valid = self._bus.sync_read(register, self._ids)
         wrong = []
         for label, value, read, wanted in zip(self._labels, values, valid, needed.tolist(), strict=True):
             if not read:

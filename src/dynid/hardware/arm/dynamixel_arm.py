@@ -17,6 +17,7 @@ from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.bus.port import WaitingPortHandler, open_port
 from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.bus.servo_units import ServoUnits
 from dynid.hardware.bus.simulated_line import is_simulated_port
 from dynid.hardware.bus.slow_state import TORQUE, WATCHDOG, SlowPoll
 from dynid.hardware.bus.state_cycle import StateCycle
@@ -119,9 +120,11 @@ class DynamixelArm:
         self.changed: list[str] = []
         self._torque_is_ours = False  # switched on by us, and not confirmed to be off
         self.unseen = UnseenHold(self.bus, robot)
-        self.cycle = StateCycle(self.bus)
-        self._caps = np.floor(robot.current_limits / table.CURRENT_A_PER_COUNT + 1e-9)
-        self._slow = SlowPoll(self.bus)
+        self._all_ids = robot.all_servo_ids
+        self.cycle = StateCycle(self.bus, paired=[one for one in robot.followers if one.obeys is None])
+        self._units = ServoUnits(robot)
+        self._caps = self._units.current_caps(robot.current_limits)
+        self._slow = SlowPoll(self.bus, robot, self.cycle)
         self.slow = self._slow.state
         self._arming = Arming(self.bus, robot, self.watchdog_count, self.slow)
 
@@ -163,12 +166,11 @@ class DynamixelArm:
             BusError: a servo did not switch its torque on, by name; says so if torque off was not confirmed either. Or
                 one that held its joint itself did not confirm current mode, or one is not armed (see `Arming.arm`).
         """
-        size = self.robot.size
         self.unseen.end()
         self._torque_is_ours = True
         self._slow.forget_torque()
         self._arming.arm()
-        self.bus.sync_write(table.TORQUE_ENABLE, [1] * size)
+        self.bus.sync_write(table.TORQUE_ENABLE, [1] * len(self._all_ids), self._all_ids)
         unconfirmed = self._unconfirmed(1)
         if unconfirmed:
             text = f"torque did not switch on at {', '.join(unconfirmed)}"
@@ -187,16 +189,16 @@ class DynamixelArm:
         Raises:
             BusError: a servo did not confirm, by name; the armed watchdog stops it when the bus falls silent.
         """
-        size = self.robot.size
+        ids, size = self._all_ids, len(self._all_ids)
         unconfirmed: list[str] = []
         brakes = self._brake_unseen()
-        off = [servo_id for servo_id, braking in zip(self.bus.servo_ids, brakes, strict=True) if not braking]
+        off = [wired.servo_id for wired in self.robot.wired_servos if not brakes[wired.axis]]
         for _ in range(CONFIRM_ATTEMPTS):
-            self.bus.sync_write(table.GOAL_CURRENT, [0] * size)
+            self.bus.sync_write(table.GOAL_CURRENT, [0] * size, ids)
             self.bus.sync_write(table.TORQUE_ENABLE, [0] * len(off), off)
             unconfirmed = self._unconfirmed(0)
             if not unconfirmed:
-                self.bus.sync_write(table.BUS_WATCHDOG, [0] * size)
+                self.bus.sync_write(table.BUS_WATCHDOG, [0] * size, ids)
                 self._torque_is_ours = False
                 return
         who = ", ".join(unconfirmed) if len(unconfirmed) < size else NOBODY_ANSWERS
@@ -240,7 +242,7 @@ class DynamixelArm:
 
     def _leave_position_mode(self) -> list[str]:
         """Have all servos in position mode with goal current 0; the joints whose servo did not confirm."""
-        names = dict(zip(self.robot.servo_ids, self.robot.joint_names, strict=True))
+        names = {wired.servo_id: wired.joint for wired in self.robot.wired_servos}
         left = list(names)
         for _ in range(CONFIRM_ATTEMPTS):
             left = [servo_id for servo_id in left if not self._took_position_mode(servo_id)]
@@ -268,14 +270,13 @@ class DynamixelArm:
         Raises:
             BusError: the port is lost. `ArmSample.valid` marks servos that did not answer.
         """
-        reading, joints = self.cycle.read(meanwhile), self._transmission
-        current_a = joints.joint_currents(table.current_from_counts(reading.current_count))
-        turned = table.position_from_counts(reading.position_count, self.robot.file.bus.centre_count)
+        reading, joints, units = self.cycle.read(meanwhile), self._transmission, self._units
+        current_a = joints.joint_currents(units.currents(reading.current_count))
         answered = reading.valid.copy()
         return ArmSample(
             stamp_ns=reading.stamp_ns,
-            q=joints.joint_motion(turned) + self.robot.zero_offsets,
-            dq=joints.joint_motion(table.velocity_from_counts(reading.velocity_count)),
+            q=joints.joint_motion(units.positions(reading.position_count)) + self.robot.zero_offsets,
+            dq=joints.joint_motion(units.velocities(reading.velocity_count)),
             current_a=current_a,
             tau_present=current_a * self.robot.joint_constants,
             valid=joints.joints_seen(answered),
@@ -300,20 +301,30 @@ class DynamixelArm:
             raise SafetyError(f"goal currents must be {self.robot.size} finite numbers, got {wanted.tolist()}")
         wanted = self._transmission.motor_currents(self._transmission.within(wanted, self.robot.current_limits))
         wanted = np.where(self.unseen.held, 0.0, wanted)
-        counts = np.clip(np.rint(wanted / table.CURRENT_A_PER_COUNT), -self._caps, self._caps).astype(np.int64)
+        counts = np.clip(self._units.current_counts(wanted), -self._caps, self._caps)
         self.cycle.write(counts)
-        return self._transmission.joint_currents(table.current_from_counts(counts))
+        return self._transmission.joint_currents(self._units.currents(counts))
 
     def motor_currents(self, current_a: FloatArray) -> FloatArray:
         """Return what servos carry, (n,) [A], for currents that are counted at the joints, (n,) [A]."""
         return self._transmission.motor_currents(current_a)
+
+    def by_joint(self, values: FloatArray) -> FloatArray:
+        """Return the largest value among the servos of each joint, (n,), of those of all servos, (m,)."""
+        size = self.robot.size
+        if len(values) == size:
+            return values
+        found = values[:size].copy()
+        for wired, value in zip(self.robot.followers, values[size:].tolist(), strict=True):
+            found[wired.axis] = max(found[wired.axis], value)
+        return found
 
     def begin_slow_polls(self) -> None:
         """From now on `slow_poll` is called again and again; before that, no slow value is overdue."""
         self._slow.begin()
 
     def slow_poll(self) -> bool:
-        """Read one block of slow values from one servo; a round takes 3 n + 1 calls. No answer leaves the old value.
+        """Read one block of slow values from one servo; a round takes 3 m + 1 calls. No answer leaves the old value.
 
         Returns:
             Whether it was a servo's temperature.
@@ -326,15 +337,15 @@ class DynamixelArm:
         return temperature
 
     def poll_torque(self, axes: NDArray[np.bool_]) -> None:
-        """Read torque enable, hardware error and watchdog of some servos, a mask (n,), out of turn; errors as above."""
+        """Read torque enable, hardware error and watchdog of some servos, a mask (m,), out of turn; errors as above."""
         for axis in np.flatnonzero(axes).tolist():
             self._slow.poll(axis, TORQUE)
             self._slow.poll(axis, WATCHDOG)
 
     def tripped_watchdogs(self) -> NDArray[np.bool_]:
-        """Which servos' bus watchdog has tripped, (n,): asked now; who does not answer counts as not."""
+        """Which servos' bus watchdog has tripped, (m,): asked now; who does not answer counts as not."""
         for _ in range(CONFIRM_ATTEMPTS):
-            values, valid = self.bus.sync_read(table.BUS_WATCHDOG)
+            values, valid = self.bus.sync_read(table.BUS_WATCHDOG, self._all_ids)
             if all(valid):
                 break
         np.copyto(self.slow.watchdog, values, where=np.array(valid))
@@ -350,7 +361,7 @@ class DynamixelArm:
             BusError: a servo did not come back, still reports an error, or is not as it was.
         """
         with self.bus.patiently():
-            snapshots = [read_snapshot(self.bus, servo_id) for servo_id in self.robot.servo_ids]
+            snapshots = [read_snapshot(self.bus, servo_id) for servo_id in self.robot.all_servo_ids]
             lines = reboot_faulty(self.bus, self.robot, snapshots)
         start_up(self.bus, self.robot, self.start.on(simulated=self.simulated), simulated=self.simulated)
         self._slow.forget_torque()
@@ -361,10 +372,10 @@ class DynamixelArm:
         """Servos (id and joint name) whose torque enable is not read back as this; a lost reply is asked again."""
         unconfirmed: list[str] = []
         for _ in range(CONFIRM_ATTEMPTS):
-            values, valid = self.bus.sync_read(table.TORQUE_ENABLE)
+            values, valid = self.bus.sync_read(table.TORQUE_ENABLE, self._all_ids)
             unconfirmed = [
-                f"servo {joint.servo_id} ({joint.name})"
-                for joint, value, read in zip(self.robot.file.joints, values, valid, strict=True)
+                wired.label
+                for wired, value, read in zip(self.robot.wired_servos, values, valid, strict=True)
                 if not read or value != torque_enable
             ]
             if not unconfirmed:

@@ -14,9 +14,11 @@ from numpy.typing import NDArray
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.control_table import Register
 from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.bus.servo_units import ServoUnits
 from dynid.hardware.safety.overload import load_motors
 from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot
+from dynid.robot.servo_fields import WiredServo
 
 TOLD = 2  # times
 BRAKED_S = 0.1  # from nothing to full strength: a joint that turns fast is braked by its back-EMF alone
@@ -35,7 +37,8 @@ class UnseenHold:
     """
 
     def __init__(self, bus: ServoBus, robot: Robot) -> None:
-        self._bus, self._centre_count, self._zeros = bus, robot.file.bus.centre_count, robot.zero_offsets
+        self._bus, self._units, self._zeros = bus, ServoUnits(robot), robot.zero_offsets
+        self._wired = robot.wired_servos
         self.held, self._transmission = np.zeros(robot.size, dtype=np.bool_), Transmission(robot)
         motors = load_motors(robot)
         share = np.ones(robot.size)
@@ -57,13 +60,11 @@ class UnseenHold:
                 by themselves when torque comes on.
         """
         self.held |= axes
-        chosen = np.flatnonzero(axes).tolist()
-        ids = [self._bus.servo_ids[axis] for axis in chosen]
-        counts = (
-            table.position_to_counts(self._transmission.motor_motion(q - self._zeros), self._centre_count)
-            .clip(0, table.COUNTS_PER_TURN - 1)[chosen]
-            .tolist()
-        )
+        chosen = [wired for wired in self._wired if axes[wired.axis]]
+        ids = [wired.servo_id for wired in chosen]
+        of_axes = self._units.position_counts(self._transmission.motor_motion(q - self._zeros)).tolist()
+        goals = [one.centre_count + one.direction * (of_axes[one.axis] - self._centre(one)) for one in chosen]
+        counts = np.clip(goals, 0, table.COUNTS_PER_TURN - 1).tolist()
 
         def told(*values: tuple[Register, int | list[int]]) -> list[list[Instruction]]:
             every = [(one, value if isinstance(value, list) else [value] * len(ids), ids) for one, value in values]
@@ -106,8 +107,9 @@ class UnseenHold:
             self._tell_strength(0.0)
 
     def _tell_strength(self, strength: float) -> None:
-        pwm = np.rint(strength * self._most[self.held]).astype(np.int64).tolist()
-        self._bus.sync_write(table.GOAL_PWM, pwm, list(self._ids()))
+        pwm = np.rint(strength * self._most).astype(np.int64).tolist()
+        held = [wired for wired in self._wired if self.held[wired.axis]]
+        self._bus.sync_write(table.GOAL_PWM, [pwm[one.axis] for one in held], [one.servo_id for one in held])
         self._told = strength
 
     def end(self) -> None:
@@ -129,4 +131,8 @@ class UnseenHold:
         self.held[:] = False
 
     def _ids(self) -> Iterator[int]:
-        return (self._bus.servo_ids[axis] for axis in np.flatnonzero(self.held).tolist())
+        return (wired.servo_id for wired in self._wired if self.held[wired.axis])
+
+    def _centre(self, servo: WiredServo) -> int:
+        """Return the centre count of the first servo of a servo's joint."""
+        return self._wired[servo.axis].centre_count

@@ -1,107 +1,29 @@
-"""The control table of the DYNAMIXEL X series: registers, units, error texts, and each model's ranges and defaults.
+"""The control table of DYNAMIXEL servos: registers, units that all models share, and error texts.
 
-Source: ROBOTIS e-manual, pages of the models that `control_table.csv` names, Protocol 2.0. Nothing here talks to a
-servo. Raw register values are called counts; the conversions to and from SI are at the end.
+Which registers a model has, their defaults and ranges, and the unit of its current are in `dynid.hardware.servos`.
+Nothing here talks to a servo. Raw register values are called counts. `servo_units`
+converts them to and from SI.
 """
 
-import csv
 import math
-from collections.abc import Container
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.robot import FloatArray
+from dynid.hardware.servos.models import DYNAMIXELS
+from dynid.hardware.servos.registers import BAUD_RATES as BAUD_RATES
+from dynid.hardware.servos.registers import EEPROM_END as EEPROM_END
+from dynid.hardware.servos.registers import REGISTERS as _REGISTERS
+from dynid.hardware.servos.registers import Entry as Entry
+from dynid.hardware.servos.registers import Register as Register
 
 IntArray = NDArray[np.int64]
-EEPROM_END = 64
 
-
-@dataclass(frozen=True)
-class Register:
-    """One entry of the control table: `address` and `size` in bytes, little-endian.
-
-    `limit` names the register that bounds this one's magnitude, '' for none; `unit` is that of one count.
-    """
-
-    name: str
-    address: int
-    size: int
-    signed: bool = False
-    writable: bool = True
-    unit: str = ""
-    limit: str = ""
-
-    @property
-    def in_eeprom(self) -> bool:
-        """Whether the register keeps its value without power, and so is locked while torque is on."""
-        return self.address < EEPROM_END
-
-    @property
-    def end(self) -> int:
-        """The address after the register's last byte."""
-        return self.address + self.size
-
-    def to_bytes(self, count: int) -> bytes:
-        """The register's bytes for a raw value; OverflowError when it does not fit."""
-        return int(count).to_bytes(self.size, "little", signed=self.signed or count < 0)
-
-    def from_bytes(self, data: bytes | bytearray) -> int:
-        """The raw value from the register's bytes."""
-        return int.from_bytes(data, "little", signed=self.signed)
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A register in one model: its raw value as delivered or after power-on, and which values may be written."""
-
-    register: Register
-    default: int
-    allowed: Container[int]
-
-
-def _read_table() -> tuple[dict[str, Register], dict[int, dict[int, Entry]]]:
-    """The registers by name, and the entries of each model by model number and address."""
-    with (Path(__file__).parent / "control_table.csv").open(encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))
-    registers: dict[str, Register] = {}
-    models: dict[int, dict[int, Entry]] = {}
-    for row in rows:
-        address, size, signed = int(row["address"]), int(row["size"]), row["signed"] == "yes"
-        shape = (row["name"], address, size, signed, "W" in row["access"], row["unit"], row["limit"])
-        registers[row["name"]] = Register(*shape)
-    for model in (column.removesuffix(" default") for column in rows[0] if column.endswith(" default")):
-        entries = {}
-        for row in rows:
-            if row[f"{model} default"]:
-                register, default = registers[row["name"]], int(row[f"{model} default"])
-                entries[register.address] = Entry(register, default, _allowed(register, row[f"{model} range"]))
-        models[entries[0].default] = entries  # at address 0 is the model number
-    return registers, models
-
-
-def _allowed(register: Register, text: str) -> Container[int]:
-    """What may be written: `least..greatest`, values with | between them, or nothing for all that fit."""
-    if not text:
-        half = 1 << 8 * register.size - 1
-        return range(-half, half) if register.signed else range(2 * half)
-    if ".." in text:
-        least, greatest = map(int, text.split(".."))
-        return range(least, greatest + 1)
-    return frozenset(map(int, text.split("|")))
-
-
-_REGISTERS, MODELS = _read_table()
+MODELS = {number: model.entries for number, model in DYNAMIXELS.items()}
 REGISTERS = tuple(_REGISTERS.values())
-TABLE_SIZE = max(register.end for register in REGISTERS)
-_LISTED = {  # addresses that every model has
-    at
-    for register in REGISTERS
-    if all(register.address in one for one in MODELS.values())
-    for at in range(register.address, register.end)
-}
+TABLE_SIZE = max(entry.register.end for entries in MODELS.values() for entry in entries.values())
+_LISTED_BY_ALL = frozenset.intersection(*(model.listed for model in DYNAMIXELS.values()))
 
 MODEL_NUMBER = _REGISTERS["model number"]
 FIRMWARE_VERSION = _REGISTERS["firmware version"]
@@ -146,9 +68,6 @@ PRESENT_INPUT_VOLTAGE = _REGISTERS["present input voltage"]
 PRESENT_TEMPERATURE = _REGISTERS["present temperature"]
 BACKUP_READY = _REGISTERS["backup ready"]
 
-# (address of the first indirect data, one after the last, address of the first indirect address)
-INDIRECT = ((224, 252, 168), (634, 662, 578))
-
 # Current, velocity and position lie side by side, so one 10-byte block is an axis' whole state.
 STATE_ADDRESS = PRESENT_CURRENT.address
 STATE_SIZE = PRESENT_POSITION.end - PRESENT_CURRENT.address
@@ -165,7 +84,6 @@ OPERATING_MODES = {
 NO_ID, FULL_PWM = 255, 885
 WATCHDOG_TRIPPED = -1
 STATUS_RETURN_ALL = 2
-BAUD_RATES = {0: 9_600, 1: 57_600, 2: 115_200, 3: 1_000_000, 4: 2_000_000, 5: 3_000_000, 6: 4_000_000, 7: 4_500_000}
 
 ALERT_BIT = 0x80
 CRC_ERROR = 3
@@ -180,7 +98,6 @@ STATUS_ERRORS = {
 }
 HARDWARE_ERRORS = {0: "input voltage", 2: "overheating", 3: "motor encoder", 4: "electrical shock", 5: "overload"}
 
-CURRENT_A_PER_COUNT = 0.00269
 VELOCITY_RAD_S_PER_COUNT = 0.0239808
 COUNTS_PER_TURN = 4096
 POSITION_RAD_PER_COUNT = 2.0 * math.pi / COUNTS_PER_TURN
@@ -190,10 +107,15 @@ RETURN_DELAY_S_PER_COUNT = 2e-6
 VOLTAGE_V_PER_COUNT = 0.1
 
 
-def listed_parts(address: int, size: int) -> list[tuple[int, int]]:
-    """(address, size) of the parts of a block without addresses that a model does not list."""
-    starts = [at for at in range(address, address + size) if at in _LISTED and (at == address or at - 1 not in _LISTED)]
-    ends = [at for at in range(address + 1, address + size) if at not in _LISTED and at - 1 in _LISTED]
+def listed_parts(address: int, size: int, model_number: int | None = None) -> list[tuple[int, int]]:
+    """Return (address, size) of the parts of a block without addresses that a model does not list.
+
+    Of a model that is not known, only what all models list.
+    """
+    model = DYNAMIXELS.get(-1 if model_number is None else model_number)
+    listed: Collection[int] = _LISTED_BY_ALL if model is None else model.listed
+    starts = [at for at in range(address, address + size) if at in listed and (at == address or at - 1 not in listed)]
+    ends = [at for at in range(address + 1, address + size) if at not in listed and at - 1 in listed]
     return [(at, min((end for end in ends if end > at), default=address + size) - at) for at in starts]
 
 
@@ -209,36 +131,6 @@ def status_error_text(error: int) -> str:
 def hardware_error_text(status: int) -> str:
     """Words for a hardware error status register; empty when no bit is set."""
     return ", ".join(HARDWARE_ERRORS.get(bit, f"bit {bit}") for bit in range(8) if status >> bit & 1)
-
-
-def current_from_counts(counts: IntArray) -> FloatArray:
-    """Current [A] from signed counts, any shape."""
-    return np.asarray(counts, dtype=np.float64) * CURRENT_A_PER_COUNT
-
-
-def current_to_counts(current_a: FloatArray) -> IntArray:
-    """Signed counts nearest to a current [A], any shape."""
-    return np.rint(np.asarray(current_a) / CURRENT_A_PER_COUNT).astype(np.int64)
-
-
-def velocity_from_counts(counts: IntArray) -> FloatArray:
-    """Velocity [rad/s] from signed counts, any shape."""
-    return np.asarray(counts, dtype=np.float64) * VELOCITY_RAD_S_PER_COUNT
-
-
-def velocity_to_counts(velocity: FloatArray) -> IntArray:
-    """Signed counts nearest to a velocity [rad/s], any shape."""
-    return np.rint(np.asarray(velocity) / VELOCITY_RAD_S_PER_COUNT).astype(np.int64)
-
-
-def position_from_counts(counts: IntArray, centre_count: int = CENTRE_COUNT) -> FloatArray:
-    """Angle [rad] from counts, any shape; `centre_count` is where the angle is zero."""
-    return (np.asarray(counts, dtype=np.float64) - centre_count) * POSITION_RAD_PER_COUNT
-
-
-def position_to_counts(position: FloatArray, centre_count: int = CENTRE_COUNT) -> IntArray:
-    """Counts nearest to an angle [rad], any shape; `centre_count` is where the angle is zero."""
-    return np.rint(np.asarray(position) / POSITION_RAD_PER_COUNT).astype(np.int64) + centre_count
 
 
 def watchdog_to_count(seconds: float) -> int:

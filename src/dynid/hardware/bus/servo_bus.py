@@ -43,6 +43,7 @@ class ServoBus:
         parser: of the replies, with counters of its own.
         dialogue: asks one servo at a time, and knows which answers came late.
         retries: how often something was asked once more because its answer was lost or damaged.
+        models: model number by id, of the servos that answered a ping.
         surplus: how many packets came beside those that were asked for, outside of the reads of states.
         realtime_offset_ns: wall clock minus monotonic clock when the port was opened [ns]. Stamps are the monotonic
             clock plus this: a step of the wall clock (NTP, by hand) does not affect them until the port is reopened.
@@ -64,6 +65,7 @@ class ServoBus:
         self.parser = protocol.PacketParser()
         self.dialogue = Dialogue(self)
         self.realtime_offset_ns = self.retries = self.surplus = 0
+        self.models: dict[int, int] = {}
         self._gaps_refused = False
         self._handler: WaitingPortHandler | None = None
 
@@ -129,7 +131,8 @@ class ServoBus:
         """
         answer, damaged = self.dialogue.ping(servo_id, waits_s)
         if answer is not None and len(answer.parameters) == PING_PARAMETERS:
-            return table.MODEL_NUMBER.from_bytes(answer.parameters[: table.MODEL_NUMBER.size])
+            self.models[servo_id] = table.MODEL_NUMBER.from_bytes(answer.parameters[: table.MODEL_NUMBER.size])
+            return self.models[servo_id]
         if damaged or answer is not None:
             raise BusError(f"servo {servo_id} on {self.port} sends corrupted packets")
         raise BusTimeoutError(f"servo {servo_id} on {self.port} does not answer")
@@ -176,20 +179,24 @@ class ServoBus:
         Servos that refuse to read across addresses that are not listed are asked for the listed parts; the rest is 0.
         """
         data = bytearray(size)
-        for at, length in self._parts(address, size):
+        for at, length in self._parts(servo_id, address, size):
             frame = protocol.build_read(servo_id, at, length)
             try:
                 data[at - address : at - address + length] = self._insist(f"read {at}", servo_id, frame, length)
             except _RefusedError:
-                if self._gaps_refused or len(table.listed_parts(address, size)) == 1:
+                if self._gaps_refused or len(self._listed_parts(servo_id, address, size)) == 1:
                     raise
                 self._gaps_refused = True
                 return self.read_range(servo_id, address, size)
         return bytes(data)
 
-    def _parts(self, address: int, size: int) -> list[tuple[int, int]]:
+    def _parts(self, servo_id: int, address: int, size: int) -> list[tuple[int, int]]:
         """(address, bytes) of the reads for a range, as far as servos are known to refuse gaps."""
-        return table.listed_parts(address, size) if self._gaps_refused else [(address, size)]
+        return self._listed_parts(servo_id, address, size) if self._gaps_refused else [(address, size)]
+
+    def _listed_parts(self, servo_id: int, address: int, size: int) -> list[tuple[int, int]]:
+        """(address, bytes) of the parts of a range that the servo's model lists, as far as that is known."""
+        return table.listed_parts(address, size, self.models.get(servo_id))
 
     def _insist(self, action: str, servo_id: int, frame: bytes, size: int = 0) -> bytes:
         """What one servo answers, `size` bytes of it unless any are good; errors as of `read`.
@@ -223,24 +230,26 @@ class ServoBus:
         with self.line() as port:
             port.send(protocol.build_sync_write(ids, register.address, [register.to_bytes(c) for c in counts]))
 
-    def sync_read(self, register: Register) -> tuple[list[int], list[bool]]:
-        """(raw values, whether read) of one register of all servos, each (n,).
+    def sync_read(self, register: Register, servo_ids: Sequence[int] | None = None) -> tuple[list[int], list[bool]]:
+        """(raw values, whether read) of one register of several servos, each (n,); None is all.
 
         Behind a servo that is silent all others stay silent, too, so those behind it are asked again without it; no
         longer where nobody answers.
         """
-        values, valid = [0] * len(self.servo_ids), [False] * len(self.servo_ids)
-        asked, empty = list(self.servo_ids), 0
+        ids = self.servo_ids if servo_ids is None else servo_ids
+        places = {servo_id: place for place, servo_id in enumerate(ids)}
+        values, valid = [0] * len(ids), [False] * len(ids)
+        asked, empty = list(ids), 0
         while asked and empty < EMPTY_READS:
             before = sum(valid)
             request = protocol.build_sync_read(asked, register.address, register.size)
             for packet in self._answers(request, len(asked) * (STATUS_OVERHEAD + register.size), len(asked)):
-                index = self.index.get(packet.packet_id)
+                index = places.get(packet.packet_id)
                 good = len(packet.parameters) == register.size and not packet.error & ~table.ALERT_BIT
                 if index is not None and good:
                     values[index], valid[index] = register.from_bytes(packet.parameters), True
             empty = 0 if sum(valid) > before else empty + 1
-            asked = [servo_id for servo_id in asked if not valid[self.index[servo_id]]][1:]
+            asked = [servo_id for servo_id in asked if not valid[places[servo_id]]][1:]
         return values, valid
 
     def read_block(self, servo_id: int, address: int, size: int, margin_s: float | None = None) -> bytes | None:
@@ -249,14 +258,14 @@ class ServoBus:
         Servos that refuse to read across addresses that are not listed are asked for the listed parts; the rest is 0.
         """
         data = bytearray(size)
-        for at, length in self._parts(address, size):
+        for at, length in self._parts(servo_id, address, size):
             request = protocol.build_read(servo_id, at, length)
             answers = self._answers(request, STATUS_OVERHEAD + length, 1, margin_s)
             own = [packet for packet in answers if packet.packet_id == servo_id]
             errors = {packet.error & ~table.ALERT_BIT for packet in own}
             good = [packet.parameters for packet in own if len(packet.parameters) == length and errors == {0}]
             refused = errors - {0, table.CRC_ERROR}
-            if refused and not self._gaps_refused and len(table.listed_parts(address, size)) > 1:
+            if refused and not self._gaps_refused and len(self._listed_parts(servo_id, address, size)) > 1:
                 self._gaps_refused = True
                 return self.read_block(servo_id, address, size, margin_s)
             if not good:

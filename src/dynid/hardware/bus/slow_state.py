@@ -8,11 +8,14 @@ from numpy.typing import NDArray
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.state_cycle import StateCycle
-from dynid.robot import FloatArray
+from dynid.robot import FloatArray, Robot
+from dynid.robot.servo_fields import apart_deg
 
 UNKNOWN = -2
-TORQUE, WATCHDOG, CLIMATE, MODE, LIMITS = range(5)
-ROUND = (TORQUE, WATCHDOG, CLIMATE)  # blocks of every round; of the others, which are in EEPROM, one block in a round
+TORQUE, WATCHDOG, CLIMATE, MODE, LIMITS, PLACE = range(6)
+ROUND = (TORQUE, WATCHDOG, CLIMATE)  # blocks of every round; of those in EEPROM, one block in a round
+IN_EEPROM = (MODE, LIMITS)
+OF_FOLLOWERS = (PLACE, TORQUE)  # asked of further servos of a joint in every other turn: nobody else hears of them
 # Settings without which a servo must not drive. With a second id it obeys another servo's goals; the goal PWM limits
 # its torque.
 ARMED = (
@@ -38,6 +41,7 @@ _BLOCKS = (
     _block(table.PRESENT_INPUT_VOLTAGE, table.PRESENT_TEMPERATURE),
     _block(table.DRIVE_MODE, table.SECONDARY_ID),
     _block(table.PWM_LIMIT, table.CURRENT_LIMIT),
+    _block(table.PRESENT_POSITION, table.PRESENT_POSITION),
 )
 _ARMED_IN = tuple(  # by block: columns of `SlowState.armed` with their registers
     [
@@ -51,11 +55,12 @@ _ARMED_IN = tuple(  # by block: columns of `SlowState.armed` with their register
 
 @dataclass
 class SlowState:
-    """The newest slow values, each (n,), joint order; NaN or `UNKNOWN` where a servo was not polled yet.
+    """The newest slow values, each (m,), as `Robot.wired_servos`; NaN or `UNKNOWN` where a servo was not polled yet.
 
-    `armed` (n, len(ARMED)) are the settings as they were read last, and `wanted` those that were read back when the arm
-    was enabled; `UNKNOWN` before that. `read_ns` (n, 3) is when each block of a round was read last, on the bus'
-    monotonic clock [ns], or when polling began; 0 is before that.
+    `armed` (m, len(ARMED)) are the settings as they were read last, and `wanted` those that were read back when the arm
+    was enabled; `UNKNOWN` before that. `read_ns` (m, 3) is when each block of a round was read last, on the bus'
+    monotonic clock [ns], or when polling began; 0 is before that. `apart_deg` is how far a further servo of a joint
+    stands from the first one, and `place_ns` when that was read last; 0 where it never is.
     """
 
     voltage_v: FloatArray
@@ -65,6 +70,8 @@ class SlowState:
     armed: NDArray[np.int64]
     wanted: NDArray[np.int64]
     read_ns: NDArray[np.int64]
+    apart_deg: FloatArray
+    place_ns: NDArray[np.int64]
 
     @classmethod
     def of(cls, size: int) -> "SlowState":
@@ -72,19 +79,20 @@ class SlowState:
         unknown, nan = np.full(size, UNKNOWN, dtype=np.int64), np.full(size, np.nan)
         settings = np.full((size, len(ARMED)), UNKNOWN, dtype=np.int64)
         never = np.zeros((size, len(ROUND)), dtype=np.int64)
-        return cls(nan, nan.copy(), unknown, unknown.copy(), settings, settings.copy(), never)
+        zero = np.zeros(size, dtype=np.int64)
+        return cls(nan, nan.copy(), unknown, unknown.copy(), settings, settings.copy(), never, np.zeros(size), zero)
 
     @property
     def watchdog(self) -> NDArray[np.int64]:
-        """Bus watchdog of each servo, (n,): a view of `armed`."""
+        """Bus watchdog of each servo, (m,): a view of `armed`."""
         return self.armed[:, _WATCHDOG_COLUMN]
 
     def different(self) -> NDArray[np.bool_]:
-        """Return a mask (n, len(ARMED)) of the settings that are no longer what they were when the arm was enabled."""
+        """Return a mask (m, len(ARMED)) of the settings that are no longer what they were when the arm was enabled."""
         return np.asarray((self.armed != self.wanted) & (self.armed != UNKNOWN) & (self.wanted != UNKNOWN))
 
     def age_s(self, now_ns: int) -> FloatArray:
-        """For how long each servo has owed its oldest value at a moment [ns], (n,) [s]; 0 before polling began."""
+        """For how long each servo has owed its oldest value at a moment [ns], (m,) [s]; 0 before polling began."""
         oldest_ns = self.read_ns.min(axis=1)
         return np.where(oldest_ns > 0, (now_ns - oldest_ns) * 1e-9, 0.0)
 
@@ -93,24 +101,30 @@ class SlowPoll:
     """Reads one block of one servo at a time.
 
     Args:
-        bus: an open bus; its ids are the servos.
+        bus: an open bus.
+        robot: its servos, `Robot.wired_servos`.
+        cycle: where the first servos of the joints stand.
 
     Attributes:
         state: what was read so far.
     """
 
-    def __init__(self, bus: ServoBus) -> None:
-        self._bus = bus
-        self.state = SlowState.of(len(bus.servo_ids))
-        self._turn = self._setting = self._block = 0
+    def __init__(self, bus: ServoBus, robot: Robot, cycle: StateCycle) -> None:
+        self._bus, self._cycle, self._wired, self._joints = bus, cycle, robot.wired_servos, robot.size
+        self.state = SlowState.of(len(self._wired))
+        self._turn = self._setting = self._block = self._follower_turn = 0
+        self._followers_next = False
         self._asked: tuple[int, int, int] | None = None  # axis, block and moment of what `turn_beside` asked
 
     def begin(self) -> None:
         """Polling begins, or goes on after a break: nothing is overdue yet."""
         self.state.read_ns[:] = self._bus.clock.monotonic_ns()
+        self.state.place_ns[self._joints :] = self._bus.clock.monotonic_ns()
 
     def turn(self) -> tuple[bool, bool]:
-        """The next block in turn, a round takes 3 n + 1; whether it was read, and whether it was a temperature.
+        """The next block in turn; whether it was read, and whether it was a temperature.
+
+        A round takes 3 m + 1 turns, twice as many where joints have further servos.
 
         Raises:
             BusError: the port is lost.
@@ -132,26 +146,31 @@ class SlowPoll:
                 temperature = answered and block == CLIMATE
         axis, block = self._next()
         asked_ns = self._bus.clock.monotonic_ns()
-        if cycle.ask_beside(self._bus.servo_ids[axis], *_BLOCKS[block]):
+        if cycle.ask_beside(self._wired[axis].servo_id, *_BLOCKS[block]):
             self._asked = (axis, block, asked_ns)
             return answered, temperature
         answered = self.poll(axis, block) and answered
         return answered, temperature or (answered and block == CLIMATE)
 
     def _next(self) -> tuple[int, int]:
-        """Whose turn it is, axis and block."""
-        size = len(self._bus.servo_ids)
+        """Whose turn it is, servo and block."""
+        size, followers = len(self._wired), len(self._wired) - self._joints
+        self._followers_next = bool(followers) and not self._followers_next
+        if self._followers_next:
+            turn, self._follower_turn = self._follower_turn, (self._follower_turn + 1) % (2 * followers)
+            self._block = OF_FOLLOWERS[turn % 2]
+            return self._joints + turn // 2, self._block
         turn, self._turn = self._turn, (self._turn + 1) % (size * len(ROUND) + 1)
         if turn < size * len(ROUND):
             axis, self._block = divmod(turn, len(ROUND))
             return axis, self._block
-        axis, setting = divmod(self._setting, len(_BLOCKS) - len(ROUND))
-        self._setting = (self._setting + 1) % (size * (len(_BLOCKS) - len(ROUND)))
-        self._block = len(ROUND) + setting
+        axis, setting = divmod(self._setting, len(IN_EEPROM))
+        self._setting = (self._setting + 1) % (size * len(IN_EEPROM))
+        self._block = IN_EEPROM[setting]
         return axis, self._block
 
     def poll(self, axis: int, block: int) -> bool:
-        """Read one block (`TORQUE` to `LIMITS`) of one servo; no answer leaves the old value.
+        """Read one block (`TORQUE` to `PLACE`) of one servo; no answer leaves the old value.
 
         Returns:
             Whether it was read.
@@ -161,7 +180,7 @@ class SlowPoll:
         """
         address, size = _BLOCKS[block]
         asked_ns = self._bus.clock.monotonic_ns()
-        data = self._bus.read_block(self._bus.servo_ids[axis], address, size)
+        data = self._bus.read_block(self._wired[axis].servo_id, address, size)
         if data is None:
             return False
         self._take(axis, block, asked_ns, data)
@@ -180,6 +199,11 @@ class SlowPoll:
         if block == TORQUE:
             self.state.torque_enable[axis] = value(table.TORQUE_ENABLE)
             self.state.hardware_error[axis] = value(table.HARDWARE_ERROR_STATUS)
+        elif block == PLACE:
+            wired = self._wired[axis]
+            first = int(self._cycle.position_count[wired.axis])
+            self.state.apart_deg[axis] = apart_deg(wired, self._wired[wired.axis], value(table.PRESENT_POSITION), first)
+            self.state.place_ns[axis] = asked_ns
         elif block == CLIMATE:
             self.state.voltage_v[axis] = value(table.PRESENT_INPUT_VOLTAGE) * table.VOLTAGE_V_PER_COUNT
             self.state.temperature_deg_c[axis] = value(table.PRESENT_TEMPERATURE)

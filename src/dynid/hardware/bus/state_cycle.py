@@ -1,6 +1,6 @@
 """The 1 kHz exchange with all servos: one (fast) sync read of their state, one sync write of their goal currents."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import cycle as endless
 
 import numpy as np
@@ -13,6 +13,7 @@ from dynid.hardware.bus.dialogue import STATUS_OVERHEAD
 from dynid.hardware.bus.port import WaitingPortHandler
 from dynid.hardware.bus.servo_bus import ATTEMPTS, ServoBus
 from dynid.hardware.bus.state_exchange import TAGGED_SIZES, CycleCounters, StateReading, StateRequest, StateRequests
+from dynid.robot.servo_fields import WiredServo
 
 EARLY_FRACTION = 0.97
 TIMING_PROBES = 16
@@ -49,6 +50,8 @@ class StateCycle:
             collides with the answer to the next. It doubles, up to `LONGEST_QUARANTINE_S`, with every further read that
             nobody answers. What comes even later is recognised by its size, see `TAGGED_SIZES`.
 
+        paired: further servos that get the goal current of their axis.
+
     Attributes:
         fast_read: whether the fast sync read is used; False until `probe` found that all servos know it.
         wire_timed: whether the line is as slow as its baud rate says; a simulated one need not be. On one that is, a
@@ -58,7 +61,7 @@ class StateCycle:
         ticking: whether replies arrive on the ticks of an adapter, so that two requests may share one.
     """
 
-    def __init__(self, bus: ServoBus, *, quarantine_s: float = 0.002) -> None:
+    def __init__(self, bus: ServoBus, *, quarantine_s: float = 0.002, paired: Sequence[WiredServo] = ()) -> None:
         self.bus = bus
         self.quarantine_s = quarantine_s
         self.fast_read = False
@@ -70,12 +73,13 @@ class StateCycle:
         self._new_counters()
         self._misses, self._asked_again_at = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         self._ask(np.ones(size, dtype=np.bool_))
-        blank = protocol.build_sync_write(
-            bus.servo_ids, table.GOAL_CURRENT.address, [bytes(table.GOAL_CURRENT.size)] * size
-        )
+        ids = [*bus.servo_ids, *(one.servo_id for one in paired)]
+        blank = protocol.build_sync_write(ids, table.GOAL_CURRENT.address, [bytes(table.GOAL_CURRENT.size)] * len(ids))
         self._write_frame = bytearray(blank)
-        goals = memoryview(self._write_frame)[-2 - size * _GOAL.itemsize : -2]
-        self._goals = np.frombuffer(goals, dtype=_GOAL)
+        goals = memoryview(self._write_frame)[-2 - len(ids) * _GOAL.itemsize : -2]
+        self._goals, self._paired_goals = np.split(np.frombuffer(goals, dtype=_GOAL)["current"], [size])
+        self._paired_axes = np.array([one.axis for one in paired], dtype=np.intp)
+        self._paired_signs = np.array([one.direction for one in paired], dtype=np.int64)
         self._bytes = bytearray(size * table.STATE_SIZE)
         self._last_complete = bytes(self._bytes)
         self._state = np.frombuffer(self._bytes, dtype=_STATE)
@@ -329,10 +333,17 @@ class StateCycle:
         Raises:
             BusError: the port is lost.
         """
-        self._goals["current"] = goal_current_count
+        self._goals[:] = goal_current_count
+        if self._paired_axes.size:
+            self._paired_goals[:] = self._paired_signs * goal_current_count[self._paired_axes]
         frame = protocol.finish_frame(self._write_frame)
         with self.bus.line() as port:
             port.send(frame)
+
+    @property
+    def position_count(self) -> IntArray:
+        """Positions as they were read last, (n,)."""
+        return self._reading.position_count
 
     def _new_counters(self) -> None:
         self.counters = CycleCounters.of(len(self.bus.servo_ids))

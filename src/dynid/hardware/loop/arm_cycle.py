@@ -149,8 +149,8 @@ class ArmCycle:
         self.answered_ns = self._clock.monotonic_ns()
         if self._slow_poll_due(behind):
             if self.arm.slow_poll():
-                self.guard.set_temperatures(self.arm.slow.temperature_deg_c)
-            self.guard.set_slow_ages(self._slow_ages_s())
+                self.guard.set_temperatures(self.arm.by_joint(self.arm.slow.temperature_deg_c))
+            self.guard.set_slow_ages(self.arm.by_joint(self._slow_ages_s()))
             self._find_slow_faults()
         return sample.complete
 
@@ -163,9 +163,9 @@ class ArmCycle:
         return True
 
     def _slow_ages_s(self) -> FloatArray:
-        """Return how old the slow values of each servo are, (n,) [s]; 0 where they are never asked for."""
+        """Return how old the slow values of each servo are, (m,) [s]; 0 where they are never asked for."""
         if not self._slow_poll_every:
-            return np.zeros(self.arm.robot.size)
+            return np.zeros(len(self.arm.robot.all_servo_ids))
         return self.arm.slow.age_s(self._clock.monotonic_ns())
 
     def hand_over_previous(self) -> None:
@@ -198,7 +198,8 @@ class ArmCycle:
         before = self.guard.state
         if before is GuardState.DISABLED and self._last is not None:
             self.guard.check_posture(self._last[0].q)
-            if text := self.watch.overdue(self._slow_ages_s()):
+            now_ns = self._clock.monotonic_ns()
+            if text := self.watch.overdue(self._slow_ages_s()) or self.watch.parted(self.arm.slow, now_ns):
                 raise SafetyError(f"cannot enable: {text}")
         self.guard.handle(GuardEvent.ENABLE)
         if before is GuardState.ENABLED:
@@ -290,7 +291,8 @@ class ArmCycle:
         different = slow.different()
         if different.any():  # a servo that rebooted has also lost its torque
             self.arm.poll_torque(np.asarray(different.any(axis=1)))
-        if text := self.watch.slow_fault(slow) or self.watch.overdue(self._slow_ages_s()):
+        text = self.watch.slow_fault(slow) or self.watch.parted(slow, self._clock.monotonic_ns())
+        if text := text or self.watch.overdue(self._slow_ages_s()):
             self.guard.fault(text)
 
     def _notice_stall(self, now_ns: int) -> None:

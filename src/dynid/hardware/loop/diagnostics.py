@@ -7,7 +7,6 @@ import numpy as np
 from dynid import __version__
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
 from dynid.hardware.bus.clock import boot_id
-from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT
 from dynid.hardware.bus.state_cycle import OLDEST_REPLY_S
 from dynid.hardware.loop.cycle import ControlLoop
 from dynid.hardware.loop.realtime import in_force
@@ -15,7 +14,7 @@ from dynid.hardware.safety.guard import SafetyGuard
 from dynid.hardware.safety.guard_states import GuardState, Reason
 from dynid.hardware.safety.overload import WARNING
 from dynid.recording.messages import DiagnosticStatus
-from dynid.recording.settings import HardwareSettings
+from dynid.recording.settings import HardwareSettings, recorded_current_unit
 from dynid.robot import Robot
 
 OK, WARN, ERROR = 0, 1, 2
@@ -51,7 +50,7 @@ def driver_settings(
         torque_constants_nm_per_a=tuple(robot.joint_constants.tolist()),
         mount=mount,
         gravity_m_s2=(float(gravity[0]), float(gravity[1]), float(gravity[2])),
-        current_unit_a=CURRENT_A_PER_COUNT,
+        current_unit_a=recorded_current_unit(robot),
         cycle_s=robot.file.bus.cycle_s,
         simulated=simulated,
         port=port,
@@ -115,7 +114,7 @@ def line_status(loop: ControlLoop, rate: str = "") -> DiagnosticStatus:
         for joint, count in zip(arm.robot.file.joints, counts.tolist(), strict=True):
             if count:
                 values[f"{name}: {joint.servo_id}"] = str(count)
-    for servo_id in arm.robot.servo_ids:
+    for servo_id in arm.robot.all_servo_ids:
         if count := parser.crc_errors_by_id[servo_id]:
             values[f"crc_errors_by_servo: {servo_id}"] = str(count)
     values |= {
@@ -135,20 +134,21 @@ def servo_status(arm: DynamixelArm, guard: SafetyGuard) -> DiagnosticStatus:
     slow, settings, values = arm.slow, guard.settings, {}
     old_s = settings.slow_data_old_s
     ages_s = slow.age_s(arm.bus.clock.monotonic_ns())
-    for axis, joint in enumerate(arm.robot.file.joints):
+    for axis, wired in enumerate(arm.robot.wired_servos):
         known = f"{slow.temperature_deg_c[axis]:.0f} deg C, {slow.voltage_v[axis]:.1f} V"
         rest = (int(array[axis]) for array in (slow.torque_enable, slow.hardware_error, slow.watchdog))
         torque, error, watchdog = (str(value) if value >= -1 else "not read yet" for value in rest)
-        values[f"{joint.servo_id} ({joint.name})"] = (
+        apart = "" if wired.first else f"; {slow.apart_deg[axis]:.1f} deg from the first servo of its joint"
+        values[wired.label.removeprefix("servo ")] = (
             f"{known}, torque {torque}, hardware error {error}, bus watchdog {watchdog}; {ages_s[axis]:.1f} s old; "
-            f"{guard.load[axis]:.0%} of overload"
+            f"{guard.load[wired.axis]:.0%} of overload{apart}"
         )
     warmest = np.nan_to_num(slow.temperature_deg_c).max()
     if np.isfinite(slow.temperature_deg_c).all():
         values[WARMEST] = f"{warmest:.0f}"
     warm = bool(warmest >= settings.derate_from_deg_c)
     text = f"warmest {warmest:.0f} deg C" + (", current limits lowered" if warm else "")
-    silent = [str(servo_id) for servo_id, age_s in zip(arm.robot.servo_ids, ages_s, strict=True) if age_s > old_s]
+    silent = [str(servo_id) for servo_id, age_s in zip(arm.robot.all_servo_ids, ages_s, strict=True) if age_s > old_s]
     if silent:
         text += f"; no slow data for {old_s:g} s from servo {', '.join(silent)}, whose current limit falls"
     loaded = float(guard.load.max()) >= WARNING

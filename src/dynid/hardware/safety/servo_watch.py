@@ -10,6 +10,8 @@ from dynid.robot import FloatArray, Robot
 DRIVEN_A = 0.15
 UNDRIVEN_SHARE = 0.2
 SUSPICIOUS_CYCLES = 3
+PARTED_DEG = 6.0  # between the servos of one joint: more than backlash, and what is read at another moment
+FOLLOWER_LOST_S = 1.0
 FEWEST_READS = 3  # a process that stalled in one read says nothing of the servo
 
 
@@ -24,7 +26,8 @@ class ServoWatch:
     """
 
     def __init__(self, robot: Robot, feedback_timeout_s: float, fault_deg_c: float, slow_lost_s: float) -> None:
-        self._labels = [f"servo {j.servo_id} ({j.name})" for j in robot.file.joints]
+        self._labels = [wired.label for wired in robot.wired_servos]
+        self._leaders = [robot.wired_servos[wired.axis].servo_id for wired in robot.wired_servos]
         self._timeout_s, self._fault_deg_c, self._slow_lost_s = feedback_timeout_s, fault_deg_c, slow_lost_s
         self._incomplete_since_ns = self._incomplete_reads = 0
         self._answered_ns = np.zeros(robot.size, dtype=np.int64)
@@ -100,7 +103,7 @@ class ServoWatch:
         """Return the fault of servos whose slow values are too old, '' without one.
 
         Args:
-            age_s: see `SlowState.age_s`, (n,) [s].
+            age_s: see `SlowState.age_s`, (m,) [s].
         """
         late = age_s > self._slow_lost_s
         if not late.any():
@@ -110,8 +113,22 @@ class ServoWatch:
             "overheat unseen; check its cable and firmware"
         )
 
+    def parted(self, slow: SlowState, now_ns: int) -> str:
+        """Return the fault of servos of one joint that part, or of one that is silent; '' without one."""
+        apart = np.abs(slow.apart_deg) > PARTED_DEG
+        if apart.any():
+            at = int(np.flatnonzero(apart)[0])
+            return (
+                f"{self._labels[at]} stands {slow.apart_deg[at]:.1f} deg from servo {self._leaders[at]} of the same "
+                "joint: a gear or horn has slipped, or one of the two pulls the wrong way; repair it first"
+            )
+        silent = (slow.place_ns > 0) & (now_ns - slow.place_ns > FOLLOWER_LOST_S * 1e9)
+        if not silent.any():
+            return ""
+        return f"no reply for {FOLLOWER_LOST_S} s from {self.names(silent)}: its joint has lost part of its torque"
+
     def tripped(self, slow: SlowState) -> NDArray[np.bool_]:
-        """Which servos' bus watchdog has tripped, (n,)."""
+        """Which servos' bus watchdog has tripped, (m,)."""
         return np.asarray(slow.watchdog == table.WATCHDOG_TRIPPED)
 
     def undriven(self, goal_a: FloatArray, sample_a: FloatArray) -> NDArray[np.bool_] | None:
@@ -130,8 +147,8 @@ class ServoWatch:
         return long
 
     def names(self, axes: NDArray[np.bool_]) -> str:
-        """The servos of a mask (n,), by id and joint."""
-        return ", ".join(label for label, one in zip(self._labels, axes, strict=True) if one)
+        """The servos of a mask, by id and joint: (n,) of the joints' first servos, or (m,) of all."""
+        return ", ".join(label for label, one in zip(self._labels, axes, strict=False) if one)
 
 
 def _error_text(status: int) -> str:

@@ -8,6 +8,8 @@ from dynid.errors import ConfigurationError
 from dynid.resources import load_validated
 from dynid.robot import NonNegative, Positive, Robot, Strict
 
+TEMPERATURES = ("derate_from_deg_c", "derate_to_deg_c", "fault_deg_c")
+USUAL_LIMIT_DEG_C = 80  # of the temperature limit of most models, for which the defaults are made
 PER_JOINT = ("hold_damping_nm_s_rad", "inertia_kg_m2", "viscous_friction_nm_s_rad", "coulomb_friction_nm")
 
 
@@ -143,11 +145,14 @@ class SafetySettings(Strict):
 def load_safety(robot: Robot) -> SafetySettings:
     """The safety settings of a robot: its safety.yaml, or the defaults where it has none.
 
+    Temperatures that the file does not give are lower for servos that switch themselves off below 80 deg C.
+
     Raises:
         ConfigurationError: the file is not valid, not one value per joint, or its temperatures are not in order.
     """
     path = robot.folder / "safety.yaml"
     settings = load_validated(path, SafetySettings) if path.is_file() else SafetySettings()
+    settings = _for_cooler_servos(settings, robot)
     for name in PER_JOINT:
         values = getattr(settings, name)
         if values is not None and len(values) != robot.size:
@@ -169,3 +174,14 @@ def load_safety(robot: Robot) -> SafetySettings:
                 "hand guiding is damped in between"
             )
     return settings
+
+
+def _for_cooler_servos(settings: SafetySettings, robot: Robot) -> SafetySettings:
+    """Lower the temperatures that are not given by as much as the coolest servo's limit is below the usual one."""
+    known = [servo.known for servo in robot.file.servos.values()]
+    limits = [one.limits.temperature for one in known if one is not None and one.limits is not None]
+    cooler = USUAL_LIMIT_DEG_C - min(limits, default=USUAL_LIMIT_DEG_C)
+    if cooler <= 0:
+        return settings
+    lowered = {name: getattr(settings, name) - cooler for name in TEMPERATURES if name not in settings.model_fields_set}
+    return settings.model_copy(update=lowered)

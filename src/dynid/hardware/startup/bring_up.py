@@ -11,6 +11,7 @@ from dynid.hardware.bus.dialogue import QUICK_S, SILENCE_S
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.simulated_line import is_simulated_port
 from dynid.hardware.safety.settings import load_safety
+from dynid.hardware.servos.models import model_text
 from dynid.hardware.startup import servo_snapshot
 from dynid.hardware.startup.servo_checks import (
     FACTORY_BAUD_RATE,
@@ -80,7 +81,7 @@ def _start_up(bus: ServoBus, robot: Robot, options: StartOptions, simulated: boo
     if changed:
         snapshots = _snapshots(bus, robot)
     if any(one.get(table.STATUS_RETURN_LEVEL) != table.STATUS_RETURN_ALL for one in snapshots):
-        _let_answer(bus)
+        _let_answer(bus, robot)
     return changed + configure(bus, robot, snapshots)
 
 
@@ -108,23 +109,22 @@ def presence_text(
         if is_simulated_port(bus.port):
             reason += "; of a simulated arm, its process or this computer stands still"
         return f"no servo answers on {bus.port} at {bus.baudrate} bit/s within {SILENCE_S:.0f} s: {other or reason}"
-    joints = dict(zip(robot.servo_ids, robot.file.joints, strict=True))
-    expected = dict(zip(robot.servo_ids, robot.model_numbers, strict=True))
+    wired = {one.servo_id: one for one in robot.wired_servos}
     problems = []
     if presence.missing:
-        problems.append("missing servos: " + ", ".join(f"{one} ({joints[one].name})" for one in presence.missing))
+        problems.append("missing servos: " + ", ".join(f"{one} ({wired[one].joint})" for one in presence.missing))
     if presence.unexpected:
-        found = (f"{one} (model {presence.models[one]})" for one in presence.unexpected)
+        found = (f"{one} ({model_text(presence.models[one])})" for one in presence.unexpected)
         problems.append("unexpected servos: " + ", ".join(found))
     if presence.wrong:
         found = (
-            f"{one} ({joints[one].name}) is model {presence.models[one]} instead of {expected[one]} "
-            f"({joints[one].servo_model})"
+            f"{one} ({wired[one].joint}) is {model_text(presence.models[one])} instead of "
+            f"{model_text(wired[one].model_number)}, {wired[one].model_name} in robot.yaml"
             for one in presence.wrong
         )
         problems.append("wrong servos: " + ", ".join(found))
     if presence.garbled:
-        found = (f"{one} ({joints[one].name})" for one in presence.garbled)
+        found = (f"{one} ({wired[one].joint})" for one in presence.garbled)
         problems.append(f"corrupted packets from {', '.join(found)}: {servo_snapshot.GARBLED_REMEDY}")
     if other:
         problems.append(other)
@@ -137,7 +137,7 @@ def _elsewhere_text(robot: Robot, baudrate: int, servos: list[tuple[int, int]]) 
     """Where servos answer instead, and what to do with them."""
     ids = ", ".join(str(servo_id) for servo_id, _ in servos)
     delivered = ", factory-fresh" if baudrate == FACTORY_BAUD_RATE else ""
-    strangers = [str(servo_id) for servo_id, _ in servos if servo_id not in robot.servo_ids]
+    strangers = [str(servo_id) for servo_id, _ in servos if servo_id not in robot.all_servo_ids]
     first = f"give {', '.join(strangers)} the missing ids with DYNAMIXEL Wizard, then " if strangers else ""
     return (
         f"servos {ids} answer at {baudrate} bit/s{delivered}: {first}set their baud rate with "
@@ -148,15 +148,16 @@ def _elsewhere_text(robot: Robot, baudrate: int, servos: list[tuple[int, int]]) 
 def _snapshots(bus: ServoBus, robot: Robot) -> list[servo_snapshot.Snapshot]:
     """The registers of all servos; those that answer only pings are set to answer."""
     try:
-        return [servo_snapshot.read_snapshot(bus, servo_id) for servo_id in robot.servo_ids]
+        return [servo_snapshot.read_snapshot(bus, servo_id) for servo_id in robot.all_servo_ids]
     except MuteServoError:
-        _let_answer(bus)
-        return [servo_snapshot.read_snapshot(bus, servo_id) for servo_id in robot.servo_ids]
+        _let_answer(bus, robot)
+        return [servo_snapshot.read_snapshot(bus, servo_id) for servo_id in robot.all_servo_ids]
 
 
-def _let_answer(bus: ServoBus) -> None:
+def _let_answer(bus: ServoBus, robot: Robot) -> None:
     """Have the servos answer every instruction; those that answer only pings and reads are set without a reply."""
-    bus.sync_write(table.STATUS_RETURN_LEVEL, [table.STATUS_RETURN_ALL] * len(bus.servo_ids))
+    ids = robot.all_servo_ids
+    bus.sync_write(table.STATUS_RETURN_LEVEL, [table.STATUS_RETURN_ALL] * len(ids), ids)
 
 
 def _judged(robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[Finding]:
@@ -169,20 +170,20 @@ def configure(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapsh
     Returns:
         One line for each EEPROM register that was changed and stays so.
     """
-    names = dict(zip(robot.servo_ids, robot.joint_names, strict=True))
+    labels = {one.servo_id: one.label for one in robot.wired_servos}
     weak = {one.servo_id for one in snapshots if one.get(table.GOAL_PWM) < table.FULL_PWM}
-    for servo_id in names:
+    for servo_id in labels:
         bus.write(servo_id, table.TORQUE_ENABLE, 0)
-    for servo_id, register, _, wanted in eeprom_differences(snapshots):
+    for servo_id, register, _, wanted in eeprom_differences(robot, snapshots):
         bus.write(servo_id, register, wanted)
-    for servo_id in names:
+    for servo_id in labels:
         bus.write(servo_id, table.BUS_WATCHDOG, 0)  # a tripped watchdog would refuse the goals
         if servo_id in weak:
             bus.write(servo_id, table.GOAL_PWM, table.FULL_PWM)
         bus.write(servo_id, table.GOAL_CURRENT, 0)  # after the mode, whose change sets it to the current limit
     return [
-        f"servo {servo_id} ({names[servo_id]}): {register.name} {found} -> {wanted}"
-        for servo_id, register, found, wanted in unfit_settings(snapshots)
+        f"{labels[servo_id]}: {register.name} {found} -> {wanted}"
+        for servo_id, register, found, wanted in unfit_settings(robot, snapshots)
     ]
 
 
@@ -196,11 +197,11 @@ def reboot_faulty(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Sn
         BusError: a servo did not come back, or reports the error again.
     """
     lines = []
-    for joint, snapshot in zip(robot.file.joints, snapshots, strict=True):
+    for wired, snapshot in zip(robot.wired_servos, snapshots, strict=True):
         error = snapshot.get(table.HARDWARE_ERROR_STATUS)
         if not error:
             continue
-        label, text = f"servo {snapshot.servo_id} ({joint.name})", table.hardware_error_text(error)
+        label, text = wired.label, table.hardware_error_text(error)
         bus.reboot(snapshot.servo_id)
         _await(bus, snapshot.servo_id)
         if bus.read(snapshot.servo_id, table.HARDWARE_ERROR_STATUS):

@@ -4,7 +4,7 @@ What could not be read is an error of its own: an arm is not ready by default.
 """
 
 import resource
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +15,7 @@ from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.bus.port import WaitingPortHandler, open_port
 from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.bus.servo_units import ServoUnits
 from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.hardware.bus.usb_latency import GOOD_MS, SYSTEM, latency_ms
 from dynid.hardware.safety.settings import load_safety
@@ -91,7 +92,7 @@ def examine(
 def _unchecked(robot: Robot, findings: list[Finding], snapshots: Mapping[int, Snapshot]) -> Iterator[Finding]:
     """List what a start depends on and nobody could look at."""
     checks = {finding.check for finding in findings}
-    unread = tuple(servo_id for servo_id in robot.servo_ids if servo_id not in snapshots)
+    unread = tuple(servo_id for servo_id in robot.all_servo_ids if servo_id not in snapshots)
     parts = [f"registers of servo{'s' * (len(unread) > 1)} {', '.join(map(str, unread))}"] if unread else []
     parts += ["settings, limits, temperatures and posture of the arm"] if "posture" not in checks else []
     parts += ["cycle time"] if "cycle" not in checks else []
@@ -120,9 +121,12 @@ def _line(bus: ServoBus, robot: Robot, cycles: int, snapshots: dict[int, Snapsho
     presence = find_servos(bus, robot, simulated)
     if not presence.complete:
         yield from _absent(bus, robot, presence, simulated)
+        yield from _unknown_shadows(bus, robot, presence.unexpected)
     else:
-        yield Finding("servos", "ok", f"all {robot.size} servos answer at {bus.baudrate} bit/s, and no others")
-    known = [servo_id for servo_id in robot.servo_ids if servo_id in presence.models]
+        yield Finding(
+            "servos", "ok", f"all {len(robot.all_servo_ids)} servos answer at {bus.baudrate} bit/s, and no others"
+        )
+    known = [servo_id for servo_id in robot.all_servo_ids if servo_id in presence.models]
     for servo_id in known:
         try:
             snapshots[servo_id] = read_snapshot(bus, servo_id)
@@ -133,8 +137,8 @@ def _line(bus: ServoBus, robot: Robot, cycles: int, snapshots: dict[int, Snapsho
             if isinstance(error, SilentLineError) or not bus.is_open:
                 raise
             yield Finding("servos", "error", str(error), "", "", (servo_id,))
-    if len(snapshots) == robot.size:
-        yield from _fit(robot, [snapshots[servo_id] for servo_id in robot.servo_ids])
+    if len(snapshots) == len(robot.all_servo_ids):
+        yield from _fit(robot, [snapshots[servo_id] for servo_id in robot.all_servo_ids])
         if presence.complete:
             yield _cycle(bus, robot, cycles)
 
@@ -142,7 +146,7 @@ def _line(bus: ServoBus, robot: Robot, cycles: int, snapshots: dict[int, Snapsho
 def _absent(bus: ServoBus, robot: Robot, presence: Presence, simulated: bool) -> Iterator[Finding]:
     """Servos that are not as the robot's file says, and where they are."""
     elsewhere = find_elsewhere(bus, simulated) if presence.missing else {}
-    ids = tuple(sorted({one for servos in elsewhere.values() for one, _ in servos} & set(robot.servo_ids)))
+    ids = tuple(sorted({one for servos in elsewhere.values() for one, _ in servos} & set(robot.all_servo_ids)))
     yield Finding(
         "servos",
         "error",
@@ -153,8 +157,24 @@ def _absent(bus: ServoBus, robot: Robot, presence: Presence, simulated: bool) ->
     )
 
 
+def _unknown_shadows(bus: ServoBus, robot: Robot, unexpected: Sequence[int]) -> Iterator[Finding]:
+    """Unexpected servos that obey one of the robot's: further ones of its joints, which robot.yaml does not name."""
+    for servo_id in unexpected:
+        try:
+            obeyed = bus.read(servo_id, table.SECONDARY_ID)
+        except BusError:
+            if not bus.is_open:
+                raise
+            continue
+        if obeyed in robot.servo_ids:
+            joint = robot.joint_names[robot.servo_ids.index(obeyed)]
+            text = f"servo {servo_id} obeys servo {obeyed} by its secondary ID: a second servo of joint {joint}"
+            remedy = f"write shadow_ids: [{servo_id}] to joint {joint} in robot.yaml, and leave both servos as they are"
+            yield Finding("shadow", "error", text, remedy, "", (servo_id,))
+
+
 def _fit(robot: Robot, snapshots: list[Snapshot]) -> Iterator[Finding]:
-    """Whether the servos are fit to be driven, and the arm where it can be."""
+    """Whether the servos, all of `Robot.wired_servos`, are fit to be driven, and the arm where it can be."""
     settings = load_safety(robot)
     found = judge_servos(robot, settings, snapshots)
     yield from found
@@ -164,9 +184,8 @@ def _fit(robot: Robot, snapshots: list[Snapshot]) -> Iterator[Finding]:
         yield Finding("temperature", "ok", f"the warmest servo is at {warmest} deg C")
     if not checks & LIMITS:
         yield Finding("limits", "ok", "settings, firmware, current limits, voltages and shutdown bits are correct")
-    counts = np.array([one.get(table.PRESENT_POSITION) for one in snapshots])
-    turned = table.position_from_counts(counts, robot.file.bus.centre_count)
-    q = Transmission(robot).joint_motion(turned) + robot.zero_offsets
+    counts = np.array([one.get(table.PRESENT_POSITION) for one in snapshots[: robot.size]])
+    q = Transmission(robot).joint_motion(ServoUnits(robot).positions(counts)) + robot.zero_offsets
     tolerance = settings.enable_tolerance_rad
     outside = [
         f"{name} reads {np.rad2deg(angle):.1f} deg, its limits are {np.rad2deg(low):.0f} to {np.rad2deg(high):.0f} deg"

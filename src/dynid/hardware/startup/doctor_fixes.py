@@ -22,7 +22,7 @@ class _Patient:
     system: Path
 
     def snapshots(self) -> list[Snapshot]:
-        return [read_snapshot(self.bus, servo_id) for servo_id in self.robot.servo_ids]
+        return [read_snapshot(self.bus, servo_id) for servo_id in self.robot.all_servo_ids]
 
 
 def apply_fixes(
@@ -71,7 +71,7 @@ def _baud_rate(patient: _Patient) -> list[str]:
     target = bus.baudrate
     for rate, servos in find_elsewhere(bus, bus.simulated).items():
         for servo_id, _ in servos:
-            if servo_id in patient.robot.servo_ids:
+            if servo_id in patient.robot.all_servo_ids:
                 with bus.at_baudrate(rate):
                     _write_baud_rate(bus, servo_id, wanted)
                 bus.ping(servo_id, PATIENT_S)
@@ -107,7 +107,7 @@ def _reboot(patient: _Patient) -> list[str]:
 def _eeprom(patient: _Patient) -> list[str]:
     """Write the settings that the driver relies on, where they differ."""
     lines = []
-    for servo_id, register, found, wanted in unfit_settings(patient.snapshots()):
+    for servo_id, register, found, wanted in unfit_settings(patient.robot, patient.snapshots()):
         with patient.bus.patiently():
             patient.bus.write(servo_id, register, wanted)
         lines.append(f"servo {servo_id}: {register.name} {found} -> {wanted}")

@@ -10,25 +10,15 @@ from dynid.hardware.bus.control_table import Register
 from dynid.hardware.safety.settings import SafetySettings
 from dynid.hardware.startup.servo_snapshot import Snapshot
 from dynid.robot import Robot
+from dynid.robot.servo_fields import WiredServo, apart_deg, undrivable_number
 
 Level = Literal["ok", "warning", "error"]
-OLDEST_FIRMWARE = 38  # the first with the bus watchdog
 FACTORY_BAUD_RATE = 57_600
 NEEDED_SHUTDOWN = (1 << 2) | (1 << 4) | (1 << 5)  # overheating, electrical shock and overload, as delivered
 FALLS_AT_SHUTDOWN = 1 << 0  # input voltage: without this bit a dip of the supply is an alert, and the arm is stopped
-HOTTEST_LIMIT_DEG_C = 80  # as delivered; the e-manual warns of more
 VOLTAGE_RESERVE_V = 1.0
-# What the cycle relies on: set in the servos where it differs. Drive mode 0 is: not reversed, torque only on request.
-# Full PWM, or less current than the goal may flow; no second id, which would obey commands for another servo; no torque
-# at power-on.
-REQUIRED: tuple[tuple[Register, int], ...] = (
-    (table.RETURN_DELAY_TIME, 0),
-    (table.DRIVE_MODE, 0),
-    (table.OPERATING_MODE, table.CURRENT_MODE),
-    (table.SECONDARY_ID, table.NO_ID),
-    (table.PWM_LIMIT, table.FULL_PWM),
-    (table.STARTUP_CONFIGURATION, 0),
-)
+REVERSED = 1 << 0  # bit of the drive mode
+APART_DEG = 3.0  # servos of one joint that stand farther from each other are not aligned
 
 
 @dataclass(frozen=True)
@@ -58,14 +48,31 @@ def with_arguments(text: str, arguments: str) -> str:
 
 
 def judge_servos(robot: Robot, settings: SafetySettings, snapshots: Sequence[Snapshot]) -> list[Finding]:
-    """What is wrong with the servos of a robot, snapshots in joint order, n of them; empty if nothing is."""
+    """What is wrong with the servos of a robot, snapshots as `Robot.wired_servos`; empty if nothing is."""
     found: list[Finding] = []
-    for joint, snapshot in zip(robot.file.joints, snapshots, strict=True):
-        label = f"servo {snapshot.servo_id} ({joint.name})"
+    for wired, snapshot in zip(robot.wired_servos, snapshots, strict=True):
+        label = wired.label
         found += _state(label, snapshot, settings)
-        found += _setup(label, snapshot, joint.current_limit_a or 0.0)
+        found += _setup(wired, snapshot, robot.file.joints[wired.axis].current_limit_a or 0.0)
         found += _own_protection(label, snapshot, settings)
-    return found + _firmware(snapshots) + _settings(snapshots) + _answers(snapshots)
+    found += [*_wiring(robot, snapshots), *_apart(robot, snapshots)]
+    return found + _firmware(snapshots) + _settings(robot, snapshots) + _answers(snapshots)
+
+
+def required_settings(wired: WiredServo) -> dict[Register, int]:
+    """Return what the cycle relies on in a servo's EEPROM: set where it differs.
+
+    Drive mode 0 is: torque only on request; its reverse bit as robot.yaml has it. Full PWM, or less current than the
+    goal may flow; the only second id is that of the servo which a shadow obeys; no torque at power-on.
+    """
+    return {
+        table.RETURN_DELAY_TIME: 0,
+        table.DRIVE_MODE: REVERSED if wired.reverse_mode else 0,
+        table.OPERATING_MODE: table.CURRENT_MODE,
+        table.SECONDARY_ID: table.NO_ID if wired.obeys is None else wired.obeys,
+        table.PWM_LIMIT: table.FULL_PWM,
+        table.STARTUP_CONFIGURATION: 0,
+    }
 
 
 def _state(label: str, snapshot: Snapshot, settings: SafetySettings) -> Iterator[Finding]:
@@ -98,23 +105,78 @@ def _state(label: str, snapshot: Snapshot, settings: SafetySettings) -> Iterator
         yield Finding("temperature", "warning", text, "let it cool down", "", ids)
 
 
-def _setup(label: str, snapshot: Snapshot, wanted_a: float) -> Iterator[Finding]:
+def _wiring(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
+    """What says how the arm is built, and so is never changed for its owner: reverse mode, and who obeys whom."""
+    for wired, snapshot in zip(robot.wired_servos, snapshots, strict=True):
+        ids, label = (snapshot.servo_id,), wired.label
+        if wrong := _reversal(wired, snapshot):
+            found = "reversed" if snapshot.get(table.DRIVE_MODE) & REVERSED else "not reversed"
+            text = f"{label} is {found} by its drive mode, and robot.yaml wants it otherwise: {wrong}"
+            remedy = (
+                "correct reverse_mode or shadow_ids in robot.yaml, or bit 0 of its drive mode with DYNAMIXEL Wizard"
+            )
+            yield Finding("reverse mode", "error", text, remedy, "", ids)
+        obeyed = snapshot.get(table.SECONDARY_ID)
+        if _is_unknown_shadow(robot, wired, obeyed):
+            text = f"{label} obeys servo {obeyed} by its secondary ID, and robot.yaml does not say so"
+            remedy = (
+                f"if both move one joint, write shadow_ids: [{snapshot.servo_id}] to the joint of servo {obeyed}; else "
+                "set the secondary ID to 255 with DYNAMIXEL Wizard"
+            )
+            yield Finding("shadow", "error", text, remedy, "", ids)
+
+
+def _reversal(wired: WiredServo, snapshot: Snapshot) -> str:
+    """Return what follows from a reverse mode that is not as robot.yaml wants; '' if it is."""
+    if bool(snapshot.get(table.DRIVE_MODE) & REVERSED) == wired.reverse_mode:
+        return ""
+    if wired.first:
+        return "its joint would turn the wrong way"
+    return "the servos of its joint would pull against each other"
+
+
+def _is_unknown_shadow(robot: Robot, wired: WiredServo, obeyed: int) -> bool:
+    return obeyed not in (table.NO_ID, wired.obeys, wired.servo_id) and obeyed in robot.all_servo_ids
+
+
+def _apart(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
+    """Servos of one joint whose positions disagree."""
+    first = snapshots[: robot.size]
+    for wired, snapshot in zip(robot.followers, snapshots[robot.size :], strict=True):
+        leader, before = robot.wired_servos[wired.axis], first[wired.axis]
+        position = snapshot.get(table.PRESENT_POSITION)
+        degrees = apart_deg(wired, leader, position, before.get(table.PRESENT_POSITION))
+        if abs(degrees) > APART_DEG:
+            text = f"{wired.label} stands {degrees:.1f} deg from servo {leader.servo_id}, which moves the same joint"
+            remedy = (
+                "the two are mounted or set differently: with torque off, correct the horn, or the homing offset of "
+                f"servo {wired.servo_id} (or its centre_count in robot.yaml), until both positions agree"
+            )
+            yield Finding("alignment", "error", text, remedy, "", (wired.servo_id, leader.servo_id))
+
+
+def _setup(wired: WiredServo, snapshot: Snapshot, wanted_a: float) -> Iterator[Finding]:
     """How a servo is set up: zero, current limit, firmware, shutdown."""
-    ids = (snapshot.servo_id,)
-    if offset := snapshot.get(table.HOMING_OFFSET):
+    ids, label, model = (snapshot.servo_id,), wired.label, snapshot.model
+    if (offset := snapshot.get(table.HOMING_OFFSET)) and wired.first:  # others are aligned by theirs
         degrees = math.degrees(offset * table.POSITION_RAD_PER_COUNT)
         text = f"{label} has homing offset {offset} ({degrees:.2f} deg) instead of 0, which shifts its zero"
         yield Finding("homing offset", "error", text, "set it to 0, then check the zero pose", "", ids)
-    limit_a = snapshot.get(table.CURRENT_LIMIT) * table.CURRENT_A_PER_COUNT
-    if wanted_a > limit_a + table.CURRENT_A_PER_COUNT:
+    unit_a = None if model is None else model.current_unit_a
+    if model is None or unit_a is None:
+        for text in undrivable_number(label, snapshot.get(table.MODEL_NUMBER)):
+            yield Finding("model", "error", text, "replace the servo", "", ids)
+        return
+    limit_a = snapshot.get(table.CURRENT_LIMIT) * unit_a
+    if wanted_a > limit_a + unit_a:
         text = f"{label} is limited to {limit_a:.2f} A, below current_limit_a {wanted_a} in robot.yaml"
         yield Finding("current limit", "error", text, "lower current_limit_a, or raise the servo's limit", "", ids)
     version = snapshot.get(table.FIRMWARE_VERSION)
-    if version < OLDEST_FIRMWARE:
+    if version < model.watchdog_firmware:
         text = (
             f"{label} has firmware {version}, which has no bus watchdog: the servo would keep driving without a driver"
         )
-        remedy = f"update it to {OLDEST_FIRMWARE} or newer with ROBOTIS's DYNAMIXEL Wizard"
+        remedy = f"update it to {model.watchdog_firmware} or newer with ROBOTIS's DYNAMIXEL Wizard"
         yield Finding("firmware", "error", text, remedy, "", ids)
     if (pwm := snapshot.get(table.GOAL_PWM)) < table.FULL_PWM:
         text = f"{label} has goal PWM {pwm} instead of {table.FULL_PWM}, which limits its torque"
@@ -131,17 +193,24 @@ def _own_protection(label: str, snapshot: Snapshot, settings: SafetySettings) ->
     if shutdown & FALLS_AT_SHUTDOWN:
         text = f"{label} switches off at input voltage: the arm falls where the supply dips"
         yield Finding("shutdown", "warning", text, "clear bit 0 of its shutdown register", "", ids)
-    limit = snapshot.get(table.TEMPERATURE_LIMIT)
-    if not settings.fault_deg_c < limit <= HOTTEST_LIMIT_DEG_C:
+    limit, limits = snapshot.get(table.TEMPERATURE_LIMIT), None if snapshot.model is None else snapshot.model.limits
+    if limits is None:
+        return
+    hottest = limits.temperature  # as delivered; the e-manual warns of more
+    if not settings.fault_deg_c < limit <= hottest:
         text = (
             f"{label} has a temperature limit of {limit} deg C, expected more than {settings.fault_deg_c:g} (there the "
-            f"driver stops the arm; the servo would drop it) and at most {HOTTEST_LIMIT_DEG_C}"
+            f"driver stops the arm; the servo would drop it) and at most {hottest}"
         )
-        yield Finding("temperature limit", "error", text, f"set it to {HOTTEST_LIMIT_DEG_C}", "", ids)
+        yield Finding("temperature limit", "error", text, f"set it to {hottest}", "", ids)
     volts, low, high = _volts(snapshot)
     if low <= volts <= high and not low + VOLTAGE_RESERVE_V <= volts <= high - VOLTAGE_RESERVE_V:
         text = f"{label} has {volts:.1f} V, less than {VOLTAGE_RESERVE_V} V within its limits {low:.1f} to {high:.1f} V"
-        remedy = "widen its voltage limits to 9.5 and 16.0 V, or check the power supply: a dip under load stops the arm"
+        widest = [f"{0.1 * end:.1f}" for end in limits.voltage_range]
+        remedy = (
+            f"widen its voltage limits to {' and '.join(widest)} V, or check the power supply: a dip under load stops "
+            "the arm"
+        )
         yield Finding("voltage", "warning", text, remedy, "", ids)
 
 
@@ -169,29 +238,37 @@ def _firmware(snapshots: Sequence[Snapshot]) -> list[Finding]:
     return [Finding("firmware versions", "warning", text, remedy, "", ids)]
 
 
-def eeprom_differences(snapshots: Sequence[Snapshot]) -> list[tuple[int, Register, int, int]]:
-    """(servo id, register, found, wanted) of every EEPROM setting that the cycle relies on and that differs."""
-    return [
-        (snapshot.servo_id, register, found, wanted)
-        for snapshot in snapshots
-        for register, wanted in REQUIRED
-        if (found := snapshot.get(register)) != wanted
-    ]
+def eeprom_differences(robot: Robot, snapshots: Sequence[Snapshot]) -> list[tuple[int, Register, int, int]]:
+    """(servo id, register, found, wanted) of every EEPROM setting that the cycle relies on and that differs.
+
+    Without those that say how the arm is built, see `_wiring`: they are the owner's, and an error if they differ.
+    """
+    differences = []
+    for wired, snapshot in zip(robot.wired_servos, snapshots, strict=True):
+        listed = frozenset[int]() if snapshot.model is None else snapshot.model.listed
+        for register, wanted in required_settings(wired).items():
+            found = snapshot.get(register)
+            if register is table.DRIVE_MODE:
+                wanted = (wanted & ~REVERSED) | (found & REVERSED)
+            kept = register is table.SECONDARY_ID and _is_unknown_shadow(robot, wired, found)
+            if found != wanted and register.address in listed and not kept:
+                differences.append((snapshot.servo_id, register, found, wanted))
+    return differences
 
 
-def unfit_settings(snapshots: Sequence[Snapshot]) -> list[tuple[int, Register, int, int]]:
+def unfit_settings(robot: Robot, snapshots: Sequence[Snapshot]) -> list[tuple[int, Register, int, int]]:
     """Those that a start may not change unasked: position mode is what the driver leaves, and finds again."""
     return [
         (servo_id, register, found, wanted)
-        for servo_id, register, found, wanted in eeprom_differences(snapshots)
+        for servo_id, register, found, wanted in eeprom_differences(robot, snapshots)
         if register is not table.OPERATING_MODE or found != table.POSITION_MODE
     ]
 
 
-def _settings(snapshots: Sequence[Snapshot]) -> list[Finding]:
+def _settings(robot: Robot, snapshots: Sequence[Snapshot]) -> list[Finding]:
     """One finding for all settings in EEPROM, or none."""
     by_value: dict[tuple[Register, int, int], list[int]] = {}
-    for servo_id, register, found, wanted in unfit_settings(snapshots):
+    for servo_id, register, found, wanted in unfit_settings(robot, snapshots):
         by_value.setdefault((register, found, wanted), []).append(servo_id)
     if not by_value:
         return []

@@ -10,6 +10,7 @@ from dynid.hardware.bus.control_table import Register
 from dynid.hardware.bus.dialogue import PATIENT_S, PING_PARAMETERS, QUICK_S, STATUS_OVERHEAD
 from dynid.hardware.bus.protocol import MAX_SERVO_ID
 from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.servos.models import DYNAMIXELS, Dynamixel
 from dynid.robot import Robot
 
 PING_SLOT_S = 0.003  # a servo that answers a broadcast ping waits so long for every id before its own
@@ -61,9 +62,9 @@ def find_servos(bus: ServoBus, robot: Robot, simulated: bool) -> Presence:
     models: dict[int, int] = {}
     garbled: list[int] = []
     with bus.patiently():
-        _ping_each(bus, robot.servo_ids, QUICK_S, models, garbled)
+        _ping_each(bus, robot.all_servo_ids, QUICK_S, models, garbled)
         for _ in range(MOST_ROUNDS):
-            silent = [one for one in robot.servo_ids if one not in models and one not in garbled]
+            silent = [one for one in robot.all_servo_ids if one not in models and one not in garbled]
             late = bus.dialogue.late
             if silent:
                 _ping_each(bus, silent, PATIENT_S, models, garbled)
@@ -71,13 +72,13 @@ def find_servos(bus: ServoBus, robot: Robot, simulated: bool) -> Presence:
                     bus.dialogue.settle()  # where nobody answers any more, these are not the ones to blame
             if bus.dialogue.late == late:
                 break  # whoever is silent is so on a host that is not
-        for servo_id, model in _scan(bus, simulated, models):
+        for servo_id, model in scan_line(bus, simulated, models):
             models.setdefault(servo_id, model)
-    expected = dict(zip(robot.servo_ids, robot.model_numbers, strict=True))
+    expected = {one.servo_id: one.model_number for one in robot.wired_servos}
     return Presence(
         models=models,
         missing=tuple(one for one in expected if one not in models and one not in garbled),
-        unexpected=tuple(sorted(set(models) - set(expected))),
+        unexpected=tuple(sorted(set(models) - set(expected) - set(robot.file.bus.other_ids))),
         wrong=tuple(one for one, model in expected.items() if models.get(one, model) != model),
         garbled=tuple(garbled),
     )
@@ -104,7 +105,7 @@ def find_elsewhere(bus: ServoBus, simulated: bool) -> dict[int, list[tuple[int, 
     for baudrate in OTHER_BAUD_RATES:
         if baudrate != bus.baudrate:
             with bus.at_baudrate(baudrate):
-                servos = [one for one in _scan(bus, simulated) if _is_there(bus, one[0])]
+                servos = [one for one in scan_line(bus, simulated) if _is_there(bus, one[0])]
             if servos:
                 found[baudrate] = servos
     return found
@@ -122,7 +123,7 @@ def _is_there(bus: ServoBus, servo_id: int) -> bool:
     return True
 
 
-def _scan(bus: ServoBus, simulated: bool, expected: Collection[int] = ()) -> list[tuple[int, int]]:
+def scan_line(bus: ServoBus, simulated: bool, expected: Collection[int] = ()) -> list[tuple[int, int]]:
     """Scan the line, and once more if none of the servos that are known to be there answered in time."""
     ids = MAX_SERVO_ID + 1
     window_s = PING_SLOT_S * ids + bus.wire_s((STATUS_OVERHEAD + PING_PARAMETERS) * ids)
@@ -147,6 +148,11 @@ class Snapshot:
             if address <= register.address and register.end <= address + len(data):
                 return register.from_bytes(data[register.address - address : register.end - address])
         raise KeyError(register.name)
+
+    @property
+    def model(self) -> Dynamixel | None:
+        """The servo's model by the number in its register; None if dynid does not know that."""
+        return DYNAMIXELS.get(self.get(table.MODEL_NUMBER))
 
 
 def read_snapshot(bus: ServoBus, servo_id: int) -> Snapshot:

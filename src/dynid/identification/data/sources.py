@@ -13,8 +13,9 @@ from dynid.identification.data.columns import Columns
 from dynid.identification.data.instants import moved_to_stamps
 from dynid.identification.data.preprocessing import Samples, preprocess, signals_of
 from dynid.identification.data.readings import FoundLog, episodes_at, is_bag, places, undescribed
+from dynid.identification.data.row_choice import RowChoice, common_choice
 from dynid.identification.data.sample_sets import hold_out
-from dynid.identification.data.signals import Signals
+from dynid.identification.data.signals import Signals, refuse_unusable
 from dynid.identification.settings import IdentificationSettings
 from dynid.recording import recording as bags
 from dynid.recording.bag_reader import read_bag
@@ -91,6 +92,19 @@ class Source(Columns):
             raise DataError(f"the signals of {self.path} are no longer in memory: read it again")
 
         return replace(self, signals=gone, recording=None, rows=None)
+
+    def usable_signals(self, settings: IdentificationSettings) -> Signals:
+        """Return signals from which samples can be made.
+
+        Raises:
+            DataError: nothing can be identified from them; says why, with the name of the source.
+        """
+        try:
+            signals = self.signals(settings)
+            refuse_unusable(signals)
+        except DataError as error:
+            raise DataError(f"{self.path}: {error}") from error
+        return signals
 
     def samples(self, settings: IdentificationSettings, interval_s: float | None = None) -> Samples:
         """Samples for the regression; errors as in `preprocess`, with the name of the source."""
@@ -345,6 +359,15 @@ def read_sources(
                 f"{', '.join(robot.joint_names)}: read it for this robot"
             )
     return sources
+
+
+def rows_of(sources: Sequence[Source], settings: IdentificationSettings) -> RowChoice:
+    """Return how rows of recordings that are used together are made.
+
+    Raises:
+        DataError: a recording from which nothing can be identified.
+    """
+    return common_choice([one.usable_signals(settings) for one in sources], settings)
 
 
 def refuse_other_setting(first: Source, other: Source) -> None:

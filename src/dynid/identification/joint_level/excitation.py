@@ -14,7 +14,7 @@ from dynid.control.controller import ControllerSettings
 from dynid.control.motion_check import nominal_torques
 from dynid.control.open_loop import PREFIX
 from dynid.errors import DataError
-from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT, POSITION_RAD_PER_COUNT
+from dynid.hardware.bus.control_table import POSITION_RAD_PER_COUNT
 from dynid.identification.joint_level.arx import ArxFit, fit_arx
 from dynid.identification.joint_level.first_order import LEAD, FirstOrderFit, Segment, fit_first_order
 from dynid.recording.recording import Recording
@@ -161,7 +161,7 @@ def segments(excited: ExcitedJoint, robot: Robot) -> tuple[list[Segment], float]
         raise DataError(f"{excited.source}: the excitation of joint {j + 1} has {len(excited.time)} states only")
     between = np.diff(excited.time)
     dt = float(between[between < GAP_CYCLES * np.median(between)].mean())
-    unit = CURRENT_A_PER_COUNT * excited.torque_constants[j]
+    unit = robot.current_units[j] * excited.torque_constants[j]
     limit = robot.current_limits[j] * excited.torque_constants[j]
     still = np.zeros_like(excited.q)
     load = nominal_torques(robot, excited.mount)(excited.q, still, still)[:, j]

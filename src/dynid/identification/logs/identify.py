@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from dynid.errors import DataError
+from dynid.identification.data.curves import Curves, curves_through
 from dynid.identification.feasibility.consistent import ConsistentModel, consistent_projection
-from dynid.identification.logs.curves import Curves, curves_through
 from dynid.identification.logs.delays import GoalDelay, goal_delay, torque_delay
 from dynid.identification.logs.fit import GROUPS, KNOWN, LogFit, Triangles, fit, step
 from dynid.identification.logs.rows import EXTRA, FRICTION, Point, RowSettings, Stretch, joint_rows, stretches

@@ -296,7 +296,7 @@ class FaultInjector:
                 self.chain.give_id_of(fault.servo, fault.of)
             else:
                 first = self.chain.servos[fault.of]
-                more = Servo(fault.of, first.get(table.MODEL_NUMBER), first.get(table.CURRENT_LIMIT))
+                more = Servo(fault.of, first.get(table.MODEL_NUMBER))
                 more.set(table.PRESENT_POSITION, int(self._random.integers(table.COUNTS_PER_TURN)))
                 self.chain.twins[fault.of] = more
             return

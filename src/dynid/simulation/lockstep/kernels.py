@@ -53,7 +53,7 @@ def actuate(
     wanted: FloatArray,
     constants: FloatArray,
     limits: FloatArray,
-    step: float,
+    steps: FloatArray,
     noise: FloatArray,
     command: FloatArray,
     goal: FloatArray,
@@ -67,14 +67,14 @@ def actuate(
         wanted: the controller's torques, (n,) [N m].
         constants: torque constants, (n,) [N m/A].
         limits: current limits, (n,) [A].
-        step: current resolution [A], 0 for none.
+        steps: current resolution of each axis, (n,) [A], 0 for none.
         noise: torque noise, (N, n) [N m].
         command, goal, in_force, motor: records (N, n) of wanted torques [N m], the currents for them [A], the currents
             in force from now on [A] and the motors' torques [N m].
     """
     for i in range(wanted.shape[0]):
         command[k, i] = wanted[i]
-        goal[k, i] = nearest(min(max(wanted[i] / constants[i], -limits[i]), limits[i]), step)
+        goal[k, i] = nearest(min(max(wanted[i] / constants[i], -limits[i]), limits[i]), steps[i])
         current = goal[k - late, i] if k >= late else 0.0
         in_force[k, i] = current
         motor[k, i] = current * constants[i] + noise[k, i]

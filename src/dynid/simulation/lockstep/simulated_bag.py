@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from dynid import __version__
 from dynid.control.controller import Gained
-from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT
 from dynid.recording.bag_metadata import Topic
 from dynid.recording.bag_writer import BagWriter, Batch, Rows, Storage
 from dynid.recording.completeness import DRIVER
@@ -26,7 +25,7 @@ from dynid.recording.messages import (
     encode_diagnostics,
     encode_string,
 )
-from dynid.recording.settings import ExperimentSettings, HardwareSettings
+from dynid.recording.settings import ExperimentSettings, HardwareSettings, recorded_current_unit
 from dynid.robot import Robot
 from dynid.robot.urdf_text import read_urdf_text
 from dynid.simulation.lockstep.run import SimulatedRun
@@ -119,7 +118,7 @@ def _hardware(run: SimulatedRun, robot: Robot) -> HardwareSettings:
         torque_constants_nm_per_a=tuple(robot.joint_constants.tolist()) if robot.has_torque_constants else (),
         mount=run.mount,
         gravity_m_s2=(x, y, z),
-        current_unit_a=CURRENT_A_PER_COUNT,
+        current_unit_a=recorded_current_unit(robot),
         cycle_s=robot.file.bus.cycle_s,
         simulated=True,
         port=PORT,

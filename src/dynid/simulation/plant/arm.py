@@ -16,11 +16,12 @@ import numpy as np
 from dynid.errors import DataError
 from dynid.export.mjcf import PlantModel, PlantOptions, compile_plant
 from dynid.model.friction import FrictionLaw
+from dynid.model.gear_presets import VISCOUS
 from dynid.model.standard import StandardFile, springs_of
 from dynid.model.transmission import Transmission
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, Robot, read_only
-from dynid.simulation.plant.gear_friction import VISCOUS, GearFriction, plant_friction
+from dynid.simulation.plant.gear_friction import GearFriction, plant_friction
 from dynid.simulation.plant.hand import Lead, Push, pushed
 from dynid.simulation.plant.interface import PlantReading
 from dynid.simulation.plant.motor import Motors

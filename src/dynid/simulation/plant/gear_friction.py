@@ -14,12 +14,11 @@ import numpy as np
 
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
 from dynid.model.friction import FA, FS, FV, KM, WS, FrictionLaw, budget_of
-from dynid.model.gear_presets import gear_friction, known_models
+from dynid.model.gear_presets import VISCOUS, gear_friction, known_models
 from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.plant.nuisances import COULOMB, Magnitudes
 
-VISCOUS = "viscous"
 LOCKED_NM = 1000.0  # friction of a joint that nothing moves
 
 

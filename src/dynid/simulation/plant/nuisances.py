@@ -11,7 +11,7 @@ import numba
 import numpy as np
 
 from dynid.errors import DataError, UnknownNameError
-from dynid.hardware.bus.control_table import CURRENT_A_PER_COUNT, VELOCITY_RAD_S_PER_COUNT
+from dynid.hardware.bus.control_table import VELOCITY_RAD_S_PER_COUNT
 from dynid.robot import FloatArray, Robot, read_only
 
 COULOMB, TORQUE_NOISE, ENCODER = "coulomb", "torque_noise", "encoder"
@@ -34,7 +34,7 @@ class Magnitudes:
         torque_noise: standard deviation of the torque, constant over each `NOISE_PERIOD_S`, (n,) [N m].
         position_step: encoder resolution [rad].
         velocity_step: resolution of the velocity register [rad/s]; goes with the encoder.
-        current_step: resolution of goal and present current [A].
+        current_step: resolution of goal and present current, each servo its own, (n,) [A].
         stamp_jitter: standard deviation of a stamp's error [s].
         backlash: width of the play between joint and encoder [rad].
         delay: from reading a state to the current that answers it being in force [s].
@@ -46,7 +46,7 @@ class Magnitudes:
     torque_noise: FloatArray
     position_step: float
     velocity_step: float
-    current_step: float
+    current_step: FloatArray
     stamp_jitter: float
     backlash: float
     delay: float
@@ -79,7 +79,7 @@ def magnitudes(robot: Robot, switched_off: Collection[str] = ()) -> Magnitudes:
         torque_noise=read_only(active(TORQUE_NOISE) * np.array(nuisances.torque_noise_nm)),
         position_step=2.0 * np.pi / counts if counts and encoder else 0.0,
         velocity_step=VELOCITY_RAD_S_PER_COUNT if encoder else 0.0,
-        current_step=CURRENT_A_PER_COUNT if currents else 0.0,
+        current_step=robot.current_units if currents else read_only(np.zeros(robot.size)),
         stamp_jitter=active(JITTER) * nuisances.stamp_jitter_s,
         backlash=float(np.deg2rad(active(BACKLASH) * nuisances.backlash_deg)),
         delay=active(DELAY) * nuisances.communication_delay_s,
@@ -88,10 +88,13 @@ def magnitudes(robot: Robot, switched_off: Collection[str] = ()) -> Magnitudes:
     )
 
 
-def quantise(values: FloatArray, step: float, out: FloatArray | None = None) -> FloatArray:
-    """The nearest multiples of `step`, any shape, in `out` or a new array; a plain copy where step is 0."""
+def quantise(values: FloatArray, step: FloatArray | float, out: FloatArray | None = None) -> FloatArray:
+    """Return the nearest multiples of `step`, (..., n), in `out` or a new array; a plain copy if all steps are 0.
+
+    Steps are one number, or one per axis, (n,).
+    """
     result = np.empty_like(values) if out is None else out
-    if step:
+    if np.any(step):
         np.multiply(values, 1.0 / step, out=result)
         np.rint(result, out=result)
         np.multiply(result, step, out=result)

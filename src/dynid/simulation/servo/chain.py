@@ -13,12 +13,12 @@ from dynid.simulation.plant.interface import Plant, PlantReading
 from dynid.simulation.plant.motor import Motors
 from dynid.simulation.servo.instructions import GROUP_READS, RESET_ALL, bulk_writes, carry_out, sync_writes
 from dynid.simulation.servo.own_loops import OwnLoops
-from dynid.simulation.servo.servo import Servo
+from dynid.simulation.servo.servo import REVERSED, Servo
+from dynid.simulation.servo.shafts import Shafts
 from dynid.simulation.servo.unstated import Unstated
 
 LONGEST_STEP_S = 0.001
 OVERHEATING, OVERLOAD = 1 << 2, 1 << 5  # bits of the hardware error status
-HOTTEST_DEG_C = 80.0  # the factory's temperature limit
 
 
 class ServoChain:
@@ -49,18 +49,15 @@ class ServoChain:
         if plant.size != robot.size:
             raise ValueError(f"the plant has {plant.size} axes, robot {robot.name} has {robot.size}")
         self.robot, self.plant, self.lock_step = robot, plant, lock_step
-        self._transmission = Transmission(robot)
+        self._transmission, self._shafts = Transmission(robot), Shafts(robot)
         self.unstated = Unstated()
         self.servos = {
-            servo_id: Servo(
-                servo_id,
-                model.model_number,
-                round(model.factory_current_limit_a / table.CURRENT_A_PER_COUNT),
-                baud_code,
-                self.unstated,
-            )
-            for servo_id, model in zip(robot.servo_ids, robot.servo_models, strict=True)
+            one.servo_id: Servo(one.servo_id, one.model_number, baud_code, self.unstated) for one in robot.wired_servos
         }
+        self._wired_servos = [self.servos[servo_id] for servo_id in robot.all_servo_ids]
+        for wired, servo in zip(robot.wired_servos, self._wired_servos, strict=True):  # as the arm's maker set them
+            servo.set(table.DRIVE_MODE, REVERSED if wired.reverse_mode else 0)
+            servo.set(table.SECONDARY_ID, table.NO_ID if wired.obeys is None else wired.obeys)
         self._motors: Motors | None = getattr(plant, "motors", None)
         self.twins: dict[int, Servo] = {}
         self.missed_writes: dict[tuple[int, int], int] = {}
@@ -71,7 +68,8 @@ class ServoChain:
         self._absent_until_s: dict[int, float] = {}
         self.max_abs_current_a = np.zeros(robot.size)
         self._followers: dict[int, list[Servo]] = {}  # by secondary id
-        self._axis_servos = [self.servos[servo_id] for servo_id in robot.servo_ids]
+        hottest = [one.get(table.TEMPERATURE_LIMIT) for one in self._wired_servos[: robot.size]]
+        self._hottest_deg_c = np.array(hottest)
         self._drive_counts: list[int] = []
         self._own_loops, self._self_controlled = OwnLoops(robot), list[int]()
         self._last_instruction_s = 0.0
@@ -97,8 +95,8 @@ class ServoChain:
 
     def _protect(self, motors: Motors) -> None:
         """Servos that are overloaded or too hot say so, and switch their torque off."""
-        for axis in np.flatnonzero(motors.overloaded | (motors.temperature_deg_c >= HOTTEST_DEG_C)):
-            servo = self._axis_servos[axis]
+        for axis in np.flatnonzero(motors.overloaded | (motors.temperature_deg_c >= self._hottest_deg_c)):
+            servo = self._wired_servos[axis]
             if servo.torque_enabled:
                 servo.raise_hardware_error(OVERLOAD if motors.overloaded[axis] else OVERHEATING)
                 self._update_drive()
@@ -151,7 +149,7 @@ class ServoChain:
 
         They get power from elsewhere, and hold their goal currents until their watchdogs trip, or are not `powered`.
         """
-        ids = self.robot.servo_ids
+        ids = tuple(one.servo_id for one in sorted(self.robot.wired_servos, key=lambda one: one.axis))
         behind = ids[0 if servo_id is None else ids.index(servo_id) + 1 :]
         for one in behind:
             self._absent_until_s[one] = float("inf")
@@ -180,17 +178,16 @@ class ServoChain:
     @property
     def torque_on(self) -> bool:
         """Whether a servo has its torque on."""
-        return any(servo.torque_enabled for servo in self._axis_servos)
+        return any(servo.torque_enabled for servo in self._wired_servos)
 
     def summary(self) -> dict[str, list[float] | list[bool] | float]:
         """Present and past commands to the motors: for the proof that an arm was left without current."""
-        unit = table.CURRENT_A_PER_COUNT
-        servos = self._axis_servos
+        servos, units = self._wired_servos, self._shafts.current_a.tolist()
         return {
             "torque_enabled": [servo.torque_enabled for servo in servos],
             "torque_was_enabled": [servo.torque_was_enabled for servo in servos],
-            "goal_current_a": [round(servo.get(table.GOAL_CURRENT) * unit, 5) for servo in servos],
-            "drive_current_a": [round(servo.drive_current_count * unit, 5) for servo in servos],
+            "goal_current_a": [round(one.get(table.GOAL_CURRENT) * a, 5) for one, a in zip(servos, units, strict=True)],
+            "drive_current_a": [round(one.drive_current_count * a, 5) for one, a in zip(servos, units, strict=True)],
             "max_abs_current_a": [round(float(value), 5) for value in self.max_abs_current_a],
             "watchdog_tripped": [servo.watchdog_tripped for servo in servos],
             "time_s": round(self.time_s, 6),
@@ -309,52 +306,53 @@ class ServoChain:
         reading, motors = self.plant.measure(), self._transmission
         turned = motors.motor_motion(reading.q - self.robot.zero_offsets)
         counts = zip(
-            self._axis_servos,
-            table.current_to_counts(motors.motor_currents(reading.current_a)).tolist(),
-            table.velocity_to_counts(motors.motor_motion(reading.dq)).tolist(),
-            table.position_to_counts(turned, self.robot.file.bus.centre_count).tolist(),
+            self._wired_servos,
+            *self._shafts.counts(motors.motor_currents(reading.current_a), motors.motor_motion(reading.dq), turned),
             strict=True,
         )
         tick_ms = int(self.time_s * 1000.0) % 32768
         for servo, current, velocity, position in counts:
             servo.set_state(current, velocity, position, tick_ms)
         if self._motors is not None:
-            for servo, deg_c in zip(self._axis_servos, self._motors.temperature_deg_c.round().tolist(), strict=True):
-                servo.set(table.PRESENT_TEMPERATURE, int(deg_c))
+            degrees = self._motors.temperature_deg_c.round().tolist()
+            for wired, servo in zip(self.robot.wired_servos, self._wired_servos, strict=True):
+                servo.set(table.PRESENT_TEMPERATURE, int(degrees[wired.axis]))
         return reading
 
     def _update_drive(self) -> None:
         """After anything but a goal current: which servos find their currents themselves, and what is commanded."""
-        controlled = [axis for axis, servo in enumerate(self._axis_servos) if servo.controls_itself]
+        controlled = [place for place, servo in enumerate(self._wired_servos) if servo.controls_itself]
         if controlled != self._self_controlled:
-            for axis in set(self._self_controlled) - set(controlled):
-                self._own_loops.forget(axis)
+            for place in set(self._self_controlled) - set(controlled):
+                self._own_loops.forget(place)
             self._self_controlled, self._drive_counts = controlled, []
         self._drive()
 
     def _drive(self) -> None:
         """Hand the motors' currents to the plant when one has changed."""
-        servos = self._axis_servos
+        servos = self._wired_servos
         self._shortest_watchdog_s = min(servo.watchdog_s for servo in servos)
         counts = [servo.drive_current_count for servo in servos]
         if counts != self._drive_counts:
             self._drive_counts = counts
-            self._set_currents(table.current_from_counts(np.array(counts)))
+            self._set_currents(self._shafts.carried(np.array(counts)))
 
     def _control_themselves(self, step_s: float) -> None:
         """The currents of the next millisecond where servos find them themselves."""
-        dq = self._transmission.motor_motion(self._refresh().dq)
-        current_a = table.current_from_counts(np.array(self._drive_counts))
-        for axis in self._self_controlled:
-            current_a[axis] = self._own_loops.current(axis, self._axis_servos[axis], float(dq[axis]), step_s)
+        dq = self._shafts.velocities(self._transmission.motor_motion(self._refresh().dq))
+        current_a = self._shafts.carried(np.array(self._drive_counts))
+        for place in self._self_controlled:
+            current_a[place] = self._own_loops.current(place, self._wired_servos[place], float(dq[place]), step_s)
         self._set_currents(current_a)
 
-    def _set_currents(self, current_a: FloatArray) -> None:
+    def _set_currents(self, shaft_a: FloatArray) -> None:
+        """Hand on what flows in each servo, (m,) [A] as its shaft counts."""
+        current_a = self._shafts.motor_currents(shaft_a)
         np.maximum(self.max_abs_current_a, np.abs(current_a), out=self.max_abs_current_a)
         self.plant.set_currents(self._transmission.joint_currents(current_a))
 
     def _trip_watchdogs(self) -> None:
-        for servo in self._axis_servos:
+        for servo in self._wired_servos:
             heard_s = min(self._last_instruction_s, self._cut_s if servo.servo_id in self._cut_off else np.inf)
             if self.time_s - heard_s >= servo.watchdog_s:
                 servo.trip_watchdog()

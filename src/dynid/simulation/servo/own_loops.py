@@ -20,41 +20,42 @@ LOOP_1_S = 1000.0  # errors are added up, and positions compared, once in a mill
 
 
 class OwnLoops:
-    """The loops of all servos of an arm.
+    """The loops of all m servos of an arm, by their place in `Robot.wired_servos`.
 
     Args:
         robot: its `motors.yaml` gives the windings.
     """
 
     def __init__(self, robot: Robot) -> None:
-        motors = load_motors(robot)
-        self._windings = [USUAL] * robot.size if motors is None else [motor.winding for motor in motors]
-        self._sums = np.zeros(robot.size)
+        motors, wired = load_motors(robot), robot.wired_servos
+        self._windings = [USUAL if motors is None else motors[one.axis].winding for one in wired]
+        self._units = robot.current_units[[one.axis for one in wired]]
+        self._sums = np.zeros(len(wired))
         self._ways: dict[int, Way] = {}
 
-    def forget(self, axis: int) -> None:
+    def forget(self, place: int) -> None:
         """The sum of a loop's errors, when its torque goes off."""
-        self._sums[axis] = 0.0
-        self._ways.pop(axis, None)
+        self._sums[place] = 0.0
+        self._ways.pop(place, None)
 
-    def current(self, axis: int, servo: Servo, dq: float, step_s: float) -> float:
-        """The current of one motor [A], from the servo's registers and the motor's velocity dq [rad/s]."""
-        winding, sign = self._windings[axis], -1.0 if servo.reversed else 1.0
+    def current(self, place: int, servo: Servo, dq: float, step_s: float) -> float:
+        """Return the current at one servo's shaft [A], from its registers and the shaft's velocity dq [rad/s]."""
+        winding, sign = self._windings[place], -1.0 if servo.reversed else 1.0
         emf = sign * winding.back_emf_v_s_rad * dq
-        pwm = self._pwm(axis, servo, sign * dq, step_s * LOOP_1_S)
+        pwm = self._pwm(place, servo, sign * dq, step_s * LOOP_1_S)
         current = (pwm / table.FULL_PWM * winding.supply_v - emf) / winding.resistance_ohm
         by_goal = servo.get(table.OPERATING_MODE) == table.CURRENT_BASED_POSITION_MODE
-        most = abs(servo.get(table.GOAL_CURRENT if by_goal else table.CURRENT_LIMIT)) * table.CURRENT_A_PER_COUNT
-        return sign * min(max(current, -most), most)
+        most = abs(servo.get(table.GOAL_CURRENT if by_goal else table.CURRENT_LIMIT)) * self._units[place]
+        return float(sign * min(max(current, -most), most))
 
-    def _reference(self, axis: int, servo: Servo, present: int, steps: float) -> float:
+    def _reference(self, place: int, servo: Servo, present: int, steps: float) -> float:
         """Where a servo wants to be now [counts]: on its way to its goal. A new goal begins a new way from there."""
-        way = self._ways.get(axis)
+        way = self._ways.get(place)
         if way is None or way.goal != servo.get(table.GOAL_POSITION):
-            way = self._ways[axis] = Way.of(servo, float(present) if way is None else way.advance(0.0))
+            way = self._ways[place] = Way.of(servo, float(present) if way is None else way.advance(0.0))
         return way.advance(steps)
 
-    def _pwm(self, axis: int, servo: Servo, dq: float, steps: float) -> float:
+    def _pwm(self, place: int, servo: Servo, dq: float, steps: float) -> float:
         """What a servo's loop puts out at its own velocity dq [rad/s], so many steps after the last time."""
         most, mode = float(servo.get(table.GOAL_PWM)), servo.get(table.OPERATING_MODE)
         if mode == table.PWM_MODE:
@@ -66,11 +67,11 @@ class OwnLoops:
             damping = 0.0
         else:
             present = servo.get(table.PRESENT_POSITION)
-            error = self._reference(axis, servo, present, steps) - present
+            error = self._reference(place, servo, present, steps) - present
             gains = servo.get(table.POSITION_P_GAIN), servo.get(table.POSITION_I_GAIN)
             damping = servo.get(table.POSITION_D_GAIN) / D_DIVISOR * dq / table.POSITION_RAD_PER_COUNT / LOOP_1_S
-        total = self._sums[axis] + error * steps
+        total = self._sums[place] + error * steps
         pwm = gains[0] / P_DIVISOR * error + gains[1] / I_DIVISOR * total - damping
         if abs(pwm) <= abs(most):
-            self._sums[axis] = total  # which does not grow while the output is at its limit
+            self._sums[place] = total  # which does not grow while the output is at its limit
         return float(min(max(pwm, -abs(most)), abs(most)))

@@ -8,10 +8,9 @@ import struct
 from collections.abc import Sequence
 
 from dynid.hardware.bus import control_table as table
-from dynid.hardware.bus.control_table import Entry, Register
+from dynid.hardware.bus.control_table import Register
+from dynid.hardware.servos.models import DYNAMIXELS
 from dynid.simulation.servo.unstated import ACCESS_ERROR, LENGTH_ERROR, LIMIT_ERROR, RANGE_ERROR, RESULT_FAIL, Unstated
-
-XM430_W350 = 1020
 
 _GOALS = (table.GOAL_PWM, table.GOAL_CURRENT, table.GOAL_VELOCITY, table.GOAL_POSITION)
 _PROFILE = (table.PROFILE_ACCELERATION, table.PROFILE_VELOCITY)
@@ -26,12 +25,12 @@ _TORQUE_AT, _MODE_AT, _WATCHDOG_AT, _DRIVE_MODE_AT = (
 _GOAL_CURRENT_AT, _CURRENT_LIMIT_AT = table.GOAL_CURRENT.address, table.CURRENT_LIMIT.address
 _TICK_AT = table.REALTIME_TICK.address
 _TRIPPED_BYTE = table.WATCHDOG_TRIPPED & 0xFF
-_REVERSED, _TORQUE_BY_GOAL = 1 << 0, 1 << 3  # of the drive mode
+REVERSED, _TORQUE_BY_GOAL = 1 << 0, 1 << 3  # of the drive mode
 _TORQUE_AT_START, _RESTORE_RAM = 1 << 0, 1 << 1  # of the startup configuration
 _LARGEST_OFFSET_IN_POSITION_MODE = 1024
 _GAINS = range(76, 92)
-# What a backup holds beside the EEPROM: gains, profile acceleration and velocity, indirect addresses.
-_BACKED_UP = (_GAINS, range(108, 116), range(168, 224), range(578, 634))
+# What a backup holds beside the EEPROM and the indirect addresses: gains, profile acceleration and velocity.
+_BACKED_UP = (_GAINS, range(108, 116))
 
 
 class Servo:
@@ -39,8 +38,7 @@ class Servo:
 
     Args:
         servo_id: id on the bus.
-        model_number: as answered to a ping; a model without a column in `control_table.csv` gets the XM430-W350's.
-        current_limit_count: of such a model, the factory value of the current limit register.
+        model_number: as answered to a ping; a model of `dynid.hardware.servos`.
         baud_code: value of the baud rate register.
         unstated: what the e-manual leaves open; shared by the servos of a chain.
 
@@ -51,21 +49,12 @@ class Servo:
         registered: (address, data) of a reg write that waits for its action.
     """
 
-    def __init__(
-        self,
-        servo_id: int,
-        model_number: int,
-        current_limit_count: int,
-        baud_code: int = 5,
-        unstated: Unstated | None = None,
-    ) -> None:
+    def __init__(self, servo_id: int, model_number: int, baud_code: int = 5, unstated: Unstated | None = None) -> None:
         self.unstated = unstated or Unstated()
-        self._entries = dict(table.MODELS.get(model_number) or table.MODELS[XM430_W350])
-        if model_number not in table.MODELS:
-            for register, value in ((table.MODEL_NUMBER, model_number), (table.CURRENT_LIMIT, current_limit_count)):
-                self._entries[register.address] = Entry(register, value, range(value + 1))
-        registers = [entry.register for entry in self._entries.values()]
-        self._listed = {at for register in registers for at in range(register.address, register.end)}
+        model = DYNAMIXELS[model_number]
+        self._entries, self._listed, self._indirect = model.entries, model.listed, model.indirect
+        pointers = [range(one.pointers, one.pointers + 2 * (one.end - one.first)) for one in model.indirect]
+        self._backed_up = (*_BACKED_UP, *pointers)
         self._plain: set[tuple[int, int]] = set()  # blocks that are read as they lie there
         self._backup: bytes | None = None
         self.bytes = bytearray(table.TABLE_SIZE)
@@ -96,7 +85,7 @@ class Servo:
         self.set(table.BACKUP_READY, self._backup is not None)
         startup = self.get(table.STARTUP_CONFIGURATION)
         if startup & _RESTORE_RAM and self._backup is not None:
-            for block in _BACKED_UP:
+            for block in self._backed_up:
                 self.bytes[block.start : block.stop] = self._backup[block.start : block.stop]
         self.shut_down, self.registered = False, None
         self._reset_goals()
@@ -148,7 +137,7 @@ class Servo:
     @property
     def reversed(self) -> bool:
         """Whether the registers count against the shaft."""
-        return bool(self.bytes[_DRIVE_MODE_AT] & _REVERSED)
+        return bool(self.bytes[_DRIVE_MODE_AT] & REVERSED)
 
     @property
     def controls_itself(self) -> bool:
@@ -162,7 +151,7 @@ class Servo:
         if not found[_TORQUE_AT] or found[_MODE_AT] != table.CURRENT_MODE or found[_WATCHDOG_AT] == _TRIPPED_BYTE:
             return 0
         count = int(_INT16.unpack_from(found, _GOAL_CURRENT_AT)[0])
-        return -count if found[_DRIVE_MODE_AT] & _REVERSED else count
+        return -count if found[_DRIVE_MODE_AT] & REVERSED else count
 
     @property
     def moving(self) -> bool:
@@ -197,7 +186,7 @@ class Servo:
     def set_state(self, current_count: int, velocity_count: int, position_count: int, tick_ms: int) -> None:
         """What the sensors read now, of the shaft; the registers count as drive mode and homing offset say."""
         if self._shifted:
-            sign = -1 if self.bytes[_DRIVE_MODE_AT] & _REVERSED else 1
+            sign = -1 if self.bytes[_DRIVE_MODE_AT] & REVERSED else 1
             current_count, velocity_count = sign * current_count, sign * velocity_count
             shaft = sign * position_count
             if self._turns is None:
@@ -267,9 +256,9 @@ class Servo:
     def _targets(self, block: range) -> list[int]:
         """The addresses at which the bytes of a block really are: indirect data stand for others."""
         targets = list(block)
-        for first, end, pointers in table.INDIRECT:
-            for at in range(max(first, block.start), min(end, block.stop)):
-                pointer = pointers + 2 * (at - first)
+        for one in self._indirect:
+            for at in range(max(one.first, block.start), min(one.end, block.stop)):
+                pointer = one.pointers + 2 * (at - one.first)
                 targets[at - block.start] = int.from_bytes(self.bytes[pointer : pointer + 2], "little")
         return targets
 

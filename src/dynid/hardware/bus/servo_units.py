@@ -1,0 +1,57 @@
+"""Conversion between the servos' counts and SI, axis by axis: each servo's own unit of current, its sign and centre."""
+
+import numpy as np
+
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.control_table import IntArray
+from dynid.robot import FloatArray, Robot, read_only
+
+
+class ServoUnits:
+    """Converts the values of all n servos of a robot at once; arrays are (..., n), joint order.
+
+    Values in SI are those of the motors, before gears and coupling (`dynid.model.transmission`). The sign is that of
+    `direction` of robot.yaml: of an axis with -1 all registers count against its motor.
+
+    Args:
+        robot: servo models, directions and centre counts.
+
+    Attributes:
+        current_a: size of a count of current, (n,) [A].
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self.current_a = robot.current_units
+        self._centres = read_only(robot.centre_counts)
+        self._whole_centres = self._centres.astype(np.int64)
+        self._current = read_only(robot.directions * self.current_a)
+        self._velocity = read_only(robot.directions * table.VELOCITY_RAD_S_PER_COUNT)
+        self._position = read_only(robot.directions * table.POSITION_RAD_PER_COUNT)
+
+    def currents(self, counts: IntArray) -> FloatArray:
+        """Return currents [A] of signed counts."""
+        return np.asarray(counts * self._current)
+
+    def current_counts(self, current_a: FloatArray) -> IntArray:
+        """Return the signed counts nearest to currents [A]."""
+        return np.rint(current_a / self._current).astype(np.int64)
+
+    def velocities(self, counts: IntArray) -> FloatArray:
+        """Return velocities [rad/s] of signed counts."""
+        return np.asarray(counts * self._velocity)
+
+    def velocity_counts(self, velocity: FloatArray) -> IntArray:
+        """Return the signed counts nearest to velocities [rad/s]."""
+        return np.rint(velocity / self._velocity).astype(np.int64)
+
+    def positions(self, counts: IntArray) -> FloatArray:
+        """Return angles [rad] of counts."""
+        return np.asarray((counts - self._centres) * self._position)
+
+    def position_counts(self, position: FloatArray) -> IntArray:
+        """Return the counts nearest to angles [rad]."""
+        return np.asarray(np.rint(position / self._position).astype(np.int64) + self._whole_centres)
+
+    def current_caps(self, limits_a: FloatArray) -> IntArray:
+        """Return the most counts of current that limits (n,) [A] allow, (n,)."""
+        return np.floor(limits_a / self.current_a + 1e-9).astype(np.int64)

@@ -1,0 +1,198 @@
+"""DYNAMIXEL models by number and by name: unit of current, limits, control table, stall torque and firmware.
+
+`models.csv` has one row per model. Source: ROBOTIS e-manual, the models' pages and their table of specifications, and
+the model numbers of ROBOTIS' dynamixel_hardware_interface. Its last column names what was not found there and is taken
+from a sibling. Nothing here talks to a servo.
+"""
+
+import csv
+import math
+import re
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from dynid.hardware.servos.registers import FOLDER, Entry, Indirect, entries_of, indirect_of
+
+RAD_S_PER_RPM = 2.0 * math.pi / 60.0
+
+
+@dataclass(frozen=True)
+class StallPoint:
+    """Torque [N m] and current [A] of a servo that is held at a supply voltage [V]."""
+
+    supply_v: float
+    torque_nm: float
+    current_a: float
+
+
+@dataclass(frozen=True)
+class ServoLimits:
+    """What a model with current control has in its limit registers as delivered, raw values.
+
+    `voltage_range` is what the voltage limits may be set to, (least, greatest) [0.1 V].
+    """
+
+    current: int
+    velocity: int
+    temperature: int
+    least_voltage: int
+    most_voltage: int
+    voltage_range: tuple[int, int]
+    shutdown: int
+
+
+@dataclass(frozen=True)
+class Dynamixel:
+    """One servo model.
+
+    Attributes:
+        name: as ROBOTIS writes it, without the connector's letter.
+        number: what it answers to a ping.
+        series: which of its siblings' control tables it has.
+        current_unit_a: size of one count of goal, present and limit current [A]; None without current control.
+        limits: None without current control, too.
+        gains: velocity I and P, position D, I and P as after power-on.
+        supply_v: the recommended voltage.
+        gear_ratio: motor over shaft; None if not published.
+        stall: by voltage; () if not published.
+        no_load_rad_s: fastest speed without load by voltage, (supply [V], speed [rad/s]).
+        watchdog_firmware: the first with a bus watchdog.
+        fast_read_firmware: the first with the fast sync read; None if not known, the driver finds out itself.
+        assumed: which of these are taken from a sibling.
+    """
+
+    name: str
+    number: int
+    series: str
+    current_unit_a: float | None
+    limits: ServoLimits | None
+    gains: tuple[int, ...]
+    supply_v: float
+    gear_ratio: float | None
+    stall: tuple[StallPoint, ...]
+    no_load_rad_s: tuple[tuple[float, float], ...]
+    watchdog_firmware: int
+    fast_read_firmware: int | None
+    assumed: str = field(default="", compare=False)
+
+    @property
+    def has_current_control(self) -> bool:
+        """Whether it can be commanded by current, which dynid needs."""
+        return self.current_unit_a is not None
+
+    @property
+    def current_limit_a(self) -> float | None:
+        """The largest current that its current limit can be set to [A]; None without current control."""
+        if self.limits is None or self.current_unit_a is None:
+            return None
+        return self.limits.current * self.current_unit_a
+
+    @property
+    def torque_constant_nm_per_a(self) -> float | None:
+        """Stall torque over stall current at the recommended voltage [N m/A]: a proposal; None if not published."""
+        points = [point for point in self.stall if math.isclose(point.supply_v, self.supply_v)]
+        return round(points[0].torque_nm / points[0].current_a, 3) if points else None
+
+    @property
+    def indirect(self) -> tuple[Indirect, ...]:
+        """Blocks of indirect data."""
+        return indirect_of(self.series)
+
+    @cached_property
+    def entries(self) -> dict[int, Entry]:
+        """Control table by address; of a model without current control as if it had that of its series."""
+        gains = ("velocity I gain", "velocity P gain", "position D gain", "position I gain", "position P gain")
+        defaults = {"model number": self.number, "present input voltage": round(10 * self.supply_v)}
+        defaults |= dict(zip(gains, self.gains, strict=False))
+        limits = self.limits
+        if limits is None:
+            return entries_of(self.series, defaults, {})
+        voltages = "{}..{}".format(*limits.voltage_range)
+        defaults |= {
+            "current limit": limits.current,
+            "goal current": limits.current,
+            "velocity limit": limits.velocity,
+            "temperature limit": limits.temperature,
+            "min voltage limit": limits.least_voltage,
+            "max voltage limit": limits.most_voltage,
+            "shutdown": limits.shutdown,
+        }
+        ranges = {"current limit": f"0..{limits.current}", "max voltage limit": voltages, "min voltage limit": voltages}
+        return entries_of(self.series, defaults, ranges)
+
+    @cached_property
+    def listed(self) -> frozenset[int]:
+        """Addresses that its control table lists."""
+        return frozenset(at for one in self.entries.values() for at in range(one.register.address, one.register.end))
+
+    def __str__(self) -> str:
+        unit = "no current control" if self.current_unit_a is None else f"{self.current_unit_a * 1e3:g} mA per count"
+        return f"{self.name}, {unit}"
+
+
+def _parts(text: str) -> list[list[float]]:
+    """Return the numbers of `a:b|c:d`."""
+    return [[float(number) for number in part.split(":")] for part in text.split("|") if part]
+
+
+def _range(text: str) -> tuple[int, int]:
+    least, greatest = map(int, text.split(".."))
+    return least, greatest
+
+
+def _limits(row: dict[str, str]) -> ServoLimits | None:
+    if not row["current_unit_ma"]:
+        return None
+    least, most = _range(row["voltage_limits"])
+    return ServoLimits(
+        current=int(row["current_limit"]),
+        velocity=int(row["velocity_limit"]),
+        temperature=int(row["temperature_limit"]),
+        least_voltage=least,
+        most_voltage=most,
+        voltage_range=_range(row["voltage_range"]),
+        shutdown=int(row["shutdown"]),
+    )
+
+
+def _model(row: dict[str, str]) -> Dynamixel:
+    unit, ratio, fast = row["current_unit_ma"], row["gear_ratio"], row["fast_read_firmware"]
+    return Dynamixel(
+        name=row["model"],
+        number=int(row["number"]),
+        series=row["series"],
+        current_unit_a=float(unit) / 1e3 if unit else None,
+        limits=_limits(row),
+        gains=tuple(map(int, row["gains"].split())),
+        supply_v=float(row["supply_v"]),
+        gear_ratio=float(ratio) if ratio else None,
+        stall=tuple(StallPoint(*point) for point in _parts(row["stall"])),
+        no_load_rad_s=tuple((volts, rpm * RAD_S_PER_RPM) for volts, rpm in _parts(row["no_load"])),
+        watchdog_firmware=int(row["watchdog_firmware"] or 0),
+        fast_read_firmware=int(fast) if fast else None,
+        assumed=row["assumed"],
+    )
+
+
+def _read_models() -> dict[int, Dynamixel]:
+    with (FOLDER / "models.csv").open(encoding="utf-8", newline="") as file:
+        found = [_model(row) for row in csv.DictReader(file)]
+    return {model.number: model for model in found}
+
+
+DYNAMIXELS = _read_models()  # by model number
+_BY_NAME = {model.name: model for model in DYNAMIXELS.values()}
+MOST_CURRENT_A = max(model.current_limit_a or 0.0 for model in DYNAMIXELS.values())
+USUAL_UNIT_A = DYNAMIXELS[1020].current_unit_a or 0.0  # where a simulated joint names no servo
+
+
+def dynamixel_named(name: str) -> Dynamixel | None:
+    """Return the model of a name such as XM430-W350, XM430-W350-T or xm430_w350; None for another name."""
+    plain = re.sub(r"[-_ ]([TR]|AT|AR)$", "", name.strip().upper().replace("_", "-"))
+    return _BY_NAME.get(plain) or _BY_NAME.get(plain.removesuffix("T").removesuffix("R"))
+
+
+def model_text(number: int) -> str:
+    """Return a model number in words: its name and unit of current, as far as they are known."""
+    model = DYNAMIXELS.get(number)
+    return f"model {number}" if model is None else f"model {number} ({model})"

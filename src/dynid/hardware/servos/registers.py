@@ -1,0 +1,143 @@
+"""Registers of DYNAMIXEL servos with protocol 2.0: address, size, unit, and the values that may be written.
+
+`registers.csv` has one row per register, with the default and range of an XM430-W350 and the series that have it.
+"""
+
+import csv
+from collections.abc import Container, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+EEPROM_END = 64
+# by the value of the baud rate register [bit/s]
+BAUD_RATES = {0: 9_600, 1: 57_600, 2: 115_200, 3: 1_000_000, 4: 2_000_000, 5: 3_000_000, 6: 4_000_000, 7: 4_500_000}
+FOLDER = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Register:
+    """One entry of the control table: `address` and `size` in bytes, little-endian.
+
+    `limit` names the register that bounds this one's magnitude, '' for none; `unit` is that of one count, "current"
+    where it depends on the model. `series` are those that have the register, () for all.
+    """
+
+    name: str
+    address: int
+    size: int
+    signed: bool = False
+    writable: bool = True
+    unit: str = ""
+    limit: str = ""
+    series: tuple[str, ...] = ()
+
+    @property
+    def in_eeprom(self) -> bool:
+        """Whether the register keeps its value without power, and so is locked while torque is on."""
+        return self.address < EEPROM_END
+
+    @property
+    def end(self) -> int:
+        """The address after the register's last byte."""
+        return self.address + self.size
+
+    def to_bytes(self, count: int) -> bytes:
+        """The register's bytes for a raw value; OverflowError when it does not fit."""
+        return int(count).to_bytes(self.size, "little", signed=self.signed or count < 0)
+
+    def from_bytes(self, data: bytes | bytearray) -> int:
+        """The raw value from the register's bytes."""
+        return int.from_bytes(data, "little", signed=self.signed)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A register in one model: its raw value as delivered or after power-on, and which values may be written."""
+
+    register: Register
+    default: int
+    allowed: Container[int]
+
+
+@dataclass(frozen=True)
+class Indirect:
+    """A block of indirect data, `first` up to before `end`, and where its 2-byte indirect addresses begin."""
+
+    first: int
+    end: int
+    pointers: int
+
+
+# e-manual: 56 indirect bytes, in two blocks; the 330 series has 20
+_USUAL_INDIRECT = (Indirect(224, 252, 168), Indirect(634, 662, 578))
+_INDIRECT = {"X330": (Indirect(208, 228, 168),)}
+# (series, register name): values that may be written, where a series differs from the X430
+_RANGES = {
+    ("X330", "baud rate"): "0..6",
+    ("X330", "drive mode"): "0|1|4|5",
+    ("X330", "protocol type"): "2|20|21|22",
+    ("X330", "velocity limit"): "0..2047",
+    ("X540", "drive mode"): "0..15",
+}
+
+
+def indirect_of(series: str) -> tuple[Indirect, ...]:
+    """Return the blocks of indirect data that servos of a series have."""
+    return _INDIRECT.get(series, _USUAL_INDIRECT)
+
+
+def allowed(register: Register, text: str) -> Container[int]:
+    """Return what may be written: `least..greatest`, values with | between them, or nothing for all that fit."""
+    if not text:
+        half = 1 << 8 * register.size - 1
+        return range(-half, half) if register.signed else range(2 * half)
+    if ".." in text:
+        least, greatest = map(int, text.split(".."))
+        return range(least, greatest + 1)
+    return frozenset(map(int, text.split("|")))
+
+
+def _read_rows() -> list[tuple[Register, int, str]]:
+    """Return (register, default, range) of each row of registers.csv."""
+    with (FOLDER / "registers.csv").open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file))
+    found = []
+    for row in rows:
+        shape = int(row["address"]), int(row["size"]), row["signed"] == "yes", "W" in row["access"]
+        register = Register(row["name"], *shape, row["unit"], row["limit"], tuple(row["series"].split()))
+        found.append((register, int(row["default"]), row["range"]))
+    return found
+
+
+_ROWS = _read_rows()
+REGISTERS = {register.name: register for register, _, _ in _ROWS}
+
+
+def _indirect_entries(series: str) -> Iterator[Entry]:
+    blocks, number = indirect_of(series), 0
+    targets = range(EEPROM_END, blocks[-1].end)
+    for block in blocks:
+        for at in range(block.first, block.end):
+            number += 1
+            pointer = Register(f"indirect address {number}", block.pointers + 2 * (at - block.first), 2)
+            yield Entry(pointer, at, targets)
+            yield Entry(Register(f"indirect data {number}", at, 1), 0, range(256))
+
+
+def entries_of(series: str, defaults: dict[str, int], ranges: dict[str, str]) -> dict[int, Entry]:
+    """Return the control table of one model by address.
+
+    Args:
+        series: of `models.csv`.
+        defaults: the model's own raw values by register name.
+        ranges: the model's own values that may be written, by register name, as in the table.
+    """
+    entries = {}
+    for register, default, text in _ROWS:
+        if register.series and series not in register.series:
+            continue
+        text = ranges.get(register.name, _RANGES.get((series, register.name), text))
+        entry = Entry(register, defaults.get(register.name, default), allowed(register, text))
+        entries[register.address] = entry
+    entries |= {entry.register.address: entry for entry in _indirect_entries(series)}
+    return dict(sorted(entries.items()))

@@ -1,0 +1,135 @@
+"""The servos of a drafted robot: `servos`, `bus` and the joints' servo fields, from what others have written down."""
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from dynid.errors import UnknownNameError
+from dynid.hardware.servos.models import DYNAMIXELS, Dynamixel, dynamixel_named
+from dynid.robot.servo_sources import JointServos, ServoSource
+
+STALL_SHARE = 0.5  # of the stall current: a current limit that is proposed
+CYCLES_S = (0.001, 0.002, 0.003, 0.004, 0.005, 0.008, 0.010)
+BITS_PER_BYTE, WIRE_MARGIN_S = 10, 0.00035  # of a cycle: what adapter and host take beside the wire
+USUAL_RATE = 1_000_000
+
+
+def model_of(name: str) -> Dynamixel:
+    """Return the model of a name.
+
+    Raises:
+        UnknownNameError: dynid does not know it, or it has no current control.
+    """
+    model = dynamixel_named(name)
+    if model is None or not model.has_current_control:
+        raise UnknownNameError("servo model", name, tuple(one.name for one in DYNAMIXELS.values() if one.limits))
+    return model
+
+
+def cycle_s(servos: int, baudrate: int) -> float:
+    """Return the shortest cycle [s] in which so many servos are read and written at a rate [bit/s]."""
+    read, reply, write = 14 + servos, 21 * servos, 14 + 3 * servos
+    wire_s = (read + reply + write) * BITS_PER_BYTE / baudrate + WIRE_MARGIN_S
+    return next((cycle for cycle in CYCLES_S if cycle >= wire_s), CYCLES_S[-1])
+
+
+def add_servos(
+    rows: list[dict[str, Any]], source: ServoSource, model: str | None, questions: dict[str, str]
+) -> dict[str, Any]:
+    """Write ids, signs, shadows and current limits into joints, in place; return `servos` and `bus`.
+
+    Args:
+        rows: joints of robot.yaml.
+        source: who moves them.
+        model: of the servos whose source does not name it; None asks.
+        questions: what a person must decide; gets more, and loses what is known now.
+
+    Raises:
+        UnknownNameError: no such model, or one without current control.
+    """
+    servos: dict[str, Any] = {}
+    for row in rows:
+        own = source.joints.get(row["name"])
+        if own is None:
+            questions[f"joints.{row['name']}.servo_id"] = f"{source.name} names no servo of this joint: which moves it?"
+            continue
+        row |= _fields(own)
+        named = own.model or model
+        if named is None:
+            questions[f"joints.{row['name']}.servo_model"] = (
+                f"{source.name} does not name the model of servo {own.servo_id}: which is it? Give --servo-model "
+                "if all are alike"
+            )
+            continue
+        known = model_of(named)
+        servos[known.name] = {
+            "model_number": known.number,
+            "torque_constant_nm_per_a": known.torque_constant_nm_per_a or 1.0,
+        }
+        row["servo_model"] = known.name
+        _add_limit(row, known, 1 + len(own.shadow_ids), questions)
+    for name in servos:
+        _ask_constant(DYNAMIXELS[servos[name]["model_number"]], questions)
+    if servos:
+        questions.pop("joints.torque_constant_nm_per_a", None)
+    others = sorted(_other_ids(rows, source))
+    if others:
+        questions["bus.other_ids"] = (
+            f"{source.name} has servos that move no joint of this robot ({', '.join(map(str, others))}), such as those "
+            "of fingers: they stay without torque. Is this correct?"
+        )
+    if source.notes:
+        questions["joints.servo_id"] = f"{'; '.join(source.notes)}. Is every joint moved by the servo that it has here?"
+    rate = source.baudrate or USUAL_RATE
+    count = sum(1 + len(row.get("shadow_ids", ())) for row in rows if "servo_id" in row)
+    bus: dict[str, Any] = {"baudrate": rate, "cycle_s": cycle_s(count, rate)}
+    bus |= {"port": source.port} if source.port else {}
+    bus |= {"other_ids": others} if others else {}
+    if source.baudrate is None:
+        questions["bus.baudrate"] = f"{source.name} gives no baud rate; proposed: {USUAL_RATE} bit/s"
+    return {"servos": servos, "bus": bus} if servos else {"bus": bus}
+
+
+def _fields(own: JointServos) -> dict[str, Any]:
+    """Return the fields of a joint that differ from the usual."""
+    fields: dict[str, Any] = {"servo_id": own.servo_id}
+    fields |= {"reverse_mode": True} if own.reverse_mode else {}
+    fields |= {"direction": own.direction} if own.direction != 1 else {}
+    fields |= {"gear_ratio": own.gear_ratio} if own.gear_ratio != 1.0 else {}
+    return fields | ({"shadow_ids": list(own.shadow_ids)} if own.shadow_ids else {})
+
+
+def _other_ids(rows: list[dict[str, Any]], source: ServoSource) -> Iterator[int]:
+    taken = {row["name"] for row in rows}
+    for name, own in source.joints.items():
+        if name not in taken:
+            yield from (own.servo_id, *own.shadow_ids)
+
+
+def _add_limit(row: dict[str, Any], model: Dynamixel, servos: int, questions: dict[str, str]) -> None:
+    """Propose a current limit in place of the torque limit, which no servo has."""
+    assert model.current_limit_a is not None
+    constant = servos * (model.torque_constant_nm_per_a or 1.0) * abs(row.get("gear_ratio", 1.0))
+    stalled = [point.current_a for point in model.stall if math.isclose(point.supply_v, model.supply_v)]
+    most = min([model.current_limit_a, *(STALL_SHARE * current for current in stalled)])
+    key = f"joints.{row['name']}.torque_limit_nm"
+    stated = row.pop("torque_limit_nm", None)
+    real = stated is not None and key not in questions  # a placeholder has been asked about
+    questions.pop(key, None)
+    if real:
+        most = min(most, stated / constant)
+    row["current_limit_a"] = float(f"{most:.3g}")
+
+
+def _ask_constant(model: Dynamixel, questions: dict[str, str]) -> None:
+    points = [point for point in model.stall if math.isclose(point.supply_v, model.supply_v)]
+    how = "measure it with a known mass: `dynid torque-constants`"
+    if points:
+        stall = points[0]
+        text = (
+            f"proposed: stall torque over stall current, {stall.torque_nm:g} N m over {stall.current_a:g} A at "
+            f"{stall.supply_v:g} V. Published constants of one model differ by 30 %; {how}"
+        )
+    else:
+        text = f"nothing is published of this model, 1 N m/A is no more than a place for your figure; {how}"
+    questions[f"servos.{model.name}.torque_constant_nm_per_a"] = text

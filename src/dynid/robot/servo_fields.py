@@ -1,0 +1,140 @@
+"""The servos of robot.yaml: what a model is, which servos move a joint, and what these fields may not say."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from dynid.hardware.servos.models import DYNAMIXELS, MOST_CURRENT_A, Dynamixel, dynamixel_named
+from dynid.robot.values import Strict
+
+TURN_COUNTS = 4096
+SAME_LIMIT = 0.02  # by which a factory limit in robot.yaml may differ from the model's: figures are rounded
+ServoId = Annotated[int, Field(ge=0, le=252)]
+Direction = Literal[1, -1]
+
+
+class ServoModel(Strict):
+    """A servo type: what it answers to ping, and how its current becomes torque.
+
+    The unit of its current, its limits and registers follow from `model_number`, see `dynid.hardware.servos`.
+    `factory_current_limit_a` may be left out; if it is there, it must be the model's.
+    """
+
+    model_number: int
+    torque_constant_nm_per_a: Annotated[float, Field(gt=0, le=10)]
+    factory_current_limit_a: Annotated[float, Field(gt=0)] | None = None
+
+    @property
+    def known(self) -> Dynamixel | None:
+        """The model's data; None if dynid does not know the number."""
+        return DYNAMIXELS.get(self.model_number)
+
+    @property
+    def most_current_a(self) -> float:
+        """The largest current that the model's limit allows [A]."""
+        known = None if self.known is None else self.known.current_limit_a
+        return self.factory_current_limit_a or known or MOST_CURRENT_A
+
+    @model_validator(mode="after")
+    def _plausible(self) -> "ServoModel":
+        stated, known = self.factory_current_limit_a, self.known
+        if stated is not None and known is None and stated > MOST_CURRENT_A:
+            most = f"{MOST_CURRENT_A:.4g}"
+            raise ValueError(f"factory_current_limit_a {stated:g} is more than any servo's: expected at most {most}")
+        if stated is None or known is None or known.limits is None or known.current_limit_a is None:
+            return self
+        limit = known.current_limit_a
+        if abs(stated - limit) > SAME_LIMIT * limit:
+            raise ValueError(
+                f"factory_current_limit_a {stated:g} is not that of model {self.model_number} ({known}): its limit of "
+                f"{known.limits.current} counts is {limit:.4g} A; correct it, or leave the field out"
+            )
+        return self
+
+
+class PairedServo(Strict):
+    """A further servo of a joint that the driver commands by its own id, with the current of the joint's first one.
+
+    direction: of its registers against those of the first servo; two servos that face each other turn in opposite
+        directions.
+    reverse_mode, centre_count: as of a joint; None is the first servo's centre.
+    """
+
+    servo_id: ServoId
+    direction: Direction = -1
+    reverse_mode: bool = False
+    centre_count: int | None = None
+
+
+@dataclass(frozen=True)
+class WiredServo:
+    """One servo on the line, as robot.yaml wants it.
+
+    Attributes:
+        servo_id: under which it answers.
+        axis: index of its joint.
+        joint: name of its joint.
+        model_name: as under `servos`.
+        model_number: what it answers to a ping.
+        reverse_mode: whether it counts backwards.
+        direction: of its registers against those of the joint's first servo, 1 or -1.
+        centre_count: where the joint's angle is zero.
+        obeys: id whose commands it carries out as well, its secondary one; None for its own alone.
+        first: whether it is the one whose state stands for the joint.
+    """
+
+    servo_id: int
+    axis: int
+    joint: str
+    model_name: str
+    model_number: int
+    reverse_mode: bool
+    direction: int = 1
+    centre_count: int = 2048
+    obeys: int | None = None
+    first: bool = True
+
+    @property
+    def label(self) -> str:
+        """The servo in words."""
+        role = "" if self.first else f", {'shadow' if self.obeys is not None else 'pair'}"
+        return f"servo {self.servo_id} ({self.joint}{role})"
+
+
+def names_another_model(name: str, servo: ServoModel) -> str:
+    """Return what is wrong where a servo's name is that of another model than its number; '' if nothing is."""
+    named, numbered = dynamixel_named(name), servo.known
+    if named is None or named.number == servo.model_number:
+        return ""
+    if numbered is not None and _kind(named) == _kind(numbered):
+        return ""  # siblings that count alike, such as XH430-W350 and XD430-T350
+    other = "no model that dynid knows" if numbered is None else f"that of {numbered}"
+    return (
+        f"servos.{name}: model_number {servo.model_number} is {other}, and {named} answers {named.number}: correct "
+        "one of the two"
+    )
+
+
+def _kind(model: Dynamixel) -> tuple[object, ...]:
+    return model.current_unit_a, model.limits, model.gear_ratio
+
+
+def undrivable_number(label: str, model_number: int) -> Iterator[str]:
+    """Yield why a servo model cannot be driven: it is not known, or has no current control."""
+    known = DYNAMIXELS.get(model_number)
+    if known is None:
+        yield (
+            f"{label} has model number {model_number}, which dynid does not know: what a count of its current "
+            "means is not known either"
+        )
+    elif not known.has_current_control:
+        yield f"{label} is {known.name}, which has no current control: dynid drives arms by their servos' currents"
+
+
+def apart_deg(servo: WiredServo, first: WiredServo, position: int, first_position: int) -> float:
+    """Return how far a servo stands from where the first one of its joint has it [deg], within half a turn."""
+    wanted = servo.centre_count + servo.direction * (first_position - first.centre_count)
+    half = TURN_COUNTS // 2
+    return 360.0 / TURN_COUNTS * ((position - wanted + half) % TURN_COUNTS - half)

@@ -1,0 +1,207 @@
+"""Which servo moves which joint, as other software has it written: `<ros2_control>`, Interbotix' and RT's files.
+
+Read are names, ids, port, rate, reverse modes and shadows, never the model where it is not named: which registers and
+units a servo has, only its answer to a ping says.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from dataclasses import field as data_field
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from dynid.documents import read_yaml
+from dynid.errors import ConfigurationError
+from dynid.hardware.servos.models import dynamixel_named
+from dynid.hardware.servos.registers import BAUD_RATES
+
+NO_ID = 255
+REVERSED = 1 << 0  # bit of the drive mode
+PORT_NAMES = ("port_name", "usb_port", "port")
+
+
+@dataclass(frozen=True)
+class JointServos:
+    """The servos of one joint, as somebody else has written them down.
+
+    Attributes:
+        servo_id: of the one that answers for the joint.
+        reverse_mode: whether it counts backwards.
+        shadow_ids: those that obey it.
+        direction: of the joint against its registers.
+        gear_ratio: motor over joint.
+        model: name of the model; '' if it is not named, or not to be understood.
+    """
+
+    servo_id: int
+    reverse_mode: bool = False
+    shadow_ids: tuple[int, ...] = ()
+    direction: int = 1
+    gear_ratio: float = 1.0
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class ServoSource:
+    """The servos of an arm: by joint, the line that they hang on, and what needs a second look, as sentences.
+
+    `rest` is where the arm sleeps, by joint [rad]; {} where nothing says so.
+    """
+
+    name: str
+    joints: Mapping[str, JointServos]
+    port: str = ""
+    baudrate: int | None = None
+    notes: tuple[str, ...] = ()
+    rest: Mapping[str, float] = data_field(default_factory=dict)
+
+
+def servos_of_urdf(urdf_text: str) -> ServoSource | None:
+    """Return the servos that the `<ros2_control>` blocks of a URDF name; None without any.
+
+    Raises:
+        ConfigurationError: a figure of such a block is none.
+    """
+    root = ElementTree.fromstring(urdf_text)  # noqa: S314 - no DOCTYPE gets here
+    found, notes, port, rate = dict[str, JointServos](), list[str](), "", None
+    for block in root.findall("ros2_control"):
+        hardware = block.find("hardware")
+        line = {} if hardware is None else _parameters(hardware)
+        own = dict(_by_joint(block)) or dict(_by_gpio(block, line, notes))
+        if own:
+            port = port or next((line[key] for key in PORT_NAMES if line.get(key)), "")
+            rate = rate or (_whole(line["baud_rate"], "baud_rate") if line.get("baud_rate") else None)
+        found |= own
+    return ServoSource("<ros2_control>", found, port, rate, tuple(notes)) if found else None
+
+
+def _parameters(element: ElementTree.Element) -> dict[str, str]:
+    return {one.get("name", ""): (one.text or "").strip() for one in element.findall("param")}
+
+
+def _whole(text: str, what: str) -> int:
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise ConfigurationError(f"the <ros2_control> block has {what} '{text}', expected a whole number") from None
+
+
+def _by_joint(block: ElementTree.Element) -> Iterator[tuple[str, JointServos]]:
+    """Yield joints that have their servo's id themselves, as dynamixel_hardware wants it."""
+    for joint in block.findall("joint"):
+        own = _parameters(joint)
+        if "id" in own:
+            ratio = float(own.get("gear_ratio") or 1.0) or 1.0
+            yield (
+                joint.get("name", ""),
+                JointServos(
+                    _whole(own["id"], "id"),
+                    bool(_whole(own.get("Drive_Mode") or "0", "Drive_Mode") & REVERSED),
+                    gear_ratio=ratio,
+                ),
+            )
+
+
+def _by_gpio(
+    block: ElementTree.Element, line: Mapping[str, str], notes: list[str]
+) -> Iterator[tuple[str, JointServos]]:
+    """Yield joints whose servos are `<gpio>` elements of type dxl, as ROBOTIS writes them.
+
+    Servo k moves joint k, unless a matrix says which one.
+    """
+    servos = [own for gpio in block.findall("gpio") if (own := _parameters(gpio)).get("type") == "dxl" and "ID" in own]
+    joints = [one.get("name", "") for one in block.findall("joint") if "mimic" not in _parameters(one)]
+    matrix = _matrix(line.get("transmission_to_joint_matrix", ""), len(joints), len(servos))
+    for k, joint in enumerate(joints):
+        row = matrix[k] if matrix else [float(k == other) for other in range(len(servos))]
+        moved_by = [place for place, share in enumerate(row) if share]
+        if len(moved_by) > 1:
+            notes.append(f"joint {joint} is moved by {len(moved_by)} servos at once: write its coupling by hand")
+        elif moved_by:
+            own, share = servos[moved_by[0]], row[moved_by[0]]
+            reverse = bool(_whole(own.get("Drive Mode") or "0", "Drive Mode") & REVERSED)
+            yield joint, JointServos(_whole(own["ID"], "ID"), reverse, direction=1 if share > 0 else -1)
+    if len(servos) != len(joints) and not matrix:
+        notes.append(f"the block has {len(servos)} servos for {len(joints)} joints: compare them one by one")
+
+
+def _matrix(text: str, rows: int, columns: int) -> list[list[float]]:
+    """Return a matrix of (rows, columns) numbers in one line; [] where there is none of that size."""
+    try:
+        numbers = [float(number) for number in text.replace(",", " ").split()]
+    except ValueError:
+        return []
+    if not numbers or len(numbers) != rows * columns:
+        return []
+    return [numbers[row * columns : (row + 1) * columns] for row in range(rows)]
+
+
+def servos_of_file(path: Path) -> ServoSource:
+    """Return the servos of a YAML file of Interbotix' xs_sdk (`motors`) or RT's manipulators (`joint_groups`).
+
+    Raises:
+        InputNotFoundError: no such file.
+        ConfigurationError: neither of the two.
+    """
+    content = read_yaml(path)
+    if isinstance(content, dict) and isinstance(content.get("motors"), dict):
+        return _interbotix(path, content)
+    if isinstance(content, dict) and isinstance(content.get("joint_groups"), dict):
+        return _rt(path, content)
+    raise ConfigurationError(
+        f"{path} names no servos: expected a file of Interbotix' xs_sdk, with `motors`, or RT's "
+        "manipulator_config.yaml, with `joint_groups`"
+    )
+
+
+def _figure(path: Path, name: str, row: object, key: str, usual: int | None = None) -> int:
+    value = row.get(key, usual) if isinstance(row, dict) else None
+    if not isinstance(value, int) or isinstance(value, bool):
+        raise ConfigurationError(f"{path}: {name} has {key} {value!r}, expected a whole number")
+    return value
+
+
+def _interbotix(path: Path, content: dict[str, Any]) -> ServoSource:
+    motors, notes = content["motors"], list[str]()
+    ids = {name: _figure(path, name, row, "ID") for name, row in motors.items()}
+    obeyed = {name: _figure(path, name, row, "Secondary_ID", NO_ID) for name, row in motors.items()}
+    joints, names = {}, {servo_id: name for name, servo_id in ids.items()}
+    for name, row in motors.items():
+        if obeyed[name] != NO_ID:
+            if obeyed[name] not in names:
+                notes.append(f"servo {ids[name]} ({name}) obeys servo {obeyed[name]}, which the file does not have")
+            continue
+        reverse = bool(_figure(path, name, row, "Drive_Mode", 0) & REVERSED)
+        shadows = tuple(ids[other] for other in motors if obeyed[other] == ids[name])
+        for other in motors:
+            if obeyed[other] == ids[name] and reverse == bool(
+                _figure(path, other, motors[other], "Drive_Mode", 0) & REVERSED
+            ):
+                notes.append(f"servos {ids[name]} and {ids[other]} of {name} count alike: do they face each other?")
+        joints[name] = JointServos(ids[name], reverse, shadows)
+    codes = {_figure(path, name, row, "Baud_Rate", 3) for name, row in motors.items()}
+    rate = BAUD_RATES.get(codes.pop()) if len(codes) == 1 else None
+    if rate is None:
+        notes.append("the file gives no baud rate that all servos share")
+    if content.get("sisters"):
+        notes.append("sisters are two servos in one housing: compare their joints one by one")
+    port = content.get("port")
+    order, sleep = content.get("joint_order"), content.get("sleep_positions")
+    rest: dict[str, float] = {}
+    if isinstance(order, list) and isinstance(sleep, list) and len(order) == len(sleep):
+        rest = {str(name): float(angle) for name, angle in zip(order, sleep, strict=True)}
+    return ServoSource(str(path), joints, port if isinstance(port, str) else "", rate, tuple(notes), rest)
+
+
+def _rt(path: Path, content: dict[str, Any]) -> ServoSource:
+    joints = {}
+    for group in content["joint_groups"].values():
+        for name in (group or {}).get("joints") or ():
+            row = content.get(name)
+            model = str(row.get("dynamixel") or "") if isinstance(row, dict) else ""
+            known = dynamixel_named(model)
+            joints[str(name)] = JointServos(
+                _figure(path, str(name), row, "id"), model="" if known is None else known.name
+            )
+    return ServoSource(str(path), joints)

@@ -1,0 +1,217 @@
+"""Servos as other software has them written, and the robots that `robot new` drafts from that."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from dynid.cli import app
+from dynid.errors import ConfigurationError, UnknownNameError
+from dynid.model.drivable import undrivable
+from dynid.resources import share_folder
+from dynid.robot import load_robot
+from dynid.robot.check import check_robot
+from dynid.robot.draft import draft_robot, write_draft
+from dynid.robot.draft_servos import cycle_s
+from dynid.robot.servo_sources import servos_of_file, servos_of_urdf
+from dynid.robot.xacro_file import expanded
+
+ARM = share_folder() / "urdf" / "planar_3r" / "planar_3r.urdf"
+HARDWARE = """<hardware><plugin>p</plugin><param name="port_name">/dev/ttyACM3</param>
+<param name="baud_rate">1000000</param>{more}</hardware>"""
+GPIO = """<gpio name="dxl{k}"><param name="type">dxl</param><param name="ID">{servo}</param>
+<param name="Operating Mode">0</param><param name="Drive Mode">{mode}</param></gpio>"""
+INTERBOTIX = """
+port: /dev/ttyDXL
+joint_order: [joint_1, joint_2, joint_3]
+sleep_positions: [0.1, -0.5, 0.3]
+motors:
+  joint_1: {ID: 1, Baud_Rate: 3, Drive_Mode: 0, Secondary_ID: 255}
+  joint_2: {ID: 2, Baud_Rate: 3, Drive_Mode: 1, Secondary_ID: 255}
+  joint_2_shadow: {ID: 3, Baud_Rate: 3, Drive_Mode: 0, Secondary_ID: 2}
+  joint_3: {ID: 6, Baud_Rate: 3, Drive_Mode: 0, Secondary_ID: 255}
+  gripper: {ID: 9, Baud_Rate: 3, Drive_Mode: 0, Secondary_ID: 255}
+"""
+RT = """
+joint_groups:
+  arm: {joints: [joint_1, joint_2, joint_3], sync_read: [position]}
+joint_1: {id: 2, dynamixel: XM430-W350, operating_mode: 3}
+joint_2: {id: 3, dynamixel: XM540-W270, operating_mode: 3}
+joint_3: {id: 4, dynamixel: "XM430", operating_mode: 3}
+"""
+
+
+def with_block(folder: Path, block: str) -> Path:
+    """Return a copy of the planar arm's URDF with a <ros2_control> block."""
+    path = folder / "arm.urdf"
+    text = ARM.read_text(encoding="utf-8").replace("</robot>", f"<ros2_control>{block}</ros2_control></robot>")
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def robotis(more: str = "", ids: tuple[int, ...] = (11, 12, 13)) -> str:
+    joints = "".join(f'<joint name="joint_{k}"><command_interface name="effort"/></joint>' for k in (1, 2, 3))
+    gpio = "".join(GPIO.format(k=k, servo=servo, mode=5 * (k == 1)) for k, servo in enumerate(ids))
+    return HARDWARE.format(more=more) + joints + gpio
+
+
+# -- what is read ----------------------------------------------------------------------------------------------
+
+
+def test_robotis_block_gives_ids_line_and_reverse_mode(tmp_path: Path) -> None:
+    source = servos_of_urdf(with_block(tmp_path, robotis()).read_text())
+    assert source is not None and (source.port, source.baudrate, source.notes) == ("/dev/ttyACM3", 1_000_000, ())
+    assert [source.joints[f"joint_{k}"].servo_id for k in (1, 2, 3)] == [11, 12, 13]
+    assert [source.joints[f"joint_{k}"].reverse_mode for k in (1, 2, 3)] == [False, True, False]
+
+
+def test_a_transmission_says_which_servo_moves_which_joint(tmp_path: Path) -> None:
+    more = '<param name="transmission_to_joint_matrix">0, 1, 0, -1, 0, 0, 0, 0, 1</param>'
+    source = servos_of_urdf(with_block(tmp_path, robotis(more)).read_text())
+    assert source is not None
+    assert [source.joints[f"joint_{k}"].servo_id for k in (1, 2, 3)] == [12, 11, 13]
+    assert [source.joints[f"joint_{k}"].direction for k in (1, 2, 3)] == [1, -1, 1]
+
+
+def test_joints_with_ids_of_their_own_are_read(tmp_path: Path) -> None:
+    joint = '<joint name="joint_{k}"><param name="id">{k}</param><param name="gear_ratio">2.0</param></joint>'
+    block = HARDWARE.format(more="").replace("port_name", "usb_port") + "".join(joint.format(k=k) for k in (1, 2, 3))
+    source = servos_of_urdf(with_block(tmp_path, block).read_text())
+    assert source is not None and source.port == "/dev/ttyACM3"
+    assert [(one.servo_id, one.gear_ratio) for one in source.joints.values()] == [(1, 2.0), (2, 2.0), (3, 2.0)]
+
+
+def test_a_urdf_without_a_block_names_no_servos() -> None:
+    assert servos_of_urdf(ARM.read_text(encoding="utf-8")) is None
+
+
+def test_shadows_reverse_modes_and_the_sleep_posture_come_from_interbotix_files(tmp_path: Path) -> None:
+    path = tmp_path / "motors.yaml"
+    path.write_text(INTERBOTIX)
+    source = servos_of_file(path)
+    assert source.joints["joint_2"].shadow_ids == (3,) and source.joints["joint_2"].reverse_mode
+    assert set(source.joints) == {"joint_1", "joint_2", "joint_3", "gripper"} and source.baudrate == 1_000_000
+    assert source.rest == {"joint_1": 0.1, "joint_2": -0.5, "joint_3": 0.3} and source.notes == ()
+
+
+def test_a_pair_that_counts_alike_is_asked_about(tmp_path: Path) -> None:
+    path = tmp_path / "motors.yaml"
+    path.write_text(INTERBOTIX.replace("Drive_Mode: 1", "Drive_Mode: 0"))
+    assert "servos 2 and 3 of joint_2 count alike" in servos_of_file(path).notes[0]
+
+
+def test_rts_file_names_models_where_they_are_whole(tmp_path: Path) -> None:
+    path = tmp_path / "manipulator_config.yaml"
+    path.write_text(RT)
+    found = servos_of_file(path).joints
+    assert [(one.servo_id, one.model) for one in found.values()] == [(2, "XM430-W350"), (3, "XM540-W270"), (4, "")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [("a: 1", "names no servos"), ("motors: {j: {ID: x}}", "j has ID 'x'"), ("joint_groups: {a: {joints: [j]}}", "id")],
+)
+def test_other_files_are_refused(tmp_path: Path, text: str, said: str) -> None:
+    path = tmp_path / "other.yaml"
+    path.write_text(text)
+    with pytest.raises(ConfigurationError, match=said):
+        servos_of_file(path)
+
+
+# -- what is drafted -------------------------------------------------------------------------------------------
+
+
+def answered(folder: Path) -> None:
+    """Take all questions out of a drafted robot: somebody has answered them."""
+    content = yaml.safe_load((folder / "robot.yaml").read_text(encoding="utf-8"))
+    content.pop("undecided")
+    (folder / "robot.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+
+
+def test_a_robotis_urdf_becomes_a_robot_that_can_be_driven(tmp_path: Path) -> None:
+    urdf, folder = with_block(tmp_path, robotis()), tmp_path / "arm"
+    draft = draft_robot("arm", urdf, servo_model="XM430-W350")
+    assert "4.1 N m over 2.3 A at 12 V" in draft.questions["servos.XM430-W350.torque_constant_nm_per_a"]
+    assert not any(key.endswith("servo_id") or key.endswith("torque_limit_nm") for key in draft.questions)
+    write_draft(draft, urdf, folder)
+    answered(folder)
+    robot = load_robot(folder)
+    assert robot.servo_ids == (11, 12, 13) and robot.reverse_modes == (False, True, False)
+    assert robot.torque_constants == pytest.approx(1.783) and list(undrivable(robot)) == []
+    assert (robot.file.bus.port, robot.file.bus.baudrate, robot.file.bus.cycle_s) == ("/dev/ttyACM3", 1_000_000, 0.002)
+    uses = {use.name: use.missing for use in check_robot(robot).uses}
+    assert uses["identify from currents"] == "" and uses["drive the arm"].startswith("arm/excitation.yaml is missing")
+
+
+def test_an_interbotix_file_gives_shadows_and_servos_that_move_no_joint(tmp_path: Path) -> None:
+    motors, folder = tmp_path / "motors.yaml", tmp_path / "arm"
+    motors.write_text(INTERBOTIX)
+    draft = draft_robot("arm", ARM, servos=motors, servo_model="XM540-W270")
+    assert "they stay without torque" in draft.questions["bus.other_ids"]
+    write_draft(draft, ARM, folder)
+    answered(folder)
+    robot = load_robot(folder)
+    assert robot.file.bus.other_ids == (9,) and robot.all_servo_ids == (1, 2, 6, 3)
+    assert robot.torque_constants == pytest.approx([2.409, 4.818, 2.409])
+    assert robot.file.rest_posture_deg == pytest.approx((5.7, -28.6, 17.2))
+
+
+def test_models_that_nobody_names_are_asked_for(tmp_path: Path) -> None:
+    draft = draft_robot("arm", with_block(tmp_path, robotis()))
+    assert "servo 11: which is it?" in draft.questions["joints.joint_1.servo_model"]
+    assert "servo_model" not in draft.content["joints"][0] and "servos" not in draft.content
+
+
+@pytest.mark.parametrize("model", ["XL430-W250", "HS-311"])
+def test_a_model_that_cannot_be_driven_by_current_is_refused(tmp_path: Path, model: str) -> None:
+    with pytest.raises(UnknownNameError, match=f"unknown servo model '{model}'"):
+        draft_robot("arm", with_block(tmp_path, robotis()), servo_model=model)
+    with pytest.raises(ConfigurationError, match="no <ros2_control> block"):
+        draft_robot("arm", ARM, servo_model="XM430-W350")
+
+
+@pytest.mark.parametrize(("servos", "rate", "cycle"), [(8, 3e6, 0.002), (9, 1e6, 0.003), (5, 4e6, 0.001)])
+def test_cycles_have_room_for_the_wire(servos: int, rate: float, cycle: float) -> None:
+    assert cycle_s(servos, int(rate)) == cycle
+
+
+# -- xacro -----------------------------------------------------------------------------------------------------
+
+
+def test_a_xacro_is_expanded_with_its_arguments(tmp_path: Path) -> None:
+    text = ARM.read_text(encoding="utf-8")
+    head = '<xacro:arg name="first" default="joint_1"/>'
+    start = text.index("<robot")
+    end = text.index(">", start)
+    text = text[:end] + ' xmlns:xacro="http://www.ros.org/wiki/xacro">' + head + text[end + 1 :]
+    path = tmp_path / "arm.urdf.xacro"
+    path.write_text(text.replace('name="joint_1"', 'name="$(arg first)"'), encoding="utf-8")
+    assert 'name="joint_1"' in expanded(path, {}) and 'name="shoulder"' in expanded(path, {"first": "shoulder"})
+    run = CliRunner().invoke(
+        app,
+        ["robot", "new", "arm", "--urdf", str(path), "--out", str(tmp_path / "x"), "--xacro-arg", "first:=shoulder"],
+    )
+    assert run.exit_code == 0, run.output
+    assert load_robot(tmp_path / "x").joint_names[0] == "shoulder"
+
+
+def test_a_xacro_that_cannot_be_expanded_says_why(tmp_path: Path) -> None:
+    path = tmp_path / "bad.xacro"
+    path.write_text('<robot xmlns:xacro="http://www.ros.org/wiki/xacro"><link name="${a + b}"/></robot>')
+    with pytest.raises(ConfigurationError, match=r"xacro cannot expand .*bad.xacro \(arguments: a:=1\)"):
+        expanded(path, {"a": "1"})
+
+
+# -- friction that nobody has figures of -------------------------------------------------------------------------
+
+
+def test_gear_friction_without_figures_is_not_ready_to_simulate(tmp_path: Path) -> None:
+    folder = tmp_path / "arm"
+    write_draft(draft_robot("arm", ARM), ARM, folder)
+    answered(folder)
+    content = yaml.safe_load((folder / "robot.yaml").read_text(encoding="utf-8"))
+    content["simulation"]["friction"] = "M6"
+    (folder / "robot.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
+    uses = {use.name: use.missing for use in check_robot(load_robot(folder)).uses}
+    assert uses["simulate"].startswith("simulation.friction is M6, and of this arm's gears only viscous is known")
