@@ -29,6 +29,7 @@ PACKAGES = {
     "codegen": "Programs generated from the equations of motion",
     "trajectory": "Excitation motions",
     "control": "Control laws and the phases of a motion",
+    "runtime": "The identified model at run time",
     "hardware": "Servo bus, control cycle, safety",
     "excitation": "Motions designed for a robot, within its limits",
     "export": "A model in formats that other software loads",
@@ -81,6 +82,8 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
         "contributing.md": (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"),
     } | {f"reference/api/{name}.md": api_page(name) for name in PACKAGES}
     for path, text in pages.items():
+        if (written := files.get_file_from_path(path)) is not None:
+            files.remove(written)  # what a reader of the source tree finds in its place
         files.append(File.generated(config, path, content=text))
     return files
 
@@ -94,6 +97,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         if "://" in target or not target:
             return match[0]
         path = Path(os.path.normpath(here / target))
+        if path == ROOT / "CONTRIBUTING.md" and here != ROOT:  # which is a page of the site, too
+            return f"[{text}]({os.path.relpath(ROOT / 'docs' / 'contributing.md', here)}{match[2][len(target) :]})"
         if here == ROOT and path.is_file() and path.is_relative_to(ROOT / "docs"):  # a page, seen from CONTRIBUTING
             return f"[{text}]({match[2].removeprefix('docs/')})"
         if not path.exists() or path.is_relative_to(ROOT / "docs"):

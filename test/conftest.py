@@ -11,6 +11,7 @@ import pytest
 from skip_list import pytest_sessionfinish, pytest_terminal_summary  # noqa: F401 - pytest calls them
 
 if TYPE_CHECKING:
+    from made import Made
     from plain_bus import IndependentAxesPlant
 
     from dynid.robot import Robot
@@ -23,6 +24,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 signal.signal(signal.SIGINT, signal.default_int_handler)
 signal.signal(signal.SIGHUP, signal.SIG_DFL)
 TEST = Path(__file__).parent
+pytest_plugins = ["layers", "processor_time"]
 DRIVER = ("bus", "cycle", "doctor", "dynamixel_arm", "handshake", "state_cycle", "written_bytes")
 # A driver's deadlines are milliseconds, and a shared host may stand still for longer. What talks to a servo bus in
 # real time is tried again then; pytest counts it as rerun.
@@ -143,6 +145,15 @@ def one_core() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(parallel, "cores", lambda: 1)
         yield
+
+
+@pytest.fixture(scope="session")
+def made(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> "Made":
+    """What several tests need and none changes, made once: `made(NAME, MAKE)` is its folder."""
+    from made import Made, key_of
+
+    cache = getattr(pytestconfig, "cache", None)  # none with `-p no:cacheprovider`
+    return Made(cache.mkdir("made") if cache else tmp_path_factory.mktemp("made"), key_of())
 
 
 @pytest.fixture(scope="session")

@@ -60,6 +60,7 @@ ORDER = (
     "hardware.loop",
     "export",
     "control",
+    "runtime",
     "excitation",
     "contact",
     "simulation.plant",

@@ -1,4 +1,7 @@
-"""The whole chain through real rclpy, the real SDK and the pseudo-terminal bus, as a user starts it: `dynid demo`."""
+"""The whole chain through real rclpy, the real SDK and the pseudo-terminal bus, as a user starts it: `dynid demo`.
+
+It is the demo of an installed wheel, so that it shows in one run that the installation is whole, too.
+"""
 
 import re
 import subprocess
@@ -11,11 +14,13 @@ import pytest
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from demo_run import ROBOT, Demo, finished
+from installed import wheel_command
+from made import Made
 
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.completeness import completeness
 from dynid.recording.recording import load_recording
@@ -42,14 +47,15 @@ ERROR = f"relative torque error, {MOTIONS[1]}"
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+def usual(tmp_path_factory: pytest.TempPathFactory, made: Made) -> Demo:
     folder = tmp_path_factory.mktemp("usual")
     (folder / "short.yaml").write_text(SHORT, encoding="utf-8")
-    return finished(folder, "--identification", MOTIONS[0], "--validation", str(folder / "short.yaml"))
+    motions = ("--identification", MOTIONS[0], "--validation", str(folder / "short.yaml"))
+    return finished(folder, *motions, dynid=wheel_command(made))
 
 
 def check(demo: Demo, name: str) -> Check:
-    (found,) = (one for one in load_model(demo.output / "model" / "model.yaml").verdict if one.name == name)
+    (found,) = (one for one in read_model_file(demo.output / "model" / "model.yaml").verdict if one.name == name)
     return found
 
 
@@ -104,7 +110,7 @@ def test_at_most_one_cycle_in_a_thousand_is_missed(usual: Demo, name: str) -> No
 def test_the_model_explains_a_motion_that_it_has_not_seen(usual: Demo) -> None:
     error = check(usual, ERROR)
     assert 0.0 < error.value <= 0.20
-    assert len(load_model(usual.output / "model" / "model.yaml").parameters) == 39
+    assert len(read_model_file(usual.output / "model" / "model.yaml").parameters) == 39
 
 
 def test_coulomb_friction_left_out_costs_more_than_twice_the_error(usual: Demo) -> None:
@@ -131,7 +137,7 @@ def test_the_model_halves_the_tracking_error(usual: Demo) -> None:
 
 def test_the_urdf_is_one_that_others_can_load(usual: Demo) -> None:
     """Masses are physical, and the static torques are those of the base parameters."""
-    content = load_model(usual.output / "model" / "model.yaml")
+    content = read_model_file(usual.output / "model" / "model.yaml")
     model = ArmModel.of(ROBOT, mount=content.mount)
     full = pinocchio.buildModelFromUrdf(str(usual.output / "model" / "model.urdf"))
     names = ROBOT.joint_names[: ROBOT.chain_size]

@@ -1,35 +1,23 @@
 """The package in a colcon workspace: recognised as ament_python, built, installed where ROS looks, and tested."""
 
-import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
-from package_copy import copy_package
-
-pytest.importorskip("colcon_core", reason="colcon is not installed")
-pytest.importorskip("colcon_ros", reason="colcon's ROS extensions are not installed")
+from installed import COLCON, built_workspace
+from made import Made
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def workspace(made: Made) -> Path:
     """A workspace with this package, built."""
-    root = tmp_path_factory.mktemp("ws")
-    package = copy_package(root / "src" / "dynid")
-    (package / "test").mkdir()
-    shutil.copy(ROOT / "test/robot/test_robot.py", package / "test")
-    built = colcon(root, "build")
-    assert built.returncode == 0, built.stdout + built.stderr
-    return root
+    return built_workspace(made)
 
 
 def colcon(workspace: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    code = "import sys; from colcon_core.command import main; sys.exit(main())"
-    command = [sys.executable, "-c", code, *words]
-    return subprocess.run(command, cwd=workspace, capture_output=True, text=True, timeout=800)
+    return subprocess.run([*COLCON, *words], cwd=workspace, capture_output=True, text=True, timeout=800)
 
 
 def test_colcon_takes_it_for_an_ament_python_package(workspace: Path) -> None:
@@ -48,6 +36,7 @@ def test_ros_finds_what_it_installed(workspace: Path) -> None:
     assert {"hardware_node", "executor_node", "recorder_node", "identification_node", "collect_client"} <= executables
 
 
-def test_it_passes_its_tests_there(workspace: Path) -> None:
-    tested = colcon(workspace, "test", "--event-handlers", "console_direct+", "--return-code-on-test-failure")
+def test_it_passes_its_tests_there(workspace: Path, tmp_path: Path) -> None:
+    logs = ("--log-base", str(tmp_path))
+    tested = colcon(workspace, *logs, "test", "--event-handlers", "console_direct+", "--return-code-on-test-failure")
     assert tested.returncode == 0 and " passed" in tested.stdout, tested.stdout + tested.stderr

@@ -16,8 +16,10 @@ import typer
 import yaml
 from benchmarks.cli import app
 from benchmarks.paper_comparison import ENDS, REPRODUCE
+from benchmarks.speed.known_models import reference_torques
 from typer.testing import CliRunner
 
+import dynid
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
 from dynid.robot import load_robot
@@ -110,6 +112,66 @@ def test_your_own_robot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert len(lines) == 9 and (tmp_path / "runs/model/report.html").is_file()
 
 
+PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+PYTHON_PAGES = ("README.md", "docs/controller.md", "docs/friction.md", "docs/methods.md", "docs/two_arms.md")
+
+
+def python_blocks(page: str) -> str:
+    """All Python of a page, as one program."""
+    return "\n".join(PYTHON.findall((ROOT / page).read_text(encoding="utf-8")))
+
+
+def given_names(robot: Any, folder: Path, written: list[np.ndarray]) -> dict[str, Any]:
+    """What pages take for granted: states, bags, an arm that is read and written, and recorded columns."""
+    q, dq, ddq = 0.2 * np.random.default_rng(1).uniform(-1.0, 1.0, (3, 50, robot.size))
+    columns = {key: q for key in ("observation.state", "action", "observation.effort", "action.effort")}
+    columns |= {f"{key}.external_torque": q for key in ("observation", "action")}
+    return {
+        "robot": robot,
+        "q": q,
+        "dq": dq,
+        "ddq": ddq,
+        "motion": list(zip(q, dq, ddq, strict=True)),
+        "read_positions": lambda: q[0],
+        "write_torques": lambda tau: written.append(tau.copy()),
+        "bags": ["runs/bags/V01"],
+        "folder": folder / "episodes",
+        "time_s": np.arange(50) / 50.0,
+        "columns": columns,
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", PYTHON_PAGES)
+def test_python_of_a_page_runs_and_its_torques_are_the_models(
+    page: str, workplace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "runs/bags").symlink_to(workplace / "runs/bags")
+    if page != "README.md":  # which writes it
+        (tmp_path / "runs/model").symlink_to(workplace / "runs/model")
+    monkeypatch.chdir(tmp_path)
+    robot, written = load_robot("crane_x7"), list[np.ndarray]()
+    names = given_names(robot, tmp_path, written) | {"dynid": dynid}
+    exec(compile(python_blocks(page), page, "exec"), names)
+    if "tau" not in names:
+        return
+    model = dynid.load_model("runs/model")
+    q, dq, ddq = (names[key] for key in ("q", "dq", "ddq"))
+    if not written:
+        np.testing.assert_allclose(names["tau"], reference_torques(model, q, dq, ddq), atol=1e-9)
+        return
+    assert len(written) == len(q) and names["tau"] is names["controller"].tau
+    at_rest = model.controller(500.0, friction_share=0.0).step(q[0], q[0], 0 * dq[0], 0 * dq[0], dq=0 * dq[0])
+    offsets = 0.0 if model.friction_law is None else model.friction_law["of"]
+    np.testing.assert_allclose(at_rest, model.gravity(q[0]) + offsets, atol=1e-9)
+
+
+def test_every_page_with_python_is_tested() -> None:
+    pages = [ROOT / "README.md", *PAGES]
+    assert tuple(str(one.relative_to(ROOT)) for one in pages if PYTHON.search(one.read_text())) == PYTHON_PAGES
+
+
 def test_the_comparison_with_the_paper_has_the_commands_that_made_it() -> None:
     """The page is the script's; every command on it is one, with options and files that there are."""
     text = (ROOT / "docs/paper_comparison.md").read_text(encoding="utf-8")
@@ -169,6 +231,16 @@ def test_every_example_is_tested_and_named_in_the_documentation() -> None:
     assert names == ["gravity_compensation.py", "identify.py", "plot_bag.py"]
     told = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert all(f"examples/{name}" in told for name in names)
+
+
+LINK = re.compile(r"(?<!!)\[[^\]]+\]\(([^)\s#]+)[^)]*\)")
+
+
+def test_links_between_files_work_in_the_tree_too() -> None:
+    pages = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")]
+    targets = [(page, link) for page in pages for link in LINK.findall(page.read_text(encoding="utf-8"))]
+    dead = [f"{page.name}: {link}" for page, link in targets if "://" not in link and not (page.parent / link).exists()]
+    assert len(targets) > 100 and dead == []
 
 
 # -- site ------------------------------------------------------------------------------------------------------

@@ -17,8 +17,8 @@ from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.model.dynamics import ArmModel
-from dynid.model.identified import Model, load_model
 from dynid.robot import FloatArray, load_robot
+from dynid.runtime.model import Model, load_model
 
 JOINTS = ("yaw", "shoulder", "elbow", "wrist")
 LIMIT, RATE_HZ = 2.0, 200.0
@@ -115,6 +115,7 @@ def arm(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, pinocchio.Model
     return folder, built(urdf(folder / "true.urdf", BODIES))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("friction", ["Coulomb", "asymmetric", "efficiency", "ripple"])
 def test_an_accepted_model_predicts_and_a_refused_one_says_why(
     arm: tuple[Path, pinocchio.Model], friction: str, tmp_path: Path
@@ -139,6 +140,7 @@ def test_an_accepted_model_predicts_and_a_refused_one_says_why(
     assert _held(model, true) >= 0.8
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("friction", ["efficiency", "motor loses"])
 def test_masses_that_only_a_wrong_law_of_friction_gives_are_not_accepted(
     arm: tuple[Path, pinocchio.Model], friction: str, tmp_path: Path

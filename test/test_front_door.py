@@ -1,10 +1,12 @@
 """`import dynid`: stable names that load late, arrays beside bags and CSV, and the notebook that uses them."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +15,7 @@ from typer.testing import CliRunner
 
 import dynid
 from dynid.cli import app
-from dynid.errors import ConfigurationError, DataError, UnknownNameError
+from dynid.errors import ConfigurationError, DataError, MissingLibraryError, UnknownNameError
 from dynid.identification.data import preprocessing, sources
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
@@ -258,6 +260,37 @@ def test_two_bags_are_read_twice_and_preprocessed_twice(tmp_path: Path, monkeypa
     report = dynid.write_result(result, tmp_path / "model")
     assert sorted(calls) == ["preprocess", "preprocess", "read_bag", "read_bag"]
     assert report.is_file() and "torque_source" in [check.id for check in result.verdict.checks]
+
+
+# -- columns ---------------------------------------------------------------------------------------------------
+
+
+def test_recording_shows_its_columns_as_figure_and_table(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = motion(1, 2.0)
+    run = dynid.recording_from_arrays(ROBOT, **given, name="run")
+    np.testing.assert_array_equal(run.time, given["time"])
+    np.testing.assert_allclose(run.q, given["q"], atol=1e-12)
+    np.testing.assert_allclose(run.tau, given["tau"], atol=1e-12)
+    assert run.dq is not None and len(run.plot().axes) == 9
+    without = dynid.recording_from_arrays(ROBOT, given["time"], given["q"], given["tau"])
+    assert without.dq is None and len(without.plot().axes) == 6
+    pandas = SimpleNamespace(DataFrame=lambda columns, index: (columns, index), Index=lambda time, name: (time, name))
+    monkeypatch.setitem(sys.modules, "pandas", pandas)
+    columns, (_, name) = run.to_pandas()
+    assert name == "time" and next(iter(columns)) == f"{ROBOT.joint_names[0]} position" and len(columns) == 9
+    np.testing.assert_array_equal(columns[f"{ROBOT.joint_names[2]} torque"], run.tau[:, 2])
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    with pytest.raises(MissingLibraryError, match="pip install pandas"):
+        run.to_pandas()
+    with pytest.raises(DataError, match="no longer in memory: read it again"):
+        _ = run.released().q
+
+
+def test_examples_and_notebook_use_the_stable_names_alone() -> None:
+    cells = json.loads((ROOT / "examples" / "identify.ipynb").read_text(encoding="utf-8"))["cells"]
+    texts = ["".join(cell["source"]) for cell in cells]
+    texts += [(ROOT / "examples" / name).read_text(encoding="utf-8") for name in ("identify.py", "plot_bag.py")]
+    assert not [text for text in texts if "dynid." in text and re.search(r"(from|import) dynid\.", text)]
 
 
 # -- notebook --------------------------------------------------------------------------------------------------

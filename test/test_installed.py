@@ -1,129 +1,137 @@
 """An installed dynid, without a checkout in sight: every command has its help, and the methods run to their end.
 
-Two installations are made from a copy of the packaged folders alone: the wheel in a virtual environment of its own, and
-a workspace that colcon built. All work is done from a folder that holds nothing else.
+The wheel in a virtual environment of its own does all work, from a folder that holds nothing else; its demo is that of
+test_chain.py. A workspace that colcon built has the very same files, and shows that it finds them.
 """
 
 import json
-import os
 import re
-import subprocess
 import sys
-import sysconfig
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pytest
-from package_copy import ROOT, copy_package
+from installed import built_workspace, finished, wheel_command
+from made import Made
+from package_copy import ROOT
 
 from dynid.commands import COMMANDS
 
 ROBOT = "crane_x7"
-METHODS = ("regression", "closed-loop", "campaign")
+METHODS = ("regression", "closed-loop")  # and `dynid campaign`
 MOTIONS = ("demo_identification", "demo_validation")
-Command = Callable[..., subprocess.CompletedProcess[str]]
+SEVERAL = """
+import contextlib, io, json, sys
+import dynid
+from dynid.cli import main
+
+done = [dynid.__file__]
+for words in json.loads(sys.argv[1]):
+    sys.argv, text = ["dynid", *words], io.StringIO()
+    try:
+        with contextlib.redirect_stdout(text):
+            main()
+    except SystemExit as ended:
+        done.append((words, ended.code, text.getvalue()))
+print(json.dumps(done))
+"""
 pytestmark = pytest.mark.slow
 
 
-def finished(words: list[str], folder: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
-    """Run a command to its end and return it; fail with what it printed if it ended with another code than 0."""
-    unset = ("PYTHONPATH", "PYTHONHOME", "AMENT_PREFIX_PATH")
-    kept = {name: value for name, value in os.environ.items() if name not in unset}
-    done = subprocess.run(
-        words, cwd=folder, env={**kept, **environment}, capture_output=True, text=True, check=False, timeout=800
-    )
-    assert done.returncode == 0, f"{words}\n{done.stdout[-3000:]}\n{done.stderr[-3000:]}"
-    return done
+class Installed(NamedTuple):
+    """What was installed, and a folder that holds only results.
 
+    Attributes:
+        kind: of installation.
+        package: folder of the package.
+        share: folder of the robots and launch files.
+        run: runs `dynid ARGUMENTS` there.
+        several: runs several commands, each as a list of words, in one process, and returns what each printed.
+        folder: the results.
+    """
 
-def wheel_command(folder: Path) -> list[str]:
-    """Build the wheel, install it into an environment that has dynid's dependencies, and return its command."""
-    package, wheels, venv = copy_package(folder / "package"), folder / "wheels", folder / "venv"
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
-    finished([*pip, "wheel", "--no-deps", "--no-build-isolation", "-w", str(wheels), str(package)], folder, {})
-    (wheel,) = wheels.glob("dynid-*.whl")
-    finished([sys.executable, "-m", "venv", "--without-pip", str(venv)], folder, {})
-    (site,) = venv.glob("lib/python*/site-packages")
-    lines = [sysconfig.get_path("purelib")]
-    for name in ("cmeel", "ros_wheels_bootstrapper"):  # what pinocchio and the wheels of ROS run at the start
-        path = Path(lines[0]) / f"{name}.pth"
-        lines += path.read_text(encoding="utf-8").splitlines() if path.is_file() else []
-    (site / "dependencies.pth").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    python = str(venv / "bin" / "python")
-    finished([*pip, "--python", python, "install", "--no-deps", "--no-index", str(wheel)], folder, {})
-    (script,) = (path for path in (venv / "bin" / "dynid", venv / "lib/dynid/dynid") if path.is_file())
-    return [python, str(script)]
-
-
-def workspace_command(folder: Path) -> list[str]:
-    """Build a workspace by colcon, and return the command that it installed."""
-    pytest.importorskip("colcon_core", reason="colcon is not installed")
-    pytest.importorskip("colcon_ros", reason="colcon's ROS extensions are not installed")
-    copy_package(folder / "src" / "dynid")
-    code = "import sys; from colcon_core.command import main; sys.exit(main())"
-    finished([sys.executable, "-c", code, "build"], folder, {})
-    return [str(folder / "install/dynid/lib/dynid/dynid")]
+    kind: str
+    package: Path
+    share: Path
+    run: Callable[..., str]
+    several: Callable[..., list[str]]
+    folder: Path
 
 
 @pytest.fixture(scope="module", params=["wheel", "workspace"])
-def installed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Command:
-    """What runs the installed `dynid` in a folder that holds only results."""
-    home, here = tmp_path_factory.mktemp(request.param), tmp_path_factory.mktemp("work")
-    environment = {"DYNID_CACHE": str(home / "cache"), "NUMBA_CACHE_DIR": str(home / "numba")}
+def installed(request: pytest.FixtureRequest, made: Made, tmp_path_factory: pytest.TempPathFactory) -> Installed:
+    here, more = tmp_path_factory.mktemp("work"), {}
     if request.param == "wheel":
-        words = wheel_command(home)
+        python, script = wheel_command(made)
+        words, prefix = [python, script], Path(python).parents[1]
+        (package,) = prefix.glob("lib/python*/site-packages/dynid")
     else:
-        words = workspace_command(home)
-        (site,) = (home / "install/dynid").glob("lib/python*/site-packages")
-        environment |= {"PYTHONPATH": str(site), "AMENT_PREFIX_PATH": str(home / "install/dynid")}
+        prefix = built_workspace(made) / "install/dynid"
+        python, words = sys.executable, [str(prefix / "lib/dynid/dynid")]
+        (package,) = prefix.glob("lib/python*/site-packages/dynid")
+        more = {"PYTHONPATH": str(package.parent), "AMENT_PREFIX_PATH": str(prefix)}
 
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        """Run a command to its end; one whose result is refused ends with another code than 0, which fails."""
-        return finished([*words, *map(str, arguments)], here, environment)
+    def run(*arguments: object) -> str:
+        return finished([*words, *map(str, arguments)], here, **more).stdout
 
-    run.folder, run.kind, run.home = here, request.param, home  # type: ignore[attr-defined]
-    return run
+    def several(*commands: tuple[object, ...]) -> list[str]:
+        asked = json.dumps([list(map(str, one)) for one in commands])
+        done = finished([python, "-c", SEVERAL, asked], here, **more)
+        where, *ended = json.loads(done.stdout)
+        assert Path(where).parent == package
+        for one, code, text in ended:
+            assert code == 0, f"{one}: {text[-3000:]}\n{done.stderr[-3000:]}"
+        return [text for _, _, text in ended]
+
+    return Installed(request.param, package, prefix / "share/dynid", run, several, here)
 
 
-def test_it_is_the_installed_package_that_runs(installed: Command) -> None:
-    listed = json.loads(installed("trajectories", "list", "--robot", ROBOT, "--json").stdout)
-    assert listed
-    assert str(ROOT) not in installed("--help").stdout
+def test_it_is_the_installed_package_that_runs(installed: Installed) -> None:
+    assert json.loads(installed.run("trajectories", "list", "--robot", ROBOT, "--json"))
+    assert str(ROOT) not in installed.run("--help")
 
 
-def test_every_command_has_its_help_and_none_speaks_of_a_checkout(installed: Command) -> None:
-    texts = [installed("--help").stdout, *(installed(name, "--help").stdout for name in COMMANDS)]
+def test_every_command_has_its_help_and_none_speaks_of_a_checkout(installed: Installed) -> None:
+    texts = installed.several(("--help",), *((name, "--help") for name in COMMANDS))
+    assert all(f"dynid {name}" in text for name, text in zip(COMMANDS, texts[1:], strict=True))
     assert not [text for text in texts if re.search(r"benchmark|checkout|source tree", text)]
 
 
-def test_the_methods_run_to_their_end(installed: Command) -> None:
-    folder: Path = installed.folder  # type: ignore[attr-defined]
-    installed("simulate", *MOTIONS, "--robot", ROBOT, "--friction", "viscous", "--out", "bags")
-    bag, held_out = (f"bags/{name}" for name in MOTIONS)
+def files(folder: Path) -> dict[str, bytes]:
+    """All that lies in a folder but compiled files, and notes for those who read the code."""
+    paths = (path for path in folder.rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {str(path.relative_to(folder)): path.read_bytes() for path in paths if path.suffix != ".md"}
+
+
+def test_it_holds_the_files_of_the_checkout(installed: Installed) -> None:
+    """So what one installation shows, the other would too."""
+    assert files(installed.package) == files(ROOT / "src/dynid")
+    for name in ("config", "urdf"):
+        assert files(installed.share / name) == files(ROOT / name)
+
+
+def test_the_methods_run_to_their_end(installed: Installed) -> None:
     common = ("--robot", ROBOT)
-    for method in METHODS:
-        out = f"model_{method}"
-        installed("identify", bag, "--validate", held_out, *common, "--method", method, "--out", out)
-        assert (folder / out / "report.html").is_file() and (folder / out / "model.yaml").is_file()
-    installed("campaign", bag, "--validate", held_out, *common, "--out", "campaign", "--processes", 1)
-    installed("validate", "model_regression", held_out, *common)
-    installed("report", "model_regression", "--compare", "campaign", "--out", "both.html")
-    installed("compare", bag, "--hold-out", 0.3, *common)
-    installed("payload", bag, held_out, *common)
-    np.savetxt(folder / "states.csv", np.full((2, 3 * 8), 0.1), delimiter=",")
-    installed("regressor", "states.csv", "--out", "regressor.npz", *common)
-    installed("excite", "one-joint", "--out", "alone.yaml", *common)
-    assert (folder / "campaign/model.yaml").is_file() and (folder / "both.html").is_file()
-
-
-def test_joints_are_identified_one_by_one(installed: Command) -> None:
-    installed("joint-id", "--joint", 7, "--friction", "viscous", "--out", "controller.yaml")
-    assert (installed.folder / "controller.yaml").is_file()  # type: ignore[attr-defined]
-
-
-def test_the_demo_is_accepted(installed: Command) -> None:
-    if installed.kind == "workspace":  # type: ignore[attr-defined]
-        installed("demo", "--help")  # the wheel's demo starts the same nodes
-        return
-    assert json.loads(installed("demo", "--no-gain", "--out", "demo", "--json").stdout)["accepted"]
+    bag, held_out = (f"bags/{name}" for name in MOTIONS)
+    identify = ("identify", bag, "--validate", held_out, *common)
+    methods = METHODS if installed.kind == "wheel" else METHODS[:1]  # by the same files
+    commands = [("simulate", *MOTIONS, *common, "--friction", "viscous", "--out", "bags")]
+    commands += [(*identify, "--method", method, "--out", f"model_{method}") for method in methods]
+    commands += [("validate", "model_regression", held_out, *common)]
+    written = [f"model_{method}/{name}" for method in methods for name in ("report.html", "model.yaml")]
+    if installed.kind == "wheel":
+        np.savetxt(installed.folder / "states.csv", np.full((2, 3 * 8), 0.1), delimiter=",")
+        commands += [
+            ("campaign", bag, "--validate", held_out, *common, "--out", "campaign", "--processes", 1),
+            ("report", "model_regression", "--compare", "campaign", "--out", "both.html"),
+            ("compare", bag, "--hold-out", 0.3, *common),
+            ("payload", bag, held_out, *common),
+            ("regressor", "states.csv", "--out", "regressor.npz", *common),
+            ("excite", "one-joint", "--out", "alone.yaml", *common),
+            ("joint-id", "--joint", 7, "--friction", "viscous", "--out", "controller.yaml"),
+        ]
+        written += ["campaign/model.yaml", "both.html", "regressor.npz", "alone.yaml", "controller.yaml"]
+    installed.several(*commands)
+    assert [name for name in written if not (installed.folder / name).is_file()] == []

@@ -99,7 +99,8 @@ The arm is guided under `gravity_compensation`, upright or hanging, from a drawn
 the gears within a fifth. In six of ten cases with a load a hand leads the tool until then. Required: once no hand is at
 the arm, and {aftermath:g} s after a push, the tool stays within {farthest:g} m, and is no faster than {fastest:g} m/s.
 *Held* counts the arms that were braked and held; with a hand alone nothing is wrong, and the hand was taken for
-something else. `./run benchmark faults --fault guiding --guided N` runs this table alone.
+something else. `./run benchmark faults --fault guiding --guided N --first M` runs N cases of this table alone, from
+number M on.
 
 | what happens | cases | held | fastest [m/s] | farthest [m] | violations |
 | --- | --- | --- | --- | --- | --- |

@@ -13,7 +13,7 @@ from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import ModelFile, load_model, parameter_rows
+from dynid.model.model_file import ModelFile, parameter_rows, read_model_file
 from dynid.model.standard import StandardFile, load_standard, pseudo_inertia
 from dynid.model.standard import from_file as standard_from_file
 from dynid.recording.bag_writer import Storage
@@ -88,7 +88,7 @@ def _model_target(folder: Path) -> Target:
     gate = ModelGate(robot, model)
 
     def read(path: Path) -> ModelFile:
-        found = load_model(path)
+        found = read_model_file(path)
         gate.check(from_model_file(found, model))
         return found
 

@@ -14,7 +14,7 @@ from benchmarks.speed.refinement import Case, make_case, refinement_figures, tim
 from dynid.identification.feasibility.audit import Auditor
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.model.parameters import BaseParameters
 from dynid.resources import refuse_existing
 from dynid.robot import Robot, load_robot
@@ -148,6 +148,6 @@ def _published(robot: Robot, model: ArmModel) -> BaseParameters | None:
     path = robot.folder / "models" / f"{PUBLISHED_MODEL}.yaml"
     if not path.is_file():
         return None
-    content = load_model(path)
+    content = read_model_file(path)
     own = ArmModel.of(robot, structure=model.structure, lengths_m=content.geometry_overrides_m)
     return BaseParameters(model.names, content.base_parameters(own).values)

@@ -21,7 +21,7 @@ from dynid.identification.feasibility.consistent import consistent_interior
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FV, FrictionLaw
-from dynid.model.gear_presets import gear_friction, load_gears
+from dynid.model.gear_presets import VISCOUS, gear_friction, load_gears
 from dynid.model.parameters import StandardParameters
 from dynid.model.standard import StandardFile, from_file, pseudo_inertia, ten_parameters, to_file
 from dynid.model.within_limits import link_rows, spread_out
@@ -29,7 +29,6 @@ from dynid.resources import load_validated
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.robot.link_limits import ArmLimits
 from dynid.simulation.lockstep.run import SimulatedRun, simulate
-from dynid.simulation.plant.gear_friction import VISCOUS
 from dynid.simulation.plant.nuisances import magnitudes
 from dynid.trajectory.motion import Motion
 

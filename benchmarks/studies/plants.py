@@ -36,7 +36,7 @@ from dynid.identification.settings import IdentificationSettings, load_identific
 from dynid.model.drive import KINDS, kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
-from dynid.model.gear_presets import gear_friction
+from dynid.model.gear_presets import VISCOUS, gear_friction
 from dynid.model.parameters import BaseParameters
 from dynid.parallel import in_processes
 from dynid.recording.recording import load_recording
@@ -44,7 +44,6 @@ from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.bag_jobs import BagJob, chosen_names, make_bags
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.plant.arm import plant_standard
-from dynid.simulation.plant.gear_friction import VISCOUS
 from dynid.simulation.plant.nuisances import magnitudes
 from dynid.trajectory.families import load_excitation
 

@@ -31,13 +31,12 @@ from dynid.identification.diagnosis.readings import Trials
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.friction import FrictionLaw
-from dynid.model.gear_presets import gear_friction
+from dynid.model.gear_presets import VISCOUS, gear_friction
 from dynid.parallel import in_processes
 from dynid.recording.mapping import load_mapping
 from dynid.robot import FloatArray, Robot, load_robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
-from dynid.simulation.plant.gear_friction import VISCOUS
 from dynid.trajectory.families import load_excitation
 
 MOTIONS = ("demo_identification",)

@@ -5,17 +5,19 @@
     robot = dynid.load_robot("crane_x7")                          # a name, or a folder with a robot.yaml
     result = dynid.identify(robot, ["run"], validation=["other"])    # bags, CSV files, arrays
     dynid.write_result(result, "model")                           # model.yaml, URDF, MJCF, report.html
-    tau = dynid.load_model("model").torques(q, dq, ddq)           # (N, n) [N m]
+    model = dynid.load_model("model")
+    tau = model.torques(q, dq, ddq)                               # [N m], one state (n,) or many (N, n)
+    controller = model.controller(500.0)                          # for a loop of your own at 500 Hz
 
 | name | what |
 |---|---|
 | `load_robot` | a robot from its folder of data |
-| `load_recording` | a recorded motion from a bag, or from a CSV file with its mapping |
+| `load_recording` | a recorded motion from a bag, or from a CSV file with its mapping: `time`, `q`, `tau`, `plot()` |
 | `recording_from_arrays` | a recorded motion from numpy arrays |
 | `identify` | recordings to a judged model, by the `method` of choice: an `Identification` |
 | `validate` | what a model predicts for other recordings, with checks |
 | `write_result` | the result as a folder, with exports and report |
-| `load_model`, `Model` | a written model, which gives torques, gravity and inertia matrix |
+| `load_model`, `Model` | a written model: torques, gravity, inertia matrix, friction, and a controller |
 | `ArmModel` | geometry and equations of motion: regressor, base parameters, dynamics |
 | `Verdict`, `Check` | named checks; a verdict is accepted if every check passed |
 | `DynidError` | what all errors are that a user can mend; one sentence |
@@ -36,10 +38,10 @@ if TYPE_CHECKING:
     from dynid.identification.methods import identify as identify
     from dynid.identification.pipeline import Identification as Identification
     from dynid.model.dynamics import ArmModel as ArmModel
-    from dynid.model.identified import Model as Model
-    from dynid.model.identified import load_model as load_model
     from dynid.reporting.result_writer import write_result as write_result
     from dynid.robot import load_robot as load_robot
+    from dynid.runtime.model import Model as Model
+    from dynid.runtime.model import load_model as load_model
     from dynid.verdict import Check as Check
     from dynid.verdict import Verdict as Verdict
 
@@ -48,10 +50,10 @@ _PLACES = {
     "Check": "verdict",
     "DynidError": "errors",
     "Identification": "identification.pipeline",
-    "Model": "model.identified",
+    "Model": "runtime.model",
     "Verdict": "verdict",
     "identify": "identification.methods",
-    "load_model": "model.identified",
+    "load_model": "runtime.model",
     "load_recording": "identification.data.sources",
     "load_robot": "robot",
     "recording_from_arrays": "identification.data.arrays",

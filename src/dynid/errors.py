@@ -71,7 +71,7 @@ class SafetyError(DynidError, RuntimeError):
 
 
 class MissingLibraryError(DynidError, ImportError):
-    """A library of the operating system that an installed package needs is missing."""
+    """A library is missing: of the operating system, or a Python package that dynid itself does not need."""
 
 
 class NodeError(DynidError, RuntimeError):

@@ -3,6 +3,7 @@
 The same list feeds the table, the exit code and the decision to publish.
 """
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -12,7 +13,7 @@ Group = Literal["", "Data", "Estimation", "Physics", "Prediction", "Campaign", "
 
 
 class Check(Strict):
-    """One criterion: a value against a limit. NaN never passes.
+    """One criterion: a value against a limit. NaN, for a check that could not be made, never passes.
 
     `id` names the criterion for programs and never changes; `name` is for people and may. `group` is the question that
     the check answers. Both are empty in files that were written before checks had them. `sense` says which side is
@@ -39,6 +40,11 @@ class Check(Strict):
             return self.value >= self.limit
         return self.value == self.limit
 
+    @property
+    def made(self) -> bool:
+        """Whether the check could be made: `detail` says why not."""
+        return not math.isnan(self.value)
+
     def as_dict(self) -> dict[str, Any]:
         """The check and its outcome as plain values."""
         return self.model_dump() | {"passed": self.passed}
@@ -46,6 +52,8 @@ class Check(Strict):
     def sentence(self) -> str:
         """The check in words."""
         unit = f" {self.unit}" if self.unit else ""
+        if not self.made:
+            return f"{self.name}: not checked ({self.detail or 'no value'})"
         word = "passed" if self.passed else "FAILED"
         detail = f" - {self.detail}" if self.detail else ""
         return f"{self.name}: {self.value:.6g}{unit}, {self.sense} {self.limit:.6g}{unit}: {word}{detail}"

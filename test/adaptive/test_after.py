@@ -13,7 +13,7 @@ from dynid.cli import app
 from dynid.errors import DataError
 from dynid.identification.changes import Change, beyond_chance
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import load_model, save_model
+from dynid.model.model_file import read_model_file, save_model
 from dynid.model.standard import from_file
 from dynid.robot import load_robot
 from dynid.simulation.plant.arm import plant_standard
@@ -58,7 +58,7 @@ def test_what_an_arm_holds_is_named_and_nothing_where_it_holds_nothing(
     for one in told["changes"]:
         found = one["after"] - one["before"]
         assert abs(found - true[one["name"]]) < max(5.0 * one["deviation"], 0.1 * abs(true[one["name"]])), one["name"]
-    assert load_model(tmp_path / "run" / "model" / "model.yaml").accepted
+    assert read_model_file(tmp_path / "run" / "model" / "model.yaml").accepted
 
 
 def test_a_short_motion_needs_a_model_before(tmp_path: Path) -> None:
@@ -66,11 +66,12 @@ def test_a_short_motion_needs_a_model_before(tmp_path: Path) -> None:
     assert code == 2 and "without a model before" in " ".join(text.split()) and not (tmp_path / "run").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("wrong", "words"), [("rejected", "was not accepted"), ("certain", "no standard deviations")])
 def test_a_model_before_that_nothing_compares_with_is_refused_before_the_arm_moves(
     before: Path, tmp_path: Path, wrong: str, words: str
 ) -> None:
-    content = load_model(before)
+    content = read_model_file(before)
     rows = tuple(row.model_copy(update={"standard_deviation": None}) for row in content.parameters)
     change = {"accepted": False} if wrong == "rejected" else {"parameters": rows}
     save_model(tmp_path / "model.yaml", content.model_copy(update=change))

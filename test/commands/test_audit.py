@@ -13,9 +13,9 @@ from dynid.errors import DataError, UnknownNameError
 from dynid.identification.feasibility.pose_kernels import InertiaFunctions
 from dynid.identification.feasibility.rounding import left_open, rounding_of
 from dynid.model.dynamics import ArmModel
-from dynid.model.identified import load_model
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, load_robot
+from dynid.runtime.model import load_model
 
 POSES = ["--poses", "65536", "--json"]
 

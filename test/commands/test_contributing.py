@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from package_copy import machine_code_only
 
 from dynid.robot import load_robot
 
@@ -37,16 +38,10 @@ def apply(tree: Path, heading: str) -> set[str]:
     return {file for file, _, _ in blocks(heading)}
 
 
-def left_out(folder: str, names: list[str]) -> list[str]:
-    """Of what was compiled only machine code comes along: none of it is of a file that changes here."""
-    kept = (".nbi", ".nbc") if Path(folder).name == "__pycache__" else ("",)
-    return [name for name in names if name.endswith(".egg-info") or not name.endswith(kept)]
-
-
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A copy of the sources beside links to the robots."""
-    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=left_out)
+    """A copy of the sources beside links to the robots; no function that numba compiles changes here."""
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=machine_code_only)
     for name in ("config", "urdf", "launch", "package.xml"):
         (tmp_path / name).symlink_to(ROOT / name)
     return tmp_path

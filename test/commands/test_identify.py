@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, OutputWriteError
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.model.standard import load_standard
 from dynid.resources import write_whole
 from dynid.robot import load_robot
@@ -62,7 +62,7 @@ def test_the_truth_comes_back_with_the_files_that_bags_give(files, tmp_path: Pat
         "report.html",
     }
     model = ArmModel.of(PLANAR)
-    stored = load_model(tmp_path / "model" / "model.yaml")
+    stored = read_model_file(tmp_path / "model" / "model.yaml")
     truth = model.base_parameters(load_standard(PLANAR.folder / "models" / "nominal.yaml", model.mdh))
     phi = stored.base_parameters(model)
     q, dq, ddq = np.random.default_rng(1).uniform(-1, 1, (3, 200, 3))
@@ -118,7 +118,7 @@ def test_in_words(files, tmp_path: Path) -> None:
     assert (
         last.startswith("accepted: all ") and "no motion was held out, so the error on unseen data is unknown" in last
     )
-    assert "identified by 'ols'" in load_model(tmp_path / "model" / "model.yaml").source
+    assert "identified by 'ols'" in read_model_file(tmp_path / "model" / "model.yaml").source
 
 
 def test_validate_says_which_recording_was_fitted(files, tmp_path: Path) -> None:
@@ -222,7 +222,7 @@ def test_corrupt_rows_are_left_out_only_when_told_to(files, tmp_path: Path) -> N
     assert not (tmp_path / "model").exists()
     code, text = run(fit, "--mapping", mapping, "--skip-corrupt-rows", "--out", tmp_path / "model", "--json")
     assert code == 0 and "1 corrupt rows skipped: line 100" in json.loads(text)["notes"][0]
-    assert "1 corrupt rows skipped" in load_model(tmp_path / "model" / "model.yaml").provenance["notes"][0]
+    assert "1 corrupt rows skipped" in read_model_file(tmp_path / "model" / "model.yaml").provenance["notes"][0]
 
 
 @pytest.mark.parametrize(

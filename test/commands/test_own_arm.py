@@ -199,6 +199,7 @@ def test_a_short_slide_that_carries_a_hand_is_no_finger(tmp_path: Path) -> None:
         drafted(tmp_path / "inside", text, "--tip", "tool", "--decoupled", "arm 1/joint-α.1")
 
 
+@pytest.mark.slow
 def test_a_urdf_without_masses_says_what_is_missing(tmp_path: Path) -> None:
     arm, said = drafted(tmp_path, re.sub(r"<inertial>.*?</inertial>", "", random_arm(1)))
     assert "belongs to no body" in said["motions"] and "nominal.yaml" in said["motions"]
@@ -254,7 +255,7 @@ def test_a_mapping_is_drafted_from_a_header(
 
 def test_a_header_without_torques_is_refused(tmp_path: Path) -> None:
     (tmp_path / "run.csv").write_text("t,q1,q2,q3,q4,q5,q6\n0,0,0,0,0,0,0\n")
-    with pytest.raises(DataError, match="has no 6 torque columns by name"):
+    with pytest.raises(DataError, match="has no 6 measured torque columns for robot 'puma560' by name"):
         dynid("robot", "mapping", tmp_path / "run.csv", "--robot", "puma560", "--out", tmp_path / "m.yaml")
     (tmp_path / "bare.csv").write_text("0,0,0\n1,0,0\n")
     with pytest.raises(DataError, match="no header"):

@@ -91,6 +91,21 @@ def test_check_in_words() -> None:
 
 
 @pytest.mark.usefixtures("without_motions")
+def test_check_accepts_what_only_driving_leaves_undecided(tmp_path: Path, without_motions: None) -> None:
+    assert run("new", "t", "--urdf", str(urdf(tmp_path, *ARM)), "--out", str(tmp_path / "t"))[0] == 0
+    file = tmp_path / "t" / "robot.yaml"
+    content = yaml.safe_load(file.read_text(encoding="utf-8"))
+    assert "rest_posture" in content["undecided"] and checked(tmp_path / "t")[0] == 1
+    content["undecided"] = {"rest_posture": "proposed: where may it be left?"}
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    code, found = checked(tmp_path / "t")
+    assert code == 0 and found["complete"] and found["uses"]["identify from torques"] == "ready"
+    assert found["uses"]["drive the arm"] != "ready"
+    content["undecided"]["mounts_gravity_m_s2"] = "proposed: how is it mounted?"
+    file.write_text(yaml.safe_dump(content), encoding="utf-8")
+    assert checked(tmp_path / "t")[0] == 1
+
+
 def test_a_gripper_behind_the_arm_is_decoupled(tmp_path: Path) -> None:
     path = urdf(tmp_path, *ARM, *FINGERS)
     _, text = run("new", "one", "--urdf", str(path), "--out", str(tmp_path / "one"))

@@ -71,6 +71,7 @@ def lifted(robot: Robot, factor: float, friction: FrictionLaw | str | None = Non
     return arm
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.0, 1.1])
 def test_a_held_joint_stops_pushing_against_its_friction(robot, factor):
     arm = lifted(robot, factor)
@@ -88,6 +89,7 @@ def test_without_relief_the_same_servo_trips(robot):
     assert arm.run(4.5) > 1.0 and arm.command_a[LIFTED] > 1.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("friction", [WITHOUT_FRICTION, "M1"])
 def test_a_joint_that_slips_is_caught(robot, friction):
     """Gravity alone needs more than the current that never trips, and friction does not carry the difference."""
@@ -138,6 +140,7 @@ def test_a_moving_joint_gives_nothing():
     assert not any(one.step(0.002, np.full(8, 0.1 * 0.002 * k), current).any() for k in range(2000))
 
 
+@pytest.mark.slow
 def test_the_drivers_own_hold_does_not_learn_to_push(robot):
     """An arm that creeps out of where it is held: what the hold learns then used to lift it through its friction."""
     most = {}

@@ -17,6 +17,7 @@ from dynid.identification.estimators.gear_fit import GearFitter
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import torque_errors
 from dynid.identification.feasibility.audit import AuditResult
+from dynid.identification.feasibility.pull import BoundsPull, pull_limit
 from dynid.identification.settings import CoulombSettings, IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.robot import Robot, load_robot
@@ -121,6 +122,14 @@ def fitted(**changes: Any) -> Fitted:
 
 def failed(**changes: Any) -> list[str]:
     return [one.id for one in judge(FITTED, [fitted(**changes)], SETTINGS).failed]
+
+
+def test_a_pull_beyond_its_limit_is_refused_with_the_worst_parameter() -> None:
+    limit = pull_limit(2, 60.0)
+    assert failed(pull=BoundsPull(0.99 * limit, 2, 60.0, "MYR2", 3.7)) == []
+    (bad,) = judge(FITTED, [fitted(pull=BoundsPull(1.01 * limit, 2, 60.0, "MYR2", 3.8))], SETTINGS).failed
+    assert (bad.id, bad.group, bad.limit) == ("bounds_pull", "Physics", pytest.approx(limit))
+    assert "MYR2 is moved most, by 3.8" in bad.detail and "robot.yaml" in bad.detail
 
 
 def test_an_identification_is_judged_at_its_limits() -> None:

@@ -10,8 +10,8 @@ from recordings import recorded
 from dynid.errors import DataError
 from dynid.hardware.loop.diagnostics import driver_settings
 from dynid.identification.held_out import validate
-from dynid.model.identified import Model
 from dynid.robot import load_robot
+from dynid.runtime.model import Model
 
 ROBOT = load_robot("crane_x7")
 SMALL, LARGE = 2.3179, 3.1317  # XM430-W350 and XM540-W270 [N m/A]

@@ -75,6 +75,7 @@ def test_clean_data_are_not_suspected() -> None:
         assert 0.0 <= diagnosis.strongest < 0.9
 
 
+@pytest.mark.slow
 def test_the_scale_of_the_last_joint_cannot_be_seen() -> None:
     """Its torque is friction and its own rotor: no other joint's torque depends on them."""
     hidden = dict(found(recorded(ROBOT)).unseen)
@@ -102,6 +103,7 @@ def test_a_wrong_sign_is_named_with_both_errors(axis: int) -> None:
     assert "sign flipped would leave" in first.words and "instead of" in first.words
 
 
+@pytest.mark.slow
 def test_exchanged_columns_are_named() -> None:
     columns = found(recorded(ROBOT, torques=swapped(2, 4)), thorough=True).suspicions
     assert columns[0].kind == "torque columns" and columns[0].joints == (NAMES[2], NAMES[4])
@@ -109,17 +111,20 @@ def test_exchanged_columns_are_named() -> None:
     assert joints[0].kind == "joints" and joints[0].joints == (NAMES[1], NAMES[3])
 
 
+@pytest.mark.slow
 def test_a_gear_ratio_is_named() -> None:
     data = recorded(ROBOT, positions=times(2, 0.5), torques=times(2, 2.0))
     first = found(data).suspicions[0]
     assert first.kind == "gear" and first.joints == (NAMES[2],) and "times 2" in first.words
 
 
+@pytest.mark.slow
 def test_another_mount_is_named() -> None:
     kinds = [one.kind for one in found(recorded(ROBOT, mount="hanging", told="upright")).suspicions]
     assert "mount" in kinds
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("told", "along"), [((9.80665, 0.0, 0.0), "-z"), ((0.0, -9.80665, 0.0), "-z")])
 def test_gravity_along_another_axis_of_the_base_is_named_first(told: tuple[float, ...], along: str) -> None:
     """An upright arm whose data are read as of one on a wall: no gear ratio or zero of its joints is blamed."""
@@ -130,12 +135,14 @@ def test_gravity_along_another_axis_of_the_base_is_named_first(told: tuple[float
     assert f"gravity along {along} of the base (another mount)" in diagnosis.sentences[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [0.02, -0.02])
 def test_late_torques_are_named(late: float) -> None:
     named = [one for one in found(recorded(ROBOT, late_s=late)).suspicions if one.kind == "delay"]
     assert named and any(("late" in one.words) == (late > 0) for one in named if "look" in one.words)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("factor", "named"), [(1.1, True), (1.0, False)])
 def test_an_encoder_that_reports_too_much_is_named_where_gravity_does_not_show_it(factor: float, named: bool) -> None:
     """The base joint turns about gravity's direction: what shows its scale are inertia and Coriolis terms."""
@@ -143,6 +150,7 @@ def test_an_encoder_that_reports_too_much_is_named_where_gravity_does_not_show_i
     assert (("position scale", (NAMES[0],)) in kinds) == named
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("degrees", "refused", "noted"), [(0.0, False, False), (2.0, False, True), (5.0, True, False)])
 def test_a_base_that_leans_is_named(degrees: float, refused: bool, noted: bool) -> None:
     """Without any other motion: the limit is one of the estimate beyond three of its deviations."""
@@ -155,12 +163,17 @@ def test_a_base_that_leans_is_named(degrees: float, refused: bool, noted: bool) 
     assert any("tilted by" in one for one in diagnosis.notes) == noted
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("axis", [0, 1, 3])
 def test_one_joint_whose_torque_is_late_is_named(axis: int) -> None:
-    """By 30 ms, as a filter in one drive makes it; where the torques of all are late, no single joint is blamed."""
+    """By 30 ms, as a filter in one drive makes it."""
     (first,) = found(recorded(ROBOT, torques=late(axis))).suspicions
     assert first.kind == "delay" and first.joints == (NAMES[axis],)
     assert f"the torques of {NAMES[axis]} look " in first.words and "late against the positions" in first.words
+
+
+@pytest.mark.slow
+def test_where_all_torques_are_late_no_single_joint_is_blamed() -> None:
     every = [one for one in found(recorded(ROBOT, torques=late(None))).suspicions if one.kind == "delay"]
     assert every and all(one.joints == () for one in every)
 
@@ -184,6 +197,7 @@ def test_what_joints_have_in_common_is_no_surer_than_they_agree() -> None:
     assert usual_of_others(np.array([0.0, 30.0, 1.0, 2.0])).tolist() == [2.0, 1.0, 2.0, 1.0]
 
 
+@pytest.mark.slow
 def test_torques_that_are_late_by_another_time_for_each_joint_are_not_late_together() -> None:
     """A stamp is late for all joints alike; two joints whose drives filter are still named, each by itself."""
 
@@ -200,6 +214,7 @@ def test_torques_that_are_late_by_another_time_for_each_joint_are_not_late_toget
     assert sorted(looking_late([0, 0, 3, 3, 0, 0, 0, 0])) == sorted([(NAMES[2],), (NAMES[3],)])
 
 
+@pytest.mark.slow
 def test_a_zero_that_is_sure_but_small_is_a_note() -> None:
     """Five degrees: parameters absorb most of it, so the model is not refused, but its reader is told."""
     diagnosis = found(recorded(ROBOT, positions=lambda q: q + np.radians(5.0) * (np.arange(8) == 2)))
@@ -210,6 +225,7 @@ def test_a_zero_that_is_sure_but_small_is_a_note() -> None:
     assert not any(one.startswith("the zero of ") for one in found(recorded(ROBOT)).notes)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late_s", [0.0, 0.02])
 def test_friction_that_builds_up_after_a_reversal_is_no_delay(late_s: float) -> None:
     """Bristles that bend over 0.03 rad are late like torques, by 15 ms here; a delay beside them is still named."""
@@ -279,17 +295,20 @@ def test_a_scale_that_explains_much_is_named_though_three_deviations_less_would_
     assert strength(1.3, replace(known, deviation=0.07)) == 0.0
 
 
+@pytest.mark.slow
 def test_torques_of_the_other_sense_are_named() -> None:
     """As an arm reports what its joints carry instead of what its motors give; links of negative mass would do."""
     named = found(recorded(ROBOT, torques=np.negative), thorough=True).suspicions
     assert (named[0].kind, named[0].joints) == ("sign", ()) and "all joints with signs flipped" in named[0].words
 
 
+@pytest.mark.slow
 def test_a_zero_of_a_joint_is_named() -> None:
     data = recorded(ROBOT, positions=lambda q: q + np.where(np.arange(8) == 2, 0.3, 0.0))
     assert any(one.kind == "position zero" and one.joints == (NAMES[2],) for one in found(data).suspicions)
 
 
+@pytest.mark.slow
 def test_what_a_straight_line_leads_too_far_to_is_tried() -> None:
     """A joint that hardly shows its zero or scale gets a large value at times; it must explain the data when tried."""
     far = recorded(ROBOT, positions=lambda q: q + np.where(np.arange(8) == 2, 0.8, 0.0))
@@ -412,6 +431,7 @@ def test_an_event_is_named_with_its_time_and_joint() -> None:
     assert find_event(time, np.zeros((2000, 3)), ("a", "b", "c")) is None
 
 
+@pytest.mark.slow
 def test_an_error_that_no_noise_explains_is_refused_however_small_it_is() -> None:
     """A torque constant 15 % off costs 3 % of torque, far below the flat limit, and over three times the noise."""
     limit = SETTINGS.acceptance.error_over_noise

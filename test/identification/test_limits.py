@@ -27,6 +27,7 @@ ACCEPTANCE = {
     "relative_joint_error": 0.6,
     "relative_joint_error_with_rest": 1.2,
     "error_over_noise": 2.5,
+    "dynamic_error": 0.1,
     "suspicion": SUSPICION,
 }
 DATA = {
@@ -45,8 +46,14 @@ DATA = {
 FEW_POSES = {"fresh_poses": 20_000, "condition_number": 10_000.0}
 OWN = {
     "crane_x7": {"relative_torque_error": 0.15},
-    "tx40": {**FEW_POSES, "condition_number": 20_000.0},
-    "kr300": {**FEW_POSES, "condition_number": 1e6, "relative_torque_error": 0.3, "lambda_min_kg_m2": 0.01},
+    "tx40": {**FEW_POSES, "condition_number": 20_000.0, "dynamic_error": 0.4},
+    "kr300": {
+        **FEW_POSES,
+        "condition_number": 1e6,
+        "relative_torque_error": 0.3,
+        "lambda_min_kg_m2": 0.01,
+        "dynamic_error": 0.4,
+    },
 }
 
 

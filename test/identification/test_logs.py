@@ -8,7 +8,7 @@ import pytest
 from arms import arm
 
 from dynid.errors import DataError
-from dynid.identification.logs.curves import curves_through
+from dynid.identification.data.curves import curves_through
 from dynid.identification.logs.delays import goal_delay, torque_delay
 from dynid.identification.logs.fit import Triangles
 from dynid.identification.logs.identify import LogModel, _trading, identify_logs

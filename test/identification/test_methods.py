@@ -19,7 +19,7 @@ from dynid.identification.closed_loop.recorded_loop import refuse_open_loop
 from dynid.identification.pipeline import Identification
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.identification.stages import METHODS, Method
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.recording.recording import load_recording
 from dynid.resources import yaml_text
 from dynid.robot import load_robot
@@ -94,7 +94,7 @@ def test_every_method_gives_the_same_kind_of_result(
     out = tmp_path / "model"
     report = dynid.write_result(result, out)
     assert {path.name for path in out.iterdir()} == FILES | (OF_CAMPAIGN if method == "campaign" else set())
-    file = load_model(out / "model.yaml")
+    file = read_model_file(out / "model.yaml")
     assert file.accepted and file.feasibility == "consistent" and file.provenance["method"] == method
     stages = file.provenance["stages"]
     assert tuple(one["name"] for one in stages) == (*STAGES[method], "result")
@@ -180,7 +180,7 @@ def test_the_command_identifies_by_every_method(bags: Path, tmp_path: Path, meth
     done = CliRunner().invoke(app, [*map(str, arguments)], catch_exceptions=False)
     result = json.loads(done.stdout)
     assert done.exit_code == 0 and result["accepted"] and result["method"] == method, result
-    assert load_model(out / "model.yaml").provenance["method"] == method
+    assert read_model_file(out / "model.yaml").provenance["method"] == method
     assert not out.with_name("model.runs").exists()
     assert ("campaign" in result) == (method == "campaign")
 

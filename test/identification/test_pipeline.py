@@ -19,7 +19,7 @@ from dynid.identification.estimators.table import estimator
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.model.standard import from_file
 from dynid.recording.recording import TorqueSeries, load_recording
 from dynid.reporting.result_writer import write_result
@@ -182,7 +182,7 @@ def test_coulomb_friction_is_a_result_of_its_own(usual: Identification, quiet: I
     np.testing.assert_allclose(usual.friction["fb"], expected, rtol=0.1)
     assert quiet.friction["fb"].max() < 0.01 * expected.min()
     write_result(usual, tmp_path / "model")
-    read = load_model(tmp_path / "model" / "model.yaml").friction()
+    read = read_model_file(tmp_path / "model" / "model.yaml").friction()
     assert read is not None and read.terms == usual.friction.terms
     np.testing.assert_array_equal(read.values, usual.friction.values)
     plant = mujoco.MjModel.from_xml_path(str(tmp_path / "model" / "model.xml"))
@@ -210,6 +210,7 @@ def test_both_currents_are_compared(bags: Bags, usual: Identification) -> None:
         assert np.isnan(samples.other_tau).any() == (other is cut)
 
 
+@pytest.mark.slow
 def test_friction_that_is_ignored_costs_accuracy(bags: Bags, usual: Identification) -> None:
     chosen = settings()
     ignored = chosen.coulomb_friction.model_copy(update={"treatment": "ignored"})
@@ -234,6 +235,7 @@ def test_without_coulomb_friction_three_percent_are_left(bags: Bags) -> None:
     assert found.verdict.accepted, [check.sentence() for check in found.verdict.failed]
 
 
+@pytest.mark.slow
 def test_without_any_nuisance_the_truth_is_recovered(quiet: Identification) -> None:
     """In the metric of the torques: parameters that the motion hardly shows may differ a little more than others."""
     expected = truth()
@@ -247,6 +249,7 @@ def test_without_any_nuisance_the_truth_is_recovered(quiet: Identification) -> N
     assert quiet.validations[0].errors.relative < 0.005
 
 
+@pytest.mark.slow
 def test_the_true_model_is_far_from_the_one_with_friction(usual: Identification, quiet: Identification) -> None:
     """The case that the recovery above rejects: Coulomb friction moves the parameters by far more."""
     expected = truth()
@@ -303,7 +306,7 @@ def test_what_is_written_is_the_result(usual: Identification, tmp_path: Path) ->
     written = ["bam", "belief.npz", "model.urdf", "model.xml", "model.yaml", "predictions.npz", "report.html"]
     assert names == [*written, "rotor_inertias.yaml"]
     assert [path.name for path in folder.parent.iterdir()] == ["model"]
-    read = load_model(folder / "model.yaml")
+    read = read_model_file(folder / "model.yaml")
     model = ArmModel.of(ROBOT, mount=read.mount)
     phi = read.base_parameters(model)
     np.testing.assert_array_equal(phi.values, usual.base.values)
@@ -358,6 +361,7 @@ def test_nothing_is_written_when_writing_fails(
 # -- input that does not fit -----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_bags_of_different_mounts_are_refused(bags: Bags) -> None:
     with pytest.raises(DataError, match=r"hanging.*upright|upright.*hanging"):
         identify(ROBOT, [bags["quiet"], bags["hanging"]], settings=settings())

@@ -13,7 +13,7 @@ from dynid.identification.feasibility.belief import BELIEF_FILE, Belief
 from dynid.identification.feasibility.consistent import consistent_interior
 from dynid.identification.feasibility.posterior import possible_arms
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.model.parameters import StandardParameters
 from dynid.model.standard import load_standard, pseudo_inertia, to_link_frame
 from dynid.model.within_limits import outside
@@ -88,7 +88,7 @@ def test_an_estimate_that_no_arm_has_still_gives_arms() -> None:
     """The published parameters of the CRANE-X7: the nearest consistent ones are on many bounds at once."""
     robot = load_robot("crane_x7")
     model = ArmModel.of(robot)
-    values = load_model(robot.folder / "models" / "paper.yaml").base_parameters(model).values
+    values = read_model_file(robot.folder / "models" / "paper.yaml").base_parameters(model).values
     told = Belief(model.names, values, np.diag(np.square(0.02 * np.maximum(np.abs(values), 0.01))))
     bounds = robot.file.physical_bounds
     found, limits = possible_arms(model, told, bounds, 40, seed=2), model.limits(bounds)

@@ -8,7 +8,7 @@ from dynid.identification.feasibility import quick_audit as quick_audit_module
 from dynid.identification.feasibility.audit import audit
 from dynid.identification.feasibility.pose_kernels import InertiaFunctions
 from dynid.identification.feasibility.quick_audit import quick_audit
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.model.standard import load_standard
 from dynid.robot import load_robot
 
@@ -21,7 +21,7 @@ BOX = (ROBOT.audit_lower, ROBOT.audit_upper)
 def test_both_audits_agree(name: str) -> None:
     path = ROBOT.folder / "models" / f"{name}.yaml"
     if name == "paper":
-        phi = load_model(path).base_parameters(MODEL)
+        phi = read_model_file(path).base_parameters(MODEL)
     else:
         phi = MODEL.base_parameters(load_standard(path, MODEL.mdh))
     quick = quick_audit(MODEL, phi, *BOX, poses=20_000, limit=1e-4)

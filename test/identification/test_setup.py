@@ -43,12 +43,14 @@ def found(source: Source, *words: str) -> dict[tuple[str, str], SetupEstimate]:
     return {(one.kind, one.joint): one for one in estimates}
 
 
+@pytest.mark.slow
 def test_a_shifted_encoder_is_found_and_said() -> None:
     one = found(shifted(2), f"zero:{NAMES[2]}")["position zero", NAMES[2]]
     assert one.value == pytest.approx(-ZERO, abs=0.002) and one.deviation < 0.002 and one.differs
     assert f"zero_offset_rad: {one.value:.5f}" in one.sentence
 
 
+@pytest.mark.slow
 def test_a_weak_torque_constant_is_found() -> None:
     source = recorded(ROBOT, torques=on_joint(3, lambda tau: tau / SCALE))
     one = found(source, f"torque-constant:{NAMES[3]}")["torque scale", NAMES[3]]
@@ -62,6 +64,7 @@ def test_a_leaning_base_is_found() -> None:
     assert setup.gravity == pytest.approx(leaning().gravity("upright"), abs=0.02)
 
 
+@pytest.mark.slow
 def test_of_a_faultless_set_up_nothing_differs() -> None:
     estimates = found(recorded(ROBOT, seed=4), "zeros", "tilt")
     # the first joint's zero turns the arm about gravity, as its lean does; the last ones' hardly move any mass
@@ -91,6 +94,7 @@ def test_the_model_is_right_where_the_set_up_is_wrong_and_not_accepted_before_it
     assert error((f"zero:{NAMES[1]}",)) < 0.5 * error(())
 
 
+@pytest.mark.slow
 def test_a_mended_set_up_is_accepted() -> None:
     result = identify(ROBOT, [recorded(ROBOT)], settings=SETTINGS, setup=[f"zero:{NAMES[1]}"])
     assert result.setup and not result.setup[0].differs and "setup" not in [check.id for check in result.verdict.failed]

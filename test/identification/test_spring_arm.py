@@ -19,13 +19,13 @@ from dynid.identification.logs.identify import identify_logs
 from dynid.identification.logs.tables import result_content
 from dynid.identification.pipeline import Identification, identify
 from dynid.model.dynamics import ArmModel
-from dynid.model.identified import load_model
 from dynid.model.parameters import BaseParameters
 from dynid.model.springs import PREFIX
 from dynid.model.standard import load_nominal
 from dynid.recording.log import Log
 from dynid.reporting.result_writer import write_result
 from dynid.robot import FloatArray
+from dynid.runtime.model import load_model
 
 ROBOT, NAMES = spring_arm(), ("KS0_2", "KS1_2", "KS3_2", "KS1_3")
 TRUTH = {f"{PREFIX}{power}_{axis + 1}": k for axis, (_, powers) in SPRINGS.items() for power, k in powers.items()}

@@ -27,6 +27,7 @@ def with_structure(robot: Robot, **flags: bool) -> Robot:
     return Robot(robot.file.model_copy(update={"structure": structure}), robot.folder)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flipped", range(8))
 @pytest.mark.parametrize("estimator", sorted(ESTIMATORS))
 def test_friction_at_its_bound_for_every_subset_of_joints(flipped: int, estimator: str) -> None:

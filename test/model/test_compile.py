@@ -13,7 +13,7 @@ from dynid.codegen.compile import compile_inverse_dynamics, compile_pivots, comp
 from dynid.errors import DataError
 from dynid.model.dynamics import ArmModel
 from dynid.model.mdh import MdhChain
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, Structure, load_robot
 
@@ -22,7 +22,7 @@ ROBOT = load_robot("crane_x7")
 
 def crane() -> tuple[ArmModel, BaseParameters]:
     model = ArmModel.of(ROBOT, mount="hanging")
-    return model, load_model(ROBOT.folder / "models" / "paper.yaml").base_parameters(model)
+    return model, read_model_file(ROBOT.folder / "models" / "paper.yaml").base_parameters(model)
 
 
 def skewed_arm() -> tuple[ArmModel, BaseParameters]:

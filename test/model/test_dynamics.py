@@ -68,10 +68,10 @@ def test_forward_dynamics_inverts_inverse_dynamics() -> None:
 
 
 def test_published_model_is_indefinite_at_the_known_pose() -> None:
-    from dynid.model.model_file import load_model
+    from dynid.model.model_file import read_model_file
 
     model = ArmModel.of(ROBOT)
-    phi = load_model(ROBOT.folder / "models" / "paper.yaml").base_parameters(model)
+    phi = read_model_file(ROBOT.folder / "models" / "paper.yaml").base_parameters(model)
     pose = np.deg2rad([[0, 56, 2, -124, 90, 90, 0, 0]])
     assert np.linalg.eigvalsh(model.inertia_matrix(pose, phi)[0])[0] == pytest.approx(-0.0021, abs=1e-4)
     shorter = ArmModel.of(ROBOT, lengths_m=ROBOT.file.geometry_profiles_m["paper"])

@@ -13,13 +13,13 @@ from dynid.errors import ConfigurationError, DataError
 from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
-from dynid.model.identified import Model
-from dynid.model.model_file import ModelFile, load_model, parameter_rows, save_model
+from dynid.model.model_file import ModelFile, parameter_rows, read_model_file, save_model
 from dynid.model.parameters import BaseParameters
 from dynid.model.springs import refuse_springs, without_springs
 from dynid.model.standard import from_file, load_nominal, springs_of, to_file
 from dynid.robot import FloatArray
 from dynid.robot.file import RobotFile
+from dynid.runtime.model import Model
 from dynid.simulation.plant.arm import plant_standard
 
 ROBOT, PLAIN = spring_arm(), ArmModel.of(plain_arm())
@@ -118,7 +118,7 @@ def test_files_hold_springs_and_former_files_load(tmp_path) -> None:
     rows = parameter_rows(ARM, PHI)
     file = ModelFile(robot=ROBOT.name, structure_hash=ARM.structure_hash, parameters=rows, standard=again)
     save_model(tmp_path / "model.yaml", file)
-    loaded = load_model(tmp_path / "model.yaml")
+    loaded = read_model_file(tmp_path / "model.yaml")
     assert loaded == file and loaded.base_parameters(ARM)["KS3_2"] == -6.0
     assert np.array_equal(loaded.standard_parameters(ARM).values, standard.values)
     # as written before there were springs

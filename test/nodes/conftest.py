@@ -10,6 +10,8 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PATIENCE_S = 60.0
+# How a process starts is what these test, or what it compiles with an empty cache.
+BY_NAME = {"test_entry", "test_late_work", "test_processes"}
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -20,6 +22,27 @@ def no_long_collections() -> Iterator[None]:
     gc.freeze()
     yield
     gc.unfreeze()
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator["Forks"]:  # noqa: F821
+    """What forks nodes from a process that has loaded them."""
+    from forked import Forks
+
+    made = Forks()
+    yield made
+    made.close()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def forked_nodes(request: pytest.FixtureRequest, forks: "Forks") -> Iterator[None]:  # noqa: F821
+    """Nodes that these tests start are forked, which spares each of them to load itself; see `forked`."""
+    from dynid.nodes import processes
+
+    with pytest.MonkeyPatch.context() as patch:
+        if request.path.stem not in BY_NAME:
+            patch.setattr(processes, "subprocess", forks)
+        yield
 
 
 @pytest.fixture(autouse=True)

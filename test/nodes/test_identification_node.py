@@ -20,7 +20,7 @@ from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DynidError, NodeError
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.nodes.identification_node import IdentificationNode
 from dynid.nodes.processes import Process, ProcessGroup
 from dynid.nodes.supervisor import Supervisor
@@ -111,7 +111,7 @@ def test_a_bag_without_the_needed_topics_is_refused_and_the_node_goes_on(
     client.set_parameters("executor", {"controller": "computed_torque"})  # its model is there
     names = ["model.structure_hash", *(f"model.phi.{name}" for name in NAMES)]
     structure, *values = client.get_parameters("executor", names)
-    assert structure.string_value == load_model(output / "model.yaml").structure_hash
+    assert structure.string_value == read_model_file(output / "model.yaml").structure_hash
     np.testing.assert_array_equal([value.double_value for value in values], _values(output))
     with pytest.raises(NodeError, match=r"exists"):  # the same output once more
         client.trigger("identification/identify", timeout_s=120.0)
@@ -119,12 +119,12 @@ def test_a_bag_without_the_needed_topics_is_refused_and_the_node_goes_on(
 
 
 def _values(output: Path) -> np.ndarray:
-    return np.array([row.value for row in load_model(output / "model.yaml").parameters])
+    return np.array([row.value for row in read_model_file(output / "model.yaml").parameters])
 
 
 def _is_handed_over(client: Supervisor, output: Path, before: str) -> None:
     """Parameters, verdict and description are those of the files; a process of its own sees the same."""
-    model = load_model(output / "model.yaml")
+    model = read_model_file(output / "model.yaml")
     np.testing.assert_array_equal(phi(client), _values(output))
     accepted, structure = client.get_parameters("identification", ["model.accepted", "model.structure_hash"])
     assert accepted.bool_value and structure.string_value == model.structure_hash
@@ -151,7 +151,7 @@ def test_a_model_that_is_not_accepted_is_written_and_not_handed_over(
     before = client.latched_text("robot_description")
     with pytest.raises(NodeError, match=r"not accepted and not handed over: relative torque error, identification"):
         client.trigger("identification/identify", timeout_s=120.0)
-    assert load_model(output / "model.yaml").accepted is False
+    assert read_model_file(output / "model.yaml").accepted is False
     assert "✗ Not accepted" in (output / "report.html").read_text(encoding="utf-8")
     assert np.isnan(phi(client)).all() and client.latched_text("robot_description") == before
 
@@ -181,7 +181,7 @@ def test_every_method_hands_its_accepted_model_over(
     client.set_parameters("identification", values)
     answer = client.trigger("identification/identify", timeout_s=300.0)
     assert answer.endswith("; accepted and handed over; executor accepted it")
-    model = load_model(output / "model.yaml")
+    model = read_model_file(output / "model.yaml")
     assert model.accepted and model.provenance["method"] == method
     assert (output / "runs").is_dir() == (method == "campaign") and not (tmp_path / "model.runs").exists()
     np.testing.assert_array_equal(phi(client), _values(output))

@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -25,7 +26,7 @@ from dynid.reporting.report_comparison import comparison
 from dynid.reporting.report_series import packed
 from dynid.reporting.report_tables import tiles
 from dynid.reporting.result_folder import Result, open_result
-from dynid.reporting.verdict_words import ADVICE, in_words, percent
+from dynid.reporting.verdict_words import ADVICE, in_words, joint_labels, percent
 
 
 def data_of(html: str) -> dict:
@@ -42,6 +43,17 @@ def spoilt(folder: Path, out: Path, **changes: object) -> Path:
     content = yaml.safe_load((out / "model.yaml").read_text())
     (out / "model.yaml").write_text(yaml.safe_dump(content | changes))
     return out
+
+
+@pytest.mark.parametrize(
+    ("names", "labels"),
+    [
+        (("arm_shoulder_tilt_joint", "arm_elbow_joint"), ("1 shoulder tilt", "2 elbow")),
+        (("joint_1", "joint_2", "joint_3"), ("joint_1", "joint_2", "joint_3")),
+    ],
+)
+def test_joints_have_short_names_that_are_no_number_alone(names: tuple[str, ...], labels: tuple[str, ...]) -> None:
+    assert joint_labels(SimpleNamespace(robot=SimpleNamespace(joint_names=names))) == labels  # type: ignore[arg-type]
 
 
 def test_identify_writes_a_report_that_says_what_the_model_is_worth(planar_result: Path) -> None:
@@ -197,9 +209,9 @@ def test_results_side_by_side(planar_result: Path, tmp_path: Path) -> None:
 
 
 def open_result_content(folder: Path):
-    from dynid.model.model_file import load_model
+    from dynid.model.model_file import read_model_file
 
-    return load_model(folder / "model.yaml")
+    return read_model_file(folder / "model.yaml")
 
 
 def test_the_worst_pose_is_one(planar_result: Path) -> None:

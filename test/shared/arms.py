@@ -5,7 +5,7 @@ from functools import cache
 from dynid.identification.data.preprocessing import SampleSettings
 from dynid.identification.feasibility.audit import Auditor
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import from_file, load_standard
 from dynid.robot import load_robot
@@ -56,7 +56,7 @@ def plant(name: str) -> BaseParameters:
 @cache
 def published() -> BaseParameters:
     """The paper's model of CRANE-X7."""
-    return load_model(load_robot("crane_x7").folder / "models" / "paper.yaml").base_parameters(arm("crane_x7"))
+    return read_model_file(load_robot("crane_x7").folder / "models" / "paper.yaml").base_parameters(arm("crane_x7"))
 
 
 @cache

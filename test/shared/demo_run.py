@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,8 @@ import numpy as np
 import pytest
 
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
+
+from installed import environment
 
 from dynid.parent import PARENT_VARIABLE
 from dynid.recording.bag_reader import read_bag
@@ -30,16 +32,17 @@ CHILDREN = {"simulated_arm", "recorder", "identification", "executor", "hardware
 
 
 class Demo:
-    """A running `dynid demo` in a ROS domain of its own."""
+    """A running `dynid demo` in a ROS domain of its own, of this tree or by the words of another `dynid`."""
 
-    def __init__(self, folder: Path, *arguments: str) -> None:
+    def __init__(self, folder: Path, *arguments: str, dynid: Sequence[str] = ()) -> None:
         self.output, self._text = folder / "run", folder / "output.txt"
         self._read_size, self._counts = 0, Counter[str]()
-        environment = {name: value for name, value in os.environ.items() if name != "ROS_DOMAIN_ID"}
-        environment |= {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
-        command = [sys.executable, "-m", "dynid", "demo", "--out", str(self.output), *arguments]
+        own = environment() if dynid else os.environ  # what is installed finds no other dynid on its paths
+        variables = {name: value for name, value in own.items() if name != "ROS_DOMAIN_ID"}
+        variables |= {"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}
+        command = [*(dynid or (sys.executable, "-m", "dynid")), "demo", "--out", str(self.output), *arguments]
         with self._text.open("wb") as stream:
-            self.process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=environment)
+            self.process = subprocess.Popen(command, stdout=stream, stderr=subprocess.STDOUT, env=variables, cwd=folder)
 
     @property
     def text(self) -> str:
@@ -115,9 +118,9 @@ class Demo:
                 os.kill(child, signal.SIGKILL)
 
 
-def finished(folder: Path, *arguments: str) -> Demo:
+def finished(folder: Path, *arguments: str, dynid: Sequence[str] = ()) -> Demo:
     """A demo that ran to its end."""
-    demo = Demo(folder, *arguments)
+    demo = Demo(folder, *arguments, dynid=dynid)
     try:
         demo.process.wait(RUN_TIMEOUT_S)
     finally:

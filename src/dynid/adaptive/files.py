@@ -16,7 +16,7 @@ from dynid.errors import DataError
 from dynid.identification.changes import Change, beyond_chance, parameter_changes
 from dynid.identification.pipeline import Identification
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.model.parameters import BaseParameters
 from dynid.reporting.result_writer import write_result
 from dynid.resources import make_folder, refuse_existing, write_whole
@@ -88,7 +88,7 @@ class AdaptiveFiles:
             refuse_existing(out / name)
         self.out, self.bag, self.scene, self.mount, self._progress = out, out / BAG, scene, mount, progress
         free = load_scene(scene) if scene else scene_of(robot)
-        before = None if after is None else load_model(after)
+        before = None if after is None else read_model_file(after)
         self.settings = settings or AdaptiveSettings()
         if before is not None:  # what the arm was spares the smallest segment; one look at the end says what it is now
             own = self.settings

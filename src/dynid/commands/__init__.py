@@ -15,7 +15,7 @@ os.environ.setdefault("MUJOCO_GL", "disable")  # no command draws; looking for a
 PANELS = {
     "Record": ("demo", "collect", "teach", "replay", "trajectories", "simulate", "bag"),
     "Identify": ("identify", "campaign", "joint-id", "adaptive", "logs", "payload", "torque-constants"),
-    "Judge and use a model": ("validate", "audit", "report", "feel", "posterior"),
+    "Judge and use a model": ("validate", "audit", "report", "feel", "posterior", "export"),
     "Your robot": ("robot",),
     "Hardware": ("doctor", "simulated-arm", "prepare"),
     "Study": ("compare", "essential", "regressor", "excite", "elastic"),

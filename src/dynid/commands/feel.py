@@ -46,12 +46,12 @@ def feel(
     from dynid.errors import DynidError
     from dynid.identification.data.sources import load_recording
     from dynid.identification.settings import load_identification
-    from dynid.model.model_file import load_model
+    from dynid.model.model_file import read_model_file
     from dynid.robot import load_robot
 
     loaded = load_robot(robot)
     content, settings, read = (
-        load_model(opt.model_path(loaded, model)),
+        read_model_file(opt.model_path(loaded, model)),
         load_identification(loaded),
         opt.read_mapping(mapping),
     )

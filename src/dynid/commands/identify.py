@@ -14,6 +14,7 @@ from dynid.commands.options import (
     MethodOption,
     PositionOption,
     RobotOption,
+    RowsOption,
     SkipOption,
     ValidateMappingOption,
     ValidateOption,
@@ -39,10 +40,11 @@ def identify(
     hold_out: HoldOutOption = 0.0,
     skip_corrupt_rows: SkipOption = False,
     estimator: Annotated[str | None, typer.Option(help="Estimator; default: identification.yaml.")] = None,
+    rows: RowsOption = None,
     estimate_setup: Annotated[
         list[str] | None,
         typer.Option(
-            help="Estimate what of the set-up is unknown: tilt, zeros, zero:JOINT, torque-constants, "
+            help="Estimate what of the set-up is unknown: tilt, delay, zeros, zero:JOINT, torque-constants, "
             "torque-constant:JOINT; repeatable."
         ),
     ] = None,
@@ -68,6 +70,8 @@ def identify(
     settings = load_identification(loaded)
     if estimator is not None:
         settings = settings.model_copy(update={"estimator": estimator})
+    if rows is not None:
+        settings = settings.model_copy(update={"rows": rows})
     columns = read_mapping(mapping, skip_corrupt_rows, position=position, effort=effort)
     judging = validate_mapping and read_mapping(validate_mapping, skip_corrupt_rows, otherwise=columns)
     refuse_unused_units(columns, [*recordings, *(validate or [])])

@@ -29,14 +29,20 @@ def mapping(
 
     refuse_existing(out)
     loaded = load_robot(robot)
-    content = draft_mapping(csv, loaded, rate_hz)
+    draft = draft_mapping(csv, loaded, rate_hz)
+    content = draft.content
     run = read_csv(csv, loaded, CsvMapping.model_validate(content))
-    write_whole(out, HEAD.format(csv=csv.name) + yaml_text(content))
+    assumed = "".join(f"# Assumed: {one}.\n" for one in draft.assumed)
+    write_whole(out, HEAD.format(csv=csv.name) + assumed + yaml_text(content))
     if as_json:
-        print_json({"file": str(out), "rows": len(run.time), "seconds": float(run.time[-1]), "mapping": content})
+        print_json(
+            {"file": str(out), "rows": len(run.time), "seconds": float(run.time[-1]), "mapping": content}
+            | {"assumed": draft.assumed}
+        )
         return
     for kind in ("position", "velocity", "torque"):
         if kind in content:
             pairs = zip(loaded.joint_names, content[kind]["columns"], content[kind]["unit"], strict=True)
             say(f"{kind}: " + ", ".join(f"{joint} = {column} [{unit}]" for joint, column, unit in pairs), markup=False)
+    say(*(f"assumed: {one}" for one in draft.assumed), markup=False)
     say(f"  {out}  {len(run.time)} rows, {run.time[-1]:.1f} s; check every unit and sign")

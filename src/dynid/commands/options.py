@@ -67,6 +67,14 @@ PositionOption = Annotated[
     str | None,
     typer.Option("--position", help="Unit of positions in bags and data sets: rad (default), deg, rev; as --effort."),
 ]
+RowsOption = Annotated[
+    Literal["auto", "filtered", "averaged"] | None,
+    typer.Option(
+        "--rows",
+        help="Rows of the regression: filtered and decimated, averaged under test functions (slow or uneven "
+        "recordings), or auto; default: identification.yaml.",
+    ),
+]
 ValidateOption = Annotated[
     list[Path] | None, typer.Option("--validate", help="Held-out bag, CSV or folder; repeatable.")
 ]
@@ -195,13 +203,13 @@ def read_model(robot: "Robot", path: Path, mount: str | None = None) -> "ModelFi
     from dynid.documents import read_yaml
     from dynid.errors import DataError
     from dynid.model.dynamics import ArmModel
-    from dynid.model.model_file import ModelFile, load_model, parameter_rows
+    from dynid.model.model_file import ModelFile, parameter_rows, read_model_file
     from dynid.model.standard import StandardFile, from_file
     from dynid.resources import load_validated
 
     content = read_yaml(path)
     if not isinstance(content, dict) or "parameters" in content or "links" not in content:
-        found = load_model(path)
+        found = read_model_file(path)
         if found.robot != robot.name:
             raise DataError(f"{path} is a model of '{found.robot}', not of '{robot.name}': name its robot with --robot")
         return found

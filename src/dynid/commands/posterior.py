@@ -27,8 +27,9 @@ def posterior(
     from dynid.export.arms import SUFFIX, write_arms, write_table
     from dynid.identification.feasibility.belief import Belief
     from dynid.identification.feasibility.posterior import possible_arms
+    from dynid.identification.undetermined_groups import undetermined_sentence
     from dynid.model.dynamics import ArmModel
-    from dynid.model.model_file import load_model
+    from dynid.model.model_file import read_model_file
     from dynid.model.standard import from_file
     from dynid.resources import refuse_existing, whole_folder
     from dynid.robot import load_robot
@@ -39,7 +40,7 @@ def posterior(
     place = next((one for one in (result, result / "model") if (one / "model.yaml").is_file()), None)
     if place is None:
         raise InputNotFoundError(f"{result} holds no model.yaml: name the folder that identify wrote (--out)")
-    loaded = load_robot(robot or load_model(place / "model.yaml").robot)
+    loaded = load_robot(robot or read_model_file(place / "model.yaml").robot)
     content, belief = read_model(loaded, place / "model.yaml"), Belief.load(place)
     model = ArmModel.of(loaded, mount=content.mount, lengths_m=content.geometry_overrides_m)
     content.base_parameters(model)  # refuses a result of another structure
@@ -68,6 +69,7 @@ def posterior(
             "seed": seed,
             "format": form,
             "accepted_trajectories": found.acceptance,
+            "not_determined": [one.model_dump(mode="json") for one in content.not_determined],
             "quantiles": {
                 name: dict(zip(map(str, QUANTILES), row, strict=True))
                 for name, row in zip(found.base_names, table, strict=True)
@@ -78,3 +80,5 @@ def posterior(
         print_json(summary)
         return
     say(f"{out}: {arms} consistent arms as {form.upper()}, parameters.csv, posterior.json")
+    if hidden := undetermined_sentence(content.not_determined):
+        say(f"{hidden}; so physical bounds spread them more than the data do", markup=False)

@@ -162,7 +162,10 @@ def check(
     robot: Annotated[str, typer.Argument(help="Robot name, or a folder with a robot.yaml.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Report what a robot is ready for and what is missing, and list its base parameters; exit code 1 if incomplete."""
+    """Report what a robot is ready for and what is missing, and list its base parameters.
+
+    Exit code 1 if it cannot be identified yet; questions that only driving the arm raises are no reason.
+    """
     from dynid.robot import load_robot
     from dynid.robot.check import check_robot
 

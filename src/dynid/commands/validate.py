@@ -26,9 +26,9 @@ def validate(
     from dynid.identification.data.sources import simulated_sentence
     from dynid.identification.held_out import validate as run
     from dynid.model.dynamics import ArmModel
-    from dynid.model.identified import Model
     from dynid.reporting.tables import print_verdict
     from dynid.robot import load_robot
+    from dynid.runtime.model import Model
 
     loaded = load_robot(robot)
     content = opt.read_model(loaded, opt.model_path(loaded, model))

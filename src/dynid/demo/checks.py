@@ -14,7 +14,7 @@ RECORDED: tuple[Rule[Completeness], ...] = (
     Rule(
         "missed_cycles_of_driver",
         "Data",
-        "missed cycles of the driver",
+        "control cycles that the driver missed",
         lambda found: (100 * found.missed_fraction, f"of {found.published + found.missed}"),
         0.1,
         unit="%",
@@ -28,11 +28,13 @@ class Published(NamedTuple):
     Attributes:
         matching: hash and acceptance are those of model.yaml.
         difference, number: largest difference of a parameter, NaN where one was never set, and how many there are.
+        unset: why parameters were never set; "" if they were.
         topic_nm, file_nm: largest torque differences of the published URDF and of model.urdf [N m].
     """
 
     matching: bool
     difference: float
+    unset: str
     number: int
     topic_nm: float
     file_nm: float
@@ -51,7 +53,7 @@ PUBLISHED: tuple[Rule[Published], ...] = (
         "published_parameters",
         "Chain",
         "published parameters against model.yaml, {0.number} values",
-        lambda found: found.difference,
+        lambda found: (found.difference, found.unset),
         0.0,
     ),
     Rule("published_urdf", "Chain", "published URDF against the model", lambda one: one.topic_nm, 1e-6, unit="N m"),

@@ -24,7 +24,7 @@ from dynid.identification.checks import judge
 from dynid.model.chain import SerialChain, pinocchio_chain_model
 from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import ModelFile, load_model
+from dynid.model.model_file import ModelFile, read_model_file
 from dynid.model.standard import springs_among
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.parent import PARENT_VARIABLE
@@ -117,7 +117,7 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
                 _to_rest(chain, bars)
         bars.end()
     console.print(answer)
-    model_file = load_model(model_folder / "model.yaml")
+    model_file = read_model_file(model_folder / "model.yaml")
     verdict = judge(RECORDED, [completeness(bags[0])], of=bags[0].name)
     verdict += judge(RECORDED, [completeness(bags[1])], of=bags[1].name) + Verdict(model_file.verdict)
     verdict += judge(PUBLISHED, [_compared(robot, model_file, published, model_folder)])
@@ -211,12 +211,15 @@ def _compared(robot: Robot, model_file: ModelFile, published: dict[str, object],
     values = published["phi"]
     assert isinstance(values, dict)
     difference = np.abs(np.array([values[name] for name in phi.names]) - phi.values)
-    # NaN stands for a parameter that was never set, and fails the check
-    same = float(np.max(difference)) if np.isfinite(difference).all() else float("nan")
+    # NaN stands for a parameter that was never set: the check cannot be made, and does not pass
+    same, unset = float(np.max(difference)), ""
+    if not np.isfinite(difference).all():
+        why = "" if model_file.accepted else ", because the model was not accepted"
+        same, unset = float("nan"), f"the node has not published all parameters{why}"
     torque = urdf_torque_difference(robot, model, model_file, str(published["robot_description"]))
     on_disk = urdf_torque_difference(robot, model, model_file, (folder / "model.urdf").read_text(encoding="utf-8"))
     matching = published["structure_hash"] == model_file.structure_hash and published["accepted"] == model_file.accepted
-    return Published(matching, same, len(values), torque, on_disk)
+    return Published(matching, same, unset, len(values), torque, on_disk)
 
 
 def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile, urdf: str) -> float:

@@ -6,7 +6,9 @@ friction that falls with speed or grows with load; BAM's files, one per joint, d
 
 from pathlib import Path
 
-from dynid.export.mjcf import PlantOptions, mjcf_text
+import numpy as np
+
+from dynid.export.mjcf import STOP_MARGIN_RAD, PlantOptions, mjcf_text
 from dynid.export.simple_friction import beyond_two_figures, simplified, whole_friction
 from dynid.export.urdf import identified_urdf, rotor_inertias
 from dynid.model.bam import bam_text
@@ -18,6 +20,10 @@ from dynid.resources import write_whole
 from dynid.robot import Robot
 from dynid.robot.file import file_stem
 
+WIDENED = (
+    f"The range of every joint is {np.rad2deg(STOP_MARGIN_RAD):g} deg ({STOP_MARGIN_RAD:.3f} m where it slides) wider "
+    "on both sides than robot.yaml says, so that a controller can be seen to stop before the end stop."
+)
 MJCF_FILE, URDF_FILE, ROTOR_FILE, BAM_FOLDER = "model.xml", "model.urdf", "rotor_inertias.yaml", "bam"
 
 
@@ -47,7 +53,8 @@ def write_exports(
         to_file(simple, mdh, robot.name, robot.joint_names, "identified"),
         PlantOptions(mount, motors=True),
     )
-    write_whole(folder / MJCF_FILE, mjcf_text(robot, content, options, beyond_two_figures(law)))
+    note = " ".join(filter(None, (beyond_two_figures(law), WIDENED)))
+    write_whole(folder / MJCF_FILE, mjcf_text(robot, content, options, note))
     write_whole(folder / URDF_FILE, identified_urdf(robot, mdh, simple, beyond_two_figures(law)))
     write_whole(folder / ROTOR_FILE, rotor_inertias(robot, standard))
     for name, text in bam_files(robot, standard, law).items():

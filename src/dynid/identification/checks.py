@@ -27,6 +27,7 @@ from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import TorqueErrors
 from dynid.identification.feasibility.audit import AuditResult
+from dynid.identification.feasibility.pull import BoundsPull
 from dynid.identification.prediction import Motion
 from dynid.identification.settings import IdentificationSettings, TorqueSource
 from dynid.identification.setup import SetupEstimate
@@ -88,7 +89,9 @@ def judge(
 
 
 DATA: tuple[Rule[DataQuality], ...] = (
-    Rule("missed_cycles", "Data", "missed cycles", lambda q: q.missed_cycles, "data.missed_cycles_share"),
+    Rule(
+        "missed_cycles", "Data", "cycles missed in the samples", lambda q: q.missed_cycles, "data.missed_cycles_share"
+    ),
     Rule("stamp_jitter", "Data", "stamp jitter", lambda q: q.jitter, "data.jitter_of_period"),
     Rule("dropped_samples", "Data", "samples dropped near gaps", lambda q: q.dropped, "data.dropped_samples_share"),
     Rule(
@@ -132,6 +135,7 @@ class Fitted(NamedTuple):
         diagnosis: other readings of the data; None where none was tried.
         pseudo_inertia: the smallest eigenvalue of a campaign's result and what it must reach; None without one.
         droop: viscous friction that a goal current may show beyond the present one, (n,) [N m s/rad]; None: none.
+        pull: how far physical bounds moved the parameters; None if deviations are not known.
     """
 
     model: ArmModel
@@ -144,6 +148,7 @@ class Fitted(NamedTuple):
     pseudo_inertia: tuple[float, float] | None = None
     diagnosis: Diagnosis | None = None
     droop: FloatArray | None = None
+    pull: BoundsPull | None = None
 
     @property
     def other_source(self) -> str:
@@ -238,6 +243,14 @@ def worst_joint(
     return float(judged[joint]), joints[joint]
 
 
+def worst_dynamics(motion: Motion) -> Measured:
+    """The largest sure error of a joint's dynamic torque, and which; None if no joint shows it."""
+    if not motion.dynamics:
+        return None
+    worst = max(motion.dynamics, key=lambda one: one.judged)
+    return worst.judged, worst.sentence(motion.joints[worst.joint] if motion.joints else f"joint {worst.joint + 1}")
+
+
 def error_of_joints(key: str, of: str, facts: Callable[[Facts], Measured], *, with_rest: bool = False) -> Rule[Facts]:
     """The rule about the worst joint's error."""
     name = "the same with samples at rest" if with_rest else "relative torque error of the worst joint"
@@ -306,6 +319,14 @@ FITTED: tuple[Rule[Fitted], ...] = (
         "kg m^2",
     ),
     Rule(
+        "bounds_pull",
+        "Physics",
+        "pull of the physical bounds on all parameters",
+        lambda found: None if found.pull is None else (found.pull.value, found.pull.detail),
+        lambda found: found.pull.limit if found.pull else float("nan"),
+        meaning="masses or boxes of robot.yaml, a set-up, or friction are other than the data say",
+    ),
+    Rule(
         "torque_error_fitted",
         "Prediction",
         "relative torque error, identification",
@@ -359,14 +380,22 @@ SETUP: tuple[Rule[Sequence[SetupEstimate]], ...] = (
         "Data",
         "parts of the set-up that must be mended first",
         lambda found: (
-            float(sum(one.differs for one in found)),
-            "; ".join(one.sentence for one in found if one.differs),
+            float(sum(one.must_be_mended for one in found)),
+            "; ".join(one.sentence for one in found if one.must_be_mended),
         ),
         0.0,
     ),
 )
 HELD_OUT: tuple[Rule[Motion], ...] = (
     over_noise("error_over_noise_held_out", "{0.name}"),
+    Rule(
+        "dynamic_error_held_out",
+        "Prediction",
+        "error of the dynamic torque of the worst joint, less what noise makes, {0.name}",
+        worst_dynamics,
+        "acceptance.dynamic_error",
+        meaning="a rotor, an inertia or a mass of that joint or beyond it is wrong, or the load is another one",
+    ),
     Rule(
         "torque_error_held_out",
         "Prediction",

@@ -9,10 +9,10 @@ from dynid.identification.checks import DATA_TO_PREDICT, HELD_OUT, judge
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.data.repeats import repeat_note
 from dynid.identification.data.sources import Several, read_sources, torque_sentence
-from dynid.identification.prediction import Motion, predict
+from dynid.identification.prediction import Motion, predict, with_dynamics
 from dynid.identification.settings import IdentificationSettings, load_identification
-from dynid.model.identified import Model
 from dynid.recording.mapping import Mapping
+from dynid.runtime.model import Model
 from dynid.verdict import Verdict
 
 
@@ -88,7 +88,8 @@ def validate(
         if source.name in (other.name for other in motions):
             raise DataError(f"two recordings are called '{source.name}'; validate them one after the other")
         portion = source.portion("held out", settings, interval_s)
-        motions.append(predict(model, portion))
+        slow = settings.coulomb_friction.slow_rad_s
+        motions.append(with_dynamics(predict(model, portion), model, portion, slow))
         if fitted is not None:
             repeats += repeat_note(source.name, fitted, portion.samples)
         if bands is not None:

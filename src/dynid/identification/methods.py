@@ -82,6 +82,8 @@ def identify(
         if chosen and method != owner:
             raise ConfigurationError(f"{name} belongs to method '{owner}', not to '{method}': {cure}")
     settings = settings or load_identification(robot)
+    if method != "regression":
+        settings = settings.with_filtered_rows(method)
     common = partial(
         pipeline.identify,
         robot,

@@ -18,6 +18,7 @@ from dynid.hardware.safety.overload import known_droop
 from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, PREDICTED, SETUP, Fitted, OneRegression, judge
 from dynid.identification.data.repeats import repeat_note
+from dynid.identification.data.row_choice import RowChoice
 from dynid.identification.data.sample_sets import join
 from dynid.identification.data.sources import (
     Portion,
@@ -29,6 +30,7 @@ from dynid.identification.data.sources import (
     simulated_sentence,
     torque_sentence,
 )
+from dynid.identification.determined import Determined
 from dynid.identification.diagnosis.causes import cause_of
 from dynid.identification.diagnosis.diagnosis import Diagnosis, diagnose
 from dynid.identification.estimators.estimate import Estimate
@@ -36,15 +38,17 @@ from dynid.identification.estimators.table import estimator
 from dynid.identification.estimators.torque_errors import TorqueErrors
 from dynid.identification.feasibility.audit import AuditResult, audit
 from dynid.identification.feasibility.consistent import ConsistentModel, consistent_projection
+from dynid.identification.feasibility.pull import pull_of_bounds
 from dynid.identification.feasibility.quick_audit import MOST_POSES, quick_audit
 from dynid.identification.held_out import validate
-from dynid.identification.prediction import Motion, pooled_errors, predict, relative_errors
+from dynid.identification.prediction import Motion, pooled_errors, predict, relative_errors, with_dynamics
+from dynid.identification.prepared import prepare
 from dynid.identification.settings import Acceptance, IdentificationSettings, load_identification
-from dynid.identification.setup import SetupEstimate, estimate_setup
+from dynid.identification.setup import SetupEstimate
 from dynid.identification.stages import CampaignFiles, Method, Refined, Stage
+from dynid.identification.undetermined_groups import undetermined, undetermined_sentence
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
-from dynid.model.identified import Model
 from dynid.model.model_file import (
     FrictionBlock,
     ModelFile,
@@ -59,6 +63,7 @@ from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import load_standard, to_file
 from dynid.recording.mapping import Mapping, mappings_of
 from dynid.robot import FloatArray, Robot
+from dynid.runtime.model import Model
 from dynid.verdict import Verdict
 
 Progress = Callable[[str], None]
@@ -91,6 +96,7 @@ class Identification:
         deviations: by how much predicted torques may be off; None where nobody asked.
         method: how it was identified.
         stages: the method's stages before the result, the unconstrained estimate first.
+        rows: how the regression's rows were made, in words; "" of a campaign.
         refinement: how a closed-loop refinement ended, in words; "" without one.
         campaign: what a campaign adds to the files; None for other methods.
     """
@@ -118,6 +124,7 @@ class Identification:
     deviations: TorqueDeviations | None = None
     method: Method = "regression"
     stages: tuple[Stage, ...] = ()
+    rows: str = ""
     refinement: str = ""
     campaign: CampaignFiles | None = None
 
@@ -132,13 +139,18 @@ class Identification:
         return with_friction(self.consistent.standard, self.friction)
 
     @property
+    def determined(self) -> Determined | None:
+        """Which base parameters the data determine within 10 %; None where nobody knows."""
+        return Determined.of(self.base, self.friction)
+
+    @property
     def validations(self) -> tuple[Motion, ...]:
         """The motions that judge the result."""
         return tuple(one for one in self.motions if one.kind == "held out")
 
     def model_file(self) -> ModelFile:
         """The result as the content of model.yaml."""
-        rows = parameter_rows(self.model, self.estimate.base)
+        rows, known = parameter_rows(self.model, self.estimate.base), self.determined
         stages = (*self.stages, Stage("result", self.base, self.fit.rmse, self.fit.relative, self.audit.lambda_min))
         return ModelFile(
             robot=self.robot.name,
@@ -147,7 +159,8 @@ class Identification:
             torque_constants_nm_per_a=self.torque_constants,
             feasibility="consistent",
             source=self.source,
-            parameters=parameter_rows(self.model, self.base),
+            parameters=parameter_rows(self.model, self.base, known and known.determined),
+            not_determined=undetermined(self.estimate.base),
             friction_law=self._friction_block(),
             torque_deviations=self.deviations,
             standard=to_file(self.standard, self.model.mdh, self.robot.name, self.robot.joint_names, self.source),
@@ -155,6 +168,7 @@ class Identification:
                 "dynid_version": __version__,
                 "method": self.method,
                 "stages": [one.as_dict() for one in stages],
+                "rows": self.rows,
                 "refinement": self.refinement,
                 "bags": [{"path": path, "sha256": sha, "used": used} for path, sha, used in self.sources],
                 "settings": self.settings.model_dump(mode="json"),
@@ -228,9 +242,11 @@ class Identification:
             errors["out_of_sample"] = relative_errors(pooled_errors(judges), joints) | {"files": files}
         rests: dict[str, Any] = {
             "method": self.method,
+            "rows": self.rows,
             "refinement": self.refinement,
             "relative_torque_error": errors,
             "torques": self.torque_sentence,
+            "determined": self.determined and self.determined._asdict(),
             "notes": list(self.notes),
         }
         rests |= {"suspicions": list(self.diagnosis.sentences), "simulated": list(self.simulated)}
@@ -287,24 +303,29 @@ def identify(
     sources = load_sources(recordings, robot, mapping, progress)
     refuse_repeated(sources)
     its_mapping = validation_mapping or mapping
-    estimates: tuple[SetupEstimate, ...] = ()
-    if setup:
-        found, estimates = estimate_setup(robot, sources, settings, setup, progress)
-        sources = [found.read(one) for one in sources]
-        validation = [found.read(one) for one in load_sources(validation, robot, its_mapping)]
-        robot = found.robot(robot, sources[0].mount)
-    first = sources[0]
-    model = ArmModel.of(robot, mount=first.mount)
-    progress("preprocessing")
-    split = [one.split(settings, held_out_share) for one in sources]
+    ready = prepare(
+        robot,
+        sources,
+        settings,
+        validation=validation,
+        mapping=its_mapping,
+        held_out_share=held_out_share,
+        setup=setup,
+        progress=progress,
+    )
     if refine is None:
-        sources = [one.released() for one in sources]
-    fitted, ends = ([one for pair in split for one in pair[k]] for k in (0, 1))
+        ready = ready.released()
+    robot, settings, fitted, ends = ready.robot, ready.settings, ready.fitted, ready.ends
+    first, estimates = ready.sources[0], ready.setup
+    model = ArmModel.of(robot, mount=first.mount)
     samples = join([one.samples for one in fitted])
     progress("estimating")
     estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction)
-    refined = None if refine is None else refine(model, sources, estimate, settings)
-    sources = [one.released() for one in sources]
+    unseen: tuple[str, ...] = ()
+    if ready.halved is not None:
+        estimate, unseen = ready.halved.widened(model, estimate, settings)
+    refined = None if refine is None else refine(model, ready.sources, estimate, settings)
+    sources = list(ready.released().sources)
     result = conclude(
         robot,
         settings,
@@ -318,16 +339,20 @@ def identify(
     )
     progress("validating")
     predictor = result.as_model()
-    kept = tuple(predict(predictor, one) for one in ends)
+    slow = settings.coulomb_friction.slow_rad_s
+    kept = tuple(with_dynamics(predict(predictor, one), predictor, one, slow) for one in ends)
     bands = TorqueBands(model, estimate, samples, result.base, result.friction, settings.coulomb_friction)
     kept = tuple(bands.beside(motion, model, one.samples) for motion, one in zip(kept, ends, strict=True))
-    held_out = validate(predictor, validation, settings=settings, mapping=its_mapping, bands=bands, fitted=samples)
+    held_out = validate(
+        predictor, ready.validation, settings=settings, mapping=its_mapping, bands=bands, fitted=samples
+    )
     if its_mapping == mapping:  # other rows of one file are other data
         refuse_fitted([(str(one.path), one.sha256) for one in sources], held_out.sources)
     return replace(
         result,
         deviations=bands.table(),
         stages=_stages_of(estimate) if refined is None else refined.stages,
+        rows=ready.rows.sentence,
         refinement="" if refined is None else refined.how,
         motions=(*kept, *held_out.motions, *result.motions),
         verdict=result.verdict
@@ -341,6 +366,8 @@ def identify(
         mapping_of_bags=_described(mapping, its_mapping),
         notes=(
             *undecided(robot),
+            *ready.notes,
+            *(_of_averages(result, ready.rows, unseen) if ready.rows.kind == "averaged" else ()),
             *result.notes,
             *(one.sentence for one in estimates),
             *(f"{one.name}: {note}" for one in sources for note in one.notes),
@@ -352,6 +379,11 @@ def identify(
         simulated=(*(one.name for one in sources if one.simulated), *held_out.simulated),
         setup=estimates,
     )
+
+
+def _of_averages(result: Identification, rows: RowChoice, unseen: tuple[str, ...]) -> tuple[str, ...]:
+    """What a reader of a model from slow or uneven rows should know."""
+    return (rows.sentence, *unseen, *((result.determined.sentence,) if result.determined else ()))
 
 
 def _described(mapping: Mapping, its_mapping: Mapping) -> dict[str, dict[str, Any]]:
@@ -397,9 +429,11 @@ def conclude(
     """
     progress("projecting to a consistent model")
     bounds, prior = robot.file.physical_bounds, nominal_standard(robot, model)
-    consistent = consistent_projection(model, start or estimate.base, bounds, prior=prior, metric=estimate.metric)
+    target = start or estimate.base
+    consistent = consistent_projection(model, target, bounds, prior=prior, metric=estimate.metric)
     regression, base = estimate.regression, consistent.base
     friction = regression.friction_model(base.values)
+    pull = pull_of_bounds(model, target, consistent, bounds, estimate.metric, regression.freedom_of_deviations)
     progress("auditing")
     limits = settings.acceptance
     audited = (audit if limits.fresh_poses > MOST_POSES else quick_audit)(
@@ -417,13 +451,15 @@ def conclude(
     diagnosis = diagnose(
         model, samples, regression, limits.suspicion, settings.coulomb_friction, thorough=_doubtful(fit, limits)
     )
-    found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, known_droop(robot))
+    droop = known_droop(robot)
+    found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, droop, pull)
     motions = _fitted_motions(fitted, estimate, base)
     verdict = judge(DATA, samples.quality, settings)
     verdict += judge(FRICTION, [OneRegression(regression, samples.joint_names)], settings)
     verdict += judge(FITTED, [found], settings) + judge(PREDICTED, motions, settings)
     cause = "" if verdict.accepted else cause_of(model, samples, regression)
     shape = "" if regression.beside is None else regression.beside.shape_note
+    hidden = undetermined_sentence(undetermined(estimate.base))
     return Identification(
         robot=robot,
         model=model,
@@ -439,7 +475,7 @@ def conclude(
         torque_constants=constants,
         source=f"identified by '{estimate.method}' with consistent projection",
         diagnosis=diagnosis,
-        notes=(*filter(None, (consistent.strain_sentence, cause, shape)), *diagnosis.notes),
+        notes=(*filter(None, (consistent.strain_sentence, cause, shape, hidden)), *diagnosis.notes),
         simulated=tuple(one.name for one in fitted if one.simulated),
     )
 

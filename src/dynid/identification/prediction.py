@@ -1,7 +1,7 @@
 """Torques that a model predicts for recorded motions, as they are in the recorded ones behind the filter."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -9,10 +9,11 @@ import numpy as np
 
 from dynid.identification.data.sources import Kind, Portion
 from dynid.identification.diagnosis.events import find_event
+from dynid.identification.dynamic_errors import VISIBLE, DynamicError, dynamic_errors
 from dynid.identification.estimators.gear_rows import predicted_torques
 from dynid.identification.estimators.torque_errors import MOVING_RAD_S, TorqueErrors, torque_errors
-from dynid.model.identified import Model
 from dynid.robot import FloatArray
+from dynid.runtime.model import Model
 
 NEVER_BELOW = 0.005  # of the torque: noise that is assumed in any case
 
@@ -34,6 +35,7 @@ class Motion:
         joints: their names, (n,); () where they are not known.
         torque_limits: of each joint [N m], (n,); None where they are not known.
         apart: samples between errors that the low-pass lets differ.
+        dynamics: errors of the dynamic part, of the joints that show it; () if nobody asked.
     """
 
     name: str
@@ -48,6 +50,7 @@ class Motion:
     joints: tuple[str, ...] = ()
     torque_limits: FloatArray | None = None
     apart: int = 1
+    dynamics: tuple[DynamicError, ...] = ()
 
     def __len__(self) -> int:
         return len(self.time)
@@ -97,9 +100,18 @@ class Motion:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """An event that holds most of the error, in words; () without."""
+        """An event that holds most of the error, and joints whose dynamic part is not shown, in words."""
         event = find_event(self.time, self.residual, self.joints) if self.joints else None
-        return () if event is None else (f"{self.name}: {event.sentence()}",)
+        found = () if event is None else (f"{self.name}: {event.sentence()}",)
+        hidden = (
+            ", ".join(self.joints[one.joint] for one in self.dynamics if one.shown > VISIBLE) if self.joints else ""
+        )
+        if not hidden:
+            return found
+        return (
+            *found,
+            f"{self.name} hardly shows the dynamic torque of {hidden}: an error of {100 * VISIBLE:g} % may pass there",
+        )
 
     def as_dict(self, joints: tuple[str, ...]) -> dict[str, Any]:
         """RMSE [N m], MNE and relative error, in all and per axis."""
@@ -110,6 +122,8 @@ class Motion:
             joint: {"rmse_nm": a, "mne": b, "relative": c, "relative_moving": None if np.isnan(d) else d}
             for joint, a, b, c, d in rows
         }
+        for one in self.dynamics:
+            axes[joints[one.joint]] |= {"dynamic_error": one.error, "dynamic_noise": one.noise}
         whole = {"rmse_nm": errors.rmse, "mne": errors.mne, "relative": errors.relative}
         whole["relative_moving"] = errors.moving
         return {"samples": len(self)} | whole | {"axes": axes}
@@ -118,11 +132,24 @@ class Motion:
 def predict(model: Model, portion: Portion) -> Motion:
     """What a model predicts for a portion of a recording, at the mount of the recording."""
     arm, samples = model.arm(portion.mount), portion.samples
-    tau = predicted_torques(arm, samples, model.base, model.friction)
+    tau = predicted_torques(arm, samples, model.base, model.friction_law)
     if model.unconstrained is None:
         return Motion.of(portion, tau)
     change = model.base.values - model.unconstrained
     return Motion.of(portion, tau, tau - samples.seen(lambda q, dq, ddq: arm.regressor(q, dq, ddq) @ change))
+
+
+def with_dynamics(motion: Motion, model: Model, portion: Portion, slow_rad_s: float) -> Motion:
+    """Return a predicted portion that was not fitted, with errors of its dynamic part.
+
+    Args:
+        motion: the prediction.
+        model: that made it.
+        portion: that it is of.
+        slow_rad_s: joints that are slower may stick.
+    """
+    arm = model.arm(portion.mount)
+    return replace(motion, dynamics=dynamic_errors(arm, portion.samples, model.base, model.friction_law, slow_rad_s))
 
 
 def relative_errors(errors: TorqueErrors, joints: tuple[str, ...]) -> dict[str, Any]:

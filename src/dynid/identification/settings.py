@@ -10,6 +10,7 @@ from dynid.robot import NonNegative, Positive, Robot, Strict
 
 Share = Annotated[float, Field(ge=0, le=1)]
 TorqueSource = Literal["present", "goal"]
+Rows = Literal["filtered", "averaged"]
 FrictionStructure = Literal[
     "auto", "viscous", "Coulomb-viscous", "Stribeck", "load", "load and Stribeck", "directional", "quadratic"
 ]
@@ -88,6 +89,7 @@ class Acceptance(Strict):
     relative_joint_error: Positive = 0.6  # of each joint, in motion
     relative_joint_error_with_rest: Positive = 1.2  # of each joint, samples at rest included, where it may stick
     error_over_noise: Positive = 2.5  # of joints in motion, over the noise that the data show
+    dynamic_error: Positive = 0.1  # of a joint's dynamic torque on held-out motions, what noise makes being taken off
     suspicion: SuspicionLimits = SuspicionLimits()
 
 
@@ -134,6 +136,8 @@ class IdentificationSettings(Strict):
     """The schema of identification.yaml.
 
     sampling_interval_s: target sampling interval of the plain pipeline.
+    rows: "filtered": low-pass and differences; "averaged" under test functions, which slow and uneven recordings need;
+        "auto" chooses by rate and evenness.
     campaign_intervals_s: the target sampling intervals of a campaign.
     torque_source: which current the regression uses.
     goal_delay_s: from the stamp of a written torque to the middle of its effect at the bus's own control cycle:
@@ -144,6 +148,7 @@ class IdentificationSettings(Strict):
     schema_version: Literal[1]
     estimator: str = "wls"
     sampling_interval_s: Positive = 0.04
+    rows: Rows | Literal["auto"] = "auto"
     campaign_intervals_s: Annotated[tuple[Positive, ...], Field(min_length=1)] = (0.01, 0.02, 0.04, 0.08)
     torque_source: TorqueSource = "present"
     goal_delay_s: NonNegative | None = None
@@ -153,6 +158,19 @@ class IdentificationSettings(Strict):
     acceptance: Acceptance = Acceptance()
     projection: Projection = Projection()
     audit: Audit = Audit()
+
+    def with_filtered_rows(self, method: str) -> "IdentificationSettings":
+        """Return the settings for a method whose closed loop passes the low-pass of the rows.
+
+        Raises:
+            ConfigurationError: they ask for averages.
+        """
+        if self.rows == "averaged":
+            raise ConfigurationError(
+                f"method '{method}' compares filtered torques, and rows are to be averaged: leave 'averaged' out, or "
+                "use method 'regression'"
+            )
+        return self.model_copy(update={"rows": "filtered"})
 
     def transmission(self, robot: Robot, *, simulated: bool) -> float:
         """From the stamp of a written torque to where it begins to act, `goal_delay_s` less half the hold [s].

@@ -1,9 +1,12 @@
-"""Set-up unknowns estimated beside the parameters: encoder zeros, the lean of the base, torque constants.
+"""Set-up unknowns estimated beside the parameters: encoder zeros, the lean of the base, torque constants, a delay.
 
 Each is a column of the regression, see `diagnosis.nearby`. Here chosen ones are estimated at once, the data are read
 again as they then are, and so on until nothing moves (Gauss-Newton):
 
-    q <- q + zero,    tau <- tau / ratio,    g <- |g| (g + lean) / |g + lean|
+    q <- q + zero,    tau(t) <- tau(t + delay) / ratio,    g <- |g| (g + lean) / |g + lean|
+
+A delay is one of all torques; the steps begin where a scan finds it (`torque_delay`). It belongs to the recordings and
+not to the arm, so it is compensated, and nothing has to be mended.
 
 What comes out is a model of the arm as it will be once its set-up is mended. It is not accepted before: a controller
 that is given the old positions and constants would be wrong by as much.
@@ -16,25 +19,43 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
+from dynid.identification.data.fine_states import FineStates, grid_step_s
 from dynid.identification.data.sample_sets import join
 from dynid.identification.data.signals import Signals
 from dynid.identification.data.sources import Source
 from dynid.identification.diagnosis.nearby import Columns, across, columns_beside
 from dynid.identification.estimators.table import estimator
 from dynid.identification.settings import IdentificationSettings
+from dynid.identification.torque_delay import scanned_delay
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray, Robot
 
-Kind = Literal["position zero", "torque scale", "gravity"]
+Kind = Literal["position zero", "torque scale", "gravity", "delay"]
 WORDS: dict[str, Kind] = {"zero": "position zero", "torque-constant": "torque scale", "tilt": "gravity"}
 ALL = {"zeros": "zero", "torque-constants": "torque-constant"}
-LARGEST = {"position zero": 0.3, "torque scale": 0.4, "gravity": 0.2}  # of one step [rad, -, -]: lines are not straight
+LARGEST = {
+    "position zero": 0.3,
+    "torque scale": 0.4,
+    "gravity": 0.2,
+    "delay": 0.02,
+}  # of one step [rad, -, -, s]: lines are not straight
 MOST_STEPS = 15
 SETTLED, SMALLEST = 0.1, 1e-4  # a step that moves nothing: of its deviation, and at least
+MOST_SCANNED = 4  # recordings in which a delay is looked for
 MEMORY = 2  # earlier steps that the next one is extrapolated from
-VAGUE = {"position zero": 0.01, "torque scale": 0.05, "gravity": 0.05}  # deviations of what is left out, unless named
+VAGUE = {
+    "position zero": 0.01,
+    "torque scale": 0.05,
+    "gravity": 0.05,
+    "delay": 0.02,
+}  # deviations of what is left out, unless named
 MENDED = 3.0  # deviations from "as given" beyond which a set-up has to be mended,
-WORTH = {"position zero": 0.006, "torque scale": 0.01, "gravity": 0.004}  # and at least so much [rad or m, -, rad]
+WORTH = {
+    "position zero": 0.006,
+    "torque scale": 0.01,
+    "gravity": 0.004,
+    "delay": 0.0005,
+}  # and at least so much [rad or m, -, rad, s]
 
 
 class Choice(NamedTuple):
@@ -51,8 +72,9 @@ class SetupEstimate:
 
     Attributes:
         kind: what it is.
-        joint: its name; "" of gravity.
-        value: zero to be added to positions [rad or m]; torques over true ones [-]; lean of the base [rad].
+        joint: its name; "" of gravity and delay.
+        value: zero to be added to positions [rad or m]; torques over true ones [-]; lean of the base [rad]; by how
+            much torques lag behind positions [s].
         deviation: of it.
         mend: what to write where, in words.
     """
@@ -70,8 +92,16 @@ class SetupEstimate:
         return abs(self.value - nominal) > max(MENDED * self.deviation, WORTH[self.kind])
 
     @property
+    def must_be_mended(self) -> bool:
+        """Whether the arm or its description is wrong; a delay that is compensated is neither."""
+        return self.differs and self.kind != "delay"
+
+    @property
     def sentence(self) -> str:
         """The estimate in words."""
+        if self.kind == "delay":
+            what = f"torques lag {1e3 * self.value:.1f} ms (+-{1e3 * self.deviation:.1f}) behind positions"
+            return f"{what}: {self.mend if self.differs else 'not sure, so they are used as recorded'}"
         if self.kind == "gravity":
             what = f"the base leans by {np.degrees(self.value):.2f} deg (+-{np.degrees(self.deviation):.2f})"
         elif self.kind == "torque scale":
@@ -89,11 +119,13 @@ class Setup:
         zeros: added to positions, (n,) [rad or m].
         scales: torques over true ones, (n,) [-].
         gravity: in the base link's frame, (3,) [m/s^2].
+        delay_s: by which torques lag behind positions [s].
     """
 
     zeros: FloatArray
     scales: FloatArray
     gravity: FloatArray
+    delay_s: float = 0.0
 
     @classmethod
     def given(cls, robot: Robot, mount: str) -> "Setup":
@@ -111,30 +143,33 @@ class Setup:
         def signals(settings: IdentificationSettings) -> Signals:
             own = source.signals(settings)
             other = own.other and replace(own.other, tau=own.other.tau / self.scales)
-            return replace(own, q=own.q + self.zeros, tau=own.tau / self.scales, other=other)
+            delay = own.torque_delay_s - self.delay_s
+            return replace(own, q=own.q + self.zeros, tau=own.tau / self.scales, torque_delay_s=delay, other=other)
 
         constants = tuple((np.array(source.torque_constants) / self.scales).tolist()) if source.torque_constants else ()
         return replace(source, signals=signals, torque_constants=constants, recording=None)
 
     @classmethod
     def of(cls, robot: Robot, mount: str, choices: Sequence[Choice], x: FloatArray) -> "Setup":
-        """With unknowns x (k,): zeros [rad or m], logarithms of scales, the lean's tangents in two directions."""
+        """With unknowns x (k,): zeros [rad or m], logarithms of scales, tangents of the lean, delay [s]."""
         given = cls.given(robot, mount)
-        zeros, scales, lean = np.zeros(robot.size), np.ones(robot.size), np.zeros(3)
+        zeros, scales, lean, delay = np.zeros(robot.size), np.ones(robot.size), np.zeros(3), 0.0
         for (kind, axis, _), value in zip(choices, x.tolist(), strict=True):
             if kind == "position zero":
                 zeros[axis] = value
             elif kind == "torque scale":
                 scales[axis] = np.exp(value)
+            elif kind == "delay":
+                delay = value
             else:
                 lean += value * across(given.gravity)[axis]
         size = float(np.linalg.norm(given.gravity))
         gravity = given.gravity + size * lean
-        return cls(zeros, scales, gravity * size / np.linalg.norm(gravity) if size else given.gravity)
+        return cls(zeros, scales, gravity * size / np.linalg.norm(gravity) if size else given.gravity, delay)
 
 
 def choose(words: Sequence[str], robot: Robot) -> tuple[Choice, ...]:
-    """The unknowns that are asked for: zero:JOINT, torque-constant:JOINT, tilt; zeros, torque-constants for all joints.
+    """The unknowns that are asked for: zero:JOINT, torque-constant:JOINT, tilt, delay; zeros, torque-constants: of all.
 
     Torque constants have one scale in common, which nothing shows: of all joints means all but `reference`.
 
@@ -148,6 +183,8 @@ def choose(words: Sequence[str], robot: Robot) -> tuple[Choice, ...]:
         key, _, joint = word.partition(":")
         if word == "tilt":
             chosen = [Choice("gravity", axis, asked=True) for axis in range(2)]
+        elif word == "delay":
+            chosen = [Choice("delay", -1, asked=True)]
         elif word in ALL:
             skipped = reference(robot) if word == "torque-constants" else -1
             chosen = [Choice(WORDS[ALL[word]], k, asked=False) for k in range(len(names)) if k != skipped]
@@ -157,7 +194,7 @@ def choose(words: Sequence[str], robot: Robot) -> tuple[Choice, ...]:
             chosen = [Choice(WORDS[key], names.index(joint), asked=True)]
         else:
             raise ConfigurationError(
-                f"'{word}' is no part of a set-up; expected tilt, zeros, torque-constants, zero:JOINT or "
+                f"'{word}' is no part of a set-up; expected tilt, zeros, torque-constants, delay, zero:JOINT or "
                 "torque-constant:JOINT"
             )
         for one in chosen:
@@ -179,6 +216,8 @@ def estimate_setup(
     settings: IdentificationSettings,
     words: Sequence[str],
     progress: Callable[[str], None] = lambda stage: None,
+    *,
+    delay: bool = False,
 ) -> tuple[Setup, tuple[SetupEstimate, ...]]:
     """The set-up that recordings of one arm imply, and its unknowns in words; what does not differ stays as given.
 
@@ -188,6 +227,7 @@ def estimate_setup(
         settings: of the identification.
         words: what is unknown, see `choose`.
         progress: called with the name of each step.
+        delay: estimate the delay too, if the motion shows it.
 
     Raises:
         ConfigurationError, UnknownNameError: as in `choose`.
@@ -195,7 +235,10 @@ def estimate_setup(
             steps do not settle.
     """
     chosen, mount = choose(words, robot), sources[0].mount
-    setup, past = Setup.given(robot, mount), Steps()
+    if delay and not any(one.kind == "delay" for one in chosen):
+        chosen = (*chosen, Choice("delay", -1, asked=False))
+    x = _first_guess(robot, sources, settings, chosen)
+    setup, past = Setup.of(robot, mount, chosen, x), Steps()
     for count in range(MOST_STEPS):
         progress(f"set-up, step {count + 1}")
         model = ArmModel.of(setup.robot(robot, mount), mount=mount)
@@ -203,8 +246,11 @@ def estimate_setup(
         estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction)
         columns = columns_beside(model, samples, estimate.regression)
         if count == 0:
-            chosen = _shown(chosen, columns, robot)
-            x = np.zeros(len(chosen))
+            shown = _shown(chosen, columns, robot, needed=bool(words))
+            x = x[[chosen.index(one) for one in shown]]
+            chosen = shown
+            if not chosen:
+                return Setup.given(robot, mount), ()
         values, covariance = columns.together([columns.kinds.index((one.kind, one.axis)) for one in chosen])
         deviations = np.sqrt(np.diag(covariance))
         values = _in_given_directions(values, chosen, setup.gravity, robot.gravity(mount))
@@ -220,6 +266,27 @@ def estimate_setup(
         setup = Setup.of(robot, mount, chosen, x)
     moving = ", ".join(_name(one, robot) for one, last in zip(chosen, step, strict=True) if abs(last) > SMALLEST)
     raise DataError(f"the set-up does not settle in {MOST_STEPS} steps ({moving}): estimate fewer unknowns at once")
+
+
+def _first_guess(
+    robot: Robot, sources: Sequence[Source], settings: IdentificationSettings, chosen: Sequence[Choice]
+) -> FloatArray:
+    """Return where the steps begin, (k,): at the scanned delay, all else being as given."""
+    if not any(one.kind == "delay" for one in chosen):
+        return np.zeros(len(chosen))
+    parts: list[FineStates] = []
+    model, grid = ArmModel.of(robot, mount=sources[0].mount), 0.0
+    for source in sources[:MOST_SCANNED]:
+        samples = source.samples(settings)
+        if not samples.fine:
+            raise ConfigurationError(
+                "to find a delay, states must be finer than the samples: set filter.state_cutoff_ratio in "
+                "identification.yaml, or average rows (--rows averaged)"
+            )
+        parts += samples.fine
+        grid = grid_step_s(samples.settings.interval_s, samples.fine[0])
+    found = scanned_delay(model, parts, grid, settings.coulomb_friction.slow_rad_s)
+    return np.array([found if one.kind == "delay" else 0.0 for one in chosen])
 
 
 class Steps:
@@ -257,18 +324,23 @@ def _in_given_directions(
 
 def _joint(choice: Choice, robot: Robot) -> str:
     """The joint of an unknown; "" of gravity."""
-    return "" if choice.kind == "gravity" else robot.joint_names[choice.axis]
+    return "" if choice.kind in ("gravity", "delay") else robot.joint_names[choice.axis]
 
 
 def _name(choice: Choice, robot: Robot) -> str:
     """An unknown in words."""
     if choice.kind == "gravity":
         return "the base's lean"
+    if choice.kind == "delay":
+        return "the torques' delay"
     return f"the {'zero' if choice.kind == 'position zero' else 'torque constant'} of {robot.joint_names[choice.axis]}"
 
 
-def _shown(chosen: Sequence[Choice], columns: Columns, robot: Robot) -> tuple[Choice, ...]:
-    """The unknowns that the motion shows; DataError where one that was asked for by name is not among them."""
+def _shown(chosen: Sequence[Choice], columns: Columns, robot: Robot, *, needed: bool) -> tuple[Choice, ...]:
+    """The unknowns that the motion shows; DataError where one that was asked for by name is not among them.
+
+    DataError, too, if none is left and some are `needed`.
+    """
     shown = {key: bool(seen) for key, seen in zip(columns.kinds, columns.seen, strict=True)}
     for one in chosen:
         if one.asked and not shown.get((one.kind, one.axis), False):
@@ -281,6 +353,8 @@ def _shown(chosen: Sequence[Choice], columns: Columns, robot: Robot) -> tuple[Ch
         if vague.max() <= 1.0:
             return tuple(left)
         left.pop(int(np.argmax(vague)))
+    if not needed:
+        return ()
     raise DataError("the motion shows none of the set-up's unknowns: record another motion")
 
 
@@ -297,6 +371,9 @@ def _estimates(
     for one, deviation in zip(chosen, deviations.tolist(), strict=True):
         if one.kind == "gravity":
             leans.append(deviation)
+            continue
+        if one.kind == "delay":
+            found.append(SetupEstimate(one.kind, "", setup.delay_s, deviation, "this is compensated"))
             continue
         joint = robot.joint_names[one.axis]
         if one.kind == "position zero":

@@ -1,5 +1,6 @@
 """model.yaml: an identified model as a file, with names, units, deviations, verdict and provenance."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -21,12 +22,14 @@ class ParameterRow(Strict):
     """One base parameter; `standard_deviation` is of the estimate before its consistent projection.
 
     With play at the encoders and friction that its law does not hold; a campaign's also has its scatter over motions.
+    `determined` is whether the data determine it within 10 %; None in files of former versions.
     """
 
     name: str
     unit: str
     value: float
     standard_deviation: float | None = None
+    determined: bool | None = None
     grouping: str = ""
 
 
@@ -118,9 +121,25 @@ class TorqueDeviations(Strict):
         return np.array(self.passing_nm or np.zeros_like(self.deviations_nm))
 
 
+class UndeterminedGroup(Strict):
+    """Parameters that the motion does not determine: separate neither from zero nor from 1.5 times themselves.
+
+    what: in words.
+    parameters: their names.
+    distance: of half of them from zero, in deviations.
+    needed: distance that chance does not make.
+    """
+
+    what: str
+    parameters: tuple[str, ...]
+    distance: float
+    needed: float
+
+
 class ModelFile(Strict):
     """The schema of model.yaml.
 
+    `not_determined` names groups of parameters that the motion hardly shows.
     `verdict` holds the checks that decided on acceptance; a published table has none and is not `accepted`.
     """
 
@@ -134,6 +153,7 @@ class ModelFile(Strict):
     feasibility: Literal["unknown", "audited", "projected", "consistent"] = "unknown"
     source: str = ""
     parameters: tuple[ParameterRow, ...]
+    not_determined: tuple[UndeterminedGroup, ...] = ()
     coulomb_friction: CoulombBlock | None = None
     friction_law: FrictionBlock | None = None
     torque_deviations: TorqueDeviations | None = None
@@ -198,8 +218,10 @@ class ModelFile(Strict):
         return from_file(self.standard, model.mdh)
 
 
-def parameter_rows(model: ArmModel, phi: BaseParameters) -> tuple[ParameterRow, ...]:
-    """The rows of model.yaml for base parameters."""
+def parameter_rows(
+    model: ArmModel, phi: BaseParameters, determined: Collection[str] | None = None
+) -> tuple[ParameterRow, ...]:
+    """The rows of model.yaml for base parameters; `determined` are names, None if nobody knows."""
     deviations, springs = phi.standard_deviations, {term.name: term.formula for term in model.drive.springs}
     return tuple(
         ParameterRow(
@@ -207,6 +229,7 @@ def parameter_rows(model: ArmModel, phi: BaseParameters) -> tuple[ParameterRow, 
             unit=model.unit(name),
             value=float(phi.values[k]),
             standard_deviation=None if deviations is None else float(deviations[k]),
+            determined=None if determined is None else name in determined,
             grouping=springs.get(name) or model.regrouping.formula(name).split(" = ", 1)[1],
         )
         for k, name in enumerate(phi.names)
@@ -259,7 +282,7 @@ def accepted_by(verdict: Verdict) -> dict[str, Any]:
     return {"accepted": verdict.accepted, "verdict": verdict.checks}
 
 
-def load_model(path: Path) -> ModelFile:
+def read_model_file(path: Path) -> ModelFile:
     """Read a model.yaml; errors name the file and the field."""
     return load_validated(path, ModelFile)
 

@@ -25,7 +25,7 @@ from dynid.control.model_laws import GravityCompensation
 from dynid.errors import ConfigurationError, DynidError, SafetyError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, prefer_latency
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.nodes.common import check_parameters, compile_first, declare, run_node
 from dynid.nodes.deferred import Answer, DeferredTrigger
 from dynid.nodes.pair_side import PairSide
@@ -108,7 +108,7 @@ class BilateralNode(Node):
             if not path:
                 raise ConfigurationError(f"the node bilateral needs a model: {MODEL_HINT.format(parameter)}")
         arm = ArmModel.of(self.robot)
-        models = {path: from_model_file(load_model(Path(path)), arm) for path in paths.values()}
+        models = {path: from_model_file(read_model_file(Path(path)), arm) for path in paths.values()}
         gate = ModelGate(self.robot, arm)
         for model in models.values():
             gate.check(model)

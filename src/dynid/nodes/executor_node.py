@@ -38,7 +38,7 @@ from dynid.control.sway import MOST_RAD, swaying
 from dynid.errors import ConfigurationError, DataError, DynidError, SafetyError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, prefer_latency
 from dynid.hardware.safety.guard_states import GuardState
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.nodes.arm_interlocks import OneSource, TorqueWatch
 from dynid.nodes.common import (
     LATCHED,
@@ -189,7 +189,7 @@ class ExecutorNode(Node):
         self._selection.controller.sway(amplitude, declare(self, SWAY[1], settings.sway_hz, "how often it sways [Hz]"))
 
     def _read_model(self, path: str) -> ControlModel:
-        return from_model_file(load_model(Path(path)), self._selection.arm_model)
+        return from_model_file(read_model_file(Path(path)), self._selection.arm_model)
 
     def _on_set(self, parameters: list[Parameter]) -> None:
         """One call of parameters is taken whole or refused whole; what it changes runs from the next cycle on."""

@@ -10,7 +10,7 @@ from dynid.contact.in_force import InForce
 from dynid.contact.observer import LONGEST_STEP_S
 from dynid.errors import ConfigurationError, DataError
 from dynid.identification.settings import load_identification
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.nodes.arm_interlocks import OneSource
 from dynid.nodes.common import STREAM, compile_first, declare
 from dynid.recording.messages import JointStateDecoder
@@ -40,7 +40,7 @@ class SensingNode(Node):
         path = declare(self, "model_file", "", "model.yaml of an accepted model", fixed=True)
         if not path:
             raise ConfigurationError(f"the node {name} needs a model: give its file as parameter model_file")
-        self._content = load_model(Path(path))
+        self._content = read_model_file(Path(path))
         names = self.robot.joint_names
         self._decode_state, self._decode_torques = JointStateDecoder(names), JointStateDecoder(names)
         self._commanded, self._trouble, self.torques_from = np.zeros(self.robot.size), "", JOINT_COMMANDS

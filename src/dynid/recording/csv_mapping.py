@@ -16,14 +16,17 @@ from dynid.recording.quantity import Quantity
 from dynid.robot import Positive, Strict
 
 Column = str | Annotated[int, Field(ge=1)]
-TIME_UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
+TIME_UNITS = {"iso": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 class TimeColumn(Strict):
-    """The column that holds time; it starts anywhere and grows with every row."""
+    """The column that holds time; it starts anywhere and grows with every row.
+
+    unit: of the stamps; "iso" for dates with times, such as 2026-11-27T08:15:25.125Z.
+    """
 
     column: Column
-    unit: Literal["s", "ms", "us", "ns"] = "s"
+    unit: Literal["s", "ms", "us", "ns", "iso"] = "s"
 
 
 class ColumnGroup(Quantity):

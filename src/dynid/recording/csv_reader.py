@@ -50,7 +50,9 @@ def _read(path: Path, mapping: CsvMapping) -> _Content:
         if not groups:
             continue
         columns = [column for _, one in groups for column in one]
-        table = read_table(file, columns, delimiter=mapping.delimiter, decimal=mapping.decimal, rows=mapping.rows)
+        dated = mapping.time.column if mapping.time is not None and mapping.time.unit == "iso" else None
+        dialect = {"delimiter": mapping.delimiter, "decimal": mapping.decimal}
+        table = read_table(file, columns, **dialect, rows=mapping.rows, instants=dated if file == path else None)
         tables.append(table)
         ends = np.cumsum([len(one) for _, one in groups])
         parts = np.split(table.values, ends[:-1], axis=1)

@@ -1,10 +1,12 @@
 """Numbers of a CSV file by column, with the line of every row, and what is wrong with which line."""
 
 import gzip
+import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timezone
 from itertools import chain, count, islice
 from pathlib import Path
 from typing import IO
@@ -20,6 +22,9 @@ PIECE = 50_000  # rows that are parsed at once
 MOST_BARREN = 1_000_000  # lines in a row without data
 BASE_BYTES, TIMES_PACKED = 4 * 2**20, 50  # that an archive may become; text of numbers becomes a fifth to a 20th
 LONGEST_LINE, MOST_EMPTY, MOST_NUMBERS = 1_000_000, 10_000, 60_000_000
+_INSTANT = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\s*(Z|z|[-+]\d\d:?\d\d)?", re.ASCII
+)
 SEPARATORS = {",": ",", ";": ";", "tab": "\t", "space": None}
 
 
@@ -69,7 +74,8 @@ class _Lines:
             raise DataError(f"{path} holds no rows")
         fields = self.split(first[1])
         self.width = len(fields)
-        self.header = None if any(_number(field) is not None for field in fields) else fields
+        valued = any(_number(field) is not None or is_instant(field) for field in fields)
+        self.header = None if valued else fields
         row = first if self.header is None else next(self._numbered, None)
         if row is None:
             raise DataError(f"{path} holds a header but no rows")
@@ -156,6 +162,27 @@ def _number(field: str) -> float | None:
         return None
 
 
+def is_instant(field: str) -> bool:
+    """Return whether a field is a date with a time, such as 2026-11-27T08:15:25.125Z."""
+    return _INSTANT.fullmatch(field.strip()) is not None
+
+
+def instant_s(field: str) -> float | None:
+    """Return a date with a time as seconds since 1970, without a zone in UTC; None if it is none."""
+    found = _INSTANT.fullmatch(field.strip())
+    if found is None:
+        return None
+    year, month, day, hour, minute, second = (int(found[k]) for k in range(1, 7))
+    try:
+        whole = datetime(year, month, day, hour, minute, second, tzinfo=timezone.utc).timestamp()
+    except ValueError:
+        return None
+    zone = found[8]
+    minutes = 0 if zone in (None, "Z", "z") else 60 * int(zone[1:3]) + int(zone[-2:])
+    ahead = -minutes if zone is not None and zone.startswith("-") else minutes
+    return whole + float(f"0.{found[7] or 0}") - 60.0 * ahead
+
+
 def read_table(
     path: Path,
     columns: Sequence[str | int],
@@ -163,6 +190,7 @@ def read_table(
     delimiter: str = ",",
     decimal: str = ".",
     rows: tuple[int, int | None] | None = None,
+    instants: str | int | None = None,
 ) -> CsvTable:
     """Read columns of a CSV file; of its text only a piece at a time is in memory.
 
@@ -171,19 +199,21 @@ def read_table(
         delimiter: ",", ";", "tab" or "space".
         decimal: the decimal sign.
         rows: first data row and the one after the last; None: all.
+        instants: column of dates with times, which become seconds since 1970; None without.
 
     Raises:
         InputNotFoundError: no such file.
         DataError: no CSV, a column that is not there, rows that are not there, or more than `MOST_NUMBERS`.
     """
     lines = _Lines(path, delimiter, decimal)
+    dated = None if instants is None else lines.place(instants)
     places = [lines.place(column) for column in columns]
     first, end = rows or (0, None)
     parts, numbers, bad = [], [], list[BadRow]()
     for place, (own, text) in zip(count(0, PIECE), lines.pieces(), strict=False):
         begin, stop = max(first - place, 0), len(text) if end is None else min(end - place, len(text))
         if begin < stop:
-            values, wrong = _parse(lines, places, text[begin:stop], own[begin:stop], place + begin)
+            values, wrong = _parse(lines, places, text[begin:stop], own[begin:stop], place + begin, dated)
             parts.append(values)
             numbers.append(own[begin:stop])
             bad += wrong
@@ -206,12 +236,12 @@ def read_table(
 
 
 def _parse(
-    lines: _Lines, places: list[int], text: list[str], numbers: NDArray[np.int64], first: int
+    lines: _Lines, places: list[int], text: list[str], numbers: NDArray[np.int64], first: int, dated: int | None
 ) -> tuple[FloatArray, list[BadRow]]:
     """Values of rows from row `first` on, and the bad ones; at once where every row is in order."""
     separators = lines.width - 1
     even = lines.separator is None or all(line.count(lines.separator) == separators for line in text)
-    if even and not any('"' in line or "_" in line or not line.isascii() for line in text):
+    if dated is None and even and not any('"' in line or "_" in line or not line.isascii() for line in text):
         try:
             values = np.loadtxt(text, delimiter=lines.separator, usecols=places, ndmin=2, comments=None)
             if len(values) == len(text) and np.isfinite(values).all():
@@ -220,21 +250,22 @@ def _parse(
             pass  # row by row below, to say where
     values, bad = np.full((len(text), len(places)), np.nan), []
     for k, line in enumerate(text):
-        if reason := _parse_row(lines, places, line, values[k]):
+        if reason := _parse_row(lines, places, line, values[k], dated):
             bad.append(BadRow(first + k, int(numbers[k]), reason))
     values[[one.row - first for one in bad]] = np.nan
     return values, bad
 
 
-def _parse_row(lines: _Lines, places: list[int], line: str, row: FloatArray) -> str:
+def _parse_row(lines: _Lines, places: list[int], line: str, row: FloatArray, dated: int | None) -> str:
     """Put the numbers of one line into a row, or say why it has none."""
     fields = lines.split(line)
     if len(fields) != lines.width:
         return "empty" if not line.strip() else f"{len(fields)} fields, expected {lines.width}"
     for k, place in enumerate(places):
-        number = _number(fields[place])
+        number = instant_s(fields[place]) if place == dated else _number(fields[place])
         if number is None:
-            return f"'{fields[place]}' in column {lines.name(place)} is not a number"
+            what = "a date with a time" if place == dated else "a number"
+            return f"'{fields[place]}' in column {lines.name(place)} is not {what}"
         if not np.isfinite(number):
             return f"{fields[place]} in column {lines.name(place)} is not finite"
         row[k] = number

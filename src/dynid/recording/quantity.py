@@ -30,6 +30,7 @@ KG_CM = 0.0980665  # one kilogram-force at one centimetre [N m]
 TORQUES = {"N m": 1.0, "mN m": 1e-3, "kg cm": KG_CM}
 FORCES = {"N": 1.0}
 CURRENTS = {"A": 1.0, "mA": 1e-3}
+SAME_UNIT = {"Nm": "N m", "N.m": "N m", "N*m": "N m", "mNm": "mN m", "kgcm": "kg cm", "kgf cm": "kg cm"}
 _NUMBER = r"(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 _UNIT = re.compile(rf"(?:(?P<size>{_NUMBER}) +)?(?:% of (?P<rated>{_NUMBER}) +)?(?P<name>\D.*)")
 FORMS = "a number before it is the size of one count ('2.69 mA'), '% of 1.27 N m' a share of a rated value"
@@ -78,10 +79,11 @@ SI = Quantity(unit="rad")  # whose factors are all 1, see `position_factors`
 def unit_factor(unit: str, table: Units) -> float | None:
     """Return the size of a unit in that of a table of units; None if the table does not have it."""
     found = _UNIT.fullmatch(unit)
-    if found is None or found["name"] not in table:
+    name = "" if found is None else SAME_UNIT.get(found["name"], found["name"])
+    if found is None or name not in table:
         return None
     share = 1.0 if found["rated"] is None else 0.01 * float(found["rated"])
-    factor = float(found["size"] or 1.0) * share * table[found["name"]]
+    factor = float(found["size"] or 1.0) * share * table[name]
     return factor if 0.0 < factor < np.inf else None
 
 

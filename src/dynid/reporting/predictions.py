@@ -12,12 +12,12 @@ from dynid.identification.data.sources import Kind
 from dynid.identification.held_out import validate
 from dynid.identification.prediction import Motion
 from dynid.identification.settings import IdentificationSettings, load_identification
-from dynid.model.identified import Model
 from dynid.model.model_file import ModelFile
 from dynid.recording.csv_reader import is_csv
 from dynid.recording.mapping import Mapping
 from dynid.resources import stored_arrays, write_whole
 from dynid.robot import Robot
+from dynid.runtime.model import Model
 
 FILE_NAME = "predictions.npz"
 _ARRAYS = ("time", "dq", "measured", "predicted")

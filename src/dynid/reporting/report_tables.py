@@ -80,6 +80,7 @@ def parameter_rows(result: Result) -> list[dict[str, Any]]:
     path = {row["parameter"]: row for row in result.tables.get("parameters", [])}
     before = result.content.provenance.get("unconstrained", {})
     known = {one["name"]: one["parameters"] for one in result.content.provenance.get("stages", [])}
+    hidden = {name for one in result.content.not_determined for name in one.parameters}
     rows = []
     for row in result.content.parameters:
         stored, sd = path.get(row.name, {}), row.standard_deviation
@@ -91,6 +92,7 @@ def parameter_rows(result: Result) -> list[dict[str, Any]]:
         own = {"name": row.name, "unit": pretty_unit(row.unit), "grouping": row.grouping, "value": row.value, "sd": sd}
         moved = {k: (v - row.value) / sd for k, v in stages.items() if v is not None and sd}
         rows.append(own | {"relative": relative, "vague": (relative or 0.0) > VAGUE, "stages": stages, "moved": moved})
+        rows[-1]["hidden"] = row.name in hidden
     return rows
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from dynid.documents import read_json
 from dynid.errors import DataError, InputNotFoundError
 from dynid.identification.prediction import Motion, pooled_errors, relative_errors
-from dynid.model.model_file import ModelFile, load_model
+from dynid.model.model_file import ModelFile, read_model_file
 from dynid.recording.mapping import Mapping
 from dynid.reporting.predictions import load_predictions, predicted_again, recorded_bags
 from dynid.resources import guarded
@@ -122,7 +122,7 @@ def open_result(
         raise InputNotFoundError(
             f"{folder} holds no model.yaml: name a result folder of identify, campaign or demo (--out)"
         )
-    content = load_model(place / "model.yaml")
+    content = read_model_file(place / "model.yaml")
     loaded = robot if isinstance(robot, Robot) else load_robot(robot or content.robot)
     tables = {path.stem: _rows(path) for path in sorted((place / "tables").glob("*.csv"))}
     stored = load_predictions(place)

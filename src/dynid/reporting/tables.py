@@ -30,6 +30,7 @@ def verdict_table(verdict: Verdict, title: str) -> Table:
     for check in verdict.checks:
         unit = f" {check.unit}" if check.unit else ""
         outcome = "[green]passed[/green]" if check.passed else "[bold red]FAILED[/bold red]"
+        outcome = outcome if check.made else "[yellow]not checked[/yellow]"
         limit = f"{_LIMIT_SIGNS[check.sense]} {number(check.limit)}{unit}"
         table.add_row(escape(check.name), f"{number(check.value)}{unit}", limit, outcome)
     return table
@@ -51,7 +52,8 @@ def _percent(value: float) -> str:
 
 
 def print_verdict(console: Console, verdict: Verdict, title: str) -> None:
-    """Print the table, then the failed checks in words."""
+    """Print the table, then in words the checks that failed, and those that could not be made."""
     console.print(verdict_table(verdict, title))
     for check in verdict.failed:
-        console.print(f"[bold red]x[/bold red] {escape(check.sentence())}", soft_wrap=True)
+        mark = "[bold red]x[/bold red]" if check.made else "[yellow]-[/yellow]"
+        console.print(f"{mark} {escape(check.sentence())}", soft_wrap=True)

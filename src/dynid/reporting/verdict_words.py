@@ -50,7 +50,9 @@ def used(check: Check) -> float:
 
 
 def failure(check: Check, detailed: bool = True) -> str:
-    """A failed check in words."""
+    """A check that did not pass, or could not be made, in words."""
+    if not check.made:
+        return f"{check.name} was not checked" + (f" ({check.detail})" if check.detail and detailed else "")
     unit = f" {check.unit}" if check.unit else ""
     asked = {"at most": "at most ", "at least": "at least ", "equals": ""}[check.sense]
     detail = f" ({check.detail})" if check.detail and detailed else ""
@@ -76,8 +78,10 @@ def percent(value: float | None) -> str:
 
 
 def joint_labels(result: Result) -> tuple[str, ...]:
-    """Short joint names with their numbers, such as '2 shoulder tilt'."""
+    """Short joint names with their numbers, such as '2 shoulder tilt'; names that are numbers stay whole."""
     names = short_names(result.robot.joint_names)
+    if any(name.isdecimal() for name in names):
+        return result.robot.joint_names
     return tuple(f"{j + 1} {name.replace('_', ' ')}" for j, name in enumerate(names))
 
 

@@ -16,6 +16,7 @@ from dynid.robot import Robot
 from dynid.robot.link_limits import ArmLimits
 from dynid.robot.meshes import tree_with_meshes
 
+TO_DRIVE = ("rest_posture", "servos", "bus")  # fields of robot.yaml that no identification reads
 DRAFT = "'dynid robot motions' drafts it"
 
 
@@ -52,8 +53,8 @@ class RobotCheck:
 
     @property
     def complete(self) -> bool:
-        """Whether nothing is undecided and data can be identified from."""
-        return not self.undecided and self.uses[0].ready
+        """Whether data can be identified from, and nothing is undecided but what only driving the arm needs."""
+        return self.uses[0].ready and all(field.split(".")[0] in TO_DRIVE for field in self.undecided)
 
     def groupings(self) -> dict[str, str]:
         """Base parameters by name, with the standard parameters that each stands for."""

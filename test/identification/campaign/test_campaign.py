@@ -27,7 +27,7 @@ from dynid.identification.feasibility.audit import Auditor
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.model.parameters import BaseParameters, parameter_unit
 from dynid.model.standard import from_file
 from dynid.recording.recording import Recording, load_recording
@@ -239,7 +239,7 @@ def test_a_damaged_stored_run_is_named(bags: Path, found: Campaign, store: Path,
 
 
 def test_a_refined_set_that_is_indefinite_is_rescued_or_refused(bags: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    published = load_model(ROBOT.folder / "models" / "paper.yaml")
+    published = read_model_file(ROBOT.folder / "models" / "paper.yaml")
     indefinite = BaseParameters(MODEL.names, np.array([row.value for row in published.parameters]))
     runner, recording = Runner(ROBOT, SETTINGS, "hanging"), load_recording(bags / "PA02", ROBOT)
     refine, calls = campaign_run.refine, []
@@ -367,7 +367,7 @@ def test_files_are_whole_and_load(found: Campaign, store: Path, tmp_path: Path) 
     assert not work.exists() and len(list((out / "runs").iterdir())) == 6
     drawn = {path.name: path.read_text(encoding="utf-8") for path in (out / "figures").iterdir()}
     assert set(drawn) == {"spread.svg", "held_out.svg"} and all("<svg" in text for text in drawn.values())
-    file = load_model(out / "model.yaml")
+    file = read_model_file(out / "model.yaml")
     assert file.base_parameters(MODEL).values == pytest.approx(found.study.result.consistent.base.values)
     assert file.feasibility == "consistent" and file.accepted == found.verdict.accepted
     simulated = mujoco.MjModel.from_xml_path(str(out / "model.xml"))

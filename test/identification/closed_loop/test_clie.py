@@ -17,7 +17,7 @@ from dynid.identification.closed_loop.recorded_loop import closed_loop_data, rec
 from dynid.identification.closed_loop.simulation import ClosedLoop
 from dynid.identification.feasibility.audit import Auditor
 from dynid.identification.settings import load_identification
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.model.parameters import BaseParameters
 from dynid.recording.recording import load_recording
 from dynid.robot import FloatArray, load_robot
@@ -131,7 +131,7 @@ def test_an_independent_optimiser_finds_no_lower_cost(rubbing: ClosedLoopData) -
 
 def test_the_domain_stays_positive_definite(auditor: Auditor) -> None:
     """Data of a model that is indefinite in the domain, though not on the path: the published one."""
-    truth = load_model(ROBOT.folder / "models" / "paper.yaml").base_parameters(MODEL)
+    truth = read_model_file(ROBOT.folder / "models" / "paper.yaml").base_parameters(MODEL)
     data = measured(truth, noise_nm=0.002)
     start = start_near(truth, data)
     alone = refine(MODEL, SETTINGS, data, start, ClieOptions(eps=0.0))

@@ -82,6 +82,7 @@ def test_a_known_joint_of_the_simulated_arm_is_recovered_with_all_nuisances_on(b
     assert len(shown["first_order"]["magnitude_db"]) == len(shown["arx"]["phase_deg"]) == len(shown["frequency_hz"])
 
 
+@pytest.mark.slow
 def test_the_bag_gives_the_stretches_without_feedback(bag):
     folder = bag[1]
     (excited,) = excited_joints(load_recording(folder, ROBOT))
@@ -161,6 +162,7 @@ def synthetic(gain, lag, dead, torque, noise=0.0, seed=0):
     return Segment(reading, np.concatenate([np.zeros(LEAD), torque]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gain", "lag", "dead"), [(25.0, 0.15, 0.0012), (8.0, 0.4, 0.0035), (40.0, 0.05, 0.0)])
 def test_first_order_models_are_recovered_whatever_their_dead_time(gain, lag, dead):
     size = 1.5 / gain * np.array([1.0, 1.4])

@@ -251,7 +251,7 @@ def campaign(
             feasible.
         InfeasibleError: no consistent model within the robot's physical bounds.
     """
-    settings = settings or load_identification(robot)
+    settings = (settings or load_identification(robot)).with_filtered_rows("campaign")
     begin = time.perf_counter()
     gears = campaign_gears(robot, bags, settings)
     # before the long part, so that it fails early

@@ -23,7 +23,7 @@ from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.estimators.table import estimator
 from dynid.identification.feasibility.audit import AuditResult
 from dynid.identification.pipeline import Identification, conclude
-from dynid.identification.prediction import Motion, pooled_errors
+from dynid.identification.prediction import Motion, pooled_errors, with_dynamics
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -105,6 +105,8 @@ def study_representative(
     if isinstance(way, PathRescue):
         sets |= {"path CLIE": way.clie, "rescue": way.rescued}
     motions = {name: held_out.validate(phi, regression.friction_given(phi.values)) for name, phi in sets.items()}
+    pairs, slow = zip(motions["result"], held_out.portions, strict=True), settings.coulomb_friction.slow_rad_s
+    motions["result"] = tuple(with_dynamics(motion, result.as_model(), one, slow) for motion, one in pairs)
     verdict = result.verdict
     bands = TorqueBands(model, estimate, samples, result.base, result.friction, settings.coulomb_friction)
     if held_out.portions:

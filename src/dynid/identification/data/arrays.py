@@ -117,7 +117,8 @@ def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple
         *still_notes(time, q, position_margin(robot), robot),
     )
     notes = tuple(one for one in told if one)
-    return Source(Path(name), digest, mount, constants, notes, lambda _: signals, joint_names=robot.joint_names)
+    known = Path(name), digest, mount, constants, notes
+    return Source(*known, lambda _: signals, joint_names=robot.joint_names, rows=signals)
 
 
 def _quantity(unit: UnitText, columns: list[int]) -> Quantity | None:

@@ -7,7 +7,7 @@ enough for it, and each of its columns passes the filter of the torques, both si
     F tau = F[W(q, dq, ddq)] phi
 
 q and tau having passed the wider filter of the states alike. It is the parallel filter of identification by inverse
-dynamics (Gautier).
+dynamics (Gautier). F is a Butterworth filter, or the average under test functions (`averaging`).
 """
 
 from collections.abc import Callable, Sequence
@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.identification.data.weak_form import HOPS, averaged
 from dynid.identification.data.zero_phase import filtered_both_ways
 from dynid.robot import FloatArray, read_only
 
@@ -35,6 +36,7 @@ class FineStates:
         tau: torques behind the filter of the states, (M, n) [N m]; () in tests that need none.
         raw: torques that have passed no filter, as means over the times from node to node, (M, n) [N m].
         other_raw: the same of the current that was not chosen; None without it.
+        kernel: test function (2 r + 1,) about every node, in place of `sections`; None where those are the low-pass.
         later_s: by how much the middle of this block lies behind that of its recording [s].
         ripple: what that filter has taken off the torques, at R instants about every node, (M, R, n) [N m].
     """
@@ -50,6 +52,7 @@ class FineStates:
     raw: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
     other_raw: FloatArray | None = None
     later_s: float = 0.0
+    kernel: FloatArray | None = None
 
     def __post_init__(self) -> None:
         for name in ("q", "dq", "ddq", "tau", "ripple"):
@@ -57,7 +60,11 @@ class FineStates:
 
     def low_pass(self, values: FloatArray) -> FloatArray:
         """Values on the grid, (M, ...), as they are at the samples behind the low-pass, (N, ...)."""
-        filtered = filtered_both_ways(self.sections, values.reshape(len(values), -1))
+        columns = values.reshape(len(values), -1)
+        if self.kernel is not None:
+            averages = averaged(columns, self.kernel, self.nodes)
+            return averages.reshape((len(self.nodes), *values.shape[1:]))
+        filtered = filtered_both_ways(self.sections, columns)
         return np.asarray(filtered[self.nodes].reshape(-1, *values.shape[1:]))
 
     def low_pass_sharp(self, values: FloatArray) -> FloatArray:
@@ -84,6 +91,8 @@ def decimation(steps: int, grid_s: float, cutoff_hz: float) -> int:
 
 def grid_step_s(interval_s: float, states: FineStates) -> float:
     """Time from one state on the grid to the next [s], for samples `interval_s` apart."""
+    if states.kernel is not None:
+        return interval_s * HOPS / (len(states.kernel) + 1)
     steps = int(np.diff(states.nodes).min()) if len(states.nodes) > 1 else 1
     return interval_s / steps
 

@@ -21,7 +21,7 @@ from dynid.recording.foreign_bag import Topics, logs_of, topic_log
 from dynid.recording.lerobot_reader import DataSet, episodes_of, is_data_set, read_episode
 from dynid.recording.log import Log, LogFacts, log_digest
 from dynid.recording.mapping import BagMapping, Mapping, Mappings, mappings_of
-from dynid.robot import Robot
+from dynid.robot import Robot, known_robots
 
 DEEPEST = 30  # folders below the one that is looked into
 SUFFIXES = tuple(STORAGE_SUFFIXES.values())
@@ -176,10 +176,18 @@ def examined(found: FoundLog) -> FoundLog:
     return replace(found, facts=LogFacts.of(log), digest=log_digest(log))
 
 
+def undescribed(path: Path, robot: Robot) -> ConfigurationError:
+    """Return the error that a CSV file has no mapping, with the command that drafts one."""
+    named = robot.name if robot.name in known_robots() else robot.folder
+    return ConfigurationError(
+        f"{path} is a CSV file; describe its columns with --mapping: 'dynid robot mapping {path} --robot {named} --out "
+        "mapping.yaml' drafts that file; look at the draft before you use it"
+    )
+
+
 def _csv(path: Path, robot: Robot, mapping: CsvMapping | None) -> FoundLog:
     if mapping is None:
-        error = ConfigurationError(f"{path} is a CSV file; describe its columns with --mapping")
-        return _unusable(str(path), "CSV", path, error)
+        return _unusable(str(path), "CSV", path, undescribed(path, robot))
     return FoundLog(str(path), "CSV", _CsvFile(path, robot, mapping), path)
 
 

@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 
 from dynid.errors import DataError
 from dynid.identification.data.fine_states import chosen
-from dynid.identification.data.preprocessing import Samples
+from dynid.identification.data.samples import Samples, SampleSettings
+from dynid.identification.data.weak_form import HOPS
 from dynid.identification.settings import FilterSettings
 
 ARRAYS = ("time", "q", "dq", "ddq", "tau")
@@ -38,7 +39,7 @@ def part(samples: Samples, which: NDArray[np.bool_]) -> Samples:
 def hold_out(samples: Samples, share: float, settings: FilterSettings) -> tuple[Samples, Samples]:
     """The first part of one recording to fit, and the last `share` of its time to judge.
 
-    Samples that the filter mixed across the cut belong to neither.
+    Samples that the low-pass mixed across the cut belong to neither.
 
     Raises:
         DataError: share is not between 0 and 1, or too few samples are left on a side.
@@ -47,11 +48,17 @@ def hold_out(samples: Samples, share: float, settings: FilterSettings) -> tuple[
         raise DataError(f"the held-out share is {share:g}, expected a number between 0 and 1, such as 0.3")
     begin, end = samples.settings.window_s
     cut = end - share * (end - begin)
-    states = samples.settings.state_cutoff_hz
-    periods = 1.0 / samples.settings.cutoff_hz + (0.0 if states is None else 1.0 / states)
-    reach = 0.5 * settings.settling_periods * periods
+    reach = mixing_reach_s(samples.settings, settings)
     fitted = part(samples, samples.time < cut - reach)
     held = part(samples, samples.time >= cut + reach)
     if min(len(fitted), len(held)) < 10:
         raise DataError(f"holding out {share:g} of {end - begin:.3g} s leaves {len(fitted)} and {len(held)} samples")
     return fitted, held
+
+
+def mixing_reach_s(how: SampleSettings, settings: FilterSettings) -> float:
+    """Return how far from an instant data count in a sample of it [s]."""
+    if how.rows == "averaged":
+        return (0.5 * HOPS + 1.0) * how.interval_s  # and the splines' own reach
+    periods = 1.0 / how.cutoff_hz + (0.0 if how.state_cutoff_hz is None else 1.0 / how.state_cutoff_hz)
+    return 0.5 * settings.settling_periods * periods

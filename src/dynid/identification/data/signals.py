@@ -15,6 +15,7 @@ from dynid.robot import FloatArray
 
 GAP_PERIODS = 1.5
 MAKE_UP_S = 4.0  # so long after a gap late cycles may follow in quick succession
+MOST_IRREGULAR = 0.15  # share of steps that are no cycle: lost rows and hiccups of a logger are fewer
 PERIOD_LAG = 20  # cycles over which the period is measured
 
 
@@ -69,6 +70,8 @@ class Signals:
 class TimeAxis:
     """What the stamps say: the cycle [s], stamps' scatter about it [s], missing cycles, gaps as (begin, end) [s].
 
+    `irregular` is the share of steps from row to row that differ from the cycle by more than half of it.
+
     A gap that is followed by as many cycles in quick succession is a delay, not a loss: nothing is missing then.
     """
 
@@ -77,6 +80,11 @@ class TimeAxis:
     missed: int
     cycles: int
     gaps: tuple[tuple[float, float], ...]
+    irregular: float = 0.0
+
+    def uneven(self, jitter_of_period: float) -> bool:
+        """Return whether rows follow no cycle: stamps scatter by more than a share of it, or steps differ."""
+        return self.jitter > jitter_of_period * self.period or self.irregular > MOST_IRREGULAR
 
     @classmethod
     def of(cls, time: FloatArray) -> "TimeAxis":
@@ -95,7 +103,7 @@ class TimeAxis:
         regular = np.abs(steps - period) < 0.5 * period
         jitter = float(np.std(steps[regular]) / np.sqrt(2.0)) if regular.any() else period
         missed = _not_made_up(time, period, late[lost > 0], lost[lost > 0])
-        return cls(period, jitter, missed, len(steps) + missed, gaps)
+        return cls(period, jitter, missed, len(steps) + missed, gaps, float(1.0 - regular.mean()))
 
 
 def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost: NDArray[np.int64]) -> int:
@@ -173,8 +181,8 @@ class DataQuality:
     """How good raw signals are: numbers, with a detail where one helps.
 
     Attributes:
-        missed_cycles: share of control cycles that are missing.
-        jitter: scatter of the stamps about the cycle, over the cycle.
+        missed_cycles: share of control cycles that are missing; None where averages need no even rows.
+        jitter: scatter of the stamps about the cycle, over the cycle; None where averages need no even rows.
         dropped: share of the samples that lie near a gap.
         motion: range [rad] of the joint that moves least.
         peak_torque: over the joint's limit, of the joint that comes closest.
@@ -183,8 +191,8 @@ class DataQuality:
         velocity: deviation of recorded over derived velocity from 1; None without recorded velocities.
     """
 
-    missed_cycles: Detailed
-    jitter: Detailed
+    missed_cycles: Detailed | None
+    jitter: Detailed | None
     dropped: float
     motion: Detailed
     peak_torque: float
@@ -194,7 +202,13 @@ class DataQuality:
 
 
 def data_quality(
-    signals: Signals, axis: TimeAxis, limits: DataLimits, dropped_share: float, derived: tuple[FloatArray, FloatArray]
+    signals: Signals,
+    axis: TimeAxis,
+    limits: DataLimits,
+    dropped_share: float,
+    derived: tuple[FloatArray, FloatArray],
+    *,
+    averaged: bool = False,
 ) -> DataQuality:
     """Measure raw signals.
 
@@ -202,6 +216,7 @@ def data_quality(
         limits: what counts as moving and as saturated.
         dropped_share: part of the samples that lie near a gap.
         derived: instants (K,) [s] and velocities (K, n) [rad/s] from the positions, against the recorded ones.
+        averaged: whether rows are averages under test functions, which take uneven steps.
     """
     begin, end = signals.window or (signals.time[0], signals.time[-1])
     inside = (signals.time >= begin) & (signals.time <= end)
@@ -212,8 +227,10 @@ def data_quality(
     still, clipped = int(np.argmin(ranges)), int(np.argmax(saturated))
     gap, names = max((b - a for a, b in axis.gaps), default=0.0), signals.joint_names
     return DataQuality(
-        (axis.missed / axis.cycles, f"{axis.missed} of {axis.cycles}, longest gap {gap * 1e3:.3g} ms"),
-        (axis.jitter / axis.period, f"of the cycle of {axis.period * 1e3:.4g} ms"),
+        None
+        if averaged and axis.uneven(limits.jitter_of_period)
+        else (axis.missed / axis.cycles, f"{axis.missed} of {axis.cycles}, longest gap {gap * 1e3:.3g} ms"),
+        None if averaged else (axis.jitter / axis.period, f"of the cycle of {axis.period * 1e3:.4g} ms"),
         dropped_share,
         (float(ranges[still]), names[still]),
         float(torques.max()),

@@ -9,11 +9,13 @@ from typing import Literal
 import numpy as np
 
 from dynid.errors import ConfigurationError, DataError, DynidError, refuse_other_kind
+from dynid.identification.data.columns import Columns
 from dynid.identification.data.instants import moved_to_stamps
 from dynid.identification.data.preprocessing import Samples, preprocess, signals_of
-from dynid.identification.data.readings import FoundLog, episodes_at, is_bag, places
+from dynid.identification.data.readings import FoundLog, episodes_at, is_bag, places, undescribed
+from dynid.identification.data.row_choice import RowChoice, common_choice
 from dynid.identification.data.sample_sets import hold_out
-from dynid.identification.data.signals import Signals
+from dynid.identification.data.signals import Signals, refuse_unusable
 from dynid.identification.settings import IdentificationSettings
 from dynid.recording import recording as bags
 from dynid.recording.bag_reader import read_bag
@@ -51,8 +53,8 @@ class Portion:
 
 
 @dataclass(frozen=True, eq=False)
-class Source:
-    """One recorded motion, whatever it was recorded as.
+class Source(Columns):
+    """One recorded motion, whatever it was recorded as; `time`, `q`, `dq` and `tau` are its columns.
 
     Attributes:
         path: the bag or file; of arrays the name that they were given.
@@ -64,6 +66,7 @@ class Source:
         simulated: whether the driver said that its arm was a simulated one; of files and arrays nobody knows.
         joint_names: of the robot that it was read for, (n,); () where nobody said.
         recording: what a driver of dynid recorded; None for other bags, files and arrays.
+        rows: what was read from other bags, files and arrays.
     """
 
     path: Path
@@ -75,6 +78,7 @@ class Source:
     simulated: bool = False
     joint_names: tuple[str, ...] = ()
     recording: bags.Recording | None = None
+    rows: Signals | None = None
 
     @property
     def name(self) -> str:
@@ -87,7 +91,20 @@ class Source:
         def gone(settings: IdentificationSettings) -> Signals:
             raise DataError(f"the signals of {self.path} are no longer in memory: read it again")
 
-        return replace(self, signals=gone, recording=None)
+        return replace(self, signals=gone, recording=None, rows=None)
+
+    def usable_signals(self, settings: IdentificationSettings) -> Signals:
+        """Return signals from which samples can be made.
+
+        Raises:
+            DataError: nothing can be identified from them; says why, with the name of the source.
+        """
+        try:
+            signals = self.signals(settings)
+            refuse_unusable(signals)
+        except DataError as error:
+            raise DataError(f"{self.path}: {error}") from error
+        return signals
 
     def samples(self, settings: IdentificationSettings, interval_s: float | None = None) -> Samples:
         """Samples for the regression; errors as in `preprocess`, with the name of the source."""
@@ -217,7 +234,7 @@ def _source_of_file(path: Path, robot: Robot, mappings: Mappings) -> Source:
     """A CSV file, or a bag of dynid's driver or of other software."""
     if is_csv(path):
         if mappings.csv is None:
-            raise ConfigurationError(f"{path} is a CSV file; describe its columns with --mapping")
+            raise undescribed(path, robot)
         return source_of_log(read_csv(path, robot, mappings.csv), path, robot)
     with guarded(path, "bag"):
         bag = read_bag(path)
@@ -253,6 +270,7 @@ def source_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Source:
         (*(note for note in notes if note), *log.notes, *moved),
         lambda _: signals,
         joint_names=robot.joint_names,
+        rows=signals,
     )
 
 
@@ -341,6 +359,15 @@ def read_sources(
                 f"{', '.join(robot.joint_names)}: read it for this robot"
             )
     return sources
+
+
+def rows_of(sources: Sequence[Source], settings: IdentificationSettings) -> RowChoice:
+    """Return how rows of recordings that are used together are made.
+
+    Raises:
+        DataError: a recording from which nothing can be identified.
+    """
+    return common_choice([one.usable_signals(settings) for one in sources], settings)
 
 
 def refuse_other_setting(first: Source, other: Source) -> None:

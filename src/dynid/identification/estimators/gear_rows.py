@@ -214,7 +214,7 @@ class GearRows:
         self.model, self.samples = model, samples
         if samples.fine:
             step = grid_step_s(samples.settings.interval_s, samples.fine[0])
-            masks = _sliding_masks(samples, slow_rad_s)
+            masks = sliding_masks(samples, slow_rad_s)
             self._stretches = [
                 _Stretch(model, one, step, one.low_pass, one.low_pass_sharp, slides, True)
                 for one, slides in zip(samples.fine, masks, strict=True)
@@ -299,7 +299,7 @@ def sliding_states(dq: FloatArray, slow_rad_s: float, width: int) -> FloatArray:
     return np.where(near, 0.0, 1.0)
 
 
-def _sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
+def sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
     """`sliding_states` (M, n) of every recording's fine states, as far from a standstill as their filter smears it."""
     step = grid_step_s(samples.settings.interval_s, samples.fine[0])
     width = 2 * round(STICK_PERIODS / ((samples.settings.state_cutoff_hz or np.inf) * step)) + 1
@@ -321,7 +321,7 @@ class SlidingRows(NamedTuple):
 def sliding_rows(model: ArmModel, samples: Samples, slow_rad_s: float) -> SlidingRows:
     """Rows of samples with fine states, those near standstill being cut out before the low-pass; see `GearRows`."""
     found = []
-    for one, slides in zip(samples.fine, _sliding_masks(samples, slow_rad_s), strict=True):
+    for one, slides in zip(samples.fine, sliding_masks(samples, slow_rad_s), strict=True):
         raw = one.raw if len(one.raw) else one.tau
         more = np.zeros_like(raw) if one.other_raw is None else one.other_raw - raw
         W = model.regressor(one.q, one.dq, one.ddq) * slides[..., None]

@@ -73,7 +73,7 @@ class FoundPlay:
 
 def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) -> tuple[FloatArray, ...]:
     """s of all states, and its derivatives by time, (M, n) each; of states that are as seen, or rid of `half` (n,)."""
-    step = samples.settings.interval_s / int(np.diff(states.nodes).min())
+    step = grid_step_s(samples.settings.interval_s, states)
     s = np.tanh(states.dq / REVERSAL_RAD_S)
     if half is not None and half.any():
         s = np.where(half > 0.0, (states.q - _through_gap(states.q, half)) / np.where(half > 0.0, half, 1.0), s)

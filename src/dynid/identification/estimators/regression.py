@@ -22,7 +22,7 @@ from dynid.identification.estimators.play import find_play, without_play
 from dynid.identification.estimators.solution import Solution, solve_triangle
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
 from dynid.identification.estimators.triangles import bounded, triangle
-from dynid.identification.estimators.uncertainty import whole_covariance
+from dynid.identification.estimators.uncertainty import degrees_of_freedom, whole_covariance
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FB, FrictionLaw
@@ -200,6 +200,11 @@ class Regression:
     def torques(self) -> FloatArray:
         """The measured torques, (N, n) [N m]."""
         return self.tau.reshape(-1, self.axes) if self.measured is None else self.measured
+
+    @property
+    def freedom_of_deviations(self) -> float:
+        """Degrees of freedom of deviations: how often the recordings show residuals anew."""
+        return degrees_of_freedom(len(self.torques), self.interval_s)
 
     @property
     def of_all_states(self) -> FloatArray:

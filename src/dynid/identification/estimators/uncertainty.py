@@ -39,6 +39,11 @@ def window_width(count: int, interval_s: float) -> int:
     return min(max(1, round(MEMORY_S / interval_s)), max(1, count // FEWEST_WINDOWS))
 
 
+def degrees_of_freedom(count: int, interval_s: float) -> float:
+    """Return those of a variance from the windows of `count` samples: 3/2 of their number (Priestley 1981)."""
+    return max(LEAST_FREEDOM, 1.5 * count / window_width(count, interval_s))
+
+
 def score_covariance(scores: FloatArray, interval_s: float) -> FloatArray:
     """S, (p, p), of the scores s_k (N, p) of samples `interval_s` apart.
 

@@ -215,13 +215,10 @@ def consistent_projection(
         ConfigurationError: the bounds are no bounds, see `arm_limits`.
     """
     regrouping, limits = model.regrouping, model.limits(bounds)
-    L = np.eye(len(phi0.names)) if metric is None else np.asarray(metric)
-    L = L / np.abs(L).max()
     problem = ConsistentProblem(model, limits)
     base_units = problem.units[list(regrouping.representatives)]
-    typical = np.median(base_units)
     by_x = regrouping.K * problem.units  # base parameters
-    first = problem.nearest([(1.0, L @ by_x / typical, -L @ phi0.values / typical)], [], "first stage")
+    first = nearest_parameters(model, problem, phi0.values, metric)
     phi = regrouping.K @ first
     near = prior_from_bounds(model, limits) if prior is None else prior
     # not exactly: where the first stage ends on its bounds, the second one would have no interior to move in
@@ -232,6 +229,17 @@ def consistent_projection(
     apart = [(1.0, np.eye(len(near))[own], -near[own] / problem.units[own]) for own in (free, _offsets(model)) if own]
     second = problem.nearest(apart, fixed, "second stage")
     return _outcome(model, phi0, second, limits)
+
+
+def nearest_parameters(
+    model: ArmModel, problem: ConsistentProblem, phi: FloatArray, metric: FloatArray | None
+) -> FloatArray:
+    """Return the standard parameters (s,) of the first stage: of the consistent base parameters next to phi (p,)."""
+    L = np.eye(len(phi)) if metric is None else np.asarray(metric)
+    L = L / np.abs(L).max()
+    typical = np.median(problem.units[list(model.regrouping.representatives)])
+    by_x = model.regrouping.K * problem.units
+    return problem.nearest([(1.0, L @ by_x / typical, -L @ phi / typical)], [], "first stage")
 
 
 def _offsets(model: ArmModel) -> list[int]:

@@ -1,7 +1,7 @@
 """Delays between the signals of a log, before anything is known of the arm.
 
-Torque against position: for each candidate the weak form is fitted with Coulomb friction, and the candidate that leaves
-least is taken; the fit of the parameters then refines it and gives its deviation. Goal against position and torque: a
+Torque against position is scanned (`torque_delay`); the fit of the parameters then refines it and gives its deviation.
+Goal against position and torque: a
 servo in position control answers with tau = k_p (g - q) + k_d dq + k_0 as long as no limit cuts it, whether its output
 is a current or a voltage behind a winding, and the delay is taken at which that leaves least.
 """
@@ -11,15 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.identification.logs.curves import Curves, curves_through
-from dynid.identification.logs.rows import RowSettings, averaged, stretches, test_functions, triangle
+from dynid.identification.data.curves import curves_through
+from dynid.identification.data.fine_states import FineStates
+from dynid.identification.data.weak_form import HOPS, cubic_spline
+from dynid.identification.logs.rows import RowSettings, stretches
+from dynid.identification.torque_delay import lowest, scanned_delay
 from dynid.model.dynamics import ArmModel
 from dynid.recording.log import Log
 from dynid.robot import FloatArray, read_only
 
 LONGEST_S, EARLIEST_S = 0.6, -0.1
 COARSE_S, FINE_S = 0.04, 0.005
-STRETCHES = 8
 NEAR_LIMIT = 0.97  # of the largest torque that was seen
 
 
@@ -39,52 +41,19 @@ class GoalDelay:
     explained: FloatArray
 
 
-def _lowest(costs: FloatArray, at: FloatArray) -> float:
-    """Where a parabola through the lowest of the costs (K,) and its neighbours is lowest."""
-    k = int(np.clip(np.argmin(costs), 1, len(costs) - 2))
-    low, mid, high = costs[k - 1 : k + 2]
-    bend = low - 2.0 * mid + high
-    return float(at[k] + (0.5 * (at[1] - at[0]) * (low - high) / bend if bend > 0.0 else 0.0))
-
-
 def torque_delay(model: ArmModel, logs: Sequence[Log], settings: RowSettings) -> float:
     """By how much logged torques lag behind logged positions [s], within 10 ms or so; see `fit` for the rest."""
-    chosen = [
-        (log, curves_through(log.time, log.q), curves_through(log.torque_time, log.tau))
-        for log in logs
-        if log.tau is not None
-    ]
-    coarse = np.arange(EARLIEST_S, LONGEST_S + COARSE_S, COARSE_S)
-    first = float(coarse[np.argmin(_costs(model, chosen, coarse, settings))])
-    near = first + np.arange(-COARSE_S, COARSE_S + FINE_S, FINE_S * 2)
-    return _lowest(_costs(model, chosen, near, settings), near)
-
-
-def _costs(
-    model: ArmModel, logs: Sequence[tuple[Log, Curves, Curves]], delays: FloatArray, settings: RowSettings
-) -> FloatArray:
-    """Logarithm of what each delay leaves, summed over the joints, (K,)."""
-    psi, p, n = test_functions(settings.length), len(model.names), model.axes
-    size = p + 1 + len(delays)
-    found = np.zeros((n, size, size))
-    grids = [(i, x) for i, (log, _, _) in enumerate(logs) for x in stretches(log.time[0], log.time[-1], settings)]
-    for index, time in grids[:: max(1, len(grids) // STRETCHES)]:
-        _, curves, torques = logs[index]
-        q, dq, ddq = curves.states(time)
-        tau = np.stack([torques.states(time + one)[0] for one in delays], axis=2)
-        W, mask = model.regressor(q, dq, ddq), np.abs(dq) > settings.slow_rad_s
-        for i in range(n):
-            columns = np.concatenate([W[:, i], np.sign(dq[:, i, None]), tau[:, i]], axis=1)
-            found[i] = triangle(averaged(columns * mask[:, i, None], psi), found[i])
-    costs = np.zeros(len(delays))
-    for R in found:
-        A, b = R[:, : p + 1], R[:, p + 1 :]
-        used = np.linalg.norm(A, axis=0) > 0.0
-        if used.any() and b.any():
-            A = A[:, used] / np.linalg.norm(A[:, used], axis=0)
-            left = b - A @ np.linalg.lstsq(A, b, rcond=1e-9)[0]
-            costs += np.log((left**2).sum(axis=0) / (b**2).sum(axis=0))
-    return costs
+    parts, kernel = [], cubic_spline(settings.length // HOPS)
+    reach = len(kernel) // 2
+    for log in logs:
+        if log.tau is None:
+            continue
+        motion, torques = curves_through(log.time, log.q), curves_through(log.torque_time, log.tau)
+        for time in stretches(log.time[0], log.time[-1], settings):
+            nodes = np.arange(reach, len(time) - reach, settings.length // HOPS)
+            states = motion.states(time)
+            parts.append(FineStates(*states, np.zeros((0, 6)), nodes, torques.states(time)[0], kernel=kernel))
+    return scanned_delay(model, parts, settings.grid_s, settings.slow_rad_s)
 
 
 def goal_delay(log: Log, torque_delay_s: float) -> GoalDelay | None:
@@ -100,7 +69,7 @@ def goal_delay(log: Log, torque_delay_s: float) -> GoalDelay | None:
     first = float(coarse[np.argmin(np.log(_laws(log, time, q, dq, tau, coarse)[0]).sum(axis=1))])
     near = first + np.arange(-COARSE_S, COARSE_S + FINE_S, FINE_S)
     left, gains = _laws(log, time, q, dq, tau, near)
-    each = np.array([_lowest(np.log(one), near) for one in left.T])
+    each = np.array([lowest(np.log(one), near) for one in left.T])
     best = int(np.argmin(np.log(left).sum(axis=1)))
     spread = float(np.std(each, ddof=1)) if len(each) > 1 else COARSE_S
     return GoalDelay(float(np.mean(each)), spread, read_only(gains[best]), read_only(1.0 - left[best]))

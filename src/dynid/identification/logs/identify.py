@@ -9,8 +9,8 @@ from itertools import pairwise
 import numpy as np
 
 from dynid.errors import DataError
+from dynid.identification.data.curves import Curves, curves_through
 from dynid.identification.feasibility.consistent import ConsistentModel, consistent_projection
-from dynid.identification.logs.curves import Curves, curves_through
 from dynid.identification.logs.delays import GoalDelay, goal_delay, torque_delay
 from dynid.identification.logs.fit import GROUPS, KNOWN, LogFit, Triangles, fit, step
 from dynid.identification.logs.rows import EXTRA, FRICTION, Point, RowSettings, Stretch, joint_rows, stretches
@@ -18,11 +18,11 @@ from dynid.identification.logs.together import Reading, common_mount
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
-from dynid.model.identified import Model
 from dynid.model.parameters import BaseParameters
 from dynid.parallel import Map, watched
 from dynid.recording.log import Log
 from dynid.robot import FloatArray, Robot
+from dynid.runtime.model import Model
 
 PUBLISHED, QUANTILE = 0.1, 1.959964  # of its value; of the normal distribution, 95 % on both sides
 WINDOW_ROWS = 6.0  # support of the test functions, in rows of a slow log

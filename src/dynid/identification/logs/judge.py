@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.identification.logs.curves import curves_through
+from dynid.identification.data.curves import curves_through
 from dynid.identification.logs.rows import SLIDING_SHARE, Point, RowSettings, Stretch, averaged, stretches
 from dynid.identification.logs.rows import test_functions as psi_of
 from dynid.model.dynamics import ArmModel

@@ -22,8 +22,8 @@ from dynid.errors import DataError
 from dynid.identification.closed_loop.clie import ClieOptions, refine_loop
 from dynid.identification.closed_loop.loop_data import ClosedLoopData
 from dynid.identification.closed_loop.simulation import ClosedLoop
+from dynid.identification.data.curves import curves_through
 from dynid.identification.feasibility.consistent import consistent_projection
-from dynid.identification.logs.curves import curves_through
 from dynid.identification.logs.identify import LogModel
 from dynid.identification.logs.rows import Point, RowSettings, Stretch
 from dynid.model.dynamics import ArmModel

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.data.sources import load_recording, refuse_other_setting
+from dynid.identification.data.sources import load_recording, refuse_other_setting, rows_of
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.recording.mapping import Mapping
@@ -35,4 +35,5 @@ def load_two_runs(robot: Robot, paths: tuple[Path, Path], mappings: tuple[Mappin
     refuse_other_setting(first, second)
     structure = robot.file.structure.model_copy(update={"coulomb_friction": True})
     model = ArmModel.of(robot, mount=first.mount, structure=structure)
+    settings = rows_of((first, second), settings).settings(settings)
     return TwoRuns(model, first.torque_constants, (first.samples(settings), second.samples(settings)))

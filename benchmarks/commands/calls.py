@@ -1,0 +1,29 @@
+"""`./run benchmark calls`: what a call of `Model` costs in a loop, and that it is the reference's mathematics."""
+
+from typing import Annotated
+
+import typer
+
+from benchmarks.commands.figures import figure_table, report_figures
+from dynid.commands.options import JsonOption
+from dynid.commands.terminal import stages
+
+
+def calls(
+    states: Annotated[int, typer.Option(min=1, help="Random states for each robot and law of friction.")] = 100_000,
+    as_json: JsonOption = False,
+) -> None:
+    """Time the calls of a model for one state, and compare them with the reference over random states.
+
+    Exit code 1 if a median is over its limit (on an idle machine), or a difference over 1e-9.
+    """
+    from benchmarks.speed.calls import benchmark_calls, missed
+
+    with stages("benchmark", 7) as begin:
+        figures = benchmark_calls(states, begin)
+    report_figures(figures, [figure_table("calls", figures)], missed(figures), as_json)
+
+
+def register(group: typer.Typer) -> None:
+    """Add the benchmark."""
+    group.command()(calls)

@@ -1,0 +1,307 @@
+"""Whether `validate` refuses a model of which a part was made wrong, and accepts it as it was.
+
+Arms are drawn, recorded with more or less noise on the torques, and identified. Then parts of the model are multiplied
+or taken away, and both it and the model as it was are validated on motions of the same arm that nobody fitted. A
+mutilation must be refused if it changes the dynamic torque of some joint (torque less gravity and friction) by more
+than `MUST` of its root mean square, sliding states of the held-out motion counting. Recording and identifying are done
+once per arm, so that many mutilations cost little.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from benchmarks.studies.drawn_arms import draw_arm, record
+from benchmarks.studies.motion_classes import CLASSES, drawn_motion
+from dynid.errors import DynidError, SafetyError
+from dynid.identification.data.sources import Source
+from dynid.identification.dynamic_rows import DynamicRows, dynamic_rows, of_links
+from dynid.identification.held_out import validate
+from dynid.identification.pipeline import identify
+from dynid.identification.settings import IdentificationSettings, load_identification
+from dynid.model.drive import kind_and_number
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameter_groups import parameter_groups
+from dynid.model.standard import load_standard
+from dynid.parallel import in_processes
+from dynid.robot import FloatArray, Robot
+from dynid.runtime.model import Model
+
+FACTORS = (0.0, 0.5, 1.5, 2.0)
+NOISE = (1.0, 0.5, 2.0)  # factors of the torques' noise, by turns
+HELD_OUT = ("fast", "short", "pauses", "slow")  # classes of motions
+MUST = 0.2  # of a joint's dynamic torque
+POWER, ALARMS = 0.99, 0.01  # share that must be refused of what must be, and may be of right models
+FEW_POSES = 20_000
+PAYLOAD_KG, REACH_M = 0.05, 0.1
+NAMED_SHARE = 0.3  # of the cases are those with names, the others drawn groups and factors
+OTHER_SEED = 1_000_000
+DYNAMIC = "dynamic_error_held_out"  # the check that is measured
+SLIDING = 0.5  # share of sliding states of a row that counts
+
+
+@dataclass(frozen=True)
+class Case:
+    """One validation.
+
+    Attributes:
+        arm: seed of the draw.
+        motion: the held-out class.
+        what: the mutilation; "" is none.
+        change: of the joint's dynamic torque that changes most, over its root mean square.
+        joint: which, from 1.
+        failed: ids of the checks that failed.
+        shown: noise of that joint's dynamic error; NaN if it was not judged.
+    """
+
+    arm: int
+    motion: str
+    what: str
+    change: float
+    joint: int
+    failed: tuple[str, ...]
+    shown: float
+
+
+@dataclass(frozen=True)
+class _Job:
+    robot: Robot
+    seed: int
+    cases: int
+    motions: tuple[str, ...]
+
+
+def noisy(robot: Robot, factor: float) -> Robot:
+    """Return the robot whose simulated torques have so many times the noise."""
+    noise = tuple(factor * one for one in robot.nuisances.torque_noise_nm)
+    nuisances = robot.nuisances.model_copy(update={"torque_noise_nm": noise})
+    simulation = robot.file.simulation.model_copy(update={"nuisances": nuisances})
+    return Robot(robot.file.model_copy(update={"simulation": simulation}), robot.folder)
+
+
+def named_mutilations(robot: Robot, model: ArmModel) -> dict[str, Callable[[FloatArray], FloatArray]]:
+    """Return mutilations of several groups at once by name: of base parameters (p,), giving others."""
+    kinds = [kind_and_number(name) for name in model.names]
+    links = of_links(model)
+
+    def times(which: list[bool], factor: float) -> Callable[[FloatArray], FloatArray]:
+        return lambda values: np.where(which, factor * values, values)
+
+    wrist = [bool(own) and kind != "IA" and number in (6, 7) for (kind, number), own in zip(kinds, links, strict=True)]
+    rotors = [kind == "IA" and number >= 5 for kind, number in kinds]
+    inertias = [bool(own) and not kind.startswith("M") for (kind, _), own in zip(kinds, links, strict=True)]
+    payload = point_mass(robot, model)
+    return {
+        "links 6 and 7 massless": times(wrist, 0.0),
+        "IA5 to IA8 zero": times(rotors, 0.0),
+        "IA5 to IA8 doubled": times(rotors, 2.0),
+        "all inertias times 1.5": times(inertias, 1.5),
+        "MYR4 times 1.1": times([name == "MYR4" for name in model.names], 1.1),
+        "no viscous friction": times([kind == "FV" for kind, _ in kinds], 0.0),
+        f"{1000 * PAYLOAD_KG:g} g at the tool": lambda values: values + payload,
+    }
+
+
+def point_mass(robot: Robot, model: ArmModel) -> FloatArray:
+    """Return what base parameters (p,) change by with a payload `REACH_M` out, where the last link's mass is."""
+    nominal = load_standard(
+        robot.folder / robot.file.simulation.standard_parameters, model.mdh, model.regrouping.standard
+    )
+    ten = slice(10 * model.chain_size - 10, 10 * model.chain_size)
+    centre = nominal.values[ten][6:9]
+    p = REACH_M * centre / np.linalg.norm(centre)
+    inertia = PAYLOAD_KG * (p @ p * np.eye(3) - np.outer(p, p))
+    change = np.zeros(len(model.regrouping.standard))
+    change[ten] = [*inertia[np.triu_indices(3)], *(PAYLOAD_KG * p), PAYLOAD_KG]
+    return np.asarray(model.regrouping.K @ change)
+
+
+def drawn_mutilation(
+    robot: Robot, model: ArmModel, random: np.random.Generator
+) -> tuple[str, Callable[[FloatArray], FloatArray]]:
+    """Draw a mutilation: a group of one link's parameters times a factor, or one with a name."""
+    if random.random() < NAMED_SHARE:
+        named = named_mutilations(robot, model)
+        name = list(named)[random.integers(len(named))]
+        return name, named[name]
+    groups = parameter_groups(model.names)
+    group, factor = groups[random.integers(len(groups))], FACTORS[random.integers(len(FACTORS))]
+    which = np.isin(np.arange(len(model.names)), group.places)
+    return f"{group.words} times {factor:g}", lambda values: np.where(which, factor * values, values)
+
+
+def changes(rows: DynamicRows, change: FloatArray) -> FloatArray:
+    """Return by how much parameters of links and rotors (k,) change dynamic torques, over their size, (n,)."""
+    counts = rows.share >= SLIDING
+    square = ((rows.dynamic @ change) ** 2 * counts).sum(axis=0)
+    whole = (rows.torque**2 * counts).sum(axis=0)
+    return np.asarray(np.sqrt(np.divide(square, whole, out=np.zeros_like(square), where=whole > 0.0)))
+
+
+def cases_of_arm(job: _Job) -> list[Case]:
+    """Draw, record and identify an arm, then validate its model as it is and mutilated; [] if that cannot be."""
+    robot, seed = noisy(job.robot, NOISE[job.seed % len(NOISE)]), job.seed
+    try:
+        arm = draw_arm(robot, seed)
+        fitted = record(robot, arm, drawn_motion(robot, CLASSES["fast"], seed), seed).source
+    except SafetyError:
+        return []
+    held: dict[str, Source] = {}
+    for k, name in enumerate(job.motions, 1):
+        own = seed + k * OTHER_SEED
+        try:
+            held[name] = record(robot, arm, drawn_motion(robot, CLASSES[name], own), own).source
+        except SafetyError:
+            continue
+    settings = load_identification(robot)
+    acceptance = settings.acceptance.model_copy(update={"fresh_poses": FEW_POSES})
+    settings = settings.model_copy(update={"acceptance": acceptance})
+    try:
+        found = identify(robot, [fitted], settings=settings)
+    except DynidError:
+        return []
+    model, random = found.as_model(), np.random.default_rng([seed, 31])
+    whole = [(name, _Held(model, source, settings)) for name, source in held.items()]
+    cases = [one.judge(model, seed, name, "") for name, one in whole]
+    for _ in range(job.cases if whole else 0):
+        name, one = whole[random.integers(len(whole))]
+        what, change = drawn_mutilation(robot, found.model, random)
+        base = found.base.with_values(change(found.base.values))
+        cases.append(one.judge(replace(model, base=base, unconstrained=None), seed, name, what))
+    return cases
+
+
+class _Held:
+    """A held-out recording, and the dynamic torques of the right model on it."""
+
+    def __init__(self, model: Model, source: Source, settings: IdentificationSettings) -> None:
+        self.model, self.source, self.settings = model, source, settings
+        samples = source.samples(settings)
+        slow = settings.coulomb_friction.slow_rad_s
+        self.rows = dynamic_rows(model.arm(), samples, model.base, model.friction_law, slow)
+
+    def judge(self, model: Model, arm: int, motion: str, what: str) -> Case:
+        """Validate a model."""
+        kept = of_links(self.model.arm())
+        change = changes(self.rows, (model.base.values - self.model.base.values)[kept])
+        joint = int(np.argmax(change))
+        found = validate(model, [self.source], settings=self.settings)
+        shown = {one.joint: one.shown for one in found.motions[0].dynamics}
+        failed = tuple(dict.fromkeys(one.id for one in found.verdict.failed))
+        return Case(arm, motion, what, float(change[joint]), joint + 1, failed, shown.get(joint, float("nan")))
+
+
+@dataclass(frozen=True)
+class Mutilations:
+    """All cases."""
+
+    cases: tuple[Case, ...]
+    arms: int
+    refused_arms: int
+
+    @property
+    def right(self) -> list[Case]:
+        """Models as they were identified."""
+        return [one for one in self.cases if not one.what]
+
+    @property
+    def wrong(self) -> list[Case]:
+        """Mutilated models."""
+        return [one for one in self.cases if one.what]
+
+    @property
+    def must(self) -> list[Case]:
+        """Those that must be refused."""
+        return [one for one in self.wrong if one.change > MUST]
+
+    @property
+    def power(self) -> float:
+        """Share of those that are."""
+        return _share([bool(one.failed) for one in self.must])
+
+    @property
+    def alarms(self) -> float:
+        """Share of right models that are refused."""
+        return _share([bool(one.failed) for one in self.right])
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return shares as plain values, with what was missed."""
+        named = sorted({one.what for one in self.wrong if " times 0" not in one.what})
+        named = [name for name in named if not name.startswith("the ")]
+        missed = [one for one in self.must if not one.failed]
+        return {
+            "cases": len(self.wrong),
+            "must_be_refused": len(self.must),
+            "refused_of_these": self.power,
+            "refused_by_dynamic_error": _share([DYNAMIC in one.failed for one in self.must]),
+            "refused_by_other_checks": _share([bool(set(one.failed) - {DYNAMIC}) for one in self.must]),
+            "refused_of_all": _share([bool(one.failed) for one in self.wrong]),
+            "right_models": len(self.right),
+            "false_alarms": self.alarms,
+            "arms": self.arms,
+            "arms_left_out": self.refused_arms,
+            "refused_by_name": {
+                name: _share([bool(one.failed) for one in self.wrong if one.what == name]) for name in named
+            },
+            "missed": [f"{_words(one)}; noise there {100 * one.shown:.0f} %" for one in missed],
+            "alarms": [f"{_words(one)}: {', '.join(one.failed)}" for one in self.right if one.failed],
+        }
+
+    def missed(self) -> list[str]:
+        """The bars that are missed, in words."""
+        found = []
+        if not self.power >= POWER:
+            found.append(f"{100 * self.power:.1f} % of what must be refused is, expected {100 * POWER:g} %")
+        if not self.alarms <= ALARMS:
+            found.append(f"{100 * self.alarms:.1f} % of right models are refused, expected at most {100 * ALARMS:g} %")
+        return found
+
+
+def _share(values: list[bool]) -> float:
+    return float(np.mean(values)) if values else float("nan")
+
+
+def _words(one: Case) -> str:
+    what = one.what or "nothing changed"
+    return f"arm {one.arm}, {one.motion}: {what}, {100 * one.change:.0f} % of joint {one.joint}'s dynamic torque"
+
+
+def benchmark_mutilations(
+    robot: Robot,
+    cases: int,
+    arms: int,
+    *,
+    first_seed: int = 0,
+    motions: tuple[str, ...] = HELD_OUT,
+    processes: int | None = None,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> Mutilations:
+    """Validate mutilated and right models.
+
+    Args:
+        robot: around which arms are drawn.
+        cases: mutilations in all.
+        arms: that are drawn; those that do not follow a motion are replaced.
+        first_seed: of the first arm.
+        motions: classes of held-out motions, of each arm.
+        processes: None is one per core.
+        progress: called with a line as each arm is done.
+    """
+    found: dict[int, list[Case]] = {}
+    seed, out = first_seed, 0
+    while len(found) < arms and out < 5 * arms:
+        left, size = arms - len(found), sum(sum(bool(one.what) for one in own) for own in found.values())
+        each = -(-(cases - size) // left)
+        jobs = [_Job(robot, seed + k, min(each, cases - size - k * each), motions) for k in range(left)]
+        seed += left
+        for _, own in in_processes(cases_of_arm, [job for job in jobs if job.cases > 0], processes):
+            if own:
+                found[own[0].arm] = own
+            else:
+                out += 1
+            progress(f"arm {len(found)} of {arms}")
+        if not any(job.cases > 0 for job in jobs):
+            break
+    return Mutilations(tuple(one for arm in sorted(found) for one in found[arm]), len(found), out)

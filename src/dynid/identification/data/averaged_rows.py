@@ -1,0 +1,151 @@
+"""From recorded signals to samples by averages under test functions: for slow or uneven recordings.
+
+Differences of neighbouring rows are no derivatives below some 100 Hz, and a filter needs even steps. So penalised
+splines go through the rows of every piece between gaps (`curves`); they give states and torques on a fine grid, and
+both sides of tau = W phi are averaged under test functions (`weak_form`) whose support is four sampling intervals.
+"""
+
+import math
+from itertools import pairwise
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.identification.data.curves import DEGREE, SHORTEST_KNOTS_S, curves_through
+from dynid.identification.data.fine_states import FineStates
+from dynid.identification.data.samples import Samples, SampleSettings
+from dynid.identification.data.signals import Signals, TimeAxis, Torques, data_quality
+from dynid.identification.data.weak_form import CUTOFF_OF_SUPPORT, HOPS, cubic_spline
+from dynid.identification.settings import IdentificationSettings
+from dynid.robot import FloatArray
+
+GRID_S = 0.01  # longest step of the fine grid
+FEWEST_STEPS = 5  # of the grid per sampling interval
+FEWEST_ROWS = DEGREE + 3  # of a piece that a spline goes through
+FEWEST_SHARE = 0.2  # of the settings' minimum of samples: each average rests on several rows
+GAP_PERIODS = 2.5  # of the rows: a spline across a longer pause would invent a motion
+
+
+def averaging_grid(interval_s: float) -> int:
+    """Return the number of steps of the fine grid per sampling interval."""
+    return max(FEWEST_STEPS, math.ceil(interval_s / GRID_S - 1e-9))
+
+
+def averaged_samples(signals: Signals, settings: IdentificationSettings, interval: float, axis: TimeAxis) -> Samples:
+    """Return samples of a recording, or a block of one, as averages under test functions.
+
+    Args:
+        interval: between the middles of test functions [s].
+        axis: of the whole recording.
+
+    Raises:
+        DataError: too few samples.
+    """
+    begin, end = signals.window or (signals.time[0], signals.time[-1])
+    steps = averaging_grid(interval)
+    grid, edge = interval / steps, 0.5 * HOPS * interval
+    knots = max(axis.period, min(SHORTEST_KNOTS_S, interval))
+    longest = max(GAP_PERIODS * axis.period, settings.data.longest_gap_s)
+    chosen = Torques(signals.torque_time, signals.tau, signals.torque_source, signals.torque_delay_s)
+    recorded = [chosen] if signals.other is None else [chosen, signals.other]
+    parts, times = [], []
+    for first, last in _pieces(signals, chosen, longest):
+        places = np.arange(math.ceil((first - begin) / grid - 1e-9), math.floor((last - begin) / grid + 1e-9) + 1)
+        if len(places) < HOPS * steps:
+            continue
+        fine = np.asarray(begin + grid * places, dtype=np.float64)
+        nodes = np.flatnonzero(places % steps == 0)
+        nodes = nodes[(nodes >= 2 * steps - 1) & (nodes <= len(places) - 2 * steps)]
+        nodes = nodes[(fine[nodes] >= begin - 1e-9) & (fine[nodes] <= end + 1e-9)]
+        inside = (signals.time >= first) & (signals.time <= last)
+        if not len(nodes) or inside.sum() < FEWEST_ROWS:
+            continue
+        q, dq, ddq = curves_through(signals.time[inside], signals.q[inside], knots).states(fine)
+        tau = [_torques(one, fine, knots, longest) for one in recorded]
+        parts.append(
+            FineStates(
+                q,
+                dq,
+                ddq,
+                np.zeros((0, 6)),
+                nodes,
+                tau[0],
+                np.zeros((len(fine), 1, q.shape[1])),
+                raw=tau[0],
+                other_raw=tau[1] if len(tau) > 1 else None,
+                later_s=0.5 * float(fine[nodes[0]] + fine[nodes[-1]] - begin - end),
+                kernel=cubic_spline(steps),
+            )
+        )
+        times.append(fine[nodes])
+    count = sum(len(one) for one in times)
+    fewest = math.ceil(FEWEST_SHARE * settings.data.minimum_samples)
+    if count < fewest:
+        raise DataError(
+            f"{count} usable averages every {interval:.3g} s from {begin:.3f} s to {end:.3f} s; at least "
+            f"{fewest} are needed: record longer, faster, or without gaps"
+        )
+    time = np.concatenate(times)
+    q, dq, ddq, tau_seen = (
+        np.concatenate([one.low_pass(getattr(one, key)) for one in parts]) for key in ("q", "dq", "ddq", "tau")
+    )
+    other = None
+    if signals.other is not None:
+        other = np.concatenate([one.low_pass(one.other_raw) for one in parts if one.other_raw is not None])
+    reach = (max(begin, signals.time[0] + edge), min(end, signals.time[-1] - edge))
+    expected = max(count, math.floor((reach[1] - reach[0]) / interval))
+    record = SampleSettings(
+        rows="averaged",
+        interval_s=interval,
+        grid_s=grid,
+        filter_order=0,
+        cutoff_hz=CUTOFF_OF_SUPPORT / (HOPS * interval),
+        torque_source=signals.torque_source,
+        torque_delay_s=signals.torque_delay_s,
+        window_s=(float(begin), float(end)),
+        trimmed_s=(float(max(0.0, reach[0] - begin)), float(max(0.0, end - reach[1]))),
+        missed_cycles=axis.missed,
+        dropped_samples=expected - count,
+        samples=count,
+    )
+    quality = data_quality(signals, axis, settings.data, 1.0 - count / expected, (time, dq), averaged=True)
+    return Samples(
+        signals.joint_names,
+        time,
+        q,
+        dq,
+        ddq,
+        tau_seen,
+        record,
+        (quality,),
+        tuple(parts),
+        other,
+        torque_limits=signals.torque_limits,
+    )
+
+
+def _pieces(signals: Signals, torques: Torques, longest: float) -> list[tuple[float, float]]:
+    """Return begin and end [s] of the pieces between gaps of positions and of torques."""
+    bounds, gaps = [], []
+    for time in (signals.time, torques.time + torques.delay_s):
+        at = np.flatnonzero(np.diff(time) > longest)
+        bounds.append((float(time[0]), float(time[-1])))
+        gaps += list(zip(time[at].tolist(), time[at + 1].tolist(), strict=True))
+    first, last = max(one for one, _ in bounds), min(one for _, one in bounds)
+    edges = [first]
+    for begin, end in sorted(gaps):
+        edges += [max(first, begin), max(edges[-1], end)]
+    edges.append(last)
+    return [(a, b) for a, b in list(pairwise(edges))[::2] if b > a]
+
+
+def _torques(torques: Torques, fine: FloatArray, knots: float, longest: float) -> FloatArray:
+    """Return torques at the instants `fine` (M,) [s], (M, n) [N m]; NaN where their record does not reach."""
+    time = torques.time + torques.delay_s
+    near = slice(*np.searchsorted(time, [fine[0] - longest, fine[-1] + longest]))
+    stamps, kept = np.unique(time[near], return_index=True)
+    if len(stamps) < FEWEST_ROWS:
+        return np.full((len(fine), torques.tau.shape[1]), np.nan)
+    spline = curves_through(stamps, torques.tau[near][kept], knots)
+    covered = (fine >= stamps[0] - 1e-9) & (fine <= stamps[-1] + 1e-9)
+    return np.where(covered[:, None], spline.states(fine)[0], np.nan)

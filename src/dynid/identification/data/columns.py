@@ -1,0 +1,99 @@
+"""What was recorded, as columns to look at: time, positions, velocities and torques, as a table or a figure."""
+
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynid.errors import DataError, MissingLibraryError
+from dynid.identification.data.signals import Signals
+from dynid.recording.recording import Recording
+from dynid.robot import FloatArray
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+WIDTH_IN, ROW_IN = 12.0, 1.5  # of the figure, and of one joint's row
+
+
+class Columns:
+    """The columns of a recorded motion, in the robot's joint order and SI units; errors: DataError once released.
+
+    Attributes:
+        path: of the recording.
+        joint_names: of the columns, (n,).
+        recording: of a driver of dynid; None otherwise.
+        rows: what was read from elsewhere; None for a driver's recording.
+    """
+
+    path: Path
+    joint_names: tuple[str, ...]
+    recording: Recording | None
+    rows: Signals | None
+
+    @property
+    def time(self) -> FloatArray:
+        """Stamps (N,) [s]; those of a bag begin at 0."""
+        return self._columns()[0]
+
+    @property
+    def q(self) -> FloatArray:
+        """Positions (N, n) [rad]."""
+        return self._columns()[1]
+
+    @property
+    def dq(self) -> FloatArray | None:
+        """Velocities (N, n) [rad/s]; None if they were not recorded."""
+        return self._columns()[2]
+
+    @property
+    def tau(self) -> FloatArray:
+        """Torques (N, n) [N m]: measured ones, or those of the present currents."""
+        return self._columns()[3]
+
+    def to_pandas(self) -> Any:
+        """Return a pandas DataFrame: one row per stamp, columns such as "joint_1 position", index "time".
+
+        Raises:
+            MissingLibraryError: pandas is not installed.
+        """
+        try:
+            pandas: Any = import_module("pandas")
+        except ImportError as error:
+            raise MissingLibraryError("to_pandas needs pandas, which is not installed: pip install pandas") from error
+        time, *values = self._columns()
+        columns = {
+            f"{name} {kind}": rows[:, j]
+            for kind, rows in zip(("position", "velocity", "torque"), values, strict=True)
+            if rows is not None
+            for j, name in enumerate(self.joint_names)
+        }
+        return pandas.DataFrame(columns, index=pandas.Index(time, name="time"))
+
+    def plot(self) -> "Figure":
+        """Return a matplotlib figure: position, velocity and torque of every joint over time."""
+        from matplotlib.figure import Figure
+
+        time, q, dq, tau = self._columns()
+        names = self.joint_names
+        shown = [("q [deg]", np.rad2deg(q)), *([] if dq is None else [("dq [rad/s]", dq)]), ("tau [N m]", tau)]
+        figure = Figure(figsize=(WIDTH_IN, ROW_IN * len(names) + 0.5), layout="constrained")
+        grid = figure.subplots(len(names), len(shown), sharex=True, squeeze=False)
+        for j, name in enumerate(names):
+            for axes, (label, values) in zip(grid[j], shown, strict=True):
+                axes.plot(time - time[0], values[:, j], linewidth=0.8)
+                axes.set_ylabel(label)
+                axes.grid(alpha=0.3)
+            grid[j, 0].set_title(name, loc="left", fontsize=9)
+        for axes in grid[-1]:
+            axes.set_xlabel("time [s]")
+        return figure
+
+    def _columns(self) -> tuple[FloatArray, FloatArray, FloatArray | None, FloatArray]:
+        """Return time, positions, velocities and torques."""
+        if (bag := self.recording) is not None:
+            return bag.time, bag.q, bag.dq, bag.tau_present
+        if (rows := self.rows) is None:
+            raise DataError(f"the columns of {self.path} are no longer in memory: read it again")
+        return rows.time, rows.q, rows.dq, rows.tau

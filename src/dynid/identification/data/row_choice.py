@@ -1,0 +1,81 @@
+"""Which of the two makers of rows suits a recording, by its rate and the evenness of its stamps."""
+
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
+
+from dynid.identification.data.filtered_rows import MOST_OF_NYQUIST
+from dynid.identification.data.signals import Signals, TimeAxis
+from dynid.identification.data.weak_form import CUTOFF_OF_SUPPORT, HOPS
+from dynid.identification.settings import IdentificationSettings
+
+ROWS_OF_SUPPORT = 4.0  # recorded rows under a test function, at least
+
+SLOWEST_S = 0.5  # from row to row: an arm's motion is lost between slower ones
+
+
+class RowChoice(NamedTuple):
+    """How rows are made, at which sampling interval [s], and why, in words."""
+
+    kind: Literal["filtered", "averaged"]
+    interval_s: float
+    reason: str = ""
+
+    @property
+    def sentence(self) -> str:
+        """How rows are made, in words."""
+        if self.kind == "filtered":
+            return "Rows are filtered and decimated."
+        support = 1e3 * HOPS * self.interval_s
+        return (
+            f"Rows are averages under test functions of {support:.0f} ms, every {1e3 * self.interval_s:.0f} ms: "
+            f"{self.reason}."
+        )
+
+    def settings(self, settings: IdentificationSettings) -> IdentificationSettings:
+        """Return the settings with this choice; a filter is only chosen as long as it suits."""
+        if self.kind == "filtered":
+            return settings
+        return settings.model_copy(update={"rows": self.kind, "sampling_interval_s": self.interval_s})
+
+
+def row_choice(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> RowChoice:
+    """Return how rows of a recording are made.
+
+    Args:
+        axis: of the recording.
+        interval_s: target sampling interval [s].
+    """
+    reason = "" if settings.rows == "filtered" else _refusal(axis, settings, interval_s)
+    if settings.rows == "averaged":
+        reason = "as was asked for"
+    if not reason or axis.period > SLOWEST_S:  # the filter's refusal asks for the unit of stamps
+        return RowChoice("filtered", interval_s)
+    slowest = ROWS_OF_SUPPORT * axis.period, CUTOFF_OF_SUPPORT / settings.filter.cutoff_hz(interval_s)
+    return RowChoice("averaged", max(interval_s, *(one / HOPS for one in slowest)), reason)
+
+
+def common_choice(recordings: Sequence[Signals], settings: IdentificationSettings) -> RowChoice:
+    """Return how rows of several recordings are made alike: as the slowest one needs it."""
+    found = [row_choice(TimeAxis.of(one.time), settings, settings.sampling_interval_s) for one in recordings]
+    averaged = [one for one in found if one.kind == "averaged"]
+    return max(averaged or found, key=lambda one: one.interval_s)
+
+
+def _refusal(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> str:
+    """Return why a filter does not suit a recording; "" if it does."""
+    cutoff = settings.filter.cutoff_hz(interval_s)  # the states' own, which is higher, comes down with the rate
+    if cutoff > MOST_OF_NYQUIST * 0.5 / axis.period:
+        return f"{1.0 / axis.period:.3g} rows per second are too few for states up to {cutoff:.3g} Hz"
+    if axis.uneven(settings.data.jitter_of_period):
+        return f"steps between rows are uneven ({axis.irregular:.0%} are no cycle of {1e3 * axis.period:.3g} ms)"
+    if (lost := _lost_to_gaps(axis, settings, cutoff)) > settings.data.dropped_samples_share:
+        return f"a filter would lose {min(lost, 1.0):.0%} of the time to gaps"
+    return ""
+
+
+def _lost_to_gaps(axis: TimeAxis, settings: IdentificationSettings, cutoff_hz: float) -> float:
+    """Return the share of a recording's time that filters take off around its gaps."""
+    gaps = [end - begin for begin, end in axis.gaps if end - begin > settings.data.longest_gap_s]
+    filters = settings.filter
+    margin = filters.settling_periods / cutoff_hz * (1.0 + (filters.state_cutoff_ratio or 0.0))
+    return sum(gap + margin for gap in gaps) / max(axis.cycles * axis.period, axis.period)

@@ -1,0 +1,157 @@
+"""Whether physical bounds move an estimate farther than chance does: all parameters judged together.
+
+The consistent model phi is the nearest to the estimate phi0 in the metric R of its regression, so all consistent models
+lie on the far side of the plane through phi across g = R'R (phi0 - phi). The squared distance from that plane, in
+deviations of g' phi0,
+
+    T = (g' (phi0 - phi))^2 / (g' C g)
+
+is the pull of the bounds. If the truth is within the bounds, T is distributed as chi-bar-square: a mixture of
+chi-squares of 0 to q degrees of freedom, q being how many independent directions of base parameters the bounds stop
+(Silvapulle and Sen, Constrained Statistical Inference, 2005, ch. 3). Whatever the weights of the mixture are, its upper
+quantiles are not above those of 0.5 chi^2_(q-1) + 0.5 chi^2_q. C is an estimate from windows of time, so both become
+q F(q, windows), as Student's distribution takes the normal one's place.
+
+Bounds are counted where they are reached by the nearest consistent parameters: the gradients of all that are reached,
+as far as base parameters show them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import fdtrc, fdtri
+
+from dynid.identification.feasibility.conic import Cone
+from dynid.identification.feasibility.consistent import ConsistentModel, ConsistentProblem, nearest_parameters
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray, PhysicalBounds
+
+CHANCE = 1e-3  # of right models whose pull exceeds the limit
+REACHED = 1e-4  # slack of a reached bound: in solver's units, or of a matrix's largest eigenvalue beyond 1
+SHOWN = 0.9  # cosine between a direction of reached bounds and one of base parameters that show it
+
+
+@dataclass(frozen=True)
+class BoundsPull:
+    """How far bounds moved an estimate.
+
+    Attributes:
+        value: T, squared distance in deviations.
+        directions: q, the number of directions in which bounds are reached.
+        freedom: degrees of freedom of the deviations.
+        worst: the base parameter that is moved by most of its deviations.
+        by: how many deviations.
+    """
+
+    value: float
+    directions: int
+    freedom: float
+    worst: str
+    by: float
+
+    @property
+    def limit(self) -> float:
+        """The value that chance exceeds in `CHANCE` of right models at most."""
+        return pull_limit(self.directions, self.freedom)
+
+    @property
+    def detail(self) -> str:
+        """What is moved most, in words."""
+        if self.value <= pull_limit(1, self.freedom):
+            return "squared distance in deviations"
+        return (
+            f"squared distance in deviations; bounds are reached in {self.directions} directions; {self.worst} is "
+            f"moved most, by {self.by:.2g} of its deviations"
+        )
+
+
+def pull_limit(directions: int, freedom: float, chance: float = CHANCE) -> float:
+    """Return the value that the mixture for q `directions` exceeds with a probability of `chance`; see the module."""
+    q = max(directions, 1)
+
+    def beyond(value: float) -> float:
+        parts = [fdtrc(k, freedom, value / k) for k in (q - 1, q) if k > 0]
+        return float(0.5 * sum(parts) - chance)
+
+    return float(brentq(beyond, 1e-9, q * fdtri(q, freedom, 1.0 - chance / 2.0) + 1.0))
+
+
+def pull_of_bounds(
+    model: ArmModel,
+    estimate: BaseParameters,
+    found: ConsistentModel,
+    bounds: PhysicalBounds,
+    metric: FloatArray,
+    freedom: float,
+) -> BoundsPull | None:
+    """Judge how far the bounds moved an estimate; None if its covariance is not known.
+
+    Bounds are counted only if the pull exceeds the limit of one direction.
+
+    Args:
+        model: the arm.
+        estimate: before its projection.
+        found: after it.
+        bounds: of the projection.
+        metric: of the projection, R (k, p).
+        freedom: degrees of freedom of the estimate's deviations.
+
+    Raises:
+        InfeasibleError: no consistent model within the bounds.
+    """
+    deviations = estimate.standard_deviations
+    if estimate.covariance is None or deviations is None or not (deviations > 0.0).all():
+        return None
+    away = estimate.values - found.base.values
+    R = metric / np.abs(metric).max()
+    across = R.T @ (R @ away)
+    variance = float(across @ estimate.covariance @ across)
+    value = float(across @ away) ** 2 / variance if variance > 0.0 else 0.0
+    worst = int(np.argmax(np.abs(away) / deviations))
+    directions = 1
+    if value > pull_limit(1, freedom):
+        problem = ConsistentProblem(model, model.limits(bounds))
+        nearest = nearest_parameters(model, problem, estimate.values, metric) / problem.units
+        directions = reached_directions(problem, model.regrouping.K * problem.units, nearest)
+    return BoundsPull(value, directions, freedom, model.names[worst], float(abs(away[worst]) / deviations[worst]))
+
+
+def reached_directions(problem: ConsistentProblem, by_x: FloatArray, x: FloatArray) -> int:
+    """Count the independent directions of base parameters that bounds stop at x (s,).
+
+    Args:
+        problem: the bounds.
+        by_x: derivatives (p, s) of the base parameters by x.
+        x: standard parameters in the solver's units.
+    """
+    rows = np.concatenate([reached_gradients(cone, x) for cone in problem.cones])
+    if not len(rows):
+        return 0
+    of_bounds, of_base = (_span(one) for one in (rows, by_x / np.linalg.norm(by_x, axis=1, keepdims=True)))
+    return int((np.linalg.svd(of_bounds @ of_base.T, compute_uv=False) > SHOWN).sum())
+
+
+def reached_gradients(cone: Cone, x: FloatArray) -> FloatArray:
+    """Return the gradients (k, s) of unit length of a cone's bounds that x (s,) reaches."""
+    A = cone.A[:, : len(x)]
+    value = A @ x + cone.b
+    if cone.kind == "positive":
+        rows = A[value < REACHED]
+    elif cone.kind == "matrix":
+        size = round(len(value) ** 0.5)
+        values, vectors = np.linalg.eigh(value.reshape(size, size))
+        thin = vectors[:, values < REACHED * max(1.0, float(values[-1]))]
+        pairs = [(i, j) for i in range(thin.shape[1]) for j in range(i + 1)]
+        rows = np.array([np.outer(thin[:, i], thin[:, j]).ravel() @ A for i, j in pairs]).reshape(-1, A.shape[1])
+    else:
+        rows = A[:0]
+    sizes = np.linalg.norm(rows, axis=1, keepdims=True)
+    return np.asarray(rows[sizes[:, 0] > 0.0] / sizes[sizes[:, 0] > 0.0])
+
+
+def _span(rows: FloatArray) -> FloatArray:
+    """Return an orthonormal basis (k, s) of the rows (m, s)."""
+    _, singular, basis = np.linalg.svd(rows, full_matrices=False)
+    return np.asarray(basis[singular > REACHED * singular[0]])

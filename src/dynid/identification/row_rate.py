@@ -1,0 +1,94 @@
+"""What the rate of slow rows hides: how much an estimate changes if every other row is left out.
+
+Splines between rows know nothing of what a motor does there, and no residual shows it: the same rows are on both sides.
+What half of the rows change stands for what the missing rows would.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.identification.data.sample_sets import join
+from dynid.identification.data.samples import Samples
+from dynid.identification.data.signals import Signals
+from dynid.identification.data.sources import Source
+from dynid.identification.estimators.estimate import Estimate
+from dynid.identification.estimators.table import estimator
+from dynid.identification.settings import IdentificationSettings
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray, read_only
+
+RATE_SHARE = 0.25  # of what half the rows change, which counts as a deviation
+FAST_S = 0.01  # between rows: no rate to speak of is lost
+
+
+@dataclass(frozen=True, eq=False)
+class HalvedRows:
+    """Samples from every other row; None, with the reason, where half of the rows are too few."""
+
+    samples: Samples | None
+    refusal: str = ""
+
+    @classmethod
+    def of(cls, sources: Sequence[Source], settings: IdentificationSettings, held_out_share: float) -> "HalvedRows":
+        """Read recordings without every other row; what is held out of them is left out."""
+        try:
+            portions = [one for source in sources for one in _halved(source).split(settings, held_out_share)[0]]
+        except DataError as error:
+            return cls(None, str(error))
+        return cls(join([one.samples for one in portions]))
+
+    def widened(
+        self, model: ArmModel, estimate: Estimate, settings: IdentificationSettings
+    ) -> tuple[Estimate, tuple[str, ...]]:
+        """Return an estimate whose deviations count what half of the rows change, with notes.
+
+        Args:
+            model: the arm.
+            estimate: from all rows.
+            settings: of the identification.
+        """
+        beside, refusal = estimate.regression.beside, self.refusal
+        known = None if beside is None else beside.fit.known
+        if self.samples is not None:
+            try:
+                half = estimator(settings.estimator).estimate(model, self.samples, settings.coulomb_friction, known)
+            except DataError as error:
+                refusal = str(error)
+            else:
+                return with_deviations(estimate, RATE_SHARE * (half.base.values - estimate.base.values)), ()
+        told = f"Deviations do not count what the rate of the rows hides: half of them say too little ({refusal})."
+        return estimate, (told,)
+
+
+def with_deviations(estimate: Estimate, more: FloatArray) -> Estimate:
+    """Return an estimate with further deviations (p,) of its base parameters, which are independent of its own."""
+    base, belief = estimate.base, estimate.belief
+    assert base.covariance is not None, "estimates have one"
+    wider = BaseParameters(base.names, base.values, base.covariance + np.diag(more**2))
+    if belief is not None:
+        covariance = np.array(belief.covariance)
+        covariance[-len(more) :, -len(more) :] += np.diag(more**2)
+        belief = replace(belief, covariance=read_only(covariance))
+    return replace(estimate, base=wider, belief=belief)
+
+
+def _halved(source: Source) -> Source:
+    """Return a recording without every other row."""
+
+    def signals(settings: IdentificationSettings) -> Signals:
+        own, chosen = source.signals(settings), slice(None, None, 2)
+        return replace(
+            own,
+            time=own.time[chosen],
+            q=own.q[chosen],
+            torque_time=own.torque_time[chosen],
+            tau=own.tau[chosen],
+            dq=None if own.dq is None else own.dq[chosen],
+            other=None,
+        )
+
+    return replace(source, signals=signals)

@@ -1,0 +1,75 @@
+"""The first guess of a torque delay: a scan over delays that are far longer than a linear step reaches.
+
+For each candidate, torques that were recorded so much later are fitted by the arm's equations and Coulomb friction, and
+the candidate that leaves least is taken. Whoever fits parameters refines it from there, with its deviation.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.interpolate import make_interp_spline
+
+from dynid.identification.data.fine_states import FineStates, chosen
+from dynid.identification.estimators.triangles import triangle
+from dynid.model.dynamics import ArmModel
+from dynid.robot import FloatArray
+
+LONGEST_S, EARLIEST_S = 0.6, -0.1
+COARSE_S, FINE_S = 0.04, 0.01
+MOST_PARTS = 8  # of the recordings, that the scan looks at
+
+
+def lowest(costs: FloatArray, at: FloatArray) -> float:
+    """Return where a parabola through the lowest of the costs (K,) at even places (K,) and its neighbours is lowest."""
+    k = int(np.clip(np.argmin(costs), 1, len(costs) - 2))
+    low, mid, high = costs[k - 1 : k + 2]
+    bend = low - 2.0 * mid + high
+    return float(at[k] + (0.5 * (at[1] - at[0]) * (low - high) / bend if bend > 0.0 else 0.0))
+
+
+def scanned_delay(model: ArmModel, parts: Sequence[FineStates], grid_s: float, slow_rad_s: float) -> float:
+    """Return by how much torques lag behind positions [s], within 10 ms or so.
+
+    Args:
+        parts: states and torques of recordings or of parts of them.
+        grid_s: time from state to state [s].
+        slow_rad_s: states of joints slower than this are left out.
+    """
+    used = parts[:: -(-len(parts) // MOST_PARTS)]
+    coarse = np.arange(EARLIEST_S, LONGEST_S + COARSE_S, COARSE_S)
+    first = float(coarse[np.argmin(_costs(model, used, coarse, grid_s, slow_rad_s))])
+    near = first + np.arange(-COARSE_S, COARSE_S + 0.5 * FINE_S, FINE_S)
+    return lowest(_costs(model, used, near, grid_s, slow_rad_s), near)
+
+
+def _costs(
+    model: ArmModel, parts: Sequence[FineStates], delays: FloatArray, grid_s: float, slow_rad_s: float
+) -> FloatArray:
+    """Return the logarithm of the squared errors that each delay leaves, summed over the joints, (K,)."""
+    size, rows = len(model.names) + 1 + len(delays), []
+    for part in (one for whole in parts for one in _covered(whole, delays, grid_s)):
+        time = grid_s * np.arange(len(part.q))
+        spline = make_interp_spline(time, part.tau, k=3)
+        tau = np.stack([spline(np.clip(time + one, 0.0, time[-1])) for one in delays], axis=2)
+        W = model.regressor(part.q, part.dq, part.ddq)
+        columns = np.concatenate([W, np.sign(part.dq)[..., None], tau], axis=2)
+        rows.append(part.low_pass(columns * (np.abs(part.dq) > slow_rad_s)[..., None]))
+    costs = np.zeros(len(delays))
+    whole = np.concatenate(rows) if rows else np.zeros((0, model.axes, size))
+    for i in range(model.axes):
+        R = triangle(whole[:, i : i + 1])
+        A, b = R[:, : -len(delays)], R[:, -len(delays) :]
+        moved = np.linalg.norm(A, axis=0) > 0.0
+        if moved.any() and b.any():
+            A = A[:, moved] / np.linalg.norm(A[:, moved], axis=0)
+            left = b - A @ np.linalg.lstsq(A, b, rcond=1e-9)[0]
+            costs += np.log(np.maximum((left**2).sum(axis=0) / (b**2).sum(axis=0), 1e-12))
+    return costs
+
+
+def _covered(part: FineStates, delays: FloatArray, grid_s: float) -> tuple[FineStates, ...]:
+    """Return the states with the samples about which torques of all delays were recorded."""
+    early, late = (round(max(0.0, one) / grid_s) for one in (-float(delays.min()), float(delays.max())))
+    reach = 0 if part.kernel is None else len(part.kernel) // 2
+    inside = (part.nodes >= early + reach) & (part.nodes < len(part.q) - late - reach)
+    return chosen([part], inside)

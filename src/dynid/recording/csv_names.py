@@ -1,0 +1,148 @@
+"""What names of CSV columns say: the kind of quantity, the joint or its number, the unit, and whether it is a command.
+
+Names come from many loggers: `pos_1_deg`, `joint1_position_rad`, `/joint_states/joint_1/position`, `tau_J[0]`,
+`actual_q_3`, `field.effort2`, `dof_vel_4`, `shoulder_pan.pos`. A name is cut into words and numbers. What no list knows
+stays with the name as its remainder, so that columns of one series have the same.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+KINDS = {
+    "position": "q pos position positions angle angles theta jointposition actualq jointangle",
+    "velocity": "dq qd vel velocity velocities qdot speed speeds dtheta omega actualqd w",
+    "torque": "tau torque torques effort efforts eff trq tq moment u t",
+    "current": "i iq cur curr current currents amp amps actualcurrent",
+}
+OTHER = (
+    "ddq qdd acc accel acceleration accelerations temperature temp voltage volt pwm error err stamp frame id seq status"
+)
+COMMANDED = (
+    "cmd command commanded commands desired des d target targ goal ref reference setpoint set sp planned demand "
+    "demanded wanted limit max min ff"
+)
+MEASURED = "actual measured meas present feedback fb sensor state states observation obs"
+FILLER = "joint joints j axis axes a robot arm dof field msg data value values name the link"
+UNITS = {
+    "rad": "rad", "radian": "rad", "radians": "rad", "deg": "deg", "degree": "deg", "degrees": "deg", "rev": "rev",
+    "turns": "rev", "m": "m", "mm": "mm", "rad/s": "rad/s", "rads": "rad/s", "radps": "rad/s", "deg/s": "deg/s",
+    "degs": "deg/s", "dps": "deg/s", "nm": "N m", "mnm": "mN m", "newtonmeter": "N m", "n": "N", "a": "A",
+    "ampere": "A", "ma": "mA", "kgcm": "kg cm", "%": "%", "percent": "%", "s": "s", "sec": "s", "secs": "s",
+    "second": "s", "seconds": "s", "ms": "ms", "msec": "ms", "milliseconds": "ms", "us": "us", "usec": "us",
+    "ns": "ns", "nsec": "ns",
+}  # fmt: skip
+OF_KIND = {
+    "position": ("rad", "deg", "rev", "m", "mm"),
+    "velocity": ("rad/s", "deg/s"),
+    "torque": ("N m", "mN m", "kg cm", "N", "A", "mA", "%"),
+    "current": ("A", "mA"),
+    "time": ("s", "ms", "us", "ns"),
+}
+CLOCK = "t time times timestamp timestamps stamp stamps clock elapsed datetime date secs seconds sec"
+_LISTS = {word: kind for kind, words in KINDS.items() for word in words.split()}
+_WORD = re.compile(r"[a-z]+|\d+")
+
+
+@dataclass(frozen=True)
+class ColumnName:
+    """What the name of a column says.
+
+    Attributes:
+        name: of the column.
+        kind: a key of `KINDS`; "" if it says none.
+        joint: index of the joint that is named; None if none is.
+        number: of a joint, as it stands there; None without.
+        unit: in the words of a mapping; "" if none is stated.
+        commanded: whether it is a command or a limit, not a measurement.
+        measured: whether it says that it is a measurement.
+        rest: words that no list knows, which tell series apart.
+    """
+
+    name: str
+    kind: str
+    joint: int | None
+    number: int | None
+    unit: str
+    commanded: bool
+    measured: bool
+    rest: tuple[str, ...]
+
+
+def column_name(name: str, joints: Sequence[str]) -> ColumnName:
+    """Return what the name of a column says about a robot with these joints."""
+    text, unit = _without_unit(name)
+    joint, text = _without_joint(text, joints)
+    words = _words(text)
+    if unit == "" and len(words) > 1 and words[-1] in UNITS and words[-1] not in _LISTS:
+        unit, words = UNITS[words[-1]], words[:-1]
+    elif unit == "" and len(words) > 2 and words[-2:] in (["n", "m"], ["rad", "s"], ["deg", "s"], ["m", "s"]):
+        unit, words = {"n": "N m", "rad": "rad/s", "deg": "deg/s", "m": "m/s"}[words[-2]], words[:-2]
+    numbers = [int(one) for one in words if one.isdecimal()]
+    letters = [one for one in words if not one.isdecimal()]
+    kind = _kind(letters, bool(numbers) or joint is not None)
+    known = {*FILLER.split(), *COMMANDED.split(), *MEASURED.split(), *_LISTS}
+    return ColumnName(
+        name,
+        kind,
+        joint,
+        numbers[-1] if numbers and joint is None else None,
+        unit,
+        any(one in COMMANDED.split() for one in letters),
+        any(one in MEASURED.split() for one in letters),
+        tuple(one for one in letters if one not in known),
+    )
+
+
+def clock_unit(name: str) -> str | None:
+    """Return the unit that a column of time states, "" without one; None if the name is not that of a time."""
+    text, unit = _without_unit(name)
+    words = [
+        one for one in _words(text) if one not in ("field", "header", "msg", "ros", "elapsed", "since", "from", "start")
+    ]
+    if len(words) == 2 and words[1] in UNITS and UNITS[words[1]] in OF_KIND["time"]:
+        unit, words = UNITS[words[1]], words[:1]
+    if words == [] and "elapsed" in text.lower():
+        words = ["elapsed"]
+    return unit if len(words) == 1 and words[0] in CLOCK.split() else None
+
+
+def _words(text: str) -> list[str]:
+    """Words and numbers of a name, in lower case: camelCase, signs and digits end a word."""
+    return _WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower())
+
+
+def _without_unit(name: str) -> tuple[str, str]:
+    """A name without the unit in brackets at its end, and the unit as a mapping writes it; "" without."""
+    found = re.fullmatch(r"(.*?)[\s_]*[\[({]\s*([^\])}\d]+?)\s*[\])}]\s*", name)
+    if found is None:
+        return name, ""
+    stated = re.sub(r"[\s*.·^-]|per", lambda m: "/" if m[0] == "per" else "", found[2].lower()).replace("//", "/")
+    return (found[1], UNITS[stated]) if stated in UNITS else (name, "")
+
+
+def _without_joint(text: str, joints: Sequence[str]) -> tuple[int | None, str]:
+    """Index of the joint that a name holds, and the name without it; the longest joint's name decides."""
+    for index in sorted(range(len(joints)), key=lambda k: -len(joints[k])):
+        words = [re.escape(one) for one in _words(joints[index])]
+        if not words or (len(words) == 1 and words[0].isdecimal()):
+            continue
+        pattern = r"(?<![A-Za-z0-9])" + r"[^A-Za-z0-9]*".join(words) + r"(?![0-9])"
+        if (found := re.search(pattern, text, re.IGNORECASE)) is not None:
+            return index, f"{text[: found.start()]} {text[found.end() :]}"
+    return None, text
+
+
+def _kind(letters: list[str], of_joint: bool) -> str:
+    """The kind that words state; a joint alone is its position."""
+    if any(one in OTHER.split() for one in letters):
+        return ""
+    stated = {_LISTS[one] for one in letters if one in _LISTS}
+    for kind in ("velocity", "torque", "current", "position"):
+        strong = {one for one in letters if len(one) > 1 and _LISTS.get(one) == kind}
+        if strong:
+            return kind
+    if len(stated) == 1:
+        return stated.pop()
+    alone = of_joint and not stated and all(one in ("joint", "joints", "j", "axis", "a") for one in letters)
+    return "position" if alone else ""

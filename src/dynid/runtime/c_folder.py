@@ -1,0 +1,57 @@
+"""The folder that `dynid export c` writes: header, source, a test with the model's values, an example loop, CMake."""
+
+from pathlib import Path
+
+import numpy as np
+
+from dynid.robot import FloatArray
+from dynid.runtime.c_folder_text import CMAKE, EXAMPLE, TEST
+from dynid.runtime.c_source import CSource
+
+STATES, SEED = 25, 20261127
+TOLERANCE, SINGLE_TOLERANCE = 1e-9, 1e-4  # of the largest value, or absolutely where that is below 1
+
+
+def write_c(folder: Path, source: CSource) -> list[str]:
+    """Write the files into an existing folder and return their names."""
+    name = source.name
+    files = {
+        f"{name}.h": source.header(),
+        f"{name}.c": source.source(),
+        f"test_{name}.c": _filled(TEST, source, **_values(source)),
+        f"example_{name}.c": _filled(EXAMPLE, source) if source.limits is not None else "",
+        "CMakeLists.txt": _filled(CMAKE, source),
+    }
+    written = {file: text for file, text in files.items() if text}
+    for file, text in written.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    return list(written)
+
+
+def _filled(template: str, source: CSource, **words: str) -> str:
+    known = {"NAME": source.name, "UPPER": source.name.upper(), "AXES": str(source.model.robot.size)}
+    known |= {"EXAMPLE": "1" if source.limits is not None else "0"}
+    for word, value in (known | words).items():
+        template = template.replace(f"@{word}@", value)
+    return template
+
+
+def _values(source: CSource) -> dict[str, str]:
+    """Random states within the limits and what the model gives for them, as initialisers of C."""
+    model, rng = source.model, np.random.default_rng(SEED)
+    robot = model.robot
+    shape = (STATES, robot.size)
+    q = rng.uniform(robot.lower, robot.upper, shape)
+    dq = rng.uniform(-1.0, 1.0, shape) * robot.velocity_limits
+    ddq, load = rng.uniform(-5.0, 5.0, shape), model.gravity(q)
+    if source.single:  # the values of what the C program is given
+        q, dq, ddq, load = (np.asarray(np.float32(one), dtype=np.float64) for one in (q, dq, ddq, load))
+    inertia = model.inertia_matrix(q).reshape(STATES, -1)
+    tables = {"Q": q, "DQ": dq, "DDQ": ddq, "LOAD": load, "GRAVITY": model.gravity(q), "INERTIA": inertia}
+    tables |= {"TORQUES": model.torques(q, dq, ddq), "FRICTION": model.friction(dq, load)}
+    words = {f"V_{key}": _table(values) for key, values in tables.items()}
+    return words | {"STATES": str(STATES), "TOLERANCE": repr(SINGLE_TOLERANCE if source.single else TOLERANCE)}
+
+
+def _table(values: FloatArray) -> str:
+    return ",\n    ".join("{" + ", ".join(repr(float(x)) for x in row) + "}" for row in values)

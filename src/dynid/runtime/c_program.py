@@ -1,0 +1,46 @@
+"""Straight-line programs of `dynid.codegen` as C99 functions."""
+
+from collections.abc import Callable
+
+from dynid.codegen.emit import Program
+
+Number = Callable[[float], str]
+
+
+def double_number(value: float) -> str:
+    """Write a float as a C double."""
+    return repr(float(value))
+
+
+def float_number(value: float) -> str:
+    """Write a float as a C float, with the nine digits that tell all of them apart."""
+    text = f"{float(value):.9g}"
+    return f"{text if set(text) & set('.en') else text + '.0'}f"
+
+
+def c_function(name: str, program: Program, number: Number) -> str:
+    """Return a static function whose arguments are the program's arrays; the last is the result."""
+    arrays = [f"const real *{one}" for one in program.names[:-1]] + [f"real *{program.names[-1]}"]
+    lines = [f"static void {name}({', '.join(arrays)})", "{", *(f"    (void){one};" for one in program.names)]
+    for target, tokens in _living(program.text):
+        values = [one if _is_name(one) or one in "+-*/" else number(float(one)) for one in tokens]
+        kind = "" if target.endswith("]") else "const real "
+        lines.append(f"    {kind}{target} = {' '.join(values)};")
+    return "\n".join([*lines, "}", ""])
+
+
+def _is_name(token: str) -> bool:
+    """Return whether a token is a value or an element of an array, so no number: these are never inf or nan."""
+    return token[0].isalpha()
+
+
+def _living(text: str) -> list[tuple[str, list[str]]]:
+    """Return the assignments that some result depends on, in their order: compilers refuse unused values."""
+    found, used = [], set[str]()
+    for line in reversed(text.strip().splitlines()):
+        target, expression = line.split(" = ")
+        if target.endswith("]") or target in used:
+            tokens = expression.split()
+            used.update(tokens)
+            found.append((target, tokens))
+    return found[::-1]

@@ -1,0 +1,170 @@
+"""Compiled calls of one arm with one set of parameters: constants beside the programs, one state or many alike."""
+
+from dataclasses import dataclass
+from typing import NoReturn
+
+import numpy as np
+
+from dynid.model.drive import KINDS, RESISTING, ROWS, SMOOTH, kind_and_number, of_kinds
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import AS, TERMS, WS, FrictionLaw
+from dynid.model.parameters import BaseParameters
+from dynid.model.springs import is_spring
+from dynid.robot import FloatArray
+from dynid.runtime import kernels
+from dynid.runtime.programs import load_coriolis, load_jacobian, load_state_programs
+
+
+@dataclass(frozen=True, eq=False)
+class Constants:
+    """Constants of an arm with parameters, as the kernels take them; SI.
+
+    Attributes:
+        turns: 1 where an axis turns, so that its pose repeats, 0 where it slides, (n,).
+        springs: joint, power, position of zero and coefficient of every term, (k, 4).
+        phi: base parameters without springs, (p,).
+        links: those of them that are of links, so without drives, (p,).
+        drag: those of them that are viscous friction, (p,).
+        dry: friction with a sign among the base parameters, as values of a law (terms, n); (terms, 0) without.
+        motors: Coulomb friction of coupled motors, (m,).
+        coupling: how these motors turn with the joints, (m, n).
+        law: values of the friction beside the base parameters, (terms, n); (terms, 0) without.
+        transition: of that law [rad/s].
+    """
+
+    turns: FloatArray
+    springs: FloatArray
+    phi: FloatArray
+    links: FloatArray
+    drag: FloatArray
+    dry: FloatArray
+    motors: FloatArray
+    coupling: FloatArray
+    law: FloatArray
+    transition: float
+
+    @classmethod
+    def of(cls, arm: ArmModel, base: BaseParameters, law: FrictionLaw | None) -> "Constants":
+        """Return the constants of an arm with base parameters and the friction beside them.
+
+        Raises:
+            DataError: the parameters are those of another model.
+        """
+        phi = np.array(arm.values_of(base))
+        about = {term.name: term for term in arm.drive.springs}
+        sprung = [(about[name], value) for name, value in zip(arm.names, phi, strict=True) if is_spring(name)]
+        springs = np.array([[t.joint, t.power, t.about, value] for t, value in sprung]).reshape(-1, 4)
+        phi[[is_spring(name) for name in arm.names]] = 0.0
+        bare = base.with_values(phi)
+        viscous = tuple(kind for kind in RESISTING if kind in SMOOTH)
+        dry, motors, coupling = _dry(arm, bare)
+        return cls(
+            turns=np.where(arm.prismatic, 0.0, 1.0),
+            springs=springs,
+            phi=phi,
+            links=np.array(of_kinds(bare, KINDS, others=True).values),
+            drag=np.array(of_kinds(bare, viscous).values),
+            dry=dry,
+            motors=motors,
+            coupling=coupling,
+            law=np.zeros((len(TERMS), 0)) if law is None else np.array(law.values),
+            transition=0.0 if law is None else law.transition_rad_s,
+        )
+
+    @property
+    def loaded(self) -> bool:
+        """Whether friction depends on motor torque or load."""
+        return bool(self.law.size) and FrictionLaw(self.law).depends_on_load
+
+
+def _dry(arm: ArmModel, base: BaseParameters) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return dry friction among base parameters: of joints (terms, n), of motors (m,), and their coupling (m, n)."""
+    own, motors, rows = np.zeros((len(TERMS), arm.axes)), [], []
+    for place in arm.dry_places:
+        kind, number = kind_and_number(arm.names[place])
+        if kind == "FCM":
+            motors.append(base.values[place])
+            rows.append(arm.drive.coupling[number - 1])
+        else:
+            own[ROWS[kind], number - 1] = base.values[place]
+    shape = arm.structure.stribeck
+    if not own.any():
+        own = own[:, :0]
+    elif shape is not None:
+        own[WS], own[AS] = shape.velocity_rad_s, shape.exponent
+    return np.array(own), np.array(motors, dtype=np.float64), np.array(rows, dtype=np.float64).reshape(-1, arm.axes)
+
+
+class Calls:
+    """Compiled calls; every argument is a C-contiguous float64 array that can be written, every result a new array.
+
+    Args:
+        arm: the arm as it is mounted.
+        base: its base parameters.
+        law: friction beside them; None without.
+        tool: point in the URDF frame of the last chain joint, (3,) [m].
+    """
+
+    def __init__(self, arm: ArmModel, base: BaseParameters, law: FrictionLaw | None, tool: FloatArray) -> None:
+        self.arm, self.tool = arm, tool
+        self.constants = Constants.of(arm, base, law)
+        self.programs = load_state_programs(arm).addresses
+        self._coriolis = self._jacobian = 0
+        one = self.constants
+        self._geometry = one.turns, one.springs, one.phi, one.links
+        self._friction = one.dry, one.motors, one.coupling
+        self._loaded, self._transition = one.loaded, one.transition
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("compiled calls are addresses in this process; another one makes its own from the model")
+
+    def torques(self, states: FloatArray) -> FloatArray:
+        """Return motor torques (N, n) of states (q, dq, ddq) (3, N, n), SI."""
+        out, law = np.empty(states.shape[1:]), self.constants.law
+        kernels.torques_of_states(
+            self.programs["torques"], self._loaded, self._transition, states, *self._geometry, *self._friction, law, out
+        )
+        return out
+
+    def gravity(self, q: FloatArray) -> FloatArray:
+        """Return torques (N, n) that hold the arm at rest at q (N, n), SI."""
+        out = np.empty(q.shape)
+        turns, springs, phi, _ = self._geometry
+        kernels.gravity_of_states(self.programs["gravity"], q, turns, springs, phi, *self._friction, out)
+        return out
+
+    def inertia(self, q: FloatArray) -> FloatArray:
+        """Return inertia matrices (N, n, n) at q (N, n), SI."""
+        out = np.empty((*q.shape, q.shape[1]))
+        kernels.inertia_of_states(self.programs["inertia"], q, self.constants.turns, self.constants.phi, out)
+        return out
+
+    def coriolis(self, q: FloatArray, dq: FloatArray) -> FloatArray:
+        """Return Coriolis matrices (N, n, n) of states (N, n), SI."""
+        self._coriolis = self._coriolis or load_coriolis(self.arm).addresses["coriolis"]
+        out = np.empty((*q.shape, q.shape[1]))
+        kernels.coriolis_of_states(self._coriolis, q, dq, self.constants.turns, self.constants.phi, out)
+        return out
+
+    def jacobian(self, q: FloatArray) -> FloatArray:
+        """Return Jacobians (N, 6, n) of the tool at q (N, n), SI."""
+        self._jacobian = self._jacobian or load_jacobian(self.arm, self.tool).addresses["jacobian"]
+        out = np.empty((len(q), 6, q.shape[1]))
+        kernels.jacobian_of_states(self._jacobian, q, self.constants.turns, out)
+        return out
+
+    def friction(self, states: FloatArray) -> FloatArray:
+        """Return friction (N, n) of velocities and carried torques (2, N, n), SI."""
+        out, one = np.empty(states.shape[1:]), self.constants
+        kernels.friction_of_states(
+            self.programs["torques"], self._transition, states, one.drag, *self._friction, one.law, out
+        )
+        return out
+
+    def accelerations(self, states: FloatArray) -> FloatArray:
+        """Return accelerations (N, n) of states (q, dq, motor torques) (3, N, n), SI."""
+        out, programs = np.empty(states.shape[1:]), self.programs
+        both = programs["torques"], programs["inertia"]
+        law = self.constants.law
+        kernels.accelerations_of_states(*both, self._transition, states, *self._geometry, *self._friction, law, out)
+        return out

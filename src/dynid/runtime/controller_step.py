@@ -1,0 +1,77 @@
+"""The compiled step of `dynid.runtime.controller`."""
+
+from typing import Any
+
+import numpy as np
+
+from dynid.codegen.vector_ir import compiled
+from dynid.model.friction import motor_torque_of
+from dynid.runtime.kernels import add_dry, resting, rigid
+
+
+@compiled
+def first_not_finite(rows: Any) -> int:
+    """Number, from 1, of the first column of `rows` (k, n) that holds a value which is not finite; 0 without one."""
+    for i in range(rows.shape[1]):
+        for k in range(len(rows)):
+            if not np.isfinite(rows[k, i]):
+                return i + 1
+    return 0
+
+
+@compiled
+def controller_step(
+    torques: int, gravity: int, loaded: bool, estimated: bool, inputs: Any, memory: Any, gains: Any, scalars: Any,
+    turns: Any, springs: Any, phi: Any, links: Any, dry: Any, motors: Any, coupling: Any, law: Any,
+    work: Any, tau: Any, limited: Any,
+) -> int:  # fmt: skip
+    """Torques of one cycle into `tau` (n,) [N m]; `limited` (n,) is 1 where a limit cut one.
+
+    Args:
+        torques, gravity: addresses of the programs.
+        loaded: whether friction depends on motor torque or load.
+        estimated: the velocity is estimated; else it is that of `inputs`.
+        inputs: q, dq, q_ref, dq_ref, ddq_ref, (5, n), SI.
+        memory: last position and velocity estimate, (2, n).
+        gains: K_P, K_V and torque limits, (3, n).
+        scalars: decay and gain of the velocity estimate, share of gravity, transition speed of signs.
+        turns, springs, phi, links, dry, motors, coupling, law: as in `dynid.runtime.calls.Constants`.
+        work: (4, n), overwritten.
+
+    Returns:
+        0, or the number of a joint, from 1, with an input or a torque that is not finite; `tau` is unchanged then.
+    """
+    n = inputs.shape[1]
+    q, q_ref, dq_ref = inputs[0], inputs[2], inputs[3]
+    bad = first_not_finite(inputs)
+    if bad > 0:
+        return bad
+    at, wanted, other, ddq = work[0], work[1], work[2], work[3]
+    for i in range(n):
+        if estimated:
+            memory[1, i] = scalars[0] * memory[1, i] + scalars[1] * (q[i] - memory[0, i])
+        else:
+            memory[1, i] = inputs[1, i]
+        memory[0, i] = q[i]
+        error = gains[0, i] * (q_ref[i] - q[i])
+        ddq[i] = inputs[4, i] + gains[1, i] * (dq_ref[i] - memory[1, i]) + error
+    rigid(torques, turns, springs, q, dq_ref, ddq, phi, at, wanted)
+    add_dry(dry, motors, coupling, scalars[3], dq_ref, wanted)
+    if scalars[2] < 1.0:
+        resting(gravity, turns, springs, q, links, at, other)
+        for i in range(n):
+            wanted[i] -= (1.0 - scalars[2]) * other[i]
+    other[:] = 0.0
+    if loaded:
+        ddq[:] = 0.0
+        rigid(torques, turns, springs, q_ref, dq_ref, ddq, links, at, other)
+    for i in range(law.shape[1]):
+        wanted[i] = motor_torque_of(law, i, scalars[3], dq_ref[i], -other[i], wanted[i])
+    bad = first_not_finite(work[1:2])
+    if bad > 0:
+        return bad
+    for i in range(n):
+        cut = min(max(wanted[i], -gains[2, i]), gains[2, i])
+        limited[i] = 1.0 if cut != wanted[i] else 0.0
+        tau[i] = cut
+    return 0

@@ -1,0 +1,180 @@
+"""Loops around the programs of one state: wrapped angles, springs and friction beside them, for one state or many.
+
+They are the same for all arms. A program is an address, see `dynid.codegen.kernels.load_programs`; an arm's constants
+are arrays, see `dynid.runtime.calls.Constants`, and a law of friction is its values (terms, n).
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dynid.codegen.vector_ir import compiled, run_program
+from dynid.model.friction import direction, motor_torque_of, torque_of
+
+TURN = 2.0 * math.pi
+JOINT, POWER, ABOUT, COEFFICIENT = range(4)  # columns of the array of springs
+
+
+@compiled
+def wrap(turns: Any, q: Any, out: Any) -> None:
+    """Copy positions q (n,) into `out`, those that repeat after a turn into +-pi [rad]; `turns` (n,) is 1 there."""
+    for j in range(len(q)):
+        out[j] = q[j] - turns[j] * TURN * np.floor(q[j] / TURN + 0.5)
+
+
+@compiled
+def add_springs(springs: Any, q: Any, out: Any) -> None:
+    """Add the torques of springs (k, 4) at positions q (n,) [rad] to `out` (n,) [N m]."""
+    for k in range(len(springs)):
+        joint = int(springs[k, JOINT])
+        out[joint] += springs[k, COEFFICIENT] * (q[joint] - springs[k, ABOUT]) ** int(springs[k, POWER])
+
+
+@compiled
+def rigid(program: int, turns: Any, springs: Any, q: Any, dq: Any, ddq: Any, phi: Any, at: Any, out: Any) -> None:
+    """Torques (n,) [N m] of one state into `out`: links, rotors, viscous friction, springs; `at` (n,) is scratch."""
+    wrap(turns, q, at)
+    run_program(program, (at, dq, ddq, phi, out))
+    add_springs(springs, q, out)
+
+
+@compiled
+def resting(program: int, turns: Any, springs: Any, q: Any, phi: Any, at: Any, out: Any) -> None:
+    """Torques (n,) [N m] of links and springs at rest at q (n,) into `out`; `at` (n,) is scratch."""
+    wrap(turns, q, at)
+    run_program(program, (at, phi, out))
+    add_springs(springs, q, out)
+
+
+@compiled
+def add_dry(dry: Any, motors: Any, coupling: Any, transition: float, dq: Any, out: Any) -> None:
+    """Add friction that is among the base parameters and has a sign: `dry` of joints, `motors` of coupled motors."""
+    for i in range(dry.shape[1]):
+        out[i] += torque_of(dry, i, transition, dq[i], 0.0, 0.0)
+    for k in range(len(motors)):
+        rate = 0.0
+        for i in range(len(dq)):
+            rate += coupling[k, i] * dq[i]
+        torque = motors[k] * direction(rate, transition)
+        for i in range(len(dq)):
+            out[i] += coupling[k, i] * torque
+
+
+@compiled
+def torques_of_states(
+    program: int, loaded: bool, transition: float, states: Any, turns: Any, springs: Any, phi: Any, links: Any,
+    dry: Any, motors: Any, coupling: Any, law: Any, out: Any,
+) -> None:  # fmt: skip
+    """Motor torques of states (q, dq, ddq) (3, N, n) into `out` (N, n); `loaded`: friction depends on the load."""
+    n = states.shape[2]
+    at, still, load = np.empty(n), np.zeros(n), np.zeros(n)
+    for k in range(states.shape[1]):
+        q, dq = states[0, k], states[1, k]
+        rigid(program, turns, springs, q, dq, states[2, k], phi, at, out[k])
+        add_dry(dry, motors, coupling, 0.0, dq, out[k])
+        if loaded:
+            rigid(program, turns, springs, q, dq, still, links, at, load)
+        for i in range(law.shape[1]):
+            out[k, i] = motor_torque_of(law, i, transition, dq[i], -load[i], out[k, i])
+
+
+@compiled
+def gravity_of_states(
+    program: int, q: Any, turns: Any, springs: Any, phi: Any, dry: Any, motors: Any, coupling: Any, out: Any
+) -> None:
+    """Torques (N, n) that hold the arm at rest at positions (N, n) into `out`."""
+    n = q.shape[1]
+    at, still = np.empty(n), np.zeros(n)
+    for k in range(len(q)):
+        resting(program, turns, springs, q[k], phi, at, out[k])
+        add_dry(dry, motors, coupling, 0.0, still, out[k])
+
+
+@compiled
+def inertia_of_states(program: int, q: Any, turns: Any, phi: Any, out: Any) -> None:
+    """Inertia matrices (N, n, n) at positions (N, n) into `out`."""
+    at = np.empty(q.shape[1])
+    for k in range(len(q)):
+        wrap(turns, q[k], at)
+        run_program(program, (at, phi, out[k]))
+
+
+@compiled
+def coriolis_of_states(program: int, q: Any, dq: Any, turns: Any, phi: Any, out: Any) -> None:
+    """Coriolis matrices (N, n, n) of states (N, n) into `out`."""
+    at = np.empty(q.shape[1])
+    for k in range(len(q)):
+        wrap(turns, q[k], at)
+        run_program(program, (at, dq[k], phi, out[k]))
+
+
+@compiled
+def jacobian_of_states(program: int, q: Any, turns: Any, out: Any) -> None:
+    """Jacobians (N, 6, n) at positions (N, n) into `out`."""
+    at = np.empty(q.shape[1])
+    for k in range(len(q)):
+        wrap(turns, q[k], at)
+        run_program(program, (at, out[k]))
+
+
+@compiled
+def friction_of_states(
+    program: int, transition: float, states: Any, drag: Any, dry: Any, motors: Any, coupling: Any, law: Any, out: Any
+) -> None:
+    """Friction (N, n) that motors overcome into `out`; states (2, N, n) are velocities and carried torques."""
+    n = states.shape[2]
+    still = np.zeros(n)
+    for k in range(states.shape[1]):
+        dq, carried = states[0, k], states[1, k]
+        run_program(program, (still, dq, still, drag, out[k]))
+        add_dry(dry, motors, coupling, 0.0, dq, out[k])
+        for i in range(law.shape[1]):
+            wanted = carried[i] + out[k, i]
+            out[k, i] = motor_torque_of(law, i, transition, dq[i], -carried[i], wanted) - carried[i]
+
+
+@compiled
+def eliminate(A: Any, b: Any) -> None:
+    """Solve A x = b for A (n, n) and b (n,) by elimination with pivots; x replaces b, and A is overwritten."""
+    n = len(b)
+    for k in range(n):
+        best = k
+        for i in range(k + 1, n):
+            if abs(A[i, k]) > abs(A[best, k]):
+                best = i
+        if best != k:
+            for j in range(n):
+                A[k, j], A[best, j] = A[best, j], A[k, j]
+            b[k], b[best] = b[best], b[k]
+        for i in range(k + 1, n):
+            factor = A[i, k] / A[k, k]
+            for j in range(k, n):
+                A[i, j] -= factor * A[k, j]
+            b[i] -= factor * b[k]
+    for k in range(n - 1, -1, -1):
+        for j in range(k + 1, n):
+            b[k] -= A[k, j] * b[j]
+        b[k] /= A[k, k]
+
+
+@compiled
+def accelerations_of_states(
+    program: int, inertia: int, transition: float, states: Any, turns: Any, springs: Any, phi: Any, links: Any,
+    dry: Any, motors: Any, coupling: Any, law: Any, out: Any,
+) -> None:  # fmt: skip
+    """Accelerations (N, n) of states (q, dq, motor torques) (3, N, n) into `out`."""
+    n = states.shape[2]
+    at, still, bias, load, M = np.empty(n), np.zeros(n), np.empty(n), np.zeros(n), np.empty((n, n))
+    for k in range(states.shape[1]):
+        q, dq, tau = states[0, k], states[1, k], states[2, k]
+        rigid(program, turns, springs, q, dq, still, phi, at, bias)
+        add_dry(dry, motors, coupling, 0.0, dq, bias)
+        run_program(inertia, (at, phi, M))
+        if law.shape[1]:
+            rigid(program, turns, springs, q, dq, still, links, at, load)
+        for i in range(n):
+            out[k, i] = tau[i] - bias[i]
+        for i in range(law.shape[1]):
+            out[k, i] -= torque_of(law, i, transition, dq[i], tau[i], -load[i])
+        eliminate(M, out[k])

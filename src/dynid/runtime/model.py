@@ -1,0 +1,279 @@
+"""A model as one thing: an arm's base parameters and friction, as compiled calls for one state or many."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dynid.errors import DataError, UnknownNameError
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import TERMS, FrictionLaw
+from dynid.model.model_file import ModelFile, read_model_file
+from dynid.model.parameters import BaseParameters, StandardParameters
+from dynid.robot import FloatArray, Robot, load_robot
+from dynid.runtime.calls import Calls
+from dynid.runtime.controller import STATED, Fed, LoopController, LoopSettings, PerJoint
+from dynid.verdict import Verdict
+
+if TYPE_CHECKING:
+    import mujoco
+    import pinocchio
+
+    from dynid.export.mujoco_friction import MujocoFriction
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Model:
+    """An arm with the parameters that were identified for it.
+
+    Every method takes one state (n,) or many (N, n), in SI units, and returns arrays of the same kind. The first call
+    compiles, which takes some seconds once per arm; later processes load what it left in the cache.
+
+    Attributes:
+        robot: the arm.
+        base: base parameters.
+        friction_law: friction beside them; None without. `friction` computes all of the friction.
+        mount: how the arm is mounted; None is the robot's default.
+        torque_constants: that the parameters rest on [N m/A], (n,); () if they are not known or torques were measured.
+        lengths_m: modified DH lengths that replace the robot's own.
+        unconstrained: base parameters before the consistent projection, (p,); None if they are not known.
+        accepted: whether the model passed its checks.
+        verdict: the checks.
+        arms: geometry at the mounts that were asked for so far.
+        standard: consistent standard parameters of the links; None if they are not known.
+    """
+
+    robot: Robot
+    base: BaseParameters
+    friction_law: FrictionLaw | None = None
+    mount: str | None = None
+    torque_constants: tuple[float, ...] = ()
+    lengths_m: Mapping[str, float] = field(default_factory=dict)
+    unconstrained: FloatArray | None = None
+    accepted: bool = False
+    verdict: Verdict = field(default_factory=lambda: Verdict(()))
+    arms: dict[str | None, ArmModel] = field(default_factory=dict, repr=False)
+    standard: StandardParameters | None = None
+
+    @classmethod
+    def of_file(cls, robot: Robot, content: ModelFile) -> "Model":
+        """Return the model that a model.yaml holds.
+
+        Raises:
+            DataError: it is of another robot or structure.
+        """
+        arm = ArmModel.of(robot, mount=content.mount, lengths_m=content.geometry_overrides_m)
+        before = content.provenance.get("unconstrained", {})
+        return cls(
+            robot=robot,
+            base=content.base_parameters(arm),
+            friction_law=content.friction(),
+            mount=content.mount,
+            torque_constants=content.torque_constants_nm_per_a,
+            lengths_m=content.geometry_overrides_m,
+            unconstrained=np.array([before[name] for name in arm.names]) if set(arm.names) <= set(before) else None,
+            accepted=content.accepted,
+            verdict=Verdict(content.verdict),
+            arms={content.mount: arm},
+            standard=None if content.standard is None else content.standard_parameters(arm),
+        )
+
+    def __repr__(self) -> str:
+        law = self.friction_law
+        beside = "" if law is None else ", friction " + " ".join(t.prefix for t in TERMS if t.symbol in law.terms)
+        said = "accepted" if self.accepted else "not accepted"
+        mount = self.mount or self.robot.file.default_mount
+        return f"Model({self.robot.name}, {said}, {len(self.base.names)} base parameters{beside}, mounted {mount})"
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave compiled calls out of a pickle: they are addresses in this process."""
+        return {key: value for key, value in vars(self).items() if key != "calls"}
+
+    def arm(self, mount: str | None = None) -> ArmModel:
+        """Return geometry, structure and gravity at a mount; None is the model's own."""
+        chosen = mount or self.mount
+        if chosen not in self.arms:
+            self.arms[chosen] = ArmModel.of(self.robot, mount=chosen, lengths_m=dict(self.lengths_m))
+        return self.arms[chosen]
+
+    @cached_property
+    def calls(self) -> Calls:
+        """The compiled calls behind the methods."""
+        return Calls(self.arm(), self.base, self.friction_law, np.array(self.robot.file.tool_m))
+
+    def torques(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+        """Return motor torques (n,) or (N, n) [N m] for a motion [rad, rad/s, rad/s^2], friction included."""
+        states, shape = self._states(q, dq, ddq)
+        return self.calls.torques(states).reshape(shape)
+
+    def gravity(self, q: FloatArray) -> FloatArray:
+        """Return torques (n,) or (N, n) [N m] that hold the arm at positions [rad]."""
+        states, shape = self._states(q)
+        return self.calls.gravity(states[0]).reshape(shape)
+
+    def inertia_matrix(self, q: FloatArray) -> FloatArray:
+        """Return M(q), (n, n) or (N, n, n) [kg m^2], at positions [rad]."""
+        states, shape = self._states(q)
+        return self.calls.inertia(states[0]).reshape(*shape, shape[-1])
+
+    def coriolis(self, q: FloatArray, dq: FloatArray) -> FloatArray:
+        """Return C(q, dq), (n, n) or (N, n, n) [N m s/rad]: C dq is a torque, and dM/dt - 2 C is skew-symmetric."""
+        states, shape = self._states(q, dq)
+        return self.calls.coriolis(states[0], states[1]).reshape(*shape, shape[-1])
+
+    def friction(self, dq: FloatArray, load: FloatArray) -> FloatArray:
+        """Return the friction torques, (n,) or (N, n) [N m], that the motors overcome beside a load.
+
+        Args:
+            dq: velocities [rad/s]; at 0 no direction is known, and friction with a sign is 0.
+            load: torques that the links take, such as `gravity(q)`, of the same shape [N m].
+        """
+        states, shape = self._states(dq, load)
+        return self.calls.friction(states).reshape(shape)
+
+    def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
+        """Return accelerations, (n,) or (N, n) [rad/s^2], under motor torques `tau` [N m]: the inverse of `torques`.
+
+        A joint that stands has no direction of friction, so that nothing sticks here. Where a quadratic term of the
+        friction jumps, as the motor's torque equals the load, torques within the jump have no one acceleration.
+        """
+        states, shape = self._states(q, dq, tau)
+        return self.calls.accelerations(states).reshape(shape)
+
+    def jacobian(self, q: FloatArray) -> FloatArray:
+        """Return the tool's Jacobian, (6, n) or (N, 6, n), in the base link's frame at positions [rad].
+
+        Rows are the linear velocity [m/s] of the point `tool_m` of robot.yaml, then the angular velocity [rad/s].
+        """
+        states, shape = self._states(q)
+        return self.calls.jacobian(states[0]).reshape(*shape[:-1], 6, shape[-1])
+
+    def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
+        """Return the interval that holds each parameter with a probability, by name, in SI units.
+
+        Friction beside the base parameters is named by term and axis, such as FC3; what has no deviation is left out.
+
+        Raises:
+            DataError: no parameter has a deviation, or `level` is not between 0 and 1.
+        """
+        if not 0.0 < level < 1.0:
+            raise DataError(f"the level of intervals is {level}; expected a probability between 0 and 1, such as 0.95")
+        factor, found = NormalDist().inv_cdf(0.5 + 0.5 * level), {}
+        if (deviations := self.base.standard_deviations) is not None:
+            rows = zip(self.base.names, self.base.values, deviations, strict=True)
+            found = {name: (value - factor * sd, value + factor * sd) for name, value, sd in rows}
+        if self.friction_law is not None and self.friction_law.deviations is not None:
+            middle, half = self.friction_law.values, factor * self.friction_law.deviations
+            for row, axis in np.argwhere(np.isfinite(half)):
+                around = middle[row, axis] - half[row, axis], middle[row, axis] + half[row, axis]
+                found[f"{TERMS[row].prefix}{axis + 1}"] = around
+        if not found:
+            raise DataError(f"the model of {self.robot.name} states no deviations: identify it from recordings")
+        return {name: (float(low), float(high)) for name, (low, high) in found.items()}
+
+    def controller(
+        self,
+        rate_hz: float,
+        *,
+        proportional_gain_1_s2: PerJoint | None = None,
+        velocity_gain_1_s: PerJoint | None = None,
+        torque_limits_nm: PerJoint | None = None,
+        velocity_filter_s: float | None = None,
+        gravity_share: float = 1.0,
+        friction_share: float = 1.0,
+        rejected: bool = False,
+    ) -> LoopController:
+        """Return the computed-torque controller of a loop of your own; see `dynid.runtime.controller`.
+
+        Args:
+            rate_hz: steps per second.
+            proportional_gain_1_s2: K_P, one for all joints or (n,) [1/s^2]; None: of the robot's controller.yaml.
+            velocity_gain_1_s: K_V, alike [1/s].
+            torque_limits_nm: largest torques, alike [N m]; None: those of the drives in robot.yaml.
+            velocity_filter_s: time constant of the velocity estimate [s]; None: of controller.yaml.
+            gravity_share: how much of gravity is fed forward, 0 to 1; less if something else carries the arm.
+            friction_share: how much of the friction is fed forward, 0 to 1.
+            rejected: take a model that did not pass its checks, for study without an arm.
+
+        Raises:
+            SafetyError: the model did not pass its checks, or would move metal wrongly, see `ModelGate`.
+            ConfigurationError: a value is out of range, or neither given nor in the robot's folder.
+        """
+        stated = (proportional_gain_1_s2, velocity_gain_1_s, torque_limits_nm, velocity_filter_s)
+        shares = {"gravity_share": gravity_share, "friction_share": friction_share}
+        settings = LoopSettings.of(self.robot, rate_hz, dict(zip(STATED, stated, strict=True)), shares)
+        fed = Fed(self.robot, self.arm(), self.base, self.friction_law, self.accepted)
+        if not rejected:
+            fed.refuse_unfit()
+        return LoopController(fed, settings)
+
+    def pinocchio(self) -> "pinocchio.Model":
+        """Return the chain joints as a pinocchio model with rotor inertias as armature; friction is `friction`.
+
+        Raises:
+            DataError: the links are not known, lengths were replaced, or rotors couple joints.
+        """
+        from dynid.runtime.to_pinocchio import pinocchio_model
+
+        return pinocchio_model(self.robot, self.arm(), self.standard, self.lengths_m)
+
+    def mujoco_friction(self, plant: "mujoco.MjModel") -> "MujocoFriction":
+        """Return what writes all of the friction into a MuJoCo model, such as the result's model.xml, before each step.
+
+        Raises:
+            UnknownNameError: `plant` lacks a joint of the robot.
+            DataError: friction has an offset, which MuJoCo cannot hold.
+        """
+        from dynid.export.mujoco_friction import MujocoFriction
+        from dynid.export.simple_friction import whole_friction
+
+        law = whole_friction(self.robot, self.base, self.friction_law)
+        return MujocoFriction(plant, law, self.robot.joint_names)
+
+    def _states(self, *given: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
+        """Return quantities as one new array (k, N, n), and the shape of each.
+
+        Raises:
+            DataError: they are not of one shape (n,) or (N, n), or no numbers.
+        """
+        try:
+            arrays = [np.asarray(one, dtype=np.float64) for one in given]
+        except (TypeError, ValueError) as error:
+            raise DataError(f"a state of {self.robot.name} is no array of numbers: {error}") from error
+        shape, n = arrays[0].shape, self.robot.size
+        if not shape or len(shape) > 2 or shape[-1] != n or any(one.shape != shape for one in arrays):
+            shapes = ", ".join(str(one.shape) for one in arrays)
+            raise DataError(f"states of {self.robot.name} have the shapes {shapes}; expected ({n},) or (N, {n}) each")
+        states = np.empty((len(arrays), shape[0] if len(shape) == 2 else 1, n))
+        for k, one in enumerate(arrays):
+            states[k] = one
+        return states, shape
+
+
+def load_model(path: Path | str, robot: Robot | None = None) -> Model:
+    """Read a model.yaml, or the result folder that holds one.
+
+    Args:
+        path: the file or the folder.
+        robot: that the model is of; None loads the one that the file names.
+
+    Raises:
+        InputNotFoundError, ConfigurationError: no such file, or it is no model.yaml.
+        DataError: it is of another robot or structure.
+    """
+    path = Path(path)
+    content = read_model_file(path / "model.yaml" if path.is_dir() else path)
+    try:
+        loaded = robot or load_robot(content.robot)
+    except UnknownNameError as error:
+        raise DataError(
+            f"{path} is a model of '{content.robot}', which does not come with dynid: give the robot, too, such as "
+            "load_model(path, load_robot('folder with its robot.yaml'))"
+        ) from error
+    if content.robot != loaded.name:
+        raise DataError(f"{path} is a model of '{content.robot}', not of '{loaded.name}': name the robot of the model")
+    return Model.of_file(loaded, content)

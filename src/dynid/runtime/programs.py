@@ -1,0 +1,94 @@
+"""Straight-line programs of one state: torques, gravity, inertia matrix, Coriolis matrix and Jacobian of the tool.
+
+They take one state at a time in scalar code, so that a control loop can call them. Springs are left out, because they
+need the position itself, while all other terms repeat after a turn; `dynid.runtime.kernels` adds them.
+"""
+
+from dataclasses import replace
+
+import casadi as ca
+import numpy as np
+
+from dynid.codegen.emit import Program, emit
+from dynid.codegen.kernels import Generated, Programs, load_programs
+from dynid.model.dynamics import ArmModel
+from dynid.model.symbolic import SymbolicArm
+from dynid.robot import FloatArray
+
+STATE = ("torques", "gravity", "inertia")
+
+
+def state_programs(model: ArmModel) -> dict[str, Program]:
+    """Return the programs `STATE`.
+
+    Their arrays, in this order, SI: torques (q, dq, ddq, phi, tau), gravity (q, phi, tau), inertia (q, phi, M (n, n)).
+    """
+    arm = SymbolicArm(model)
+    still = ca.SX.zeros(model.axes)
+    tau = arm.inverse_dynamics(arm.ddq)
+    at_rest = ca.substitute(arm.inverse_dynamics(still), arm.dq, still)
+    shared = {"phi": arm.phi}
+    return {
+        "torques": _scalar(emit({"q": arm.q, "dq": arm.dq, "ddq": arm.ddq}, shared, {"tau": ca.densify(tau)}, row=1)),
+        "gravity": _scalar(emit({"q": arm.q}, shared, {"tau": ca.densify(at_rest)}, row=1)),
+        "inertia": _scalar(emit({"q": arm.q}, shared, {"M": ca.densify(arm.inertia_matrix())}, row=1)),
+    }
+
+
+def coriolis_program(model: ArmModel) -> Program:
+    """Return the program (q, dq, phi, C) of the Coriolis matrix (n, n) [N m s/rad] by Christoffel symbols.
+
+    With the momentum p = M dq, C = (dM/dt + dp/dq - (dp/dq)') / 2, so that dM/dt - 2 C is skew-symmetric.
+    """
+    arm, n, c = SymbolicArm(model), model.axes, model.chain_size
+    still = ca.SX.zeros(n)
+    momentum = ca.substitute(arm.inverse_dynamics(arm.ddq, gravity=False), arm.dq, still)
+    momentum = ca.substitute(momentum - ca.substitute(momentum, arm.ddq, still), arm.ddq, arm.dq)
+    by_position = ca.horzcat(ca.jacobian(momentum, arm.q), ca.SX(n, n - c))
+    rate = ca.jtimes(ca.vec(ca.densify(arm.inertia_matrix())), arm.q, arm.dq[:c])
+    C = 0.5 * (ca.reshape(rate, n, n) + by_position - by_position.T)
+    return _scalar(emit({"q": arm.q, "dq": arm.dq}, {"phi": arm.phi}, {"C": ca.densify(C.T)}, row=1))
+
+
+def jacobian_program(model: ArmModel, tool: FloatArray) -> Program:
+    """Return the program (q, J) of the tool's Jacobian (6, n), linear part first, in the base link's frame.
+
+    Args:
+        model: the arm.
+        tool: point in the URDF frame of the last chain joint, (3,) [m].
+    """
+    arm, base = SymbolicArm(model), model.mdh.base
+    rotation, position = ca.SX(ca.DM(base[:3, :3])), ca.SX(ca.DM(base[:3, 3]))
+    axes, origins = [], []
+    for step, turn in zip(arm.positions, arm.rotations, strict=True):
+        position = position + rotation @ step
+        rotation = rotation @ turn
+        axes.append(rotation[:, 2])
+        origins.append(position)
+    in_frame = np.linalg.inv(model.mdh.in_link[-1]) @ [*tool, 1.0]
+    end, J = position + rotation @ ca.DM(in_frame[:3]), ca.SX(6, model.axes)
+    for j, (axis, origin) in enumerate(zip(axes, origins, strict=True)):
+        slides = model.mdh.prismatic[j]
+        J[:3, j] = axis if slides else ca.cross(axis, end - origin)
+        J[3:, j] = ca.SX(3, 1) if slides else axis
+    return _scalar(emit({"q": arm.q}, {}, {"J": ca.densify(J.T)}, row=1))
+
+
+def load_state_programs(model: ArmModel) -> Programs:
+    """Return the programs `STATE` of an arm as machine code."""
+    return load_programs("state", model, lambda: Generated(state_programs(model)))
+
+
+def load_coriolis(model: ArmModel) -> Programs:
+    """Return the program "coriolis" of an arm as machine code."""
+    return load_programs("coriolis", model, lambda: Generated({"coriolis": coriolis_program(model)}))
+
+
+def load_jacobian(model: ArmModel, tool: FloatArray) -> Programs:
+    """Return the program "jacobian" of an arm and its tool (3,) [m] as machine code."""
+    where = "_".join(float(x).hex().replace(".", "p").replace("-", "m").replace("+", "") for x in tool)
+    return load_programs(f"tool_{where}", model, lambda: Generated({"jacobian": jacobian_program(model, tool)}))
+
+
+def _scalar(program: Program) -> Program:
+    return replace(program, width=1)
