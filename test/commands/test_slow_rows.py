@@ -14,7 +14,7 @@ from dynid.cli import app
 from dynid.control.control_model import from_model_file
 from dynid.control.controller import load_controller
 from dynid.control.selection import ControllerSelection
-from dynid.model.model_file import load_model
+from dynid.model.model_file import read_model_file
 from dynid.robot import load_robot
 
 ROBOT = load_robot("crane_x7")
@@ -60,7 +60,7 @@ def test_model_from_slow_late_rows_passes_through_every_command(write_run: Calla
     in_time = write_run(ROBOT, "3.csv", rate_hz=RATE_HZ, seconds=30.0, seed=3)
     assert run("validate", model, str(in_time), *mapping)["accepted"]
     selection = ControllerSelection(ROBOT, load_controller(ROBOT))
-    chosen = from_model_file(load_model(folder / "model.yaml"), selection.arm_model)
+    chosen = from_model_file(read_model_file(folder / "model.yaml"), selection.arm_model)
     selection.gate.check(chosen)
     selection.exchange(model=chosen, name="computed_torque")
     rest, still = np.array(ROBOT.rest_posture), np.zeros(ROBOT.size)

@@ -56,7 +56,7 @@ class ColumnName:
         unit: in the words of a mapping; "" if none is stated.
         commanded: whether it is a command or a limit, not a measurement.
         measured: whether it says that it is a measurement.
-        rest: words that no list knows, which tell series apart.
+        rest: words that no list knows; they separate series.
     """
 
     name: str

@@ -13,7 +13,7 @@ def double_number(value: float) -> str:
 
 
 def float_number(value: float) -> str:
-    """Write a float as a C float, with the nine digits that tell all of them apart."""
+    """Write a float as a C float, with the nine digits that separate all of them."""
     text = f"{float(value):.9g}"
     return f"{text if set(text) & set('.en') else text + '.0'}f"
 
