@@ -182,7 +182,7 @@ def test_an_unexpected_servo_is_found_though_the_arm_stalls(robot: Robot) -> Non
     for request in (8, 9, 10):
         line = stalled(robot, request, 0.9)
         line.chain.servos[12] = type(line.chain.servos[2])(12, 1020)
-        with pytest.raises(BusError, match=r"unexpected servos: 12 \(model 1020\)"):
+        with pytest.raises(BusError, match=r"unexpected servos: 12 \(model 1020 \(XM430-W350"):
             arm_on(robot, line).open()
 
 
