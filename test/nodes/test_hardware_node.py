@@ -132,7 +132,7 @@ OTHER_SERVOS = (
     (
         "servo_id: 3, servo_model: XM540-W270",
         "servo_id: 3, servo_model: XM430-W350",
-        "3 (crane_x7_shoulder_revolute_part_tilt_joint) is model 1020 (XM430-W350, 2.69 mA per count) instead of model 1120",
+        "tilt_joint) is model 1020 (XM430-W350, 2.69 mA per count) instead of model 1120 (XM540-W270",
     ),
 )
 
