@@ -9,6 +9,7 @@ from dynid.errors import ConfigurationError, DataError
 from dynid.identification import prepared
 from dynid.identification.data import preprocessing
 from dynid.identification.data.arrays import recording_from_arrays
+from dynid.identification.data.row_choice import row_choice
 from dynid.identification.data.sample_sets import hold_out
 from dynid.identification.data.signals import TimeAxis, Torques
 from dynid.identification.data.sources import Source, rows_of
@@ -78,6 +79,21 @@ def test_rate_decides_between_filter_and_averages(rate_hz: float, expected: str)
     choice = rows_of([recording(even(rate_hz))], SETTINGS)
     assert choice.kind == expected
     assert ("rows per second are too few" in choice.sentence) == (expected == "averaged")
+
+
+@pytest.mark.parametrize(("more", "expected"), [(0.98, "filtered"), (1.02, "averaged")])
+def test_averages_are_chosen_where_filters_lose_too_much_to_gaps(more: float, expected: str) -> None:
+    """Around a gap the low-pass and the states' filter, of a higher cut-off, take off what they need to settle."""
+    filters, period, gap_s, gaps = SETTINGS.filter, 0.004, 0.2, 5
+    assert filters.state_cutoff_ratio is not None
+    cutoff_hz = filters.cutoff_hz(SETTINGS.sampling_interval_s)
+    margin_s = filters.settling_periods * (1.0 / cutoff_hz + 1.0 / (filters.state_cutoff_ratio * cutoff_hz))
+    seconds = gaps * (gap_s + margin_s) / (more * SETTINGS.data.dropped_samples_share)
+    time = np.arange(0.0, seconds, period)
+    middles = seconds * (np.arange(gaps) + 0.5) / gaps
+    kept = (np.abs(time[:, None] - middles) > 0.5 * gap_s).all(axis=1)
+    choice = row_choice(TimeAxis.of(time[kept]), SETTINGS, SETTINGS.sampling_interval_s)
+    assert choice.kind == expected and ("to gaps" in choice.sentence) == (expected == "averaged")
 
 
 def test_slow_rows_give_the_parameters() -> None:

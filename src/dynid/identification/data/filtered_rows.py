@@ -91,7 +91,7 @@ def filtered_samples(signals: Signals, settings: IdentificationSettings, interva
     # the filter in front of the decimation; without a ratio it is the only one
     first_pass = LowPass(settings.filter, interval, grid, axis.period, ratio or 1.0)
     begin, end = signals.window or (signals.time[0], signals.time[-1])
-    margin = low_pass.settling_s + (0.0 if ratio is None else first_pass.settling_s)
+    margin = settling_s(settings.filter, interval, ratio)
     covered = _covered(signals)
     # a few settling times beyond the window feed the filter; more would only cost time
     first = skip * int(np.ceil((max(covered[0], begin - 3 * margin) - begin) / (grid * skip) - 1e-9))
@@ -204,6 +204,12 @@ def filter_grid(settings: FilterSettings, interval: float, period: float) -> tup
     ratio = _state_cutoff_ratio(settings, interval, max(interval / recorded, period))
     finest = finest_step_s((ratio or 1.0) * settings.cutoff_hz(interval))
     return max(recorded, math.ceil(interval / finest - 1e-9)), ratio
+
+
+def settling_s(settings: FilterSettings, interval: float, ratio: float | None) -> float:
+    """Return how far filters reach [s]: the low-pass, and that of the states with `ratio` times its cut-off."""
+    one = settings.settling_periods / settings.cutoff_hz(interval)
+    return one if ratio is None else one + one / ratio
 
 
 def _state_cutoff_ratio(settings: FilterSettings, interval: float, period: float) -> float | None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from dynid.identification.data.filtered_rows import MOST_OF_NYQUIST
+from dynid.identification.data.filtered_rows import MOST_OF_NYQUIST, filter_grid, settling_s
 from dynid.identification.data.signals import Signals, TimeAxis
 from dynid.identification.data.weak_form import CUTOFF_OF_SUPPORT, HOPS
 from dynid.identification.settings import IdentificationSettings
@@ -68,14 +68,14 @@ def _refusal(axis: TimeAxis, settings: IdentificationSettings, interval_s: float
         return f"{1.0 / axis.period:.3g} rows per second are too few for states up to {cutoff:.3g} Hz"
     if axis.uneven(settings.data.jitter_of_period):
         return f"steps between rows are uneven ({axis.irregular:.0%} are no cycle of {1e3 * axis.period:.3g} ms)"
-    if (lost := _lost_to_gaps(axis, settings, cutoff)) > settings.data.dropped_samples_share:
+    if (lost := _lost_to_gaps(axis, settings, interval_s)) > settings.data.dropped_samples_share:
         return f"a filter would lose {min(lost, 1.0):.0%} of the time to gaps"
     return ""
 
 
-def _lost_to_gaps(axis: TimeAxis, settings: IdentificationSettings, cutoff_hz: float) -> float:
+def _lost_to_gaps(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> float:
     """Return the share of a recording's time that filters take off around its gaps."""
     gaps = [end - begin for begin, end in axis.gaps if end - begin > settings.data.longest_gap_s]
-    filters = settings.filter
-    margin = filters.settling_periods / cutoff_hz * (1.0 + (filters.state_cutoff_ratio or 0.0))
+    _, ratio = filter_grid(settings.filter, interval_s, axis.period)
+    margin = settling_s(settings.filter, interval_s, ratio)
     return sum(gap + margin for gap in gaps) / max(axis.cycles * axis.period, axis.period)
