@@ -153,7 +153,7 @@ def asked_before_moving(robot: Robot, seed: int) -> list[str]:
     return found + [f"'{one}' was not said" for one in missing]
 
 
-FILE_CASES = (
+DISK_CASES = (
     DriverCase("power lost after a bag was closed", "nothing is lost", closed_bag),
     DriverCase("power lost after results were written", "nothing is lost", written_results),
     DriverCase("disk without hard links", "results kept, none overwritten", without_links),

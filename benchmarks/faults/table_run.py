@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.faults.cases import LOCKSTEP_CASES, START_CASES, FaultCase, StartCase
 from benchmarks.faults.claim_case import CLAIM_CASES
 from benchmarks.faults.driver_cases import DRIVER_CASES, DriverCase
-from benchmarks.faults.file_cases import FILE_CASES
+from benchmarks.faults.file_cases import DISK_CASES
 from benchmarks.faults.judge import ArmJudge
 from benchmarks.faults.lockstep import (
     FALL_WINDOW_S,
@@ -48,7 +48,7 @@ EVERY_CASE: tuple[AnyCase, ...] = (
     *TRIAL_CASES,
     *DRIVER_CASES,
     *CLAIM_CASES,
-    *FILE_CASES,
+    *DISK_CASES,
 )
 
 

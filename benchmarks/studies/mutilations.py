@@ -17,7 +17,7 @@ from benchmarks.studies.drawn_arms import draw_arm, record
 from benchmarks.studies.motion_classes import CLASSES, drawn_motion
 from dynid.errors import DynidError, SafetyError
 from dynid.identification.data.sources import Source
-from dynid.identification.dynamic_errors import VISIBLE
+from dynid.identification.dynamic_errors import SLIDING_SHARE, VISIBLE
 from dynid.identification.dynamic_rows import DynamicRows, dynamic_rows, of_links
 from dynid.identification.held_out import validate
 from dynid.identification.pipeline import identify
@@ -40,7 +40,6 @@ PAYLOAD_KG, REACH_M = 0.05, 0.1
 NAMED_SHARE = 0.3  # of the cases are those with names, the others drawn groups and factors
 OTHER_SEED = 1_000_000
 DYNAMIC = "dynamic_error_held_out"  # the check that is measured
-SLIDING = 0.5  # share of sliding states of a row that counts
 
 
 @dataclass(frozen=True)
@@ -135,7 +134,7 @@ def drawn_mutilation(
 
 def changes(rows: DynamicRows, change: FloatArray) -> FloatArray:
     """Return by how much parameters of links and rotors (k,) change dynamic torques, over their size, (n,)."""
-    counts = rows.share >= SLIDING
+    counts = rows.share >= SLIDING_SHARE
     square = ((rows.dynamic @ change) ** 2 * counts).sum(axis=0)
     whole = (rows.torque**2 * counts).sum(axis=0)
     return np.asarray(np.sqrt(np.divide(square, whole, out=np.zeros_like(square), where=whole > 0.0)))

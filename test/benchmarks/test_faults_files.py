@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from benchmarks.faults import file_cases
 from benchmarks.faults.driver_cases import DriverCase
-from benchmarks.faults.file_cases import FILE_CASES
+from benchmarks.faults.file_cases import DISK_CASES
 from benchmarks.faults.table_run import case_names
 
 from dynid import durable
@@ -16,7 +16,7 @@ from dynid.recording import bag_storage
 from dynid.robot import Robot
 
 
-@pytest.mark.parametrize("case", FILE_CASES, ids=lambda case: case.name)
+@pytest.mark.parametrize("case", DISK_CASES, ids=lambda case: case.name)
 def test_the_rows_hold(robot: Robot, case: DriverCase) -> None:
     assert [text for seed in range(3) for text in case.check(robot, seed)] == []
     assert case.name in case_names()

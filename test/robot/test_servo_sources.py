@@ -137,7 +137,7 @@ def test_a_robotis_urdf_becomes_a_robot_that_can_be_driven(tmp_path: Path) -> No
     write_draft(draft, urdf, folder)
     answered(folder)
     robot = load_robot(folder)
-    assert robot.servo_ids == (11, 12, 13) and robot.reverse_modes == (False, True, False)
+    assert robot.servo_ids == (11, 12, 13) and [one.reverse_mode for one in robot.wired_servos] == [False, True, False]
     assert robot.torque_constants == pytest.approx(1.783) and list(undrivable(robot)) == []
     assert (robot.file.bus.port, robot.file.bus.baudrate, robot.file.bus.cycle_s) == ("/dev/ttyACM3", 1_000_000, 0.002)
     uses = {use.name: use.missing for use in check_robot(robot).uses}

@@ -75,9 +75,9 @@ def test_sdk_ping_read_write_reboot(port: PortHandler) -> None:
 
 def test_sdk_broadcast_ping_finds_all(port: PortHandler, robot: Robot) -> None:
     found, result = SDK.broadcastPing(port)
-    assert result == COMM_SUCCESS and {i: m[0] for i, m in found.items()} == dict(
-        zip(robot.servo_ids, robot.model_numbers, strict=True)
-    )
+    assert result == COMM_SUCCESS and {i: m[0] for i, m in found.items()} == {
+        one.servo_id: one.model_number for one in robot.wired_servos
+    }
 
 
 @pytest.mark.parametrize("fast", [False, True])

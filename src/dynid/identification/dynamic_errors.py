@@ -17,6 +17,7 @@ One event must not refuse a model: the error is the least one that is found with
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import orth
 from scipy.special import gammainccinv
 
 from dynid.identification.data.preprocessing import Samples
@@ -171,7 +172,4 @@ def _basis(columns: FloatArray, least: float) -> FloatArray:
     """An orthonormal basis (N, k) of columns scaled to unit length, without singular values below `least`."""
     sizes = np.linalg.norm(columns, axis=0)
     columns = columns[:, sizes > 0.0] / sizes[sizes > 0.0]
-    if not columns.shape[1]:
-        return columns
-    basis, singular, _ = np.linalg.svd(columns, full_matrices=False)
-    return np.asarray(basis[:, singular > least * singular[0]])
+    return np.asarray(orth(columns, rcond=least)) if columns.shape[1] else columns

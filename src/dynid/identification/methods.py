@@ -49,15 +49,17 @@ def identify(
 
     Args:
         robot: the robot the recordings must be of.
-        recordings: bags, CSV files, or recordings that were read or made of arrays already; one, or several.
+        recordings: bags, CSV files, LeRobot data sets, folders of them, or recordings that were read or made of arrays
+            already; one, or several.
         method: "regression"; "closed-loop", the joint refinement of all bags from the regression's model; or
             "campaign", the paper's: every bag at every sampling interval, then the best of the central models. The last
             two need bags of dynid's recorder, with reference, commands and gains.
         validation: recordings that judge the result; those of a campaign also choose its representative.
         settings: None reads the robot's identification.yaml.
         progress: called with the name of each stage as it starts; of a campaign, with each bag as it is finished.
-        mapping: what the columns of CSV files are, or the file that says so.
-        validation_mapping: the same for held-out CSV files; None is `mapping`.
+        mapping: what the columns of CSV files are, or the topics and units of bags and data sets: a mapping, its
+            content as a dict, the file that holds it, or one of each kind.
+        validation_mapping: the same for held-out recordings; None is `mapping`.
         held_out_share: part of each recording's time, at its end, that judges a regression instead of being fitted.
         setup: what of the set-up is unknown to a regression, see `setup.choose`; () takes it as it is given.
         processes: of a campaign; None is one per core.

@@ -323,7 +323,7 @@ def _in_given_directions(
 
 
 def _joint(choice: Choice, robot: Robot) -> str:
-    """The joint of an unknown; "" of gravity."""
+    """The joint of an unknown; "" of gravity and of the delay."""
     return "" if choice.kind in ("gravity", "delay") else robot.joint_names[choice.axis]
 
 

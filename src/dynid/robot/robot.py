@@ -103,11 +103,6 @@ class Robot:
         return tuple(self._servo(joint) for joint in self.file.joints)
 
     @cached_property
-    def model_numbers(self) -> tuple[int, ...]:
-        """Servo model numbers in joint order, (n,)."""
-        return tuple(model.model_number for model in self.servo_models)
-
-    @cached_property
     def wired_servos(self) -> tuple[WiredServo, ...]:
         """All m servos on the line: the joints' first ones in joint order, (n,), then the others; errors as above."""
         first, others = list[WiredServo](), list[WiredServo]()
@@ -156,11 +151,6 @@ class Robot:
     def directions(self) -> FloatArray:
         """Sign of each joint's motor against its servo's registers, (n,), 1 or -1."""
         return read_only([joint.direction for joint in self.file.joints])
-
-    @cached_property
-    def reverse_modes(self) -> tuple[bool, ...]:
-        """Which servos count backwards by their drive mode, (n,)."""
-        return tuple(joint.reverse_mode for joint in self.file.joints)
 
     @cached_property
     def centre_counts(self) -> tuple[int, ...]:

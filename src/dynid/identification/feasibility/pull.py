@@ -22,6 +22,7 @@ as far as base parameters show them.
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import orth
 from scipy.optimize import brentq
 from scipy.special import fdtrc, fdtri
 
@@ -134,8 +135,9 @@ def reached_directions(problem: ConsistentProblem, by_x: FloatArray, x: FloatArr
     rows = np.concatenate([reached_gradients(cone, x) for cone in problem.cones])
     if not len(rows):
         return 0
-    of_bounds, of_base = (_span(one) for one in (rows, by_x / np.linalg.norm(by_x, axis=1, keepdims=True)))
-    return int((np.linalg.svd(of_bounds @ of_base.T, compute_uv=False) > SHOWN).sum())
+    by_x = by_x / np.linalg.norm(by_x, axis=1, keepdims=True)
+    of_bounds, of_base = (orth(one.T, rcond=REACHED) for one in (rows, by_x))
+    return int((np.linalg.svd(of_bounds.T @ of_base, compute_uv=False) > SHOWN).sum())
 
 
 def reached_gradients(cone: Cone, x: FloatArray) -> FloatArray:
@@ -154,9 +156,3 @@ def reached_gradients(cone: Cone, x: FloatArray) -> FloatArray:
         rows = A[:0]
     sizes = np.linalg.norm(rows, axis=1, keepdims=True)
     return np.asarray(rows[sizes[:, 0] > 0.0] / sizes[sizes[:, 0] > 0.0])
-
-
-def _span(rows: FloatArray) -> FloatArray:
-    """Return an orthonormal basis (k, s) of the rows (m, s)."""
-    _, singular, basis = np.linalg.svd(rows, full_matrices=False)
-    return np.asarray(basis[singular > REACHED * singular[0]])
