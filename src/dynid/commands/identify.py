@@ -48,6 +48,12 @@ def identify(
             "torque-constant:JOINT; repeatable."
         ),
     ] = None,
+    from_s: Annotated[
+        float | None, typer.Option("--from", help="Use rows from this second of each recording on.")
+    ] = None,
+    until_s: Annotated[
+        float | None, typer.Option("--until", help="Use rows until this second of each recording.")
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Identify a model from recorded motions; exit code 1 if it is not accepted.
@@ -89,6 +95,7 @@ def identify(
             validation_mapping=judging,
             held_out_share=hold_out,
             setup=estimate_setup or (),
+            span=(from_s, until_s),
         )
         begin("writing the result")
         report = write_result(result, out)

@@ -17,6 +17,7 @@ from dynid.identification.campaign.campaign import campaign
 from dynid.identification.campaign.files import identification_of
 from dynid.identification.campaign.joint import refine_jointly
 from dynid.identification.closed_loop.recorded_loop import refuse_open, refuse_open_loop
+from dynid.identification.data.parts import Span
 from dynid.identification.data.sources import Recorded, Several, Source, load_sources
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.pipeline import Identification, Progress
@@ -42,6 +43,7 @@ def identify(
     validation_mapping: Mapping = None,
     held_out_share: float = 0.0,
     setup: Sequence[str] = (),
+    span: tuple[float | None, float | None] = (None, None),
     processes: int | None = None,
     runs: Path | str | None = None,
 ) -> Identification:
@@ -61,6 +63,7 @@ def identify(
             content as a dict, the file that holds it, or one of each kind.
         validation_mapping: the same for held-out recordings; None is `mapping`.
         held_out_share: part of each recording's time, at its end, that judges a regression instead of being fitted.
+        span: begin and end [s] of the part of each recording that a regression uses; None is its own.
         setup: what of the set-up is unknown to a regression, see `setup.choose`; () takes it as it is given.
         processes: of a campaign; None is one per core.
         runs: folder where a campaign stores its finished runs and looks for them, so that it can be resumed;
@@ -77,6 +80,7 @@ def identify(
     given = {
         "held_out_share": (bool(held_out_share), "regression", "name held-out recordings as validation"),
         "setup": (bool(setup), "regression", "estimate the set-up by a regression first"),
+        "span": (not Span(*span).whole, "regression", "record the part alone"),
         "processes": (processes is not None, "campaign", "leave it out"),
         "runs": (runs is not None, "campaign", "leave it out"),
     }
@@ -96,7 +100,7 @@ def identify(
         validation_mapping=validation_mapping,
     )
     if method == "regression":
-        return common(recordings, held_out_share=held_out_share, setup=setup)
+        return common(recordings, held_out_share=held_out_share, setup=setup, span=Span(*span))
     if method == "closed-loop":
         sources = load_sources(recordings, robot, mapping, progress)
         loops = [_loop_of(one) for one in sources]  # refuses before the long part
