@@ -304,8 +304,9 @@ class HardwareNode(ManagedNode):
         self._states.publish(
             self._encode_state.encode(sample.stamp_ns, position=sample.q, velocity=sample.dq, effort=sample.tau_present)
         )
-        effort = applied_a * self.robot.joint_constants
-        self._applied.publish(self._encode_applied.encode(sample.stamp_ns, effort=effort))
+        if self._applied.get_subscription_count():  # nothing is made that nobody receives
+            effort = applied_a * self.robot.joint_constants
+            self._applied.publish(self._encode_applied.encode(sample.stamp_ns, effort=effort))
         self._sent = (self._sent[0] + 1, sample.stamp_ns)
 
     def _on_end(self, error: BaseException | None) -> None:
