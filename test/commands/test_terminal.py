@@ -131,6 +131,7 @@ def test_an_interrupt_while_the_command_is_loaded_is_one_word(tmp_path: Path) ->
         assert program.returncode in (130, -signal.SIGINT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_without_a_character_shows_another(tmp_path: Path, encoding: str) -> None:
     folder = tmp_path / "\u2026"

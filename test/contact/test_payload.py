@@ -69,6 +69,7 @@ def test_a_scale_on_the_filter_weighs_within_its_deviation_and_every_estimate_is
     assert nothing.mass_kg == 0.0 and nothing.mass_deviation_kg > 1.0
 
 
+@pytest.mark.slow
 def test_what_friction_is_like_outlasts_a_body_unless_it_is_to_be_forgotten() -> None:
     scale, _ = scaled(holding(0.2), 5)
     scale.reset()

@@ -48,6 +48,7 @@ def test_the_driver_stops_an_arm_that_is_only_said_to_be_held(robot: Robot) -> N
     assert moves_while_held(robot, 0) == []
 
 
+@pytest.mark.slow
 def test_the_same_torque_without_the_claim_is_followed(robot: Robot) -> None:
     """What the row of the fault table is for: without the watch the joint goes on."""
     run = ClaimRun(robot, 0, claims=False)

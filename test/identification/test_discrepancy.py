@@ -79,6 +79,7 @@ def test_an_effect_acts_on_its_own_axis_and_a_still_one_has_none(axis: int) -> N
     assert found[:, axis].any() and not found[:, 1 - axis].any()
 
 
+@pytest.mark.slow
 def test_a_joint_that_never_moves_is_refused_without_a_warning() -> None:
     """It has no deviation by which its rows could be weighed."""
     robot, random = load_robot("crane_x7"), np.random.default_rng(4)

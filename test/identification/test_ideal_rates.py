@@ -76,6 +76,7 @@ def test_rotors_are_exact_where_every_second_instant_is_kept() -> None:
     assert off_rotors(late, RUBBING) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate_hz", [30.0, 50.0, 100.0, 200.0])
 @pytest.mark.parametrize("first_s", [0.0, 0.0071])
 def test_slow_recordings_give_the_parameters_of_fast_ones(rate_hz: float, first_s: float) -> None:

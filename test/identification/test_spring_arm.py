@@ -78,6 +78,7 @@ def found_springs(phi: BaseParameters, q: FloatArray) -> FloatArray:
     return torques
 
 
+@pytest.mark.slow
 def test_without_its_springs_the_arm_is_refused() -> None:
     sets = []
     for seed in (0, 5):

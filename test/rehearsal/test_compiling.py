@@ -38,6 +38,7 @@ def test_second_call_finds_the_stamp(folder: Path, robot: Robot) -> None:
     assert said == [compiling.COMMON]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", ["cache", "sources"])
 def test_missing_files_are_compiled_again(folder: Path, robot: Robot, tmp_path: Path, changed: str) -> None:
     compiling.ensure_compiled(robot, said=lambda _: None)
@@ -50,6 +51,7 @@ def test_missing_files_are_compiled_again(folder: Path, robot: Robot, tmp_path: 
     assert compiling.ensure_compiled(robot, said=lambda _: None)
 
 
+@pytest.mark.slow
 def test_other_processes_wait_and_do_not_compile(folder: Path, robot: Robot) -> None:
     code = (
         "from dynid.rehearsal import compiling; from dynid.robot import load_robot\n"

@@ -115,6 +115,7 @@ def test_dark_light_and_narrow(page: Any) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+@pytest.mark.slow
 def test_headings_and_tables_for_those_who_do_not_see(page: Any) -> None:
     levels = page.eval_on_selector_all("h1, h2, h3, h4", "all => all.map((one) => Number(one.tagName[1]))")
     assert levels[0] == 1 and levels.count(1) == 1
