@@ -105,6 +105,7 @@ def test_every_json_object_says_its_version(dynid: Run) -> None:
     assert printing == ["terminal.py"] and len(files) > 30  # `print_json` alone prints one
 
 
+@pytest.mark.slow
 def test_where_a_figure_or_a_draft_went_is_said_as_json(dynid: Run, tmp_path: Path) -> None:
     figure = tmp_path / "V01.svg"
     assert json.loads(dynid("trajectories", "plot", "V01", "--out", str(figure), "--json").stdout) == {

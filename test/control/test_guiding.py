@@ -143,6 +143,7 @@ def tool_way(arm: SteppedArm, motion: MotionExecutor, seconds: float) -> tuple[f
     return way, fastest
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("payload_kg", [0.0, 0.5])
 def test_a_load_that_appears_or_vanishes_is_held_and_falls_without_the_watch(
     payload_kg: float, monkeypatch: pytest.MonkeyPatch

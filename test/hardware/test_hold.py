@@ -197,6 +197,7 @@ def swing(robot: Robot, time_s: float) -> np.ndarray:
     return 0.25 * robot.torque_limits * np.sin(2 * np.pi * time_s + np.arange(8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["fault", "stale", "not finite"])
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("friction", ["viscous", "M6"])

@@ -47,6 +47,7 @@ def judged(missing: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
     return with_them, plain, float(np.sqrt(np.mean(effects**2, axis=(0, 1)).sum()))
 
 
+@pytest.mark.slow
 def test_intervals_hold_though_the_law_misses_what_happens_at_low_speed() -> None:
     found = [judged(0.1, seed) for seed in range(150)]
     held, plain = (np.mean([np.abs(one[k]) < 1.645 for one in found]) for k in (0, 1))

@@ -68,6 +68,7 @@ def off_rotors(signals: Signals, truth: BaseParameters) -> float:
     return max(error for name, error in off(signals, truth).items() if name.startswith("IA"))
 
 
+@pytest.mark.slow
 def test_rotors_are_exact_where_every_second_instant_is_kept() -> None:
     signals = recorded(RUBBING, 1000.0, 2.0)
     assert SETTINGS.sampling_interval_s == 0.02  # its grid keeps every second millisecond

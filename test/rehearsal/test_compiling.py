@@ -31,6 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     kernels.cache_folder.cache_clear()
 
 
+@pytest.mark.slow
 def test_second_call_finds_the_stamp(folder: Path, robot: Robot) -> None:
     said: list[str] = []
     assert compiling.ensure_compiled(robot, said=said.append)
@@ -62,6 +63,7 @@ def test_other_processes_wait_and_do_not_compile(folder: Path, robot: Robot) -> 
     assert sorted(child.communicate()[0].strip() for child in children) == ["False", "False", "True"]
 
 
+@pytest.mark.slow
 def test_job_that_fails_is_named(folder: Path, robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "SHARES", (("no such job",),))
     with pytest.raises(ConfigurationError, match="compiling failed: KeyError: 'no such job'"):

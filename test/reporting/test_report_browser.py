@@ -95,6 +95,7 @@ def test_zoom_by_mouse_and_keyboard_moves_all_joints(page: Any) -> None:
     assert paths.first.get_attribute("d") == before[0]
 
 
+@pytest.mark.slow
 def test_another_motion_is_another_picture(page: Any) -> None:
     first = page.locator("#charts-torque path[d^=M]").first
     before = first.get_attribute("d")
@@ -103,6 +104,7 @@ def test_another_motion_is_another_picture(page: Any) -> None:
     assert page.locator("#residuals select").input_value() == "1"
 
 
+@pytest.mark.slow
 def test_dark_light_and_narrow(page: Any) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(colour)
