@@ -24,6 +24,7 @@ def cause(added: FloatArray | float, factors: FloatArray | float = 1.0) -> str:
     return cause_of(MODEL, samples, Regression.stack(MODEL, samples, COULOMB))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("added", "words"),
     [
@@ -38,6 +39,7 @@ def test_what_is_lacking_is_named(added: FloatArray, words: tuple[str, ...]) -> 
     assert all(one in found for one in words), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.0, 1.4, -1.0])
 def test_nothing_is_lacking_where_data_are_clean_or_another_thing_is_wrong(factor: float) -> None:
     """A torque constant or a sign, which others name."""
