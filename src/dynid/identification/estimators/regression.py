@@ -19,6 +19,7 @@ from dynid.identification.estimators.gear_fit import GearFit, GearFitter, KnownG
 from dynid.identification.estimators.gear_ladder import LADDER, Ladder, climb, to_the_end
 from dynid.identification.estimators.gear_rows import GearRows, sliding_rows
 from dynid.identification.estimators.play import find_play, without_play
+from dynid.identification.estimators.reduced_rows import ReducedRows, merged
 from dynid.identification.estimators.solution import Solution, solve_triangle
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
 from dynid.identification.estimators.triangles import bounded, triangle
@@ -47,6 +48,8 @@ class Regression:
     the base parameters, states near standstill are cut out of W and tau: `whole` (N, n, p) is W of all states, and
     `share` (N, n) is what part of a row is left. `row_weights` (N n,) are those that an estimator has given the rows,
     beside `trust`: friction that belongs to given base parameters, and all covariances, are of the problem with them.
+    `reduced` are the rows of many recordings, these among them: they decide on all parameters, and the rows that are
+    kept say how large residuals are and how long they last.
     """
 
     names: tuple[str, ...]
@@ -63,6 +66,7 @@ class Regression:
     whole: FloatArray | None = None
     share: FloatArray | None = None
     row_weights: FloatArray | None = None
+    reduced: ReducedRows | None = None
 
     @classmethod
     def of(
@@ -246,11 +250,25 @@ class Regression:
 
     def _triangle(self, weights: FloatArray | None) -> FloatArray:
         """R of the QR decomposition of the weighted rows [C W tau]."""
+        if self.reduced is not None:
+            return self.reduced.triangle(self._joint_weights(weights))
         rows = np.concatenate([self.columns(), self.tau[:, None]], axis=1)
         for scale in (weights, self.trust):
             if scale is not None:
                 rows *= scale[:, None]
         return triangle(rows.reshape(-1, self.axes, rows.shape[1]))
+
+    def _joint_weights(self, weights: FloatArray | None) -> FloatArray:
+        """Weights (n,) of joints, which those of all of a joint's rows (N n,) are."""
+        return np.ones(self.axes) if weights is None else weights[: self.axes]
+
+    def joint_triangles(self) -> FloatArray:
+        """R (n, k, k) of each joint's rows [C W S tau], S being the shape of friction, times their trust."""
+        rows = np.column_stack([self._all_columns[0], self.tau])
+        if self.trust is not None:
+            rows *= self.trust[:, None]
+        own = rows.reshape(-1, self.axes, rows.shape[1]).swapaxes(0, 1)
+        return merged(own, np.zeros((self.axes, 0, rows.shape[1])))
 
     @property
     def _coulomb_columns(self) -> NDArray[np.bool_]:
@@ -425,7 +443,30 @@ class Regression:
 
         residual = weighted(self.residual(solution.phi, solution.friction).reshape(-1, 1))[..., 0]
         effects = weighted(self._effects)
-        return whole_covariance(weighted(columns), residual, known, self.interval_s, inflation, effects)
+        whole = whole_covariance(weighted(columns), residual, known, self.interval_s, inflation, effects)
+        if self.reduced is None:
+            return whole
+        noise = whole_covariance(weighted(columns), residual, known, self.interval_s, inflation)
+        return self._of_all_recordings(self.reduced, solution, whole, noise, self._joint_weights(weights))
+
+    def _of_all_recordings(
+        self, reduced: ReducedRows, solution: Solution, whole: FloatArray, noise: FloatArray, weights: FloatArray
+    ) -> FloatArray:
+        """Covariance (q, q) with all recordings: noise shrinks with their number, unmodelled torques do not.
+
+        Args:
+            reduced: the rows of all recordings.
+            solution: of them.
+            whole: covariance from the rows that are kept.
+            noise: the same without the effects that no parameter stands for.
+            weights: of the joints, (n,).
+        """
+        share = min(1.0, float(self.trusted.sum() / max(reduced.rows.sum(), 1.0)))
+        found = whole - (1.0 - share) * noise
+        kept = np.flatnonzero(np.append(solution.sliding[: self.friction_size], np.ones(len(self.names), dtype=bool)))
+        wider = np.ones(len(found))
+        wider[kept] = reduced.wider(solution, weights, np.sqrt(np.maximum(np.diag(found)[kept], 0.0)))
+        return np.asarray(found * np.outer(wider, wider))
 
     @property
     def _all_columns(self) -> tuple[FloatArray, FloatArray]:
