@@ -151,8 +151,8 @@ def test_refinement_by_simulation_mends_a_wrong_model() -> None:
 
 
 @with_data
-def test_what_refinement_is_worth_on_the_other_run_depends_on_the_loop() -> None:
-    """It lowers its own cost in every loop, and the held-out error in most, not in all: docs/logs.md says so."""
+def test_refinement_by_simulation_seldom_predicts_the_other_run_better() -> None:
+    """It lowers its own cost in every loop, and the held-out error in few: docs/logs.md says so."""
     runs = [run_of(ROBOT, FOLDER / f"kr300_{run}.csv.gz") for run in "AB"]
     better = []
     for fitted, held in (runs, runs[::-1]):
@@ -162,4 +162,4 @@ def test_what_refinement_is_worth_on_the_other_run_depends_on_the_loop() -> None
         assert all(row["reason"] in ("converged", "iteration_limit") and row["cost"] < 1.0 for row in rows)
         assert all(row["least_eigenvalue"] > 1.0 for row in rows)
         better += [row["held_out_consistent"] < own for row in rows]
-    assert 3 <= sum(better) < 6
+    assert 1 <= sum(better) <= 3

@@ -223,7 +223,8 @@ def test_a_sample_of_many_recordings_is_spread_evenly(monkeypatch: pytest.Monkey
     spans = [span_of(one, settings) for one in sources]
     whole = sum(len(part.q) for one in sources for part in one.samples(settings).fine)
     assert within_memory(sources, spans, settings) == (sources, True)
-    monkeypatch.setattr(prepared, "MOST_INSTANTS", 0.45 * whole)
+    for name in ("MOST_INSTANTS", "SAMPLE_INSTANTS"):
+        monkeypatch.setattr(prepared, name, 0.45 * whole)
     used, all_of_them = within_memory(sources, spans, settings)
     assert [one.name for one in used] == ["log 0", "log 3", "log 6", "log 9"] and not all_of_them
     assert sum(len(part.q) for one in used for part in one.samples(settings).fine) <= 0.45 * whole

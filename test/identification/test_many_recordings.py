@@ -63,8 +63,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(autouse=True)
 def little_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """Room for the rows of two episodes, and for the instants of eight."""
-    monkeypatch.setattr(pipeline, "MOST_ROWS", 600)
-    monkeypatch.setattr(prepared, "MOST_INSTANTS", EPISODE_INSTANTS * 8)
+    limit(monkeypatch)
+
+
+def limit(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(pipeline, "MOST_ROWS", 600)
+    for name in ("MOST_INSTANTS", "SAMPLE_INSTANTS"):
+        patch.setattr(prepared, name, EPISODE_INSTANTS * 8)
 
 
 def found_by(folder: Path, **how: Any) -> Identification:
@@ -74,8 +79,7 @@ def found_by(folder: Path, **how: Any) -> Identification:
 @pytest.fixture(scope="module")
 def alone(folder: Path) -> Identification:
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pipeline, "MOST_ROWS", 600)
-        patch.setattr(prepared, "MOST_INSTANTS", EPISODE_INSTANTS * 8)
+        limit(patch)
         return found_by(folder)
 
 

@@ -6,13 +6,14 @@ Each stage is a module of its own; this file only joins them and collects what t
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dynid import __version__
-from dynid.errors import DataError, refuse_other_kind
+from dynid.errors import DataError, UndeterminedError, refuse_other_kind
 from dynid.export.result_files import write_exports
 from dynid.hardware.safety.overload import known_droop
 from dynid.identification.bands import TorqueBands
@@ -20,6 +21,7 @@ from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, PREDIC
 from dynid.identification.data.repeats import repeat_note
 from dynid.identification.data.row_choice import RowChoice
 from dynid.identification.data.sample_sets import join
+from dynid.identification.data.samples import Samples
 from dynid.identification.data.sources import (
     Portion,
     Several,
@@ -27,6 +29,7 @@ from dynid.identification.data.sources import (
     load_sources,
     refuse_fitted,
     refuse_repeated,
+    rows_of,
     simulated_sentence,
     torque_sentence,
 )
@@ -44,6 +47,7 @@ from dynid.identification.goal_response import GoalResponse
 from dynid.identification.held_out import validate
 from dynid.identification.many.reduction import LINEAR, from_all
 from dynid.identification.many.spread import kept
+from dynid.identification.nominal_prior import nominal_prior, with_prior
 from dynid.identification.prediction import Motion, pooled_errors, predict, relative_errors, with_dynamics
 from dynid.identification.prepared import MOST_ROWS, Prepared, prepare
 from dynid.identification.row_rate import with_deviations
@@ -71,6 +75,11 @@ from dynid.robot import FloatArray, Robot
 from dynid.runtime.model import Model
 from dynid.verdict import Verdict
 
+HOLD_OUT = "; or hold out some of the time: the robot's nominal values then fill in, if unseen torques hold"
+FILLED = (
+    "The robot's nominal values fill in, each as uncertain as it is large: move the arm as these recordings do, and "
+    "trust no parameter that is not determined"
+)
 Progress = Callable[[str], None]
 Refine = Callable[[ArmModel, Sequence[Source], Estimate, IdentificationSettings], Refined]
 
@@ -317,24 +326,29 @@ def identify(
     sources = load_sources(recordings, robot, mapping, progress, most_rows=most_rows, spread=spread)
     refuse_repeated(sources)
     its_mapping = validation_mapping or mapping
-    ready = prepare(
+    how = partial(
+        _estimated,
         robot,
-        sources,
-        settings,
+        settings=settings,
         validation=validation,
         mapping=its_mapping,
         held_out_share=held_out_share,
         setup=setup,
         progress=progress,
     )
-    if refine is None:
-        ready = ready.released()
+    filled: tuple[str, ...] = ()
+    try:
+        ready, model, samples, estimate = how(sources)
+    except UndeterminedError as refusal:
+        prior = nominal_prior(robot, ArmModel.of(robot, mount=sources[0].mount))
+        slow = rows_of(sources, settings).kind == "averaged"
+        if not slow or prior is None or refine is not None or not (validation or held_out_share):
+            raise UndeterminedError(f"{refusal}{HOLD_OUT if slow and prior is not None else ''}") from refusal
+        filled = (f"{refusal}. {FILLED}",)
+        sources = with_prior(sources, prior)
+        ready, model, samples, estimate = how(sources)
     robot, settings, fitted, ends = ready.robot, ready.settings, ready.fitted, ready.ends
     first, estimates = ready.sources[0], ready.setup
-    model = ArmModel.of(robot, mount=first.mount)
-    samples = join([one.samples for one in fitted])
-    progress("estimating")
-    estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction)
     estimate, unseen = _of_all_recordings(ready, model, estimate, held_out_share, spread, keep, progress)
     refined = None if refine is None else refine(model, ready.sources, estimate, settings)
     sources = [one.released() for one in sources]
@@ -379,6 +393,7 @@ def identify(
         mapping_of_bags=_described(mapping, its_mapping),
         notes=(
             *undecided(robot),
+            *filled,
             *unseen,
             *(_of_averages(result, ready.rows) if ready.rows.kind == "averaged" else ()),
             *result.notes,
@@ -393,6 +408,22 @@ def identify(
         simulated=(*(one.name for one in sources if one.simulated), *held_out.simulated),
         setup=estimates,
     )
+
+
+def _estimated(
+    robot: Robot, sources: Sequence[Source], *, settings: IdentificationSettings, progress: Progress, **how: Any
+) -> tuple[Prepared, ArmModel, Samples, Estimate]:
+    """Recordings made ready as in `prepare`, the arm with its set-up, samples, and the estimate from them.
+
+    Raises:
+        UndeterminedError: they leave parameters open.
+    """
+    ready = prepare(robot, sources, settings, progress=progress, **how)
+    model = ArmModel.of(ready.robot, mount=ready.sources[0].mount)
+    samples = join([one.samples for one in ready.fitted])
+    progress("estimating")
+    chosen = estimator(ready.settings.estimator)
+    return ready, model, samples, chosen.estimate(model, samples, ready.settings.coulomb_friction)
 
 
 def _of_all_recordings(

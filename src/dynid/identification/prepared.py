@@ -17,8 +17,9 @@ from dynid.identification.setup import Setup, SetupEstimate, estimate_setup
 from dynid.recording.mapping import Mapping
 from dynid.robot import Robot
 
-# The regression keeps kilobytes of every instant of all recordings: so many are below 2 GB.
-MOST_INSTANTS = 160_000
+# The regression keeps kilobytes of every instant: so many are below 2 GB. Of more, a sample is enough, because the rows
+# of all decide on the parameters.
+MOST_INSTANTS, SAMPLE_INSTANTS = 100_000, 60_000
 MOST_ROWS = 500_000  # of recordings in memory as they were read; the others are read again when they are needed
 
 
@@ -72,7 +73,7 @@ def within_memory(
     whole, kept = (sum(one[k] for one in counts) for k in (0, 1))
     if kept <= MOST_INSTANTS or len(sources) == 1:
         return sources, kept == whole
-    chosen = np.linspace(0, len(sources) - 1, max(1, int(len(sources) * MOST_INSTANTS / kept)))
+    chosen = np.linspace(0, len(sources) - 1, max(1, int(len(sources) * SAMPLE_INSTANTS / kept)))
     return [sources[k] for k in np.unique(np.rint(chosen).astype(int)).tolist()], False
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dynid.errors import DataError
 from dynid.identification.settings import DataLimits, TorqueSource
+from dynid.model.parameters import BaseParameters
 from dynid.recording.interpolation import interpolate as interpolate  # also for those who read signals
 from dynid.robot import FloatArray
 
@@ -49,6 +50,7 @@ class Signals:
         q_read: positions (N, n) as they were read, where `q` was moved to the stamps; else None.
         likely_units: in which units the torques may be, if they can hardly be N m, in words; else "".
         goal: positions that were asked for at `time`, (N, n) [rad]; None if they were not recorded.
+        prior: what is known of the base parameters beforehand, with a diagonal covariance; None: nothing.
     """
 
     joint_names: tuple[str, ...]
@@ -66,6 +68,7 @@ class Signals:
     q_read: FloatArray | None = None
     likely_units: str = ""
     goal: FloatArray | None = None
+    prior: BaseParameters | None = None
 
 
 @dataclass(frozen=True)

@@ -57,10 +57,10 @@ class ReducedRows:
         """Places of C, W and tau among the columns: the shape of friction stays as it was fitted."""
         return np.append(np.arange(self.friction + self.base), self.R.shape[-1] - 1)
 
-    def triangle(self, weights: FloatArray) -> FloatArray:
-        """Return R (m + p + 1, m + p + 1) of all rows [C W tau], with a weight per joint (n,)."""
+    def triangle(self, weights: FloatArray, more: FloatArray | None = None) -> FloatArray:
+        """Return R (m + p + 1, m + p + 1) of all rows [C W tau], with a weight per joint (n,), and of more rows."""
         scaled = (self.R * weights[:, None, None])[..., self._shapeless]
-        return triangle(scaled.swapaxes(1, 2).reshape(-1, len(weights), scaled.shape[-1]))
+        return triangle(scaled.swapaxes(1, 2).reshape(-1, len(weights), scaled.shape[-1]), more)
 
     def wider(self, solution: Solution, weights: FloatArray, deviations: FloatArray) -> FloatArray:
         """Return by how much deviations (q,) must grow to cover the contradictions between groups, (q,), 1 or more.
