@@ -125,6 +125,7 @@ def nominal_with_friction() -> FloatArray:
     return np.where(friction, 40.0, np.where(springs, SPRING_NM_RAD, phi))
 
 
+@pytest.mark.slow
 def test_the_spring_comes_back_from_exact_torques() -> None:
     found = identify(ROBOT, [source_of_log(swinging(nominal_with_friction(), 1), Path("run"), ROBOT)])
     assert found.base["KS1_2"] == pytest.approx(SPRING_NM_RAD, rel=0.05)
