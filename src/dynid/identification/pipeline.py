@@ -341,9 +341,9 @@ def identify(
         ready, model, samples, estimate = how(sources)
     except UndeterminedError as refusal:
         prior = nominal_prior(robot, ArmModel.of(robot, mount=sources[0].mount))
-        slow = rows_of(sources, settings).kind == "averaged"
-        if not slow or prior is None or refine is not None or not (validation or held_out_share):
-            raise UndeterminedError(f"{refusal}{HOLD_OUT if slow and prior is not None else ''}") from refusal
+        averaged = rows_of(sources, settings).kind == "averaged"
+        if not averaged or prior is None or refine is not None or not (validation or held_out_share):
+            raise UndeterminedError(f"{refusal}{HOLD_OUT if averaged and prior is not None else ''}") from refusal
         filled = (f"{refusal}. {FILLED}",)
         sources = with_prior(sources, prior)
         ready, model, samples, estimate = how(sources)

@@ -101,7 +101,7 @@ class Source(Columns):
 
     def in_memory(self, settings: IdentificationSettings) -> "Source":
         """The same with its signals, as the settings choose them, in memory."""
-        return replace(self, signals=AsRead(self.signals(settings)))
+        return self if self.row_count else replace(self, signals=AsRead(self.signals(settings)))
 
     @property
     def row_count(self) -> int:
