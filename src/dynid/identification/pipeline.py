@@ -45,6 +45,7 @@ from dynid.identification.prediction import Motion, pooled_errors, predict, rela
 from dynid.identification.prepared import prepare
 from dynid.identification.settings import Acceptance, IdentificationSettings, load_identification
 from dynid.identification.setup import SetupEstimate
+from dynid.identification.small_delay import compensated
 from dynid.identification.stages import CampaignFiles, Method, Refined, Stage
 from dynid.identification.undetermined_groups import undetermined, undetermined_sentence
 from dynid.model.dynamics import ArmModel
@@ -313,14 +314,18 @@ def identify(
         setup=setup,
         progress=progress,
     )
-    if refine is None:
-        ready = ready.released()
-    robot, settings, fitted, ends = ready.robot, ready.settings, ready.fitted, ready.ends
-    first, estimates = ready.sources[0], ready.setup
-    model = ArmModel.of(robot, mount=first.mount)
-    samples = join([one.samples for one in fitted])
+    robot, settings = ready.robot, ready.settings
+    model = ArmModel.of(robot, mount=ready.sources[0].mount)
     progress("estimating")
+    samples = join([one.samples for one in ready.fitted])
     estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction)
+    if refine is None and ready.rows.kind == "filtered":
+        timed = compensated(
+            model, ready, estimate, held_out_share=held_out_share, mapping=its_mapping, progress=progress
+        )
+        ready, estimate = timed.ready.released(), timed.estimate
+    first, estimates, fitted, ends = ready.sources[0], ready.setup, ready.fitted, ready.ends
+    samples = join([one.samples for one in fitted])
     unseen: tuple[str, ...] = ()
     if ready.halved is not None:
         estimate, unseen = ready.halved.widened(model, estimate, settings)
