@@ -53,6 +53,7 @@ from dynid.identification.prepared import MOST_ROWS, Prepared, prepare
 from dynid.identification.row_rate import with_deviations
 from dynid.identification.settings import Acceptance, IdentificationSettings, load_identification
 from dynid.identification.setup import SetupEstimate
+from dynid.identification.small_delay import compensated
 from dynid.identification.stages import CampaignFiles, Method, Refined, Stage
 from dynid.identification.undetermined_groups import undetermined, undetermined_sentence
 from dynid.model.dynamics import ArmModel
@@ -347,6 +348,12 @@ def identify(
         filled = (f"{refusal}. {FILLED}",)
         sources = with_prior(sources, prior)
         ready, model, samples, estimate = how(sources)
+    if refine is None and ready.rows.kind == "filtered":
+        timed = compensated(
+            model, ready, estimate, held_out_share=held_out_share, mapping=its_mapping, progress=progress
+        )
+        ready, estimate = timed.ready, timed.estimate
+        samples = join([one.samples for one in ready.fitted])
     robot, settings, fitted, ends = ready.robot, ready.settings, ready.fitted, ready.ends
     first, estimates = ready.sources[0], ready.setup
     estimate, unseen = _of_all_recordings(ready, model, estimate, held_out_share, spread, keep, progress)
