@@ -31,6 +31,7 @@ BENCHMARKS = (
     "mutilations",
     "mutations",
     "parser",
+    "peers",
     "plants",
     "readers",
     "recorder",
