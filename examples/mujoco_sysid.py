@@ -44,7 +44,7 @@ def inertia_modifier(body: str) -> Callable[[Any, Any], None]:
 def parameters(model: dynid.Model, plant: mujoco.MjModel) -> sysid.ParameterDict:
     """Return a result as the dictionary of mujoco.sysid, dynid's 95 % intervals being the bounds.
 
-    What has no interval of its own, such as a rotor's inertia that a link's cannot be told from, is frozen.
+    What has no interval of its own, such as a rotor's inertia that adds to a link's, is frozen.
     """
     intervals, found = model.intervals(0.95), sysid.ParameterDict()
     for axis, name in enumerate(model.robot.joint_names):
