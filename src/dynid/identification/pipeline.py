@@ -39,6 +39,7 @@ from dynid.identification.diagnosis.diagnosis import Diagnosis, diagnose
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.table import estimator
 from dynid.identification.estimators.torque_errors import TorqueErrors
+from dynid.identification.export_errors import MODEL_FILE, error_sentences, errors_of, exported_models, predicted_by
 from dynid.identification.feasibility.audit import AuditResult, audit
 from dynid.identification.feasibility.consistent import ConsistentModel, consistent_projection
 from dynid.identification.feasibility.pull import pull_of_bounds
@@ -59,6 +60,7 @@ from dynid.identification.undetermined_groups import undetermined, undetermined_
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.model_file import (
+    ExportError,
     FrictionBlock,
     ModelFile,
     TorqueDeviations,
@@ -109,6 +111,7 @@ class Identification:
         setup: set-up unknowns that were estimated beside the parameters; the model is of the arm with them mended.
         motion_history: looks and end of an adaptive run, for the report; {} of other motions.
         deviations: by how much predicted torques may be off; None where nobody asked.
+        exports: held-out torque errors of model.yaml, MJCF and URDF; () if no recording was held out.
         method: how it was identified.
         stages: the method's stages before the result, the unconstrained estimate first.
         rows: how the regression's rows were made, in words; "" of a campaign.
@@ -138,6 +141,7 @@ class Identification:
     setup: tuple[SetupEstimate, ...] = ()
     motion_history: dict[str, Any] = field(default_factory=dict)
     deviations: TorqueDeviations | None = None
+    exports: tuple[ExportError, ...] = ()
     method: Method = "regression"
     stages: tuple[Stage, ...] = ()
     rows: str = ""
@@ -180,6 +184,7 @@ class Identification:
             not_determined=undetermined(self.estimate.base),
             friction_law=self._friction_block(),
             torque_deviations=self.deviations,
+            export_errors=self.exports,
             standard=to_file(self.standard, self.model.mdh, self.robot.name, self.robot.joint_names, self.source),
             provenance={
                 "dynid_version": __version__,
@@ -241,6 +246,10 @@ class Identification:
             verdict=self.verdict,
             arms={self.mount: self.model},
         )
+
+    def exported(self) -> dict[str, Model]:
+        """Return what the exported MJCF and URDF hold of the result, by file name."""
+        return exported_models(self.robot, self.model.mdh, self.consistent.standard, self.mount, self.friction)
 
     @property
     def passed(self) -> bool:
@@ -376,9 +385,11 @@ def identify(
     kept = tuple(with_dynamics(predict(predictor, one), predictor, one, slow) for one in ends)
     bands = TorqueBands(model, estimate, samples, result.base, result.friction, settings.coulomb_friction)
     kept = tuple(bands.beside(motion, model, one.samples) for motion, one in zip(kept, ends, strict=True))
+    files = result.exported()
     held_out = validate(
-        predictor, ready.validation, settings=settings, mapping=its_mapping, bands=bands, fitted=samples
+        predictor, ready.validation, settings=settings, mapping=its_mapping, bands=bands, fitted=samples, beside=files
     )
+    by_files = {name: (*motions, *held_out.beside[name]) for name, motions in predicted_by(files, ends).items()}
     if its_mapping == mapping:  # other rows of one file are other data
         refuse_fitted([(str(one.path), one.sha256) for one in sources], held_out.sources)
     return replace(
@@ -389,6 +400,7 @@ def identify(
         goals=ready.goals,
         refinement="" if refined is None else refined.how,
         motions=(*kept, *held_out.motions, *result.motions),
+        exports=errors_of({MODEL_FILE: (*kept, *held_out.motions)} | by_files),
         verdict=result.verdict
         + judge(SETUP, [estimates] if setup else ())
         + judge(HELD_OUT, kept, settings)
@@ -584,4 +596,5 @@ def write_model(folder: Path, result: Identification) -> None:
     if belief := result.estimate.belief:
         belief.save(folder)
     standard = result.consistent.standard
-    write_exports(folder, result.robot, result.model.mdh, standard, result.mount, result.friction)
+    said = error_sentences(result.exports)
+    write_exports(folder, result.robot, result.model.mdh, standard, result.mount, result.friction, said)

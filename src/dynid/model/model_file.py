@@ -136,9 +136,25 @@ class UndeterminedGroup(Strict):
     needed: float
 
 
+class ExportError(Strict):
+    """How far the torques that a file predicts are off on recordings that judge the model.
+
+    file: model.yaml, or the export.
+    recordings: their names; a file's first row is over all of them.
+    moving: || tau - tau_hat || / || tau || of joints in motion.
+    relative: the same over all samples.
+    """
+
+    file: str
+    recordings: str
+    moving: float
+    relative: float
+
+
 class ModelFile(Strict):
     """The schema of model.yaml.
 
+    `export_errors` are of model.yaml, MJCF and URDF; () if no recording was held out.
     `not_determined` names groups of parameters that the motion hardly shows.
     `verdict` holds the checks that decided on acceptance; a published table has none and is not `accepted`.
     """
@@ -157,6 +173,7 @@ class ModelFile(Strict):
     coulomb_friction: CoulombBlock | None = None
     friction_law: FrictionBlock | None = None
     torque_deviations: TorqueDeviations | None = None
+    export_errors: tuple[ExportError, ...] = ()
     standard: StandardFile | None = None
     verdict: tuple[Check, ...] = ()
     provenance: dict[str, Any] = {}
