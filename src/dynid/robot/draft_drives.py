@@ -16,7 +16,7 @@ MODERATE = 0.4  # continuous torque of a drive [share of its torque limit]
 SMALL, LEAST_ROTOR = 0.005, 5e-4  # minimum rotor inertia: share of the arm's largest one, and absolute [kg m^2; kg]
 BRISK = 5.0  # acceleration that a drive must manage [rad/s^2 or m/s^2]
 LAMBDA_MIN, EIGENVALUE_SHARE = 1e-4, 0.1  # bound for M(q): default [kg m^2; kg], share of the URDF's
-# A torque limit is a placeholder if it exceeds the joint's required torque by PLACEHOLDER and the largest of its kind by
+# A torque limit is a placeholder if it exceeds the joint's need by PLACEHOLDER and the largest of its kind by
 # OF_LARGEST. The proposal is HEADROOM times the required torque, which is at least LEAST_NEED of the largest one.
 PLACEHOLDER, OF_LARGEST, HEADROOM, LEAST_NEED = 100.0, 10.0, 4.0, 0.1
 LEAST_LAMBDA = 1e-6  # smallest eigenvalue bound of M(q) [kg m^2; kg]
