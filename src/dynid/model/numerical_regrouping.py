@@ -43,7 +43,7 @@ def independent_columns(W: FloatArray, order: Sequence[int]) -> list[int]:
 
 
 def grouping(kept: FloatArray, others: FloatArray) -> FloatArray:
-    """Return factors B (b, s) with others = kept B, for independent columns (m, b) and dependent ones (m, s)."""
+    """Return factors B (b, s) with others = kept B, for independent columns (m, b) and dependent ones (m, s); SI."""
     factors = np.linalg.lstsq(kept, others, rcond=None)[0]
     factors[:, is_silent(np.column_stack([kept, others]))[kept.shape[1] :]] = 0.0
     factors[np.abs(factors) < FACTOR_TOLERANCE] = 0.0
