@@ -142,7 +142,7 @@ class ContactSense:
             if not self.update(round(now * 1e9), q[k], tau[k]):
                 continue
             bars, torque = self.bars, self.observer.torque
-            force, covariance = self._force.of(self._q, torque, bars.deviation)  # from the external torques and deviations of this cycle
+            force, covariance = self._force.of(self._q, torque, bars.deviation)
             joint = names[int(np.argmax(np.abs(torque) / bars.threshold))]
             one = Contact(now, now, joint, torque.copy(), bars.deviation, force, np.sqrt(np.diag(covariance)))
             if not found or now - found[-1].end_s > APART_S:

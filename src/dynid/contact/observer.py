@@ -34,7 +34,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
 
 GAIN_1_S = 60.0
-VELOCITY_S = 0.015  # lag of the velocity estimate [s]: an encoder step of 1.5 mrad becomes 0.1 rad/s (0.6 rad/s with 2 ms)
+VELOCITY_S = 0.015  # lag of the velocity estimate [s]: an encoder step of 1.5 mrad becomes 0.1 rad/s
 LONGEST_STEP_S = 0.02  # longest gap between states [s]; after a longer one the observer restarts
 STEP_RAD = 1e-4  # step of the central difference along dq [rad]; its relative error is 1e-8
 

@@ -59,7 +59,7 @@ class PointMasses:
             The unknowns, (10 + k,), and their covariance under the prior alone, without the physical constraints.
         """
         others = len(score) - BODY
-        signed = np.kron(np.eye(others), [[1.0, -1.0]])  # an unknown of either sign is a difference of two that are not negative
+        signed = np.kron(np.eye(others), [[1.0, -1.0]])  # difference of two that are not negative
         shapes = np.block(
             [
                 [self._masses, np.zeros((BODY, 2 * others))],

@@ -34,4 +34,4 @@ class StampJitter:
         off = dt - cycles * self._cycle_s
         self._cycle_s += share * off / cycles
         self._square += share * (off * off - self._square)
-        self.deviation_s = max(self._least_s, math.sqrt(0.5 * self._square))  # an interval has the errors of two timestamps
+        self.deviation_s = max(self._least_s, math.sqrt(0.5 * self._square))  # an interval has two errors
