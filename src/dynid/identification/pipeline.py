@@ -64,6 +64,7 @@ from dynid.model.standard import load_standard, to_file
 from dynid.recording.mapping import Mapping, mappings_of
 from dynid.robot import FloatArray, Robot
 from dynid.runtime.model import Model
+from dynid.threads import on_one_thread
 from dynid.verdict import Verdict
 
 Progress = Callable[[str], None]
@@ -261,6 +262,7 @@ def nominal_standard(robot: Robot, model: ArmModel) -> FloatArray | None:
     return load_standard(path, model.mdh, model.regrouping.standard).values if path.is_file() else None
 
 
+@on_one_thread
 def identify(
     robot: Robot,
     recordings: Several,

@@ -23,6 +23,7 @@ from dynid.parallel import Map, watched
 from dynid.recording.log import Log
 from dynid.robot import FloatArray, Robot
 from dynid.runtime.model import Model
+from dynid.threads import on_one_thread
 
 PUBLISHED, QUANTILE = 0.1, 1.959964  # of its value; of the normal distribution, 95 % on both sides
 WINDOW_ROWS = 6.0  # support of the test functions, in rows of a slow log
@@ -201,6 +202,7 @@ def cut(log: Log, pieces: int, window_s: float) -> list[Log]:
     return [log.rows(slice(a, b)) for a, b in pairwise(edges.tolist())]
 
 
+@on_one_thread
 def identify_logs(
     robot: Robot,
     logs: Sequence[Reading],
