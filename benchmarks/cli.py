@@ -20,6 +20,7 @@ BENCHMARKS = (
     "clie",
     "compiling",
     "control",
+    "cost",
     "coverage",
     "faults",
     "feel",

@@ -197,6 +197,7 @@ def swing(robot: Robot, time_s: float) -> np.ndarray:
     return 0.25 * robot.torque_limits * np.sin(2 * np.pi * time_s + np.arange(8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["fault", "stale", "not finite"])
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("friction", ["viscous", "M6"])
@@ -224,6 +225,7 @@ def test_a_moving_arm_is_braked_at_once_and_held_within_a_second(
     assert np.abs(arm.plant.q - q).max() < 0.25
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("q", [LEANING, SIDEWAYS], ids=["leaning over", "sideways"])
 def test_the_arm_is_let_down_until_it_rests_and_does_not_fall_then(robot: Robot, q: np.ndarray) -> None:
     arm = Driven(robot, q, 3)
