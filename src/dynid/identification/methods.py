@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from dynid.errors import ConfigurationError, refuse_other_kind
 from dynid.identification import pipeline
@@ -20,6 +21,7 @@ from dynid.identification.closed_loop.recorded_loop import refuse_open, refuse_o
 from dynid.identification.data.parts import Span
 from dynid.identification.data.sources import Recorded, Several, Source, load_sources
 from dynid.identification.estimators.estimate import Estimate
+from dynid.identification.many.spread import LOCAL, spread_over
 from dynid.identification.pipeline import Identification, Progress
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.identification.stages import Method, Refined, refuse_unknown_method
@@ -27,10 +29,12 @@ from dynid.model.dynamics import ArmModel
 from dynid.recording.mapping import Mapping
 from dynid.recording.recording import Recording
 from dynid.robot import Robot
+from dynid.threads import on_one_thread
 
 ROWS_ALONE = "reference, commands and gains (it holds positions and torques alone)"
 
 
+@on_one_thread
 def identify(
     robot: Robot,
     recordings: Several,
@@ -45,6 +49,8 @@ def identify(
     setup: Sequence[str] = (),
     span: tuple[float | None, float | None] = (None, None),
     processes: int | None = None,
+    dask: str | None = None,
+    keep: Path | str | None = None,
     runs: Path | str | None = None,
 ) -> Identification:
     """Identify a model from one or more recorded motions.
@@ -65,7 +71,11 @@ def identify(
         held_out_share: part of each recording's time, at its end, that judges a regression instead of being fitted.
         span: begin and end [s] of the part of each recording that a regression uses; None is its own.
         setup: what of the set-up is unknown to a regression, see `setup.choose`; () takes it as it is given.
-        processes: of a campaign; None is one per core.
+        processes: that read and reduce recordings, or run a campaign, side by side; 0 is one per core, and None this
+            one alone (of a campaign one per core).
+        dask: the same of a regression on a Dask cluster: its scheduler's address, or "local" to start one.
+        keep: folder of finished work of a regression from more recordings than memory holds: an interrupted
+            identification continues there. None keeps none.
         runs: folder where a campaign stores its finished runs and looks for them, so that it can be resumed;
             `write_result` empties it. None is a temporary one.
 
@@ -81,12 +91,17 @@ def identify(
         "held_out_share": (bool(held_out_share), "regression", "name held-out recordings as validation"),
         "setup": (bool(setup), "regression", "estimate the set-up by a regression first"),
         "span": (not Span(*span).whole, "regression", "record the part alone"),
-        "processes": (processes is not None, "campaign", "leave it out"),
+        "dask": (dask is not None, "regression", "leave it out"),
+        "keep": (keep is not None, "regression", "leave it out"),
         "runs": (runs is not None, "campaign", "leave it out"),
     }
-    for name, (chosen, owner, cure) in given.items():
-        if chosen and method != owner:
+    for name, (stated, owner, cure) in given.items():
+        if stated and method != owner:
             raise ConfigurationError(f"{name} belongs to method '{owner}', not to '{method}': {cure}")
+    if processes is not None and method == "closed-loop":
+        raise ConfigurationError("processes belongs to the methods 'regression' and 'campaign': leave it out")
+    if processes is not None and dask not in (None, LOCAL):
+        raise ConfigurationError("a Dask cluster has workers of its own: leave processes out")
     settings = settings or load_identification(robot)
     if method != "regression":
         settings = settings.with_filtered_rows(method)
@@ -100,7 +115,11 @@ def identify(
         validation_mapping=validation_mapping,
     )
     if method == "regression":
-        return common(recordings, held_out_share=held_out_share, setup=setup, span=Span(*span))
+        workers = 1 if processes is None and dask is None else processes or None
+        with spread_over(workers, dask) as spread:
+            folder = None if keep is None else Path(keep)
+            of: dict[str, Any] = {"held_out_share": held_out_share, "setup": setup, "span": Span(*span)}
+            return common(recordings, **of, spread=spread, keep=folder)
     if method == "closed-loop":
         sources = load_sources(recordings, robot, mapping, progress)
         loops = [_loop_of(one) for one in sources]  # refuses before the long part
@@ -118,7 +137,7 @@ def identify(
             validation_bags=validation,
             validation_mapping=validation_mapping or mapping,
             settings=settings,
-            processes=processes,
+            processes=processes or None,
             advance=progress,
         )
         return identification_of(whole, stored)
