@@ -18,6 +18,7 @@ from dynid.export.result_files import write_exports
 from dynid.hardware.safety.overload import known_droop
 from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, PREDICTED, SETUP, Fitted, OneRegression, judge
+from dynid.identification.data.parts import Span, parts_of
 from dynid.identification.data.repeats import repeat_note
 from dynid.identification.data.row_choice import RowChoice
 from dynid.identification.data.sample_sets import join
@@ -56,6 +57,7 @@ from dynid.identification.settings import Acceptance, IdentificationSettings, lo
 from dynid.identification.setup import SetupEstimate
 from dynid.identification.small_delay import compensated
 from dynid.identification.stages import CampaignFiles, Method, Refined, Stage
+from dynid.identification.steadiness.steadiness import Steadiness, steadiness
 from dynid.identification.undetermined_groups import undetermined, undetermined_sentence
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
@@ -105,6 +107,7 @@ class Identification:
         settings: what it ran with.
         source: how it was made, in words.
         diagnosis: what may be wrong with the data.
+        steadiness: changes of the arm during its recordings.
         sources: recordings with their hashes and what they were used for.
         mapping_of_bags: by that use, how bags of other software were described, as plain values; {} where none was.
         notes: what a reader of the result should know, in words.
@@ -135,6 +138,7 @@ class Identification:
     torque_constants: tuple[float, ...]
     source: str
     diagnosis: Diagnosis
+    steadiness: Steadiness
     sources: tuple[tuple[str, str, str], ...] = ()
     mapping_of_bags: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -200,7 +204,7 @@ class Identification:
                 "simulated": list(self.simulated),
                 "worst_pose_rad": self.audit.pose.tolist(),
                 "unconstrained": {row.name: row.value for row in rows},
-                "suspicions": list(self.diagnosis.sentences),
+                "suspicions": list(self.suspicions),
                 "notes": list(self.notes),
                 "setup": [asdict(one) for one in self.setup],
                 **({"mapping_of_bags": self.mapping_of_bags} if self.mapping_of_bags else {}),
@@ -223,6 +227,11 @@ class Identification:
             beside.fit.point.drift if structure.drift else None,
             () if ladder is None else ladder.rungs,
         )
+
+    @property
+    def suspicions(self) -> tuple[str, ...]:
+        """What may be wrong, the likeliest first: changes that refuse the model, then other readings of the data."""
+        return (*self.steadiness.beyond(self.settings.acceptance.change_of_arm), *self.diagnosis.sentences)
 
     @property
     def torque_sentence(self) -> str:
@@ -278,7 +287,7 @@ class Identification:
             "determined": self.determined and self.determined._asdict(),
             "notes": list(self.notes),
         }
-        rests |= {"suspicions": list(self.diagnosis.sentences), "simulated": list(self.simulated)}
+        rests |= {"suspicions": list(self.suspicions), "simulated": list(self.simulated)}
         rests |= {"setup": [asdict(one) for one in self.setup]}
         rests |= {"campaign": dict(self.campaign.summary)} if self.campaign else {}
         return self.verdict.as_dict() | rests
@@ -302,6 +311,7 @@ def identify(
     validation_mapping: Mapping = None,
     held_out_share: float = 0.0,
     setup: Sequence[str] = (),
+    span: Span = Span(),
     refine: Refine | None = None,
     spread: Map = map,
     keep: Path | None = None,
@@ -320,6 +330,7 @@ def identify(
         validation_mapping: the same for held-out recordings; None is `mapping`.
         held_out_share: part of each recording's time, at its end, that is kept from the fit and judges it.
         setup: what of the set-up is unknown, see `setup.choose`; () takes it as it is given.
+        span: part of the time of each recording that is used.
         refine: refines the estimate; the result is then the consistent model next to the refined parameters.
         spread: reads folders and reduces recordings that memory does not hold, such as a process pool's map.
         keep: folder of finished work on those, where an interrupted identification continues; None keeps none.
@@ -337,6 +348,7 @@ def identify(
     most_rows = MOST_ROWS if refine is None else None
     sources = load_sources(recordings, robot, mapping, progress, most_rows=most_rows, spread=spread)
     refuse_repeated(sources)
+    sources = parts_of(sources, span)
     its_mapping = validation_mapping or mapping
     how = partial(
         _estimated,
@@ -555,11 +567,13 @@ def conclude(
     fit, samples = regression.errors(base.values), join([one.samples for one in fitted])
     margins = (consistent.margin, bounds.pseudo_inertia_margin) if refined else None
     progress("looking for faults in the data")
+    names = tuple(one.name for one in fitted)
+    steady = steadiness(robot, model, samples, regression, names, limits.change_of_arm)
     diagnosis = diagnose(
         model, samples, regression, limits.suspicion, settings.coulomb_friction, thorough=_doubtful(fit, limits)
     )
     droop = known_droop(robot)
-    found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, droop, pull)
+    found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, droop, pull, steady)
     motions = _fitted_motions(fitted, estimate, base)
     verdict = judge(DATA, samples.quality, settings)
     verdict += judge(FRICTION, [OneRegression(regression, samples.joint_names)], settings)
@@ -582,7 +596,12 @@ def conclude(
         torque_constants=constants,
         source=f"identified by '{estimate.method}' with consistent projection",
         diagnosis=diagnosis,
-        notes=(*filter(None, (consistent.strain_sentence, cause, shape, hidden)), *diagnosis.notes),
+        steadiness=steady,
+        notes=(
+            *filter(None, (consistent.strain_sentence, cause, shape, hidden)),
+            *steady.notes(limits.change_of_arm),
+            *diagnosis.notes,
+        ),
         simulated=tuple(one.name for one in fitted if one.simulated),
     )
 
