@@ -24,7 +24,7 @@ STABLE_NAMES = Path("/dev/serial/by-id")  # links by serial number of the adapte
 WRITTEN_FROM = 0.05  # smallest share of overload capacity for which a file is written
 
 Moment = tuple[str, float]
-"""Which start of the machine, '' where that cannot be read, and the time since then [s]."""
+"""ID of the machine's boot, '' if it cannot be read, and the time since that boot [s]."""
 
 
 def since_start() -> Moment:
