@@ -20,7 +20,7 @@ CYCLES, SLOW_POLLS = 50, 12  # cycles and reads of slow data in one measurement
 RUN, SLOW_RUN = 10, 4
 SEARCH_S = 2.0  # longest repetition of the measurement of a slow line, because the host may be busy
 TICK_S = 0.0006  # longer reads show an adapter with ticks: direct reads take a quarter of this, others twice
-MARGIN = 1.1  # shortest period over the mean time that a cycle needs
+MARGIN = 1.1  # smallest ratio of the period to the mean time that a cycle needs
 
 
 @dataclass(frozen=True)

@@ -352,11 +352,11 @@ class DynamixelArm:
         return found
 
     def begin_slow_polls(self) -> None:
-        """Start the polling of slow values; before that, no slow value is overdue."""
+        """Start the polling of slow values (temperature, errors, settings); before that, none is overdue."""
         self._slow.begin()
 
     def slow_poll(self) -> bool:
-        """Read one block of slow values from one servo; a round takes 3 m + 1 calls.
+        """Read one block of slow values (temperature, errors, settings) from one servo; a round takes 3 m + 1 calls.
 
         Without an answer the old value stays.
 

@@ -20,7 +20,7 @@ from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot
 from dynid.robot.servo_fields import WiredServo
 
-TOLD = 2  # number of times that each instruction is sent
+TIMES_SENT = 2  # number of times that each instruction is sent
 BRAKED_S = 0.1  # time from zero to full strength: back EMF alone brakes a fast joint
 Instruction = tuple[Register, list[int], list[int]]  # register, raw values, IDs
 
@@ -68,7 +68,7 @@ class UnseenHold:
 
         def told(*values: tuple[Register, int | list[int]]) -> list[list[Instruction]]:
             every = [(one, value if isinstance(value, list) else [value] * len(ids), ids) for one, value in values]
-            return [every] * TOLD
+            return [every] * TIMES_SENT
 
         self._strength = self._told = 0.0
         self._to_tell += told(
@@ -103,7 +103,7 @@ class UnseenHold:
             BusError: the port is lost.
         """
         self._to_tell.clear()
-        for _ in range(TOLD):
+        for _ in range(TIMES_SENT):
             self._tell_strength(0.0)
 
     def _tell_strength(self, strength: float) -> None:

@@ -57,7 +57,7 @@ class Clock:
 
 SYSTEM_CLOCK = Clock()
 LOOK_S = 0.1  # longest wait of one attempt
-LONGEST_FACTOR = 3.0  # longest wait by the system clock over the timeout by the arm's clock
+LONGEST_FACTOR = 3.0  # ratio of the longest wait by the system clock to the timeout by the arm's clock
 
 
 def wait_in_time(clock: Clock, attempt: Callable[[float], bool], timeout_s: float) -> bool:

@@ -55,7 +55,9 @@ _ARMED_IN = tuple(  # per block: columns of `SlowState.armed` and their register
 
 @dataclass
 class SlowState:
-    """Newest slow values of all m servos, in the order of `Robot.wired_servos`; NaN or `UNKNOWN` before the first poll.
+    """Newest slow values of all m servos (torque enable, errors, settings, voltage, temperature).
+
+    Servos are in the order of `Robot.wired_servos`. Values are NaN or `UNKNOWN` before the first poll.
 
     Attributes:
         voltage_v: input voltages, (m,) [V].
@@ -105,7 +107,7 @@ class SlowState:
 
 
 class SlowPoll:
-    """Poll of the slow values, one block of one servo at a time.
+    """Poll of the slow values (temperature, errors, settings), one block of one servo at a time.
 
     Args:
         bus: an open bus.
@@ -129,7 +131,7 @@ class SlowPoll:
         self.state.place_ns[self._joints :] = self._bus.clock.monotonic_ns()
 
     def turn(self) -> tuple[bool, bool]:
-        """Read the next block in turn; return whether that succeeded, and whether it contained a temperature.
+        """Read the next block of slow values; return whether that succeeded, and whether it has a temperature.
 
         A round takes 3 m + 1 turns, twice as many if joints have further servos.
 
@@ -140,7 +142,7 @@ class SlowPoll:
         return answered, answered and self._block == CLIMATE
 
     def turn_beside(self, cycle: StateCycle) -> tuple[bool, bool]:
-        """Request the next block together with the next read of states; return the result of the previous request.
+        """Request the next block of slow values with the next read of states; return the previous request's result.
 
         Returns:
             Whether the block was read, and whether it contained a temperature, as from `turn`. If `cycle` cannot send

@@ -218,8 +218,9 @@ class StateCycle:
     def ask_beside(self, servo_id: int, address: int, size: int) -> bool:
         """Schedule an extra request to one servo right before the next read; return False if that is not possible.
 
-        On a ticking line a separate request would cost a whole tick; this reply arrives together with the states. It is
-        not possible on another line, for as many bytes as a state or more, or while a late reply may still come.
+        If the adapter delivers replies at ticks, a separate request would cost a whole tick; this reply arrives
+        together with the states. It is not possible with another adapter, for as many bytes as a state or more, or
+        while a late reply may still come.
 
         Args:
             servo_id: ID of the servo.

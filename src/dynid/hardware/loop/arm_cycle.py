@@ -15,9 +15,9 @@ from dynid.hardware.safety.servo_watch import ServoWatch
 from dynid.robot import FloatArray
 
 Handed = Callable[[ArmSample, FloatArray], None]
-STALLED_SHARE = 0.5  # stall of this process, over the watchdog time, after which the watchdogs are read
+STALLED_SHARE = 0.5  # a stall of this process longer than this share of the watchdog time causes a check
 CONTRADICTIONS = 10  # states with two answers before a fault: fewer may be a controller faster than the cycle
-DIFFERENT_SHARE = 0.02  # torque difference of two commands that counts, over the torque limit
+DIFFERENT_SHARE = 0.02  # smallest torque difference between two commands that counts, as a share of the torque limit
 OVERLOAD_ADVICE = "its current was limited for too long; let it rest, and give it less to carry"
 SUSPECTED_S = 0.004  # interval between checks for servos that do not drive
 LONGEST_SLOW_POLL_DELAY = 4  # in poll intervals: a loop that is always late must still read temperatures
@@ -121,7 +121,7 @@ class ArmCycle:
         return bool((np.abs(one - other) > DIFFERENT_SHARE * self.arm.robot.torque_limits).any())
 
     def may_complete(self) -> bool:
-        """Return whether the next reads may be complete: no sample yet, or a servo was missed only recently."""
+        """Return whether the next read may be complete: no sample yet, or a servo was missed only recently."""
         return self._last is None or self.watch.may_complete(self._clock.monotonic_ns())
 
     def run(self, *, behind: bool = False) -> bool:
@@ -176,7 +176,7 @@ class ArmCycle:
         return True
 
     def _slow_ages_s(self) -> FloatArray:
-        """Return the age of each servo's slow values, (m,) [s]; 0 if they are never read."""
+        """Return the age of each servo's slow values (temperature, errors, settings), (m,) [s]; 0 if never read."""
         if not self._slow_poll_every:
             return np.zeros(len(self.arm.robot.all_servo_ids))
         return self.arm.slow.age_s(self._clock.monotonic_ns())

@@ -213,7 +213,7 @@ class ControlLoop:
         return self._holes.text if self.fifo else ""
 
     def statistics(self) -> LoopStatistics:
-        """Return counters and times since the start."""
+        """Return counters and timing statistics of the loop since its start."""
         return self._meter.statistics(self._clock.monotonic_ns())
 
     def request(self, event: GuardEvent) -> "Future[None]":

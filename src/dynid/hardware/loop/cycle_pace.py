@@ -29,7 +29,7 @@ class CyclePace:
 
     @property
     def text(self) -> str:
-        """Short text on how the rate is kept."""
+        """Short text on whether the machine keeps the cycle rate."""
         return self._trial.text
 
     def restart(self) -> None:

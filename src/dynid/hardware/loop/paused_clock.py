@@ -1,12 +1,12 @@
 """Clock for simulated arms that is paused while the host delays a control cycle.
 
 A shared host may not run a process, or all of them, for tens of milliseconds and at times for seconds. A real arm moves
-on meanwhile; a simulated one need not. The driver's `PausedClock` divides time into cycles. Within a cycle its time,
-the held time, follows the system's monotonic clock, but at most for the length of a cycle. The next cycle begins when
+on meanwhile; a simulated one need not. The driver's `PausedClock` divides time into cycles. Within a cycle the arm's
+time (`held_ns`) follows the system's monotonic clock, but at most for the length of a cycle. The next cycle begins when
 everything that it needs has arrived. The simulated arm reads the same time from a page of memory that both processes
 have mapped, so that neither moves while the other, or the commander, is late.
 
-Held time continues without a process that is gone. A missing reply or command counts as lost after a timeout that
+The arm's time continues without a process that is gone. A missing reply or command counts as lost after a timeout that
 includes only the time in which the driver was running and looking for it, not a stall of the host. A missing driver is
 recognised by its lock on the page. A driver that exists and does nothing holds the arm for as long as it exists.
 """
@@ -31,11 +31,11 @@ KEPT_UP_CYCLES = 1000
 LONGEST_LOOK_S = 0.01  # longest time between two looks that counts: a longer one is a stall of the host
 DRIVER_GONE_S = 0.25  # time beyond the end of a cycle after which the simulated arm checks for a driver
 LOCK_TIMEOUT_S = 1.0  # wait for the lock, which a check for a driver holds briefly
-LONGEST_SHARE = 0.9  # of the period: longest advance of the held time within a cycle
+LONGEST_SHARE = 0.9  # of the period: longest advance of the arm's time within a cycle
 BEARABLE_SHARE = 0.5  # of the period: a cycle that begins later than this is counted from its late start
 LOOK_S = 0.0001  # interval between looks while waiting
 UNHELD_NS = 2**62  # length of a cycle that never pauses
-# One cycle: its start by the system's and by the held time, and the longest advance of the held time [ns].
+# One cycle: its start by the system's and by the arm's time, and the longest advance of the arm's time [ns].
 _CYCLE = struct.Struct("<qqq")
 # Layout: number of the present cycle (0 before the first), one slot for even and one for odd numbers, values of the arm
 _ARM, _TICK_AT, _UNTIL_AT = struct.Struct("<q"), 56, 64
@@ -45,7 +45,7 @@ LAST_NUMBER = 254  # even, so that its successor, 1, is odd
 
 
 class ClockPage:
-    """Memory page with the held time: several processes read it; the driver, which locks it, sets it.
+    """Memory page with the time of a simulated arm: several processes read it; the driver, which locks it, sets it.
 
     Until the first cycle has begun it gives the system's monotonic clock. Without a driver the time continues from its
     last value.
@@ -83,7 +83,7 @@ class ClockPage:
             raise
 
     def take(self) -> None:
-        """Lock the page so that this process sets its time; the lock ends with the process, however it ends.
+        """Lock the page so that this process sets the arm's time; the lock ends with the process, however it ends.
 
         Raises:
             ConfigurationError: another driver has locked the page.
@@ -95,11 +95,11 @@ class ClockPage:
             time.sleep(LOOK_S)
 
     def monotonic_ns(self) -> int:
-        """Return the held time [ns]."""
+        """Return the simulated arm's time [ns]."""
         return self.look()[0]
 
     def look(self) -> tuple[int, int, bool]:
-        """Return the held time [ns], the system's time [ns], and whether the held time stands still.
+        """Return the arm's time [ns], the system's time [ns], and whether the arm's time stands still.
 
         If it stands still without a driver, the process that created the page lets it continue.
         """
@@ -117,7 +117,7 @@ class ClockPage:
         return held_ns + cap_ns, now_ns, True
 
     def arm_ticks(self, tick_ns: int) -> None:
-        """Announce, as the arm, that its adapter delivers replies at ticks of `tick_ns` [ns].
+        """Announce that the arm's adapter delivers replies at ticks of `tick_ns` [ns]; called by the arm.
 
         A cycle then ends early, and time continues for as long as the arm allows (`leave_time_until`). So a driver that
         its host delays misses no tick, but a driver whose requests do not fit between two ticks does.
@@ -125,7 +125,7 @@ class ClockPage:
         _ARM.pack_into(self._memory, _TICK_AT, tick_ns)
 
     def leave_time_until(self, held_ns: int) -> None:
-        """Let time continue, as the arm, up to this held time [ns], whatever the driver does."""
+        """Let the arm's time continue to `held_ns` [ns], whatever the driver does; called by the arm."""
         _ARM.pack_into(self._memory, _UNTIL_AT, held_ns)
 
     @property
@@ -135,27 +135,27 @@ class ClockPage:
 
     @property
     def pausing(self) -> bool:
-        """Whether the present cycle can pause the time."""
+        """Whether the arm's time can pause in the present cycle."""
         cycle = self._read()
         return cycle is not None and cycle[2] != UNHELD_NS
 
     def paused_s(self) -> float:
-        """Return the delay of the held time behind the system's time [s]."""
+        """Return the delay of the arm's time behind the system's time [s]."""
         held_ns, now_ns, _ = self.look()
         return (now_ns - held_ns) * 1e-9
 
     def wall_ns(self, held_ns: int) -> int:
-        """Return the system's time at a held time [ns], if that is not paused from now on."""
+        """Return the system's time at a moment of the arm's time [ns], if no pause follows."""
         cycle = self._read()
         return held_ns if cycle is None else cycle[0] + held_ns - cycle[1]
 
     def begin(self, wall_ns: int, held_ns: int, cap_ns: int) -> None:
-        """Begin a cycle.
+        """Begin a control cycle.
 
         Args:
             wall_ns: system's time at its start [ns].
-            held_ns: held time at its start [ns].
-            cap_ns: longest time for which the held time continues in this cycle [ns].
+            held_ns: arm's time at its start [ns].
+            cap_ns: longest time for which the arm's time continues in this cycle [ns].
         """
         number = self._memory[0] % LAST_NUMBER + 1
         _CYCLE.pack_into(self._memory, self._offset(number), wall_ns, held_ns, cap_ns)
@@ -169,7 +169,7 @@ class ClockPage:
             self.path.unlink(missing_ok=True)
 
     def _go_on_without_driver(self, now_ns: int, held_ns: int) -> None:
-        """Let time continue after a driver was killed, so that the watchdogs of its servos trip."""
+        """Let the arm's time continue after its driver was killed, so that the watchdogs of the servos trip."""
         if self._try_lock():
             self.begin(now_ns, held_ns, UNHELD_NS)
             fcntl.flock(self._file, fcntl.LOCK_UN)
@@ -182,7 +182,7 @@ class ClockPage:
         return True
 
     def _read(self) -> tuple[int, int, int] | None:
-        """Return a consistent copy of the present cycle; None before the first."""
+        """Return a consistent copy of the present cycle's data; None before the first cycle."""
         while number := self._memory[0]:
             cycle: tuple[int, int, int] = _CYCLE.unpack_from(self._memory, self._offset(number))
             if self._memory[0] == number:
@@ -224,7 +224,7 @@ class _Patience:
 
 
 class PausedClock(Clock):
-    """Clock of a driver that sets the held time of a simulated arm.
+    """Clock of a driver that sets the time of a simulated arm.
 
     Args:
         page: page shared with the simulated arm; it is locked, see `ClockPage.take`, and closed by `close`.
@@ -243,7 +243,7 @@ class PausedClock(Clock):
         page.take()
 
     def monotonic_ns(self) -> int:
-        """Return a time that never steps [ns]; it pauses while a cycle is stalled."""
+        """Return the arm's time [ns], which never steps and pauses while a control cycle is stalled."""
         with self._mutex:
             held_ns, now_ns, stands = self._page.look()
             if stands and self._for_reply.exhausted(now_ns):
@@ -255,14 +255,20 @@ class PausedClock(Clock):
         return time.monotonic_ns()
 
     def sleep(self, seconds: float) -> None:
-        """Sleep for `seconds` [s] without pausing the time."""
+        """Sleep for `seconds` without pausing the arm's time."""
         held, awake_ns = self._page.pausing, self.monotonic_ns() + round(seconds * 1e9)
         time.sleep(max(0.0, seconds))
         if held:
             self._begin_at(time.monotonic_ns(), awake_ns, self._cap_ns)
 
     def wait_until(self, deadline_ns: int, awaits: Callable[[], bool]) -> None:
-        """Begin a cycle at a held time [ns], or later, as soon as no input is awaited any more."""
+        """Wait until a moment of the arm's time and begin a control cycle.
+
+        Args:
+            deadline_ns: start of the cycle [ns].
+            awaits: returns whether an input that the cycle needs is still missing; the arm's time pauses until it
+                arrives.
+        """
         before_ns = self.monotonic_ns()
         due_ns = self._page.wall_ns(deadline_ns)
         if (left_ns := due_ns - time.monotonic_ns()) > 0:
@@ -272,28 +278,28 @@ class PausedClock(Clock):
             time.sleep(LOOK_S)
         now_ns = time.monotonic_ns()
         in_time = before_ns < deadline_ns and now_ns - due_ns <= self._bearable_ns
-        # a process that was stalled too long has missed held time, and catches up cycle by cycle
+        # time continued without a process that was stalled too long; it catches up cycle by cycle
         self._begin_at(due_ns if in_time else now_ns, deadline_ns, self._cap_ns)
 
     def pace(self, period_ns: int) -> None:
-        """Set the length of the following cycles [ns]."""
+        """Set the length of the following control cycles [ns]."""
         self._cap_ns, self._bearable_ns = (round(share * period_ns) for share in (LONGEST_SHARE, BEARABLE_SHARE))
 
     def let_go(self) -> None:
-        """Let time continue without further cycles."""
+        """Let the arm's time continue without further control cycles."""
         self._begin_at(time.monotonic_ns(), 0, UNHELD_NS)
 
     def close(self) -> None:
-        """Close the page; time continues for the other processes."""
+        """Close the page; the arm's time continues for the other processes."""
         self._page.close()
 
     def _begin_at(self, wall_ns: int, earliest_ns: int, cap_ns: int) -> None:
-        """Begin a cycle at a held time [ns], or at the present one if that is later: it never steps back.
+        """Begin a cycle at a moment of the arm's time, or at the present if that is later: it never steps back.
 
         Args:
             wall_ns: system's time at the start of the cycle [ns].
-            earliest_ns: held time at the start of the cycle [ns].
-            cap_ns: longest time for which the held time continues in this cycle [ns].
+            earliest_ns: arm's time at the start of the cycle [ns].
+            cap_ns: longest time for which the arm's time continues in this cycle [ns].
         """
         tick_ns = self._page.tick_ns
         if tick_ns and cap_ns == self._cap_ns:

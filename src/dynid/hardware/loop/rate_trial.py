@@ -50,7 +50,7 @@ class Window:
 
     @property
     def kept(self) -> bool:
-        """Whether the rate was kept; one cycle may be in progress."""
+        """Whether the rate was kept in this window; one cycle in progress does not count as missing."""
         return self.missing <= MISSING_SHARE * self.planned + 1 and self.late <= LATE_SHARE * self.planned
 
     @property
@@ -116,7 +116,7 @@ class RateTrial:
 
     @property
     def text(self) -> str:
-        """Short text on how the rate is kept; begins with `ON_TRIAL` until that is decided."""
+        """Short text on whether the rate is kept; begins with `ON_TRIAL` until that is decided."""
         if not self.needed:
             return "kept: the simulated arm waits for the machine"
         said = self.last.said() if self.last is not None else "no cycles yet"

@@ -111,7 +111,7 @@ class SafetyGuard:
 
     @property
     def strength(self) -> float:
-        """Share of the voltage with which unread servos hold their joints, 1 to 0; less than 1 only in a stop."""
+        """Share of the voltage with which unread servos hold their joints themselves; 1, falling to 0 in a stop."""
         return 1.0 if self._stop.done else self._stop.strength
 
     @property
@@ -174,7 +174,7 @@ class SafetyGuard:
         self._lower_caps()
 
     def set_slow_ages(self, age_s: FloatArray) -> None:
-        """Lower the current limits of servos whose slow values are old; ages are (n,) [s]."""
+        """Lower the current limits of servos whose slow values (temperature, errors) are old; ages are (n,) [s]."""
         settings = self.settings
         late = (age_s - settings.slow_data_old_s) / (settings.slow_data_lost_s - settings.slow_data_old_s)
         unread = 1.0 - (1.0 - settings.derated_fraction) * np.clip(late, 0.0, 1.0)
@@ -189,7 +189,12 @@ class SafetyGuard:
             self._lower_caps()
 
     def set_load(self, current_a: FloatArray, step_s: float) -> None:
-        """Update the servos' overload after joint currents (n,) [A] have flowed for `step_s` [s]."""
+        """Update the used share of each servo's overload capacity.
+
+        Args:
+            current_a: currents at the joints, (n,) [A].
+            step_s: time for which they flowed [s].
+        """
         if self._overload is not None:
             limits = self.settings.overload_limits
             loaded = limits and self.load.max() > LIMITED

@@ -14,7 +14,7 @@ LONGEST_STEP_CYCLES = 5  # longest time step that the hold integrates, in cycles
 TRACKED_EVERY = 4  # cycles per update of the means, which cover some hundred cycles
 SLOW_RAD_S = 0.05  # transition velocity of the friction law: Coulomb friction is full above it
 ENOUGH_WEIGHT = 0.9  # weight of the means from which they are used; reached after some two averaging times
-DOUBT = 2.0  # load uncertainty per accelerating current: of 0, 1, 2, 3 the least motion energy when no servo replies
+DOUBT = 2.0  # ratio of load uncertainty to accelerating current: of 0 to 3 the least motion if no servo replies
 CREEP_RAD_S = 0.2  # speed at which a joint held in its soft zone is moved out of it
 STANDING_RAD_S = 0.02  # a slower joint stands; below the first step of a servo's velocity register
 GIVING_A_S = 0.6  # rate at which a holding current gives way [A/s], see `Relief`
@@ -68,7 +68,7 @@ class DriveEstimate:
     def load(self, dq: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Return the load current and its uncertainty, (n,) [A] each; None while too few cycles are known.
 
-        The uncertainty is twice the accelerating current, because accelerating other joints also needs current here.
+        The uncertainty is twice the accelerating current, because the acceleration of other joints also loads this one.
 
         Args:
             dq: present joint velocities, (n,) [rad/s].
@@ -159,8 +159,8 @@ class Hold:
             q: joint angles, (n,) [rad].
             dq: joint velocities, (n,) [rad/s].
             valid: mask of the joints whose q and dq are of this cycle, (n,); None for all. The others keep their load,
-                less its uncertainty: nobody sees their motion, and too much current would drive a joint faster than it
-                would fall.
+                less its uncertainty: their motion is not measured, and too much current would drive a joint faster than
+                it would fall.
             caps: current limits, (n,) [A].
             step_s: time since the previous cycle [s]; None for the planned cycle time.
         """

@@ -105,7 +105,7 @@ class LoadHistory:
         return self._overload.step(load, np.zeros(len(load)), max(0.0, passed_s))
 
     def keep(self, load: FloatArray) -> None:
-        """Keep the load (n,) of this moment; `problem` says why a file could not be written."""
+        """Store the used share of overload capacity (n,) of this moment; `problem` says why a file was not written."""
         self._kept = np.array(load, dtype=np.float64), self._moment()
         if self.path is None or not (self._on_disk or load.max(initial=0.0) >= WRITTEN_FROM):
             return

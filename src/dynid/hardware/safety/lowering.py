@@ -23,7 +23,7 @@ LONGEST_LEAN_S = 1.5  # after this time a moving joint continues by gravity
 
 
 class Phase(Enum):
-    """Phase of a stop: brake and hold, lower the arm, lean joints out of balances, or wait without current."""
+    """Phase of a stop: brake and hold, lower the arm, push joints out of balance, or wait without current."""
 
     HOLD = "hold"
     LOWER = "lower"
@@ -35,7 +35,7 @@ class StopSequence:
     """Sequence of a stop, bounded in time.
 
     The arm is held until it stands, then lowered until no current holds it. Joints that carry their links above their
-    axis may stand there in balance, so a small current leans them to either side; a joint that moves is lowered
+    axis may stand there in balance, so a small current pushes them to either side; a joint that moves is lowered
     further. At last the arm is left without any current and damping. Torque may go off only if the arm stays in place
     for `lower_dwell_s`; otherwise it is caught, and lowered again.
 
@@ -48,7 +48,7 @@ class StopSequence:
         rested: whether the arm stayed in place without current before that.
         phase: present phase.
         strength: share of the voltage with which unread servos hold their joints themselves, 1 to 0.
-        sides: side to which each joint is leaned now, (n,): -1, 0 or 1.
+        sides: side to which each joint is pushed now, (n,): -1, 0 or 1.
     """
 
     def __init__(self, settings: SafetySettings, posture: Posture) -> None:
@@ -126,7 +126,10 @@ class StopSequence:
             self._look(q, dq)
 
     def _leave_balances(self, q: FloatArray) -> None:
-        """Lean the joints that may be in balance, or else wait without current; called once nothing holds the arm."""
+        """Push joints that may be in balance to one side, or wait without current.
+
+        Called once the arm stands and no current holds it.
+        """
         self._posture.place(q)
         balanced = self._posture.height > ABOVE_M
         if self._leans == SIDES:

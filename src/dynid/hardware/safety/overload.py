@@ -17,7 +17,7 @@ from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict, read_o
 
 WARNING, LIMITED = 0.75, 0.85  # shares of overload capacity: a warning, and the current limit begins to fall
 LOWERED_FULLY, FLOOR = 0.95, 0.97  # share at which the limit has fallen to FLOOR times the nominal current
-MOST_DROOP = 2.0  # largest droop over the one in motors.yaml, which is an assumption
+MOST_DROOP = 2.0  # ratio of the largest possible droop to that of motors.yaml, which is an assumption
 LIMITED_S = 5.0  # an arm that needs more than its limit for this long is stopped and lowered [s]
 
 

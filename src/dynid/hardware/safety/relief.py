@@ -17,11 +17,11 @@ SLIPPED_RAD = 0.004  # movement that counts as slipping: two and a half encoder 
 
 
 class Relief:
-    """Selection of the joints that give way, and of the change of what holds them.
+    """Relief of held joints that push against their own friction: what holds them gives way slowly.
 
     Args:
         overload: nominal currents, which never trip the servos.
-        pace: rate at which the held current or position gives way, (n,) [A/s or rad/s].
+        pace: rate at which the holding current or position gives way, (n,) [A/s or rad/s].
 
     Attributes:
         gives: mask of the joints that gave way in the last cycle, (n,); joints that have slipped are excluded.
@@ -35,7 +35,7 @@ class Relief:
 
     @classmethod
     def of(cls, robot: Robot, pace: float) -> "Relief | None":
-        """Return a relief of all joints with one pace [rad/s or A/s]; None if the servos' overload is not known."""
+        """Return the relief of a robot's joints with one rate [rad/s or A/s]; None if their overload is not known."""
         overload = OverloadModel.of(robot)
         return None if overload is None else cls(overload, np.full(robot.size, pace))
 

@@ -54,9 +54,9 @@ class ServoWatch:
         return (now_ns - self._incomplete_since_ns) * 1e-9 if self._incomplete_since_ns else 0.0
 
     def may_complete(self, now_ns: int) -> bool:
-        """Return whether readings became incomplete too recently for a refusal.
+        """Return whether reads are incomplete, but for so short a time that they may soon be complete again.
 
-        One lost reply, or one stalled cycle, is not a reason to refuse.
+        One lost reply, or one stalled cycle, is not a reason to refuse a request.
         """
         missed_lately = self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < FEWEST_READS
         return self._incomplete_reads > 0 and missed_lately
