@@ -234,6 +234,8 @@ class SafetyGuard:
             reason = Reason.FAULT if self.state is GuardState.FAULT else Reason.DISABLED
             return GuardResult(self._none, (reason,))
         known_dq = self._known_velocity(dq, valid, step_s)
+        if self.settings.tool_limit_m_s is not None and self.state is GuardState.ENABLED:
+            self._watch_tool(self.settings.tool_limit_m_s, q, known_dq)
         reasons: list[Reason] = []
         if self.state is GuardState.ENABLED and refusal is None and command_tau is not None:
             drive, braking = self._follow(command_tau, reasons)
@@ -374,6 +376,13 @@ class SafetyGuard:
         if not age_s <= self.settings.command_timeout_s:  # a NaN age is refused too
             return Reason.STALE_COMMAND
         return Reason.NO_FEEDBACK if feedback_age_s > self.settings.command_timeout_s else None
+
+    def _watch_tool(self, limit_m_s: float, q: FloatArray, dq: FloatArray) -> None:
+        """Latch a fault where the tool, or another link's end, is faster than it may be in any mode."""
+        self._posture.place(q)
+        speed = self._posture.speed(dq)
+        if not speed <= limit_m_s:
+            self.fault(f"the tool or a link moved at {speed:.2f} m/s, tool_limit_m_s allows {limit_m_s:g} m/s")
 
     def _watch_commands(self, refusal: Reason | None, step_s: float) -> None:
         """Stop an enabled arm that nobody commands any more."""

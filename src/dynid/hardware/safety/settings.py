@@ -61,6 +61,17 @@ class SafetySettings(Strict):
         lower_dwell_s: how long the arm must stay where it is, without any current, before torque goes off.
         stop_time_s: after this time a stop is complete where no joint is read.
         longest_stop_s: the same where joints are read: an arm that never comes to rest loses its torque then.
+        tool_limit_m_s: speed of the tool, or of another link's end, that is a fault in any mode; None watches none. ISO
+            10218-1 asks for at most 0.25 m/s in reduced-speed operation.
+        guiding_damped_rad_s: speed of a joint from which hand guiding is damped.
+        guiding_damped_m_s: speed of the tool, or of another link's end, from which it is damped.
+        guiding_stop_rad_s: speed of a joint at which a guided arm is braked and held.
+        guiding_stop_m_s: speed of the tool, or of another link's end, at which it is.
+        guiding_load_n: smallest force along gravity at the tool that counts as a load which appeared or vanished [N].
+        guiding_load_m: path along which such a force must move the tool before the arm is held; more than 0.015 m.
+        guiding_alone_s: how long the arm must stand by itself, once a law without a reference has taken over, before it
+            may be led.
+        guiding_alone_rad: movement of a joint until then at which the arm is held.
         enable_tolerance_rad: enable is refused while a joint reads further than this outside its limits.
         derate_from_deg_c: servo temperature from which the current limit falls, in a straight line.
         derate_to_deg_c: temperature at which it has fallen to `derated_fraction`.
@@ -112,6 +123,15 @@ class SafetySettings(Strict):
     lower_dwell_s: Positive = 1.0
     stop_time_s: Positive = 4.0
     longest_stop_s: Positive = 28.0
+    tool_limit_m_s: Positive | None = None
+    guiding_damped_rad_s: Positive = 0.5
+    guiding_damped_m_s: Positive = 0.25
+    guiding_stop_rad_s: Positive = 2.0
+    guiding_stop_m_s: Positive = 0.4
+    guiding_load_n: Positive = 0.7
+    guiding_load_m: float = Field(default=0.04, ge=0.02)
+    guiding_alone_s: NonNegative = 0.3
+    guiding_alone_rad: Positive = 0.06
     enable_tolerance_rad: NonNegative = 0.087
     derate_from_deg_c: float = 65.0
     derate_to_deg_c: float = 75.0
@@ -147,6 +167,12 @@ def load_safety(robot: Robot) -> SafetySettings:
             f"{path}: slow_data_old_s {settings.slow_data_old_s} must be less than slow_data_lost_s "
             f"{settings.slow_data_lost_s}: the current limit falls in between"
         )
+    for damped, stop in (("guiding_damped_rad_s", "guiding_stop_rad_s"), ("guiding_damped_m_s", "guiding_stop_m_s")):
+        if not getattr(settings, damped) < getattr(settings, stop):
+            raise ConfigurationError(
+                f"{path}: {damped} {getattr(settings, damped)} must be less than {stop} {getattr(settings, stop)}: "
+                "hand guiding is damped in between"
+            )
     return settings
 
 

@@ -6,7 +6,7 @@ each guard decides on currents, and both arms move on, pushed by a hand and by a
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -42,7 +42,9 @@ class Lines:
 
     Attributes:
         late_cycles: how old a state is when it arrives.
-        silent_from_s, frozen_from_s: from when no state arrives, or always the same position with new stamps.
+        silent_from_s: from when no state arrives.
+        frozen_from_s: from when the same positions and velocities arrive again and again, with new stamps.
+        still_from_s: from when encoders stand still: the positions stay, and the velocities are 0.
         position_sign, command_sign: what a joint's position or command is multiplied by, (n,).
         mute_from_s: from when commands do not arrive.
     """
@@ -50,6 +52,7 @@ class Lines:
     late_cycles: int = 0
     silent_from_s: float = np.inf
     frozen_from_s: float = np.inf
+    still_from_s: float = np.inf
     mute_from_s: float = np.inf
     position_sign: FloatArray | float = 1.0
     command_sign: FloatArray | float = 1.0
@@ -58,9 +61,18 @@ class Lines:
     def seen(self, time_s: float, reading: Reading) -> Reading:
         """What the pair sees of a reading."""
         if time_s < self.silent_from_s:
-            q = self._seen[-1].q if time_s >= self.frozen_from_s and self._seen else reading.q * self.position_sign
-            self._seen = [*self._seen, Reading(reading.stamp_ns, q, self._torque(reading))][-self.late_cycles - 1 :]
+            seen = self._state(time_s, reading)
+            self._seen = [*self._seen, replace(seen, tau=self._torque(reading))][-self.late_cycles - 1 :]
         return self._seen[0]
+
+    def _state(self, time_s: float, reading: Reading) -> Reading:
+        """The positions and velocities that arrive, with the stamp of this cycle."""
+        if self._seen and time_s >= self.still_from_s:
+            return replace(self._seen[-1], stamp_ns=reading.stamp_ns, dq=np.zeros_like(reading.q))
+        if self._seen and time_s >= self.frozen_from_s:
+            return replace(self._seen[-1], stamp_ns=reading.stamp_ns)
+        dq = None if reading.dq is None else reading.dq * self.position_sign
+        return replace(reading, q=reading.q * self.position_sign, dq=dq)
 
     def _torque(self, reading: Reading) -> FloatArray | None:
         return None if reading.tau is None else reading.tau * self.command_sign
@@ -179,7 +191,7 @@ class LockstepPair:
         found = []
         for arm, sent in zip(self.arms, self._sent, strict=True):
             q = arm.measure().copy()
-            found.append(Reading(arm.stamp_ns, q, sent[0] if len(sent) > DELAY_CYCLES else None))
+            found.append(Reading(arm.stamp_ns, q, sent[0] if len(sent) > DELAY_CYCLES else None, arm.velocity))
         return found
 
     def _control(self, readings: Sequence[Reading]) -> None:
