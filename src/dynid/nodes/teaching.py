@@ -68,8 +68,10 @@ class Resting:
             return
         self.now_ns, q = state[0], state[1]["position"]
         self._began_ns = self._began_ns or self.now_ns
-        if self._first is None or np.abs(q - self._still_at).max() > STILL_RAD:
-            self._first = q if self._first is None else self._first
+        if self._first is None or not self.stands:
+            self._first = self._still_at = q  # the arm sags when torque comes on, and no hand leads it yet
+            self._since_ns = self.now_ns
+        if np.abs(q - self._still_at).max() > STILL_RAD:
             self._still_at, self._since_ns = q, self.now_ns
         self.moved |= bool(np.abs(q - self._first).max() > MOVED_RAD)
 
