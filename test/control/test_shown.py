@@ -89,3 +89,13 @@ def test_only_what_a_hand_has_led_counts() -> None:
     at_its_ends = q + 1e-3 * ((TIME > 0.3) & (TIME < 3.9))[:, None]
     with pytest.raises(DataError, match="no hand moved the arm"):
         led_part(recording(q, at_its_ends))
+
+
+def test_a_sag_after_torque_on_is_not_part_of_what_was_shown() -> None:
+    sag = np.where(TIME < 0.4, 0.2 * TIME, 0.08)[:, None] * np.eye(ROBOT.size)[3]
+    still = np.tile(led()[0], (len(TIME), 1))
+    shown = np.vstack([np.tile(led()[0], (2000, 1)), led()[:-2000]])
+    _, part = led_part(recording(shown - sag, shown - sag))
+    assert len(part) < 2000 and np.abs(part[0] - shown[0] + sag[-1]).max() < 0.01
+    with pytest.raises(DataError, match="no hand moved the arm"):
+        led_part(recording(still - sag, still - sag))

@@ -22,7 +22,8 @@ from dynid.trajectory.families import load_excitation
 from dynid.trajectory.files import save_trajectory_file
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
-MOVED_RAD = 0.05  # a hand moves some joint at least so far; what a held arm sags is less
+MOVED_RAD = 0.05  # a hand moves some joint at least so far
+STANDS_S, STOOD_S = 1.0, 0.3  # in which the arm stands before a hand leads it; of it, at the end, surely without a sag
 STILL_RAD = 0.005  # from where it stood: more than an encoder that trembles
 GAP_S = 0.02  # between states of an arm that is led
 GRID_S, POINT_S = 0.005, 0.05
@@ -110,6 +111,7 @@ def led_part(recording: Recording) -> tuple[FloatArray, FloatArray]:
             f"in {source} the arm was never led by a hand, it followed a reference: record a motion with 'dynid teach'"
         )
     first, last = _longest(recording.time, led)
+    first += _sagged(recording.time[first : last + 1], recording.q[first : last + 1])
     time, q = recording.time[first : last + 1], recording.q[first : last + 1]
     away = np.ptp(q, axis=0)
     if away.max() < MOVED_RAD:
@@ -122,6 +124,14 @@ def led_part(recording: Recording) -> tuple[FloatArray, FloatArray]:
     begin = int(np.argmax((np.abs(q - q[0]) > STILL_RAD).any(axis=1)))
     end = len(q) - int(np.argmax((np.abs(q - q[-1]) > STILL_RAD).any(axis=1)[::-1]))
     return time[begin:end] - time[begin], q[begin:end]
+
+
+def _sagged(time: FloatArray, q: FloatArray) -> int:
+    """Return the sample (of N) from which no sag after torque on is left in q (N, n) [rad]; 0 if a hand led at once."""
+    stands, stood = (int(np.searchsorted(time, time[0] + at)) for at in (STANDS_S, STANDS_S - STOOD_S))
+    if stands >= len(time) or np.abs(q[stood:stands] - q[stands]).max() > STILL_RAD:
+        return 0
+    return stands
 
 
 def _longest(time: FloatArray, led: NDArray[np.bool_]) -> tuple[int, int]:
