@@ -99,3 +99,11 @@ def test_a_sag_after_torque_on_is_not_part_of_what_was_shown() -> None:
     assert len(part) < 2000 and np.abs(part[0] - shown[0] + sag[-1]).max() < 0.01
     with pytest.raises(DataError, match="no hand moved the arm"):
         led_part(recording(still - sag, still - sag))
+
+
+def test_a_motion_that_begins_at_once_keeps_the_acceleration_limits() -> None:
+    quick = led()[200:]
+    shown = shown_motion("quick", ROBOT.joint_names, TIME[: len(quick)], quick, LIMITS, speed=2.0)
+    _, _, ddq = shown.motion.sample_all(np.arange(0.0, 0.3, 1e-4))
+    assert (np.abs(ddq) <= LIMITS.acceleration).all()
+    position_and_speed(ROBOT).check([shown.motion])

@@ -31,6 +31,7 @@ SMOOTHING_S = 0.04  # standard deviation of the weights; a hand's own motion is 
 MARGIN = 0.95  # of the limits
 WINDOW = 7  # points over which a slower part begins and ends
 ROUNDS = 60
+INSIDE = 33  # samples of a piece between two points: the first one, from rest, is fastest soon after its beginning
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +179,7 @@ def shown_motion(
 
 def _allowed(motion: PolynomialTrajectory, limits: MotionLimits) -> FloatArray:
     """Per piece between two knots, the factor of its rate that keeps the limits, at most 1, (k - 1,)."""
-    inside = np.linspace(0.0, 1.0 - 1e-9, 5)  # at its very end a motion rests: the last brake would not be seen
+    inside = np.linspace(0.0, 1.0 - 1e-9, INSIDE)  # at its very end a motion rests: the last brake would not be seen
     times = (motion.knots[:-1, None] + np.diff(motion.knots)[:, None] * inside).ravel()
     _, dq, ddq = motion.sample_all(np.minimum(times, motion.duration))
     fast = (np.abs(dq) / (MARGIN * limits.velocity)).max(axis=1).reshape(-1, len(inside)).max(axis=1)
