@@ -17,6 +17,7 @@ from benchmarks.studies.drawn_arms import draw_arm, record
 from benchmarks.studies.motion_classes import CLASSES, drawn_motion
 from dynid.errors import DynidError, SafetyError
 from dynid.identification.data.sources import Source
+from dynid.identification.dynamic_errors import VISIBLE
 from dynid.identification.dynamic_rows import DynamicRows, dynamic_rows, of_links
 from dynid.identification.held_out import validate
 from dynid.identification.pipeline import identify
@@ -235,6 +236,8 @@ class Mutilations:
             "cases": len(self.wrong),
             "must_be_refused": len(self.must),
             "refused_of_these": self.power,
+            "refused_where_shown": _share([bool(one.failed) for one in self.must if one.shown <= VISIBLE]),
+            "hardly_shown": sum(not one.shown <= VISIBLE for one in self.must),
             "refused_by_dynamic_error": _share([DYNAMIC in one.failed for one in self.must]),
             "refused_by_other_checks": _share([bool(set(one.failed) - {DYNAMIC}) for one in self.must]),
             "refused_of_all": _share([bool(one.failed) for one in self.wrong]),

@@ -72,6 +72,8 @@ def test_bars_reject_what_is_missed_and_false_alarms() -> None:
     assert good.missed() == [] and good.power == 1.0 and good.as_dict()["must_be_refused"] == 1
     missed = Mutilations((right, SHOWN, replace(SHOWN, failed=())), 1, 0)
     assert missed.missed() == ["50.0 % of what must be refused is, expected 99 %"]
+    hidden = Mutilations((right, SHOWN, replace(SHOWN, failed=(), shown=0.4)), 1, 0).as_dict()
+    assert (hidden["refused_of_these"], hidden["refused_where_shown"], hidden["hardly_shown"]) == (0.5, 1.0, 1)
     assert missed.as_dict()["missed"] == [
         "arm 0, fast: the rotor inertia of joint 8 times 0, 100 % of joint 8's dynamic torque; noise there 5 %"
     ]

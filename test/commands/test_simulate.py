@@ -44,6 +44,7 @@ def test_trials_differ_and_seeds_repeat(bags: Path, tmp_path: Path) -> None:
     assert one.hardware.mount == "hanging" and one.experiment is not None and one.experiment.profile == "paper"
 
 
+@pytest.mark.slow
 def test_existing_bags_are_refused_before_anything_runs(bags: Path) -> None:
     before = sorted(bags.iterdir())
     with pytest.raises(OutputExistsError, match="V01-1"):

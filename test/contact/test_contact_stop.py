@@ -139,6 +139,7 @@ def held(mass_kg: float) -> FloatArray:
     return np.asarray(from_link_frame(cube, ARM.mdh.in_link[-1]))
 
 
+@pytest.mark.slow
 def test_a_new_payload_takes_over_without_a_blind_moment() -> None:
     model, q = control_model(), ROBOT.rest_posture
     loaded = with_payload(ARM, model, held(0.6))

@@ -135,6 +135,7 @@ def test_stamps_that_are_off_now_and_then_are_no_contacts() -> None:
     assert felt(late, aware=False) != []
 
 
+@pytest.mark.slow
 def test_the_noise_of_measured_torques_is_seen_in_them_and_no_contact() -> None:
     time = 0.002 * np.arange(4000)
     q, tau = waving(time)
@@ -151,6 +152,7 @@ def test_the_noise_of_measured_torques_is_seen_in_them_and_no_contact() -> None:
         assert bool(sense.along(ROBOT.joint_names, time, q, noisy)) is found
 
 
+@pytest.mark.slow
 def test_what_a_model_leaves_of_measured_torques_lasts_as_long_as_its_low_pass_and_is_no_contact() -> None:
     """As of a real Panda, whose friction builds up over 60 ms after each reversal, and over less than 10 Hz shows."""
     time = 0.002 * np.arange(6000)

@@ -70,6 +70,7 @@ def without_bars_of_passing_friction() -> ModelFile:
     return model().model_copy(update={"torque_deviations": stated.model_copy(update={"passing_nm": ()})})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [2, 4])
 def test_friction_that_the_law_does_not_have_is_no_contact(seed: int) -> None:
     assert not felt(model(), seed)

@@ -119,6 +119,7 @@ def test_contact_of_links_names_both(torques, collision):
         checker(torques, collision).check([motion])
 
 
+@pytest.mark.slow
 def test_the_longest_motion_takes_little_memory_and_its_end_is_looked_at(torques):
     """An hour at 2 ms, in rows of eight joints and a dozen arrays, would be a gigabyte."""
     rest, beyond = REST.copy(), REST.copy()

@@ -116,6 +116,7 @@ def test_a_scene_without_sense_is_refused(tmp_path: Path) -> None:
         load_scene(tmp_path / "scene.yaml")
 
 
+@pytest.mark.slow
 def test_the_shipped_scene_refuses_those_of_the_shipped_motions_that_pass_below_its_table() -> None:
     robot = load_robot("crane_x7")
     scene = scene_of(robot)

@@ -126,6 +126,7 @@ class Hoarder(PacketParser):
         return 10_000 if self.skipped_bytes > 100 else super().pending
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("parser", "defect"),
     [

@@ -84,12 +84,14 @@ def test_a_rate_that_the_machine_cannot_keep_is_lowered(robot: Robot, bus: Emula
     assert pace.lowered.endswith("late: this machine is too busy or too slow")
 
 
+@pytest.mark.slow
 def test_cycles_that_are_always_late_leave_no_room(robot: Robot, bus: EmulatedServoBus) -> None:
     """None is missing: every third takes long, and the loop catches up."""
     pace = tried(robot, bus, CyclePace(chosen(), held=False), lambda k: 0.0002 if k % 3 else 0.0024)
     assert pace.rate.rate_hz < 1000 and re.search(r"Hz, [0-3] were missing and \d+ late", pace.lowered)
 
 
+@pytest.mark.slow
 def test_a_machine_that_keeps_no_rate_is_told_so(robot: Robot, bus: EmulatedServoBus) -> None:
     pace = tried(robot, bus, CyclePace(chosen(), held=False), lambda _: 0.005)
     assert pace.rate.rate_hz == 250 and pace.text.startswith("not kept: ")

@@ -298,7 +298,7 @@ def test_a_guard_that_begins_loaded_limits_the_current_at_once(robot: Robot) -> 
 def test_ages_out_of_order_are_refused(robot: Robot, tmp_path: Path) -> None:
     (tmp_path / "safety.yaml").write_text("schema_version: 1\nslow_data_old_s: 10.0\n", encoding="utf-8")
     with pytest.raises(ConfigurationError, match=r"slow_data_old_s 10\.0 must be less than slow_data_lost_s 10\.0"):
-        load_safety(cast(Robot, SimpleNamespace(folder=tmp_path, size=8)))
+        load_safety(cast(Robot, SimpleNamespace(folder=tmp_path, size=8, file=robot.file)))
 
 
 def test_currents_change_no_faster_than_allowed(robot: Robot, middle: np.ndarray) -> None:

@@ -63,6 +63,7 @@ def test_the_finding_is_the_eigenvalue_at_the_pose() -> None:
         assert (result.pose >= AUDITOR.lower).all() and (result.pose <= AUDITOR.upper).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.0, 1e-3, 3e-3])
 def test_brute_force_never_finds_less(scale: float) -> None:
     rng = np.random.default_rng(11)

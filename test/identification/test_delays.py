@@ -55,6 +55,7 @@ def estimates(data: Source) -> tuple[tuple[Unknown, ...], tuple[Unknown, ...]]:
     return search.given.delays, followed(search, LIMITS, doubt_of_delays(samples, regression))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("delay", [0.05, -0.05])
 def test_a_long_delay_of_all_torques_is_found_whole(delay: float) -> None:
     linear, found = estimates(late(np.full(8, delay)))
@@ -75,6 +76,7 @@ def test_nothing_is_followed_where_nothing_is_late() -> None:
     assert [one.value for one in found] == [one.value for one in linear]
 
 
+@pytest.mark.slow
 def test_a_delay_that_is_too_long_keeps_its_linear_estimate() -> None:
     linear, found = estimates(late(np.full(8, 0.3)))
     assert found[0].value == linear[0].value and abs(linear[0].value) > MOST_S / 10.0
@@ -119,6 +121,7 @@ def test_no_delays_are_fitted_twice() -> None:
     assert search.fits == 2
 
 
+@pytest.mark.slow
 def test_two_late_joints_are_both_certain() -> None:
     """One is at its root rounds before the other: what its last steps of microseconds saw says nothing."""
     _, found = estimates(late(np.isin(np.arange(8), (1, 2)) * 0.06))
@@ -126,6 +129,7 @@ def test_two_late_joints_are_both_certain() -> None:
         assert one.value == pytest.approx(0.06, abs=0.002) and one.deviation < 0.005
 
 
+@pytest.mark.slow
 def test_three_late_joints_of_eight_are_not_all_torques() -> None:
     _, found = estimates(late(np.isin(np.arange(8), (1, 2, 3)) * 0.06))
     assert found[0].value - LIMITS.deviations * found[0].deviation < LIMITS.delay_s

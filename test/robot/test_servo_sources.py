@@ -131,7 +131,7 @@ def answered(folder: Path) -> None:
 
 def test_a_robotis_urdf_becomes_a_robot_that_can_be_driven(tmp_path: Path) -> None:
     urdf, folder = with_block(tmp_path, robotis()), tmp_path / "arm"
-    draft = draft_robot("arm", urdf, servo_model="XM430-W350")
+    draft = draft_robot("arm", urdf, servo_models={"": "XM430-W350"})
     assert "4.1 N m over 2.3 A at 12 V" in draft.questions["servos.XM430-W350.torque_constant_nm_per_a"]
     assert not any(key.endswith("servo_id") or key.endswith("torque_limit_nm") for key in draft.questions)
     write_draft(draft, urdf, folder)
@@ -147,14 +147,16 @@ def test_a_robotis_urdf_becomes_a_robot_that_can_be_driven(tmp_path: Path) -> No
 def test_an_interbotix_file_gives_shadows_and_servos_that_move_no_joint(tmp_path: Path) -> None:
     motors, folder = tmp_path / "motors.yaml", tmp_path / "arm"
     motors.write_text(INTERBOTIX)
-    draft = draft_robot("arm", ARM, servos=motors, servo_model="XM540-W270")
+    draft = draft_robot("arm", ARM, servos=motors, servo_models={"": "XM540-W270", "joint_3": "XM430-W350"})
     assert "they stay without torque" in draft.questions["bus.other_ids"]
     write_draft(draft, ARM, folder)
     answered(folder)
     robot = load_robot(folder)
     assert robot.file.bus.other_ids == (9,) and robot.all_servo_ids == (1, 2, 6, 3)
-    assert robot.torque_constants == pytest.approx([2.409, 4.818, 2.409])
+    assert robot.torque_constants == pytest.approx([2.409, 4.818, 1.783])
     assert robot.file.rest_posture_deg == pytest.approx((5.7, -28.6, 17.2))
+    with pytest.raises(UnknownNameError, match="unknown joint 'elbow'"):
+        draft_robot("arm", ARM, servos=motors, servo_models={"elbow": "XM540-W270"})
 
 
 def test_models_that_nobody_names_are_asked_for(tmp_path: Path) -> None:
@@ -166,9 +168,9 @@ def test_models_that_nobody_names_are_asked_for(tmp_path: Path) -> None:
 @pytest.mark.parametrize("model", ["XL430-W250", "HS-311"])
 def test_a_model_that_cannot_be_driven_by_current_is_refused(tmp_path: Path, model: str) -> None:
     with pytest.raises(UnknownNameError, match=f"unknown servo model '{model}'"):
-        draft_robot("arm", with_block(tmp_path, robotis()), servo_model=model)
+        draft_robot("arm", with_block(tmp_path, robotis()), servo_models={"": model})
     with pytest.raises(ConfigurationError, match="no <ros2_control> block"):
-        draft_robot("arm", ARM, servo_model="XM430-W350")
+        draft_robot("arm", ARM, servo_models={"": "XM430-W350"})
 
 
 @pytest.mark.parametrize(("servos", "rate", "cycle"), [(8, 3e6, 0.002), (9, 1e6, 0.003), (5, 4e6, 0.001)])

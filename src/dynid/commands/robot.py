@@ -39,7 +39,8 @@ def new(
         Path | None, typer.Option(help="File that names the servos, of Interbotix' xs_sdk or RT's manipulators.")
     ] = None,
     servo_model: Annotated[
-        str | None, typer.Option(help="Model of servos that no file names, such as XM430-W350.")
+        list[str] | None,
+        typer.Option(help="Model of servos that no file names: XM430-W350, or JOINT:=MODEL for one joint; repeatable."),
     ] = None,
     xacro_arg: Annotated[list[str] | None, typer.Option(help="NAME:=VALUE for a .xacro; repeatable.")] = None,
     as_json: JsonOption = False,
@@ -56,7 +57,7 @@ def new(
     folder = out or own
     refuse_existing(folder)
     with _plain_urdf(urdf, xacro_arg or []) as plain:
-        draft = _written_draft(own.name, plain, folder, tip, decoupled or [], total_mass, servos, servo_model)
+        draft = _written_draft(own.name, plain, folder, tip, decoupled or [], total_mass, servos, servo_model or [])
     missing = _drafted_motions(folder, draft.nominal)
     if as_json:
         found = {
@@ -85,12 +86,14 @@ def _written_draft(
     decoupled: list[str],
     total_mass: float | None,
     servos: Path | None,
-    servo_model: str | None,
+    servo_model: list[str],
 ) -> "Draft":
     """Draft a robot from a plain URDF and write its folder."""
     from dynid.robot.draft import draft_robot, write_draft
 
-    draft = draft_robot(name, urdf, tip, decoupled, total_mass, servos, servo_model)
+    pairs = (text.rpartition(":=") for text in servo_model)
+    models = {joint: model for joint, _, model in pairs}
+    draft = draft_robot(name, urdf, tip, decoupled, total_mass, servos, models)
     write_draft(draft, urdf, folder)
     return draft
 

@@ -15,7 +15,7 @@ from dynid.robot import FloatArray, Robot
 
 STEPS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 SLOWEST_S = 0.5  # between rows: a longer step is in a smaller unit
-LOOKED_AT = 40  # lines that tell delimiter and decimal sign
+LOOKED_AT = 40  # lines that show delimiter and decimal sign
 LEAST_COLUMNS = 3
 OF_LIMITS = 3.0  # a torque beyond so many times its limit is in another unit
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)

@@ -1,7 +1,7 @@
 """A first robot.yaml from a URDF: what the URDF says, and as questions what only a person can decide."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -39,6 +39,7 @@ TOTAL_FACTOR = 1.5  # and the sum of all of them by so much
 TOKEN_MASS_KG = 1e-6  # what is lighter stands for no mass known
 MOTION_SHARE, SLIDING = 0.6, 0.05  # of a speed limit: what drafted motions pass; what they must pass [rad/s; m/s]
 BOX_MARGIN_M = 0.06  # around the link's origin, its centre of mass and the next joint
+CLEAR_DEG = 1.5  # of a limit: a rest posture that somebody else wrote down stays so far from it
 ENDLESS_RAD = 100.0  # limits beyond this are none
 FINGER_M = 0.1  # a prismatic joint at the end of an arm with a shorter stroke is a finger of its gripper
 DRIVE_SHARE = 0.03  # of its limit: what a drive's friction is proposed by, at least
@@ -257,7 +258,7 @@ def draft_robot(
     decoupled: Collection[str] = (),
     total_mass_kg: float | None = None,
     servos: Path | None = None,
-    servo_model: str | None = None,
+    servo_models: Mapping[str, str] | None = None,
 ) -> Draft:
     """What robot.yaml can say of a URDF.
 
@@ -266,19 +267,19 @@ def draft_robot(
         decoupled: joints (of a hand) that are no part of the chain.
         total_mass_kg: of all that moves; None: it is asked for.
         servos: file that names the servos, see `servo_sources`; None: the URDF's `<ros2_control>` block does, if any.
-        servo_model: of servos whose model is not named there; None: it is asked for.
+        servo_models: of servos whose model is not named there, by joint, "" for all others; else it is asked for.
 
     Raises:
         InputNotFoundError, ConfigurationError: no URDF of a serial chain; names what is in the way.
     """
     with guarded(urdf, "URDF of an arm", ConfigurationError):
         source = servos_of_urdf(read_urdf_text(urdf)) if servos is None else servos_of_file(servos)
-        if source is None and servo_model is not None:
+        if source is None and servo_models:
             raise ConfigurationError(
-                f"nothing says which servos the model {servo_model} is of: the URDF has no <ros2_control> block with "
-                "ids; name a file with --servos"
+                f"nothing says which servos are {', '.join(servo_models.values())}: the URDF has no <ros2_control> "
+                "block with ids; name a file with --servos"
             )
-        draft = _draft(name, urdf, tip, decoupled, total_mass_kg, source, servo_model)
+        draft = _draft(name, urdf, tip, decoupled, total_mass_kg, source, servo_models or {})
         RobotFile.model_validate(draft.content)
         return draft
 
@@ -290,7 +291,7 @@ def _draft(
     decoupled: Collection[str],
     total_mass_kg: float | None,
     source: ServoSource | None,
-    servo_model: str | None,
+    servo_models: Mapping[str, str],
 ) -> Draft:
     """See `draft_robot`."""
     if not re.match(NAME_PATTERN, name):
@@ -326,10 +327,10 @@ def _draft(
         propose_limits(rows, need, questions)
     # what rubs in a drive follows its size, also where it is far stronger than its joint needs
     size = np.maximum(need, [DRIVE_SHARE * row.get("torque_limit_nm", 0.0) for row in rows])
-    driven = {} if source is None else add_servos(rows, source, servo_model, questions)
+    driven = {} if source is None else add_servos(rows, source, servo_models, questions)
     resting = rest_posture(rows, poses, loads)
     if source is not None and all(row["name"] in source.rest and "lower_deg" in row for row in rows):
-        resting = {"rest_posture_deg": [round(float(np.rad2deg(source.rest[row["name"]])), 1) for row in rows]}
+        resting = {"rest_posture_deg": [_within(row, np.rad2deg(source.rest[row["name"]])) for row in rows]}
     questions["rest_posture"] = "proposed: in which posture may the arm be left without current, and start?"
     content = {
         "schema_version": 1,
@@ -366,6 +367,11 @@ def _draft(
     nominal = _nominal(name, urdf, serial, drives)
     least = LAMBDA_MIN if isinstance(nominal, str) else least_eigenvalue(M)
     return Draft(content, chain, hand, left_out, fingers, nominal, least)
+
+
+def _within(row: dict[str, Any], angle_deg: float) -> float:
+    """Return an angle [deg] so far inside a joint's limits that drafted motions may begin there."""
+    return round(float(np.clip(angle_deg, row["lower_deg"] + CLEAR_DEG, row["upper_deg"] - CLEAR_DEG)), 1)
 
 
 def _joints_question(

@@ -1,7 +1,7 @@
 """The servos of a drafted robot: `servos`, `bus` and the joints' servo fields, from what others have written down."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dynid.errors import UnknownNameError
@@ -34,28 +34,31 @@ def cycle_s(servos: int, baudrate: int) -> float:
 
 
 def add_servos(
-    rows: list[dict[str, Any]], source: ServoSource, model: str | None, questions: dict[str, str]
+    rows: list[dict[str, Any]], source: ServoSource, models: Mapping[str, str], questions: dict[str, str]
 ) -> dict[str, Any]:
     """Write ids, signs, shadows and current limits into joints, in place; return `servos` and `bus`.
 
     Args:
         rows: joints of robot.yaml.
         source: who moves them.
-        model: of the servos whose source does not name it; None asks.
+        models: by joint, "" for all others, of servos whose source does not name it; without one it is asked for.
         questions: what a person must decide; gets more, and loses what is known now.
 
     Raises:
-        UnknownNameError: no such model, or one without current control.
+        UnknownNameError: no such model or joint, or a model without current control.
     """
     servos: dict[str, Any] = {}
+    names = {row["name"] for row in rows}
+    if unknown := [name for name in models if name and name not in names]:
+        raise UnknownNameError("joint", unknown[0], tuple(sorted(names)))
     for row in rows:
         own = source.joints.get(row["name"])
         if own is None:
             questions[f"joints.{row['name']}.servo_id"] = f"{source.name} names no servo of this joint: which moves it?"
             continue
         row |= _fields(own)
-        named = own.model or model
-        if named is None:
+        named = own.model or models.get(row["name"]) or models.get("", "")
+        if not named:
             questions[f"joints.{row['name']}.servo_model"] = (
                 f"{source.name} does not name the model of servo {own.servo_id}: which is it? Give --servo-model "
                 "if all are alike"

@@ -30,6 +30,7 @@ def independent_minimum(result: ProjectionResult) -> float:
     return float(np.linalg.eigvalsh(MODEL.inertia_matrix(q, result.base)).min())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("eps", [0.0, 2e-4, 1e-3, 5e-3])
 @pytest.mark.parametrize("scale", [0.0, 3e-3])
 def test_the_result_is_feasible_on_fresh_poses(eps: float, scale: float) -> None:

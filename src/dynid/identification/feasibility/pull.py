@@ -12,6 +12,9 @@ chi-squares of 0 to q degrees of freedom, q being how many independent direction
 quantiles are not above those of 0.5 chi^2_(q-1) + 0.5 chi^2_q. C is an estimate from windows of time, so both become
 q F(q, windows), as Student's distribution takes the normal one's place.
 
+Rows are made of finite differences and filters, so they determine no parameter to better than a thousandth of itself,
+however little noise they have: C gets as much on top.
+
 Bounds are counted where they are reached by the nearest consistent parameters: the gradients of all that are reached,
 as far as base parameters show them.
 """
@@ -30,6 +33,7 @@ from dynid.robot import FloatArray, PhysicalBounds
 
 CHANCE = 1e-3  # of right models whose pull exceeds the limit
 REACHED = 1e-4  # slack of a reached bound: in solver's units, or of a matrix's largest eigenvalue beyond 1
+EXACT = 1e-3  # of a parameter: what rows without noise are exact to
 SHOWN = 0.9  # cosine between a direction of reached bounds and one of base parameters that show it
 
 
@@ -107,7 +111,8 @@ def pull_of_bounds(
     away = estimate.values - found.base.values
     R = metric / np.abs(metric).max()
     across = R.T @ (R @ away)
-    variance = float(across @ estimate.covariance @ across)
+    exact = EXACT * across * estimate.values
+    variance = float(across @ estimate.covariance @ across + exact @ exact)
     value = float(across @ away) ** 2 / variance if variance > 0.0 else 0.0
     worst = int(np.argmax(np.abs(away) / deviations))
     directions = 1
