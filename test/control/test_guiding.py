@@ -9,6 +9,7 @@ from dynid.control.controller import FRICTION_SHARE, Gains, load_controller
 from dynid.control.dynamics_kernel import compile_single
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.guiding import TAKE_OVER_S, Guiding
+from dynid.control.guiding_speed import GuidingSpeed
 from dynid.control.load_watch import LoadWatch, force_along
 from dynid.control.model_laws import GravityCompensation
 from dynid.control.motion import MotionExecutor
@@ -183,6 +184,20 @@ def test_a_law_that_is_asked_for_again_with_the_same_load_is_held_again() -> Non
     arm.command(np.zeros(N) + gravity().torque(arm.plant.q, *np.zeros((4, N))))
     way, fastest = tool_way(arm, motion, 1.5)
     assert motion.guiding.held and way < 0.1 and fastest < 0.5
+
+
+def test_the_bound_of_speed_is_one_and_damps_and_stops_like_the_speed_itself() -> None:
+    random, damping = np.random.default_rng(4), np.ones(N)
+    exact, bound = GuidingSpeed(ROBOT, SAFETY, damping), GuidingSpeed(ROBOT, SAFETY, damping)
+    for scale in np.geomspace(0.02, 2.0, 200):
+        q, dq = random.uniform(ROBOT.lower, ROBOT.upper), scale * random.normal(size=N)
+        exact.update(q, dq)
+        bound.update_bound(q, dq)
+        assert bound.tool_m_s >= exact.tool_m_s - 1e-12
+        np.testing.assert_array_equal(bound.damped(dq, np.zeros(N)), exact.damped(dq, np.zeros(N)))
+        assert bound.excess(dq) == exact.excess(dq)
+    bound.update_bound(POSE, np.full(N, np.nan))
+    assert bound.excess(np.full(N, np.nan))
 
 
 def test_an_arm_whose_torque_is_off_has_to_stand_anew() -> None:
