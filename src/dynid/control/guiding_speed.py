@@ -20,17 +20,26 @@ class GuidingSpeed:
 
     Attributes:
         posture: kinematics where the arm was last.
-        tool_m_s: speed of the fastest link's end [m/s].
+        tool_m_s: speed of the fastest link's end [m/s]; see `update_bound`.
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings, damping: FloatArray) -> None:
         self._names, self._settings, self._damping = robot.joint_names, settings, damping
         self.posture, self.tool_m_s, self._joint_rad_s = Posture(robot), 0.0, 0.0
+        self._reach = self.posture.reach()
 
     def update(self, q: FloatArray, dq: FloatArray) -> None:
         """Take joint angles q and velocities dq, (n,) [rad, rad/s]."""
         self.posture.place(q)
         self.tool_m_s, self._joint_rad_s = self.posture.speed(dq), float(np.abs(dq).max())
+
+    def update_bound(self, q: FloatArray, dq: FloatArray) -> None:
+        """Do as `update`, but leave an upper bound in `tool_m_s` if even that is too slow to be damped: it is cheap."""
+        bound = float(self._reach @ np.abs(dq))
+        if bound <= self._settings.guiding_damped_m_s:  # not of what is no number
+            self.tool_m_s, self._joint_rad_s = bound, float(np.abs(dq).max())
+        else:
+            self.update(q, dq)
 
     @property
     def tool_share(self) -> float:

@@ -13,7 +13,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
 from dynid.control.model_laws import ComputedTorque, GravityCompensation
-from dynid.control.shown import MOVED_RAD, STILL_RAD, Shown
+from dynid.control.shown import MOVED_RAD, STANDS_S, STILL_RAD, Shown
 from dynid.errors import DataError, NodeError
 from dynid.nodes.chain import Chain
 from dynid.nodes.collect import Report, begin_recording, end_recording
@@ -25,7 +25,6 @@ from dynid.robot import FloatArray, Robot
 LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 LONGEST = 4.0  # times the arm's own time: a simulated arm waits for a busy host
 REST_S, LONGEST_S = 3.0, 300.0
-STANDS_S = 1.0  # a little longer than the executor watches an arm that a law takes over
 HELD = "guiding_held"  # in the executor's diagnostics
 
 
@@ -68,8 +67,10 @@ class Resting:
             return
         self.now_ns, q = state[0], state[1]["position"]
         self._began_ns = self._began_ns or self.now_ns
-        if self._first is None or np.abs(q - self._still_at).max() > STILL_RAD:
-            self._first = q if self._first is None else self._first
+        if self._first is None or not self.stands:
+            self._first = self._still_at = q  # the arm sags when torque comes on, and no hand leads it yet
+            self._since_ns = self.now_ns
+        if np.abs(q - self._still_at).max() > STILL_RAD:
             self._still_at, self._since_ns = q, self.now_ns
         self.moved |= bool(np.abs(q - self._first).max() > MOVED_RAD)
 

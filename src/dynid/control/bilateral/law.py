@@ -206,7 +206,7 @@ class BilateralLaw:
         """Torques (n,) [N m] of leader and follower with the damping of what is faster than guiding should be."""
         found = []
         for arm, speed, tau in zip((self.leader, self.follower), self.speeds, torques, strict=True):
-            speed.update(arm.q, arm.dq)
+            speed.update_bound(arm.q, arm.dq)
             found.append(equations.limited(speed.damped(arm.dq, tau), -self._most, self._most))
         return found[0], found[1]
 

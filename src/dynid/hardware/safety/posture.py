@@ -11,6 +11,7 @@ import numpy as np
 from dynid.model.chain import SerialChain
 from dynid.robot import FloatArray, Robot
 
+ANY_M = 1e9  # longer than any way
 BELOW_M = 0.05  # a point this far below the stated table shows that the table is not there
 
 
@@ -206,6 +207,15 @@ class Posture:
         """Return the tool's velocity in the base per joint velocity, (3, n) [m/rad]; a buffer until the next call."""
         tool_jacobian(self._axes, self._origins, self._ends, self._slides, self._jacobian[:, : self._count])
         return self._jacobian
+
+    def reach(self) -> FloatArray:
+        """Return the most speed of a link's end per velocity of each joint in any posture, (n,) [m/rad]; 0 if none."""
+        ways = np.append(np.linalg.norm(self._steps[1:], axis=1), np.linalg.norm(self._tool))
+        slides = np.append(self._slides[1:], 0.0) > 0.0
+        most = np.cumsum(np.where(slides, ANY_M, ways)[::-1])[::-1]  # a slide moves what is behind it away
+        found = np.zeros(len(self.height))
+        found[: self._count] = np.where(self._slides > 0.0, 1.0, most)
+        return found
 
     @property
     def up(self) -> FloatArray:
