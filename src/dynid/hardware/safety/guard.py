@@ -238,7 +238,7 @@ class SafetyGuard:
             self._watch_tool(self.settings.tool_limit_m_s, q, known_dq)
         reasons: list[Reason] = []
         if self.state is GuardState.ENABLED and refusal is None and command_tau is not None:
-            drive, braking = self._follow(command_tau, reasons)
+            drive, braking = self._follow(command_tau, q, known_dq, valid, step_s, reasons)
             commanded = 1.0 - braking
         else:
             reasons.append(self._halt_reason(refusal))
@@ -271,15 +271,27 @@ class SafetyGuard:
         self._braked = np.where(valid, 0.0, self._braked + passed)
         return np.where(valid, dq, dq * np.exp(-self._braked))
 
-    def _follow(self, tau: FloatArray, reasons: list[Reason]) -> tuple[FloatArray, float]:
-        """(current that drives, (n,) [A]; share of the brake): the command, taking over from the hold."""
+    def _follow(
+        self,
+        tau: FloatArray,
+        q: FloatArray,
+        dq: FloatArray,
+        valid: NDArray[np.bool_] | None,
+        step_s: float,
+        reasons: list[Reason],
+    ) -> tuple[FloatArray, float]:
+        """(current that drives, (n,) [A]; share of the brake): the command, taking over from the hold.
+
+        The hold goes on with the share that is left: one that only kept its current would let the arm sag, most of all
+        after torque on, when it has none yet.
+        """
         self._holding = False
         self._share = min(1.0, self._share + self._ramp_step)
         drive = tau / self._torque_constants
         if self._share < 1.0:
             reasons.append(Reason.CURRENT_RAMP)
             cut = np.clip(drive, -self._caps, self._caps)
-            drive = self._share * cut + (1.0 - self._share) * self._hold.held
+            drive = self._share * cut + (1.0 - self._share) * self._hold.drive(q, dq, valid, self._caps, step_s)
         return drive, 1.0 - self._share
 
     def _halt_reason(self, refusal: Reason | None) -> Reason:

@@ -110,6 +110,8 @@ class Hold:
         """Forget the past, for an arm whose torque comes on."""
         self._drive.reset()
         self.load[:] = self._doubt[:] = self.held[:] = 0.0
+        self._captured[:] = False
+        self._age_s = 0.0
 
     def begin(self, dq: FloatArray) -> None:
         """Let go of where joints were held: each is captured again; dq are their velocities, (n,) [rad/s]."""
