@@ -203,29 +203,8 @@ def test_the_bound_of_speed_is_one_and_damps_and_stops_like_the_speed_itself() -
 def test_an_arm_whose_torque_is_off_has_to_stand_anew() -> None:
     guiding = started()
     guiding.restart(Free(), POSE)
-    moved(guiding, 0.25 * np.eye(N)[4], 0.5)
+    moved(guiding, 0.2 * np.eye(N)[4], 0.5)
     assert "took over" in guiding.held
-
-
-@pytest.mark.parametrize(("rate", "then", "held"), [(0.16, 0.0, False), (0.16, 0.15, True), (0.25, 0.0, True)])
-def test_an_arm_may_sag_when_torque_comes_on_but_not_go_on(rate: float, then: float, held: bool) -> None:
-    guiding, one = started(), np.eye(N)[4]
-    guiding.restart(Free(), POSE)
-    moved(guiding, rate * one, 0.5)
-    moved(guiding, then * one, 0.5, POSE + 0.5 * rate * one)
-    assert bool(guiding.held) == held
-
-
-def test_hand_guiding_that_begins_with_the_torque_may_sag_and_one_that_takes_over_may_not() -> None:
-    for law, allowed in ((gravity(), True), (FeedforwardPdLaw(SETTINGS), False)):
-        motion = MotionExecutor(ROBOT, ArmController(law, SETTINGS.pseudo_differentiation_s, N))
-        motion.hold(POSE, 0)
-        motion.update(1_000_000, POSE)
-        if not allowed:
-            motion.switch_to(gravity())
-        for k in range(2, 500):
-            motion.update(k * 1_000_000, POSE + min(0.16e-3 * k, 0.08) * np.eye(N)[4])
-        assert bool(motion.guiding.held) != allowed
 
 
 def test_a_force_along_gravity_is_found_and_one_across_it_leaves_what_it_cannot_explain() -> None:

@@ -24,9 +24,6 @@ from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.robot import FloatArray, Robot
 
 TAKE_OVER_S = 0.5  # in which a law or the driver's commands fade in
-SAG_RAD = (
-    0.1  # joint movement while the driver's hold, which knows no load yet, gives way after torque on: 0.08 was seen
-)
 FADE_S = 0.5  # in which a hold gives way to the law again
 STANDING_RAD_S = 0.1  # an arm that is faster when a law takes over is led by a hand already
 CREEPING_RAD_S = 0.03  # an arm that is slower stands
@@ -74,7 +71,6 @@ class Guiding:
         self._dq: FloatArray = self._none
         self._share = 0.0  # of the hold in the torque
         self._alone_s, self._from = 0.0, np.zeros(robot.size)
-        self._sags_s = 0.0  # until an arm whose torque came on may have sagged
 
     @cached_property
     def means(self) -> Means:
@@ -105,7 +101,6 @@ class Guiding:
         """Begin anew, without a hold: torque is or was off, or the driver moves the arm, which is at q (n,) [rad]."""
         self.end()
         self.begin(law, q)
-        self._sags_s = TAKE_OVER_S
 
     def leave(self) -> None:
         """Watch no longer: a law with a reference takes over; what held the arm gives way to it."""
@@ -173,12 +168,8 @@ class Guiding:
         self._alone_s -= dt
         if float(np.abs(dq).max()) > CREEPING_RAD_S:  # it does not stand yet
             self._alone_s = max(self._alone_s, self.means.settings.guiding_alone_s)
-        moved, most = np.abs(q - self._from), self.means.settings.guiding_alone_rad
-        if self._sags_s > 0.0:
-            self._sags_s -= dt
-            most = max(most, SAG_RAD)
-            self._from = self._from if self._sags_s > 0.0 else np.array(q)
-        if moved.max() <= most:
+        moved = np.abs(q - self._from)
+        if moved.max() <= self.means.settings.guiding_alone_rad:
             return ""
         joint = int(np.argmax(moved))
         return (

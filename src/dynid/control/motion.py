@@ -182,15 +182,12 @@ class MotionExecutor:
         """
         if self.moving:
             raise SafetyError(f"a motion is running (phase {self.phase}); cancel it first")
-        start, law = self.start_posture(q), self.controller.law
+        start = self.start_posture(q)
         if not self.active or stamp_ns < self._last_ns:
             self._reset(q, stamp_ns)
         self.phases, self._parts = [], [Part("hold", HoldPath(start))]
         self._watch.clear()
-        if self.active or law.follows_reference:
-            self._guide(law, q)
-        else:
-            self.guiding.restart(law, q)
+        self._guide(self.controller.law, q)
         self._enter(stamp_ns)
 
     def follow_limp(self, q: FloatArray, stamp_ns: int) -> None:
