@@ -247,6 +247,9 @@ def test_a_load_is_found_by_its_even_pull_along_its_own_way() -> None:
     assert falling(-4.0, down, 0.06, swing=0.35, gains=False, speed=1.2)
     assert falling(-4.0, down, 0.09, swing=0.35, gains=False, speed=1.05)
     assert not falling(-4.0, down, 0.05, swing=0.35, gains=False, speed=1.05), "a hand at the damped speed"
+    assert falling(-5.0, down, 0.09, swing=-0.5, gains=False), "uneven, but large, and it explains all on a long way"
+    assert not falling(-2.6, down, 0.09, swing=-0.5, gains=False), "a light one must be more even"
+    assert not falling(-5.0, down, 0.09, swing=-0.8, gains=False), "a hand that changes its force"
     assert not falling(4.0, down, 0.06), "a hand that brakes"
     assert not falling(-0.3, down, 0.06), "too little"
     assert not falling(-4.0, down, 0.05, swing=0.95), "a hand that changes its force"

@@ -5,7 +5,8 @@ vanished is missed in the same way, upwards. A hand that leads the arm mostly pu
 its force: most of it sets the arm in motion. So the torque from outside is compared with a force along gravity at the
 tool. As long as such a force explains it and moves the tool in its own direction, the tool's path counts. After
 `guiding_load_m` of it the arm is held if the force was even, if it was steady and the tool gained speed, or if the tool
-is so fast that it is damped. A hand that pulls like a load is taken for one.
+is so fast that it is damped. On a path half as long again, a large force that explains nearly all may be less even. A
+hand that pulls like a load is taken for one.
 """
 
 import math
@@ -24,6 +25,9 @@ UNEXPLAINED, UNEXPLAINED_MEAN, UNEXPLAINED_LIGHT = 0.45, 0.28, 0.2
 # Largest standard deviation of the force along the path, over its mean: of a force that needs no other evidence, of
 # such a force on a long path, and of one under which the tool gains speed
 EVEN, EVEN_LONG, STEADY = 0.16, 0.21, 0.3
+# Least mean force [N], largest unexplained share and largest spread of a load that explains nearly all on a long path:
+# joints that stick at first hide a part of it
+HEAVY_N, CLEAR, UNEVEN = 3.0, 0.15, 0.4
 FASTER = 1.1  # times the speed from which the tool is damped, which a hand that leads it at that speed may exceed
 LONG, LIGHT_N = 1.5, 2.0  # times the path that is long enough; mean force below which a path must be long
 FORGOTTEN_S = 0.12  # an interruption that is longer begins the path anew
@@ -136,6 +140,7 @@ class LoadWatch:
             return True
         mean, rest = force / path, path - BEGIN_M
         spread = math.sqrt(max(0.0, squares / path - mean * mean)) / abs(mean)
-        even = spread <= (EVEN if path < LONG * self._path_m else EVEN_LONG)
+        clear = abs(mean) >= HEAVY_N and left <= CLEAR * path
+        even = spread <= (EVEN if path < LONG * self._path_m else UNEVEN if clear else EVEN_LONG)
         gains = 12.0 * (sped_path - 0.5 * rest * sped) / rest**2 >= GAINED_M2_S2
         return even or (gains and spread <= STEADY)
