@@ -35,6 +35,8 @@ ON_THE_BUS = [
     TEST / "benchmarks" / "test_soak.py",
     *TEST.joinpath("nodes").glob("test_*.py"),
 ]
+# Of them, what the quick layer has beside nodes that no process runs: one driver on one bus.
+QUICK_BUS = [TEST / "hardware" / "test_bus.py", TEST / "hardware" / "test_dynamixel_arm.py"]
 # Files of which some tests are, by their own mark `real_time`.
 PARTLY = [TEST / "hardware" / "test_cycle_rate.py", TEST / "simulation" / "test_adapter.py"]
 # The whole chain needs no second try: its arm waits for the host.
@@ -117,7 +119,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Order the files; mark what runs in real time, what starts nodes, and what tests a benchmark; give reruns."""
-    assert all(path.is_file() for path in (*ON_THE_BUS, *PARTLY, *CHAIN, *ALONE, *LONGEST))
+    assert all(path.is_file() for path in (*ON_THE_BUS, *QUICK_BUS, *PARTLY, *CHAIN, *ALONE, *LONGEST))
     items.sort(key=lambda item: LONGEST.index(item.path) if item.path in LONGEST else len(LONGEST))
     for item in items:
         marked = item.get_closest_marker("real_time") is not None
@@ -132,7 +134,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.study)
         if item.path in ALONE:
             item.add_marker(pytest.mark.alone)
-        if item.path in CHAIN or {"group", "client"} & set(getattr(item, "fixturenames", ())):
+        waits = item.path in ON_THE_BUS and item.path.parent.name != "nodes" and item.path not in QUICK_BUS
+        if waits or item.path in CHAIN or {"group", "client"} & set(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.slow)
 
 

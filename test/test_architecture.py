@@ -186,6 +186,7 @@ def test_no_circle_of_imports() -> None:
     assert circles(import_graph()) == []
 
 
+@pytest.mark.slow
 def test_a_circle_would_be_found() -> None:
     graph = import_graph()
     assert {"dynid.identification.pipeline", "benchmarks.studies.plants"} <= set(graph)

@@ -8,6 +8,7 @@ from installed import COLCON, built_workspace
 from made import Made
 
 ROOT = Path(__file__).resolve().parents[1]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")

@@ -332,6 +332,7 @@ def test_text_of_strangers_commands_no_terminal(text: str, capsys: pytest.Captur
     assert "\x1b" not in said and "\x07" not in said and "\u202e" not in said and "b" in said
 
 
+@pytest.mark.slow
 def test_output_on_a_full_disk_is_one_sentence(tmp_path: Path) -> None:
     if not Path("/dev/full").exists():
         pytest.skip("there is no /dev/full")

@@ -133,6 +133,7 @@ def nominal_with_friction() -> FloatArray:
     return np.where(friction, 40.0, np.where(springs, SPRING_NM_RAD, phi))
 
 
+@pytest.mark.slow
 def test_steps_that_are_too_long_are_halved() -> None:
     """Straight steps led this log's delay 25 ms away from the truth, round after round."""
     log = swinging(nominal_with_friction(), 1)

@@ -130,6 +130,7 @@ RUN = ["--require-hashes -r ./requirements.lock", "--no-build-isolation -e ."]
 TEST = ["--require-hashes -r ./requirements-test.lock", "--require-hashes -r ./requirements-docs.lock"]
 
 
+@pytest.mark.slow
 def test_run_installs_each_set_when_it_is_needed(tmp_path: Path) -> None:
     newcomer = Newcomer(tmp_path)
     first = newcomer.run("demo")

@@ -28,6 +28,7 @@ def run_pytest(folder: Path, reason: str, **environment: str) -> subprocess.Comp
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("reason", "code"), [("no Chromium on this machine (Debian: apt install chromium)", 0), ("pyarrow is missing", 1)]
 )
@@ -39,6 +40,7 @@ def test_ci_fails_only_for_an_unlisted_skip(tmp_path: Path, reason: str, code: i
     assert total.read_text() == f"{reason}\n"
 
 
+@pytest.mark.slow
 def test_outside_ci_a_skip_never_fails(tmp_path: Path) -> None:
     assert run_pytest(tmp_path, "pyarrow is missing", **{STRICT: ""}).returncode == 0
 

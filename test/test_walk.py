@@ -62,6 +62,7 @@ def test_every_file_is_joined_to_the_one_before() -> None:
     assert unconnected(files) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("left_out", ["servo_bus.py", "path_time_scaling.py", "hardware_node.py"])
 def test_a_gap_is_found(left_out: str) -> None:
     files = [path for path in entries(PAGE.read_text(encoding="utf-8")) if path.name != left_out]

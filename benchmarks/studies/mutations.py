@@ -12,8 +12,11 @@ from typing import NamedTuple
 from benchmarks.studies.wrong_lines import WrongLine
 from dynid.errors import DataError
 
-LAYERS = {"quick": ("--quick",), "whole": ("--promised",)}
-PARTS = ("not real_time", "real_time and not alone", "alone")  # as ./run has them
+ALONE = "alone"
+LAYERS = {  # option, and parts, as ./run has them
+    "quick": ("--quick", ("not alone",)),
+    "whole": ("--promised", ("not real_time", "real_time and not alone", ALONE)),
+}
 NO_TESTS = 5  # pytest's code for a part without tests
 LEFT_OUT = (".git", ".venv", "__pycache__", ".pytest_cache", ".mypy_cache", ".ruff_cache", ".hypothesis", "runs")
 COMPILED = ("*.nbi", "*.nbc")
@@ -80,9 +83,10 @@ def layer_tests(layer: str, workers: int, longest_s: float) -> Tests:
     def passed(folder: Path) -> bool:
         environment = os.environ | {"PYTHONPATH": str(folder / "src")}
         many = ("-n", str(workers), "--dist", "loadfile", "--no-loadscope-reorder")
-        for part in PARTS:
-            processes = () if part == PARTS[-1] else many
-            command = [sys.executable, "-m", "pytest", "-q", "-x", *LAYERS[layer], "-m", part, *processes]
+        option, parts = LAYERS[layer]
+        for part in parts:
+            processes = () if part == ALONE else many
+            command = [sys.executable, "-m", "pytest", "-q", "-x", option, "-m", part, *processes]
             try:
                 done = subprocess.run(
                     command, cwd=folder, env=environment, capture_output=True, check=False, timeout=longest_s

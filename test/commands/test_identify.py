@@ -148,6 +148,7 @@ def test_a_refusal_says_why_and_what_to_try(files, tmp_path: Path) -> None:
     assert "What to try:" in report and html.escape(lines[refused + 1].strip()[5:], quote=False)[:40] in report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("most", [3_000, 100_000])
 def test_a_full_disk_leaves_nothing(files, tmp_path: Path, most: int) -> None:
     """A limit on the size of files stands for the disk; one fails model.yaml, the other the report after it."""

@@ -114,6 +114,7 @@ def test_motions_follow_once_the_questions_are_answered(tmp_path: Path) -> None:
     assert (arm / "controller.yaml").is_file()
 
 
+@pytest.mark.slow
 def test_limits_that_nobody_looked_up_are_asked_for(tmp_path: Path) -> None:
     """Torques are judged by their limits: with 1e6 N m every torque looks as if it had a wrong unit."""
     text = random_arm(1)

@@ -106,6 +106,7 @@ def test_check_accepts_what_only_driving_leaves_undecided(tmp_path: Path, withou
     assert checked(tmp_path / "t")[0] == 1
 
 
+@pytest.mark.slow
 def test_a_gripper_behind_the_arm_is_decoupled(tmp_path: Path) -> None:
     path = urdf(tmp_path, *ARM, *FINGERS)
     _, text = run("new", "one", "--urdf", str(path), "--out", str(tmp_path / "one"))

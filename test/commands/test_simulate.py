@@ -66,6 +66,7 @@ def test_nuisances_and_mounts_must_exist(tmp_path: Path) -> None:
     assert not (tmp_path / "bags").exists()
 
 
+@pytest.mark.slow
 def test_validate_judges_a_model(bags: Path) -> None:
     good = CliRunner().invoke(app, ["validate", "nominal", str(bags / "V01-1"), str(bags / "V01-2"), "--json"])
     found = json.loads(good.stdout)
@@ -95,6 +96,7 @@ def as_if_real(bag: Path, folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_what_a_simulated_arm_recorded_is_called_so(bags: Path, tmp_path: Path) -> None:
     said = "Recorded from a simulated arm, so no evidence about a real one: V01-1."
     real = as_if_real(bags / "V01-1", tmp_path / "V01-1")

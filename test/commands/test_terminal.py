@@ -105,6 +105,7 @@ def test_every_json_object_says_its_version(dynid: Run) -> None:
     assert printing == ["terminal.py"] and len(files) > 30  # `print_json` alone prints one
 
 
+@pytest.mark.slow
 def test_where_a_figure_or_a_draft_went_is_said_as_json(dynid: Run, tmp_path: Path) -> None:
     figure = tmp_path / "V01.svg"
     assert json.loads(dynid("trajectories", "plot", "V01", "--out", str(figure), "--json").stdout) == {
@@ -131,6 +132,7 @@ def test_an_interrupt_while_the_command_is_loaded_is_one_word(tmp_path: Path) ->
         assert program.returncode in (130, -signal.SIGINT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_without_a_character_shows_another(tmp_path: Path, encoding: str) -> None:
     folder = tmp_path / "\u2026"

@@ -31,6 +31,7 @@ def test_list_is_what_the_bare_command_prints(
     assert {row["schema_version"] for row in rows.values()} == {1}
 
 
+@pytest.mark.slow
 def test_plot_writes_the_figure(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

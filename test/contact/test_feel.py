@@ -115,6 +115,7 @@ def test_a_recording_that_begins_in_motion_does_not_begin_with_a_contact() -> No
     assert sense.along(ROBOT.joint_names, time, *waving(time)) == []
 
 
+@pytest.mark.slow
 def test_stamps_that_are_off_now_and_then_are_no_contacts() -> None:
     """As a real UR10e is logged: a fine encoder, states every 10 ms, and now and then a stamp a millisecond late."""
     simulation = ROBOT.file.simulation

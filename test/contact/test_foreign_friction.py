@@ -76,10 +76,12 @@ def test_friction_that_the_law_does_not_have_is_no_contact(seed: int) -> None:
     assert not felt(model(), seed)
 
 
+@pytest.mark.slow
 def test_without_bars_of_passing_friction_the_false_alarms_come_back() -> None:
     assert len(felt(without_bars_of_passing_friction(), 4)) >= 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("force", "late_s"), [(2.0, 0.06), (4.0, 0.04)])
 def test_a_pull_beside_such_friction_is_a_contact(force: float, late_s: float) -> None:
     (contact,) = felt(model(), 4, force)

@@ -111,6 +111,7 @@ def test_without_a_force_no_test_alarms_and_velocities_are_known_better_than_an_
     assert np.sqrt(np.mean(errors[150:] ** 2)) < 0.1 < 0.1 * STEP / 1e-3
 
 
+@pytest.mark.slow
 def test_a_force_alarms_soon() -> None:
     statistics, _, motion = followed(np.array([4.0, 6.0, -5.0]), 2.6, 11)
     tests = OnsetTests(motion, 10.0)

@@ -56,6 +56,7 @@ def scaled(
     return scale, found
 
 
+@pytest.mark.slow
 def test_a_scale_on_the_filter_weighs_within_its_deviation_and_every_estimate_is_a_body() -> None:
     scale, found = scaled(holding(0.2), 5)
     last = found[-1]
@@ -69,6 +70,7 @@ def test_a_scale_on_the_filter_weighs_within_its_deviation_and_every_estimate_is
     assert nothing.mass_kg == 0.0 and nothing.mass_deviation_kg > 1.0
 
 
+@pytest.mark.slow
 def test_what_friction_is_like_outlasts_a_body_unless_it_is_to_be_forgotten() -> None:
     scale, _ = scaled(holding(0.2), 5)
     scale.reset()
@@ -77,6 +79,7 @@ def test_what_friction_is_like_outlasts_a_body_unless_it_is_to_be_forgotten() ->
     assert known > 4.0 * scale._information[-1, -1] == 4.0 / SHARE**2
 
 
+@pytest.mark.slow
 def test_a_scale_says_of_an_empty_hand_that_it_is_empty() -> None:
     last = scaled(None, 6)[1][-1]
     assert last.mass_kg < min(0.015, 2.0 * last.mass_deviation_kg)

@@ -63,6 +63,7 @@ def stands(arm, motion, seconds=3.0):
     return at_rest and np.abs(q - step.q_ref).max() < SAG_RAD, q
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seconds", [0.4, 2.5, 6.0])
 def test_a_cancelled_motion_ends_at_rest(seconds):
     arm, motion, _ = begun(seconds)

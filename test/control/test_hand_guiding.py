@@ -50,6 +50,7 @@ def path(arm: SteppedArm, motion: MotionExecutor, seconds: float, push: FloatArr
     return np.array(rows)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("joint", [0, 1, 4])
 @pytest.mark.parametrize("speed", [0.3, -0.3])
 def test_a_led_joint_takes_less_push_but_some(joint: int, speed: float) -> None:
@@ -68,6 +69,7 @@ def test_a_released_arm_stays_and_its_torque_does_not_tremble() -> None:
     assert len(np.unique(seen[:, 1])) <= 3  # the encoder may tremble
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("joint", range(0, N, 3))
 def test_after_a_push_it_comes_to_rest_even_with_too_much_friction_in_the_model(joint: int) -> None:
     arm, motion = led(law_of(overestimated=1.4))
@@ -85,6 +87,7 @@ def test_a_share_that_gives_more_than_the_gears_take_would_not() -> None:
     assert np.ptp(path(arm, motion, 0.5)[:, 0]) > np.deg2rad(5.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("overestimated", [0.8, 1.0, 1.2])
 def test_the_loaded_shoulder_takes_half_the_push_and_rests_once_it_is_let_go(overestimated: float) -> None:
     pose = np.deg2rad([-31.0, -13.0, 26.0, -86.0, -33.0, -2.0, -27.0, 35.0])

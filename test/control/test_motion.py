@@ -213,6 +213,7 @@ def distance_to(path: np.ndarray, points: np.ndarray) -> float:
     return float(max(np.linalg.norm(path - point, axis=1).min() for point in points))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("instant", [0.3, 1.7, 4.0, 9.0])
 def test_braking_stays_on_the_checked_path_and_is_smooth(instant: float) -> None:
     arm = Arm()
@@ -303,6 +304,7 @@ WRONG_TIMES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WRONG_TIMES)
 @pytest.mark.parametrize("mode", ["motion", "hold", "done", "led"])
 def test_time_that_does_not_pass_ends_commands_in_every_mode(kind: str, mode: str) -> None:

@@ -103,6 +103,7 @@ def test_a_joint_that_slips_is_caught(robot, friction):
     assert arm.command_a[LIFTED] > ENOUGH_A
 
 
+@pytest.mark.slow
 def test_the_next_motion_begins_without_a_jump(robot):
     arm = lifted(robot, 1.0)
     arm.run(2.0)

@@ -25,6 +25,7 @@ def largest_error_deg(robot, settings, trajectory, mount, friction):
     return float(np.rad2deg(np.max(np.abs(run.q_true[window] - run.q_ref[window]))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mount", ["upright", "hanging"])
 @pytest.mark.parametrize(("friction", "degrees"), [("viscous", 6.0), ("M6", 11.0)])
 def test_follows_the_demo_motion_below_the_current_limits(arm, mount, friction, degrees):

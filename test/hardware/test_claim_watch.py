@@ -44,10 +44,12 @@ def test_a_joint_that_is_not_read_is_not_judged() -> None:
     assert watched(4.7, 3.0, seen=np.array([True, False, True])) is None
 
 
+@pytest.mark.slow
 def test_the_driver_stops_an_arm_that_is_only_said_to_be_held(robot: Robot) -> None:
     assert moves_while_held(robot, 0) == []
 
 
+@pytest.mark.slow
 def test_the_same_torque_without_the_claim_is_followed(robot: Robot) -> None:
     """What the row of the fault table is for: without the watch the joint goes on."""
     run = ClaimRun(robot, 0, claims=False)

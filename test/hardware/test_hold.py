@@ -197,6 +197,7 @@ def swing(robot: Robot, time_s: float) -> np.ndarray:
     return 0.25 * robot.torque_limits * np.sin(2 * np.pi * time_s + np.arange(8))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["fault", "stale", "not finite"])
 @pytest.mark.parametrize("seed", [1, 2])
 @pytest.mark.parametrize("friction", ["viscous", "M6"])
@@ -245,6 +246,7 @@ def test_an_arm_sags_if_the_hold_only_keeps_its_current_meanwhile(
     assert sag_while_gravity_is_compensated(robot, 0.0) > 2.5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("q", [LEANING, SIDEWAYS], ids=["leaning over", "sideways"])
 def test_the_arm_is_let_down_until_it_rests_and_does_not_fall_then(robot: Robot, q: np.ndarray) -> None:
     arm = Driven(robot, q, 3)

@@ -50,6 +50,7 @@ def test_an_unloaded_servo_recovers(robot: Robot, law: OverloadModel) -> None:
     assert law.step(np.full(8, 0.9), np.zeros(8), 100.0).max() == 0.0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wanted_a", [0.8, 0.941, 2.5])
 def test_under_the_lowered_limit_no_current_trips(robot: Robot, law: OverloadModel, wanted_a: float) -> None:
     share, full = np.zeros(8), np.full(8, 2.5)

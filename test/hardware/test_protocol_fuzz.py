@@ -63,6 +63,7 @@ def test_what_is_accepted_stands_in_the_stream(parts: list[bytes]) -> None:
 # -- the fuzzer ------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_the_parser_stands_random_mutated_and_split_packets() -> None:
     figures = ParserFuzzer(seed=3).run(8000)
     assert figures.bad == 0, figures.examples
@@ -154,6 +155,7 @@ def test_coverage_keeps_what_went_where_nothing_had_gone() -> None:
     assert coverage.run(lambda: PacketParser().feed(good * 9))
 
 
+@pytest.mark.slow
 def test_the_command_counts_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     call = ["benchmark", "parser", "--packets", "2000", "--json"]
     good = CliRunner().invoke(app, call)

@@ -77,6 +77,7 @@ def test_a_rate_that_the_machine_keeps_stays(robot: Robot, bus: EmulatedServoBus
     assert pace.rate.rate_hz == 1000 and pace.decided() and not pace.lowered and pace.text.startswith("kept: ")
 
 
+@pytest.mark.slow
 def test_a_rate_that_the_machine_cannot_keep_is_lowered(robot: Robot, bus: EmulatedServoBus) -> None:
     pace = tried(robot, bus, CyclePace(chosen(), held=False), lambda _: 0.0014)
     assert pace.rate.rate_hz == 500 and pace.rate.cycle_s == 0.002 and pace.decided()

@@ -164,6 +164,7 @@ def slipped(setup: Driven) -> None:
     setup.chain.set_register(11, table.HOMING_OFFSET, 120)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("break_it", "said"),
     [

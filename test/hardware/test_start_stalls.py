@@ -233,6 +233,7 @@ def checks(found: Diagnosis) -> set[str]:
     return {one.check for one in found.findings}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(len(SHORT_S)), ids=lambda first: f"from {first + 1}")
 def test_the_doctor_reads_everything_whenever_the_arm_stalls(robot: Robot, first: int) -> None:
     for request in range(1 + first, DOCTORS_REQUESTS, STRIDE):

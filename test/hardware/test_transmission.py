@@ -107,6 +107,7 @@ def test_the_figures_of_a_negative_gear(tmp_path: Path) -> None:
     assert goal_a == pytest.approx(expected, abs=USUAL_UNIT_A)
 
 
+@pytest.mark.slow
 def test_the_guard_brakes_at_the_joints_limits_through_any_gear(robot: Robot) -> None:
     """An arm whose joint 1 is driven outwards with all it has stops within its limits, and is held there."""
     setup = driven(robot, q0=np.array([0.4, 0.0, 0.0]), hold_until_current=False)

@@ -38,6 +38,7 @@ def drifting() -> FloatArray:
     return np.asarray(0.15 * np.linspace(1.0, -1.0, len(TIME))[:, None] * (0.3 * np.sign(DQ) + 0.2 * DQ))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("added", "words"),
     [
@@ -54,6 +55,7 @@ def test_what_is_lacking_is_named(added: FloatArray, words: tuple[str, ...]) -> 
     assert all(one in found for one in words), found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.0, 1.4, -1.0])
 def test_nothing_is_lacking_where_data_are_clean_or_another_thing_is_wrong(factor: float) -> None:
     """A torque constant or a sign, which others name."""

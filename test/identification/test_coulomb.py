@@ -117,6 +117,7 @@ def test_degrees_that_are_radians_are_told_by_the_fastest_joint(structure: Frict
         estimator("ols").estimate(MODEL, slow, SETTINGS.model_copy(update={"structure": structure}))
 
 
+@pytest.mark.slow
 def test_one_speed_and_no_speed_are_findings() -> None:
     """kappa(W) sees neither: at one speed FV and FC are one torque, and a joint near standstill shows no friction."""
     sound = Regression.of(MODEL, samples_of(Q, DQ, DDQ, RUBBED), SETTINGS)

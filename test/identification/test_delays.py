@@ -64,6 +64,7 @@ def test_a_long_delay_of_all_torques_is_found_whole(delay: float) -> None:
     assert found[0].deviation < 0.002 and found[0].explained > 0.8
 
 
+@pytest.mark.slow
 def test_a_long_delay_of_one_joint_is_its_own() -> None:
     linear, found = estimates(late(np.where(np.arange(8) == 1, 0.05, 0.0)))
     assert abs(linear[2].value - 0.05) > 0.002

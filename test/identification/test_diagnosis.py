@@ -85,6 +85,7 @@ def test_the_scale_of_the_last_joint_cannot_be_seen() -> None:
     assert not set(NAMES[:4]) & set(hidden)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("axis", "factor"), [(0, 0.7), (1, 1.4), (3, 0.7), (4, 1.4)])
 def test_a_torque_constant_is_told_by_the_other_joints(axis: int, factor: float) -> None:
     first = found(recorded(ROBOT, torques=times(axis, factor))).suspicions[0]
@@ -257,6 +258,7 @@ def test_the_zero_of_an_upright_axis_is_not_seen_through_rounding() -> None:
     assert np.isinf(deviations[0]) and np.isfinite(deviations[1])
 
 
+@pytest.mark.slow
 def test_what_is_left_of_a_joint_makes_its_scale_unsure() -> None:
     """On a wall-mounted arm's public run a wrist with 0.1 N m of links looked half as strong, to five deviations."""
 

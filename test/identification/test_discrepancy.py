@@ -47,6 +47,7 @@ def judged(missing: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
     return with_them, plain, float(np.sqrt(np.mean(effects**2, axis=(0, 1)).sum()))
 
 
+@pytest.mark.slow
 def test_intervals_hold_though_the_law_misses_what_happens_at_low_speed() -> None:
     found = [judged(0.1, seed) for seed in range(150)]
     held, plain = (np.mean([np.abs(one[k]) < 1.645 for one in found]) for k in (0, 1))
@@ -79,6 +80,7 @@ def test_an_effect_acts_on_its_own_axis_and_a_still_one_has_none(axis: int) -> N
     assert found[:, axis].any() and not found[:, 1 - axis].any()
 
 
+@pytest.mark.slow
 def test_a_joint_that_never_moves_is_refused_without_a_warning() -> None:
     """It has no deviation by which its rows could be weighed."""
     robot, random = load_robot("crane_x7"), np.random.default_rng(4)

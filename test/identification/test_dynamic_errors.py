@@ -52,6 +52,7 @@ def test_errors_of_a_right_model_are_as_large_as_noise_makes_them() -> None:
     assert 0.7 < np.median(ratios) < 2.2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("factor", "names", "joint"),
     [

@@ -95,6 +95,7 @@ def test_all_parameters_are_recovered_from_exact_torques() -> None:
         np.testing.assert_allclose(fit.point.law[symbol], LAW[symbol], atol=close)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("speed", [1.0, 0.25])
 def test_every_start_settles_at_one_misfit(speed: float) -> None:
     """Also at low speed, where load friction and mass are nearly one direction and plain steps go too far."""
@@ -108,6 +109,7 @@ def test_every_start_settles_at_one_misfit(speed: float) -> None:
     assert not fitter.fit(LADDER[5], starts[1], steps=3).settled
 
 
+@pytest.mark.slow
 def test_no_start_leads_lower_than_the_ladder() -> None:
     dq, noise = 0.25 * DQ, np.random.default_rng(9).normal(0.0, 0.01, RUBBED.shape)
     samples = replace(samples_of(torques(LAW, Q, dq, 0.25 * DDQ) + noise * LIGHT, dq), ddq=0.25 * DDQ)
@@ -127,6 +129,7 @@ def test_coulomb_friction_alone_is_refuted_and_gravity_is_spoiled_by_it() -> Non
     assert off[0] > 0.1 > 10 * off[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("law", "wanted"),
     [

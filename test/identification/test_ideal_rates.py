@@ -68,6 +68,7 @@ def off_rotors(signals: Signals, truth: BaseParameters) -> float:
     return max(error for name, error in off(signals, truth).items() if name.startswith("IA"))
 
 
+@pytest.mark.slow
 def test_rotors_are_exact_where_every_second_instant_is_kept() -> None:
     signals = recorded(RUBBING, 1000.0, 2.0)
     assert SETTINGS.sampling_interval_s == 0.02  # its grid keeps every second millisecond
@@ -76,6 +77,7 @@ def test_rotors_are_exact_where_every_second_instant_is_kept() -> None:
     assert off_rotors(late, RUBBING) > 1e-3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate_hz", [30.0, 50.0, 100.0, 200.0])
 @pytest.mark.parametrize("first_s", [0.0, 0.0071])
 def test_slow_recordings_give_the_parameters_of_fast_ones(rate_hz: float, first_s: float) -> None:

@@ -64,6 +64,7 @@ def test_ols_equals_the_normal_equations_and_numpy() -> None:
     assert 0.5 < ratios.min() and ratios.max() < 2.0 and np.median(ratios) == pytest.approx(1.0, abs=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
 def test_standard_deviations_are_honest(method: str) -> None:
     """Over many noises the errors in units of the stated deviations have unit variance (axes differ, but for ols)."""

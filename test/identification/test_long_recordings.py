@@ -59,6 +59,7 @@ def test_blocks_hold_the_samples_of_the_whole(monkeypatch: pytest.MonkeyPatch) -
     np.testing.assert_allclose(blocks.seen(model.regressor), whole.seen(model.regressor), atol=1e-3)
 
 
+@pytest.mark.slow
 def test_what_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     cut(monkeypatch, 4000, 3)
     source = recording(120.0)

@@ -141,6 +141,7 @@ SPLIT: dict[str, list[Stream]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("streams", SPLIT.values(), ids=SPLIT)
 def test_joints_of_several_publishers_give_the_plain_bags_parameters(
     arm: Robot, plain: FloatArray, tmp_path: Path, streams: list[Stream]
@@ -150,6 +151,7 @@ def test_joints_of_several_publishers_give_the_plain_bags_parameters(
     assert f"joint states of {len(streams)} publishers were merged" in notes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("unit", "tau_as"),
     [
@@ -356,6 +358,7 @@ def test_episodes_of_a_data_set_are_recordings(arm: Robot, tmp_path: Path) -> No
     assert len({one.sha256 for one in found}) == 2
 
 
+@pytest.mark.slow
 def test_stated_units_that_nothing_needs_are_refused(arm: Robot, tmp_path: Path) -> None:
     (tmp_path / "mapping.yaml").write_text(yaml.safe_dump({"schema_version": 1} | MAPPING), encoding="utf-8")
     options = ("--mapping", str(tmp_path / "mapping.yaml"), "--effort", "mA")

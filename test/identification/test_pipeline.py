@@ -271,6 +271,7 @@ def test_the_mount_comes_from_the_bag(bags: Bags, quiet: Identification) -> None
 # -- verdicts that reject --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_too_large_an_error_is_rejected_by_name(bags: Bags) -> None:
     strict = plain(relative_torque_error=0.005)
     found = identify(ROBOT, [bags["usual"]], validation=[bags["usual_validation"]], settings=strict)

@@ -46,6 +46,7 @@ def belief(share: float = 2e-3, seed: int = 3, **shifts: float) -> Belief:
     return Belief(MODEL.names, values, covariance * np.outer(scale, scale))
 
 
+@pytest.mark.slow
 def test_far_inside_the_bounds_base_parameters_are_distributed_as_stated() -> None:
     """Means, quantiles and correlations of 2000 arms are those of the belief, to what chance leaves of so many."""
     told = belief()
@@ -143,6 +144,7 @@ def line(pull: float) -> "posterior._Density":
     return posterior._Density(parts, (np.array([pull]), np.zeros(16)))
 
 
+@pytest.mark.slow
 def test_the_chains_draw_from_the_density_by_quadrature() -> None:
     def density(z: float) -> float:
         return float((z + 0.5) * np.exp(-0.5 * (z + 1.0) ** 2 - 0.8 * (z + 0.5)))

@@ -82,6 +82,7 @@ def pieces(source: Source, seed: int) -> list[Samples]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_pieces_give_what_the_whole_gives(source: Source, whole: Samples, known: KnownGears, seed: int) -> None:
     batch = Regression.stack(MODEL, whole, COULOMB, known)
@@ -99,6 +100,7 @@ def test_pieces_give_what_the_whole_gives(source: Source, whole: Samples, known:
     np.testing.assert_allclose(again, information, rtol=EQUAL, atol=EQUAL * np.abs(information).max())
 
 
+@pytest.mark.slow
 def test_a_piece_that_is_missing_or_taken_in_twice_shows(source: Source, whole: Samples, known: KnownGears) -> None:
     regression, parts = RecursiveRegression.begin(MODEL, COULOMB, known, 5.0), pieces(source, 1)
     for piece in parts[:-1]:

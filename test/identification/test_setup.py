@@ -129,6 +129,7 @@ def test_a_set_up_reads_states_torques_and_constants() -> None:
     assert after.signals(SETTINGS).tau == pytest.approx(before.signals(SETTINGS).tau / 2.0)
 
 
+@pytest.mark.slow
 def test_what_does_not_differ_stays_as_it_is_given() -> None:
     """A lean of a thousandth of a degree would only give the model parameters that no motion shows."""
     setup, estimates = estimate_setup(

@@ -44,6 +44,7 @@ def test_a_source_is_what_file_and_mapping_say(tmp_path: Path) -> None:
     assert load_recording(tmp_path / "one.csv", ROBOT, flat).mount == "flat"
 
 
+@pytest.mark.slow
 def test_a_simulated_arm_stays_known_to_the_end() -> None:
     one, other = recorded(ROBOT, name="one"), recorded(ROBOT, seed=5, name="other")
     real = identify(ROBOT, [one], validation=[other])

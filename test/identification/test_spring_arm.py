@@ -39,6 +39,7 @@ def found() -> Identification:
     return identify(ROBOT, [recorded(ROBOT, noise=0.05)], validation=[recorded(ROBOT, noise=0.05, seed=5)])
 
 
+@pytest.mark.slow
 def test_springs_are_recovered_with_their_deviations(found: Identification) -> None:
     assert found.verdict.accepted, [check for check in found.verdict.checks if not check.passed]
     deviations = found.base.standard_deviations
@@ -51,6 +52,7 @@ def test_springs_are_recovered_with_their_deviations(found: Identification) -> N
     assert not any("a spring of" in note for note in found.notes)
 
 
+@pytest.mark.slow
 def test_result_predicts_as_the_file_it_writes(found: Identification, tmp_path) -> None:
     report = write_result(found, tmp_path / "model")
     loaded = load_model(tmp_path / "model", ROBOT)
@@ -78,6 +80,7 @@ def found_springs(phi: BaseParameters, q: FloatArray) -> FloatArray:
     return torques
 
 
+@pytest.mark.slow
 def test_without_its_springs_the_arm_is_refused() -> None:
     sets = []
     for seed in (0, 5):

@@ -56,6 +56,7 @@ def test_a_short_recording_still_has_some_windows() -> None:
     assert np.isfinite(found).all() and 0.3 < np.trace(found) / np.sum(scores**2) < 3.0
 
 
+@pytest.mark.slow
 def test_a_known_nuisance_widens_what_it_can_be_mistaken_for_and_nothing_else() -> None:
     """Torques of an unmodelled effect, like the first column: 90 % intervals hold as stated, those of noise do not."""
     rng, held, plain, widths = np.random.default_rng(4), [], [], []
@@ -141,6 +142,7 @@ def test_what_no_sample_shows_and_nobody_knows_has_no_deviation() -> None:
     assert not found[1].any() and np.isfinite(found).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("count", [500, 1500])
 @pytest.mark.parametrize("memory", [0.0, 0.6])
 def test_intervals_of_exact_models_hold_as_stated(count: int, memory: float) -> None:

@@ -22,6 +22,7 @@ speed_factor: 0.5
 """
 
 
+@pytest.mark.slow
 def test_nothing_is_compiled_or_imported_after_ready(
     robot: Robot, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

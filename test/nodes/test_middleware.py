@@ -49,6 +49,7 @@ def test_without_a_choice_only_this_machine_is_discovered_by_a_profile_of_ours()
     assert chosen({"ROS_AUTOMATIC_DISCOVERY_RANGE": "LOCALHOST"}) == found == chosen(found)
 
 
+@pytest.mark.slow
 def test_what_a_user_chose_stays() -> None:
     wide = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
     assert chosen(wide) == {**wide, "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"}

@@ -210,6 +210,7 @@ def test_bulk_writing_of_messages_made_slice_by_slice(storage: str, tmp_path: Pa
     assert found[0] == found[1]
 
 
+@pytest.mark.slow
 def test_an_mcap_file_holds_what_that_of_rosbags_own_writer_holds(tmp_path: Path) -> None:
     ours = BagWriter(tmp_path / "ours", [STATES, NOTES], flush_interval_s=3600)
     theirs = Writer(tmp_path / "theirs", version=9, storage_plugin=StoragePlugin.MCAP)
@@ -245,6 +246,7 @@ def test_an_mcap_file_holds_what_that_of_rosbags_own_writer_holds(tmp_path: Path
         assert list(one) == list(other) and (one.log_ns == other.log_ns).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lines", [1, 4])
 def test_killed_recorder_leaves_a_bag_that_opens(storage: str, tmp_path: Path, lines: int) -> None:
     bag = tmp_path / "bag"

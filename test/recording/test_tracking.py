@@ -19,6 +19,7 @@ from dynid.trajectory.families import load_excitation
 ROBOT = load_robot("crane_x7")
 
 
+@pytest.mark.slow
 def test_it_is_the_difference_to_the_reference_of_the_same_stamp(tmp_path: Path) -> None:
     settings = load_controller(ROBOT)
     run = simulate(ROBOT, load_excitation(ROBOT).trajectory("V02", "limited"), FeedforwardPd(settings), to_rest=False)

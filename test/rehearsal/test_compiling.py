@@ -31,6 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     kernels.cache_folder.cache_clear()
 
 
+@pytest.mark.slow
 def test_second_call_finds_the_stamp(folder: Path, robot: Robot) -> None:
     said: list[str] = []
     assert compiling.ensure_compiled(robot, said=said.append)
@@ -38,6 +39,7 @@ def test_second_call_finds_the_stamp(folder: Path, robot: Robot) -> None:
     assert said == [compiling.COMMON]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changed", ["cache", "sources"])
 def test_missing_files_are_compiled_again(folder: Path, robot: Robot, tmp_path: Path, changed: str) -> None:
     compiling.ensure_compiled(robot, said=lambda _: None)
@@ -50,6 +52,7 @@ def test_missing_files_are_compiled_again(folder: Path, robot: Robot, tmp_path: 
     assert compiling.ensure_compiled(robot, said=lambda _: None)
 
 
+@pytest.mark.slow
 def test_other_processes_wait_and_do_not_compile(folder: Path, robot: Robot) -> None:
     code = (
         "from dynid.rehearsal import compiling; from dynid.robot import load_robot\n"
@@ -60,6 +63,7 @@ def test_other_processes_wait_and_do_not_compile(folder: Path, robot: Robot) -> 
     assert sorted(child.communicate()[0].strip() for child in children) == ["False", "False", "True"]
 
 
+@pytest.mark.slow
 def test_job_that_fails_is_named(folder: Path, robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(compiling, "SHARES", (("no such job",),))
     with pytest.raises(ConfigurationError, match="compiling failed: KeyError: 'no such job'"):

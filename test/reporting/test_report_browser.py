@@ -95,6 +95,7 @@ def test_zoom_by_mouse_and_keyboard_moves_all_joints(page: Any) -> None:
     assert paths.first.get_attribute("d") == before[0]
 
 
+@pytest.mark.slow
 def test_another_motion_is_another_picture(page: Any) -> None:
     first = page.locator("#charts-torque path[d^=M]").first
     before = first.get_attribute("d")
@@ -103,6 +104,7 @@ def test_another_motion_is_another_picture(page: Any) -> None:
     assert page.locator("#residuals select").input_value() == "1"
 
 
+@pytest.mark.slow
 def test_dark_light_and_narrow(page: Any) -> None:
     colour = "getComputedStyle(document.body).backgroundColor"
     light = page.evaluate(colour)
@@ -115,6 +117,7 @@ def test_dark_light_and_narrow(page: Any) -> None:
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
+@pytest.mark.slow
 def test_headings_and_tables_for_those_who_do_not_see(page: Any) -> None:
     levels = page.eval_on_selector_all("h1, h2, h3, h4", "all => all.map((one) => Number(one.tagName[1]))")
     assert levels[0] == 1 and levels.count(1) == 1

@@ -90,6 +90,7 @@ def compare(model: Model, library: Library, tolerance: float, states: int = 300,
         np.testing.assert_allclose(found, expected, atol=tolerance * scale, rtol=0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_values_are_the_models_at_angles_of_any_size(robot: str, law: str, tmp_path: Path) -> None:
@@ -115,6 +116,7 @@ def test_springs_coupled_motors_and_dry_base_parameters_are_there(tmp_path: Path
         compare(model, Library(model, tmp_path / str(k)), 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", COMPILERS, ids=lambda one: one[0])
 def test_strict_compilers_accept_it_and_its_own_test_passes(command: tuple[str, ...], tmp_path: Path) -> None:
     if shutil.which(command[0]) is None:
@@ -207,6 +209,7 @@ def test_names_limits_and_acceptance_are_in_the_files(tmp_path: Path) -> None:
     assert identifier("7 dof/arm-α") == "arm_7_dof_arm__"
 
 
+@pytest.mark.slow
 def test_cmake_builds_and_tests_it(tmp_path: Path) -> None:
     if shutil.which("cmake") is None:
         pytest.skip("cmake is not installed")

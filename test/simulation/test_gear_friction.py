@@ -97,6 +97,7 @@ def test_warm_gears_rub_less() -> None:
     assert arm(friction="viscous", switched_off=QUIET - {"warm_up"})._gears.warmth(600.0) == 1.0
 
 
+@pytest.mark.slow
 def test_load_is_that_of_the_present_state() -> None:
     plant = arm()
     for _ in range(200):

@@ -63,6 +63,7 @@ def test_results_cannot_be_changed(usual):
         usual.q[0, 0] = 1.0
 
 
+@pytest.mark.slow
 def test_references_are_those_of_the_motion_executor(usual):
     """The executor of the real-time chain, fed with the run's own states, gives the run's references and torques."""
     executor = MotionExecutor(ROBOT, FeedforwardPd(SETTINGS))
@@ -273,6 +274,7 @@ def test_trajectories_beyond_the_stops_need_wider_ones():
     assert wide.q[-1, 0] == pytest.approx(beyond[0], abs=0.03)
 
 
+@pytest.mark.slow
 def test_the_papers_profile_runs_between_stops_of_its_own():
     excitation = load_excitation(ROBOT)
     motion = excitation.trajectory("PB01", "paper")

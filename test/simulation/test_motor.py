@@ -29,6 +29,7 @@ def after(motors: Motors, seconds: float, goal: float, speed: float = 0.0) -> Fl
     return motors.current
 
 
+@pytest.mark.slow
 def test_without_effects_the_goal_flows_and_is_read(robot: Robot) -> None:
     motors = Motors(robot, ())
     assert after(motors, MS, 1.5, 4.0) == pytest.approx(1.5) and motors.velocity == pytest.approx(4.0)

@@ -13,6 +13,7 @@ from dynid.simulation.lockstep.run import simulate
 from dynid.trajectory.families import load_excitation
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rate_hz", RATES_HZ)
 def test_executor_controller_and_preprocessing_live_by_the_cycle(robot: Robot, rate_hz: int) -> None:
     slower = robot.at_cycle(period_s(rate_hz))

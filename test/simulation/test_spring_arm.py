@@ -68,6 +68,7 @@ def test_a_simulator_needs_the_coefficients() -> None:
         ArmPlant(BOTH, standard=standard.model_copy(update={"axes": axes}))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("robot", [LINEAR, BOTH], ids=["linear", "with a cubic part"])
 def test_simulated_arm_falls_as_its_equations_say(robot: Robot) -> None:
     """MuJoCo with springs, against a solver of the model's own equations; both without dry friction."""

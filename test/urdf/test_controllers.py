@@ -91,6 +91,7 @@ def followed(mount: str, gain: float = 1.0, *, gazebo: bool = False) -> tuple[np
     return np.array(errors), np.array(torques)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("gazebo", [False, True], ids=["arm", "gazebo"])
 @pytest.mark.parametrize("mount", ["upright", "hanging"])
 def test_the_trajectory_controllers_gains_hold_and_move_the_arm_within_its_own_tolerances(

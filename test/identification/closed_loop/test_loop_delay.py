@@ -50,6 +50,7 @@ def test_it_is_read_from_the_stamps(usual: Recording, tmp_path: Path) -> None:
     assert delay_cycles(recorded(tmp_path, DELAY), ROBOT, GOAL_S) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("late", [0.3e-3, 1.4e-3])
 def test_written_later_it_is_longer(usual: Recording, late: float) -> None:
     """As on a real bus, where a torque is written some time after its state was read."""
@@ -58,6 +59,7 @@ def test_written_later_it_is_longer(usual: Recording, late: float) -> None:
     assert delay_cycles(replace(usual, applied=written), ROBOT, GOAL_S) == round(late / 1e-3 + 0.4)
 
 
+@pytest.mark.slow
 def test_commands_that_were_not_carried_out_are_refused(usual: Recording) -> None:
     assert usual.applied is not None
     other = TorqueSeries(usual.applied.time, usual.applied.tau[::-1])

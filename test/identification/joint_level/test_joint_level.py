@@ -226,6 +226,7 @@ def test_a_bag_without_excitation_is_refused(tmp_path):
         excited_joints(load_recording(tmp_path / "short", ROBOT))
 
 
+@pytest.mark.slow
 def test_too_little_for_the_fourth_order_model_is_said_and_eq_1_stays(bag):
     joint, folder = bag
     (excited,) = excited_joints(load_recording(folder, ROBOT))

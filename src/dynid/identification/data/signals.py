@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from dynid.errors import DataError
 from dynid.identification.settings import DataLimits, TorqueSource
 from dynid.recording.interpolation import interpolate as interpolate  # also for those who read signals
+from dynid.recording.periodic_holes import named_holes
 from dynid.robot import FloatArray
 
 GAP_PERIODS = 1.5
@@ -81,6 +82,14 @@ class TimeAxis:
     cycles: int
     gaps: tuple[tuple[float, float], ...]
     irregular: float = 0.0
+
+    @property
+    def missed_text(self) -> str:
+        """How many cycles are missing, the longest gap, and what gaps are that come with a known period."""
+        longest_s = max((end - begin for begin, end in self.gaps), default=0.0)
+        text = f"{self.missed} of {self.cycles}, longest gap {longest_s * 1e3:.3g} ms"
+        named = named_holes([end for _, end in self.gaps], [end - begin - self.period for begin, end in self.gaps])
+        return f"{text}; {named}" if named else text
 
     def uneven(self, jitter_of_period: float) -> bool:
         """Return whether rows follow no cycle: stamps scatter by more than a share of it, or steps differ."""
@@ -225,11 +234,9 @@ def data_quality(
     torques = np.abs(signals.tau[inside_torque]) / signals.torque_limits
     saturated = (torques >= limits.saturation_of_limit).mean(axis=0)
     still, clipped = int(np.argmin(ranges)), int(np.argmax(saturated))
-    gap, names = max((b - a for a, b in axis.gaps), default=0.0), signals.joint_names
+    names = signals.joint_names
     return DataQuality(
-        None
-        if averaged and axis.uneven(limits.jitter_of_period)
-        else (axis.missed / axis.cycles, f"{axis.missed} of {axis.cycles}, longest gap {gap * 1e3:.3g} ms"),
+        None if averaged and axis.uneven(limits.jitter_of_period) else (axis.missed / axis.cycles, axis.missed_text),
         None if averaged else (axis.jitter / axis.period, f"of the cycle of {axis.period * 1e3:.4g} ms"),
         dropped_share,
         (float(ranges[still]), names[still]),
