@@ -24,7 +24,7 @@ class SafetySettings(Strict):
         commands_ended_s: an enabled arm that had a good command, and then none for so long, is stopped.
         first_command_s: an enabled arm that gets no good command for so long is stopped.
         current_ramp_s: time in which the command takes over from the hold, counted from the first good command after
-            enable, while the hold goes on with the share that is left; without a good command the command's share falls
+            enable, while the hold works with the share that is left; without a good command the command's share falls
             with `release_s`, so that one late command costs little and a pause restarts the fade-in. 0 is at once.
         release_s: time constant of that fall.
         current_rate_1_s: how fast a current may change, in current limits per second.
