@@ -303,8 +303,8 @@ class SafetyGuard:
     ) -> tuple[FloatArray, float]:
         """(current that drives, (n,) [A]; share of the brake): the command, taking over from the hold.
 
-        The hold stays at work with the share that is left. One that only kept its current would let the arm sag, most of
-        all after torque on, when it has none yet.
+        The hold stays at work with the share that is left. One that only kept its current would let the arm sag, most
+        of all after torque on, when it has none yet.
         """
         self._holding = False
         self._share = min(1.0, self._share + self._ramp_step)
