@@ -32,6 +32,7 @@ BENCHMARKS = (
     "mutilations",
     "mutations",
     "parser",
+    "peers",
     "plants",
     "readers",
     "recorder",

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dynid.errors import DataError
 from dynid.identification.settings import DataLimits, TorqueSource
+from dynid.model.parameters import BaseParameters
 from dynid.recording.interpolation import interpolate as interpolate  # also for those who read signals
 from dynid.recording.periodic_holes import named_holes
 from dynid.robot import FloatArray
@@ -49,6 +50,8 @@ class Signals:
         other: the torques of the current that `tau` is not of; None if it was not recorded.
         q_read: positions (N, n) as they were read, where `q` was moved to the stamps; else None.
         likely_units: in which units the torques may be, if they can hardly be N m, in words; else "".
+        goal: positions that were asked for at `time`, (N, n) [rad]; None if they were not recorded.
+        prior: what is known of the base parameters beforehand, with a diagonal covariance; None: nothing.
     """
 
     joint_names: tuple[str, ...]
@@ -65,6 +68,8 @@ class Signals:
     other: Torques | None = None
     q_read: FloatArray | None = None
     likely_units: str = ""
+    goal: FloatArray | None = None
+    prior: BaseParameters | None = None
 
 
 @dataclass(frozen=True)
@@ -113,6 +118,22 @@ class TimeAxis:
         jitter = float(np.std(steps[regular]) / np.sqrt(2.0)) if regular.any() else period
         missed = _not_made_up(time, period, late[lost > 0], lost[lost > 0])
         return cls(period, jitter, missed, len(steps) + missed, gaps, float(1.0 - regular.mean()))
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a recording's rows depend on: its time axis, begin and end of its motion, the delay of its torques [s]."""
+
+    axis: TimeAxis
+    begin: float
+    end: float
+    torque_delay_s: float
+
+    @classmethod
+    def of(cls, signals: Signals) -> "Span":
+        """The span of a recording."""
+        begin, end = signals.window or (float(signals.time[0]), float(signals.time[-1]))
+        return cls(TimeAxis.of(signals.time), begin, end, signals.torque_delay_s)
 
 
 def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost: NDArray[np.int64]) -> int:
