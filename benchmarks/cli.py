@@ -15,6 +15,7 @@ BENCHMARKS = (
     "attack",
     "bilateral",
     "bus",
+    "callers",
     "calls",
     "clie",
     "compiling",

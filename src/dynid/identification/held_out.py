@@ -15,6 +15,7 @@ from dynid.identification.prediction import Motion, predict, with_dynamics
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.recording.mapping import Mapping
 from dynid.runtime.model import Model
+from dynid.threads import on_one_thread
 from dynid.verdict import Verdict
 
 
@@ -52,6 +53,7 @@ def refuse_other_constants(name: str, constants: tuple[float, ...], expected: tu
         )
 
 
+@on_one_thread
 def validate(
     model: Model,
     recordings: Several,

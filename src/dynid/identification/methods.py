@@ -27,10 +27,12 @@ from dynid.model.dynamics import ArmModel
 from dynid.recording.mapping import Mapping
 from dynid.recording.recording import Recording
 from dynid.robot import Robot
+from dynid.threads import on_one_thread
 
 ROWS_ALONE = "reference, commands and gains (it holds positions and torques alone)"
 
 
+@on_one_thread
 def identify(
     robot: Robot,
     recordings: Several,

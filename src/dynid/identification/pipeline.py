@@ -76,6 +76,7 @@ from dynid.parallel import Map
 from dynid.recording.mapping import Mapping, mappings_of
 from dynid.robot import FloatArray, Robot
 from dynid.runtime.model import Model
+from dynid.threads import on_one_thread
 from dynid.verdict import Verdict
 
 HOLD_OUT = "; or hold out some of the time: the robot's nominal values then fill in, if unseen torques hold"
@@ -289,6 +290,7 @@ def nominal_standard(robot: Robot, model: ArmModel) -> FloatArray | None:
     return load_standard(path, model.mdh, model.regrouping.standard).values if path.is_file() else None
 
 
+@on_one_thread
 def identify(
     robot: Robot,
     recordings: Several,
@@ -346,17 +348,8 @@ def identify(
         setup=setup,
         progress=progress,
     )
-    filled: tuple[str, ...] = ()
-    try:
-        ready, model, samples, estimate = how(sources)
-    except UndeterminedError as refusal:
-        prior = nominal_prior(robot, ArmModel.of(robot, mount=sources[0].mount))
-        averaged = rows_of(sources, settings).kind == "averaged"
-        if not averaged or prior is None or refine is not None or not (validation or held_out_share):
-            raise UndeterminedError(f"{refusal}{HOLD_OUT if averaged and prior is not None else ''}") from refusal
-        filled = (f"{refusal}. {FILLED}",)
-        sources = with_prior(sources, prior)
-        ready, model, samples, estimate = how(sources)
+    judged = bool(validation or held_out_share) and refine is None
+    used, filled, (ready, model, samples, estimate) = _with_open_parameters(robot, settings, sources, how, judged)
     if refine is None and ready.rows.kind == "filtered":
         timed = compensated(
             model, ready, estimate, held_out_share=held_out_share, mapping=its_mapping, progress=progress
@@ -367,7 +360,7 @@ def identify(
     first, estimates = ready.sources[0], ready.setup
     estimate, unseen = _of_all_recordings(ready, model, estimate, held_out_share, spread, keep, progress)
     refined = None if refine is None else refine(model, ready.sources, estimate, settings)
-    sources = [one.released() for one in sources]
+    sources = [one.released() for one in used]
     result = conclude(
         robot,
         settings,
@@ -443,6 +436,32 @@ def _estimated(
     progress("estimating")
     chosen = estimator(ready.settings.estimator)
     return ready, model, samples, chosen.estimate(model, samples, ready.settings.coulomb_friction)
+
+
+def _with_open_parameters(
+    robot: Robot, settings: IdentificationSettings, sources: Sequence[Source], how: Callable[..., Any], judged: bool
+) -> tuple[Sequence[Source], tuple[str, ...], tuple[Prepared, ArmModel, Samples, Estimate]]:
+    """Return recordings, notes and their estimate; nominal values fill in what averaged rows leave open.
+
+    Args:
+        robot: the robot.
+        settings: of the identification.
+        sources: the recordings.
+        how: `_estimated` of recordings.
+        judged: whether held-out torques judge the result, without which no value may be filled in.
+
+    Raises:
+        UndeterminedError: the recordings leave parameters open, and nothing may fill them in.
+    """
+    try:
+        return sources, (), how(sources)
+    except UndeterminedError as refusal:
+        prior = nominal_prior(robot, ArmModel.of(robot, mount=sources[0].mount))
+        averaged = rows_of(sources, settings).kind == "averaged"
+        if not averaged or prior is None or not judged:
+            raise UndeterminedError(f"{refusal}{HOLD_OUT if averaged and prior is not None else ''}") from refusal
+        sources = with_prior(sources, prior)
+        return sources, (f"{refusal}. {FILLED}",), how(sources)
 
 
 def _of_all_recordings(

@@ -32,6 +32,7 @@ from dynid.recording.csv_reader import is_csv
 from dynid.recording.mapping import Mapping
 from dynid.recording.recording import load_recording
 from dynid.robot import Robot, load_robot
+from dynid.threads import on_one_thread
 from dynid.verdict import Verdict
 
 Advance = Callable[[str], None]
@@ -224,6 +225,7 @@ def run_all(
     return tuple(runs), failures, sum(outcome.reused for outcome in outcomes.values())
 
 
+@on_one_thread
 def campaign(
     robot: Robot,
     bags: Sequence[Path],
