@@ -265,9 +265,11 @@ class SafetyGuard:
             reason = Reason.FAULT if self.state is GuardState.FAULT else Reason.DISABLED
             return GuardResult(self._none, (reason,))
         known_dq = self._known_velocity(dq, valid, step_s)
+        if self.settings.tool_limit_m_s is not None and self.state is GuardState.ENABLED:
+            self._watch_tool(self.settings.tool_limit_m_s, q, known_dq)
         reasons: list[Reason] = []
         if self.state is GuardState.ENABLED and refusal is None and command_tau is not None:
-            drive, braking = self._follow(command_tau, reasons)
+            drive, braking = self._follow(command_tau, q, known_dq, valid, step_s, reasons)
             commanded = 1.0 - braking
         else:
             reasons.append(self._halt_reason(refusal))
@@ -300,15 +302,27 @@ class SafetyGuard:
         self._braked = np.where(valid, 0.0, self._braked + passed)
         return np.where(valid, dq, dq * np.exp(-self._braked))
 
-    def _follow(self, tau: FloatArray, reasons: list[Reason]) -> tuple[FloatArray, float]:
-        """Return the drive current (n,) [A] and the share of the brake while the command takes over from the hold."""
+    def _follow(
+        self,
+        tau: FloatArray,
+        q: FloatArray,
+        dq: FloatArray,
+        valid: NDArray[np.bool_] | None,
+        step_s: float,
+        reasons: list[Reason],
+    ) -> tuple[FloatArray, float]:
+        """Return the drive current (n,) [A] and the share of the brake while the command takes over from the hold.
+
+        The hold stays active with the remaining share. With a constant current the arm would sag, most of all after
+        torque on, when that current is zero.
+        """
         self._holding = False
         self._share = min(1.0, self._share + self._ramp_step)
         drive = tau / self._torque_constants
         if self._share < 1.0:
             reasons.append(Reason.CURRENT_RAMP)
             cut = np.clip(drive, -self._caps, self._caps)
-            drive = self._share * cut + (1.0 - self._share) * self._hold.held
+            drive = self._share * cut + (1.0 - self._share) * self._hold.drive(q, dq, valid, self._caps, step_s)
         return drive, 1.0 - self._share
 
     def _halt_reason(self, refusal: Reason | None) -> Reason:
@@ -386,6 +400,13 @@ class SafetyGuard:
         if not age_s <= self.settings.command_timeout_s:  # refuses a NaN age, too
             return Reason.STALE_COMMAND
         return Reason.NO_FEEDBACK if feedback_age_s > self.settings.command_timeout_s else None
+
+    def _watch_tool(self, limit_m_s: float, q: FloatArray, dq: FloatArray) -> None:
+        """Latch a fault if the tool, or another link's end, exceeds the limit of all modes [m/s]."""
+        self._posture.place(q)
+        speed = self._posture.speed(dq)
+        if not speed <= limit_m_s:
+            self.fault(f"the tool or a link moved at {speed:.2f} m/s, tool_limit_m_s allows {limit_m_s:g} m/s")
 
     def _watch_commands(self, refusal: Reason | None, step_s: float) -> None:
         """Stop an enabled arm that has received no usable command for too long."""

@@ -120,6 +120,8 @@ class Hold:
         """Clear all learned loads, before the torque of an arm is switched on."""
         self._drive.reset()
         self.load[:] = self._doubt[:] = self.held[:] = 0.0
+        self._captured[:] = False
+        self._age_s = 0.0
 
     def begin(self, dq: FloatArray) -> None:
         """Release the held positions, so that each joint is captured again.

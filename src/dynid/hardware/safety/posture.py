@@ -11,6 +11,7 @@ import numpy as np
 from dynid.model.chain import SerialChain
 from dynid.robot import FloatArray, Robot
 
+ANY_M = 1e9  # larger than any distance [m]
 BELOW_M = 0.05  # a point this far below the table's given height shows that the table is not there [m]
 
 
@@ -141,6 +142,31 @@ def pace_of(
     return factor
 
 
+@numba.njit(cache=True)
+def speed_of(rates: FloatArray, axes: FloatArray, origins: FloatArray, ends: FloatArray, slides: FloatArray) -> float:
+    """Return the speed of the fastest link's end, the tool included [m/s], at joint velocities (n,) [rad/s]."""
+    fastest = 0.0
+    for k in range(ends.shape[0]):
+        velocity = np.zeros(3)
+        for j in range(k + 1):
+            if slides[j] > 0.0:
+                velocity += rates[j] * axes[j]
+            else:
+                velocity += rates[j] * np.cross(axes[j], ends[k] - origins[j])
+        fastest = max(fastest, float(np.sqrt(velocity @ velocity)))
+    return fastest
+
+
+@numba.njit(cache=True)
+def tool_jacobian(
+    axes: FloatArray, origins: FloatArray, ends: FloatArray, slides: FloatArray, jacobian: FloatArray
+) -> None:
+    """Write the tool's velocity in the base per joint velocity, (3, n) [m/rad]."""
+    n = axes.shape[0]
+    for j in range(n):
+        jacobian[:, j] = axes[j] if slides[j] > 0.0 else np.cross(axes[j], ends[n - 1] - origins[j])
+
+
 class Posture:
     """Kinematics of one arm under gravity, at the joint positions of the last call of `place`.
 
@@ -168,7 +194,10 @@ class Posture:
         self._axes, self._origins, self._ends = np.zeros((3, n, 3))
         self._count = n
         self.height, self.slope = np.zeros((2, robot.size))
+        self._jacobian = np.zeros((3, robot.size))
         self.place(np.zeros(robot.size))  # compile now, not in a control cycle
+        self.speed(np.zeros(robot.size))
+        self.jacobian()
         self.pace(np.zeros(robot.size), 1.0, 1.0, 1.0)
 
     @property
@@ -196,3 +225,26 @@ class Posture:
         links = (self._axes, self._origins, self._ends, self._slides)
         limits = (fastest_m_s, slow_m_s, self._table, near_m)
         return float(pace_of(rates[: self._count], *links, self._up, *limits))
+
+    def speed(self, rates: FloatArray) -> float:
+        """Return the speed [m/s] of the fastest link's end, the tool included, at joint velocities (n,) [rad/s]."""
+        return float(speed_of(rates[: self._count], self._axes, self._origins, self._ends, self._slides))
+
+    def jacobian(self) -> FloatArray:
+        """Return the tool's velocity in the base per joint velocity, (3, n) [m/rad]; a buffer until the next call."""
+        tool_jacobian(self._axes, self._origins, self._ends, self._slides, self._jacobian[:, : self._count])
+        return self._jacobian
+
+    def reach(self) -> FloatArray:
+        """Return the most speed of a link's end per velocity of each joint in any posture, (n,) [m/rad]; 0 if none."""
+        ways = np.append(np.linalg.norm(self._steps[1:], axis=1), np.linalg.norm(self._tool))
+        slides = np.append(self._slides[1:], 0.0) > 0.0
+        most = np.cumsum(np.where(slides, ANY_M, ways)[::-1])[::-1]  # a slide moves what is behind it away
+        found = np.zeros(len(self.height))
+        found[: self._count] = np.where(self._slides > 0.0, 1.0, most)
+        return found
+
+    @property
+    def up(self) -> FloatArray:
+        """Direction against gravity in the base, (3,)."""
+        return self._up

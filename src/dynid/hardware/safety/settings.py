@@ -25,7 +25,7 @@ class SafetySettings(Strict):
         commands_ended_s: an enabled arm that has had a good command is stopped after this time without another one.
         first_command_s: an enabled arm is stopped if it gets no good command within this time.
         current_ramp_s: time in which the command takes over from the hold, counted from the first good command after
-            enable; 0 switches at once. Without a good command the command's share falls with time constant `release_s`,
+            enable, while the hold keeps the remaining share; 0 switches at once. Without a good command the command's share falls with time constant `release_s`,
             so that one late command costs little and a pause restarts the fade-in.
         release_s: time constant with which the command's share falls while there is no good command.
         current_rate_1_s: largest rate of change of a current, in current limits per second.
@@ -68,6 +68,17 @@ class SafetySettings(Strict):
         stop_time_s: longest duration of a stop while no joint is read.
         longest_stop_s: longest duration of a stop while joints are read: then torque goes off even if the arm still
             moves.
+        tool_limit_m_s: speed of the tool, or of another link's end, that is a fault in any mode; None disables the
+            check. ISO 10218-1 asks for at most 0.25 m/s in reduced-speed operation.
+        guiding_damped_rad_s: speed of a joint from which hand guiding is damped.
+        guiding_damped_m_s: speed of the tool, or of another link's end, from which hand guiding is damped.
+        guiding_stop_rad_s: speed of a joint at which a guided arm is braked and held.
+        guiding_stop_m_s: speed of the tool, or of another link's end, at which a guided arm is braked and held.
+        guiding_load_n: smallest force along gravity at the tool that counts as a load which appeared or vanished [N].
+        guiding_load_m: distance over which such a force must move the tool before the arm is held; more than 0.015 m.
+        guiding_alone_s: time for which the arm must stand by itself, after a law without a reference has taken over,
+            before hand guiding is permitted.
+        guiding_alone_rad: movement of a joint within that time at which the arm is held.
         enable_tolerance_rad: enable is refused while a joint reads farther than this outside its limits.
         derate_from_deg_c: servo temperature above which the current limit falls linearly.
         derate_to_deg_c: servo temperature at which the current limit has fallen to `derated_fraction`.
@@ -119,6 +130,15 @@ class SafetySettings(Strict):
     lower_dwell_s: Positive = 1.0
     stop_time_s: Positive = 4.0
     longest_stop_s: Positive = 28.0
+    tool_limit_m_s: Positive | None = None
+    guiding_damped_rad_s: Positive = 0.5
+    guiding_damped_m_s: Positive = 0.25
+    guiding_stop_rad_s: Positive = 2.0
+    guiding_stop_m_s: Positive = 0.4
+    guiding_load_n: Positive = 0.7
+    guiding_load_m: float = Field(default=0.04, ge=0.02)
+    guiding_alone_s: NonNegative = 0.3
+    guiding_alone_rad: Positive = 0.06
     enable_tolerance_rad: NonNegative = 0.087
     derate_from_deg_c: float = 65.0
     derate_to_deg_c: float = 75.0
@@ -154,6 +174,12 @@ def load_safety(robot: Robot) -> SafetySettings:
             f"{path}: slow_data_old_s {settings.slow_data_old_s} must be less than slow_data_lost_s "
             f"{settings.slow_data_lost_s}: the current limit falls in between"
         )
+    for damped, stop in (("guiding_damped_rad_s", "guiding_stop_rad_s"), ("guiding_damped_m_s", "guiding_stop_m_s")):
+        if not getattr(settings, damped) < getattr(settings, stop):
+            raise ConfigurationError(
+                f"{path}: {damped} {getattr(settings, damped)} must be less than {stop} {getattr(settings, stop)}: "
+                "hand guiding is damped in between"
+            )
     return settings
 
 

@@ -6,7 +6,7 @@ controller commands, each guard decides on currents, and both arms advance under
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -43,7 +43,8 @@ class Lines:
     Attributes:
         late_cycles: age of a state when it arrives [cycles].
         silent_from_s: time from which no state arrives [s].
-        frozen_from_s: time from which all states have the same position with new timestamps [s].
+        frozen_from_s: time from which all states have the same positions and velocities with new timestamps [s].
+        still_from_s: time from which encoders stand still [s]: the positions stay, and the velocities are 0.
         position_sign: factors on the joints' positions, (n,).
         command_sign: factors on the joints' commands, (n,).
         mute_from_s: time from which commands do not arrive [s].
@@ -52,6 +53,7 @@ class Lines:
     late_cycles: int = 0
     silent_from_s: float = np.inf
     frozen_from_s: float = np.inf
+    still_from_s: float = np.inf
     mute_from_s: float = np.inf
     position_sign: FloatArray | float = 1.0
     command_sign: FloatArray | float = 1.0
@@ -60,9 +62,18 @@ class Lines:
     def seen(self, time_s: float, reading: Reading) -> Reading:
         """Return the controller's view of a reading."""
         if time_s < self.silent_from_s:
-            q = self._seen[-1].q if time_s >= self.frozen_from_s and self._seen else reading.q * self.position_sign
-            self._seen = [*self._seen, Reading(reading.stamp_ns, q, self._torque(reading))][-self.late_cycles - 1 :]
+            seen = self._state(time_s, reading)
+            self._seen = [*self._seen, replace(seen, tau=self._torque(reading))][-self.late_cycles - 1 :]
         return self._seen[0]
+
+    def _state(self, time_s: float, reading: Reading) -> Reading:
+        """The positions and velocities that arrive, with the stamp of this cycle."""
+        if self._seen and time_s >= self.still_from_s:
+            return replace(self._seen[-1], stamp_ns=reading.stamp_ns, dq=np.zeros_like(reading.q))
+        if self._seen and time_s >= self.frozen_from_s:
+            return replace(self._seen[-1], stamp_ns=reading.stamp_ns)
+        dq = None if reading.dq is None else reading.dq * self.position_sign
+        return replace(reading, q=reading.q * self.position_sign, dq=dq)
 
     def _torque(self, reading: Reading) -> FloatArray | None:
         return None if reading.tau is None else reading.tau * self.command_sign
@@ -181,7 +192,7 @@ class LockstepPair:
         found = []
         for arm, sent in zip(self.arms, self._sent, strict=True):
             q = arm.measure().copy()
-            found.append(Reading(arm.stamp_ns, q, sent[0] if len(sent) > DELAY_CYCLES else None))
+            found.append(Reading(arm.stamp_ns, q, sent[0] if len(sent) > DELAY_CYCLES else None, arm.velocity))
         return found
 
     def _control(self, readings: Sequence[Reading]) -> None:

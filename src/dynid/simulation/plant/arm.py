@@ -162,6 +162,13 @@ class ArmPlant:
         """Torques of gravity, springs and Coriolis forces on the joints, (n,) [N m]."""
         return np.asarray(self._beyond_linear(self._q) + self._data.qfrc_spring - self._data.qfrc_bias)
 
+    def load_at(self, q: FloatArray) -> FloatArray:
+        """What gravity would put on the joints of this arm at rest at q (n,) [rad], (n,) [N m]; the arm stays."""
+        data = mujoco.MjData(self._model)
+        data.qpos[:] = q
+        mujoco.mj_forward(self._model, data)
+        return -np.array(data.qfrc_bias)
+
     def set_currents(self, current_a: FloatArray) -> None:
         """Set the currents from now on, (n,) [A] at the joints; the first non-zero one takes the arm off its stand."""
         if self.motors is None:

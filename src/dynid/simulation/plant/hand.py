@@ -6,12 +6,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.errors import ConfigurationError, UnknownNameError
+from dynid.hardware.safety.posture import Posture
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Motion
 
 STIFFNESS_NM_RAD, DAMPING_NM_S_RAD = 40.0, 0.5
 STALL_RAD = 0.15  # maximum stretch of the hand's spring, at which it waits until the arm yields [rad]
 LET_GO_S = 0.3
+GUIDED_RAD_S, GUIDED_M_S = 1.0, 0.2  # of a hand that leads an arm: half of what ends it, and below what is damped
+LOOKED_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -65,9 +68,11 @@ class Lead:
     Args:
         path: path of the hand, relative to its start.
         wait_s: waiting time before it grasps an arm that is carried by its motors [s].
+        pace: share of the path's own speed at which it leads [-].
     """
 
-    def __init__(self, path: Motion, wait_s: float = 1.0) -> None:
+    def __init__(self, path: Motion, wait_s: float = 2.0, pace: float = 1.0) -> None:
+        self._pace = pace
         self._path, self._left_s, self._time_s = path, wait_s, 0.0
         n = len(path.joint_names)
         self._from, self._none = np.zeros(n), np.zeros(n)
@@ -90,6 +95,17 @@ class Lead:
         self._path.sample_into(self._time_s, *self._now)
         away = self._from + place - q
         going = float(np.abs(away).max()) < STALL_RAD
-        self._time_s += dt * going
+        self._time_s += self._pace * dt * going
         pull = STIFFNESS_NM_RAD * np.clip(away, -STALL_RAD, STALL_RAD)
-        return np.asarray(pull + DAMPING_NM_S_RAD * (going * speed - dq))
+        return np.asarray(pull + DAMPING_NM_S_RAD * (going * self._pace * speed - dq))
+
+
+def guiding_pace(robot: Robot, path: Motion) -> float:
+    """Return the share of a path's speed at which a hand may lead the arm along it, at most 1; see `GUIDED_RAD_S`."""
+    posture, now, pace = Posture(robot), np.zeros((3, robot.size)), 1.0
+    for time_s in np.arange(0.0, path.duration, LOOKED_S):
+        path.sample_into(float(time_s), *now)
+        posture.place(now[0])
+        fastest = max(posture.speed(now[1]) / GUIDED_M_S, float(np.abs(now[1]).max()) / GUIDED_RAD_S)
+        pace = min(pace, 1.0 / max(fastest, 1.0))
+    return pace
