@@ -1,4 +1,4 @@
-"""How many threads the libraries for linear algebra may start in a process."""
+"""Limit of the number of threads that linear-algebra libraries start in a process."""
 
 import os
 
@@ -6,7 +6,7 @@ THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"
 
 
 def one_thread_each() -> None:
-    """Let libraries that are loaded from now on use one thread, unless the environment already says how many.
+    """Limit libraries that are loaded later to one thread, unless the environment already sets a number.
 
     Matrices here are small: threads of a linear-algebra library only wait for each other, on a busy host for seconds.
     """
