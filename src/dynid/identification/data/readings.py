@@ -158,7 +158,7 @@ def _unusable(name: str, kind: str, path: Path, error: DynidError) -> FoundLog:
 
 
 def examined(found: FoundLog) -> FoundLog:
-    """Return the log with its facts, or with the reason why it cannot be used."""
+    """Return the log with a summary of its content, or with the reason why it cannot be used."""
     if found.problem:
         return found
     try:

@@ -82,7 +82,7 @@ class Structure:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Values at which a prediction is linearised: base parameters (p,), friction law, drift per minute."""
+    """Linearisation point: base parameters (p,), friction law, and drift of friction per minute."""
 
     phi: FloatArray
     law: FrictionLaw
@@ -223,15 +223,14 @@ class GearFitter:
         return R, np.asarray(np.maximum(count, 1.0))
 
     def standing_sigma(self, phi: FloatArray) -> FloatArray:
-        """Return the standard deviation of standing states' torques from W phi without friction, (n,) [N m]."""
+        """Return the standard deviation of torques near standstill from W phi without friction, (n,) [N m]."""
         R, count = self._standing
         return np.asarray(np.sqrt(np.sum((R[..., :-1] @ phi - R[..., -1]) ** 2, axis=1) / count))
 
     def standing_rows(self, weights: FloatArray, columns: int) -> FloatArray:
-        """Return rows (k, columns + 1) of standing states, with weights of the axes (n,).
+        """Return rows (k, columns + 1) of states near standstill, with weights of the axes (n,).
 
-        The columns of phi come first; those of friction are zero, because standing states carry no information about
-        them.
+        The columns of phi come first; those of friction are zero, because these states carry no information about it.
         """
         R, _ = self._standing
         out = np.zeros((R.shape[0], R.shape[1], columns + 1))

@@ -134,17 +134,17 @@ class _Stretch:
 
     @cached_property
     def _whole_W(self) -> FloatArray:
-        """W of all states after the low-pass, (N, n, p)."""
+        """Regressor W of all states of this recording after the low-pass, (N, n, p)."""
         return self._unpacked(self.low_pass(self.W))
 
     @cached_property
     def _sliding_W(self) -> FloatArray:
-        """W of sliding states after the low-pass, (N, n, p)."""
+        """Regressor W of sliding states (away from standstill) after the low-pass, (N, n, p)."""
         return self._unpacked(self.low_pass(self.W * self.slides[:, self.joints]))
 
     @property
     def standing_W(self) -> FloatArray:
-        """W of the masked states near standstill, after the low-pass, (N, n, p)."""
+        """Regressor W of the masked states near standstill, after the low-pass, (N, n, p)."""
         return self._whole_W - self._sliding_W
 
     def _unpacked(self, packed: FloatArray) -> FloatArray:
@@ -272,7 +272,7 @@ class GearRows:
 
     @cached_property
     def target(self) -> FloatArray:
-        """Torques of sliding states, to which the fit is made, (N, n) [N m]."""
+        """Torques of sliding states (away from standstill) at the samples, target of the fit, (N, n) [N m]."""
         return np.concatenate([one.target for one in self._stretches])
 
     @cached_property
@@ -286,7 +286,7 @@ class GearRows:
 
     @cached_property
     def standing(self) -> tuple[FloatArray, FloatArray]:
-        """W (N, n, p) and torques (N, n) [N m] of the masked states near standstill."""
+        """Regressor W (N, n, p) and torques (N, n) [N m] of the masked states near standstill."""
         W = np.concatenate([one.standing_W for one in self._stretches])
         return W, np.concatenate([one.left_out for one in self._stretches])
 
@@ -297,7 +297,7 @@ class GearRows:
 
     @cached_property
     def sliding_share(self) -> FloatArray:
-        """Share of every row that stems from sliding states, (N, n)."""
+        """Share of every row that stems from sliding states (away from standstill), (N, n)."""
         return np.concatenate([one.low_pass(one.slides) for one in self._stretches])
 
 
@@ -318,9 +318,10 @@ def sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
 
 
 class SlidingRows(NamedTuple):
-    """Contribution of sliding states to W (N, n, p) and torques (N, n) after the low-pass, and its share (N, n).
+    """Contribution of states away from standstill to W (N, n, p) and torques (N, n), and its share of rows (N, n).
 
-    `by_other_current` (N, n) is the torque of the current that was not chosen minus `tau` [N m].
+    All have passed the torques' low-pass. `by_other_current` (N, n) is the torque of the current that was not chosen
+    minus `tau` [N m].
     """
 
     W: FloatArray

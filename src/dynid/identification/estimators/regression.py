@@ -239,7 +239,7 @@ class Regression:
 
     @property
     def of_all_states(self) -> FloatArray:
-        """W with the rows of all states, (N, n, p), for regressions without additional friction."""
+        """Regressor W of all states, including those near standstill, (N, n, p), without additional friction."""
         return self.W.reshape(-1, self.axes, len(self.names)) if self.whole is None else self.whole
 
     @cached_property

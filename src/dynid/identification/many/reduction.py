@@ -152,7 +152,7 @@ def from_all(
 
 
 def _pieces(count: int) -> list[tuple[int, ...]]:
-    """Return the indices of the recordings of each task; all recordings of a task belong to the same group."""
+    """Return the indices of the recordings of each task; the recordings of a task share one group of triangles."""
     groups = [range(group, count, GROUPS) for group in range(GROUPS)]
     return [tuple(own[first : first + PER_TASK]) for own in groups for first in range(0, len(own), PER_TASK)]
 
