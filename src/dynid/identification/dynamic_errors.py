@@ -105,7 +105,7 @@ def dynamic_errors(
 def _of_joint(
     rows: DynamicRows, joint: int, groups: tuple[ParameterGroup, ...], interval_s: float
 ) -> DynamicError | None:
-    """Return the error of one joint; None if it hardly moves or none of its torque is dynamic."""
+    """Return the error of one joint; None if it hardly moves or has no dynamic torque."""
     counts = (rows.share[:, joint] >= SLIDING_SHARE).astype(float)[:, None]
     beside = _basis(np.hstack([rows.friction[:, joint], rows.gravity[:, joint]]) * counts, SAME)
     whole = rows.dynamic[:, joint] * counts

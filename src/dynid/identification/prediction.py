@@ -58,7 +58,7 @@ class Motion:
 
     @classmethod
     def of(cls, portion: Portion, predicted: FloatArray, before: FloatArray | None = None) -> "Motion":
-        """Return a portion with predicted torques (N, n) [N m] of the result and, if given, of earlier parameters.
+        """Return the motion of a portion, with its predicted torques (N, n) [N m].
 
         Args:
             portion: samples of a recording.

@@ -1,6 +1,6 @@
 """Uncertainty due to a low row rate: change of the estimate if every other row is left out.
 
-Splines between rows do not know the motor torque there. No residual shows this error, because both sides of the
+Splines cannot reproduce the motor torque between rows. No residual shows this error, because both sides of the
 equations come from the same rows. The effect of leaving out half of the rows stands for that of the missing rows.
 """
 
@@ -44,7 +44,7 @@ class HalvedRows:
     def change(
         self, model: ArmModel, estimate: Estimate, settings: IdentificationSettings
     ) -> tuple[FloatArray, tuple[str, ...]]:
-        """Return additional standard deviations (p,) [SI] from the effect of half of the rows, with notes.
+        """Return additional standard deviations (p,) [SI], from an estimate without every other row, with notes.
 
         Args:
             model: the arm.

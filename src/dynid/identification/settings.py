@@ -138,15 +138,15 @@ class CoulombSettings(Strict):
 class IdentificationSettings(Strict):
     """Schema of identification.yaml.
 
-    estimator: name of the estimator. sampling_interval_s: target sampling interval of the plain pipeline [s]. rows:
-    "filtered": low-pass and differences; "averaged": averages under test functions, for slow and uneven recordings;
-        "auto": chosen by rate and evenness.
+    estimator: name of the estimator.
+    sampling_interval_s: target sampling interval of the plain pipeline [s].
+    rows: "filtered": low-pass and differences; "averaged": averages under test functions, for slow and uneven
+        recordings; "auto": chosen by rate and evenness.
     campaign_intervals_s: target sampling intervals of a campaign [s].
     torque_source: current that the regression uses.
     goal_delay_s: time from the stamp of a commanded torque to the middle of its effect at the bus's own control cycle:
         transmission and half the hold [s]; None is half a control cycle, without transmission time. A simulated line
-            has no
-        transmission time.
+        has no transmission time.
     """
 
     schema_version: Literal[1]

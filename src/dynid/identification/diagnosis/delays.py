@@ -48,7 +48,7 @@ class Left(NamedTuple):
 
 
 class Root(NamedTuple):
-    """Delays of each axis after which no delay remains, (n,) [s], and the visible share of a delay there, (n,).
+    """Delays of the axes that leave no remaining delay, (n,) [s], and the visible share of a delay there, (n,).
 
     The visible share is the change of the estimated delay over the change of the true delay.
     """
@@ -106,9 +106,9 @@ class DelaySearch:
         return bool(self.left(alone).sigma[axis] ** 2 < WORTH * self.left(start_s).sigma[axis] ** 2)
 
     def root(self, start_s: FloatArray, which: NDArray[np.bool_], *, together: bool) -> Root | None:
-        """Return the delays after which none remains; None if they are not found.
+        """Return the delays after which no delay remains; None if the search does not find them.
 
-        Axes without a root are left out. The visible share is that of the last step beyond rounding.
+        Axes whose search fails are left out. The visible share is that of the last step beyond rounding.
 
         Args:
             start_s: delays at which the search starts, (n,) [s].

@@ -30,15 +30,15 @@ STRAIGHT = {"torque scale": 0.6, "position zero": 0.5, "position scale": 0.03}
 
 @dataclass(frozen=True)
 class Suspicion:
-    """An alternative interpretation that explains the data better than the given one.
+    """A fault of the data that would explain them better than the given interpretation.
 
     Attributes:
-        kind: kind of the unknown or of the reading.
+        kind: kind of the `Unknown` or `Reading` that the suspicion comes from.
         joints: names of the joints; () for all joints.
         strength: size relative to its limits; above 1 it is reported.
         words: description with both errors, or with the standard deviation.
-        gain: error reduction of a reading that was fitted, as a sum of logarithms.
-        explained: share of the squared error that an unknown removes.
+        gain: error reduction by a fitted `Reading`, as a sum of logarithms.
+        explained: share of the squared error that an `Unknown` removes.
     """
 
     kind: str
@@ -147,7 +147,7 @@ def diagnose(
 def _weighed(
     one: Unknown, trials: Trials, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray
 ) -> Suspicion:
-    """Return an unknown as a suspicion, with the strength from its standard deviation or from a trial fit."""
+    """Return the suspicion for an estimated unknown, with the strength from its deviation or from a trial fit."""
     suspicion = replace(_of_unknown(one, limits, joints, doubt), explained=one.explained)
     return replace(suspicion, strength=max(suspicion.strength, tried_scale(one, trials, limits)))
 
@@ -206,7 +206,7 @@ def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, jo
 
 
 def _losses(model: ArmModel, samples: Samples, regression: Regression) -> OtherLosses | None:
-    """Return the result of `other_losses`; None if the base parameters contain all friction, which has no load then."""
+    """Return the test of gear losses; None if all friction is in the base parameters, without dependence on load."""
     if regression.beside is None:
         return None
     solution, law = regression.solve(), regression.beside.fit.point.law
@@ -244,7 +244,7 @@ def _ms(seconds: float) -> str:
 
 
 def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray) -> Suspicion:
-    """Return an unknown as a suspicion; `doubt` (n,) multiplies the limit of one joint's delay."""
+    """Return the suspicion for an estimated unknown; `doubt` (n,) multiplies the limit of one joint's delay."""
     surer = SURER if one.kind == "position scale" else 1.0
     size = abs(one.value) - surer * limits.deviations * one.deviation
     limit = _limit(one.kind, limits)
@@ -275,7 +275,7 @@ def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], do
 
 
 def suspicion_of(one: Reading, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
-    """Return a reading as a suspicion; the weaker of its gain and its significance sets the strength."""
+    """Return the suspicion for an alternative interpretation; the weaker of gain and significance is its strength."""
     named = tuple(joints[k] for k in one.axes)
     both = " and ".join(named)
     what = {
