@@ -23,9 +23,9 @@ class ArmController:
     velocity averaged over `LED_S`; until a joint reverses, this velocity decays no faster than with the time constant
     `LED_KEPT_S`.
 
-    A law without a reference has no position feedback. If torque has just come on, feedback alone carries the arm,
-    which would fall while the difference fades. In this case the former law continues with its feedback and is faded
-    out itself.
+    A law without a reference has no position feedback. If it takes over an arm whose torque has just come on, feedback
+    still carries the arm, which would fall while the difference fades. So when such a law takes over, the former law
+    continues with its feedback, and its whole torque is faded out.
 
     Args:
         law: the law that runs first.

@@ -1,10 +1,10 @@
 """Hand guiding within limits: fast motion is damped, and an arm that falls or drives itself is held.
 
-Laws without a reference hold nothing: a released arm, or an error of the model, sets it in motion. So every such law
-runs under this monitor. Motion faster than `GuidingSpeed` allows is damped; above a second limit the arm is braked and
-held where it comes to rest, in the same way as the driver holds an arm in a stop. The arm is also held if a load moves
-it, see `LoadWatch`, or if it moves while a law takes over, before hand guiding may begin. It stays held until a hold or
-another law is requested.
+Laws without a reference hold nothing: a payload that the hand releases, or an error of the model, moves the arm. So
+every such law runs under this monitor. Motion faster than `GuidingSpeed` allows is damped; above a second limit the arm
+is braked and held where it comes to rest, in the same way as the driver holds an arm in a stop. The arm is also held if
+a load moves it, see `LoadWatch`, or if it moves while a law takes over, before hand guiding may begin. It stays held
+until a hold or another law is requested.
 """
 
 from dataclasses import dataclass
@@ -201,7 +201,7 @@ class Guiding:
             self._carry(self._observer, dq)
 
     def _carry(self, observer: ArmObserver, dq: FloatArray) -> None:
-        """Set the hold's load to the model's torque plus the observed external torque that the arm carries."""
+        """Set the hold's load to the torque that carries the arm: the model's minus the observed external torque."""
         means, most = self.means, self.means.caps
         carried = (observer.bias - observer.external) / self._robot.joint_constants
         means.hold.begin(dq)

@@ -23,7 +23,7 @@ HEAVIEST_N = 16.0  # force of the heaviest load; a larger force at a short lever
 # for a heavy load and a light one
 UNEXPLAINED, UNEXPLAINED_MEAN, UNEXPLAINED_LIGHT = 0.45, 0.28, 0.2
 # Largest standard deviation of the force along the path over its mean: for a force that needs no other evidence, for
-# such a force on a long path, and of one under which the tool gains speed
+# such a force on a long path, and for a force under which the tool gains speed
 EVEN, EVEN_LONG, STEADY = 0.16, 0.21, 0.3
 # Least mean force [N], largest unexplained share and largest spread of a load that explains nearly all on a long path:
 # joints that stick at first hide a part of the load

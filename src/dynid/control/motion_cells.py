@@ -57,7 +57,7 @@ class Cells:
     def first_beyond(self, values: FloatArray, bound: FloatArray) -> tuple[float, int, float] | None:
         """Return time [s], joint and value where the cubic through values (N, 4, n) leaves +-bound (n,), or None.
 
-        Values and bound are in the same, but any unit.
+        Values and bound may be in any unit, the same for both.
         """
         control = np.einsum("ij,njk->nki", from_thirds(), values).reshape(-1, NODES)
         high = np.tile(bound, len(values))

@@ -126,7 +126,8 @@ class MotionCheck:
 
         Args:
             parts: motions in their order.
-            load: initial share of each servo's overload limit that is used up, (n,) [-]; None is zero.
+            load: share of each servo's overload capacity that is used up before the first motion, (n,) [-]; None is
+                zero.
 
         Raises:
             SafetyError: a limit is exceeded; names motion, joint or links, time since the start of that motion, value

@@ -121,7 +121,7 @@ class Part:
     Attributes:
         phase: the activity that the executor reports.
         path: the reference.
-        law: law that replaces the chosen one, without its feedback; None keeps the chosen law.
+        law: law of a part without feedback, used instead of the chosen law; None keeps the chosen law.
         window: window in which a part with its own law must stay.
         added: torques that this part's motion adds to those of the law.
     """
@@ -146,10 +146,10 @@ class MotionPlan:
 def way(
     check: MotionCheck, q_from: FloatArray, q_to: FloatArray, names: tuple[str, ...], name: str = "approach"
 ) -> Trajectory:
-    """Return a slow way between two postures, (n,) [rad], at the slowest pace that loads no servo much.
+    """Return the slowest way between two postures, (n,) [rad], that keeps every servo's overload share low.
 
     Gravity and friction load servos on such a way, and a faster way loads them for a shorter time. Without a torque
-    prediction the usual pace is taken.
+    prediction the usual speed is taken.
     """
     ways = [approach(q_from, q_to, names, pace, pace / RAMP_S, name) for pace in WAY_RAD_S]
     chosen, least = ways[0], np.inf

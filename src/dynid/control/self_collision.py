@@ -72,8 +72,8 @@ class _Spans:
 class SelfCollision:
     """Contact check between links of a robot; URDF joints that are not axes of the robot stay at zero.
 
-    Not checked are shapes of the same link, shapes of neighbouring links, and links that already touch at the rest
-    posture.
+    Not checked are shapes of the same link, of neighbouring links, and of links on the same parent, such as two
+    fingers, as well as links that already touch at the rest posture.
 
     Raises:
         ConfigurationError: the URDF is not valid, lacks a joint, or names a shape that cannot be loaded.

@@ -6,9 +6,9 @@ both arms have sent a state. Its duration for each arm follows from that arm's o
 other arm's clock determines that it is late. If both are silent, nothing is commanded, and both drivers stop their arms
 themselves.
 
-Stamps alone do not reveal an arm whose states are all late by the same time. If a driver's stamps follow the clock of
-this host, they give the age of a state at its arrival, and a state that is too old counts as late. For a driver on
-another host, or a simulated arm with a paused clock, the age is unknown.
+Stamps alone do not reveal a constant delay of all states of an arm. If a driver's stamps follow the clock of this host,
+they give the age of a state at its arrival, and a state that is too old counts as late. For a driver on another host,
+or a simulated arm with a paused clock, the age is unknown.
 """
 
 from dynid.control.bilateral.pair import LATE_S, SIDES, ArmPair, Reading

@@ -99,7 +99,7 @@ class ArmObserver:
         self._terms(self.q, self.dq, self._phi, self.inertia, self._rigid, self.bias)
 
     def applied(self, tau: FloatArray) -> None:
-        """Store the torque (n,) [N m] that is sent in this cycle, after clipping to the drives' limits."""
+        """Store the torque (n,) [N m] that is sent in this cycle, already clipped to the drives' limits."""
         self._sent.append(np.array(tau))
 
     def update(self, dt: float, q: FloatArray, pressed: float = 0.0, in_force: FloatArray | None = None) -> None:

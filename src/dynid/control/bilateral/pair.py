@@ -27,7 +27,7 @@ from dynid.robot import FloatArray, Robot
 SIDES = ("leader", "follower")
 LATE_S = 0.008  # largest age of a state: at 10 ms the pair is unstable
 APART_RAD = 0.35
-FAST_SHARE = 0.75  # of the velocity limits: stops the pair before the guards brake at the full limit
+FAST_SHARE = 0.75  # share of the velocity limits that stops the pair, before the guards brake at the full limits
 SATURATED_S, PUSHED_SHARE = 0.1, 0.7  # longest time at a torque limit; largest plausible external torque / limit
 FROZEN_S = 0.02  # duration of unchanged encoder counts after which frozen states are suspected
 # Motion that cannot stop within an encoder count: joint velocity; kinetic energy divided by the sum of the torque
