@@ -46,8 +46,11 @@ def model_of_text(text: str, robot: Robot, name: str) -> Model:
         ConfigurationError: MuJoCo cannot load it, or it lacks a joint.
         DataError: its geometry differs, or it has terms that the robot's structure lacks.
     """
-    arm = ArmModel.of(robot)
     content = _SimulatorFile(text, robot, name)
+    if content.has_armature() and not robot.file.structure.rotor_inertia:  # predict with it, as a simulator does
+        structure = robot.file.structure.model_copy(update={"rotor_inertia": True})
+        robot = Robot(robot.file.model_copy(update={"structure": structure}), robot.folder)
+    arm = ArmModel.of(robot)
     content.refuse_other_geometry(arm)
     links, drives = content.links(arm), content.drives(arm)
     names = arm.regrouping.standard
@@ -63,8 +66,6 @@ def model_of_text(text: str, robot: Robot, name: str) -> Model:
         law["fv"] = standard.axis("FV")
     if not structure.coulomb_friction:
         law["fb"] = standard.axis("FC")
-    if not structure.rotor_inertia and standard.axis("IA").any():
-        raise DataError(f"{name} holds armature, and structure in robot.yaml of '{robot.name}' has no rotor_inertia")
     beside = FrictionLaw.of(robot.size, law) if law else None
     return Model(robot, arm.base_parameters(standard), beside, standard=standard)
 
@@ -138,6 +139,10 @@ class _SimulatorFile:
         centre = frame[:3, :3].T @ (self.data.xipos[body] - frame[:3, 3])
         inertia = axes @ np.diag(self.model.body_inertia[body]) @ axes.T
         return LinkInertia(float(self.model.body_mass[body]), centre, inertia)
+
+    def has_armature(self) -> bool:
+        """Return whether a joint of the robot has armature."""
+        return any(float(self.model.dof_armature[int(self.model.jnt_dofadr[k])].max()) > 0.0 for k in self.joints)
 
     def drives(self, arm: ArmModel) -> dict[str, float]:
         """Return armature, damping, frictionloss and linear springs by names of standard parameters, in SI units."""

@@ -87,7 +87,7 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     choice = row_choice(axis, settings, interval)
     make, interval = MAKERS[choice.kind], choice.interval_s
     step, reach = _grid_and_reach(choice, settings, axis)
-    if end - begin <= WHOLE * step:
+    if end - begin <= WHOLE * step or axis.period > interval:  # coarse data: `make` refuses them or takes them whole
         return make(signals, settings, interval, axis)
     windows = _windows(begin, end, max(1, round(BLOCK * step / interval)) * interval, interval)
     count = len(windows)
@@ -124,7 +124,7 @@ def all_blocks(signals: Signals, settings: IdentificationSettings) -> Iterator[S
     choice = row_choice(axis, settings, settings.sampling_interval_s)
     make, interval = MAKERS[choice.kind], choice.interval_s
     step, reach = _grid_and_reach(choice, settings, axis)
-    if end - begin <= WHOLE * step:
+    if end - begin <= WHOLE * step or axis.period > interval:  # coarse data: `make` refuses them or takes them whole
         yield make(signals, settings, interval, axis)
         return
     windows = _windows(begin, end, max(1, round(BLOCK * step / interval)) * interval, interval)

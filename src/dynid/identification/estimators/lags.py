@@ -20,6 +20,7 @@ from dynid.identification.data.fine_states import FineStates, grid_step_s
 from dynid.identification.estimators.discrepancy import friction_functions
 from dynid.identification.estimators.gear_fit import GearFit, GearFitter
 from dynid.identification.estimators.gear_rows import GearRows
+STILL = 1e-9  # residual of an axis without rows, relative to the largest residual
 from dynid.identification.estimators.play import PRIOR_RAD, FoundPlay, play_columns
 from dynid.identification.estimators.uncertainty import correlation_factor, whole_covariance
 from dynid.model.parameters import BaseParameters
@@ -67,7 +68,9 @@ def find_lags(fitter: GearFitter, fit: GearFit) -> tuple[FoundPlay, FoundDelay]:
     """
     rows, n = fitter.rows, fitter.rows.model.axes
     residual = fit.target - fit.columns @ fit.theta
-    weights = fitter.trust / fitter.sigma(residual)
+    sigma = fitter.sigma(residual)
+    still = sigma <= STILL * np.max(sigma)  # an axis that never slides has no residual, and no weight
+    weights = np.where(still, 0.0, fitter.trust / np.where(still, 1.0, sigma))
     D, (late, dry) = play_columns(rows, fit), _late_columns(rows, fit)
     more = _building_up(rows)
     other, _ = friction_functions(rows.samples.dq, rows.target - residual, weights, fitter.transition_rad_s)
