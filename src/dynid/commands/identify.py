@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from dynid.commands.mapping import mapping_or_draft
 from dynid.commands.options import (
     DEFAULT_ROBOT,
     EffortOption,
@@ -72,7 +73,12 @@ def identify(
         settings = settings.model_copy(update={"estimator": estimator})
     if rows is not None:
         settings = settings.model_copy(update={"rows": rows})
-    columns = read_mapping(mapping, skip_corrupt_rows, position=position, effort=effort)
+    columns = mapping_or_draft(
+        read_mapping(mapping, skip_corrupt_rows, position=position, effort=effort),
+        [*recordings, *(validate or [])],
+        loaded,
+        out,
+    )
     judging = validate_mapping and read_mapping(validate_mapping, skip_corrupt_rows, otherwise=columns)
     refuse_unused_units(columns, [*recordings, *(validate or [])])
     bar = progress_bar("identifying", len(recordings) + 2) if method == "campaign" else None

@@ -1,0 +1,213 @@
+"""Gravity compensation with checks: the arm is let go only after it has shown that it carries what the model says.
+
+Client of a running chain. It moves the arm to and fro about two postures, compares (see `dynid.runtime.hold_check`),
+and switches to the law that carries the arm. Parameters `robot`, `model_file`, `mount` and `seconds` say how.
+"""
+
+import contextlib
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+
+from dynid.control.ff_pd import FeedforwardPdLaw
+from dynid.control.model_laws import GravityCompensation
+from dynid.control.motion_check import MotionCheck, model_torques, robot_limits
+from dynid.control.plan import plan_motion
+from dynid.control.safe_box import box_of
+from dynid.control.self_collision import SelfCollision
+from dynid.errors import ConfigurationError, DataError, NodeError, SafetyError
+from dynid.model.friction import FrictionLaw
+from dynid.nodes.collect import Report, execute, silent, wait_for_arm
+from dynid.nodes.common import declare
+from dynid.nodes.supervisor import Supervisor, run_client
+from dynid.recording.messages import JointStateDecoder
+from dynid.robot import FloatArray, Robot, load_robot
+from dynid.runtime.controller import Fed
+from dynid.runtime.hold_check import Carried, judged, refuse_strange, second_posture, sway_motion
+from dynid.runtime.model import Model, load_model
+from dynid.trajectory.families import load_excitation
+from dynid.trajectory.files import save_stops
+from dynid.trajectory.trajectory import Trajectory
+from dynid.verdict import Verdict
+
+LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+LONGEST_S = 24 * 3600.0  # nobody guides an arm for longer
+AFTER_STOP_S = 1.0  # states that are still looked at after a motion was aborted
+
+
+class States:
+    """The arm's states while `wanted()`, as rows of q, dq and tau."""
+
+    def __init__(self, robot: Robot, wanted: Callable[[], bool]) -> None:
+        self._decoder, self._wanted = JointStateDecoder(robot.joint_names), wanted
+        self._rows: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+
+    def take(self, raw: bytes) -> None:
+        """Keep a state, given as bytes; a malformed one is left out."""
+        if not self._wanted():
+            return
+        try:
+            state = self._decoder.decode(raw)
+        except DataError:
+            return
+        if state is not None:
+            self._rows.append((state[1]["position"], state[1]["velocity"], state[1]["effort"]))
+
+    def carried(self, model: Model) -> Carried:
+        """Return what the joints carried; DataError if there are too few states."""
+        if not self._rows:
+            raise DataError("no joint_states arrived while the arm swayed: is the driver active?")
+        q, dq, tau = (np.array(rows) for rows in zip(*self._rows, strict=True))
+        return Carried.of(model, q, dq, tau)
+
+
+def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory]:
+    """Return both motions of the check: about the rest posture, and about one that tells more about this model.
+
+    Args:
+        model: of the arm as it is mounted.
+        scene: free space of all motions as the executor takes it.
+
+    Raises:
+        SafetyError: the model must not move an arm, see `Fed.refuse_unfit`; or joint limits, contact of links, the free
+            space or torque limits leave no second posture.
+    """
+    if not model.accepted:
+        raise SafetyError(f"the model of {model.robot.name} did not pass its checks, so it must not carry an arm")
+    Fed(model.robot, model.arm(), model.base, model.friction_law, model.accepted).refuse_unfit()
+    robot, law = model.robot, model.friction_law or FrictionLaw.of(model.robot.size, {})
+    limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
+    torques = model_torques(model.arm(), model.base, law)
+    check = MotionCheck(robot, limits, torques, SelfCollision(robot), None, box_of(robot, scene))
+    first = sway_motion(robot, robot.rest_posture, "hold_check_1")
+
+    def allows(motion: Trajectory) -> None:
+        plan_motion(robot, motion, first.end, check)
+
+    return first, sway_motion(robot, second_posture(model, robot.rest_posture, allows), "hold_check_2")
+
+
+def checked(call: Supervisor, model: Model, motions: tuple[Trajectory, ...], report: Report = silent) -> Verdict:
+    """Move the arm, whose torque is on, about both postures, and return it to rest; return one check per joint.
+
+    The second motion begins only if the first one agreed with the model.
+
+    Args:
+        call: of nodes that run; the arm is held.
+        model: of the arm as it is mounted.
+        motions: see `check_motions`.
+        report: receives what is going on.
+
+    Raises:
+        SafetyError: the arm does not carry what the model says; names joints and the likely reason.
+        NodeError: a motion was refused, or aborted although what was carried until then agrees.
+    """
+    shown: list[Carried] = []
+    call.set_parameters("executor", {"controller": FeedforwardPdLaw.name})
+    with tempfile.TemporaryDirectory(prefix="dynid-hold-") as folder:
+        for motion in motions:
+            path = Path(folder) / f"{motion.name}.yaml"
+            save_stops(path, motion)
+            call.set_parameters("executor", {"trajectory": str(path), "return_to_rest": motion is motions[-1]})
+            shown.append(_swayed(call, model, motion.name, report, shown))
+            refuse_strange(model, shown)
+    return judged(model, shown)
+
+
+def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: list[Carried]) -> Carried:
+    """Return what the arm carries in one motion; after an abort, refuse by what it carries where it was stopped."""
+    states = States(model.robot, lambda: call.experiment is not None and call.experiment.state == "trajectory")
+    stopped = States(model.robot, lambda: call.experiment is not None and call.experiment.state == "cancelled")
+    subscriptions = [
+        call.node.create_subscription(JointState, "joint_states", one.take, LATEST, raw=True)
+        for one in (states, stopped)
+    ]
+    try:
+        execute(call, name, report)
+    except NodeError:
+        end_s = call.now() + AFTER_STOP_S
+        call.wait(lambda: call.now() >= end_s, 10.0 * AFTER_STOP_S, "the passing of time")
+        with contextlib.suppress(DataError):  # there may be no states at all; then the abort is what counts
+            refuse_strange(model, [*before, stopped.carried(model)])
+        raise
+    finally:
+        for one in subscriptions:
+            call.node.destroy_subscription(one)
+    return states.carried(model)
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """How long an arm was let go [s], and how far each joint moved meanwhile, (n,) [rad]: by hands, or by drift."""
+
+    seconds: float
+    moved: FloatArray
+
+
+def let_go(call: Supervisor, robot: Robot, path: Path, over: Callable[[], bool]) -> Held:
+    """Let the arm, which was `checked` against the model of this path, carry itself until `over()`.
+
+    Raises:
+        NodeError: the executor refuses the model, or the arm.
+    """
+    call.set_parameters("executor", {"model_file": str(path), "controller": GravityCompensation.name})
+    call.trigger("executor/hold")
+    decoder, first, most = JointStateDecoder(robot.joint_names), np.full(robot.size, np.nan), np.zeros(robot.size)
+
+    def note(raw: bytes) -> None:
+        with contextlib.suppress(DataError):
+            if (state := decoder.decode(raw)) is not None:
+                q = state[1]["position"]
+                first[:] = np.where(np.isnan(first), q, first)
+                np.maximum(most, np.abs(q - first), out=most)
+
+    began_s = call.now()
+    states = call.node.create_subscription(JointState, "joint_states", note, LATEST, raw=True)
+    try:
+        call.wait(over, LONGEST_S, "the end of hand guiding")
+    finally:
+        call.node.destroy_subscription(states)
+    return Held(call.now() - began_s, most)
+
+
+def hold_one(call: Supervisor) -> str:
+    """Check and hold the arm that the parameters name; returns what was done."""
+    name, path = declare(call.node, "robot", "crane_x7", "robot name or folder"), _model_file(call)
+    mount = declare(call.node, "mount", "", "how the arm is mounted; '' takes robot.yaml's default")
+    seconds = float(declare(call.node, "seconds", 0.0, "how long the arm is let go [s]; 0: until Ctrl-C"))
+    robot = load_robot(str(name))
+    model = load_model(path, robot).mounted(str(mount) or robot.file.default_mount)
+    motions = check_motions(model)
+    wait_for_arm(call)
+    call.set_enabled("hardware", True)
+    try:
+        call.trigger("executor/hold")
+        checked(call, model, motions)
+        call.node.get_logger().info("every joint carries what the model says: the arm is let go, guide it by hand")
+        end_s = call.now() + (seconds or LONGEST_S)
+        held = let_go(call, robot, path, lambda: call.now() >= end_s)
+    finally:
+        call.set_enabled("hardware", False)
+        call.trigger("executor/release")
+    return f"held for {held.seconds:.0f} s"
+
+
+def _model_file(call: Supervisor) -> Path:
+    text = str(declare(call.node, "model_file", "", "model.yaml of an accepted model"))
+    if not text:
+        raise ConfigurationError("model_file is empty; expected the model.yaml of an accepted model")
+    return Path(text).absolute()
+
+
+def main() -> None:
+    """Check, hold, and end."""
+    run_client("hold", hold_one)
+
+
+if __name__ == "__main__":
+    main()
