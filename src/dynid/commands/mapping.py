@@ -49,7 +49,7 @@ def write_draft(csv: Path, robot: "Robot", out: Path, rate_hz: float | None = No
 
     Raises:
         OutputExistsError: `out` exists.
-        DataError: the columns do not tell enough, or cannot be read so; says which, and what to do.
+        DataError: the columns do not say enough, or cannot be read so; says which, and what to do.
     """
     from dynid.recording.csv_draft import draft_mapping
     from dynid.recording.csv_mapping import CsvMapping

@@ -16,12 +16,11 @@ from sensor_msgs.msg import JointState
 
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.model_laws import GravityCompensation
-from dynid.control.motion_check import MotionCheck, model_torques, robot_limits
+from dynid.control.motion_check import MotionCheck, Torques, nominal_torques, robot_limits
 from dynid.control.plan import plan_motion
 from dynid.control.safe_box import box_of
 from dynid.control.self_collision import SelfCollision
-from dynid.errors import ConfigurationError, DataError, NodeError, SafetyError
-from dynid.model.friction import FrictionLaw
+from dynid.errors import ConfigurationError, DataError, DynidError, NodeError, SafetyError
 from dynid.nodes.collect import Report, execute, silent, wait_for_arm
 from dynid.nodes.common import declare
 from dynid.nodes.supervisor import Supervisor, run_client
@@ -67,7 +66,7 @@ class States:
 
 
 def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory]:
-    """Return both motions of the check: about the rest posture, and about one that tells more about this model.
+    """Return both motions of the check: about the rest posture, and about one that shows more of this model.
 
     Args:
         model: of the arm as it is mounted.
@@ -75,14 +74,17 @@ def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory
 
     Raises:
         SafetyError: the model must not move an arm, see `Fed.refuse_unfit`; or joint limits, contact of links, the free
-            space or torque limits leave no second posture.
+            space or nominal torques leave no second posture.
     """
     if not model.accepted:
         raise SafetyError(f"the model of {model.robot.name} did not pass its checks, so it must not carry an arm")
     Fed(model.robot, model.arm(), model.base, model.friction_law, model.accepted).refuse_unfit()
-    robot, law = model.robot, model.friction_law or FrictionLaw.of(model.robot.size, {})
+    robot = model.robot
     limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
-    torques = model_torques(model.arm(), model.base, law)
+    try:  # not this model's, which is yet to be judged: as the executor without a model
+        torques: Torques | None = nominal_torques(robot, model.mount)
+    except DynidError:
+        torques = None
     check = MotionCheck(robot, limits, torques, SelfCollision(robot), None, box_of(robot, scene))
     first = sway_motion(robot, robot.rest_posture, "hold_check_1")
 

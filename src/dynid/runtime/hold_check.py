@@ -134,7 +134,7 @@ def refuse_strange(model: Model, shown: Sequence[Carried]) -> None:
 
 
 def second_posture(model: Model, first: FloatArray, allows: Allows) -> FloatArray:
-    """Return a posture (n,) [rad] that, beside the first one, tells the most about signs, scales and mounts.
+    """Return a posture (n,) [rad] that, beside the first one, shows the most of signs, scales and mounts.
 
     Args:
         model: of the arm as it is mounted.
