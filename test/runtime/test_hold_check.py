@@ -101,7 +101,7 @@ FAULTS = {
     "joint 6 turns the other way": (Wrong(sign=flipped(5)), "lower_arm_revolute_part_joint turning the other way"),
     "torques 30 % too small": (Wrong(scale=0.7), "70 % of the model's in all joints"),
     "torques 30 % too large": (Wrong(scale=1.3), "13. % of the model's in all joints"),
-    "joint 4 gives 30 % less": (Wrong(scale=1.0 - 0.3 * np.eye(N)[3]), f"{ELBOW} giving 70 %"),
+    "joint 4 gives 30 % less": (Wrong(scale=1.0 - 0.3 * np.eye(N)[3]), f"{ELBOW} giving 7. %"),
     "hanging": (Wrong(mount="hanging"), "mounted hanging, not upright: give --mount hanging"),
     "0.5 kg in its hand": (Wrong(held=holding(ROBOT, 0.5)), "a body of about 0.[4-7] kg in the hand"),
 }

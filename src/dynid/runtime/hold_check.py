@@ -82,7 +82,9 @@ class Carried:
             raise DataError(f"{len(q)} states hold torques; expected at least {LEAST_SAMPLES}: does the arm send them?")
         up, down = dq > MOVING_RAD_S, dq < -MOVING_RAD_S
         moved = np.minimum(up.sum(axis=0), down.sum(axis=0)) >= LEAST_SAMPLES
-        predicted, place = model.torques(q, dq, np.zeros_like(q)), q.mean(axis=0)
+        way, place = np.where(up, 1.0, np.where(down, -1.0, 0.0)), q.mean(axis=0)
+        speed = np.array([np.median(np.abs(one[one != 0.0])) if one.any() else 0.0 for one in (way * dq).T])
+        predicted = model.torques(q, way * speed, np.zeros_like(q))  # one speed: both directions rub alike
         (lifted, lowered), (more, less) = ([_mean(rows, way) for way in (up, down)] for rows in (tau, predicted))
         gravity = model.gravity(place)
         return cls(
