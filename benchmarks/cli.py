@@ -19,6 +19,7 @@ BENCHMARKS = (
     "clie",
     "compiling",
     "control",
+    "cost",
     "coverage",
     "faults",
     "feel",

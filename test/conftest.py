@@ -82,7 +82,7 @@ LONGEST = [
         "identification/elastic/test_study.py",
         "identification/joint_level/test_joint_level.py",
         "simulation/test_motor.py",
-        "identification/test_log_spread.py",
+        "identification/test_many_recordings.py",
         "adaptive/test_after.py",
         "commands/test_joint_id.py",
         "benchmarks/test_control.py",

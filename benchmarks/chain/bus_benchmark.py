@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.chain.realtime_layout import RealtimeLayout
-from dynid.errors import NodeError
-from dynid.hardware.loop.diagnostics import IN_FORCE, LINE
+from dynid.hardware.loop.diagnostics import IN_FORCE, LINE, THROTTLED
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.nodes.collect import begin_recording
 from dynid.recording.bag_reader import read_bag
@@ -42,6 +41,8 @@ class BusFigures:
         uncounted_missed_states: states that are neither in the bag nor counted, as missed or as still to come.
         seconds: recorded time.
         realtime: the real-time settings that were asked for, and whether each was permitted.
+        throttled: what holes are that came with the kernel's limit of real-time programs; "" if there were none.
+        not_kept: why the arm could not be driven at this rate on this machine; "" if it could.
     """
 
     rate_hz: float
@@ -55,6 +56,8 @@ class BusFigures:
     uncounted_missed_states: int
     seconds: float
     realtime: dict[str, bool]
+    throttled: str = ""
+    not_kept: str = ""
 
 
 class _BusChain(Chain):
@@ -75,6 +78,11 @@ class _BusChain(Chain):
             rate_hz=rate_hz,
         )
         super().__init__(Robot(file, robot.folder), options, logs)
+
+    @property
+    def executor_error(self) -> str:
+        """Why the executor gave up a motion, by its log; "" if that says nothing."""
+        return self._reason("executor")
 
     def __enter__(self) -> "_BusChain":
         super().__enter__()
@@ -102,7 +110,7 @@ def measure(
         adapter, rate_hz: see `ChainOptions`.
 
     Raises:
-        NodeError: a node refused, ended, or gave the motion up.
+        NodeError: a node refused, or ended.
     """
     with tempfile.TemporaryDirectory() as temporary:
         folder = output or Path(temporary)
@@ -113,40 +121,41 @@ def measure(
                 stay_punctual()
                 progress(elapsed_s)
 
-            _record(chain, folder / "bag", seconds, tick)
+            not_kept = _record(chain, folder / "bag", seconds, tick)
             chain.supervisor.wait(lambda: LINE in chain.supervisor.reports, 10.0, "a report of the line")
             values = {pair.key: pair.value for pair in chain.supervisor.reports[DRIVER].values}
             settings = _realtime_settings(chain)
             chain.supervisor.set_enabled("hardware", False)
-        return _figures(folder / "bag", values, settings)
+        return _figures(folder / "bag", values, settings, not_kept)
 
 
 def _punctual(chain: _BusChain) -> contextlib.AbstractContextManager[Callable[[], None]]:
     return contextlib.nullcontext(lambda: None) if chain.layout is None else chain.layout.kernel_workers()
 
 
-def _record(chain: Chain, bag: Path, seconds: float, progress: Progress) -> None:
-    """Keep the arm moving and its states recorded for so long [s]."""
+def _record(chain: _BusChain, bag: Path, seconds: float, progress: Progress) -> str:
+    """Keep the arm moving and its states recorded for so long [s]; return why a motion was given up, "" if none was."""
     call = chain.supervisor
     call.set_parameters("recorder", {"completion_timeout_s": 0.0})  # it is stopped within a motion
     begin_recording(call, MOTION, PROFILE, bag)
     began_s = time.monotonic()
-    elapsed_s = 0.0
-    while elapsed_s < seconds:
+    elapsed_s, given_up = 0.0, ""
+    while elapsed_s < seconds and not given_up:
         call.experiment = None
         call.trigger("executor/execute")
 
         def over() -> bool:
-            nonlocal elapsed_s
+            nonlocal elapsed_s, given_up
             elapsed_s = time.monotonic() - began_s
             progress(elapsed_s)
             state = call.experiment.state if call.experiment else None
             if state == "cancelled":
-                raise NodeError(f"the motion {MOTION} was cancelled; see the executor's log")
-            return state == "done" or elapsed_s >= seconds
+                given_up = chain.executor_error or f"the motion {MOTION} was cancelled"
+            return bool(given_up) or state == "done" or elapsed_s >= seconds
 
         call.wait(over, seconds + 300.0, f"the end of {MOTION}")
     call.trigger("recorder/stop")
+    return given_up
 
 
 def _realtime_settings(chain: _BusChain) -> dict[str, bool]:
@@ -157,7 +166,7 @@ def _realtime_settings(chain: _BusChain) -> dict[str, bool]:
     return chain.layout.in_force | {name: chain.supervisor.reported(LINE, name) == IN_FORCE for name in driver}
 
 
-def _figures(bag: Path, driver: Mapping[str, str], realtime: dict[str, bool]) -> BusFigures:
+def _figures(bag: Path, driver: Mapping[str, str], realtime: dict[str, bool], not_kept: str) -> BusFigures:
     found = completeness(bag)
     topics = find_topics(read_bag(bag), None, (JOINT_STATES, DIAGNOSTICS, HARDWARE_SETTINGS))
     cycle_s = parse_settings(HARDWARE_SETTINGS, strings(topics[HARDWARE_SETTINGS])[-1], HardwareSettings).cycle_s
@@ -178,6 +187,8 @@ def _figures(bag: Path, driver: Mapping[str, str], realtime: dict[str, bool]) ->
         uncounted_missed_states=found.lost + uncounted,
         seconds=round(recorded_s, 3),
         realtime=realtime,
+        throttled=driver.get(THROTTLED, ""),
+        not_kept=not_kept,
     )
 
 
@@ -189,5 +200,7 @@ def _between_reports(messages: Iterable[bytes]) -> tuple[float, int]:
         for status in decode_diagnostics(raw)[1]
         if status.name == DRIVER and status.values.get("states_published", "0") != "0"
     ]
+    if not reports:  # the motion was given up before the first one
+        return 0.0, 0
     (first_ns, behind_first), (last_ns, behind_last) = reports[0], reports[-1]
     return (last_ns - first_ns) * 1e-9, behind_last - behind_first

@@ -1,7 +1,9 @@
 """Which processors the processes of a chain run on, and which of them goes first, for those who may choose it.
 
-The driver and the executor share one processor: they take turns, and neither waits for anything else. The simulated arm
-stands for a machine, so it goes before both, on another processor, together with whatever is not in a hurry. What a
+The driver has the last processor under a real-time policy. The executor has one of its own where there are three;
+where there are two, it takes what the driver leaves of its processor, without a real-time policy: both together would
+use up what the kernel allows real-time programs of a processor (`sched_rt_runtime_us`), and be stopped once a second.
+The simulated arm stands for a machine, so it goes before all others on its processor. What a
 terminal or a USB adapter receives is handed on by kernel workers; where these wait behind others, so does every reply.
 """
 
@@ -19,11 +21,10 @@ ARM, EXECUTOR, HARDWARE = "simulated_arm", "executor", "hardware"
 KERNEL_PRIORITY, LOOP_PRIORITY = 40, 25
 # The driver's other threads come behind its loop, but before other programs: one of them may hold the interpreter.
 PRIORITIES = {ARM: 30, HARDWARE: 20, EXECUTOR: 10}
-CONTROL = (HARDWARE, EXECUTOR)
 THREADS = Path("/proc")
 KERNEL_WORKERS = "kworker/u"  # those bound to no processor: they serve terminals, but write to disks, too
 PLACES, WORKERS = "processors and SCHED_FIFO", "kernel workers first"
-FEWEST_PROCESSORS = 2
+FEWEST_PROCESSORS, FEWEST_FOR_EXECUTOR = 2, 3
 LOOK_EVERY_S = 1.0
 
 
@@ -62,7 +63,10 @@ class RealtimeLayout:
 
     def __init__(self) -> None:
         processors = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-        self._control, self._rest = set(processors[-1:]), set(processors[:-1])
+        self._own_executor = len(processors) >= FEWEST_FOR_EXECUTOR
+        self._driver = set(processors[-1:])
+        self._executor = set(processors[-2:-1]) if self._own_executor else self._driver
+        self._rest = set(processors[: -2 if self._own_executor else -1])
         self._possible = len(processors) >= FEWEST_PROCESSORS
         self.in_force: dict[str, bool] = {}
         self._raised: set[int] = set()
@@ -75,8 +79,8 @@ class RealtimeLayout:
 
     def place(self, name: str, pid: int) -> None:
         """A process that was only just started: its threads to come inherit this. One refusal, and no more is tried."""
-        processors = self._control if name in CONTROL else self._rest
-        priority = PRIORITIES.get(name)
+        processors = {HARDWARE: self._driver, EXECUTOR: self._executor}.get(name, self._rest)
+        priority = None if name == EXECUTOR and not self._own_executor else PRIORITIES.get(name)
         self._possible = self._possible and schedule_process(pid, processors=processors, priority=priority)
         self.in_force[PLACES] = self._possible
 

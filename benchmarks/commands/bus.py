@@ -38,7 +38,8 @@ def bus(
 
     The whole chain publishes and records one motion after the other (the bag grows by some 2 MB per second). If
     permitted (as root, with two processors), the benchmark applies the settings of a real-time machine and prints them:
-    SCHED_FIFO, a processor for driver and executor, no CPU idle states, kernel workers first. With --soak only the
+    SCHED_FIFO, a processor for the driver, no CPU idle states, kernel workers first. What the machine cannot keep is
+    said under not_kept and throttled; exit code 1 if the arm could not be driven at the rate. With --soak only the
     cycle runs, replies are corrupted, and every sample is compared with the time it was read.
     """
     from dynid.hardware.loop.realtime import prefer_latency
@@ -65,9 +66,10 @@ def bus(
     found = asdict(figures)
     if as_json:
         print_json(found)
-        return
-    for name, value in found.items():
-        stdout().print(f"{name:24} {value}", highlight=False)
+    else:
+        for name, value in found.items():
+            stdout().print(f"{name:24} {value}", highlight=False)
+    raise typer.Exit(1 if found.get("not_kept") else 0)
 
 
 def _chain(

@@ -15,12 +15,15 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.logs.judge import LogErrors, log_errors
 from benchmarks.logs.position_servos import FACTORY, Gains
 from benchmarks.logs.session import Logger, Session, SessionJob, log_at_1_khz, log_of, run_session
 from benchmarks.resident import peak_mib
 from benchmarks.studies.drawn_arms import DrawnArm, draw_arm
-from dynid.identification.logs.identify import LogModel, identify_logs
-from dynid.identification.logs.judge import LogErrors, log_errors
+from dynid.errors import DataError
+from dynid.identification.data.sources import source_of_log
+from dynid.identification.pipeline import Identification, identify
+from dynid.identification.setup import SetupEstimate
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_processes
 from dynid.recording.log import Log
@@ -34,7 +37,7 @@ BARS = {
     "delay_error_ms_50hz": 5.0,
     "gravity_error_50hz": 0.05,
     "torque_ratio_50hz": 1.5,
-    "worst_published_error_15hz": 0.1,
+    "worst_determined_error_15hz": 0.1,
     "seconds": 60.0,
     "peak_mib": 2048.0,
 }
@@ -56,7 +59,7 @@ class _Identification:
 
 @dataclass(frozen=True, eq=False)
 class _Found:
-    result: LogModel
+    result: Identification
     errors: LogErrors
     seconds: float
     peak_mib: float
@@ -89,20 +92,21 @@ def _identify(task: _Identification) -> _Found:
             logger = Logger(task.rate_hz, torque_delay_s=torque, goal_delay_s=goal)
             fitted.append(log_of(session.rows(slice(0, cut)), robot, logger, f"session {k}", seed=k))
     begin = time.monotonic()
-    result = identify_logs(robot, fitted)
+    sources = [source_of_log(log, Path(log.name), robot) for log in fitted]
+    result = identify(robot, sources)
     seconds = time.monotonic() - begin
     return _Found(result, _pooled(result, held), seconds, peak_mib())
 
 
-def _pooled(result: LogModel, held: list[Log]) -> LogErrors:
+def _pooled(result: Identification, held: list[Log]) -> LogErrors:
     """Errors on all held-out logs together: they are alike in length and torque."""
-    model, point = ArmModel.of(result.model.robot), result.point
-    each = [log_errors(model, point, one) for one in held]
+    model = result.as_model()
+    each = [log_errors(model, one) for one in held]
     squares = np.mean([one.per_joint**2 for one in each], axis=0)
     return LogErrors(float(np.sqrt(np.mean([one.relative**2 for one in each]))), np.sqrt(squares))
 
 
-def gravity_error(robot: Robot, result: LogModel, arm: DrawnArm, q: Any) -> float:
+def gravity_error(robot: Robot, result: Identification, arm: DrawnArm, q: Any) -> float:
     """|| g_hat - g || / || g || over postures q (N, n)."""
     model = ArmModel.of(robot)
     still = np.zeros_like(q)
@@ -110,11 +114,30 @@ def gravity_error(robot: Robot, result: LogModel, arm: DrawnArm, q: Any) -> floa
     return float(np.linalg.norm(G @ (result.base.values - arm.base)) / np.linalg.norm(G @ arm.base))
 
 
-def published_errors(result: LogModel, arm: DrawnArm) -> dict[str, float]:
-    """Relative errors of what is published, by name."""
+def determined_errors(result: Identification, arm: DrawnArm) -> dict[str, float]:
+    """Relative errors of what the data determine, by name."""
     values = dict(zip(result.base.names, result.base.values.tolist(), strict=True))
     true = dict(zip(arm.names, arm.base.tolist(), strict=True))
-    return {name: values[name] / true[name] - 1.0 for name in result.published}
+    return {name: values[name] / true[name] - 1.0 for name in determined(result)}
+
+
+def determined(result: Identification) -> tuple[str, ...]:
+    """Names of the base parameters that a result says the data determine."""
+    found = result.determined
+    assert found is not None, "an identification states deviations"
+    return found.determined
+
+
+def delay_of(result: Identification) -> SetupEstimate:
+    """The delay of torques as it was found.
+
+    Raises:
+        DataError: nobody looked for it, or the motion does not show it.
+    """
+    for one in result.setup:
+        if one.kind == "delay":
+            return one
+    raise DataError("no delay of torques was estimated")
 
 
 def benchmark_logs(
@@ -142,14 +165,14 @@ def benchmark_logs(
         found = {RATES_HZ[k]: one for k, one in in_processes(_identify, tasks)}
         q = np.concatenate([log_at_1_khz(one, robot, slice(None, None, 500), "all").q for one in _sessions(files)])
     fast, fifty, fifteen = (found[rate] for rate in RATES_HZ)
-    published = published_errors(fifteen.result, arm)
-    delay, goals = fifty.result.fit, fifty.result.goals
+    errors = determined_errors(fifteen.result, arm)
+    delay, goals = delay_of(fifty.result), fifty.result.goals
     assert goals is not None
     return {
-        "delay_error_ms_50hz": 1e3 * abs(delay.delay_s - delays[0]),
+        "delay_error_ms_50hz": 1e3 * abs(delay.value - delays[0]),
         "gravity_error_50hz": gravity_error(robot, fifty.result, arm, q),
         "torque_ratio_50hz": fifty.errors.relative / fast.errors.relative,
-        "worst_published_error_15hz": max(map(abs, published.values()), default=float("nan")),
+        "worst_determined_error_15hz": max(map(abs, errors.values()), default=float("nan")),
         "seconds": time.monotonic() - begin,
         "peak_mib": max(*peaks, *(one.peak_mib for one in found.values())),
         "seconds_simulating": simulated,
@@ -157,24 +180,25 @@ def benchmark_logs(
             one.ru_utime + one.ru_stime
             for one in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
         ),
-        "delay_deviation_ms_50hz": 1e3 * delay.delay_deviation_s,
+        "delay_deviation_ms_50hz": 1e3 * delay.deviation,
         "goal_delay_error_ms_50hz": 1e3 * (goals.delay_s - delays[1]),
         "true_delays_ms": [1e3 * one for one in delays],
         "rates": {f"{rate:g} Hz": _row(robot, one, arm, q) for rate, one in found.items()},
-        "published_15hz": published,
-        "refused_15hz": fifteen.result.refused,
+        "determined_15hz": errors,
+        "open_15hz": list(fifteen.result.determined.others) if fifteen.result.determined else [],
         "gains_50hz": goals.gains.tolist(),
     }
 
 
 def _row(robot: Robot, found: _Found, arm: DrawnArm, q: Any) -> dict[str, Any]:
-    errors = published_errors(found.result, arm)
+    errors = determined_errors(found.result, arm)
     return {
         "held_out_error": found.errors.relative,
         "held_out_error_per_joint": found.errors.per_joint.tolist(),
         "gravity_error": gravity_error(robot, found.result, arm, q),
-        "published": len(errors),
-        "worst_published_error": max(map(abs, errors.values()), default=float("nan")),
+        "accepted": found.result.verdict.accepted,
+        "determined": len(errors),
+        "worst_determined_error": max(map(abs, errors.values()), default=float("nan")),
         "seconds": found.seconds,
         "peak_mib": found.peak_mib,
     }

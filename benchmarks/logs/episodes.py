@@ -1,4 +1,4 @@
-"""Many short logs, as teleoperation leaves them, reduced by one process, by two, and by a local Dask cluster.
+"""Many short recordings, as teleoperation leaves them, identified from by one process, two, and a local Dask cluster.
 
 Episodes are made by inverse dynamics of an arm that is drawn anew: hand-made motions through quintic splines, torques
 of links, rotors and gears' friction, late, noisy and rounded as the servos round them, one CSV file each. The result
@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from scipy.interpolate import make_interp_spline
 
-from benchmarks.logs.benchmark import gravity_error, published_errors
+from benchmarks.logs.benchmark import delay_of, determined_errors, gravity_error
 from benchmarks.logs.teleoperation import hand_motion
 from benchmarks.resident import peak_mib, peak_of_children_mib
 from benchmarks.studies.drawn_arms import DrawnArm, draw_arm
 from dynid.hardware.bus.control_table import POSITION_RAD_PER_COUNT
-from dynid.identification.data.readings import find_logs
-from dynid.identification.logs.identify import LogModel, identify_logs
-from dynid.identification.logs.spread import LOCAL, spread_over
+from dynid.identification.many.spread import LOCAL
+from dynid.identification.methods import identify
+from dynid.identification.pipeline import Identification
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_processes, process_map
 from dynid.recording.csv_mapping import CsvMapping
@@ -59,9 +59,7 @@ class _Reduction:
 
 @dataclass(frozen=True, eq=False)
 class _Reduced:
-    model: LogModel
-    logs: int
-    rows: int
+    result: Identification
     seconds: float
     peak_mib: float
     peak_of_a_child_mib: float
@@ -114,12 +112,9 @@ def _write(task: _Episodes) -> int:
 
 def _reduce(task: _Reduction) -> _Reduced:
     begin = time.monotonic()
-    with spread_over(task.processes, task.dask) as spread:
-        found = find_logs(task.folder, task.robot, columns(task.robot), spread)
-        model = identify_logs(task.robot, found, mapper=spread)
-    seconds = time.monotonic() - begin
-    rows = sum(one.facts.rows for one in found if one.facts is not None)
-    return _Reduced(model, len(found), rows, seconds, peak_mib(), peak_of_children_mib())
+    mapping = columns(task.robot)
+    result = identify(task.robot, [task.folder], mapping=mapping, processes=task.processes, dask=task.dask)
+    return _Reduced(result, time.monotonic() - begin, peak_mib(), peak_of_children_mib())
 
 
 def _alone(task: _Reduction) -> _Reduced:
@@ -130,14 +125,15 @@ def _alone(task: _Reduction) -> _Reduced:
     return found
 
 
-def _difference(one: LogModel, other: LogModel) -> float:
+def _difference(one: Identification, other: Identification) -> float:
     """The largest difference of base parameters, friction and delay, over the size of each kind."""
-    pairs = (
-        (one.fit.point.phi, other.fit.point.phi),
-        (one.fit.point.friction, other.fit.point.friction),
+    pairs = [
+        (one.estimate.base.values, other.estimate.base.values),
         (one.base.values, other.base.values),
-        (np.array([one.fit.delay_s]), np.array([other.fit.delay_s])),
-    )
+        (np.array([delay_of(one).value]), np.array([delay_of(other).value])),
+    ]
+    if one.friction is not None and other.friction is not None:
+        pairs.append((one.friction.values, other.friction.values))
     return max(float(np.abs(a - b).max() / np.abs(a).max()) for a, b in pairs)
 
 
@@ -177,24 +173,25 @@ def benchmark_episodes(
         for way, job in ways.items():
             progress(f"reducing, {way}")
             found[way] = _alone(job)
-    one, errors = found["one"], published_errors(found["one"].model, arm)
+    one, errors = found["one"], determined_errors(found["one"].result, arm)
     q = np.concatenate([episode(robot, arm, seconds, 1000 * seed + k)[::10, 1 : 1 + robot.size] for k in range(5)])
     dask = found.get("dask")
     return {
         "episodes": made,
         "hours": made * seconds / 3600.0,
-        "rows": one.rows,
+        "rows": round(made * seconds * RATE_HZ),
         "seconds_one": one.seconds,
         "seconds_two": found["two"].seconds,
         "seconds_dask": None if dask is None else dask.seconds,
-        "difference_two": _difference(one.model, found["two"].model),
-        "difference_dask": None if dask is None else _difference(one.model, dask.model),
+        "difference_two": _difference(one.result, found["two"].result),
+        "difference_dask": None if dask is None else _difference(one.result, dask.result),
         "peak_mib": one.peak_mib,
         "peak_mib_of_a_tenth": found["tenth"].peak_mib,
         "peak_mib_of_a_child_of_two": found["two"].peak_of_a_child_mib,
         "seconds_making": making_s,
-        "delay_error_ms": 1e3 * (one.model.fit.delay_s - LATE_S),
-        "gravity_error": gravity_error(robot, one.model, arm, q),
-        "published": len(errors),
-        "worst_published_error": max(map(abs, errors.values()), default=float("nan")),
+        "delay_error_ms": 1e3 * (delay_of(one.result).value - LATE_S),
+        "gravity_error": gravity_error(robot, one.result, arm, q),
+        "accepted": one.result.verdict.accepted,
+        "determined": len(errors),
+        "worst_determined_error": max(map(abs, errors.values()), default=float("nan")),
     }

@@ -1,28 +1,33 @@
 """The public runs of a KUKA KR300: identified from one, judged on the other, term by term; stiffness of its gears."""
 
+import shutil
+import tempfile
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from benchmarks.logs.judge import JudgeSettings, log_errors
+from benchmarks.logs.refinement import refined
+from dynid.documents import read_yaml
 from dynid.errors import DataError
-from dynid.identification.logs import fit as fitting
-from dynid.identification.logs.identify import LogModel, identify_logs
-from dynid.identification.logs.judge import log_errors
-from dynid.identification.logs.refinement import refined
-from dynid.identification.logs.rows import RowSettings
+from dynid.identification.data.sources import source_of_log
+from dynid.identification.pipeline import Identification, identify
+from dynid.identification.settings import FrictionStructure, load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
-from dynid.model.springs import without_springs
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import read_csv
 from dynid.recording.log import Log
-from dynid.resources import load_validated
-from dynid.robot import FloatArray, Robot
+from dynid.resources import load_validated, yaml_text
+from dynid.robot import FloatArray, Robot, load_robot
+from dynid.runtime.model import Model
 
 TWISTED = 3  # axes with a second encoder
-SETTINGS = RowSettings(grid_s=0.004, window_s=0.16, slow_rad_s=0.02)
+SETTINGS = JudgeSettings(grid_s=0.004, window_s=0.16, slow_rad_s=0.02)
+PLAIN: FrictionStructure = "Coulomb-viscous"
+LOAD: FrictionStructure = "directional"
 REFINED, BANDWIDTHS_HZ = "spring", (1.0, 3.0, 8.0)  # the structure that is refined by simulation, and in which loops
 
 
@@ -35,7 +40,7 @@ class Variant:
     per_axis: tuple[float, ...]
     in_sample: float
     consistent: float
-    result: LogModel
+    result: Identification
 
 
 def run_of(robot: Robot, file: Path) -> Log:
@@ -49,17 +54,17 @@ def variants(robot: Robot, fitted: Log, held: Log, coupling: FloatArray | None =
     Logs are as if every motor moved one joint; a coupling C takes them to q = C^-1 q_log and tau = C' tau_log.
     """
     found = [
-        _variant(name, robot, fitted, held, springs=springs, load=load)
-        for name, springs, load in (
-            ("Coulomb-viscous", False, False),
-            ("load-dependent friction", False, True),
-            ("spring", True, False),
-            ("spring and load-dependent friction", True, True),
+        _variant(name, robot, fitted, held, friction, springs=springs)
+        for name, springs, friction in (
+            (PLAIN, False, PLAIN),
+            ("load-dependent friction", False, LOAD),
+            (REFINED, True, PLAIN),
+            ("spring and load-dependent friction", True, LOAD),
         )
     ]
     if coupling is not None:
         pair = (coupled(fitted, coupling), coupled(held, coupling))
-        found.append(_variant("spring and coupling", robot, *pair, springs=True, load=False))
+        found.append(_variant("spring and coupling", robot, *pair, PLAIN, springs=True))
     return found
 
 
@@ -71,17 +76,32 @@ def coupled(log: Log, coupling: FloatArray) -> Log:
     return replace(log, q=q, tau=np.asarray(log.tau @ coupling))
 
 
-def _variant(name: str, robot: Robot, fitted: Log, held: Log, *, springs: bool, load: bool) -> Variant:
-    robot = robot if springs else without_springs(robot)
-    arm, known = ArmModel.of(robot), dict(fitting.KNOWN)
-    known |= {} if load else {name: fitting.NONE for name in known if name != "fb"}
-    result = identify_logs(robot, [fitted], settings=SETTINGS, known=known)
+def _variant(name: str, robot: Robot, fitted: Log, held: Log, friction: FrictionStructure, *, springs: bool) -> Variant:
+    settings = load_identification(robot)
+    coulomb = settings.coulomb_friction.model_copy(update={"structure": friction})
+    settings = settings.model_copy(update={"coulomb_friction": coulomb})
+    with tempfile.TemporaryDirectory(prefix="dynid-kr300-") as folder:
+        robot = robot if springs else springless(robot, Path(folder) / robot.name)
+        result = identify(robot, [source_of_log(fitted, Path(fitted.name), robot)], settings=settings)
+    before = Model(robot, result.estimate.base, result.estimate.friction, result.mount)
     judge = (
-        log_errors(arm, point, log, SETTINGS, result.fit.delay_s)
-        for point, log in ((result.fit.point, held), (result.fit.point, fitted), (result.point, held))
+        log_errors(model, log, SETTINGS) for model, log in ((before, held), (before, fitted), (result.as_model(), held))
     )
     out, own, consistent = judge
     return Variant(name, out.relative, tuple(consistent.per_joint.tolist()), own.relative, consistent.relative, result)
+
+
+def springless(robot: Robot, folder: Path) -> Robot:
+    """Copy the arm's folder without its counterbalance, and return the arm that it describes."""
+    shutil.copytree(robot.folder, folder)
+    content = read_yaml(folder / "robot.yaml")
+    nominal = read_yaml(folder / "models" / "nominal.yaml")
+    del content["springs"]
+    for axis in nominal["axes"]:
+        axis.pop("spring_coefficients", None)
+    (folder / "robot.yaml").write_text(yaml_text(content | {"urdf": str(robot.urdf_path)}), encoding="utf-8")
+    (folder / "models" / "nominal.yaml").write_text(yaml_text(nominal), encoding="utf-8")
+    return load_robot(folder)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,8 +152,9 @@ def report(robot: Robot, folder: Path) -> dict[str, Any]:
                 "held_out": variant.held_out,
                 "held_out_consistent": variant.consistent,
                 "per_axis": list(variant.per_axis),
-                "published": list(variant.result.published),
-                "least_eigenvalue": least_eigenvalue(variant.result.model.robot, variant.result.base),
+                "accepted": variant.result.verdict.accepted,
+                "determined": list(variant.result.determined.determined) if variant.result.determined else [],
+                "least_eigenvalue": least_eigenvalue(variant.result.robot, variant.result.base),
             }
             for variant in structures
         ]
@@ -148,16 +169,15 @@ def report(robot: Robot, folder: Path) -> dict[str, Any]:
     return found
 
 
-def refinements(robot: Robot, fitted: Log, held: Log, start: LogModel) -> list[dict[str, Any]]:
+def refinements(robot: Robot, fitted: Log, held: Log, start: Identification) -> list[dict[str, Any]]:
     """What refinement by simulation makes of a model, in loops of several bandwidths."""
-    arm, rows = ArmModel.of(robot), []
+    rows = []
     for bandwidth in BANDWIDTHS_HZ:
-        one = refined(robot, fitted, start, SETTINGS, bandwidth)
+        one = refined(robot, fitted, start.as_model(), SETTINGS.slow_rad_s, bandwidth)
         path, own, out = (
-            log_errors(arm, point, log, SETTINGS, start.fit.delay_s)
-            for point, log in ((one.path, held), (one.consistent, fitted), (one.consistent, held))
+            log_errors(model, log, SETTINGS)
+            for model, log in ((one.path, held), (one.consistent, fitted), (one.consistent, held))
         )
-        base = start.base.with_values(one.consistent.phi)
         rows.append(
             {
                 "bandwidth_hz": bandwidth,
@@ -167,7 +187,7 @@ def refinements(robot: Robot, fitted: Log, held: Log, start: LogModel) -> list[d
                 "held_out": path.relative,
                 "held_out_consistent": out.relative,
                 "per_axis": out.per_joint.tolist(),
-                "least_eigenvalue": least_eigenvalue(robot, base),
+                "least_eigenvalue": least_eigenvalue(robot, one.consistent.base),
             }
         )
     return rows

@@ -9,20 +9,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from benchmarks.logs.judge import JudgeSettings, log_errors
 from dynid.errors import DynidError
 from dynid.identification.data.arrays import recording_from_arrays
 from dynid.identification.data.sources import Source
-from dynid.identification.logs.judge import log_errors
-from dynid.identification.logs.rows import FRICTION, START, Point, RowSettings
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
+from dynid.model.parameters import BaseParameters
 from dynid.recording.log import Log
 from dynid.robot import FloatArray, Robot
+from dynid.runtime.model import Model
 
 RATES_HZ = (50.0, 25.0, 12.5)
-JUDGE = RowSettings(grid_s=0.002, window_s=0.04)
+JUDGE = JudgeSettings(grid_s=0.002, window_s=0.04)
 HELD_ROWS_S = 0.001
 
 
@@ -80,10 +81,10 @@ def rates(
             Rate(
                 hz,
                 "averaged" if "averages" in result.rows else "filtered",
-                _judged(model, result.base.values, result.friction, held),
-                _judged(model, result.estimate.base.values, result.estimate.friction, held),
+                _judged(robot, model, result.base.values, result.friction, held),
+                _judged(robot, model, result.estimate.base.values, result.estimate.friction, held),
                 _filtered(robot, source, log, below, held),
-                _judged(model, _differences(model, log), None, held),
+                _judged(robot, model, _differences(model, log), None, held),
                 result.verdict.accepted,
             )
         )
@@ -102,13 +103,11 @@ def _filtered(robot: Robot, source: Source, log: Log, settings: IdentificationSe
         result = _identified(robot, source, log, settings)
     except DynidError:
         return None
-    return _judged(result.model, result.base.values, result.friction, held)
+    return _judged(robot, result.model, result.base.values, result.friction, held)
 
 
-def _judged(model: ArmModel, phi: FloatArray, law: FrictionLaw | None, held: Log) -> float:
-    none = np.tile(START, (model.axes, 1))
-    friction = none if law is None else np.stack([law[symbol] for symbol in FRICTION], axis=1)
-    return log_errors(model, Point(phi, friction), held, JUDGE).relative
+def _judged(robot: Robot, model: ArmModel, phi: FloatArray, law: FrictionLaw | None, held: Log) -> float:
+    return log_errors(Model(robot, BaseParameters(model.names, phi), law), held, JUDGE).relative
 
 
 def _differences(model: ArmModel, log: Log) -> FloatArray:

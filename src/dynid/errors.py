@@ -46,6 +46,10 @@ class BagWriteError(DynidError, OSError):
     """A bag cannot be written: disk full, no permission, not open."""
 
 
+class UndeterminedError(DataError):
+    """Recordings that leave parameters open."""
+
+
 class InfeasibleError(DynidError, ArithmeticError):
     """An optimisation or projection has no admissible solution."""
 

@@ -110,16 +110,13 @@ def _named_if_broken() -> Iterator[None]:
 
 def watched(spread: Map, said: Callable[[str], None]) -> Map:
     """The same map, which says four times per call how far it is."""
-    rounds = 0
 
     def watch(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
-        nonlocal rounds
-        rounds += 1
         pieces = list(items)
         marks = {len(pieces) * quarter // QUARTERS for quarter in range(1, QUARTERS + 1)}
         for done, result in enumerate(spread(work, pieces), 1):
             if done in marks:
-                said(f"round {rounds}: {done} of {len(pieces)} pieces")
+                said(f"{done} of {len(pieces)} pieces")
             yield result
 
     return watch

@@ -34,14 +34,27 @@ def place_all(layout: RealtimeLayout) -> None:
         layout.place(name, pid)
 
 
-def test_control_has_a_processor_of_its_own(monkeypatch: pytest.MonkeyPatch, placed: Placed) -> None:
+def test_driver_and_executor_have_a_processor_each_where_there_are_three(
+    monkeypatch: pytest.MonkeyPatch, placed: Placed
+) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {1, 3, 4})
     layout = RealtimeLayout()
     place_all(layout)
-    assert placed["hardware"][0] == placed["executor"][0] == {4}
-    assert placed["simulated_arm"][0] == placed["recorder"][0] == {1, 3}
+    assert placed["hardware"] == ({4}, PRIORITIES["hardware"])
+    assert placed["executor"] == ({3}, PRIORITIES["executor"])
+    assert placed["simulated_arm"][0] == placed["recorder"][0] == {1}
     assert placed["recorder"][1] is None, "what can wait must not run before others"
     assert layout.in_force == {"processors and SCHED_FIFO": True}
+
+
+def test_executor_on_the_drivers_processor_has_no_real_time_policy(
+    monkeypatch: pytest.MonkeyPatch, placed: Placed
+) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    place_all(RealtimeLayout())
+    assert placed["hardware"] == ({1}, PRIORITIES["hardware"])
+    assert placed["executor"] == ({1}, None), "the kernel would stop both once a second"
+    assert placed["simulated_arm"][0] == placed["recorder"][0] == {0}
 
 
 def test_the_arm_comes_before_the_driver_and_the_driver_before_the_executor() -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 from dynamixel_sdk import COMM_SUCCESS, Protocol2PacketHandler
 from hypothesis import assume, given, settings
@@ -205,3 +206,26 @@ def test_a_frame_changed_in_place_is_stuffed_where_needed() -> None:
     frame = bytearray(protocol.build_write(2, 102, bytes(4)))
     frame[10:14] = b"\xff\xff\xfd\x01"
     assert protocol.finish_frame(frame) == protocol.build_write(2, 102, b"\xff\xff\xfd\x01")
+
+
+def test_packets_fed_whole_are_judged_as_those_fed_byte_by_byte() -> None:
+    random = np.random.default_rng(0)
+    kinds = [
+        protocol.build_status(3, 0, bytes(10)),
+        protocol.build_status(3, 0, b"\xff\xff\xfd\x00abc"),
+        protocol.build_fast_reply([1, 2], [0, 0], [bytes(10), b"\xff\xff\xfd\x00" + bytes(6)]),
+        protocol.build_ping(1),
+    ]
+    taken = 0
+    for _ in range(4000):
+        frame = bytearray(kinds[random.integers(len(kinds))])
+        if random.random() < 0.7:
+            frame[random.integers(len(frame))] ^= int(random.integers(1, 256))
+        whole, pieces = protocol.PacketParser(), protocol.PacketParser()
+        found = whole.feed(bytes(frame))
+        assert found == [packet for byte in frame for packet in pieces.feed(bytes([byte]))]
+        assert (whole.crc_errors, whole.malformed, whole.skipped_bytes, whole.pending) == (
+            pieces.crc_errors, pieces.malformed, pieces.skipped_bytes, pieces.pending
+        )  # fmt: skip
+        taken += len(found)
+    assert taken > 1000

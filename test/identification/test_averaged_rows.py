@@ -12,7 +12,7 @@ from dynid.identification.data.arrays import recording_from_arrays
 from dynid.identification.data.row_choice import row_choice
 from dynid.identification.data.sample_sets import hold_out
 from dynid.identification.data.signals import TimeAxis, Torques
-from dynid.identification.data.sources import Source, rows_of
+from dynid.identification.data.sources import Source, rows_of, span_of
 from dynid.identification.data.weak_form import CUTOFF_OF_SUPPORT, averaged, cubic_spline
 from dynid.identification.estimators.table import estimator
 from dynid.identification.methods import identify
@@ -217,14 +217,14 @@ def test_torques_in_time_are_used_as_they_were_recorded() -> None:
     assert "used as recorded" in found.sentence
 
 
-def test_many_recordings_are_thinned_evenly_to_what_memory_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sample_of_many_recordings_is_spread_evenly(monkeypatch: pytest.MonkeyPatch) -> None:
     sources = [recording(even(), f"log {k}") for k in range(10)]
     settings = rows_of(sources, SETTINGS).settings(SETTINGS)
+    spans = [span_of(one, settings) for one in sources]
     whole = sum(len(part.q) for one in sources for part in one.samples(settings).fine)
-    every, nothing = within_memory(sources, settings)
-    assert every is sources and nothing == ()
-    monkeypatch.setattr(prepared, "MOST_INSTANTS", 0.45 * whole)
-    used, (note,) = within_memory(sources, settings)
-    assert [one.name for one in used] == ["log 0", "log 3", "log 6", "log 9"]
-    assert "4 of 10 recordings are used" in note
+    assert within_memory(sources, spans, settings) == (sources, True)
+    for name in ("MOST_INSTANTS", "SAMPLE_INSTANTS"):
+        monkeypatch.setattr(prepared, name, 0.45 * whole)
+    used, all_of_them = within_memory(sources, spans, settings)
+    assert [one.name for one in used] == ["log 0", "log 3", "log 6", "log 9"] and not all_of_them
     assert sum(len(part.q) for one in used for part in one.samples(settings).fine) <= 0.45 * whole

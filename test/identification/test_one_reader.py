@@ -16,7 +16,6 @@ from dynid.commands.options import read_mapping
 from dynid.errors import ConfigurationError, DataError
 from dynid.identification.data.readings import find_logs, is_bag
 from dynid.identification.data.sources import Source, load_all, load_recording
-from dynid.identification.logs.identify import identify_logs
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
@@ -377,28 +376,27 @@ def test_commands_take_units_and_mappings_of_bags(arm: Robot, plain: FloatArray,
     assert judged["bags"]["bag"]["relative"] < 0.1
 
 
-# -- logs take over what a mapping says ----------------------------------------------------------------------------
+# -- recordings that are used together -----------------------------------------------------------------------------
 
 
-def test_logs_keep_mount_and_delay_of_a_mapping(arm: Robot, tmp_path: Path) -> None:
+def test_recordings_keep_mount_and_delay_of_a_mapping(arm: Robot, tmp_path: Path) -> None:
     file = csv(tmp_path / "one.csv", arm)
     stated = MAPPING | {"mount": "flat", "torque_delay_s": 0.03}
     (found,) = find_logs(file, arm, stated)
     log = found.read()
     assert (log.mount, log.torque_delay_s) == ("flat", 0.03) and found.facts is not None
-    assert identify_logs(arm, [found]).model.mount == "flat"
-    with pytest.raises(DataError, match="with mount flat, and --mount says upright"):
-        identify_logs(arm, [found], mount="upright")
-    (other,) = find_logs(csv(tmp_path / "two.csv", arm, 0.5), arm, MAPPING | {"mount": "upright"})
-    with pytest.raises(DataError, match="are of different mounts"):
-        identify_logs(arm, [found, other])
+    one = load_recording(file, arm, stated)
+    assert one.mount == "flat" and one.signals(load_identification(arm)).torque_delay_s == 0.03
+    other = load_recording(csv(tmp_path / "two.csv", arm, 0.5), arm, MAPPING | {"mount": "upright"})
+    with pytest.raises(DataError, match=r"differ in mount \(flat and upright\)"):
+        identify(arm, [one, other])
 
 
-def test_log_given_twice_is_refused(arm: Robot, tmp_path: Path) -> None:
+def test_recording_given_twice_is_refused(arm: Robot, tmp_path: Path) -> None:
     for name in ("one.csv", "two.csv"):
         csv(tmp_path / name, arm)
-    with pytest.raises(DataError, match=r"two\.csv holds the same data as .*one\.csv: name each log once"):
-        identify_logs(arm, find_logs(tmp_path, arm, MAPPING))
+    with pytest.raises(DataError, match=r"two\.csv holds the same data as .*one\.csv: name each recording once"):
+        identify(arm, tmp_path, mapping=MAPPING)
 
 
 def test_source_of_a_bag_is_what_arrays_give(arm: Robot, tmp_path: Path) -> None:

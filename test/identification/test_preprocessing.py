@@ -47,6 +47,12 @@ def failed(samples: Samples) -> list[str]:
     return [check.id for check in judge(DATA, samples.quality, SETTINGS).failed]
 
 
+def missed_cycles(samples: Samples) -> str:
+    """What the failed check of missed cycles adds to its value."""
+    (found,) = (check for check in judge(DATA, samples.quality, SETTINGS).failed if check.id == "missed_cycles")
+    return found.detail
+
+
 @pytest.mark.parametrize("interval", [0.01, 0.02, 0.04, 0.08])
 def test_a_slow_motion_comes_through_unchanged(interval: float) -> None:
     samples = preprocess(signals(window=(1.2, 10.8)), SETTINGS, interval)
@@ -157,6 +163,15 @@ def test_missing_cycles_are_counted_and_long_gaps_are_not_bridged() -> None:
     assert not ((torn.time > 6.0) & (torn.time < 6.2)).any()
     assert torn.settings.dropped_samples >= 5 and torn.settings.missed_cycles == 200
     assert "missed_cycles" in failed(torn)
+
+
+def test_gaps_with_the_period_of_the_kernels_limit_are_named() -> None:
+    time = np.arange(0.0, 12.0, 0.001)
+    throttled = preprocess(signals(time[time % 1.0 < 0.95]), SETTINGS)
+    assert "sched_rt_runtime_us" in missed_cycles(throttled)
+    elsewhere = time[~np.isin((time * 1000).astype(int) // 50, [20, 51, 70, 111, 160, 190])]
+    assert "longest gap" in missed_cycles(preprocess(signals(elsewhere), SETTINGS))
+    assert "sched_rt_runtime_us" not in missed_cycles(preprocess(signals(elsewhere), SETTINGS))
 
 
 def test_a_late_cycle_is_not_a_missed_one() -> None:

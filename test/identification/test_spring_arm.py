@@ -10,19 +10,18 @@ from dynid.control.controller import ControllerSettings
 from dynid.errors import ConfigurationError
 from dynid.identification.closed_loop.loop_data import ClosedLoopData
 from dynid.identification.closed_loop.simulation import ClosedLoop
+from dynid.identification.data.arrays import recording_from_arrays
 from dynid.identification.elastic.model import ElasticModel
 from dynid.identification.feasibility.belief import Belief
 from dynid.identification.feasibility.consistent import consistent_projection
 from dynid.identification.feasibility.posterior import possible_arms
 from dynid.identification.held_out import validate
-from dynid.identification.logs.identify import identify_logs
-from dynid.identification.logs.tables import result_content
 from dynid.identification.pipeline import Identification, identify
+from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.model.springs import PREFIX
 from dynid.model.standard import load_nominal
-from dynid.recording.log import Log
 from dynid.reporting.result_writer import write_result
 from dynid.robot import FloatArray
 from dynid.runtime.model import load_model
@@ -108,16 +107,18 @@ def test_posterior_draws_springs_as_the_data_leave_them(found: Identification) -
     assert values.std() > 0.2 * sd
 
 
-def test_logs_publish_springs_as_parameters() -> None:
+def test_averaged_rows_give_springs_as_parameters() -> None:
     time, q, dq, ddq = motion(ROBOT, 40.0, 0)
     tau = ARM.inverse_dynamics(q, dq, ddq, PHI) + 0.5 * np.sign(dq)
-    result = identify_logs(ROBOT, [Log("run", ROBOT.joint_names, time, q, tau)])
-    rows = {row["name"]: row for row in result_content(result)["parameters"]}
+    run = recording_from_arrays(ROBOT, time, q, tau)
+    settings = load_identification(ROBOT).model_copy(update={"rows": "averaged"})
+    result = identify(ROBOT, [run], settings=settings)
+    assert "averages" in result.rows
     for name in ("KS1_2", "KS1_3"):
-        assert rows[name]["value"] == pytest.approx(TRUTH[name], rel=0.05)
+        assert result.base[name] == pytest.approx(TRUTH[name], rel=0.05)
     states = (one[:50] for one in (q, dq, ddq))
-    assert result.model.arm().names == ARM.names
-    assert np.isfinite(result.model.torques(*states)).all()
+    assert result.as_model().arm().names == ARM.names
+    assert np.isfinite(result.as_model().torques(*states)).all()
 
 
 def test_simulated_loop_and_its_sensitivities_have_the_springs() -> None:

@@ -49,13 +49,26 @@ def identify(
             "torque-constant:JOINT; repeatable."
         ),
     ] = None,
+    processes: Annotated[
+        int | None,
+        typer.Option(
+            min=0, help="Processes that read and reduce recordings side by side; 0: one per core; default: one."
+        ),
+    ] = None,
+    dask: Annotated[
+        str | None, typer.Option(help="Spread the same over a Dask cluster: its scheduler's address, or local.")
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(help="Folder for finished work on many recordings: an interrupted command continues there."),
+    ] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Identify a model from recorded motions; exit code 1 if it is not accepted.
 
-    A folder stands for all recordings in it; dynid logs lists them. With --method campaign it is the same as `dynid
-    campaign`: finished runs are kept in OUT.runs until the campaign is complete, and the exit code is also 1 if a check
-    of the whole campaign fails.
+    A folder stands for all recordings in it, also more than memory holds; dynid logs lists them. With --method campaign
+    it is the same as `dynid campaign`: finished runs are kept in OUT.runs until the campaign is complete, and the exit
+    code is also 1 if a check of the whole campaign fails.
     """
     from dynid.identification.campaign.store import runs_folder
     from dynid.identification.methods import identify as run
@@ -69,10 +82,8 @@ def identify(
     refuse_existing(out)
     loaded = load_robot(robot)
     settings = load_identification(loaded)
-    if estimator is not None:
-        settings = settings.model_copy(update={"estimator": estimator})
-    if rows is not None:
-        settings = settings.model_copy(update={"rows": rows})
+    chosen = {"estimator": estimator, "rows": rows}
+    settings = settings.model_copy(update={key: value for key, value in chosen.items() if value is not None})
     columns = mapping_or_draft(
         read_mapping(mapping, skip_corrupt_rows, position=position, effort=effort),
         [*recordings, *(validate or [])],
@@ -81,6 +92,7 @@ def identify(
     )
     judging = validate_mapping and read_mapping(validate_mapping, skip_corrupt_rows, otherwise=columns)
     refuse_unused_units(columns, [*recordings, *(validate or [])])
+    recordings = [path.resolve() if dask else path for path in recordings]  # workers may stand in another folder
     bar = progress_bar("identifying", len(recordings) + 2) if method == "campaign" else None
     with bar or stages("identifying", len(recordings) + 6) as begin:
         result = run(
@@ -95,6 +107,9 @@ def identify(
             validation_mapping=judging,
             held_out_share=hold_out,
             setup=estimate_setup or (),
+            processes=processes,
+            dask=dask,
+            keep=keep,
         )
         begin("writing the result")
         report = write_result(result, out)

@@ -1,92 +1,61 @@
-"""`dynid logs`: what logs are in a folder, at which rates, and what can be identified from them."""
+"""`dynid logs`: which recordings a folder holds, at which rates, and what each lacks."""
 
+import shlex
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from dynid.commands import options as opt
 from dynid.commands.terminal import print_json, say, stages, stdout, table
-from dynid.errors import DataError
+from dynid.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from dynid.identification.data.readings import FoundLog
-
-MOST_NAMED = 3  # logs that cannot be used
-STAGES = 40  # some ten rounds, each said four times
+Moved = Annotated[str | None, typer.Option(hidden=True)]
 
 
 def logs(
     folder: Annotated[Path, typer.Argument(help="Folder with bags, CSV files or LeRobot data sets, or one of them.")],
     robot: opt.RobotOption = opt.DEFAULT_ROBOT,
     mapping: opt.MappingOption = None,
-    mount: opt.MountOption = None,
     effort: opt.EffortOption = None,
     position: opt.PositionOption = None,
-    identify: Annotated[
-        bool, typer.Option("--identify", help="Identify a model from all logs that can be used.")
-    ] = False,
-    out: Annotated[Path | None, typer.Option(help="New file for the identified parameters (YAML).")] = None,
-    processes: Annotated[
-        int | None,
-        typer.Option(min=0, help="Processes that reduce logs side by side; 0: one per core; default: this one alone."),
-    ] = None,
-    dask: Annotated[
-        str | None, typer.Option(help="Reduce logs on a Dask cluster: its scheduler's address, or local to start one.")
-    ] = None,
-    keep: Annotated[
-        Path | None, typer.Option(help="Folder for finished work: an interrupted command continues there.")
-    ] = None,
+    identify: Annotated[bool, typer.Option("--identify", hidden=True)] = False,
+    out: Moved = None,
+    processes: Moved = None,
+    dask: Moved = None,
+    keep: Moved = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """List logs that nobody recorded for identification: rates, signals, gaps; and identify from them."""
+    """List recordings that nobody made for identification: rates, signals, gaps, and what each lacks.
+
+    dynid identify takes the same folder and options.
+    """
     from dynid.identification.data.readings import find_logs
-    from dynid.identification.logs.identify import identify_logs
-    from dynid.identification.logs.spread import LOCAL, kept, spread_over
-    from dynid.identification.logs.tables import described, result_content
-    from dynid.resources import refuse_existing, write_whole, yaml_text
+    from dynid.reporting.found_logs import described
     from dynid.robot import load_robot
 
+    moved = {"--out": out, "--processes": processes, "--dask": dask, "--keep": keep}
+    if identify or any(moved.values()):
+        given = {"--robot": robot, "--mapping": mapping, "--effort": effort, "--position": position}
+        raise ConfigurationError(f"logs only lists recordings; to identify, type: {_instead(folder, given | moved)}")
     loaded = load_robot(robot)
-    if processes is not None and dask not in (None, LOCAL):
-        raise typer.BadParameter("a cluster has workers of its own: leave --processes out")
-    wanted = identify or out is not None
-    if (keep or dask) and not wanted:
-        raise typer.BadParameter("--keep and --dask are for --identify")
-    count = 1 if processes is None and dask is None else processes or None
-    if out is not None:
-        refuse_existing(out)
-    with stages("logs", STAGES if wanted else 1) as begin, spread_over(count, dask) as spread:
+    with stages("logs", 1) as begin:
         begin(f"reading {folder.name}")
         columns = opt.read_mapping(mapping, position=position, effort=effort)
         opt.refuse_unused_units(columns, [folder])
-        found = find_logs(folder if dask is None else folder.resolve(), loaded, columns, spread)
-        rows = [described(one, loaded.joint_names) for one in found]
-        content: dict[str, Any] = {"logs": rows}
-        if wanted:
-            begin("identifying")
-            usable = _usable(found, rows, folder)
-            mapper = spread if keep is None else kept(spread, keep)
-            result = identify_logs(loaded, usable, mount=mount, mapper=mapper, progress=begin)
-            content["model"] = result_content(result)
-    if out is not None:
-        write_whole(out, yaml_text(content["model"]))
+        rows = [described(one, loaded.joint_names) for one in find_logs(folder, loaded, columns)]
     if as_json:
-        print_json(content)
+        print_json({"logs": rows})
         return
     _show(rows, folder)
-    if "model" in content:
-        say(*content["model"]["sentences"], markup=False)
 
 
-def _usable(found: "list[FoundLog]", rows: list[dict[str, Any]], folder: Path) -> "list[FoundLog]":
-    """Return the logs with torques; DataError, with what the first ones lack, if there is none."""
-    usable = [one for one, row in zip(found, rows, strict=True) if row["torques"]]
-    if not usable:
-        lacks = [f"{_short(row['name'], folder)}: {_lack(row)}" for row in rows[:MOST_NAMED]]
-        others = f"; and {len(rows) - MOST_NAMED} others" * (len(rows) > MOST_NAMED)
-        raise DataError(f"no log in {folder} can be used: {'; '.join(lacks)}{others}")
-    return usable
+def _instead(folder: Path, options: dict[str, Any]) -> str:
+    """Return the command that identifies from the same folder with the same options."""
+    words = ["dynid", "identify", str(folder)]
+    for name, value in (options | {"--out": options["--out"] or "NEW_FOLDER"}).items():
+        words += [] if value is None else [name, str(value)]
+    return shlex.join(words)
 
 
 def _show(rows: list[dict[str, Any]], folder: Path) -> None:

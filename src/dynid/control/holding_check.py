@@ -1,5 +1,6 @@
 """Does the arm carry the gravity that a control law expects? A wrong mount or model would drive it."""
 
+import numba
 import numpy as np
 
 from dynid.control.controller import TorqueLaw
@@ -9,6 +10,17 @@ from dynid.robot import FloatArray, Robot
 FRICTION_SHARE = 0.05  # of the torque limit: so much friction may carry or hide
 STEADY_S, STANDING_RAD_S, AVERAGE_S = 0.5, 0.05, 0.1
 MODEL_ERROR = 0.5  # of the expected torque
+
+
+@numba.njit(cache=True)
+def _stands(dq: FloatArray, tau: FloatArray) -> bool:
+    """Return whether all joints stand, dq (n,) [rad/s], and a torque is known of one, tau (n,) [N m]."""
+    known = False
+    for j in range(len(dq)):
+        if not abs(dq[j]) < STANDING_RAD_S:
+            return False
+        known |= abs(tau[j]) > 0.0
+    return known
 
 
 class HoldingTorque:
@@ -32,7 +44,7 @@ class HoldingTorque:
     def note(self, stamp_ns: int, q: FloatArray, dq: FloatArray, tau: FloatArray) -> None:
         """One state: stamp [ns], q [rad], dq [rad/s], present torque [N m], (n,) each; NaN where not measured."""
         step_s, self._last_ns = min(max((stamp_ns - self._last_ns) * 1e-9, 0.0), AVERAGE_S), stamp_ns
-        standing = bool((np.abs(dq) < STANDING_RAD_S).all()) and bool((np.abs(tau) > 0.0).any())
+        standing = _stands(dq, tau)
         self._steady_s = self._steady_s + step_s if standing else 0.0
         self._tau = tau + (self._tau - tau) * np.exp(-step_s / AVERAGE_S) if self._steady_s else np.array(tau)
         self._q = q

@@ -19,6 +19,7 @@ from dynid.identification.campaign.joint import refine_jointly
 from dynid.identification.closed_loop.recorded_loop import refuse_open, refuse_open_loop
 from dynid.identification.data.sources import Recorded, Several, Source, load_sources
 from dynid.identification.estimators.estimate import Estimate
+from dynid.identification.many.spread import LOCAL, spread_over
 from dynid.identification.pipeline import Identification, Progress
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.identification.stages import Method, Refined, refuse_unknown_method
@@ -43,6 +44,8 @@ def identify(
     held_out_share: float = 0.0,
     setup: Sequence[str] = (),
     processes: int | None = None,
+    dask: str | None = None,
+    keep: Path | str | None = None,
     runs: Path | str | None = None,
 ) -> Identification:
     """Identify a model from one or more recorded motions.
@@ -62,7 +65,11 @@ def identify(
         validation_mapping: the same for held-out recordings; None is `mapping`.
         held_out_share: part of each recording's time, at its end, that judges a regression instead of being fitted.
         setup: what of the set-up is unknown to a regression, see `setup.choose`; () takes it as it is given.
-        processes: of a campaign; None is one per core.
+        processes: that read and reduce recordings, or run a campaign, side by side; 0 is one per core, and None this
+            one alone (of a campaign one per core).
+        dask: the same of a regression on a Dask cluster: its scheduler's address, or "local" to start one.
+        keep: folder of finished work of a regression from more recordings than memory holds: an interrupted
+            identification continues there. None keeps none.
         runs: folder where a campaign stores its finished runs and looks for them, so that it can be resumed;
             `write_result` empties it. None is a temporary one.
 
@@ -77,12 +84,17 @@ def identify(
     given = {
         "held_out_share": (bool(held_out_share), "regression", "name held-out recordings as validation"),
         "setup": (bool(setup), "regression", "estimate the set-up by a regression first"),
-        "processes": (processes is not None, "campaign", "leave it out"),
+        "dask": (dask is not None, "regression", "leave it out"),
+        "keep": (keep is not None, "regression", "leave it out"),
         "runs": (runs is not None, "campaign", "leave it out"),
     }
-    for name, (chosen, owner, cure) in given.items():
-        if chosen and method != owner:
+    for name, (stated, owner, cure) in given.items():
+        if stated and method != owner:
             raise ConfigurationError(f"{name} belongs to method '{owner}', not to '{method}': {cure}")
+    if processes is not None and method == "closed-loop":
+        raise ConfigurationError("processes belongs to the methods 'regression' and 'campaign': leave it out")
+    if processes is not None and dask not in (None, LOCAL):
+        raise ConfigurationError("a Dask cluster has workers of its own: leave processes out")
     settings = settings or load_identification(robot)
     if method != "regression":
         settings = settings.with_filtered_rows(method)
@@ -96,7 +108,10 @@ def identify(
         validation_mapping=validation_mapping,
     )
     if method == "regression":
-        return common(recordings, held_out_share=held_out_share, setup=setup)
+        workers = 1 if processes is None and dask is None else processes or None
+        with spread_over(workers, dask) as spread:
+            folder = None if keep is None else Path(keep)
+            return common(recordings, held_out_share=held_out_share, setup=setup, spread=spread, keep=folder)
     if method == "closed-loop":
         sources = load_sources(recordings, robot, mapping, progress)
         loops = [_loop_of(one) for one in sources]  # refuses before the long part
@@ -114,7 +129,7 @@ def identify(
             validation_bags=validation,
             validation_mapping=validation_mapping or mapping,
             settings=settings,
-            processes=processes,
+            processes=processes or None,
             advance=progress,
         )
         return identification_of(whole, stored)

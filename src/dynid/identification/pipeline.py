@@ -6,13 +6,14 @@ Each stage is a module of its own; this file only joins them and collects what t
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from dynid import __version__
-from dynid.errors import DataError, refuse_other_kind
+from dynid.errors import DataError, UndeterminedError, refuse_other_kind
 from dynid.export.result_files import write_exports
 from dynid.hardware.safety.overload import known_droop
 from dynid.identification.bands import TorqueBands
@@ -20,6 +21,7 @@ from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, PREDIC
 from dynid.identification.data.repeats import repeat_note
 from dynid.identification.data.row_choice import RowChoice
 from dynid.identification.data.sample_sets import join
+from dynid.identification.data.samples import Samples
 from dynid.identification.data.sources import (
     Portion,
     Several,
@@ -27,6 +29,7 @@ from dynid.identification.data.sources import (
     load_sources,
     refuse_fitted,
     refuse_repeated,
+    rows_of,
     simulated_sentence,
     torque_sentence,
 )
@@ -40,9 +43,14 @@ from dynid.identification.feasibility.audit import AuditResult, audit
 from dynid.identification.feasibility.consistent import ConsistentModel, consistent_projection
 from dynid.identification.feasibility.pull import pull_of_bounds
 from dynid.identification.feasibility.quick_audit import MOST_POSES, quick_audit
+from dynid.identification.goal_response import GoalResponse
 from dynid.identification.held_out import validate
+from dynid.identification.many.reduction import LINEAR, from_all
+from dynid.identification.many.spread import kept
+from dynid.identification.nominal_prior import nominal_prior, with_prior
 from dynid.identification.prediction import Motion, pooled_errors, predict, relative_errors, with_dynamics
-from dynid.identification.prepared import prepare
+from dynid.identification.prepared import MOST_ROWS, Prepared, prepare
+from dynid.identification.row_rate import with_deviations
 from dynid.identification.settings import Acceptance, IdentificationSettings, load_identification
 from dynid.identification.setup import SetupEstimate
 from dynid.identification.stages import CampaignFiles, Method, Refined, Stage
@@ -61,11 +69,17 @@ from dynid.model.model_file import (
 )
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import load_standard, to_file
+from dynid.parallel import Map
 from dynid.recording.mapping import Mapping, mappings_of
 from dynid.robot import FloatArray, Robot
 from dynid.runtime.model import Model
 from dynid.verdict import Verdict
 
+HOLD_OUT = "; or hold out some of the time: the robot's nominal values then fill in, if unseen torques hold"
+FILLED = (
+    "The robot's nominal values fill in, each as uncertain as it is large: move the arm as these recordings do, and "
+    "trust no parameter that is not determined"
+)
 Progress = Callable[[str], None]
 Refine = Callable[[ArmModel, Sequence[Source], Estimate, IdentificationSettings], Refined]
 
@@ -97,6 +111,7 @@ class Identification:
         method: how it was identified.
         stages: the method's stages before the result, the unconstrained estimate first.
         rows: how the regression's rows were made, in words; "" of a campaign.
+        goals: how servos in position control answered to their goals; None if goals were not recorded.
         refinement: how a closed-loop refinement ended, in words; "" without one.
         campaign: what a campaign adds to the files; None for other methods.
     """
@@ -125,6 +140,7 @@ class Identification:
     method: Method = "regression"
     stages: tuple[Stage, ...] = ()
     rows: str = ""
+    goals: GoalResponse | None = None
     refinement: str = ""
     campaign: CampaignFiles | None = None
 
@@ -170,6 +186,7 @@ class Identification:
                 "stages": [one.as_dict() for one in stages],
                 "rows": self.rows,
                 "refinement": self.refinement,
+                **({"goals": self.goals.as_dict()} if self.goals else {}),
                 "bags": [{"path": path, "sha256": sha, "used": used} for path, sha, used in self.sources],
                 "settings": self.settings.model_dump(mode="json"),
                 "torques": self.torque_sentence,
@@ -246,6 +263,7 @@ class Identification:
             "refinement": self.refinement,
             "relative_torque_error": errors,
             "torques": self.torque_sentence,
+            "goals": self.goals and self.goals.as_dict(),
             "determined": self.determined and self.determined._asdict(),
             "notes": list(self.notes),
         }
@@ -273,6 +291,8 @@ def identify(
     held_out_share: float = 0.0,
     setup: Sequence[str] = (),
     refine: Refine | None = None,
+    spread: Map = map,
+    keep: Path | None = None,
 ) -> Identification:
     """Identify a model from one or more recorded motions by regression.
 
@@ -289,6 +309,8 @@ def identify(
         held_out_share: part of each recording's time, at its end, that is kept from the fit and judges it.
         setup: what of the set-up is unknown, see `setup.choose`; () takes it as it is given.
         refine: refines the estimate; the result is then the consistent model next to the refined parameters.
+        spread: reads folders and reduces recordings that memory does not hold, such as a process pool's map.
+        keep: folder of finished work on those, where an interrupted identification continues; None keeps none.
 
     Raises:
         InputNotFoundError, DataError: a recording cannot be used; one sentence that says why.
@@ -300,32 +322,36 @@ def identify(
     if not recordings:
         raise DataError("no bag to identify from: name at least one")
     settings = settings or load_identification(robot)
-    sources = load_sources(recordings, robot, mapping, progress)
+    most_rows = MOST_ROWS if refine is None else None
+    sources = load_sources(recordings, robot, mapping, progress, most_rows=most_rows, spread=spread)
     refuse_repeated(sources)
     its_mapping = validation_mapping or mapping
-    ready = prepare(
+    how = partial(
+        _estimated,
         robot,
-        sources,
-        settings,
+        settings=settings,
         validation=validation,
         mapping=its_mapping,
         held_out_share=held_out_share,
         setup=setup,
         progress=progress,
     )
-    if refine is None:
-        ready = ready.released()
+    filled: tuple[str, ...] = ()
+    try:
+        ready, model, samples, estimate = how(sources)
+    except UndeterminedError as refusal:
+        prior = nominal_prior(robot, ArmModel.of(robot, mount=sources[0].mount))
+        averaged = rows_of(sources, settings).kind == "averaged"
+        if not averaged or prior is None or refine is not None or not (validation or held_out_share):
+            raise UndeterminedError(f"{refusal}{HOLD_OUT if averaged and prior is not None else ''}") from refusal
+        filled = (f"{refusal}. {FILLED}",)
+        sources = with_prior(sources, prior)
+        ready, model, samples, estimate = how(sources)
     robot, settings, fitted, ends = ready.robot, ready.settings, ready.fitted, ready.ends
     first, estimates = ready.sources[0], ready.setup
-    model = ArmModel.of(robot, mount=first.mount)
-    samples = join([one.samples for one in fitted])
-    progress("estimating")
-    estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction)
-    unseen: tuple[str, ...] = ()
-    if ready.halved is not None:
-        estimate, unseen = ready.halved.widened(model, estimate, settings)
+    estimate, unseen = _of_all_recordings(ready, model, estimate, held_out_share, spread, keep, progress)
     refined = None if refine is None else refine(model, ready.sources, estimate, settings)
-    sources = list(ready.released().sources)
+    sources = [one.released() for one in sources]
     result = conclude(
         robot,
         settings,
@@ -353,6 +379,7 @@ def identify(
         deviations=bands.table(),
         stages=_stages_of(estimate) if refined is None else refined.stages,
         rows=ready.rows.sentence,
+        goals=ready.goals,
         refinement="" if refined is None else refined.how,
         motions=(*kept, *held_out.motions, *result.motions),
         verdict=result.verdict
@@ -366,10 +393,12 @@ def identify(
         mapping_of_bags=_described(mapping, its_mapping),
         notes=(
             *undecided(robot),
-            *ready.notes,
-            *(_of_averages(result, ready.rows, unseen) if ready.rows.kind == "averaged" else ()),
+            *filled,
+            *unseen,
+            *(_of_averages(result, ready.rows) if ready.rows.kind == "averaged" else ()),
             *result.notes,
             *(one.sentence for one in estimates),
+            *((ready.goals.sentence,) if ready.goals else ()),
             *(f"{one.name}: {note}" for one in sources for note in one.notes),
             *(f"{one.name}: {one.samples.settings.selection}" for one in fitted if one.samples.settings.selection),
             *(note for one in (*result.motions, *kept) for note in one.notes),
@@ -381,9 +410,49 @@ def identify(
     )
 
 
-def _of_averages(result: Identification, rows: RowChoice, unseen: tuple[str, ...]) -> tuple[str, ...]:
+def _estimated(
+    robot: Robot, sources: Sequence[Source], *, settings: IdentificationSettings, progress: Progress, **how: Any
+) -> tuple[Prepared, ArmModel, Samples, Estimate]:
+    """Recordings made ready as in `prepare`, the arm with its set-up, samples, and the estimate from them.
+
+    Raises:
+        UndeterminedError: they leave parameters open.
+    """
+    ready = prepare(robot, sources, settings, progress=progress, **how)
+    model = ArmModel.of(ready.robot, mount=ready.sources[0].mount)
+    samples = join([one.samples for one in ready.fitted])
+    progress("estimating")
+    chosen = estimator(ready.settings.estimator)
+    return ready, model, samples, chosen.estimate(model, samples, ready.settings.coulomb_friction)
+
+
+def _of_all_recordings(
+    ready: Prepared,
+    model: ArmModel,
+    estimate: Estimate,
+    held_out_share: float,
+    spread: Map,
+    keep: Path | None,
+    progress: Progress,
+) -> tuple[Estimate, tuple[str, ...]]:
+    """The estimate with recordings that memory does not hold, and with what slow rows hide, and notes."""
+    more, notes = (None, ()) if ready.halved is None else ready.halved.change(model, estimate, ready.settings)
+    if ready.every and estimate.method not in LINEAR:
+        used, given = len(ready.sources), len(ready.every)
+        part = f"{used} of {given} recordings are used" if used < given else "part of the time is used"
+        notes = (*notes, f"{part}: the estimator {estimate.method} takes no more than memory holds; ols and wls do.")
+    elif ready.every:
+        progress("reducing all recordings")
+        mapper = spread if keep is None else kept(spread, keep)
+        known = ready.every, ready.found, ready.settings, held_out_share, mapper, progress
+        estimate, told = from_all(estimate, model, *known)
+        notes = (*notes, *told)
+    return estimate if more is None else with_deviations(estimate, more), notes
+
+
+def _of_averages(result: Identification, rows: RowChoice) -> tuple[str, ...]:
     """What a reader of a model from slow or uneven rows should know."""
-    return (rows.sentence, *unseen, *((result.determined.sentence,) if result.determined else ()))
+    return (rows.sentence, *((result.determined.sentence,) if result.determined else ()))
 
 
 def _described(mapping: Mapping, its_mapping: Mapping) -> dict[str, dict[str, Any]]:

@@ -5,17 +5,22 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynid.errors import DataError
 from dynid.identification.data.preprocessing import instants_of
-from dynid.identification.data.row_choice import RowChoice
-from dynid.identification.data.sources import Portion, Several, Source, read_sources, rows_of
+from dynid.identification.data.row_choice import RowChoice, common_choice
+from dynid.identification.data.signals import Span
+from dynid.identification.data.sources import Portion, Several, Source, read_sources, span_of
+from dynid.identification.goal_response import GoalResponse, first_response
 from dynid.identification.row_rate import HalvedRows
 from dynid.identification.settings import IdentificationSettings
-from dynid.identification.setup import SetupEstimate, estimate_setup
+from dynid.identification.setup import Setup, SetupEstimate, estimate_setup
 from dynid.recording.mapping import Mapping
 from dynid.robot import Robot
 
-# The regression keeps kilobytes of every instant of all recordings: so many are below 2 GB.
-MOST_INSTANTS = 160_000
+# The regression keeps kilobytes of every instant: so many are below 2 GB. Of more, a sample is enough, because the rows
+# of all decide on the parameters.
+MOST_INSTANTS, SAMPLE_INSTANTS = 100_000, 60_000
+MOST_ROWS = 500_000  # of recordings in memory as they were read; the others are read again when they are needed
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,10 +33,12 @@ class Prepared:
         validation: held-out recordings, likewise.
         settings: with the choice of rows.
         rows: how rows are made.
-        notes: what a reader of the result should know of the recordings as a whole.
         setup: set-up unknowns that were estimated.
         fitted, ends: portions that are fitted, and those at the ends of recordings that judge.
         halved: samples from every other row, where rows are slow; None elsewhere.
+        found: the set-up with those unknowns.
+        goals: how servos in position control answered to their goals; None if goals were not recorded.
+        every: all recordings, as they were recorded, if `sources` are a sample of them or of their time; else ().
     """
 
     robot: Robot
@@ -39,11 +46,13 @@ class Prepared:
     validation: Several
     settings: IdentificationSettings
     rows: RowChoice
-    notes: tuple[str, ...]
     setup: tuple[SetupEstimate, ...]
     fitted: tuple[Portion, ...]
     ends: tuple[Portion, ...]
     halved: HalvedRows | None
+    found: Setup
+    goals: GoalResponse | None = None
+    every: tuple[Source, ...] = ()
 
     def released(self) -> "Prepared":
         """Return the same without the signals of its recordings."""
@@ -51,19 +60,40 @@ class Prepared:
 
 
 def within_memory(
-    sources: Sequence[Source], settings: IdentificationSettings
-) -> tuple[Sequence[Source], tuple[str, ...]]:
-    """Return as many recordings as fit in memory, spread evenly over those given, and a note if they are not all."""
-    count = sum(instants_of(one.usable_signals(settings), settings) for one in sources)
-    if count <= MOST_INSTANTS or len(sources) == 1:
-        return sources, ()
-    kept = max(1, int(len(sources) * MOST_INSTANTS / count))
-    chosen = np.unique(np.rint(np.linspace(0, len(sources) - 1, kept)).astype(int))
-    note = (
-        f"{len(chosen)} of {len(sources)} recordings are used, spread evenly, because an identification holds "
-        "no more in memory: judge the model by others with --validate"
-    )
-    return [sources[k] for k in chosen.tolist()], (note,)
+    sources: Sequence[Source], spans: Sequence[Span], settings: IdentificationSettings
+) -> tuple[Sequence[Source], bool]:
+    """Return as many recordings as fit in memory, spread evenly over those given, and whether that is all of the data.
+
+    Args:
+        sources: the recordings.
+        spans: of each.
+        settings: with the choice of rows.
+    """
+    counts = [instants_of(one, settings) for one in spans]
+    whole, kept = (sum(one[k] for one in counts) for k in (0, 1))
+    if kept <= MOST_INSTANTS or len(sources) == 1:
+        return sources, kept == whole
+    chosen = np.linspace(0, len(sources) - 1, max(1, int(len(sources) * SAMPLE_INSTANTS / kept)))
+    return [sources[k] for k in np.unique(np.rint(chosen).astype(int)).tolist()], False
+
+
+def _with_samples(sources: Sequence[Source], settings: IdentificationSettings, held_out_share: float) -> list[Source]:
+    """Return the recordings that are long enough for samples.
+
+    Raises:
+        DataError: none is.
+    """
+    found, refusal = [], DataError("no recording has samples")
+    for one in sources:
+        try:
+            one.split(settings, held_out_share)
+        except DataError as error:
+            refusal = error
+        else:
+            found.append(one)
+    if not found:
+        raise refusal
+    return found
 
 
 def prepare(
@@ -79,7 +109,8 @@ def prepare(
 ) -> Prepared:
     """Choose how rows are made, estimate what of the set-up is unknown, and make the samples.
 
-    The delay of torques is unknown where rows are slow and nobody states it.
+    The delay of torques is unknown where rows are slow and nobody states it. Where recordings are more than memory
+    holds, samples are of some of them.
 
     Args:
         robot: as it is described.
@@ -95,18 +126,28 @@ def prepare(
         DataError: a recording cannot be used.
         ConfigurationError, UnknownNameError: as of `setup.choose`.
     """
-    rows = rows_of(sources, settings)
+    spans = [span_of(one, settings) for one in sources]
+    rows = common_choice(spans, settings)
     settings, averaged = rows.settings(settings), rows.kind == "averaged"
-    sources, notes = within_memory(sources, settings)
+    some, whole = within_memory(sources, spans, settings)
+    used = [one.in_memory(settings) for one in some]
+    if not whole and len(used) > 1:
+        used = _with_samples(used, settings, held_out_share)
+    given = used[0].mount
+    found = Setup.given(robot, given)
     estimates: tuple[SetupEstimate, ...] = ()
-    unknown_delay = averaged and not any(one.usable_signals(settings).torque_delay_s for one in sources)
+    unknown_delay = averaged and not any(one.torque_delay_s for one in spans)
     if setup or unknown_delay:
-        found, estimates = estimate_setup(robot, sources, settings, setup, progress, delay=unknown_delay)
-        sources = [found.read(one) for one in sources]
+        found, estimates = estimate_setup(robot, used, settings, setup, progress, delay=unknown_delay)
+        used = [found.read(one) for one in used]
         validation = [found.read(one) for one in read_sources(validation, robot, mapping)]
-        robot = found.robot(robot, sources[0].mount)
+        robot = found.robot(robot, given)
     progress("preprocessing")
-    split = [one.split(settings, held_out_share) for one in sources]
+    split = [one.split(settings, held_out_share) for one in used]
     fitted, ends = (tuple(one for pair in split for one in pair[k]) for k in (0, 1))
-    halved = HalvedRows.of(sources, settings, held_out_share) if averaged else None
-    return Prepared(robot, tuple(sources), validation, settings, rows, notes, estimates, fitted, ends, halved)
+    halved = HalvedRows.of(used, settings, held_out_share) if averaged else None
+    goals = first_response(one.signals(settings) for one in used)
+    every = () if whole else tuple(sources)
+    return Prepared(
+        robot, tuple(used), validation, settings, rows, estimates, fitted, ends, halved, found, goals, every
+    )

@@ -41,14 +41,14 @@ class HalvedRows:
             return cls(None, str(error))
         return cls(join([one.samples for one in portions]))
 
-    def widened(
+    def change(
         self, model: ArmModel, estimate: Estimate, settings: IdentificationSettings
-    ) -> tuple[Estimate, tuple[str, ...]]:
-        """Return an estimate whose deviations count what half of the rows change, with notes.
+    ) -> tuple[FloatArray, tuple[str, ...]]:
+        """Return further deviations (p,) for what half of the rows change, with notes.
 
         Args:
             model: the arm.
-            estimate: from all rows.
+            estimate: from all rows of the same recordings.
             settings: of the identification.
         """
         beside, refusal = estimate.regression.beside, self.refusal
@@ -59,9 +59,9 @@ class HalvedRows:
             except DataError as error:
                 refusal = str(error)
             else:
-                return with_deviations(estimate, RATE_SHARE * (half.base.values - estimate.base.values)), ()
+                return RATE_SHARE * (half.base.values - estimate.base.values), ()
         told = f"Deviations do not count what the rate of the rows hides: half of them say too little ({refusal})."
-        return estimate, (told,)
+        return np.zeros(len(model.names)), (told,)
 
 
 def with_deviations(estimate: Estimate, more: FloatArray) -> Estimate:
@@ -89,6 +89,7 @@ def _halved(source: Source) -> Source:
             tau=own.tau[chosen],
             dq=None if own.dq is None else own.dq[chosen],
             other=None,
+            goal=None,
         )
 
     return replace(source, signals=signals)

@@ -139,15 +139,8 @@ class Setup:
 
     def read(self, source: Source) -> Source:
         """A recording as this set-up would have recorded it."""
-
-        def signals(settings: IdentificationSettings) -> Signals:
-            own = source.signals(settings)
-            other = own.other and replace(own.other, tau=own.other.tau / self.scales)
-            delay = own.torque_delay_s - self.delay_s
-            return replace(own, q=own.q + self.zeros, tau=own.tau / self.scales, torque_delay_s=delay, other=other)
-
         constants = tuple((np.array(source.torque_constants) / self.scales).tolist()) if source.torque_constants else ()
-        return replace(source, signals=signals, torque_constants=constants, recording=None)
+        return replace(source, signals=_AsSetUp(self, source.signals), torque_constants=constants, recording=None)
 
     @classmethod
     def of(cls, robot: Robot, mount: str, choices: Sequence[Choice], x: FloatArray) -> "Setup":
@@ -166,6 +159,21 @@ class Setup:
         size = float(np.linalg.norm(given.gravity))
         gravity = given.gravity + size * lean
         return cls(zeros, scales, gravity * size / np.linalg.norm(gravity) if size else given.gravity, delay)
+
+
+@dataclass(frozen=True, eq=False)
+class _AsSetUp:
+    """Signals as a set-up would have recorded them; travels to other processes."""
+
+    setup: Setup
+    read: Callable[[IdentificationSettings], Signals]
+
+    def __call__(self, settings: IdentificationSettings) -> Signals:
+        """Return the signals."""
+        own, setup = self.read(settings), self.setup
+        other = own.other and replace(own.other, tau=own.other.tau / setup.scales)
+        delay = own.torque_delay_s - setup.delay_s
+        return replace(own, q=own.q + setup.zeros, tau=own.tau / setup.scales, torque_delay_s=delay, other=other)
 
 
 def choose(words: Sequence[str], robot: Robot) -> tuple[Choice, ...]:

@@ -21,6 +21,7 @@ from rclpy.node import Node
 from rclpy.parameter import Parameter
 from rclpy.qos import DurabilityPolicy, HistoryPolicy, QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
+from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from dynid.errors import DynidError, UnknownNameError
@@ -156,10 +157,18 @@ def spin_until(node: Node, stop: Callable[[], bool], *, events: bool = False) ->
     """
     executor = EventsExecutor() if events else SingleThreadedExecutor()
     executor.add_node(node)
+
+    def spin_a_while() -> None:
+        """Serve whatever comes, within one call: returning to Python after each message costs more."""
+        if events:
+            executor.spin_until_future_complete(Future(), WAKE_S)
+        else:
+            executor.spin_once(timeout_sec=WAKE_S)
+
     try:
         while rclpy.ok() and not stop():
             try:
-                executor.spin_once(timeout_sec=WAKE_S)
+                spin_a_while()
             except ExternalShutdownException:
                 raise
             except Exception as error:

@@ -321,9 +321,10 @@ class ExecutorNode(Node):
             step = self._motion.update(self._stamp_ns, self._q)
             if step is not None:
                 self._output.send(self._stamp_ns, step.tau, step.q_ref if step.holds else None)
-                self._reference.publish(
-                    self._encode_reference.encode(self._stamp_ns, step.q_ref, step.dq_ref, step.ddq_ref)
-                )
+                if self._reference.get_subscription_count():  # nothing is made that nobody receives
+                    self._reference.publish(
+                        self._encode_reference.encode(self._stamp_ns, step.q_ref, step.dq_ref, step.ddq_ref)
+                    )
         except DynidError as error:
             reason = str(error)
             if moving:

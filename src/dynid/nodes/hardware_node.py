@@ -8,6 +8,7 @@ and lowered, and torque goes off. The topic `estop` stops it, too, and so does a
 cable again that was pulled.
 """
 
+import os
 import time
 from pathlib import Path
 
@@ -36,10 +37,13 @@ from dynid.hardware.loop.diagnostics import (
 )
 from dynid.hardware.loop.paused_clock import PausedClock, open_paused_clock
 from dynid.hardware.loop.realtime import prefer_latency
+from dynid.hardware.loop.realtime_limit import ShareMeter, room_warning
 from dynid.hardware.safety.guard import GuardState, SafetyGuard
+from dynid.hardware.safety.limit_kernels import all_finite
 from dynid.hardware.safety.load_history import LoadHistory, history_file
 from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.hardware.startup.bring_up import StartOptions
+from dynid.hardware.startup.realtime_permission import read_limit
 from dynid.nodes.arm_interlocks import OneCommander
 from dynid.nodes.common import (
     LATCHED,
@@ -125,7 +129,7 @@ class HardwareNode(ManagedNode):
         self._waiting: list[Answer] = []  # for torque on, until the cycle rate is decided
         for name, serve in {"clear_fault": self._clear_fault, "reboot": self._reboot, "reopen": self._reopen}.items():
             serve_trigger(self, f"~/{name}", serve)
-        self._reports, self._reported = 0, ""
+        self._reports, self._reported, self._share = 0, "", ShareMeter()
         self.create_timer(DIAGNOSTICS_S, self._publish_diagnostics)
         self.create_timer(STATE_POLL_S, self._look)
 
@@ -300,8 +304,9 @@ class HardwareNode(ManagedNode):
         self._states.publish(
             self._encode_state.encode(sample.stamp_ns, position=sample.q, velocity=sample.dq, effort=sample.tau_present)
         )
-        effort = applied_a * self.robot.joint_constants
-        self._applied.publish(self._encode_applied.encode(sample.stamp_ns, effort=effort))
+        if self._applied.get_subscription_count():  # nothing is made that nobody receives
+            effort = applied_a * self.robot.joint_constants
+            self._applied.publish(self._encode_applied.encode(sample.stamp_ns, effort=effort))
         self._sent = (self._sent[0] + 1, sample.stamp_ns)
 
     def _on_end(self, error: BaseException | None) -> None:
@@ -327,15 +332,19 @@ class HardwareNode(ManagedNode):
         effort = None if command is None else command[1]["effort"]
         if effort is not None and self._zero_ends and not effort.any():
             effort = np.full_like(effort, np.nan)
+        if effort is None or not all_finite(effort):
+            self._tell_refused(effort)
+        if command is not None and effort is not None:
+            # what is not finite, the guard takes for the end of the commands
+            held = all_finite(command[1]["position"])  # what says where the arm is held says that it is
+            loop.set_command(effort, self._command_time(command[0]), held)
+
+    def _tell_refused(self, effort: FloatArray | None) -> None:
         text = f"joint_commands refused: expected one finite effort for each of {', '.join(self.robot.joint_names)}"
         if effort is not None and np.isnan(effort).all():  # as a controller manager sends between its controllers
             self.get_logger().warning(text, once=True)
-        elif command is None or effort is None or not np.isfinite(effort).all():
+        else:
             self.get_logger().warning(text, throttle_duration_sec=1.0)
-        if command is not None and effort is not None:
-            # what is not finite, the guard takes for the end of the commands
-            held = bool(np.isfinite(command[1]["position"]).all())  # what says where the arm is held says that it is
-            loop.set_command(effort, self._command_time(command[0]), held)
 
     def _command_time(self, stamp_ns: int) -> float | None:
         """When a command was made, on the monotonic clock [s]: the stamp of the state that it answers.
@@ -392,10 +401,10 @@ class HardwareNode(ManagedNode):
             if refusal := self._emergency.refusal or self._commander.refusal:
                 raise SafetyError(f"cannot enable: {refusal}")
             if loop.running and loop.guard.state is GuardState.DISABLED and self._pace is not None:
-                if not self._pace.decided():
+                if not self._pace.decided() or (loop.fifo and not self._share.share):
                     return
-                if self._pace.warning:
-                    self.get_logger().warning(self._pace.warning)
+                for warning in filter(None, (self._pace.warning, self._room_warning(loop))):
+                    self.get_logger().warning(warning)
             loop.enable()
             success, text = True, "torque is on"
         except DynidError as error:
@@ -403,6 +412,10 @@ class HardwareNode(ManagedNode):
         waiting, self._waiting = self._waiting, []
         for one in waiting:
             one.give(success, text)
+
+    def _room_warning(self, loop: ControlLoop) -> str:
+        """That the kernel's limit leaves real-time programs too little room beside this driver; "" if it does not."""
+        return room_warning(self._share.share, len(os.sched_getaffinity(0)), read_limit()) if loop.fifo else ""
 
     def _lower_rate(self, loop: ControlLoop, pace: CyclePace) -> None:
         """Continue at a lower rate if the present one is not kept; torque is off.
@@ -456,9 +469,11 @@ class HardwareNode(ManagedNode):
         if loop is not None and pace is not None and loop.running:
             if loop.guard.state is GuardState.DISABLED:
                 pace.look(loop)
+                self._share.note()
                 self._lower_rate(loop, pace)
             else:
                 pace.restart()
+                self._share.restart()
         self._switch_on()
         self._report_change()
 

@@ -90,10 +90,6 @@ class Log:
         bounds = [0, *cuts.tolist(), len(self.time)]
         return [self.rows(slice(a, b)) for a, b in pairwise(bounds) if b - a >= SHORTEST]
 
-    def halved(self) -> "Log":
-        """Every other row, if there are enough."""
-        return self.rows(slice(None, None, 2)) if len(self.time) >= 2 * SHORTEST else self
-
     def rows(self, chosen: slice) -> "Log":
         """Some of the rows."""
         parts = {key: getattr(self, key) for key in ("time", "q", "tau", "goal", "dq")}
@@ -109,7 +105,6 @@ class LogFacts:
         torques, goals: whether they were logged.
         moving_s: how long each joint moved faster than `SLOW_RAD_S`, (n,) [s].
         notes: of its reader.
-        mount: how the arm was mounted; None if nobody said.
     """
 
     rows: int
@@ -121,7 +116,6 @@ class LogFacts:
     goals: bool
     moving_s: FloatArray
     notes: tuple[str, ...] = ()
-    mount: str | None = None
 
     @classmethod
     def of(cls, log: Log) -> "LogFacts":
@@ -138,7 +132,6 @@ class LogFacts:
             goals=log.goal is not None,
             moving_s=(speed > SLOW_RAD_S).sum(axis=0) * interval_s,
             notes=log.notes,
-            mount=log.mount,
         )
 
 

@@ -9,6 +9,7 @@ from dynid.errors import DynidError
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
 from dynid.hardware.loop.cycle import ControlLoop
 from dynid.hardware.safety.guard import SafetyGuard
+from dynid.hardware.safety.limit_kernels import all_finite
 from dynid.hardware.safety.settings import load_safety
 from dynid.recording.messages import DiagnosticStatus, JointStateDecoder, JointStateEncoder, encode_diagnostics
 from dynid.robot import Robot
@@ -45,12 +46,13 @@ def rehearse_arm(robot: Robot, plant: Plant | None = None) -> None:
         with contextlib.suppress(DynidError), contextlib.ExitStack() as used:
             arm.open()
             used.callback(arm.close)
+            arm.write_currents(np.zeros(robot.size))  # also from an array that may be changed, as the search for a rate
             guard = SafetyGuard(robot, load_safety(robot).model_copy(update=SHORT_STOP))
             loop = ControlLoop(arm, guard, on_waiting=count, slow_poll_every=1)
             loop.start()
             used.callback(loop.stop)
             loop.enable()
-            loop.set_command(np.zeros(robot.size))
+            loop.set_command(np.zeros(robot.size), held=True)
             arrived.wait(1.0)
 
 
@@ -58,5 +60,8 @@ def rehearse_messages(robot: Robot) -> None:
     """Encode and decode what a driver publishes and receives."""
     zeros = np.zeros(robot.size)
     encoder = JointStateEncoder(robot.joint_names)
-    JointStateDecoder(robot.joint_names).decode(encoder.encode(0, position=zeros, velocity=zeros, effort=zeros))
+    raw = encoder.encode(0, position=zeros, velocity=zeros, effort=zeros)
+    state = JointStateDecoder(robot.joint_names).decode(raw)
+    assert state is not None, "it has all joints"
+    all_finite(state[1]["effort"])
     encode_diagnostics(0, [DiagnosticStatus("rehearsal", 0, "", "", {})])

@@ -4,6 +4,7 @@ import numpy as np
 
 from dynid.control.control_model import ControlModel, friction_beside
 from dynid.control.controller import TorqueLaw, load_controller
+from dynid.control.holding_check import HoldingTorque
 from dynid.control.motion import MotionExecutor
 from dynid.control.motion_check import MotionCheck, nominal_parameters, nominal_torques, robot_limits
 from dynid.control.selection import CONTROLLERS, ControllerSelection
@@ -38,6 +39,7 @@ def rehearse_motions(robot: Robot, mount: str | None = None) -> None:
     motion = approach(rest, inside, robot.joint_names, 0.4, 0.8, "rehearsal")
     for law in _laws(robot, selection):
         _follow(MotionExecutor(robot, selection.controller, check), motion, law, rest)
+    HoldingTorque(robot).note(CYCLE_NS, rest, *np.zeros((2, robot.size)))
     ReferenceEncoder(robot.joint_names).encode(0, *np.zeros((3, robot.size)))
 
 

@@ -21,7 +21,8 @@ from dynid.verdict import Check, Verdict
 
 SWAY_RAD, SWAY_RAD_S, SWAY_RAD_S2, STROKES = 0.14, 0.3, 1.0, 5
 MOVING_RAD_S = 0.06  # speed above which a joint counts as moving; velocity registers count in 0.024 rad/s
-LEAST_SAMPLES = 50  # of each direction
+CRUISE = 0.7, 1.4  # times a joint's median speed: there it neither speeds up nor slows down
+LEAST_SAMPLES = 25  # of each direction
 SHARE, FRICTION_SHARE, FLOOR_SHARE = 0.12, 0.08, 0.004  # allowed: of the gravity, the friction, the torque limit
 CANDIDATES, FARTHEST_RAD, SEED = 300, 0.8, 1
 ENOUGH = 2.0  # times what is allowed: a fault that differs by this is certain to be found
@@ -80,11 +81,12 @@ class Carried:
         q, dq, tau = q[finite], dq[finite], tau[finite]
         if len(q) < LEAST_SAMPLES:
             raise DataError(f"{len(q)} states hold torques; expected at least {LEAST_SAMPLES}: does the arm send them?")
-        up, down = dq > MOVING_RAD_S, dq < -MOVING_RAD_S
+        speed, place = np.abs(dq), q.mean(axis=0)
+        usual = np.array([np.median(one[one > MOVING_RAD_S]) if (one > MOVING_RAD_S).any() else 1.0 for one in speed.T])
+        cruising = (speed > np.maximum(MOVING_RAD_S, CRUISE[0] * usual)) & (speed < CRUISE[1] * usual)
+        up, down = cruising & (dq > 0.0), cruising & (dq < 0.0)
         moved = np.minimum(up.sum(axis=0), down.sum(axis=0)) >= LEAST_SAMPLES
-        way, place = np.where(up, 1.0, np.where(down, -1.0, 0.0)), q.mean(axis=0)
-        speed = np.array([np.median(np.abs(one[one != 0.0])) if one.any() else 0.0 for one in (way * dq).T])
-        predicted = model.torques(q, way * speed, np.zeros_like(q))  # one speed: both directions rub alike
+        predicted = model.torques(q, dq, np.zeros_like(q))
         (lifted, lowered), (more, less) = ([_mean(rows, way) for way in (up, down)] for rows in (tau, predicted))
         gravity = model.gravity(place)
         return cls(

@@ -8,7 +8,7 @@ from dynid.robot import FloatArray
 from dynid.runtime.model import Model
 
 Shown = tuple[FloatArray, FloatArray, FloatArray, FloatArray]  # place, measured, expected, allowed, (n,) each
-EXPLAINED = 0.25  # share of the squared difference that an explanation may leave
+EXPLAINED = 0.35  # share of the squared difference that an explanation may leave
 LEAST_KG = 0.02
 SIMPLER = 1.2  # an explanation that comes later must be better by this
 

@@ -4,8 +4,9 @@ The real and the simulated arm differ in the port only. A real port moves metal,
 is real that does not prove the opposite when it is opened, see `dynid.hardware.bus.simulated_line`.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +16,16 @@ from dynid.hardware.arm.arming import Arming
 from dynid.hardware.arm.unseen_hold import UnseenHold
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
+from dynid.hardware.bus.control_table import IntArray
 from dynid.hardware.bus.port import WaitingPortHandler, open_port
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.servo_units import ServoUnits
 from dynid.hardware.bus.simulated_line import is_simulated_port
 from dynid.hardware.bus.slow_state import TORQUE, WATCHDOG, SlowPoll
 from dynid.hardware.bus.state_cycle import StateCycle
-from dynid.hardware.bus.state_exchange import CycleCounters
+from dynid.hardware.bus.state_exchange import CycleCounters, StateReading
+from dynid.hardware.bus.state_kernels import goal_counts, states_in_si
+from dynid.hardware.safety.limit_kernels import all_finite
 from dynid.hardware.startup.bring_up import StartOptions, reboot_faulty, start_up
 from dynid.hardware.startup.servo_snapshot import read_snapshot
 from dynid.model.drivable import refuse_undrivable
@@ -32,8 +36,7 @@ CONFIRM_ATTEMPTS = 3
 NOBODY_ANSWERS = "any servo (is the cable plugged in, and the power on?)"
 
 
-@dataclass(frozen=True, slots=True)
-class ArmSample:
+class ArmSample(NamedTuple):
     """The arm's state from one read; each (n,), joint order.
 
     Attributes:
@@ -124,6 +127,7 @@ class DynamixelArm:
         self.cycle = StateCycle(self.bus, paired=[one for one in robot.followers if one.obeys is None])
         self._units = ServoUnits(robot)
         self._caps = self._units.current_caps(robot.current_limits)
+        self._unit_rows = self._units.rows(robot)
         self._slow = SlowPoll(self.bus, robot, self.cycle)
         self.slow = self._slow.state
         self._arming = Arming(self.bus, robot, self.watchdog_count, self.slow)
@@ -270,20 +274,35 @@ class DynamixelArm:
         Raises:
             BusError: the port is lost. `ArmSample.valid` marks servos that did not answer.
         """
-        reading, joints, units = self.cycle.read(meanwhile), self._transmission, self._units
-        current_a = joints.joint_currents(units.currents(reading.current_count))
+        reading, joints = self.cycle.read(meanwhile), self._transmission
         answered = reading.valid.copy()
+        q, dq, current_a, tau_present = self._in_si(reading)
         return ArmSample(
             stamp_ns=reading.stamp_ns,
-            q=joints.joint_motion(units.positions(reading.position_count)) + self.robot.zero_offsets,
-            dq=joints.joint_motion(units.velocities(reading.velocity_count)),
+            q=q,
+            dq=dq,
             current_a=current_a,
-            tau_present=current_a * self.robot.joint_constants,
+            tau_present=tau_present,
             valid=joints.joints_seen(answered),
             answered=answered,
             alert=(reading.errors & table.ALERT_BIT).astype(np.bool_),
             complete=reading.complete,
             repeated=reading.repeated,
+        )
+
+    def _in_si(self, reading: StateReading) -> Iterable[FloatArray]:
+        """Return q, dq, currents and torques of the joints, (n,) each, of the servos' counts."""
+        if self._transmission.direct:
+            counts = reading.position_count, reading.velocity_count, reading.current_count
+            rows: FloatArray = states_in_si(*counts, self._unit_rows)
+            return rows
+        joints, units = self._transmission, self._units
+        current_a = joints.joint_currents(units.currents(reading.current_count))
+        return (
+            joints.joint_motion(units.positions(reading.position_count)) + self.robot.zero_offsets,
+            joints.joint_motion(units.velocities(reading.velocity_count)),
+            current_a,
+            current_a * self.robot.joint_constants,
         )
 
     def write_currents(self, current_a: FloatArray) -> FloatArray:
@@ -297,8 +316,12 @@ class DynamixelArm:
             BusError: the port is lost.
         """
         wanted = np.asarray(current_a, dtype=np.float64)
-        if wanted.shape != (self.robot.size,) or not np.isfinite(wanted).all():
+        if wanted.shape != (self.robot.size,) or not all_finite(wanted):
             raise SafetyError(f"goal currents must be {self.robot.size} finite numbers, got {wanted.tolist()}")
+        if self._transmission.direct:
+            goals: tuple[IntArray, FloatArray] = goal_counts(wanted, self.unseen.held, self._caps, self._unit_rows)
+            self.cycle.write(goals[0])
+            return goals[1]
         wanted = self._transmission.motor_currents(self._transmission.within(wanted, self.robot.current_limits))
         wanted = np.where(self.unseen.held, 0.0, wanted)
         counts = np.clip(self._units.current_counts(wanted), -self._caps, self._caps)

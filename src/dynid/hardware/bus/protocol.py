@@ -10,8 +10,8 @@ to a fast sync read (id 0xFE) is the exception: it is not stuffed.
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from enum import IntEnum
+from typing import NamedTuple
 
 from fastcrc.crc16 import umts
 
@@ -46,8 +46,7 @@ class Instruction(IntEnum):
     FAST_BULK_READ = 0x9A
 
 
-@dataclass(frozen=True, slots=True)
-class Packet:
+class Packet(NamedTuple):
     """One packet with a correct CRC; `payload` is what follows the instruction, stuffing removed.
 
     In a status packet the payload begins with the error byte, except in a fast sync read's reply, where error
@@ -225,6 +224,8 @@ class PacketParser:
 
     def feed(self, data: bytes) -> list[Packet]:
         """The packets that `data` completes, in order of arrival."""
+        if not self._buffer and (whole := self._whole(data)) is not None:
+            return [whole]
         self._buffer += data
         packets: list[Packet] = []
         while self._align():
@@ -240,6 +241,22 @@ class PacketParser:
                 break
             self._take(total, packets)
         return packets
+
+    def _whole(self, data: bytes) -> Packet | None:
+        """Return the packet that these bytes are, as all of them are most of the time; None if they are not just one.
+
+        Anything else than one correct packet without stuffing is looked at piece by piece.
+        """
+        if len(data) <= _PREFIX or not data.startswith(HEADER) or data.find(_PATTERN, _PREFIX - 2) >= 0:
+            return None
+        packet_id, length = data[4], data[5] | data[6] << 8
+        known = packet_id <= MAX_SERVO_ID or packet_id == BROADCAST_ID
+        shortest = 4 if data[7] == Instruction.STATUS else 3
+        if not known or len(data) != _PREFIX + length or not shortest <= length <= self.max_length:
+            return None
+        if crc16(data[:-2]) != data[-2] | data[-1] << 8:
+            return None
+        return Packet(packet_id, data[7], data[_PREFIX + 1 : -2])
 
     def _align(self) -> bool:
         """Move the buffer to the next header; False while there is not enough to judge its length."""

@@ -8,6 +8,7 @@ stuffs what it is handed depends on its version. The 1 kHz cycle is in `state_cy
 import termios
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from types import TracebackType
 
 import serial
 
@@ -26,6 +27,21 @@ EMPTY_READS = 3  # one after the other that nobody answers: there is nobody
 
 class _RefusedError(BusError):
     """A servo refused an instruction."""
+
+
+class _OpenLine:
+    """The open port of a bus as a context, again and again: a control cycle enters it twice."""
+
+    def __init__(self, bus: "ServoBus") -> None:
+        self._bus = bus
+
+    def __enter__(self) -> WaitingPortHandler:
+        return self._bus.open_handler()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if isinstance(error, OSError | termios.error | serial.SerialException) and not isinstance(error, BusError):
+            self._bus.close()
+            raise BusError(f"port {self._bus.port} was lost ({error}): is the cable still plugged in?") from error
 
 
 class ServoBus:
@@ -68,6 +84,7 @@ class ServoBus:
         self.models: dict[int, int] = {}
         self._gaps_refused = False
         self._handler: WaitingPortHandler | None = None
+        self._line = _OpenLine(self)
 
     # -- the port ----------------------------------------------------------------------------------------------
 
@@ -99,18 +116,15 @@ class ServoBus:
             handler, self._handler = self._handler, None
             close_port(handler)
 
-    @contextmanager
-    def line(self) -> Iterator[WaitingPortHandler]:
+    def line(self) -> AbstractContextManager[WaitingPortHandler]:
         """The open port; raises BusError where it is closed or breaks meanwhile, which closes it."""
+        return self._line
+
+    def open_handler(self) -> WaitingPortHandler:
+        """Return what the port is used through; BusError if it is closed."""
         if self._handler is None:
             raise BusError(f"port {self.port} is not open")
-        try:
-            yield self._handler
-        except BusError:
-            raise
-        except (OSError, termios.error, serial.SerialException) as error:
-            self.close()
-            raise BusError(f"port {self.port} was lost ({error}): is the cable still plugged in?") from error
+        return self._handler
 
     # -- set-up, one servo at a time ---------------------------------------------------------------------------
 

@@ -4,6 +4,7 @@ import numpy as np
 
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.control_table import IntArray
+from dynid.hardware.bus.state_kernels import CENTRE, CONSTANT, CURRENT, POSITION, VELOCITY, ZERO
 from dynid.robot import FloatArray, Robot, read_only
 
 
@@ -27,6 +28,13 @@ class ServoUnits:
         self._current = read_only(robot.directions * self.current_a)
         self._velocity = read_only(robot.directions * table.VELOCITY_RAD_S_PER_COUNT)
         self._position = read_only(robot.directions * table.POSITION_RAD_PER_COUNT)
+
+    def rows(self, robot: Robot) -> FloatArray:
+        """Return what the compiled conversions take of a robot whose motors each move one joint, (6, n)."""
+        found = np.empty((6, robot.size))
+        found[CENTRE], found[POSITION], found[VELOCITY] = self._centres, self._position, self._velocity
+        found[CURRENT], found[ZERO], found[CONSTANT] = self._current, robot.zero_offsets, robot.joint_constants
+        return found
 
     def currents(self, counts: IntArray) -> FloatArray:
         """Return currents [A] of signed counts."""

@@ -12,7 +12,16 @@ from dynid.hardware.bus.control_table import IntArray
 from dynid.hardware.bus.dialogue import STATUS_OVERHEAD
 from dynid.hardware.bus.port import WaitingPortHandler
 from dynid.hardware.bus.servo_bus import ATTEMPTS, ServoBus
-from dynid.hardware.bus.state_exchange import TAGGED_SIZES, CycleCounters, StateReading, StateRequest, StateRequests
+from dynid.hardware.bus.state_exchange import (
+    CRC_SIZE,
+    FAST_BLOCK_OVERHEAD,
+    TAGGED_SIZES,
+    CycleCounters,
+    StateReading,
+    StateRequest,
+    StateRequests,
+)
+from dynid.hardware.bus.state_kernels import take_states
 from dynid.robot.servo_fields import WiredServo
 
 EARLY_FRACTION = 0.97
@@ -30,7 +39,6 @@ LONGEST_WAIT_S = 0.004  # a read that may not ask before then brings nothing: th
 ASKED_AGAIN_EVERY = 8  # reads: the longest that is spent on the silent, however many they are
 BESIDE_MARGIN_S = 0.00005  # between the reply of a servo that was asked beside and the next request
 _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
-_STATE = np.dtype([("current", "<i2"), ("velocity", "<i4"), ("position", "<i4")])
 
 
 class StateCycle:
@@ -82,7 +90,8 @@ class StateCycle:
         self._paired_signs = np.array([one.direction for one in paired], dtype=np.int64)
         self._bytes = bytearray(size * table.STATE_SIZE)
         self._last_complete = bytes(self._bytes)
-        self._state = np.frombuffer(self._bytes, dtype=_STATE)
+        self._blocks = np.frombuffer(self._bytes, dtype=np.uint8).reshape(size, table.STATE_SIZE)
+        self._all_ids, self._all_indices = bytes(bus.servo_ids), range(size)
         zero = np.zeros(size, dtype=np.int64)
         errors, valid = np.zeros(size, dtype=np.uint8), np.zeros(size, dtype=np.bool_)
         self._reading = StateReading(zero, zero.copy(), zero.copy(), errors, valid)
@@ -385,10 +394,10 @@ class StateCycle:
         if self.counters.duplicates > duplicates:  # the line may be a reply behind
             self._doubt(self.bus.clock.monotonic_ns())
         reading.complete = np.count_nonzero(reading.valid) == len(reading.valid)
-        reading.repeated = self._is_repeated() if reading.complete else False
-        np.copyto(reading.current_count, self._state["current"], where=reading.valid)
-        np.copyto(reading.velocity_count, self._state["velocity"], where=reading.valid)
-        np.copyto(reading.position_count, self._state["position"], where=reading.valid)
+        moving = take_states(
+            self._blocks, reading.valid, reading.position_count, reading.velocity_count, reading.current_count
+        )
+        reading.repeated = self._is_repeated(moving) if reading.complete else False
         return reading.complete
 
     def _ends_damaged(self, fast: bool, before: dict[int, int]) -> bool:
@@ -432,10 +441,9 @@ class StateCycle:
             self.counters.late += late_s > 0.0
             self.counters.timeouts += self._asked_count < len(self._asked)
 
-    def _is_repeated(self) -> bool:
+    def _is_repeated(self, moving: bool) -> bool:
         """Whether a complete read is the one before it again, of an arm that moves."""
         if self._bytes == self._last_complete:
-            moving = bool((np.abs(self._state["velocity"]) > 1).any())
             self.counters.repeated += moving
             return moving
         self._last_complete = bytes(self._bytes)
@@ -454,12 +462,27 @@ class StateCycle:
             return False  # an echo of our own request, as some adapters return it
         if packet.packet_id != protocol.BROADCAST_ID:
             return self._accept_servo(packet.packet_id, packet.error, packet.parameters, seen, alone=fast)
+        if fast and not seen and self._take_fast_reply(packet.payload, seen):
+            return True
         blocks = protocol.split_fast_reply(packet, self._size) if fast else []
         if len(blocks) != self._asked_count:
             self.counters.stale += 1  # the late answer to another read of states
             return False
         for servo_id, error, data in blocks:
             self._accept_servo(servo_id, error, data, seen, alone=False)
+        return True
+
+    def _take_fast_reply(self, payload: bytes, seen: set[int]) -> bool:
+        """Take the reply to a fast read if every servo that was asked is in it once, in order and without an error."""
+        block = self._size + FAST_BLOCK_OVERHEAD
+        if len(payload) + CRC_SIZE != self._asked_count * block or self._asked_count != len(self._asked):
+            return False
+        if payload[1::block] != self._all_ids or any(payload[::block]):
+            return False
+        parts = np.frombuffer(payload + bytes(CRC_SIZE), dtype=np.uint8).reshape(-1, block)
+        self._blocks[:] = parts[:, 2 : 2 + table.STATE_SIZE]
+        self._reading.valid[:] = True
+        seen.update(self._all_indices)
         return True
 
     def _accept_servo(self, servo_id: int, error: int, data: bytes, seen: set[int], *, alone: bool) -> bool:

@@ -13,6 +13,7 @@ from dynid.hardware.bus.protocol import build_sync_read
 
 FAST_REPLY_OVERHEAD = 8
 FAST_BLOCK_OVERHEAD = 4
+CRC_SIZE = 2
 # While a reply to an earlier request may still come, every read asks for another number of bytes (the registers behind
 # the state are harmless), so that its replies cannot be taken for those of another. A number comes back after ten.
 TAGGED_SIZES = range(table.STATE_SIZE + 1, table.STATE_SIZE + 11)

@@ -130,7 +130,8 @@ class ArmCycle:
         self._notice_stall(now_ns)
         self.watch.note(sample.answered, began_ns)
         self._watch_claim(sample, now_ns)
-        self.guard.set_load(np.where(sample.valid, sample.current_a, self._applied_a), self._step_s)
+        flowing_a = sample.current_a if sample.complete else np.where(sample.valid, sample.current_a, self._applied_a)
+        self.guard.set_load(flowing_a, self._step_s)
         self._find_faults(sample, now_ns)
         self._have_unseen_held(sample, now_ns)
         command = self._command
@@ -251,7 +252,9 @@ class ArmCycle:
         if not text and np.count_nonzero(sample.alert):
             self.arm.poll_torque(sample.alert)  # which error it is
             text = self.watch.alerts(sample.alert, self.arm.slow)
-        if not text and (loaded := self.guard.overloaded()).any():  # holding it would trip the servo: let down at once
+        limited = self.guard.settings.overload_limits
+        if not text and limited and (loaded := self.guard.overloaded()).any():
+            # holding it would trip the servo: it is let down at once
             self.guard.fault(f"overload ahead at {self.watch.names(loaded)}: {OVERLOAD_ADVICE}", hold_s=0.0)
         if text:
             self.guard.fault(text)

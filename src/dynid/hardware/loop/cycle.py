@@ -16,9 +16,11 @@ from dynid.hardware.loop.arm_cycle import ArmCycle
 from dynid.hardware.loop.cycle_meter import CycleCounts, CycleMeter, LoopStatistics
 from dynid.hardware.loop.rate_trial import RunWatch
 from dynid.hardware.loop.realtime import bounded_timer_slack, disable_cpu_idle, fifo_scheduling, quiet_interpreter
+from dynid.hardware.loop.realtime_limit import HoleWatch
 from dynid.hardware.loop.request_queue import LOOK_S, Request, RequestQueue, nothing
 from dynid.hardware.safety.guard import GuardResult, SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
+from dynid.hardware.startup.realtime_permission import read_limit
 from dynid.robot import FloatArray
 
 # After standstills of the host, planned cycles are run late, back to back, rather than left out: each reads the state
@@ -81,6 +83,7 @@ class ControlLoop:
         self._period_ns = round(arm.robot.file.bus.cycle_s * 1e9)
         self._meter = CycleMeter(self._period_ns)
         self._run_watch = RunWatch(self._period_ns)
+        self._holes = HoleWatch(self._period_ns, read_limit())
         self._clock.pace(self._period_ns)
         if slow_poll_every is None:
             slow_poll_every = max(1, round(SLOW_POLL_S * 1e9 / self._period_ns))
@@ -184,8 +187,13 @@ class ControlLoop:
 
     @property
     def complaint(self) -> str:
-        """What is to be said first of a run that was given up: this machine missed cycles; "" if it did not."""
-        return self._run_watch.complaint
+        """What is to be said first of a run that was given up: why this machine missed cycles; "" if it did not."""
+        return f"{self.throttling}; " if self.throttling else self._run_watch.complaint
+
+    @property
+    def throttling(self) -> str:
+        """That the kernel stopped real-time programs once in each of its periods; "" unless holes show that."""
+        return self._holes.text if self.fifo else ""
 
     def statistics(self) -> LoopStatistics:
         """Counters and times so far."""
@@ -263,6 +271,7 @@ class ControlLoop:
         while True:
             self._clock.wait_until(next_ns, self._awaits_command)
             began_ns = self._clock.monotonic_ns()
+            self._holes.note(began_ns)
             late_ns = began_ns - next_ns
             lost = self._lost_cycles(late_ns)
             complete = self._cycle.run(behind=late_ns > self._period_ns)

@@ -1,10 +1,12 @@
 """Counts and times the control loop's cycles."""
 
+from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.hardware.safety.guard_states import Reason
 
@@ -80,7 +82,7 @@ class CycleMeter:
         self._behind = 0
         self._busy_ns = np.zeros(WINDOW, dtype=np.int64)
         self._late_ns = np.zeros(WINDOW, dtype=np.int64)
-        self._durations = [0] * BINS
+        self._durations = array("q", [0]) * BINS
 
     def add(self, busy_ns: int, late_ns: int, complete: bool, *, skipped: int = 0) -> None:
         """Count one cycle.
@@ -116,6 +118,7 @@ class CycleMeter:
         seconds = (now_ns - self.started_ns) * 1e-9 if self.started_ns else 0.0
         filled = min(self.cycles, WINDOW)
         p50 = p99 = late_p99 = 0.0
+        reached = np.cumsum(np.array(self._durations))
         if filled:
             p50, p99 = np.percentile(self._busy_ns[:filled] * 1e-3, (50, 99)).tolist()
             late_p99 = float(np.percentile(self._late_ns[:filled] * 1e-3, 99))
@@ -130,15 +133,15 @@ class CycleMeter:
             cycle_p50_us=p50,
             cycle_p99_us=p99,
             late_p99_us=late_p99,
-            run_p50_us=self._run_percentile(0.5),
-            run_p99_us=self._run_percentile(0.99),
-            run_p999_us=self._run_percentile(0.999),
+            run_p50_us=_percentile(reached, 0.5),
+            run_p99_us=_percentile(reached, 0.99),
+            run_p999_us=_percentile(reached, 0.999),
             commands_out_of_order=self.commands_out_of_order,
             behind=self._behind,
             interventions={reason.name.lower(): count for reason, count in self._guard.items()},
         )
 
-    def _run_percentile(self, share: float) -> float:
-        """The upper edge of the bin that holds this share of all cycles' durations [us]."""
-        reached = np.cumsum(np.array(self._durations))
-        return float(np.searchsorted(reached, share * reached[-1]) + 1) * BIN_NS * 1e-3 if reached[-1] else 0.0
+
+def _percentile(reached: NDArray[np.int64], share: float) -> float:
+    """Return the upper edge of the bin that holds this share of all cycles' durations [us]."""
+    return float(np.searchsorted(reached, share * reached[-1]) + 1) * BIN_NS * 1e-3 if reached[-1] else 0.0

@@ -31,6 +31,7 @@ ENDED = "ended"  # nothing moves the arm
 RATE = "cycle rate"  # key of the loop's status: whether this machine keeps it
 TIMES_OFF = "times_torque_off"  # key of the loop's status: how often torque was switched off
 WARMEST = "warmest [deg C]"  # key of the servos' status; not there before all were read
+THROTTLED = "holes"  # key of the loop's status: what they are if the kernel's real-time limit makes them
 FOUND_AGAIN = "switch the arm's power off; or, once it answers again, call hardware/reopen, which switches torque off"
 LATENESS_FAULTS = ("no reply", "no complete reading", "bus watchdog tripped")  # a late machine causes them, too
 _HELD = (Reason.NO_COMMAND, Reason.STALE_COMMAND, Reason.BAD_COMMAND, Reason.HUGE_COMMAND, Reason.NO_FEEDBACK)
@@ -89,8 +90,10 @@ def loop_status(loop: ControlLoop, published: int, last_stamp_ns: int, commander
         TIMES_OFF: str(loop.times_off),
         STATE: ENDED if loop.error else str(loop.guard.state.value),
     }
+    if loop.throttling:
+        values[THROTTLED] = loop.throttling
     level = ERROR if loop.error or loop.guard.state is GuardState.FAULT else OK
-    if loop.guard.stop_text:
+    if loop.guard.stop_text or loop.throttling:
         level = max(level, WARN)
     return DiagnosticStatus(LOOP, level, state_text(loop), loop.arm.robot.name, values)
 

@@ -8,6 +8,7 @@ looks by itself. Without such a claim nothing is watched here.
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.hardware.safety.limit_kernels import farthest
 from dynid.robot import FloatArray
 
 MOVED_RAD = 0.7  # an executor gives way to a push by half of this, and then holds the arm where it is
@@ -39,6 +40,5 @@ class ClaimWatch:
         elif now_s - self._since_s >= WINDOW_S:
             self._since_s = now_s
             self._places[0], self._places[1] = self._places[1], q
-        way = np.where(valid, np.abs(q - self._places).max(axis=0), 0.0)
-        joint = int(np.argmax(way))
-        return joint if way[joint] > MOVED_RAD else None
+        joint, way_rad = farthest(q, self._places, valid)
+        return joint if way_rad > MOVED_RAD else None

@@ -4,7 +4,7 @@
 for every change. The states and the one table of transitions decide whether any current flows at all.
 """
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,21 @@ from numpy.typing import NDArray
 from dynid.errors import SafetyError
 from dynid.hardware.safety.guard_states import TRANSITIONS, GuardEvent, GuardState, Reason
 from dynid.hardware.safety.hold import Hold
+from dynid.hardware.safety.limit_kernels import (
+    CAPPED,
+    DAMPING,
+    RATE_STEP,
+    SOFT_LOWER,
+    SOFT_UPPER,
+    SOFT_ZONE,
+    STIFFNESS,
+    TOO_FAST,
+    TOO_SUDDEN,
+    VELOCITY,
+    WITHIN_ZONES,
+    limit_currents,
+    within,
+)
 from dynid.hardware.safety.lowering import Phase, StopSequence
 from dynid.hardware.safety.overload import LIMITED, LIMITED_S, OverloadModel
 from dynid.hardware.safety.posture import Posture
@@ -22,8 +37,7 @@ from dynid.robot import FloatArray, Robot, read_only
 __all__ = ["GuardResult", "GuardState", "SafetyGuard", "SafetySettings", "load_safety"]
 
 
-@dataclass(frozen=True, slots=True)
-class GuardResult:
+class GuardResult(NamedTuple):
     """What may flow in this cycle.
 
     Attributes:
@@ -66,22 +80,28 @@ class SafetyGuard:
         self._overload, self.load = OverloadModel.of(robot), np.zeros(robot.size)
         self._limited_s = np.zeros(robot.size)
         self._refused_above = self.settings.refused_above * self._full_caps * self._torque_constants
-        self._velocity_limits = robot.velocity_limits
-        self._soft_lower = robot.lower + self.settings.soft_zone_rad
-        self._soft_upper = robot.upper - self.settings.soft_zone_rad
         self._stopping_distance = 0.5 / self.settings.approach_deceleration_rad_s2  # times the velocity squared
         self._cycle_s = robot.file.bus.cycle_s
-        self._rate_step = self.settings.current_rate_1_s * self._cycle_s * self._full_caps
         self._fade = float(np.exp(-self._cycle_s / self.settings.release_s))
         self._ramp_step = self._cycle_s / max(self.settings.current_ramp_s, self._cycle_s)
         self._share = 0.0  # how far the command has taken over from the hold
         self._posture = Posture(robot, mount, self.settings.table_height_m)
         self._hold, self._stop = Hold(robot, self.settings), StopSequence(self.settings, self._posture)
+        self._limits = self._limits_by_row(robot)
         self._holding, self._hold_s = False, self.settings.hold_s
         self._none = read_only(np.zeros(self._size))
         self._last: FloatArray = self._none
         self._commanded, self._idle_s = False, 0.0
         self._braked, self._unseen = np.zeros(self._size), False  # exponent of what is left of a velocity
+
+    def _limits_by_row(self, robot: Robot) -> FloatArray:
+        """Return what `limit_currents` takes of the joints, (6, n)."""
+        settings, rows = self.settings, np.empty((6, self._size))
+        rows[SOFT_LOWER], rows[SOFT_UPPER] = robot.lower + settings.soft_zone_rad, robot.upper - settings.soft_zone_rad
+        rows[VELOCITY] = robot.velocity_limits
+        rows[RATE_STEP] = settings.current_rate_1_s * self._cycle_s * self._full_caps
+        rows[DAMPING], rows[STIFFNESS] = self._hold.damping, self._hold.stiffness
+        return rows
 
     @property
     def torque_needed(self) -> bool:
@@ -167,9 +187,10 @@ class SafetyGuard:
     def set_load(self, current_a: FloatArray, step_s: float) -> None:
         """Currents (n,) [A] at the joints that flowed for so long [s]: how near servos are to their overload."""
         if self._overload is not None:
-            loaded = self.load.max() > LIMITED
+            limits = self.settings.overload_limits
+            loaded = limits and self.load.max() > LIMITED
             self.load = self._overload.step(self.load, self._transmission.motor_currents(current_a), step_s)
-            if self.settings.overload_limits and (loaded or self.load.max() > LIMITED):
+            if limits and (loaded or self.load.max() > LIMITED):
                 self._limited_s = np.where(self.load > LIMITED, self._limited_s + step_s, 0.0)
                 self._lower_caps()
 
@@ -323,43 +344,17 @@ class SafetyGuard:
 
         By the share that is `commanded` a spring keeps joints out of their soft zones; a stop lays them onto stops.
         """
-        speed = np.abs(dq)
-        braked: NDArray[np.bool_] | None = None
-        reach = q + dq * speed * self._stopping_distance  # where it would come to rest
-        low = np.minimum(q, reach) < self._soft_lower
-        high = np.maximum(q, reach) > self._soft_upper
-        if np.count_nonzero(low | high):  # no current that leads outwards, and braking of motion that does
-            inside = (q >= self._soft_lower) & (q <= self._soft_upper)
-            reasons.append(Reason.APPROACH_SPEED if inside.all() else Reason.JOINT_LIMIT)
-            spring = commanded * self._hold.soft_limit_spring(q)  # against gravity
-            drive = np.where(low, np.maximum(drive, spring), drive)
-            drive = np.where(high, np.minimum(drive, spring), drive)
-            braked = (low & (dq < 0.0)) | (high & (dq > 0.0))
-        fast = speed > self._velocity_limits
-        if np.count_nonzero(fast):  # no current in the direction of motion, and braking
+        current, did = limit_currents(
+            drive, braking, commanded, q, dq, self._last, self._caps, self._limits, self._stopping_distance
+        )
+        if did & SOFT_ZONE:
+            reasons.append(Reason.APPROACH_SPEED if did & WITHIN_ZONES else Reason.JOINT_LIMIT)
+        if did & TOO_FAST:
             reasons.append(Reason.VELOCITY_LIMIT)
-            drive = np.where(fast & (drive * dq > 0.0), 0.0, drive)
-            braked = fast if braked is None else braked | fast
-        # The brake comes after all limits: it only opposes motion, so no limit may take it away.
-        if braked is not None:
-            drive = drive - np.where(braked, 1.0, braking) * self._brake(dq)
-        elif braking:
-            drive = drive - braking * self._brake(dq)
-        return self._cap(drive, reasons)
-
-    def _brake(self, dq: FloatArray) -> FloatArray:
-        return np.clip(self._hold.damping * dq, -self._caps, self._caps)
-
-    def _cap(self, current: FloatArray, reasons: list[Reason]) -> FloatArray:
-        """A current, (n,) [A], within its limit and its rate."""
-        if np.count_nonzero(np.abs(current) <= self._caps) < self._size:  # NaN is not, and must never pass
+        if did & CAPPED:
             reasons.append(Reason.TEMPERATURE if self._derated else Reason.CURRENT_LIMIT)
-            current = np.clip(np.nan_to_num(current), -self._caps, self._caps)
-        change = current - self._last
-        if np.count_nonzero(np.abs(change) > self._rate_step):
+        if did & TOO_SUDDEN:
             reasons.append(Reason.CURRENT_RATE)
-            current = self._last + np.clip(change, -self._rate_step, self._rate_step)
-            current = np.clip(current, -self._caps, self._caps)  # a limit that fell at once does not wait
         self._last = current = self._transmission.within(current, self._caps)
         return current
 
@@ -369,7 +364,7 @@ class SafetyGuard:
             return Reason.NO_COMMAND
         if tau.shape != (self._size,):
             return Reason.BAD_COMMAND
-        if np.count_nonzero(np.abs(tau) <= self._refused_above) < self._size:
+        if not within(tau, self._refused_above):
             return Reason.HUGE_COMMAND if np.isfinite(tau).all() else Reason.BAD_COMMAND
         if not age_s <= self.settings.command_timeout_s:  # a NaN age is refused too
             return Reason.STALE_COMMAND

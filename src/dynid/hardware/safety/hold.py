@@ -83,6 +83,7 @@ class Hold:
 
     Attributes:
         damping: current per velocity [A s/rad].
+        stiffness: current per way [A/rad], of the spring that holds a joint.
         load: the current that carries the load, as far as it is known; `begin` and `drive` learn it.
         held: the current that `drive` has held with at last: the load, and what the spring carries of it.
     """
@@ -95,8 +96,8 @@ class Hold:
             self.damping: FloatArray = settings.damping_fraction * robot.current_limits / robot.velocity_limits
         else:
             self.damping = np.array(settings.hold_damping_nm_s_rad) / robot.joint_constants
-        self._stiffness = settings.hold_stiffness_1_s * self.damping
-        self._learning = settings.hold_integral_1_s * self._stiffness
+        self.stiffness = settings.hold_stiffness_1_s * self.damping
+        self._learning = settings.hold_integral_1_s * self.stiffness
         self._creep, self._pace = CREEP_RAD_S, settings.lower_rad_s
         self._drive = DriveEstimate(robot, settings)
         self.load, self._doubt, self.held = np.zeros((3, robot.size))
@@ -163,7 +164,7 @@ class Hold:
             learning &= ~self._relief.gives
         self.load += step_s * self._learning * np.where(learning, stretch, 0.0)
         np.minimum(np.maximum(self.load, -caps, out=self.load), caps, out=self.load)
-        self.held[:] = self._sure(valid) + self._stiffness * stretch
+        self.held[:] = self._sure(valid) + self.stiffness * stretch
         return self.held.copy()
 
     def lower(
@@ -193,17 +194,17 @@ class Hold:
         """
         step_s = self._bounded(step_s)
         seen = np.ones_like(self._captured) if valid is None else valid
-        most = caps / self._stiffness
-        stretch = np.where(seen & self._followed, self._reference - q, self.held / self._stiffness)
+        most = caps / self.stiffness
+        stretch = np.where(seen & self._followed, self._reference - q, self.held / self.stiffness)
         stretch = np.minimum(np.maximum(stretch, -most), most)
-        way = lean / self._stiffness - stretch
+        way = lean / self.stiffness - stretch
         pace = np.where(((q < self._lower) & (way < 0.0)) | ((q > self._upper) & (way > 0.0)), self._creep, self._pace)
         rate = np.minimum(np.maximum(min(YIELD_1_S, 1.0 / step_s) * way, -pace), pace)
         stretch += step_s * within(rate) * rate
         np.copyto(self._reference, q + stretch, where=seen)
         self._followed = seen.copy()
         faded = self.held * np.exp(-FADED * step_s / self._settings.lower_s)
-        self.held[:] = np.where(seen, self._stiffness * stretch, faded)
+        self.held[:] = np.where(seen, self.stiffness * stretch, faded)
         allowed = within(dq) * np.minimum(np.maximum(dq, -pace), pace)
         return self.held - self.damping * (dq - (1.0 - SLOW_DAMPING) * np.where(seen, allowed, 0.0))
 
@@ -223,10 +224,6 @@ class Hold:
             return self.load
         doubt = np.where(valid | self._captured, 0.0, self._doubt)
         return np.asarray(np.sign(self.load) * np.maximum(np.abs(self.load) - doubt, 0.0))
-
-    def soft_limit_spring(self, q: FloatArray) -> FloatArray:
-        """The current that leads a joint out of its soft zone, (n,) [A]; 0 where it is not in it."""
-        return self._stiffness * (np.minimum(np.maximum(q, self._lower), self._upper) - q)
 
     def _capture(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
         """Hold the joints that are slow enough now."""

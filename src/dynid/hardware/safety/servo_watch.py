@@ -35,10 +35,11 @@ class ServoWatch:
 
     def note(self, valid: NDArray[np.bool_], began_ns: int) -> None:
         """Which servos the read that began at a moment [ns] brought, valid (n,)."""
-        self._answered_ns[valid] = began_ns
-        if valid.all():
+        if np.count_nonzero(valid) == len(valid):
+            self._answered_ns.fill(began_ns)
             self._incomplete_since_ns = self._incomplete_reads = 0
             return
+        self._answered_ns[valid] = began_ns
         self._incomplete_reads += 1
         if not self._incomplete_since_ns:
             self._incomplete_since_ns = began_ns

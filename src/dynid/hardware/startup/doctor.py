@@ -3,7 +3,6 @@
 What could not be read is an error of its own: an arm is not ready by default.
 """
 
-import resource
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +19,7 @@ from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.hardware.bus.usb_latency import GOOD_MS, SYSTEM, latency_ms
 from dynid.hardware.safety.settings import load_safety
 from dynid.hardware.startup.bring_up import presence_text
+from dynid.hardware.startup.realtime_permission import read_limit, realtime_permitted
 from dynid.hardware.startup.servo_checks import Finding, Level, judge_servos
 from dynid.hardware.startup.servo_snapshot import Presence, Snapshot, find_elsewhere, find_servos, read_snapshot
 from dynid.model.drivable import undrivable
@@ -230,9 +230,10 @@ def _cycle(bus: ServoBus, robot: Robot, cycles: int) -> Finding:
 
 def _host() -> Iterator[Finding]:
     """Real-time care that this user may ask for; never required."""
-    _, hardest = resource.getrlimit(resource.RLIMIT_RTPRIO)
-    if hardest == 0:
+    if not realtime_permitted():
         text = "SCHED_FIFO is not permitted for this user; it is optional"
         yield Finding("real time", "ok", f"{text} (rtprio in /etc/security/limits.conf permits it)")
     else:
-        yield Finding("real time", "ok", f"SCHED_FIFO is permitted (rtprio {hardest})")
+        limit = read_limit()
+        kept = "" if limit is None else f"; real-time programs may take {limit.share:.0%} of a processor"
+        yield Finding("real time", "ok", f"SCHED_FIFO is permitted{kept}")

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynid.errors import ConfigurationError, DataError, refuse_other_kind
+from dynid.identification.data.deferred_signals import AsRead
 from dynid.identification.data.sources import Source, signals_of_rows
 from dynid.recording.frozen import refuse_frozen, still_notes
 from dynid.recording.joint_log import Measured, measured
@@ -118,7 +119,7 @@ def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple
     )
     notes = tuple(one for one in told if one)
     known = Path(name), digest, mount, constants, notes
-    return Source(*known, lambda _: signals, joint_names=robot.joint_names, rows=signals)
+    return Source(*known, AsRead(signals), joint_names=robot.joint_names, rows=signals)
 
 
 def _quantity(unit: UnitText, columns: list[int]) -> Quantity | None:

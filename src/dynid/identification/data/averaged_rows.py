@@ -121,6 +121,7 @@ def averaged_samples(signals: Signals, settings: IdentificationSettings, interva
         tuple(parts),
         other,
         torque_limits=signals.torque_limits,
+        prior=signals.prior,
     )
 
 

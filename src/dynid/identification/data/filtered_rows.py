@@ -154,8 +154,9 @@ def filtered_samples(signals: Signals, settings: IdentificationSettings, interva
         samples=len(target),
     )
     quality = data_quality(signals, axis, settings.data, dropped / (dropped + len(target)), (time[target], dq))
-    states = Samples(signals.joint_names, time[target], q, dq, ddq, tau, record, (quality,), parts, *other)
-    return replace(states, torque_limits=signals.torque_limits)
+    states = Samples(signals.joint_names, time[target], q, dq, ddq, tau, record, (quality,), parts)
+    more = other[0] if other else None
+    return replace(states, other_tau=more, torque_limits=signals.torque_limits, prior=signals.prior)
 
 
 def _torques(

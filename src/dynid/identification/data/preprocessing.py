@@ -6,6 +6,7 @@ everything after them exists once. Long recordings are used in blocks.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -20,7 +21,7 @@ from dynid.identification.data.fine_states import decimation
 from dynid.identification.data.row_choice import RowChoice, row_choice
 from dynid.identification.data.samples import Samples as Samples
 from dynid.identification.data.samples import SampleSettings as SampleSettings
-from dynid.identification.data.signals import Signals, TimeAxis, Torques, data_quality, refuse_unusable
+from dynid.identification.data.signals import Signals, Span, TimeAxis, Torques, data_quality, refuse_unusable
 from dynid.identification.data.weak_form import HOPS
 from dynid.identification.settings import IdentificationSettings
 from dynid.recording.recording import Recording
@@ -85,12 +86,11 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     step, reach = _grid_and_reach(choice, settings, axis)
     if end - begin <= WHOLE * step:
         return make(signals, settings, interval, axis)
-    length = max(1, round(BLOCK * step / interval)) * interval
-    count = math.ceil((end - begin) / length)
+    windows = _windows(begin, end, max(1, round(BLOCK * step / interval)) * interval, interval)
+    count = len(windows)
     chosen = np.unique(np.rint(np.linspace(0, count - 1, min(count, MOST_BLOCKS))).astype(int))
     found, refusal = [], DataError("no block has samples")
-    for k in chosen.tolist():
-        window = (begin + k * length, end if k + 1 == count else begin + (k + 1) * length - 0.5 * interval)
+    for window in [windows[k] for k in chosen.tolist()]:
         try:
             samples = make(_cut(signals, window, reach), settings, interval, axis)
         except DataError as error:  # gaps; the others may do
@@ -103,12 +103,47 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     return _as_one(found, signals, settings, axis, "" if len(chosen) == count else _selection(found, end - begin))
 
 
-def instants_of(signals: Signals, settings: IdentificationSettings) -> int:
-    """Return how many instants of a fine grid the samples of a recording keep in memory."""
+def instants_of(span: Span, settings: IdentificationSettings) -> tuple[int, int]:
+    """Return how many instants of a fine grid a recording has, and how many of them its samples keep in memory."""
+    choice = row_choice(span.axis, settings, settings.sampling_interval_s)
+    count = int((span.end - span.begin) / _grid_and_reach(choice, settings, span.axis)[0])
+    return count, count if count <= WHOLE else min(count, MOST_BLOCKS * BLOCK)
+
+
+def all_blocks(signals: Signals, settings: IdentificationSettings) -> Iterator[Samples]:
+    """Yield the samples of all blocks of a recording, one after the other; blocks within gaps have none.
+
+    Raises:
+        DataError: as of `preprocess`, where no block has samples.
+    """
+    refuse_unusable(signals)
     axis, (begin, end) = TimeAxis.of(signals.time), signals.window or (signals.time[0], signals.time[-1])
     choice = row_choice(axis, settings, settings.sampling_interval_s)
-    count = int((end - begin) / _grid_and_reach(choice, settings, axis)[0])
-    return count if count <= WHOLE else min(count, MOST_BLOCKS * BLOCK)
+    make, interval = MAKERS[choice.kind], choice.interval_s
+    step, reach = _grid_and_reach(choice, settings, axis)
+    if end - begin <= WHOLE * step:
+        yield make(signals, settings, interval, axis)
+        return
+    windows = _windows(begin, end, max(1, round(BLOCK * step / interval)) * interval, interval)
+    found, refusal = 0, DataError("no block has samples")
+    for window in windows:
+        try:
+            samples = make(_cut(signals, window, reach), settings, interval, axis)
+        except DataError as error:
+            refusal = error
+            continue
+        later = 0.5 * (window[0] + window[1] - begin - end)
+        yield replace(samples, fine=tuple(replace(one, later_s=one.later_s + later) for one in samples.fine))
+        found += 1
+    if not found:
+        raise refusal
+
+
+def _windows(begin: float, end: float, length: float, interval: float) -> list[tuple[float, float]]:
+    """Return begin and end [s] of blocks of a length that cover a motion; the last one may be shorter."""
+    count = math.ceil((end - begin) / length)
+    edges = [begin + k * length for k in range(count)]
+    return [(a, end if k + 1 == count else edges[k + 1] - 0.5 * interval) for k, a in enumerate(edges)]
 
 
 def _grid_and_reach(choice: RowChoice, settings: IdentificationSettings, axis: TimeAxis) -> tuple[float, float]:
@@ -165,6 +200,7 @@ def _cut(signals: Signals, window: tuple[float, float], reach: float) -> Signals
         window=window,
         dq=None if signals.dq is None else signals.dq[own],
         other=other,
+        goal=None,
     )
 
 

@@ -12,14 +12,13 @@ from pathlib import Path
 from typing import Literal
 
 from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError, cut
-from dynid.parallel import Map
 from dynid.recording.bag_metadata import STORAGE_SUFFIXES
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import is_csv, read_csv
 from dynid.recording.foreign_bag import Topics, logs_of, topic_log
 from dynid.recording.lerobot_reader import DataSet, episodes_of, is_data_set, read_episode
-from dynid.recording.log import Log, LogFacts, log_digest
+from dynid.recording.log import Log, LogFacts
 from dynid.recording.mapping import BagMapping, Mapping, Mappings, mappings_of
 from dynid.robot import Robot, known_robots
 
@@ -29,7 +28,7 @@ SUFFIXES = tuple(STORAGE_SUFFIXES.values())
 
 @dataclass(frozen=True)
 class FoundLog:
-    """A log, or why it is none; a reading for `identify_logs`, which travels to other processes.
+    """A log, or why it is none; travels to other processes.
 
     Attributes:
         name: file, and topic or episode.
@@ -38,7 +37,6 @@ class FoundLog:
         path: the bag, file or data set that holds it.
         problem: why it cannot be used; "" if it can.
         facts: about what is in it; None where it cannot be used.
-        digest: of what is in it, by which work on it can be kept.
     """
 
     name: str
@@ -47,22 +45,10 @@ class FoundLog:
     path: Path
     problem: str = ""
     facts: LogFacts | None = None
-    digest: str = ""
-
-    def __call__(self) -> Log:
-        """Return the log.
-
-        Raises:
-            DataError: it is not what was found.
-        """
-        log = self.read()
-        if self.digest and log_digest(log) != self.digest:
-            raise DataError(f"{self.name} has changed since it was found")
-        return log
 
 
-def find_logs(path: Path, robot: Robot, mapping: Mapping = None, spread: Map = map) -> list[FoundLog]:
-    """Return all logs in a folder or of one file, in the order of their names; each is read by way of `spread`.
+def find_logs(path: Path, robot: Robot, mapping: Mapping = None) -> list[FoundLog]:
+    """Return all logs in a folder or of one file, in the order of their names.
 
     Raises:
         InputNotFoundError: no such folder or file.
@@ -70,7 +56,7 @@ def find_logs(path: Path, robot: Robot, mapping: Mapping = None, spread: Map = m
         ConfigurationError: the mapping.
     """
     mappings = mappings_of(mapping)
-    return list(spread(examined, (log for place in places(path) for log in _logs_of(place, robot, mappings))))
+    return [examined(log) for place in places(path) for log in _logs_of(place, robot, mappings)]
 
 
 # -- where recordings are --------------------------------------------------------------------------------------
@@ -173,7 +159,7 @@ def examined(found: FoundLog) -> FoundLog:
         log = found.read()
     except DynidError as error:
         return _unusable(found.name, found.kind, found.path, error)
-    return replace(found, facts=LogFacts.of(log), digest=log_digest(log))
+    return replace(found, facts=LogFacts.of(log))
 
 
 def undescribed(path: Path, robot: Robot) -> ConfigurationError:

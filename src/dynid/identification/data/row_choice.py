@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 from dynid.identification.data.filtered_rows import MOST_OF_NYQUIST, filter_grid, settling_s
-from dynid.identification.data.signals import Signals, TimeAxis
+from dynid.identification.data.signals import Span, TimeAxis
 from dynid.identification.data.weak_form import CUTOFF_OF_SUPPORT, HOPS
 from dynid.identification.settings import IdentificationSettings
 
@@ -54,9 +54,9 @@ def row_choice(axis: TimeAxis, settings: IdentificationSettings, interval_s: flo
     return RowChoice("averaged", max(interval_s, *(one / HOPS for one in slowest)), reason)
 
 
-def common_choice(recordings: Sequence[Signals], settings: IdentificationSettings) -> RowChoice:
+def common_choice(recordings: Sequence[Span], settings: IdentificationSettings) -> RowChoice:
     """Return how rows of several recordings are made alike: as the slowest one needs it."""
-    found = [row_choice(TimeAxis.of(one.time), settings, settings.sampling_interval_s) for one in recordings]
+    found = [row_choice(one.axis, settings, settings.sampling_interval_s) for one in recordings]
     averaged = [one for one in found if one.kind == "averaged"]
     return max(averaged or found, key=lambda one: one.interval_s)
 

@@ -7,6 +7,7 @@ import numpy as np
 from dynid.identification.data.fine_states import FineStates, Function
 from dynid.identification.data.signals import DataQuality
 from dynid.identification.settings import Rows, TorqueSource
+from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, Strict, read_only
 
 
@@ -47,6 +48,7 @@ class Samples:
         torque_limits: what each joint's driver can give at most, (n,) [N m]; None in tests that need none.
         other_tau: torques of the current that `tau` is not of, (N, n) [N m], NaN where its record does not reach; None
             if it was not recorded.
+        prior: what is known of the base parameters beforehand, with a diagonal covariance; None: nothing.
     """
 
     joint_names: tuple[str, ...]
@@ -60,6 +62,7 @@ class Samples:
     fine: tuple[FineStates, ...] = ()
     other_tau: FloatArray | None = None
     torque_limits: FloatArray | None = None
+    prior: BaseParameters | None = None
 
     def __post_init__(self) -> None:
         for name in ("time", "q", "dq", "ddq", "tau", "other_tau"):

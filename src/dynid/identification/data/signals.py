@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from dynid.errors import DataError
 from dynid.identification.settings import DataLimits, TorqueSource
+from dynid.model.parameters import BaseParameters
 from dynid.recording.interpolation import interpolate as interpolate  # also for those who read signals
+from dynid.recording.periodic_holes import named_holes
 from dynid.robot import FloatArray
 
 GAP_PERIODS = 1.5
@@ -48,6 +50,8 @@ class Signals:
         other: the torques of the current that `tau` is not of; None if it was not recorded.
         q_read: positions (N, n) as they were read, where `q` was moved to the stamps; else None.
         likely_units: in which units the torques may be, if they can hardly be N m, in words; else "".
+        goal: positions that were asked for at `time`, (N, n) [rad]; None if they were not recorded.
+        prior: what is known of the base parameters beforehand, with a diagonal covariance; None: nothing.
     """
 
     joint_names: tuple[str, ...]
@@ -64,6 +68,8 @@ class Signals:
     other: Torques | None = None
     q_read: FloatArray | None = None
     likely_units: str = ""
+    goal: FloatArray | None = None
+    prior: BaseParameters | None = None
 
 
 @dataclass(frozen=True)
@@ -81,6 +87,14 @@ class TimeAxis:
     cycles: int
     gaps: tuple[tuple[float, float], ...]
     irregular: float = 0.0
+
+    @property
+    def missed_text(self) -> str:
+        """How many cycles are missing, the longest gap, and what gaps are that come with a known period."""
+        longest_s = max((end - begin for begin, end in self.gaps), default=0.0)
+        text = f"{self.missed} of {self.cycles}, longest gap {longest_s * 1e3:.3g} ms"
+        named = named_holes([end for _, end in self.gaps], [end - begin - self.period for begin, end in self.gaps])
+        return f"{text}; {named}" if named else text
 
     def uneven(self, jitter_of_period: float) -> bool:
         """Return whether rows follow no cycle: stamps scatter by more than a share of it, or steps differ."""
@@ -104,6 +118,22 @@ class TimeAxis:
         jitter = float(np.std(steps[regular]) / np.sqrt(2.0)) if regular.any() else period
         missed = _not_made_up(time, period, late[lost > 0], lost[lost > 0])
         return cls(period, jitter, missed, len(steps) + missed, gaps, float(1.0 - regular.mean()))
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a recording's rows depend on: its time axis, begin and end of its motion, the delay of its torques [s]."""
+
+    axis: TimeAxis
+    begin: float
+    end: float
+    torque_delay_s: float
+
+    @classmethod
+    def of(cls, signals: Signals) -> "Span":
+        """The span of a recording."""
+        begin, end = signals.window or (float(signals.time[0]), float(signals.time[-1]))
+        return cls(TimeAxis.of(signals.time), begin, end, signals.torque_delay_s)
 
 
 def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost: NDArray[np.int64]) -> int:
@@ -225,11 +255,9 @@ def data_quality(
     torques = np.abs(signals.tau[inside_torque]) / signals.torque_limits
     saturated = (torques >= limits.saturation_of_limit).mean(axis=0)
     still, clipped = int(np.argmin(ranges)), int(np.argmax(saturated))
-    gap, names = max((b - a for a, b in axis.gaps), default=0.0), signals.joint_names
+    names = signals.joint_names
     return DataQuality(
-        None
-        if averaged and axis.uneven(limits.jitter_of_period)
-        else (axis.missed / axis.cycles, f"{axis.missed} of {axis.cycles}, longest gap {gap * 1e3:.3g} ms"),
+        None if averaged and axis.uneven(limits.jitter_of_period) else (axis.missed / axis.cycles, axis.missed_text),
         None if averaged else (axis.jitter / axis.period, f"of the cycle of {axis.period * 1e3:.4g} ms"),
         dropped_share,
         (float(ranges[still]), names[still]),

@@ -4,19 +4,21 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from dynid.errors import ConfigurationError, DataError, DynidError, refuse_other_kind
 from dynid.identification.data.columns import Columns
+from dynid.identification.data.deferred_signals import AsRead, ReadAgain, Room
 from dynid.identification.data.instants import moved_to_stamps
 from dynid.identification.data.preprocessing import Samples, preprocess, signals_of
 from dynid.identification.data.readings import FoundLog, episodes_at, is_bag, places, undescribed
 from dynid.identification.data.row_choice import RowChoice, common_choice
 from dynid.identification.data.sample_sets import hold_out
-from dynid.identification.data.signals import Signals, refuse_unusable
+from dynid.identification.data.signals import Signals, Span, refuse_unusable
 from dynid.identification.settings import IdentificationSettings
+from dynid.parallel import Map
 from dynid.recording import recording as bags
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.csv_reader import is_csv, read_csv
@@ -92,6 +94,21 @@ class Source(Columns):
             raise DataError(f"the signals of {self.path} are no longer in memory: read it again")
 
         return replace(self, signals=gone, recording=None, rows=None)
+
+    def out_of_memory(self, read: Callable[[], "Source"]) -> "Source":
+        """The same, whose signals are read again by `read` whenever they are asked for."""
+        return replace(self, signals=ReadAgain(read, self.sha256), recording=None, rows=None)
+
+    def in_memory(self, settings: IdentificationSettings) -> "Source":
+        """The same with its signals, as the settings choose them, in memory."""
+        return self if self.row_count else replace(self, signals=AsRead(self.signals(settings)))
+
+    @property
+    def row_count(self) -> int:
+        """Number of rows in memory."""
+        if self.recording is not None:
+            return len(self.recording.time)
+        return 0 if self.rows is None else len(self.rows.time)
 
     def usable_signals(self, settings: IdentificationSettings) -> Signals:
         """Return signals from which samples can be made.
@@ -187,14 +204,31 @@ def load_all(path: Path | str, robot: Robot, mapping: Mapping = None) -> list[So
     What a folder holds besides, and why it cannot be used, is said in the notes of its first recording; errors are
     those of `load_recording`.
     """
-    path, mappings = Path(path), mappings_of(mapping)
+    return _load_all(Path(path), robot, mappings_of(mapping), Room(None), map)
+
+
+def _examined(read: Callable[[], Source]) -> Source | DynidError:
+    """A recording without its signals, or why it cannot be used."""
+    try:
+        return read().out_of_memory(read)
+    except DynidError as error:
+        return error
+
+
+def _load_all(path: Path, robot: Robot, mappings: Mappings, room: Room, spread: Map) -> list[Source]:
+    """`load_all` within the room in memory; a folder's recordings are read by way of `spread`."""
     if is_csv(path) or is_bag(path) or not path.is_dir():
-        return [_source_of_file(path, robot, mappings)]
+        read = partial(_source_of_file, path, robot, mappings)
+        return [room.keep(read(), read)]
     found: list[Source] = []
     problems: list[str] = []
-    for read in _readings(path, robot, mappings):
+    readings = _readings(path, robot, mappings)
+    if spread is not map:
+        for one in spread(_examined, readings):
+            (problems.append(str(one)) if isinstance(one, DynidError) else found.append(one))
+    for again in readings if spread is map else ():
         try:
-            found.append(read())
+            found.append(room.keep(again(), again))
         except DynidError as error:
             problems.append(str(error))
     if not found:
@@ -261,14 +295,14 @@ def source_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Source:
     """
     assert log.tau is not None, "who reads says so"
     signals, moved = signals_of_rows(robot, log.time, log.q, log.tau, log.dq, log.endless)
-    signals = replace(signals, torque_delay_s=log.torque_delay_s)
+    signals = replace(signals, torque_delay_s=log.torque_delay_s, goal=log.goal)
     return Source(
         path,
         log.sha256 or log_digest(log),
         log.mount or robot.file.default_mount,
         log.torque_constants,
         (*(note for note in notes if note), *log.notes, *moved),
-        lambda _: signals,
+        AsRead(signals),
         joint_names=robot.joint_names,
         rows=signals,
     )
@@ -309,49 +343,63 @@ def signals_of_rows(
 def source_of_recording(bag: bags.Recording, robot: Robot) -> Source:
     """What was recorded by a driver of dynid."""
     hardware = bag.hardware
-
-    def signals(settings: IdentificationSettings) -> Signals:
-        return signals_of(bag, robot, settings)
-
     constants = hardware.torque_constants_nm_per_a
-    known = (bag.source, bag.sha256, hardware.mount, constants, bag.notes, signals)
+    known = (bag.source, bag.sha256, hardware.mount, constants, bag.notes, partial(signals_of, bag, robot))
     return Source(*known, simulated=hardware.simulated, recording=bag)
 
 
 def load_sources(
-    recordings: Several, robot: Robot, mapping: Mapping = None, progress: Callable[[str], None] = lambda stage: None
+    recordings: Several,
+    robot: Robot,
+    mapping: Mapping = None,
+    progress: Callable[[str], None] = lambda stage: None,
+    **how: Any,
 ) -> list[Source]:
     """Sources to identify one model from, read where they are paths; arguments and errors as in `read_sources`.
 
     Raises:
         DataError: they differ in mount or torque constants.
     """
-    sources = read_sources(recordings, robot, mapping, progress)
+    sources = read_sources(recordings, robot, mapping, progress, **how)
     for other in sources[1:]:
         refuse_other_setting(sources[0], other)
     return sources
 
 
 def read_sources(
-    recordings: Several, robot: Robot, mapping: Mapping = None, progress: Callable[[str], None] = lambda stage: None
+    recordings: Several,
+    robot: Robot,
+    mapping: Mapping = None,
+    progress: Callable[[str], None] = lambda stage: None,
+    *,
+    most_rows: int | None = None,
+    spread: Map = map,
 ) -> list[Source]:
     """Sources of one robot, read where they are paths; a single one may stand alone; errors as in `load_recording`.
 
     A folder stands for all recordings in it, see `load_all`.
+
+    Args:
+        recordings: paths, or recordings that were read.
+        robot: that they are of.
+        mapping: of their columns or topics.
+        progress: called with what is read.
+        most_rows: rows that stay in memory; what exceeds them is read again when it is needed. None keeps all.
+        spread: reads the recordings of folders, such as a process pool's map.
 
     Raises:
         DataError: one was read for a robot with other joints.
         ConfigurationError: one is neither a path nor a recording that was read; or units are stated that none needs.
     """
     sources: list[Source] = []
-    mappings = mappings_of(mapping)
+    mappings, room = mappings_of(mapping), Room(most_rows)
     for one in [recordings] if isinstance(recordings, Recorded) else recordings:
         if isinstance(one, Source):
             sources.append(one)
             continue
         refuse_other_kind(one, (str, Path), "a recording", "read it with load_recording or recording_from_arrays")
         progress(f"reading {Path(one).name}")
-        sources += load_all(one, robot, mappings)
+        sources += _load_all(Path(one), robot, mappings, room, spread)
     for source in sources:
         if source.joint_names and source.joint_names != robot.joint_names:
             raise DataError(
@@ -361,13 +409,18 @@ def read_sources(
     return sources
 
 
-def rows_of(sources: Sequence[Source], settings: IdentificationSettings) -> RowChoice:
-    """Return how rows of recordings that are used together are made.
+def span_of(source: Source, settings: IdentificationSettings) -> Span:
+    """Return the time that a recording covers.
 
     Raises:
-        DataError: a recording from which nothing can be identified.
+        DataError: nothing can be identified from it.
     """
-    return common_choice([one.usable_signals(settings) for one in sources], settings)
+    return Span.of(source.usable_signals(settings))
+
+
+def rows_of(sources: Sequence[Source], settings: IdentificationSettings) -> RowChoice:
+    """Return how rows of recordings that are used together are made; errors as in `span_of`."""
+    return common_choice([span_of(one, settings) for one in sources], settings)
 
 
 def refuse_other_setting(first: Source, other: Source) -> None:

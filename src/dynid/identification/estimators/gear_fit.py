@@ -13,6 +13,7 @@ import numpy as np
 from scipy.linalg import qr
 
 from dynid.identification.estimators.gear_rows import GearRows, Linearised
+from dynid.identification.estimators.prior_rows import prior_rows
 from dynid.identification.estimators.triangles import bounded, triangle
 from dynid.model.friction import AS, KM, KMS, SYMBOLS, TERMS, WS, FrictionLaw
 from dynid.robot import FloatArray
@@ -386,7 +387,10 @@ class GearFitter:
         """Bounded least squares of rows with weights (N, n), and of standing states with axes' weights `held` (n,)."""
         size = columns.shape[2]
         rows = np.concatenate([columns, target[..., None]], axis=2) * weights[..., None]
-        return bounded(triangle(rows, self.standing_rows(held, size)), lower, upper)
+        more, prior = self.standing_rows(held, size), self.rows.samples.prior
+        if prior is not None:
+            more = np.concatenate([more, prior_rows(prior, 1.0, 0, size - len(self.lower))])
+        return bounded(triangle(rows, more), lower, upper)
 
 
 def _misfit(sigma: FloatArray) -> float:

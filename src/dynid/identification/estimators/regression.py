@@ -12,13 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
 
-from dynid.errors import DataError
+from dynid.errors import DataError, UndeterminedError
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.friction_beside import FrictionBeside
 from dynid.identification.estimators.gear_fit import GearFit, GearFitter, KnownGears, Structure
 from dynid.identification.estimators.gear_ladder import LADDER, Ladder, climb, to_the_end
 from dynid.identification.estimators.gear_rows import GearRows, sliding_rows
 from dynid.identification.estimators.play import find_play, without_play
+from dynid.identification.estimators.prior_rows import prior_rows, prior_unit
+from dynid.identification.estimators.reduced_rows import ReducedRows, merged
 from dynid.identification.estimators.solution import Solution, solve_triangle
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
 from dynid.identification.estimators.triangles import bounded, triangle
@@ -26,7 +28,7 @@ from dynid.identification.estimators.uncertainty import degrees_of_freedom, whol
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FB, FrictionLaw
-from dynid.model.parameters import physical_lower_bounds
+from dynid.model.parameters import BaseParameters, physical_lower_bounds
 from dynid.robot import FloatArray
 
 RANK_TOLERANCE = 1e-8  # of columns scaled to unit length
@@ -47,6 +49,8 @@ class Regression:
     the base parameters, states near standstill are cut out of W and tau: `whole` (N, n, p) is W of all states, and
     `share` (N, n) is what part of a row is left. `row_weights` (N n,) are those that an estimator has given the rows,
     beside `trust`: friction that belongs to given base parameters, and all covariances, are of the problem with them.
+    `reduced` are the rows of many recordings, these among them: they decide on all parameters, and the rows that are
+    kept say how large residuals are and how long they last. `prior` is what is known of the base parameters beforehand.
     """
 
     names: tuple[str, ...]
@@ -63,6 +67,8 @@ class Regression:
     whole: FloatArray | None = None
     share: FloatArray | None = None
     row_weights: FloatArray | None = None
+    reduced: ReducedRows | None = None
+    prior: BaseParameters | None = None
 
     @classmethod
     def of(
@@ -90,7 +96,7 @@ class Regression:
         known: KnownGears | None = None,
         structure: Structure | None = None,
     ) -> "Regression":
-        """The regression of all samples.
+        """The regression of all samples, with what they say is known beforehand.
 
         Args:
             model: the arm.
@@ -101,11 +107,13 @@ class Regression:
             structure: that friction is fitted with; None is as `coulomb` has it.
         """
         if coulomb is not None and coulomb.treatment == "estimated" and not model.structure.coulomb_friction:
-            return cls._with_friction(model, samples, coulomb, known, structure)
+            found = cls._with_friction(model, samples, coulomb, known, structure)
+            return replace(found, prior=samples.prior)
         W = samples.seen(model.regressor)
         other = None if samples.other_tau is None else samples.other_tau.ravel()
         rows, interval = W.reshape(-1, len(model.names)), samples.settings.interval_s
         regression = cls(model.names, model.axes, rows, samples.tau.ravel(), interval, dq=samples.dq, other=other)
+        regression = replace(regression, prior=samples.prior)
         if coulomb is None:
             return regression
         at_speed = np.abs(samples.dq) >= max(coulomb.slow_rad_s, coulomb.transition_rad_s)
@@ -246,11 +254,32 @@ class Regression:
 
     def _triangle(self, weights: FloatArray | None) -> FloatArray:
         """R of the QR decomposition of the weighted rows [C W tau]."""
+        if self.reduced is not None:
+            return self.reduced.triangle(self._joint_weights(weights), self._prior_rows(weights))
         rows = np.concatenate([self.columns(), self.tau[:, None]], axis=1)
         for scale in (weights, self.trust):
             if scale is not None:
                 rows *= scale[:, None]
-        return triangle(rows.reshape(-1, self.axes, rows.shape[1]))
+        return triangle(rows.reshape(-1, self.axes, rows.shape[1]), self._prior_rows(weights))
+
+    def _prior_rows(self, weights: FloatArray | None) -> FloatArray | None:
+        """Rows [C W tau] that hold base parameters near what is known beforehand; None without such knowledge."""
+        if self.prior is None:
+            return None
+        unit = prior_unit(self.torques) if weights is None else 1.0
+        return prior_rows(self.prior, unit, self.friction_size)
+
+    def _joint_weights(self, weights: FloatArray | None) -> FloatArray:
+        """Weights (n,) of joints, which those of all of a joint's rows (N n,) are."""
+        return np.ones(self.axes) if weights is None else weights[: self.axes]
+
+    def joint_triangles(self) -> FloatArray:
+        """R (n, k, k) of each joint's rows [C W S tau], S being the shape of friction, times their trust."""
+        rows = np.column_stack([self._all_columns[0], self.tau])
+        if self.trust is not None:
+            rows *= self.trust[:, None]
+        own = rows.reshape(-1, self.axes, rows.shape[1]).swapaxes(0, 1)
+        return merged(own, np.zeros((self.axes, 0, rows.shape[1])))
 
     @property
     def _coulomb_columns(self) -> NDArray[np.bool_]:
@@ -286,23 +315,27 @@ class Regression:
         """The rank of W, which is full.
 
         Raises:
-            DataError: it is not; names the parameters that the motion leaves open.
+            UndeterminedError: it is not; names the parameters that the motion leaves open.
         """
+        if self.prior is not None:
+            return len(self.names)
         plain = np.linalg.norm(self.W, axis=0)
         silence = plain <= RANK_TOLERANCE * plain.max()
         moved = np.linalg.norm(self.of_all_states, axis=(0, 1)) > RANK_TOLERANCE * plain.max()
         if slow := self._named(silence & moved):
-            raise DataError(
+            raise UndeterminedError(
                 f"the motion is too slow for {slow}: joints slower than coulomb_friction.slow_rad_s may stick, so what "
                 "they carry then says nothing; move their joints faster"
             )
         if silent := self._named(silence):
-            raise DataError(f"the motion does not excite {silent}: no torque depends on them; move their joints too")
+            raise UndeterminedError(
+                f"the motion does not excite {silent}: no torque depends on them; move their joints too"
+            )
         count = self.friction_size
         R = self._whole_triangle[count:-1, count:-1]
         strengths = np.linalg.norm(R, axis=0)
         if hidden := self._named(strengths <= RANK_TOLERANCE * plain):
-            raise DataError(
+            raise UndeterminedError(
                 f"the motion cannot separate {hidden} from friction: move these joints faster, at several speeds"
             )
         pivoted, order = qr(R / strengths, mode="r", pivoting=True, check_finite=False)
@@ -310,7 +343,7 @@ class Regression:
         rank = int((diagonal > RANK_TOLERANCE * diagonal[0]).sum())
         if rank < len(self.names):
             open_ones = ", ".join(self.names[k] for k in order[rank:])
-            raise DataError(
+            raise UndeterminedError(
                 f"the motion determines only {rank} of {len(self.names)} parameters; it cannot separate {open_ones} "
                 "from the others: excite more joints together, or at other postures"
             )
@@ -339,7 +372,10 @@ class Regression:
 
         These are the ones that dominate the combination of parameters which the motion shows least.
         """
-        R = qr(self.W, mode="r", check_finite=False)[0][: len(self.names)]
+        rows = self.W
+        if self.prior is not None:
+            rows = np.concatenate([rows, prior_rows(self.prior, prior_unit(self.torques), 0)[:, :-1]])
+        R = qr(rows, mode="r", check_finite=False)[0][: len(self.names)]
         _, singular, directions = np.linalg.svd(R)
         weakest = np.abs(directions[-1])
         order = np.argsort(-weakest)
@@ -425,16 +461,41 @@ class Regression:
 
         residual = weighted(self.residual(solution.phi, solution.friction).reshape(-1, 1))[..., 0]
         effects = weighted(self._effects)
-        return whole_covariance(weighted(columns), residual, known, self.interval_s, inflation, effects)
+        whole = whole_covariance(weighted(columns), residual, known, self.interval_s, inflation, effects)
+        if self.reduced is None:
+            return whole
+        noise = whole_covariance(weighted(columns), residual, known, self.interval_s, inflation)
+        return self._of_all_recordings(self.reduced, solution, whole, noise, self._joint_weights(weights))
+
+    def _of_all_recordings(
+        self, reduced: ReducedRows, solution: Solution, whole: FloatArray, noise: FloatArray, weights: FloatArray
+    ) -> FloatArray:
+        """Covariance (q, q) with all recordings: noise shrinks with their number, unmodelled torques do not.
+
+        Args:
+            reduced: the rows of all recordings.
+            solution: of them.
+            whole: covariance from the rows that are kept.
+            noise: the same without the effects that no parameter stands for.
+            weights: of the joints, (n,).
+        """
+        share = min(1.0, float(self.trusted.sum() / max(reduced.rows.sum(), 1.0)))
+        found = whole - (1.0 - share) * noise
+        kept = np.flatnonzero(np.append(solution.sliding[: self.friction_size], np.ones(len(self.names), dtype=bool)))
+        wider = np.ones(len(found))
+        wider[kept] = reduced.wider(solution, weights, np.sqrt(np.maximum(np.diag(found)[kept], 0.0)))
+        return np.asarray(found * np.outer(wider, wider))
 
     @property
     def _all_columns(self) -> tuple[FloatArray, FloatArray]:
         """[C W] and what is open beside, (N n, k), and the deviations of what is known of each beforehand, (k,)."""
-        own = self.columns()
+        own, base = self.columns(), np.full(len(self.names), np.inf)
+        if self.prior is not None and self.prior.standard_deviations is not None:
+            base = self.prior.standard_deviations
         if self.beside is None:
-            return own, np.full(own.shape[1], np.inf)
+            return own, base
         more, known = self.beside.shape_columns
-        known = np.concatenate([self.beside.known, np.full(len(self.names), np.inf), known])
+        known = np.concatenate([self.beside.known, base, known])
         return np.concatenate([own, self._padded(more)], axis=1), known
 
     @property

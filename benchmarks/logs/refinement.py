@@ -1,4 +1,4 @@
-"""A model from a log, refined by simulation in a loop that holds the arm on the logged motion.
+"""A model from a recording, refined by simulation in a loop that holds the arm on the recorded motion.
 
 Where the law of the drives is known in part only, its torque is taken as logged. The simulated arm gets the logged
 torque, less friction and springs, and a loop of our own on top holds it near the logged motion:
@@ -24,13 +24,12 @@ from dynid.identification.closed_loop.loop_data import ClosedLoopData
 from dynid.identification.closed_loop.simulation import ClosedLoop
 from dynid.identification.data.curves import curves_through
 from dynid.identification.feasibility.consistent import consistent_projection
-from dynid.identification.logs.identify import LogModel
-from dynid.identification.logs.rows import Point, RowSettings, Stretch
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.model.springs import without_springs
 from dynid.recording.log import Log
 from dynid.robot import FloatArray, Robot
+from dynid.runtime.model import Model
 
 CYCLE_S, SAMPLE_S = 0.001, 0.02
 EDGE_S = 0.5  # at both ends: the loop starts, the splines end
@@ -55,33 +54,33 @@ class Refined:
     bandwidth_hz: float
     reason: str
     cost: float
-    path: Point
-    consistent: Point
+    path: Model
+    consistent: Model
 
 
-def refined(robot: Robot, log: Log, start: LogModel, settings: RowSettings, bandwidth_hz: float) -> Refined:
+def refined(robot: Robot, log: Log, start: Model, slow_rad_s: float, bandwidth_hz: float) -> Refined:
     """Refine the consistent model of a log by simulation.
 
     Args:
         log: what the model was identified from, without gaps.
         start: the model, with its springs and friction.
-        settings: whose speed below which a joint may stick is used.
+        slow_rad_s: speed below which a joint may stick [rad/s].
         bandwidth_hz: of the loop that holds the arm on the logged motion.
 
     Raises:
         DataError: the log has no torques.
         InfeasibleError: the loop cannot be simulated, or no model is consistent.
     """
-    mount = start.model.mount
-    whole, phi0 = ArmModel.of(robot, mount=mount), start.point.phi
+    mount = start.mount
+    whole, phi0 = ArmModel.of(robot, mount=mount), start.base.values
     viscous = robot.file.structure.model_copy(update={"coulomb_friction": False})
     core = ArmModel.of(without_springs(robot), mount=mount, structure=viscous)
     columns = np.array([whole.names.index(name) for name in core.names])
     # the law's gains have bounds that a large arm's would leave: torques are in units of its largest torque
     unit = float(robot.torque_limits.max())
-    motion = _Motion.of(whole, core, columns, log, start)
+    motion = _Motion.of(core, columns, log, start)
     law = motion.law(bandwidth_hz, unit)
-    loop = ClosedLoop(core, law, motion.data(law, settings, unit))
+    loop = ClosedLoop(core, law, motion.data(law, slow_rad_s, unit))
     options = ClieOptions(coarse_stride=STRIDE, fine_stride=STRIDE, eps=EPS_KG_M2 / unit)
     found = refine_loop(loop, BaseParameters(core.names, phi0[columns] / unit), options)
     path = phi0.copy()
@@ -93,8 +92,10 @@ def refined(robot: Robot, log: Log, start: LogModel, settings: RowSettings, band
     metric[np.ix_(columns, columns)] = cholesky(hessian)
     bounds = robot.file.physical_bounds
     bounded = consistent_projection(whole, BaseParameters(whole.names, path), bounds, metric=metric)
-    points = (Point(phi, start.point.friction) for phi in (path, bounded.base.values))
-    return Refined(bandwidth_hz, found.reason, found.cost / found.start_cost, *points)
+    models = (
+        Model(robot, BaseParameters(whole.names, phi), start.friction_law, mount) for phi in (path, bounded.base.values)
+    )
+    return Refined(bandwidth_hz, found.reason, found.cost / found.start_cost, *models)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,19 +119,18 @@ class _Motion:
     inertia: FloatArray
 
     @classmethod
-    def of(cls, arm: ArmModel, core: ArmModel, columns: NDArray[np.int64], log: Log, start: LogModel) -> "_Motion":
-        """Of a log whose torques are late by what the start has found; `columns` are the core's among the arm's."""
+    def of(cls, core: ArmModel, columns: NDArray[np.int64], log: Log, start: Model) -> "_Motion":
+        """Of a log; `columns` are the core's base parameters among the start's."""
         if log.tau is None:
             raise DataError(f"{log.name} holds no torques; a model cannot be refined from positions alone")
-        motion, torques, late = curves_through(log.time, log.q), curves_through(log.time, log.tau), start.fit.delay_s
-        begin, end = max(motion.begin, torques.begin - late), min(motion.end, torques.end - late)
-        time = np.arange(begin, end, CYCLE_S)
+        motion, torques = curves_through(log.time, log.q), curves_through(log.torque_time, log.tau)
+        time = np.arange(max(motion.begin, torques.begin), min(motion.end, torques.end), CYCLE_S)
         q, dq, ddq = motion.states(time)
-        phi = start.point.phi[columns]
-        beside = Stretch.of(arm, (q, dq, ddq)).torques(start.point)[1].tm - core.regressor(q, dq, ddq) @ phi
+        phi = start.base.values[columns]
+        beside = start.torques(q, dq, ddq) - core.regressor(q, dq, ddq) @ phi
         M = core.inertia_matrix(q[:: round(SAMPLE_S / CYCLE_S)], BaseParameters(core.names, phi))
         inertia = np.median(np.einsum("kii->ki", M), axis=0)
-        return cls(time, q, dq, ddq, torques.states(time + late)[0], beside, inertia)
+        return cls(time, q, dq, ddq, torques.states(time)[0], beside, inertia)
 
     def law(self, bandwidth_hz: float, unit: float) -> ControllerSettings:
         """The loop's own law; its torques are in units of so many N m."""
@@ -144,7 +144,7 @@ class _Motion:
             pseudo_differentiation_s=VELOCITY_FILTER_CYCLES * CYCLE_S,
         )
 
-    def data(self, law: ControllerSettings, settings: RowSettings, unit: float) -> ClosedLoopData:
+    def data(self, law: ControllerSettings, slow_rad_s: float, unit: float) -> ClosedLoopData:
         """What the loop is simulated with."""
         feedforward = np.array(law.inertia_kg_m2) * self.ddq  # the law's own, which is no help
         edge = round(EDGE_S / CYCLE_S)
@@ -159,6 +159,6 @@ class _Motion:
             initial_state=np.stack([self.q[0], self.dq[0]]),
             cycle_s=CYCLE_S,
             external=(self.tau - self.beside) / unit - feedforward,
-            weights=(np.abs(self.dq[chosen]) > settings.slow_rad_s) * size.max() / size,
+            weights=(np.abs(self.dq[chosen]) > slow_rad_s) * size.max() / size,
             delay_cycles=0,
         )

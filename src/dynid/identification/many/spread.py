@@ -1,4 +1,4 @@
-"""How the pieces of work of many logs are spread: over processes, over machines by Dask, and over several runs.
+"""How the work on many recordings is spread: over processes, over machines by Dask, and over several runs.
 
 Each is a `dynid.parallel.Map`: results come in the order of the items, whoever made them.
 """
@@ -16,19 +16,15 @@ import numpy as np
 
 from dynid import __version__
 from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
-from dynid.identification.logs.identify import Task
+from dynid.identification.many.reduction import Reduced, Task
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import AHEAD, Map, cores, in_order, process_map
-from dynid.recording.log import Log, log_digest
 from dynid.resources import make_folder, stored_arrays, write_whole
-from dynid.robot import FloatArray
 
 LOCAL = "local"
 PROBES, PROBE_SEED = 8, 20
 CONNECT_S = 20
-FORMAT = 1  # of kept work
-
-Reduced = tuple[int, FloatArray, FloatArray]
+FORMAT = 2  # of kept work
 
 
 @contextlib.contextmanager
@@ -38,7 +34,7 @@ def spread_over(processes: int | None = None, dask: str | None = None) -> Iterat
     Args:
         processes: of this machine; 1 is this process.
         dask: address of a cluster's scheduler, such as tcp://host:8786; "local" starts one here. Its workers need
-            dynid and the logs' files. None uses `processes`.
+            dynid and the recordings' files. None uses `processes`.
 
     Raises:
         ConfigurationError: Dask is not installed.
@@ -88,7 +84,7 @@ class _ClusterFuture:
         except Exception as error:
             raise DynidError(
                 f"the Dask cluster could not do a piece of work ({type(error).__name__}: {error}); its workers need "
-                "dynid, and the logs under the same paths"
+                "dynid, and the recordings under the same paths"
             ) from error
 
 
@@ -104,33 +100,30 @@ def kept(spread: Map, folder: Path) -> Map:
         files = [folder / f"{task_key(task)}.npz" for task in tasks]
         there = [file.exists() for file in files]
         made = iter(spread(work, [task for task, old in zip(tasks, there, strict=True) if not old]))
-        for task, file, old in zip(tasks, files, there, strict=True):
+        for file, old in zip(files, there, strict=True):
             if old:
-                yield _read(task, file)
+                yield _read(file)
                 continue
-            group, R, rows = next(made)
-            _write(file, R, rows)
-            yield group, R, rows
+            found = next(made)
+            _write(file, found)
+            yield found
 
     return keep
 
 
 def task_key(task: Task) -> str:
-    """What a piece of work is known by: its logs' contents, the model, and the point of linearisation.
-
-    Raises:
-        ConfigurationError: a reading does not say what it reads.
-    """
+    """Return what a piece of work is known by: its recordings' contents, model, set-up, settings, and friction."""
     digest = hashlib.sha256(_probe(task.model))
-    digest.update(f"{__version__} {FORMAT}".encode())
-    for reading in task.readings:
-        content = log_digest(reading) if isinstance(reading, Log) else getattr(reading, "digest", None)
-        if not content:
-            name = getattr(reading, "name", type(reading).__name__)
-            raise ConfigurationError(f"{name} does not say what it reads: work on it cannot be kept")
-        digest.update(content.encode())
-    digest.update(repr((task.group, task.delay_s, task.every, task.settings)).encode())
-    digest.update(task.point.phi.tobytes() + task.point.friction.tobytes())
+    digest.update(f"{__version__} {FORMAT} {task.numbers} {task.held_out_share!r}".encode())
+    digest.update(" ".join(one.sha256 for one in task.sources).encode())
+    digest.update(task.settings.model_dump_json().encode())
+    setup = task.setup
+    for values in (setup.zeros, setup.scales, setup.gravity, np.array([setup.delay_s]), task.play):
+        digest.update(b"none" if values is None else values.tobytes())
+    if task.known is not None:
+        point = task.known.point
+        digest.update(f"{task.known.structure} {point.drift!r} {point.law.transition_rad_s!r}".encode())
+        digest.update(point.phi.tobytes() + point.law.values.tobytes())
     return digest.hexdigest()
 
 
@@ -141,15 +134,23 @@ def _probe(model: ArmModel) -> bytes:
     return " ".join(model.names).encode() + model.regressor(q, dq, ddq).tobytes()
 
 
-def _write(file: Path, R: FloatArray, rows: FloatArray) -> None:
-    stream = io.BytesIO()
-    np.savez(stream, R=R, rows=rows)
+def _write(file: Path, found: Reduced) -> None:
+    stream, groups = io.BytesIO(), sorted(found.triangles)
+    np.savez(
+        stream,
+        groups=np.array(groups, dtype=np.int64),
+        triangles=np.array([found.triangles[group] for group in groups]),
+        rows=found.rows,
+        seconds=np.array(found.seconds),
+        left_out=np.array(found.left_out, dtype=np.str_),
+    )
     write_whole(file, stream.getvalue())
 
 
-def _read(task: Task, file: Path) -> Reduced:
+def _read(file: Path) -> Reduced:
     try:
         with stored_arrays(file) as arrays:
-            return task.group, arrays["R"], arrays["rows"]
+            triangles = dict(zip(arrays["groups"].tolist(), arrays["triangles"], strict=True))
+            return Reduced(triangles, arrays["rows"], float(arrays["seconds"]), tuple(arrays["left_out"].tolist()))
     except DataError as error:
         raise DataError(f"{file} is no piece of work that can be read ({error}); remove it") from error

@@ -1,0 +1,33 @@
+"""What the kernel allows real-time programs: whether this user may run them, and for how long."""
+
+import os
+import subprocess  # nosec - a fixed argument list, no shell
+import sys
+from pathlib import Path
+
+from dynid.recording.periodic_holes import RealtimeLimit
+
+FOLDER = Path("/proc/sys/kernel")
+PATIENCE_S = 20.0
+_TRY = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))"
+
+
+def read_limit(folder: Path = FOLDER) -> RealtimeLimit | None:
+    """Return the limit of this kernel; None if there is none, or the system does not say."""
+    try:
+        runtime, period = (
+            int((folder / f"sched_rt_{name}_us").read_text(encoding="ascii")) for name in ("runtime", "period")
+        )
+    except (OSError, ValueError):
+        return None
+    return RealtimeLimit(runtime * 1e-6, period * 1e-6) if 0 <= runtime < period else None
+
+
+def realtime_permitted() -> bool:
+    """Return whether the kernel lets this user run a program under SCHED_FIFO, by trying it in a child."""
+    if not hasattr(os, "sched_setscheduler"):
+        return False
+    tried = subprocess.run(  # noqa: S603 - a fixed argument list, no shell
+        [sys.executable, "-I", "-S", "-c", _TRY], stderr=subprocess.DEVNULL, timeout=PATIENCE_S, check=False
+    )
+    return tried.returncode == 0

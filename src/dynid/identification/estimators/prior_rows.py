@@ -1,0 +1,31 @@
+"""Rows of a least-squares problem that hold base parameters near known ones."""
+
+import numpy as np
+
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray
+
+LIKELY_RESIDUAL = 0.05  # of the torques, before any fit
+
+
+def prior_unit(torques: FloatArray) -> float:
+    """Return a likely deviation of residuals [N m] before any is known, from torques (N, n)."""
+    return LIKELY_RESIDUAL * float(np.sqrt(np.mean(torques**2)))
+
+
+def prior_rows(prior: BaseParameters, unit: float, before: int, after: int = 0) -> FloatArray:
+    """Return rows (p, before + p + after + 1) that hold base parameters near known ones.
+
+    Args:
+        prior: the known parameters, with a diagonal covariance.
+        unit: deviation of the other rows' residuals [their unit].
+        before: number of columns before those of the base parameters.
+        after: number of columns between them and the target.
+    """
+    deviations = prior.standard_deviations
+    assert deviations is not None, "what is known has deviations"
+    size = len(deviations)
+    rows = np.zeros((size, before + size + after + 1))
+    rows[:, before : before + size] = np.diag(unit / deviations)
+    rows[:, -1] = unit * prior.values / deviations
+    return rows

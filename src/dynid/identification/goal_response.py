@@ -1,0 +1,100 @@
+"""How servos in position control answer to their goals: delay and gains.
+
+A servo in position control gives tau = k_p (g - q) + k_d dq + k_0 as long as no limit cuts it, whether its output is a
+current or a voltage behind a winding. The delay is taken at which that law leaves least of the torques.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.identification.data.curves import curves_through
+from dynid.identification.data.signals import Signals
+from dynid.identification.torque_delay import EARLIEST_S, LONGEST_S, lowest
+from dynid.robot import FloatArray, read_only
+
+COARSE_S, FINE_S = 0.04, 0.005
+NEAR_LIMIT = 0.97  # of the largest recorded torque: beyond it a limit may have cut the law
+MOST_S = 900.0  # of a recording, that is looked at
+SHORTEST_S = 4.0  # between the ends that a delay may reach beyond
+
+
+@dataclass(frozen=True, eq=False)
+class GoalResponse:
+    """The answer of the servos to their goals.
+
+    Attributes:
+        delay_s, deviation_s: from the stamp of a goal to its effect: mean of the joints, and their deviation.
+        gains: k_p [N m/rad], k_d [N m s/rad], k_0 [N m] of every joint, (n, 3).
+        explained: share of the torques' variance that the law explains, (n,).
+    """
+
+    delay_s: float
+    deviation_s: float
+    gains: FloatArray
+    explained: FloatArray
+
+    @property
+    def sentence(self) -> str:
+        """The delay and the gains in words."""
+        gains = ", ".join(f"{one:.3g}" for one in self.gains[:, 0].tolist())
+        return (
+            f"goals act {1e3 * self.delay_s:.1f} ms (+-{1e3 * self.deviation_s:.1f}) after their stamps; the servos' "
+            f"position gains are {gains} N m/rad"
+        )
+
+    def as_dict(self) -> dict[str, object]:
+        """Everything as plain values."""
+        return {
+            "delay_s": self.delay_s,
+            "deviation_s": self.deviation_s,
+            "position_gains_nm_per_rad": self.gains[:, 0].tolist(),
+            "velocity_gains_nm_s_per_rad": self.gains[:, 1].tolist(),
+            "explained": self.explained.tolist(),
+        }
+
+
+def first_response(recordings: Iterable[Signals]) -> GoalResponse | None:
+    """Return the response in the first recording that holds goals and is long enough; None if none does."""
+    return next((found for one in recordings if (found := goal_response(one)) is not None), None)
+
+
+def goal_response(signals: Signals) -> GoalResponse | None:
+    """Return how servos answer to the goals of a recording; None if it holds none, or is too short.
+
+    Args:
+        signals: with the delay of their torques.
+    """
+    begin, end = signals.time[0] + LONGEST_S, min(signals.time[-1] - LONGEST_S, signals.time[0] + MOST_S)
+    if signals.goal is None or end - begin < SHORTEST_S:
+        return None
+    inside = (signals.time > begin) & (signals.time < end)
+    time = signals.time[inside]
+    q, dq, _ = curves_through(signals.time, signals.q).states(time)
+    tau = curves_through(signals.torque_time + signals.torque_delay_s, signals.tau).states(time)[0]
+    coarse = np.arange(EARLIEST_S, LONGEST_S, COARSE_S)
+    first = float(coarse[np.argmin(np.log(_laws(signals, time, q, dq, tau, coarse)[0]).sum(axis=1))])
+    near = first + np.arange(-COARSE_S, COARSE_S + FINE_S, FINE_S)
+    left, gains = _laws(signals, time, q, dq, tau, near)
+    each = np.array([lowest(np.log(one), near) for one in left.T])
+    best = int(np.argmin(np.log(left).sum(axis=1)))
+    deviation = float(np.std(each, ddof=1)) if len(each) > 1 else COARSE_S
+    return GoalResponse(float(np.mean(each)), deviation, read_only(gains[best]), read_only(1.0 - left[best]))
+
+
+def _laws(
+    signals: Signals, time: FloatArray, q: FloatArray, dq: FloatArray, tau: FloatArray, delays: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the share of each joint's variance that the law leaves at each delay, (K, n), and its gains, (K, n, 3)."""
+    assert signals.goal is not None
+    left, gains = np.ones((len(delays), q.shape[1])), np.zeros((len(delays), q.shape[1], 3))
+    for i in range(q.shape[1]):
+        free = np.abs(tau[:, i]) <= NEAR_LIMIT * np.abs(tau[:, i]).max()
+        b = tau[free, i]
+        for k, delay in enumerate(delays):
+            goal = np.interp(time - delay, signals.time, signals.goal[:, i])
+            A = np.stack([goal - q[:, i], dq[:, i], np.ones_like(goal)], axis=1)[free]
+            gains[k, i] = np.linalg.lstsq(A, b, rcond=1e-10)[0]
+            left[k, i] = max(float(np.var(b - A @ gains[k, i]) / max(np.var(b), 1e-30)), 1e-12)
+    return left, gains

@@ -1,1 +1,0 @@
-"""Identification from logs that nobody made for it: low rates, unknown delays, position control."""

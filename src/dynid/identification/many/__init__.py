@@ -1,0 +1,1 @@
+"""Identification from more recordings than memory holds, spread over processes and machines."""

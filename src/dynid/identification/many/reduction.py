@@ -1,0 +1,171 @@
+"""Every recording counts in the parameters, however many there are.
+
+A sample of the recordings that memory holds chooses the structure of friction, finds delays and play, and shows how
+long residuals last. At what it has found, the rows of all recordings are linearised and reduced to triangles
+(`estimators.reduced_rows`), one recording after the other, in this process or in others; they decide on the parameters.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.identification.data.preprocessing import all_blocks
+from dynid.identification.data.sample_sets import mixing_reach_s, part
+from dynid.identification.data.samples import Samples
+from dynid.identification.data.signals import Signals, Span
+from dynid.identification.data.sources import Source
+from dynid.identification.estimators.estimate import Estimate, estimate_from
+from dynid.identification.estimators.gear_fit import KnownGears
+from dynid.identification.estimators.play import without_play
+from dynid.identification.estimators.reduced_rows import GROUPS, ReducedRows, merged
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.settings import IdentificationSettings
+from dynid.identification.setup import Setup
+from dynid.model.dynamics import ArmModel
+from dynid.parallel import Map, watched
+from dynid.robot import FloatArray
+
+LINEAR = ("ols", "wls")  # estimators whose solution triangles give
+PER_TASK = 8  # recordings in a piece of work: its triangles are sent once
+FEWEST_SAMPLES = 10  # of a block
+MOST_NAMED = 3  # recordings without rows, in a note
+
+
+@dataclass(frozen=True, eq=False)
+class Task:
+    """Some recordings to reduce, as a piece of work for any process.
+
+    Attributes:
+        sources: the recordings, as they were recorded.
+        numbers: of each among all recordings.
+        model: of the arm.
+        setup: as it was found.
+        settings: of the identification.
+        held_out_share: part of each recording's time, at its end, that is not fitted.
+        known: friction at which rows are linearised; None where torques are linear in all parameters.
+        play: half the play that counts, (n,) [rad]; None where there is none.
+    """
+
+    sources: tuple[Source, ...]
+    numbers: tuple[int, ...]
+    model: ArmModel
+    setup: Setup
+    settings: IdentificationSettings
+    held_out_share: float
+    known: KnownGears | None
+    play: FloatArray | None
+
+
+@dataclass(frozen=True, eq=False)
+class Reduced:
+    """What a piece of work gives: triangles by group, rows of full trust (n,), seconds, recordings without rows."""
+
+    triangles: dict[int, FloatArray]
+    rows: FloatArray
+    seconds: float
+    left_out: tuple[str, ...]
+
+
+def reduced(task: Task) -> Reduced:
+    """Reduce some recordings, one after the other.
+
+    Raises:
+        DataError: a recording has changed since it was found.
+    """
+    triangles: dict[int, FloatArray] = {}
+    rows, seconds, left_out = np.zeros(task.model.axes), 0.0, []
+    coulomb = task.settings.coulomb_friction
+    for number, source in zip(task.numbers, task.sources, strict=True):
+        signals = task.setup.read(source).signals(task.settings)
+        try:
+            for block, samples in enumerate(_fitted_blocks(signals, task)):
+                regression = Regression.stack(task.model, samples, coulomb, task.known)
+                own, group = regression.joint_triangles(), (number + block) % GROUPS
+                triangles[group] = merged(triangles[group], own) if group in triangles else own
+                rows += regression.trusted.reshape(-1, task.model.axes).sum(axis=0)
+        except DataError as error:
+            left_out.append(f"{source.name}: {error}")
+        else:
+            seconds += float(signals.time[-1] - signals.time[0])
+    return Reduced(triangles, rows, seconds, tuple(left_out))
+
+
+def _fitted_blocks(signals: Signals, task: Task) -> Iterator[Samples]:
+    """Yield the samples of a recording, block by block, without what is held out."""
+    span, filters = Span.of(signals), task.settings.filter
+    cut = span.end - task.held_out_share * (span.end - span.begin)
+    for whole in all_blocks(signals, task.settings):
+        samples = whole
+        if task.held_out_share:
+            inside = whole.time < cut - mixing_reach_s(whole.settings, filters)
+            if inside.sum() < FEWEST_SAMPLES:
+                return
+            samples = part(whole, inside)
+        yield samples if task.play is None else without_play(samples, task.play)
+
+
+def from_all(
+    estimate: Estimate,
+    model: ArmModel,
+    sources: Sequence[Source],
+    setup: Setup,
+    settings: IdentificationSettings,
+    held_out_share: float,
+    mapper: Map = map,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> tuple[Estimate, tuple[str, ...]]:
+    """Return the estimate from all recordings, with notes; the result does not depend on the mapper but for rounding.
+
+    Args:
+        estimate: from the sample that is in memory.
+        model: of the arm.
+        sources: all recordings, as they were recorded.
+        setup: as the sample has shown it.
+        settings: of the identification.
+        held_out_share: part of each recording's time, at its end, that is not fitted.
+        mapper: spreads the pieces of work, such as `map` or that of a process pool.
+        progress: called four times with how many pieces are done.
+
+    Raises:
+        DataError: a recording has changed since it was found.
+    """
+    beside = estimate.regression.beside
+    shape = 0 if beside is None else beside.shape_columns[0].shape[2]
+    rows = ReducedRows.empty(model.axes, estimate.regression.friction_size, len(model.names), shape)
+    play = None if beside is None or beside.play is None else beside.play.significant
+    play = play if play is not None and play.any() else None
+    known = None if beside is None else beside.fit.known
+    how = model, setup, settings, held_out_share, known, play
+    tasks = [Task(tuple(sources[k] for k in mine), mine, *how) for mine in _pieces(len(sources))]
+    left_out: list[str] = []
+    seconds = 0.0
+    for piece in watched(mapper, progress)(reduced, tasks):
+        rows.merge(piece.triangles, piece.rows)
+        left_out += piece.left_out
+        seconds += piece.seconds
+    regression = replace(estimate.regression, reduced=rows)
+    solution, weights = regression.weighted_solution, regression.row_weights
+    found = estimate_from(regression, estimate.method, solution, weights, settings=estimate.settings)
+    return found, _notes(len(sources), left_out, seconds)
+
+
+def _pieces(count: int) -> list[tuple[int, ...]]:
+    """Return the numbers of the recordings of each piece of work: those of a group of time together."""
+    groups = [range(group, count, GROUPS) for group in range(GROUPS)]
+    return [tuple(own[first : first + PER_TASK]) for own in groups for first in range(0, len(own), PER_TASK)]
+
+
+def _notes(count: int, left_out: Sequence[str], seconds: float) -> tuple[str, ...]:
+    """What parameters rest on, in words."""
+    used = f"{count - len(left_out)} of {count} recordings" if left_out else f"all {count} recordings"
+    used = "the whole recording" if count == 1 else used
+    told = (
+        f"The parameters rest on {used} ({seconds / 3600.0:.3g} h), and the structure of friction, delays, checks and "
+        "figures on a sample spread evenly over that time, because memory holds no more"
+    )
+    if not left_out:
+        return (told,)
+    more = f"; and {len(left_out) - MOST_NAMED} others" if len(left_out) > MOST_NAMED else ""
+    return told, f"{len(left_out)} recordings give no rows: {'; '.join(left_out[:MOST_NAMED])}{more}"

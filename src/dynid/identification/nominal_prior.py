@@ -1,0 +1,50 @@
+"""What is known of base parameters before any data: the robot's nominal ones, each as uncertain as it is large.
+
+Slow recordings may leave parameters open that others would show. Where held-out torques judge the result, these values
+fill in; the deviations of such parameters stay as large as the values, so the result says that they are not determined.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from dynid.identification.data.signals import Signals
+from dynid.identification.data.sources import Source
+from dynid.identification.settings import IdentificationSettings
+from dynid.model.drive import kind_and_number
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.model.standard import load_nominal
+from dynid.robot import Robot
+
+LEAST_OF_KIND = 0.1  # deviation of a nominal value near 0, over the largest of its kind
+SMALLEST = 1e-3  # deviation where no value of its kind differs from 0 [SI]
+
+
+def nominal_prior(robot: Robot, model: ArmModel) -> BaseParameters | None:
+    """Return the nominal base parameters with deviations; None if the robot's folder has none."""
+    if not (robot.folder / robot.file.simulation.standard_parameters).is_file():
+        return None
+    values = model.base_parameters(load_nominal(robot, model.mdh, model.regrouping.standard)).values
+    kinds = [kind_and_number(name)[0] for name in model.names]
+    largest = {kind: max(abs(v) for v, k in zip(values.tolist(), kinds, strict=True) if k == kind) for kind in kinds}
+    floor = np.array([LEAST_OF_KIND * largest[kind] or SMALLEST for kind in kinds])
+    return BaseParameters(model.names, values, np.diag(np.maximum(np.abs(values), floor) ** 2))
+
+
+@dataclass(frozen=True, eq=False)
+class _WithPrior:
+    """Signals beside what is known of the parameters."""
+
+    source: Source
+    prior: BaseParameters
+
+    def __call__(self, settings: IdentificationSettings) -> Signals:
+        """Return the signals."""
+        return replace(self.source.signals(settings), prior=self.prior)
+
+
+def with_prior(sources: Sequence[Source], prior: BaseParameters) -> list[Source]:
+    """Return recordings whose regressions begin with what is known of the parameters."""
+    return [replace(one, signals=_WithPrior(one, prior)) for one in sources]

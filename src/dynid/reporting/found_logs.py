@@ -1,0 +1,34 @@
+"""What is said of the recordings that a folder holds, as plain values."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from dynid.identification.data.readings import FoundLog
+
+MOVES_S = 10.0  # in motion for less, a joint shows little
+
+
+def described(found: FoundLog, names: Sequence[str]) -> dict[str, Any]:
+    """One log of joints with these names: rows, seconds, rate, signals, and what is missing in words."""
+    row: dict[str, Any] = {"name": found.name, "kind": found.kind, "rows": 0, "seconds": 0.0, "rate_hz": None}
+    row |= {"torques": False, "goals": False, "gaps": 0, "notes": [], "missing": found.problem}
+    facts = found.facts
+    if facts is None:
+        return row
+    missing = [] if facts.torques else ["torques or currents: nothing can be identified without them"]
+    if not facts.goals:
+        missing.append("goals: the servos' gains stay unknown")
+    if still := [name for name, one in zip(names, facts.moving_s, strict=True) if one < MOVES_S]:
+        which = "all joints" if len(still) == len(names) else ", ".join(still)
+        missing.append(f"motion: less than {MOVES_S:g} s of {which}")
+    return row | {
+        "rows": facts.rows,
+        "seconds": facts.seconds,
+        "rate_hz": 1.0 / facts.interval_s,
+        "jitter_s": facts.jitter_s,
+        "torques": facts.torques,
+        "goals": facts.goals,
+        "gaps": facts.gaps,
+        "notes": list(facts.notes),
+        "missing": "; ".join(missing),
+    }
