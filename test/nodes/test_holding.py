@@ -38,10 +38,11 @@ def saved(path: Path, factor: float = 1.0) -> Model:
     return load_model(path)
 
 
-@pytest.fixture(scope="module")
-def chain(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Chain]:
+@pytest.fixture
+def chain(tmp_path: Path) -> Iterator[Chain]:
+    """Of one test alone: an executor that was given a model keeps it."""
     options = ChainOptions("crane_x7", identification=False, rate_hz=RATE_HZ)
-    with Chain(ROBOT, options, tmp_path_factory.mktemp("held") / "logs") as running:
+    with Chain(ROBOT, options, tmp_path / "logs") as running:
         running.bring_up()
         running.supervisor.trigger("executor/hold")
         yield running
