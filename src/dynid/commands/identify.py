@@ -1,4 +1,4 @@
-"""`dynid identify`: a model from recorded motions, bags or CSV files."""
+"""`dynid identify`: identification of a model from recorded motions in bags or CSV files."""
 
 from pathlib import Path
 from typing import Annotated
@@ -98,7 +98,7 @@ def identify(
     )
     judging = validate_mapping and read_mapping(validate_mapping, skip_corrupt_rows, otherwise=columns)
     refuse_unused_units(columns, [*recordings, *(validate or [])])
-    recordings = [path.resolve() if dask else path for path in recordings]  # workers may stand in another folder
+    recordings = [path.resolve() if dask else path for path in recordings]  # workers may run in another folder
     bar = progress_bar("identifying", len(recordings) + 2) if method == "campaign" else None
     with bar or stages("identifying", len(recordings) + 6) as begin:
         result = run(

@@ -1,4 +1,4 @@
-"""`dynid robot mapping`: a first mapping of a CSV recording, drafted from its header and its values."""
+"""`dynid robot mapping`: draft of the mapping of a CSV recording, from its header and values."""
 
 import sys
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""`dynid replay`: run a motion that a hand has shown."""
+"""`dynid replay`: replay of a hand-guided motion."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,10 +32,10 @@ def replay(
     seed: opt.SeedOption = 0,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Replay what a hand has shown: smoothed, slower where it exceeds limits, checked whole, then followed.
+    """Replay a motion shown by hand: smoothed, slower where it exceeds limits, checked as a whole, then followed.
 
-    The arm approaches the first posture slowly and returns to its rest posture. Exit code 1 if a joint was more than
-    3 deg off the path that was shown, or off a file's.
+    The arm approaches the first posture slowly and returns to its rest posture. Exit code 1 if a joint was more than 3
+    deg off the path that was shown, or off that of a trajectory file.
     """
     from dynid.control.shown import shown_of
     from dynid.resources import refuse_existing
@@ -71,7 +71,7 @@ def replay(
 
 
 def _ask(robot: "Robot", port: str | None, shown: "Shown | None", motion: Path, yes: bool) -> None:
-    """Ask before a real arm follows what was shown, or a file."""
+    """Ask for consent before a real arm follows a motion shown by hand or a file."""
     from dynid.trajectory.families import load_excitation
     from dynid.trajectory.files import named_motion
 

@@ -1,4 +1,4 @@
-"""`dynid teach`: lead the arm by hand while it is recorded."""
+"""`dynid teach`: hand guiding of the arm while it is recorded."""
 
 from pathlib import Path
 from typing import Annotated
@@ -34,8 +34,8 @@ def teach(
     """Lead the arm by hand and record it: it carries its own weight, and stays where you leave it.
 
     A real arm first shows that every joint carries what the model says, see `dynid hold`.
-    Leave it alone for some seconds, and the recording ends; the arm is then lowered. What you have shown becomes
-    motion.yaml, smoothed, and slower where it exceeds limits; `dynid replay` runs it.
+    The recording ends when the arm has been left alone for some seconds; the arm is then lowered. The motion that you
+    have shown becomes motion.yaml, smoothed, and slower where it exceeds limits; `dynid replay` runs it.
     """
     loaded = opt.load_arm(robot, mount, without, friction)
     path = opt.model_path(loaded, model).absolute()

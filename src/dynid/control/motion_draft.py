@@ -1,8 +1,8 @@
-"""First motions and gains of a robot, drafted from its limits; whatever is handed out has passed `MotionCheck`.
+"""Drafts of a robot's first motions and gains from its limits; every drafted motion has passed `MotionCheck`.
 
-Postures are random within the limits, the same for the same robot. At some of them every joint in turn moves far while
-the others move a little, which separates their parameters; the ways between postures move all joints far. A way that
-a limit or a contact forbids is left out and another posture is tried.
+Postures are random within the limits, but the same for each run on one robot. At some postures each joint in turn makes
+a large motion while the others move a little, which separates their parameters. The ways between postures move all
+joints far. If a limit or a contact forbids a way, another posture is drawn.
 """
 
 from collections.abc import Iterator
@@ -23,12 +23,12 @@ from dynid.trajectory.excitation_schema import ExcitationFile
 from dynid.trajectory.families import Excitation
 from dynid.trajectory.trajectory import through
 
-CALM = (2.0, 0.4)  # speeds at most [rad/s, m/s]
-RUN_UP_S = 0.2  # in which a joint reaches its speed, where the torque allows it
-INERTIAL_SHARE, HOLDING_SHARE = 0.3, 0.6  # of the torque limit: for acceleration alone, and for a posture
+CALM = (2.0, 0.4)  # largest speeds [rad/s, m/s]
+RUN_UP_S = 0.2  # time in which a joint reaches its speed, if the torque allows it
+INERTIAL_SHARE, HOLDING_SHARE = 0.3, 0.6  # shares of the torque limit for acceleration and for holding a posture
 MARGIN_DEG, MARGIN_M = 4.0, 0.012
-# Shares of the ranges by which one joint moves to either side, and the others with it: what rests, sticks, and shows
-# some torque within its dry friction.
+# Travel to either side as shares of the joint ranges: of one joint, and of the others, which move as well because a
+# joint at rest sticks, so that its torque is unknown within its dry friction.
 MAIN_SHARE, OTHERS_SHARE = 0.2, 0.05
 MOST_TRIED, LOOKED_AT = 400, 256
 FILES = ("excitation.yaml", "controller.yaml")
@@ -46,7 +46,7 @@ GAINS = """\
 
 @dataclass(frozen=True, eq=False)
 class MotionDraft:
-    """Content of excitation.yaml and controller.yaml, and whether contact of links could be looked for."""
+    """Contents of excitation.yaml and controller.yaml, and whether contact between links was checked."""
 
     excitation: dict[str, Any]
     controller: dict[str, Any]
@@ -54,20 +54,20 @@ class MotionDraft:
 
 
 class _Drafter:
-    """Draws motions of one robot."""
+    """Random generator of motions for one robot."""
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
         turning = ~np.array(robot.prismatic)
         margin = np.minimum(np.where(turning, np.deg2rad(MARGIN_DEG), MARGIN_M), 0.1 * (robot.upper - robot.lower))
-        reach = np.where(turning, np.pi, np.inf)  # more than half a turn to either side only winds cables up
+        reach = np.where(turning, np.pi, np.inf)  # more than half a turn to either side would only wind up cables
         lower, upper = np.maximum(robot.lower + margin, -reach), np.minimum(robot.upper - margin, reach)
         around = lower >= upper  # limits that lie beyond half a turn
         self.lower, self.upper = np.where(around, robot.lower, lower), np.where(around, robot.upper, upper)
         self.collision: SelfCollision | None
         try:
             self.collision = SelfCollision(robot)
-        except ConfigurationError:  # meshes that are not there; the file says that contact was not looked for
+        except ConfigurationError:  # missing meshes; the written file states that contact was not checked
             self.collision = None
         self.torques = nominal_torques(robot, None)
         self.rng = np.random.default_rng(0)
@@ -81,7 +81,7 @@ class _Drafter:
         self.check = MotionCheck(robot, limits, self.torques, self.collision)
 
     def _inertia(self) -> FloatArray:
-        """The diagonal of M(q) with rotors at all poses, (K, n) [kg m^2; kg]."""
+        """Return the diagonal of M(q), including rotors, at all sampled poses, (K, n) [kg m^2; kg]."""
         rest, columns = np.zeros_like(self._poses), []
         held = self.torques(self._poses, rest, rest)
         for joint, unit in enumerate(np.eye(self.robot.size)):
@@ -89,7 +89,7 @@ class _Drafter:
         return np.maximum(np.array(columns).T, 1e-9)
 
     def _held(self, q: FloatArray) -> bool:
-        """Whether the drives hold a posture (n,) with some torque to spare."""
+        """Return whether the drives hold a posture (n,) [rad] with at most `HOLDING_SHARE` of their torque."""
         row, rest = q[None], np.zeros((1, len(q)))
         return bool((np.abs(self.torques(row, rest, rest)[0]) <= HOLDING_SHARE * self.robot.torque_limits).all())
 
@@ -102,7 +102,7 @@ class _Drafter:
         return True
 
     def _postures(self, start: FloatArray) -> Iterator[FloatArray]:
-        """Postures (n,), each of which may be reached from the one before and left for the start."""
+        """Yield postures (n,) [rad] that are reachable from the previous one and have a way back to the start."""
         at = start
         for _ in range(MOST_TRIED):
             q = self.rng.uniform(self.lower, self.upper)
@@ -111,10 +111,14 @@ class _Drafter:
                 at = q
 
     def waypoints(self, postures: int, in_turn: bool) -> FloatArray:
-        """From the rest posture through some postures and back, (k, n) [rad, m]; at each, joints may move in turn.
+        """Return waypoints (k, n) [rad, m] from the rest posture through random postures and back.
+
+        Args:
+            postures: number of random postures.
+            in_turn: also move each joint in turn at every posture.
 
         Raises:
-            SafetyError: the rest posture or nearly every way leaves a limit.
+            SafetyError: the rest posture, or nearly every way, exceeds a limit.
         """
         start = self.robot.rest_posture
         if not (self._held(start) and self._allowed(start, start)):
@@ -136,7 +140,10 @@ class _Drafter:
         )
 
     def _in_turn(self, q: FloatArray) -> list[FloatArray]:
-        """Every joint in turn to either side of q (n,) and back, the others a little, where the limits allow it."""
+        """Return waypoints that move each joint to both sides of q (n,) [rad] and back, within the limits.
+
+        The other joints move a little at the same time.
+        """
         rows = []
         for joint in reversed(range(self.robot.size)):
             for side in (1.0, -1.0):
@@ -149,11 +156,11 @@ class _Drafter:
 
 
 def draft_motions(robot: Robot) -> MotionDraft:
-    """Motions to identify from and to validate with, and gains that realise them.
+    """Return drafted motions for identification and validation, and gains to follow them.
 
     Raises:
-        ConfigurationError: no torque limits, rest posture or nominal parameters.
-        SafetyError: the limits leave no room to move.
+        ConfigurationError: torque limits, rest posture or nominal parameters are missing.
+        SafetyError: the limits leave no room for motion.
     """
     drafter = _Drafter(robot)
     sliding = any(robot.prismatic)
@@ -194,12 +201,12 @@ def _gains(robot: Robot, drafter: _Drafter) -> dict[str, Any]:
 
 
 def _figures(values: FloatArray) -> list[float]:
-    """Three significant figures each."""
+    """Return the values, rounded to three significant figures each."""
     return [float(f"{value:.3g}") for value in values]
 
 
 def write_motions(robot: Robot, folder: Path) -> MotionDraft:
-    """Draft excitation.yaml and controller.yaml into a folder; errors as in `draft_motions`.
+    """Write drafts of excitation.yaml and controller.yaml into a folder; errors as in `draft_motions`.
 
     Raises:
         OutputExistsError: one of the files exists; nothing is written.

@@ -25,8 +25,9 @@ class SafetySettings(Strict):
         commands_ended_s: an enabled arm that has had a good command is stopped after this time without another one.
         first_command_s: an enabled arm is stopped if it gets no good command within this time.
         current_ramp_s: time in which the command takes over from the hold, counted from the first good command after
-            enable, while the hold keeps the remaining share; 0 switches at once. Without a good command the command's share falls with time constant `release_s`,
-            so that one late command costs little and a pause restarts the fade-in.
+            enable, while the hold keeps the remaining share; 0 switches at once. Without a good command the command's
+            share falls with time constant `release_s`, so that one late command costs little and a pause restarts the
+            fade-in.
         release_s: time constant with which the command's share falls while there is no good command.
         current_rate_1_s: largest rate of change of a current, in current limits per second.
         soft_zone_rad: within this distance of a joint limit only current that leads back inside passes.
