@@ -13,7 +13,7 @@ os.environ.setdefault("MUJOCO_GL", "disable")  # no command renders, and searchi
 
 # in the order of `dynid --help`, by panel
 PANELS = {
-    "Record": ("demo", "collect", "teach", "replay", "trajectories", "simulate", "bag"),
+    "Record": ("demo", "collect", "hold", "teach", "replay", "trajectories", "simulate", "bag"),
     "Identify": ("identify", "campaign", "joint-id", "adaptive", "logs", "payload", "torque-constants"),
     "Judge and use a model": ("validate", "audit", "report", "feel", "posterior", "export"),
     "Your robot": ("robot",),

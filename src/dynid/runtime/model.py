@@ -1,7 +1,7 @@
 """Identified model: an arm's base parameters and friction, with compiled calls for one state or many."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist
@@ -102,6 +102,11 @@ class Model:
         if chosen not in self.arms:
             self.arms[chosen] = ArmModel.of(self.robot, mount=chosen, lengths_m=dict(self.lengths_m))
         return self.arms[chosen]
+
+    def mounted(self, mount: str) -> "Model":
+        """Return the same model of an arm that is mounted otherwise."""
+        self.arm(mount)
+        return replace(self, mount=mount, arms=dict(self.arms))
 
     @cached_property
     def calls(self) -> Calls:
