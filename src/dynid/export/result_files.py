@@ -85,14 +85,6 @@ def _comment(*sentences: str) -> str:
     return re.sub("-(?=-)", "- ", " ".join(filter(None, sentences)))
 
 
-def description(
-    robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str, friction: FrictionLaw | None
-) -> str:
-    """Return the identified URDF, with the arguments of `write_exports`."""
-    law = whole_friction(robot, standard, friction)
-    return identified_urdf(robot, mdh, simplified(robot, mdh, standard, law, mount), beyond_two_figures(law))
-
-
 def bam_files(robot: Robot, standard: StandardParameters, law: FrictionLaw) -> dict[str, str]:
     """Return BAM's parameter file of every joint, by file name."""
     rotors, constants = standard.axis("IA"), robot.joint_constants if robot.has_torque_constants else None

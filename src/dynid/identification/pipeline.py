@@ -15,7 +15,7 @@ import numpy as np
 
 from dynid import __version__
 from dynid.errors import DataError, UndeterminedError, refuse_other_kind
-from dynid.export.result_files import write_exports
+from dynid.export.result_files import URDF_FILE, simulator_texts, write_exports
 from dynid.hardware.safety.overload import known_droop
 from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, PREDICTED, SETUP, Fitted, OneRegression, judge
@@ -639,6 +639,19 @@ def undecided(robot: Robot) -> list[str]:
     """Return a note if robot.yaml has undecided fields, because the result is based on their proposed values."""
     fields = ", ".join(robot.file.undecided)
     return [f"robot.yaml of '{robot.name}' leaves {fields} undecided; see 'dynid robot check'"] if fields else []
+
+
+def exported_urdf(result: Identification) -> str:
+    """Return the identified URDF, the same text as the file that `write_model` writes."""
+    texts = simulator_texts(
+        result.robot,
+        result.model.mdh,
+        result.consistent.standard,
+        result.mount,
+        result.friction,
+        error_sentences(result.exports),
+    )
+    return texts[URDF_FILE]
 
 
 def write_model(folder: Path, result: Identification) -> None:

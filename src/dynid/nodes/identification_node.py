@@ -26,11 +26,10 @@ from std_srvs.srv import Trigger
 
 from dynid.control.control_model import ControlModel, friction_beside
 from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, OutputExistsError
-from dynid.export.result_files import description
 from dynid.hardware.loop.realtime import prefer_throughput
 from dynid.identification.campaign.store import runs_folder
 from dynid.identification.methods import identify
-from dynid.identification.pipeline import Identification
+from dynid.identification.pipeline import Identification, exported_urdf
 from dynid.identification.stages import METHODS, Method, refuse_unknown_method
 from dynid.model.dynamics import ArmModel
 from dynid.nodes.common import LATCHED, check_parameters, compile_first, declare, run_node, string
@@ -176,9 +175,7 @@ class IdentificationNode(Node):
             self._handing_over = False
         if not outcome.successful:
             return [f"the parameters were refused: {outcome.reason}"]
-        standard, mount = result.consistent.standard, result.mount
-        text = description(self.robot, result.model.mdh, standard, mount, result.friction)
-        self._description.publish(String(data=text))
+        self._description.publish(String(data=exported_urdf(result)))
         return []
 
     async def _feed_controllers(self, values: dict[str, object]) -> tuple[list[str], list[str]]:

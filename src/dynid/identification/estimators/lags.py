@@ -20,12 +20,12 @@ from dynid.identification.data.fine_states import FineStates, grid_step_s
 from dynid.identification.estimators.discrepancy import friction_functions
 from dynid.identification.estimators.gear_fit import GearFit, GearFitter
 from dynid.identification.estimators.gear_rows import GearRows
-STILL = 1e-9  # residual of an axis without rows, relative to the largest residual
 from dynid.identification.estimators.play import PRIOR_RAD, FoundPlay, play_columns
 from dynid.identification.estimators.uncertainty import correlation_factor, whole_covariance
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
+STILL = 1e-9  # residual of an axis without rows, relative to the largest residual
 PRIOR_DELAY_S = 5e-3  # prior standard deviation of a recording's delay [s]
 BUILT_UP = (0.005, 0.03)  # distances over which friction builds up after a reversal [rad or m]
 PRIOR_BUILT_UP = 0.3  # prior standard deviation of that friction, relative to the joint's torque
