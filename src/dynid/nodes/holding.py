@@ -1,7 +1,8 @@
-"""Gravity compensation with checks: the arm is let go only after it has shown that it carries what the model says.
+"""Gravity compensation with a check: the arm is released for hand guiding only after it has matched its model.
 
-Client of a running chain. It moves the arm to and fro about two postures, compares (see `dynid.runtime.hold_check`),
-and switches to the law that carries the arm. Parameters `robot`, `model_file`, `mount` and `seconds` say how.
+This client of a running chain moves the arm to and fro about two postures and compares the measured torques with the
+model (see `dynid.runtime.hold_check`). It then switches to the control law that compensates gravity. It is configured
+by the parameters `robot`, `model_file`, `mount` and `seconds`.
 """
 
 import contextlib
@@ -36,14 +37,14 @@ from dynid.trajectory.trajectory import Trajectory
 from dynid.verdict import Verdict
 
 LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-ALL = QoSProfile(depth=20_000, reliability=ReliabilityPolicy.BEST_EFFORT)  # states of a whole motion may wait
-LATE_S = 30.0
-LONGEST_S = 24 * 3600.0  # nobody guides an arm for longer
-AFTER_STOP_S = 1.0  # states that are still looked at after a motion was aborted
+ALL = QoSProfile(depth=20_000, reliability=ReliabilityPolicy.BEST_EFFORT)  # room for the states of a whole motion
+LATE_S = 30.0  # longest wait for the last states of a motion
+LONGEST_S = 24 * 3600.0  # longest hand guiding
+AFTER_STOP_S = 1.0  # time after an aborted motion in which states are checked
 
 
 class States:
-    """The arm's states as rows of q, dq and tau, by their stamps."""
+    """Recorded states of the arm: rows of q, dq and tau with their timestamps."""
 
     def __init__(self, robot: Robot) -> None:
         self._decoder = JointStateDecoder(robot.joint_names)
@@ -52,18 +53,22 @@ class States:
 
     @property
     def newest_ns(self) -> int:
-        """Stamp of the newest state [ns]; 0 before the first."""
+        """Timestamp of the newest state [ns]; 0 before the first state."""
         return self._stamps[-1] if self._stamps else 0
 
     def take(self, raw: bytes) -> None:
-        """Keep a state, given as bytes; a malformed one is left out."""
+        """Store a serialized state; a malformed message is ignored."""
         with contextlib.suppress(DataError):
             if (state := self._decoder.decode(raw)) is not None:
                 self._stamps.append(state[0])
                 self._rows.append((state[1]["position"], state[1]["velocity"], state[1]["effort"]))
 
     def carried(self, model: Model, begin_ns: int, end_ns: int) -> Carried:
-        """Return what the joints carried between two stamps [ns]; DataError if there are too few states."""
+        """Return the torques carried by the joints between two timestamps [ns].
+
+        Raises:
+            DataError: there are too few states in between.
+        """
         first, last = bisect_left(self._stamps, begin_ns), bisect_left(self._stamps, end_ns)
         if last <= first:
             raise DataError("no joint_states arrived while the arm swayed: is the driver active?")
@@ -72,11 +77,11 @@ class States:
 
 
 def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory]:
-    """Return both motions of the check: about the rest posture, and about one that shows more of this model.
+    """Return both motions of the check: about the rest posture, and about a posture that reveals more model errors.
 
     Args:
-        model: of the arm as it is mounted.
-        scene: free space of all motions as the executor takes it.
+        model: model of the arm as it is mounted.
+        scene: free space of all motions, in the executor's format.
 
     Raises:
         SafetyError: the model must not move an arm, see `Fed.refuse_unfit`; or joint limits, contact of links, the free
@@ -87,7 +92,7 @@ def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory
     Fed(model.robot, model.arm(), model.base, model.friction_law, model.accepted).refuse_unfit()
     robot = model.robot
     limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
-    try:  # not this model's, which is yet to be judged: as the executor without a model
+    try:  # nominal torques, as the executor uses without a model, since the model is not checked yet
         torques: Torques | None = nominal_torques(robot, model.mount)
     except DynidError:
         torques = None
@@ -101,19 +106,19 @@ def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory
 
 
 def checked(call: Supervisor, model: Model, motions: tuple[Trajectory, ...], report: Report = silent) -> Verdict:
-    """Move the arm, whose torque is on, about both postures, and return it to rest; return one check per joint.
+    """Move the enabled arm about both postures, return it to rest, and return a verdict with one check per joint.
 
     The second motion begins only if the first one agreed with the model.
 
     Args:
-        call: of nodes that run; the arm is held.
-        model: of the arm as it is mounted.
-        motions: see `check_motions`.
-        report: receives what is going on.
+        call: supervisor of running nodes; the arm is held.
+        model: model of the arm as it is mounted.
+        motions: motions from `check_motions`.
+        report: function that receives the progress.
 
     Raises:
-        SafetyError: the arm does not carry what the model says; names joints and the likely reason.
-        NodeError: a motion was refused, or aborted although what was carried until then agrees.
+        SafetyError: the measured torques contradict the model; names joints and the likely reason.
+        NodeError: a motion was refused, or aborted although the torques measured until then agree.
     """
     shown: list[Carried] = []
     call.set_parameters("executor", {"controller": FeedforwardPdLaw.name})
@@ -128,7 +133,14 @@ def checked(call: Supervisor, model: Model, motions: tuple[Trajectory, ...], rep
 
 
 def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: list[Carried]) -> Carried:
-    """Return what the arm carries in one motion; after an abort, refuse by what it carries where it was stopped."""
+    """Execute one motion and return the torques that the joints carried in it.
+
+    If the motion is aborted, the torques measured after the stop are checked.
+
+    Raises:
+        SafetyError: the motion was aborted, and the torques after the stop contradict the model.
+        NodeError: the motion was refused, or aborted although the torques agree.
+    """
     states = States(model.robot)
     subscription = call.node.create_subscription(JointState, "joint_states", states.take, ALL, raw=True)
     try:
@@ -138,7 +150,7 @@ def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: l
     except NodeError:
         from_ns, end_s = states.newest_ns, call.now() + AFTER_STOP_S
         call.wait(lambda: call.now() >= end_s, 10.0 * AFTER_STOP_S, "the passing of time")
-        with contextlib.suppress(DataError):  # there may be no states at all; then the abort is what counts
+        with contextlib.suppress(DataError):  # without states, report the abort only
             refuse_strange(model, [*before, states.carried(model, from_ns, states.newest_ns + 1)])
         raise
     finally:
@@ -147,7 +159,7 @@ def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: l
 
 
 def _trajectory(call: Supervisor) -> tuple[int, int]:
-    """Return the stamps at which the trajectory that was executed began and ended [ns]."""
+    """Return the timestamps at which the executed trajectory began and ended [ns]."""
     span = call.experiment.trajectory_span_ns() if call.experiment else None
     if span is None:
         raise DataError("the executor does not report when the motion began and ended: is it another version?")
@@ -156,17 +168,22 @@ def _trajectory(call: Supervisor) -> tuple[int, int]:
 
 @dataclass(frozen=True, eq=False)
 class Held:
-    """How long an arm was let go [s], and how far each joint moved meanwhile, (n,) [rad]: by hands, or by drift."""
+    """Result of hand guiding: its duration [s] and the largest displacement of each joint, (n,) [rad].
+
+    Attributes:
+        seconds: duration of hand guiding [s].
+        moved: largest displacement of each joint from its start, by hand or by drift, (n,) [rad].
+    """
 
     seconds: float
     moved: FloatArray
 
 
 def let_go(call: Supervisor, robot: Robot, path: Path, over: Callable[[], bool]) -> Held:
-    """Let the arm, which was `checked` against the model of this path, carry itself until `over()`.
+    """Run gravity compensation with the model of this path until `over()`; the arm must have passed `checked`.
 
     Raises:
-        NodeError: the executor refuses the model, or the arm.
+        NodeError: the executor refuses the model or the arm, or no states arrive.
     """
     call.set_parameters("executor", {"model_file": str(path), "controller": GravityCompensation.name})
     call.trigger("executor/hold")
@@ -191,7 +208,7 @@ def let_go(call: Supervisor, robot: Robot, path: Path, over: Callable[[], bool])
 
 
 def hold_one(call: Supervisor) -> str:
-    """Check and hold the arm that the parameters name; returns what was done."""
+    """Check the arm that the parameters name, compensate its gravity, and return a sentence about it."""
     name, path = declare(call.node, "robot", "crane_x7", "robot name or folder"), _model_file(call)
     mount = declare(call.node, "mount", "", "how the arm is mounted; '' takes robot.yaml's default")
     seconds = float(declare(call.node, "seconds", 0.0, "how long the arm is let go [s]; 0: until Ctrl-C"))
@@ -220,7 +237,7 @@ def _model_file(call: Supervisor) -> Path:
 
 
 def main() -> None:
-    """Check, hold, and end."""
+    """Run the client that checks the arm and then compensates its gravity."""
     run_client("hold", hold_one)
 
 
