@@ -22,7 +22,6 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
 
 RATE_SHARE = 0.25  # share of the change by half of the rows that counts as a standard deviation
-FAST_S = 0.01  # time between rows, below which the effect of the row rate is negligible
 
 
 @dataclass(frozen=True, eq=False)

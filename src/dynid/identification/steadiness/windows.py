@@ -16,7 +16,6 @@ from dynid.identification.estimators.uncertainty import MEMORY_S
 from dynid.robot import FloatArray
 
 FEWEST, MOST = 24, 120  # number of windows of all recordings together
-GAP_INTERVALS = 3.0  # longest step within a window, in sampling intervals
 
 
 @dataclass(frozen=True, eq=False)
