@@ -49,6 +49,7 @@ def hold(
     with opt.needs_ros("gravity compensation"):
         from dynid.nodes.chain import Chain, ChainOptions
         from dynid.nodes.holding import check_motions
+        from dynid.nodes.supervisor import lower_arm
     from dynid.resources import refuse_existing
     from dynid.runtime.model import load_model
 
@@ -63,8 +64,7 @@ def hold(
     with motion_bar() as report, Chain(loaded, options, folder) as chain:
         verdict, held = _run(chain, own, path, motions, report, seconds)
         report("bringing the arm to rest", 0.0, 0.0)
-        chain.supervisor.set_enabled("hardware", False)
-        chain.supervisor.trigger("executor/release")
+        lower_arm(chain.supervisor)
     _show(loaded, verdict, held, as_json)
 
 

@@ -198,6 +198,7 @@ def _excite_live(robot: "Robot", jobs: Sequence[_Job], folder: Path, port: str |
     """Excite joints one after the other through the running nodes, with one bag each."""
     from dynid.control.open_loop import PREFIX, PROFILE
     from dynid.nodes.chain import Chain, ChainOptions
+    from dynid.nodes.supervisor import lower_arm
 
     first = jobs[0]
     options = ChainOptions(first.robot, port, first.mount, first.without, first.seed, friction=first.friction)
@@ -207,8 +208,7 @@ def _excite_live(robot: "Robot", jobs: Sequence[_Job], folder: Path, port: str |
             name = f"{PREFIX}{job.joint + 1}"
             chain.run_trajectory(name, PROFILE, job.bags[0], lambda *_: None)
             advance(f"excited joint {job.joint + 1}")
-        chain.supervisor.set_enabled("hardware", False)
-        chain.supervisor.trigger("executor/release")
+        lower_arm(chain.supervisor)
 
 
 def _print(results: Sequence["JointLevel"], written: Sequence[Path]) -> None:

@@ -45,6 +45,7 @@ def replay(
     path, folder = opt.model_path(loaded, model).absolute(), out.absolute()
     with opt.needs_ros("replaying"):
         from dynid.nodes.chain import Chain, ChainOptions
+        from dynid.nodes.supervisor import lower_arm
         from dynid.nodes.teaching import replayed
     refuse_existing(folder)
     shown, motion = None, source.absolute()
@@ -58,8 +59,7 @@ def replay(
         chain.bring_up()
         found = replayed(chain, path, motion, folder / "bag", report, shown)
         report("bringing the arm to rest", 0.0, 0.0)
-        chain.supervisor.set_enabled("hardware", False)
-        chain.supervisor.trigger("executor/release")
+        lower_arm(chain.supervisor)
     off = float(np.rad2deg(found.error_rad if found.shown_error_rad is None else found.shown_error_rad))
     if as_json:
         facts = {"bag": str(folder / "bag"), "largest_error_deg": off, "duration_s": found.duration_s}

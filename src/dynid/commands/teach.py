@@ -42,6 +42,7 @@ def teach(
     with opt.needs_ros("teaching"):
         from dynid.nodes.chain import Chain, ChainOptions
         from dynid.nodes.holding import check_motions, checked
+        from dynid.nodes.supervisor import lower_arm
         from dynid.nodes.teaching import led
     from dynid.control.shown import shown_of
     from dynid.resources import refuse_existing
@@ -70,8 +71,7 @@ def teach(
             checked(chain.supervisor, own, motions, report)
         led(chain, path, bag, report, rest)
         report("bringing the arm to rest", 0.0, 0.0)
-        chain.supervisor.set_enabled("hardware", False)
-        chain.supervisor.trigger("executor/release")
+        lower_arm(chain.supervisor)
     shown = shown_of(loaded, bag, out.name, speed)
     shown.save(motion)
     if as_json:

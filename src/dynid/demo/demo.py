@@ -28,6 +28,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import ModelFile, read_model_file
 from dynid.model.standard import springs_among
 from dynid.nodes.chain import Chain, ChainOptions
+from dynid.nodes.supervisor import lower_arm
 from dynid.parent import PARENT_VARIABLE
 from dynid.recording.completeness import completeness
 from dynid.recording.recording import load_recording
@@ -140,8 +141,7 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
 
 def _to_rest(chain: Chain, bars: "_Bars") -> None:
     bars.begin("bringing the arm to rest")
-    chain.supervisor.set_enabled("hardware", False)
-    chain.supervisor.trigger("executor/release")
+    lower_arm(chain.supervisor)
 
 
 def _repeat(chain: Chain, options: DemoOptions, bars: "_Bars") -> Path | None:

@@ -23,7 +23,7 @@ from dynid.nodes.chain import Chain, ChainOptions
 from dynid.nodes.collect import begin_recording, end_recording, wait_for_arm
 from dynid.nodes.commanded_arm import CommandedArm
 from dynid.nodes.common import declare, refuse_unknown_parameters
-from dynid.nodes.supervisor import Supervisor, run_client
+from dynid.nodes.supervisor import Supervisor, lower_arm, run_client
 from dynid.recording.settings import HardwareSettings, reported_settings
 from dynid.recording.topics import HARDWARE_SETTINGS
 from dynid.resources import make_folder, new_path
@@ -108,7 +108,7 @@ def run_with_chain(robot: Robot, options: ChainOptions, files: AdaptiveFiles, pr
             _give_way()
             run = move_and_record(robot, call, stream, files)
         progress("switching torque off")
-        _release(call)
+        lower_arm(call)
     return written(robot, files, run, progress)
 
 
@@ -144,19 +144,13 @@ def identify_adaptively(call: Supervisor) -> str:
             run = move_and_record(robot, call, stream, files)
         except BaseException:
             with contextlib.suppress(NodeError):  # the node that failed may refuse this as well
-                _release(call)
+                lower_arm(call)
             raise
-        _release(call)
+        lower_arm(call)
     result = written(robot, files, run, log)
     if not result.run.accepted:
         raise NodeError(f"{result.run.end}: see {result.report}")
     return f"{result.run.end}; {result.report}"
-
-
-def _release(call: Supervisor) -> None:
-    """Switch torque off, which lowers the arm, and stop commanding it."""
-    call.set_enabled("hardware", False)
-    call.trigger("executor/release")
 
 
 def _give_way() -> None:

@@ -14,7 +14,7 @@ from dynid.hardware.loop.rate_trial import MISSING_SHARE, ON_TRIAL
 from dynid.nodes.common import declare
 from dynid.nodes.outputs import BETWEEN, COMMANDED
 from dynid.nodes.recorder_node import BAG, COMPLETION_TIMEOUT_S, GIVEN_UP, UNMATCHED
-from dynid.nodes.supervisor import CALL_TIMEOUT_S, Supervisor, number, run_client
+from dynid.nodes.supervisor import CALL_TIMEOUT_S, Supervisor, lower_arm, number, run_client
 
 STATES_TIMEOUT_S = 30.0
 RATE_TIMEOUT_S = 45.0
@@ -52,8 +52,7 @@ def collect(call: Supervisor, name: str, profile: str, bag: Path, report: Report
         with contextlib.suppress(NodeError):  # the recorder may be what failed
             call.trigger("recorder/stop")
         raise
-    call.set_enabled("hardware", False)
-    call.trigger("executor/release")
+    lower_arm(call)
     return duration
 
 

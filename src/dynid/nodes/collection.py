@@ -17,7 +17,7 @@ from dynid.errors import ConfigurationError, shown
 from dynid.hardware.loop.diagnostics import SERVOS, WARMEST
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.nodes.collect import Report
-from dynid.nodes.supervisor import Supervisor, number
+from dynid.nodes.supervisor import Supervisor, lower_arm, number
 from dynid.recording.completeness import completeness
 from dynid.resources import new_path, write_whole
 from dynid.robot import Robot
@@ -175,6 +175,5 @@ def run_collection(
             duration = chain.run_trajectory(name, options.profile, collection.bag(name), report)
             collection.finish(name, duration)
         report("bringing the arm to rest", 0.0, 0.0)
-        chain.supervisor.set_enabled("hardware", False)
-        chain.supervisor.trigger("executor/release")
+        lower_arm(chain.supervisor)
     return collection

@@ -25,7 +25,7 @@ from dynid.control.self_collision import SelfCollision
 from dynid.errors import ConfigurationError, DataError, DynidError, NodeError, SafetyError
 from dynid.nodes.collect import Report, execute, silent, wait_for_arm
 from dynid.nodes.common import declare
-from dynid.nodes.supervisor import Supervisor, run_client
+from dynid.nodes.supervisor import Supervisor, lower_arm, run_client
 from dynid.recording.messages import JointStateDecoder
 from dynid.robot import FloatArray, Robot, load_robot
 from dynid.runtime.controller import Fed
@@ -224,8 +224,7 @@ def hold_one(call: Supervisor) -> str:
         end_s = call.now() + (seconds or LONGEST_S)
         held = let_go(call, robot, path, lambda: call.now() >= end_s)
     finally:
-        call.set_enabled("hardware", False)
-        call.trigger("executor/release")
+        lower_arm(call)
     return f"held for {held.seconds:.0f} s"
 
 

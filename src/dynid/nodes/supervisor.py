@@ -238,3 +238,13 @@ def run_client(name: str, work: Callable[[Supervisor], str]) -> None:
         logger.error(str(error))
         leave(1)
     leave()
+
+
+def lower_arm(call: Supervisor) -> None:
+    """Switch torque off, which lowers the arm, and stop commanding it.
+
+    Raises:
+        NodeError: the driver or the executor refuses.
+    """
+    call.set_enabled("hardware", False)
+    call.trigger("executor/release")
