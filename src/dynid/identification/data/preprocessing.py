@@ -6,8 +6,8 @@ steps are common to both. Long recordings are used in blocks.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,28 +82,14 @@ def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: f
     interval = settings.sampling_interval_s if interval_s is None else interval_s
     if not 0.0 < interval < np.inf:
         raise DataError(f"the sampling interval is {interval:g} s, expected a time above 0 s, such as 0.02")
-    refuse_unusable(signals)
-    axis, (begin, end) = TimeAxis.of(signals.time), signals.window or (signals.time[0], signals.time[-1])
-    choice = row_choice(axis, settings, interval)
-    make, interval = MAKERS[choice.kind], choice.interval_s
-    step, reach = _grid_and_reach(choice, settings, axis)
-    if end - begin <= WHOLE * step or axis.period > interval:  # coarse data: `make` refuses them or takes them whole
-        return make(signals, settings, interval, axis)
-    windows = _windows(begin, end, max(1, round(BLOCK * step / interval)) * interval, interval)
-    count = len(windows)
-    chosen = np.unique(np.rint(np.linspace(0, count - 1, min(count, MOST_BLOCKS))).astype(int))
-    found, refusal = [], DataError("no block has samples")
-    for window in [windows[k] for k in chosen.tolist()]:
-        try:
-            samples = make(_cut(signals, window, reach), settings, interval, axis)
-        except DataError as error:  # a block within gaps; other blocks may be usable
-            refusal = error
-            continue
-        later = 0.5 * (window[0] + window[1] - begin - end)
-        found.append(replace(samples, fine=tuple(replace(one, later_s=one.later_s + later) for one in samples.fine)))
-    if not found:
-        raise refusal
-    return _as_one(found, signals, settings, axis, "" if len(chosen) == count else _selection(found, end - begin))
+    blocks = _Blocks.of(signals, settings, interval)
+    if not blocks.windows:
+        return blocks.whole(signals)
+    count = len(blocks.windows)
+    chosen = np.unique(np.rint(np.linspace(0, count - 1, min(count, MOST_BLOCKS))).astype(int)).tolist()
+    found = list(blocks.samples(signals, [blocks.windows[k] for k in chosen]))
+    part = "" if len(chosen) == count else _selection(found, blocks.duration_s)
+    return _as_one(found, signals, settings, blocks.axis, part)
 
 
 def instants_of(span: Span, settings: IdentificationSettings) -> tuple[int, int]:
@@ -119,27 +105,82 @@ def all_blocks(signals: Signals, settings: IdentificationSettings) -> Iterator[S
     Raises:
         DataError: as for `preprocess`, or no block has samples.
     """
-    refuse_unusable(signals)
-    axis, (begin, end) = TimeAxis.of(signals.time), signals.window or (signals.time[0], signals.time[-1])
-    choice = row_choice(axis, settings, settings.sampling_interval_s)
-    make, interval = MAKERS[choice.kind], choice.interval_s
-    step, reach = _grid_and_reach(choice, settings, axis)
-    if end - begin <= WHOLE * step or axis.period > interval:  # coarse data: `make` refuses them or takes them whole
-        yield make(signals, settings, interval, axis)
-        return
-    windows = _windows(begin, end, max(1, round(BLOCK * step / interval)) * interval, interval)
-    found, refusal = 0, DataError("no block has samples")
-    for window in windows:
-        try:
-            samples = make(_cut(signals, window, reach), settings, interval, axis)
-        except DataError as error:
-            refusal = error
-            continue
-        later = 0.5 * (window[0] + window[1] - begin - end)
-        yield replace(samples, fine=tuple(replace(one, later_s=one.later_s + later) for one in samples.fine))
-        found += 1
-    if not found:
-        raise refusal
+    blocks = _Blocks.of(signals, settings, settings.sampling_interval_s)
+    if blocks.windows:
+        yield from blocks.samples(signals, blocks.windows)
+    else:
+        yield blocks.whole(signals)
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """Division of one recording into blocks that are processed one after the other.
+
+    Attributes:
+        settings: settings of the identification.
+        axis: time axis of the recording.
+        kind: kind of rows, see `MAKERS`.
+        interval_s: sampling interval of the rows [s].
+        begin: start of the motion [s].
+        end: end of the motion [s].
+        reach_s: time beyond a block that its rows depend on [s].
+        windows: start and end of each block [s]; () if the recording is processed as a whole.
+    """
+
+    settings: IdentificationSettings
+    axis: TimeAxis
+    kind: str
+    interval_s: float
+    begin: float
+    end: float
+    reach_s: float
+    windows: Sequence[tuple[float, float]]
+
+    @classmethod
+    def of(cls, signals: Signals, settings: IdentificationSettings, interval_s: float) -> "_Blocks":
+        """Divide a recording for rows with a target sampling interval [s].
+
+        Raises:
+            DataError: the signals are not usable.
+        """
+        refuse_unusable(signals)
+        axis, (begin, end) = TimeAxis.of(signals.time), signals.window or (signals.time[0], signals.time[-1])
+        choice = row_choice(axis, settings, interval_s)
+        interval = choice.interval_s
+        step, reach = _grid_and_reach(choice, settings, axis)
+        windows: Sequence[tuple[float, float]] = ()
+        # data coarser than their rows are left to the maker of rows, which refuses them or takes them whole
+        if end - begin > WHOLE * step and axis.period <= interval:
+            windows = _windows(begin, end, max(1, round(BLOCK * step / interval)) * interval, interval)
+        return cls(settings, axis, choice.kind, interval, begin, end, reach, windows)
+
+    @property
+    def duration_s(self) -> float:
+        """Duration of the motion [s]."""
+        return self.end - self.begin
+
+    def whole(self, signals: Signals) -> Samples:
+        """Return the samples of signals that are processed at once."""
+        return MAKERS[self.kind](signals, self.settings, self.interval_s, self.axis)
+
+    def samples(self, signals: Signals, windows: Sequence[tuple[float, float]]) -> Iterator[Samples]:
+        """Yield the samples of blocks in order; a block within gaps is skipped.
+
+        Raises:
+            DataError: no block has samples; quotes the last refusal.
+        """
+        found, refusal = 0, DataError("no block has samples")
+        for window in windows:
+            try:
+                samples = self.whole(_cut(signals, window, self.reach_s))
+            except DataError as error:
+                refusal = error
+                continue
+            later = 0.5 * (window[0] + window[1] - self.begin - self.end)
+            yield replace(samples, fine=tuple(replace(one, later_s=one.later_s + later) for one in samples.fine))
+            found += 1
+        if not found:
+            raise refusal
 
 
 def _windows(begin: float, end: float, length: float, interval: float) -> list[tuple[float, float]]:
