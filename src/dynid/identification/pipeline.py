@@ -399,7 +399,7 @@ def identify(
     kept = tuple(with_dynamics(predict(predictor, one), predictor, one, slow) for one in ends)
     bands = TorqueBands(model, estimate, samples, result.base, result.friction, settings.coulomb_friction)
     kept = tuple(bands.beside(motion, model, one.samples) for motion, one in zip(kept, ends, strict=True))
-    files = result.exported()
+    files = result.exported() if ends or ready.validation else {}  # nothing judges them otherwise
     held_out = validate(
         predictor, ready.validation, settings=settings, mapping=its_mapping, bands=bands, fitted=samples, beside=files
     )
