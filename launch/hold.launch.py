@@ -1,7 +1,7 @@
-"""Gravity compensation: `control`, and a client that checks the arm, lets it go, and lowers it at the end.
+"""Gravity compensation: `control`, and a client that checks the arm, compensates its gravity, and lowers it at the end.
 
-The arm MOVES as soon as everything is up: to and fro about two postures. It is let go only where every joint carries
-what the model says. Everything ends with the client, after `seconds` or with Ctrl-C.
+The arm MOVES as soon as everything is up: to and fro about two postures. Gravity compensation starts only if the torque
+of every joint agrees with the model. Everything ends with the client, after `seconds` or with Ctrl-C.
 """
 
 import os

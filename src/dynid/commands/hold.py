@@ -26,7 +26,8 @@ if TYPE_CHECKING:
 def hold(
     model: Annotated[str, typer.Option("--model", help="A model.yaml, or a result folder; it must be accepted.")],
     seconds: Annotated[
-        float | None, typer.Option(min=1.0, help="Let go for so long [s]; default: until a key is pressed.")
+        float | None,
+        typer.Option(min=1.0, help="Duration of gravity compensation [s]; default: until a key is pressed."),
     ] = None,
     logs: Annotated[Path | None, typer.Option(help="New folder for the logs; default: runs/hold-<date>.")] = None,
     robot: opt.RobotOption = opt.DEFAULT_ROBOT,
@@ -38,11 +39,11 @@ def hold(
     seed: opt.SeedOption = 0,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Compensate gravity and some friction: the arm carries its own weight, and a hand moves it.
+    """Compensate gravity and some friction, so that the arm carries its own weight and can be guided by hand.
 
-    Before it is let go, the arm moves to and fro about two postures, and what every joint carries there is compared
-    with the model: wrong signs, scales, mounts and bodies in the hand are refused, by name. Enter, space, q, Esc or
-    Ctrl-C end it; the arm is then lowered.
+    Before that the arm moves to and fro about two postures, and the torque that every joint carries there is compared
+    with the model. A wrong sign, a wrong scale, another mount or a payload is named, and gravity compensation does not
+    start. Enter, space, q, Esc or Ctrl-C end it; the arm is then lowered.
     """
     loaded = opt.load_arm(robot, mount, without, friction)
     path = opt.model_path(loaded, model).absolute()
@@ -82,7 +83,7 @@ def _run(
     report: "Report",
     seconds: float | None,
 ) -> "tuple[Verdict, Held]":
-    """Check the arm and let it go, until time is over or somebody ends it."""
+    """Check the arm, then compensate gravity until the time has passed or a key is pressed."""
     from dynid.nodes.holding import checked, let_go
 
     call = chain.supervisor
@@ -97,7 +98,7 @@ def _run(
 def _until(
     now: Callable[[], float], seconds: float | None, pressed: Callable[[], bool], report: "Report"
 ) -> Callable[[], bool]:
-    """Return whether it is over, as a function that also reports."""
+    """Return a function that reports the progress and returns whether gravity compensation ends now."""
     began_s = now()
 
     def over() -> bool:

@@ -12,7 +12,10 @@ WORDS = "Enter, space, q or Esc"
 
 @contextmanager
 def stop_keys() -> Iterator[Callable[[], bool]]:
-    """Yield whether a key of `STOPS` was pressed since the last call; without a terminal never."""
+    """Yield a function that returns whether a key of `STOPS` was pressed since its last call.
+
+    Without a terminal it always returns False.
+    """
     if not sys.stdin.isatty():
         yield lambda: False
         return

@@ -1,9 +1,9 @@
-"""Whether an arm carries what a model says, judged at two postures before it is let go.
+"""Check of an arm's joint torques against a model, at two postures, before gravity compensation starts.
 
-The arm is moved to and fro about a posture under a law that needs no model. Halfway between the torque that lifts and
-the torque that lowers, friction cancels, and what is left is what the joint carries there. That is compared with the
-model, joint by joint. A difference is then explained, as far as it can be: by another mount, by one joint of the wrong
-sign or scale, by torques of another scale, or by a body in the hand.
+The arm moves to and fro about a posture under a control law that needs no model. Friction cancels in the mean of the
+lifting and the lowering torque, so that mean is the torque that the joint carries there. It is compared with the model,
+joint by joint. A difference is then explained if possible: by another mount, by one joint with a wrong sign or scale,
+by another scale of all torques, or by a payload.
 """
 
 from collections.abc import Callable, Sequence
@@ -21,14 +21,14 @@ from dynid.verdict import Check, Verdict
 
 SWAY_RAD, SWAY_RAD_S, SWAY_RAD_S2, STROKES = 0.14, 0.3, 1.0, 5
 MOVING_RAD_S = 0.06  # speed above which a joint counts as moving; velocity registers count in 0.024 rad/s
-CRUISE = 0.7, 1.4  # times a joint's median speed: there it neither speeds up nor slows down
-LEAST_SAMPLES = 25  # of each direction
-SHARE, FRICTION_SHARE, FLOOR_SHARE = 0.12, 0.08, 0.004  # allowed: of the gravity, the friction, the torque limit
+CRUISE = 0.7, 1.4  # range of constant speed, relative to the joint's median speed
+LEAST_SAMPLES = 25  # minimum number of samples per direction
+SHARE, FRICTION_SHARE, FLOOR_SHARE = 0.12, 0.08, 0.004  # allowed shares of gravity, friction, torque limit
 CANDIDATES, FARTHEST_RAD, SEED = 300, 0.8, 1
-ENOUGH = 2.0  # times what is allowed: a fault that differs by this is certain to be found
+ENOUGH = 2.0  # ratio to the allowed difference at which a fault is certainly detected
 SCALE_FAULT = 0.3
 BoolArray = NDArray[np.bool_]
-Allows = Callable[[Trajectory], None]  # raises DynidError where the arm must not move so
+Allows = Callable[[Trajectory], None]  # raises DynidError if the arm must not execute the motion
 
 
 def sway_motion(robot: Robot, posture: FloatArray, name: str) -> Trajectory:
@@ -52,14 +52,15 @@ def allowed_error(model: Model, q: FloatArray, friction: FloatArray | float = FR
 
 @dataclass(frozen=True, eq=False)
 class Carried:
-    """What the joints carried about one posture; each (n,).
+    """Torques that the joints carried about one posture; each (n,).
 
     Attributes:
         place: mean position [rad].
-        measured: torque halfway between lifting and lowering [N m]; of a joint that hardly moved, its mean torque.
-        expected: the same by the model [N m].
-        allowed: allowed difference [N m]; all of the friction for a joint that hardly moved.
-        drives: half the difference between both directions [N m]: positive, as motors drive in the way of motion.
+        measured: mean of lifting and lowering torque [N m]; for a joint that hardly moved, its mean torque.
+        expected: torque of the model there [N m].
+        allowed: allowed difference [N m]; for a joint that hardly moved it includes all of the friction.
+        drives: half the difference between both directions [N m]; positive if the motor drives in the direction of
+            motion.
         moved: whether the joint moved long enough in both directions.
     """
 
@@ -72,7 +73,7 @@ class Carried:
 
     @classmethod
     def of(cls, model: Model, q: FloatArray, dq: FloatArray, tau: FloatArray) -> "Carried":
-        """Return what samples of a `sway_motion` show: q, dq, tau (N, n) each [rad, rad/s, N m].
+        """Return the carried torques from samples of a `sway_motion`: q, dq, tau (N, n) [rad, rad/s, N m].
 
         Raises:
             DataError: there are no samples with torques.
@@ -100,17 +101,17 @@ class Carried:
 
     @property
     def excess(self) -> FloatArray:
-        """Difference over what is allowed, (n,): at most 1 passes."""
+        """Ratio of the difference to the allowed one, (n,); at most 1 passes."""
         return np.asarray(np.abs(self.measured - self.expected) / self.allowed)
 
 
 def _mean(rows: FloatArray, chosen: BoolArray) -> FloatArray:
-    """Return the mean of each column over its chosen rows, (n,); 0 without any."""
+    """Return the mean of each column over its chosen rows, (n,); 0 if none is chosen."""
     return np.asarray(np.where(chosen, rows, 0.0).sum(axis=0) / np.maximum(chosen.sum(axis=0), 1))
 
 
 def judged(model: Model, shown: Sequence[Carried]) -> Verdict:
-    """Return one check per joint, over all postures that were shown so far."""
+    """Return one check per joint, over all postures so far."""
     return Verdict(tuple(_check(k, name, shown) for k, name in enumerate(model.robot.joint_names)))
 
 
@@ -128,7 +129,7 @@ def _check(k: int, name: str, shown: Sequence[Carried]) -> Check:
 
 
 def refuse_strange(model: Model, shown: Sequence[Carried]) -> None:
-    """Raise SafetyError, with joints and the likely reason, where an arm does not carry what the model says."""
+    """Raise SafetyError if carried torques differ from the model; name joints and the likely reason."""
     failed = judged(model, shown).failed
     if not failed:
         return
@@ -138,12 +139,12 @@ def refuse_strange(model: Model, shown: Sequence[Carried]) -> None:
 
 
 def second_posture(model: Model, first: FloatArray, allows: Allows) -> FloatArray:
-    """Return a posture (n,) [rad] that, beside the first one, shows the most of signs, scales and mounts.
+    """Return a posture (n,) [rad] that, together with the first one, reveals most errors of sign, scale and mount.
 
     Args:
-        model: of the arm as it is mounted.
-        first: posture that is shown anyway, (n,) [rad].
-        allows: refuses what the arm must not do, see `Allows`.
+        model: model of the arm as mounted.
+        first: first posture of the check, (n,) [rad].
+        allows: function that refuses motions that the arm must not execute, see `Allows`.
 
     Raises:
         SafetyError: no posture near the first one is allowed.
@@ -166,7 +167,7 @@ def second_posture(model: Model, first: FloatArray, allows: Allows) -> FloatArra
 
 
 def _shown(model: Model, q: FloatArray) -> FloatArray:
-    """Return by how much each fault would exceed what is allowed at q (N, n) [rad], (N, faults)."""
+    """Return the ratio of each fault's effect to the allowed difference at q (N, n) [rad], (N, faults)."""
     gravity, allowed = model.gravity(q), allowed_error(model, q)
     found = [SCALE_FAULT * np.abs(gravity) / allowed]
     for k in range(model.robot.chain_size):
@@ -179,7 +180,7 @@ def _most(apart: FloatArray, allowed: FloatArray) -> FloatArray:
 
 
 def flipped_gravity(model: Model, q: FloatArray, joint: int) -> FloatArray:
-    """Return what joints would carry at readings q (N, n) [rad] if one of them counted and drove the other way."""
+    """Return the carried torques at readings q (N, n) [rad] if one joint had the opposite sign."""
     sign = np.ones(q.shape[-1])
     sign[joint] = -1.0
     return np.asarray(sign * model.gravity(sign * q))

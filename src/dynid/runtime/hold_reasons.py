@@ -8,13 +8,13 @@ from dynid.robot import FloatArray
 from dynid.runtime.model import Model
 
 Shown = tuple[FloatArray, FloatArray, FloatArray, FloatArray]  # place, measured, expected, allowed, (n,) each
-EXPLAINED = 0.35  # share of the squared difference that an explanation may leave
+EXPLAINED = 0.35  # maximum residual of an explanation [share of the squared difference]
 LEAST_KG = 0.02
-SIMPLER = 1.2  # an explanation that comes later must be better by this
+SIMPLER = 1.2  # required improvement by a later explanation [factor]
 
 
 def reason_of(model: Model, shown: Sequence[Shown]) -> str:
-    """Return the most likely reason in one sentence, from what the joints carried at some postures."""
+    """Return the most likely reason in one sentence, from the carried torques at some postures."""
     q, measured, expected, allowed = (np.array(rows) for rows in zip(*shown, strict=True))
 
     def left(explained: FloatArray) -> float:
@@ -62,6 +62,6 @@ def _explanations(
 
 
 def _fit(column: FloatArray, values: FloatArray) -> float:
-    """Return the factor of a column that comes closest to some values; 0 of an empty column."""
+    """Return the factor of a column that fits some values best; 0 for an empty column."""
     size = float((column * column).sum())
     return float((column * values).sum()) / size if size else 0.0
