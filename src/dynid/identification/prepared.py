@@ -80,6 +80,19 @@ def within_memory(
     return [sources[k] for k in np.unique(np.rint(chosen).astype(int)).tolist()], False
 
 
+def portions_of(
+    sources: Sequence[Source], settings: IdentificationSettings, held_out_share: float
+) -> tuple[tuple[Portion, ...], tuple[Portion, ...]]:
+    """Return the fitted portions of recordings, and the portions at their ends that judge the fit.
+
+    Raises:
+        DataError: a recording has no samples.
+    """
+    split = [one.split(settings, held_out_share) for one in sources]
+    fitted, ends = (tuple(one for pair in split for one in pair[k]) for k in (0, 1))
+    return fitted, ends
+
+
 def _with_samples(sources: Sequence[Source], settings: IdentificationSettings, held_out_share: float) -> list[Source]:
     """Return the recordings that are long enough for samples.
 
@@ -146,8 +159,7 @@ def prepare(
         validation = [found.read(one) for one in read_sources(validation, robot, mapping)]
         robot = found.robot(robot, given)
     progress("preprocessing")
-    split = [one.split(settings, held_out_share) for one in used]
-    fitted, ends = (tuple(one for pair in split for one in pair[k]) for k in (0, 1))
+    fitted, ends = portions_of(used, settings, held_out_share)
     halved = HalvedRows.of(used, settings, held_out_share) if averaged else None
     goals = first_response(one.signals(settings) for one in used)
     every = () if whole else tuple(sources)

@@ -16,7 +16,7 @@ from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.gear_ladder import KnownStart
 from dynid.identification.estimators.lags import FoundDelay
 from dynid.identification.estimators.table import estimator
-from dynid.identification.prepared import Prepared
+from dynid.identification.prepared import Prepared, portions_of
 from dynid.identification.setup import Setup, SetupEstimate
 from dynid.model.dynamics import ArmModel
 from dynid.recording.mapping import Mapping
@@ -74,7 +74,7 @@ def compensated(
     of = _estimate_of(replace(found, value=total))
     if not of.differs or abs(total) - limits.deviations * found.deviation > limits.delay_s:
         return given
-    setup = replace(Setup.given(ready.robot, ready.sources[0].mount), delay_s=total)
+    setup = _with_delay(ready, total)
     validation = tuple(setup.read(one) for one in read_sources(ready.validation, ready.robot, mapping))
     return replace(now, ready=replace(now.ready, validation=validation, setup=(*ready.setup, of)))
 
@@ -88,6 +88,11 @@ def _estimate_of(found: FoundDelay) -> SetupEstimate:
     return SetupEstimate("delay", "", found.value, found.deviation, "this is compensated")
 
 
+def _with_delay(ready: Prepared, delay_s: float) -> Setup:
+    """Return the set-up of prepared recordings with another torque delay [s]."""
+    return replace(Setup.given(ready.robot, ready.sources[0].mount), delay_s=delay_s)
+
+
 def _read_later(model: ArmModel, given: Timed, last: Estimate, delay_s: float, held_out_share: float) -> Timed:
     """Return the recordings with torques read later by a delay [s], and the estimate from them.
 
@@ -95,10 +100,9 @@ def _read_later(model: ArmModel, given: Timed, last: Estimate, delay_s: float, h
     """
     ready, beside = given.ready, last.regression.beside
     assert beside is not None
-    setup = replace(Setup.given(ready.robot, ready.sources[0].mount), delay_s=delay_s)
+    setup = _with_delay(ready, delay_s)
     sources = tuple(setup.read(one) for one in ready.sources)
-    split = [one.split(ready.settings, held_out_share) for one in sources]
-    fitted, ends = (tuple(one for pair in split for one in pair[k]) for k in (0, 1))
+    fitted, ends = portions_of(sources, ready.settings, held_out_share)
     start = KnownStart(beside.fit.structure, beside.fit.point, beside.ladder)
     samples = join([one.samples for one in fitted])
     settings = ready.settings
