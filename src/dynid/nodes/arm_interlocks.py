@@ -14,6 +14,7 @@ from dynid.errors import SafetyError
 from dynid.hardware.loop.diagnostics import ENDED, LOOP, STATE, TIMES_OFF
 from dynid.hardware.safety.guard_states import GuardState
 from dynid.nodes.common import NEWEST
+from dynid.nodes.polled_subscription import PolledSubscription
 
 COMMAND_TOPIC = "joint_commands"
 STOPPED_BY_DRIVER = (GuardState.STOPPING.value, GuardState.FAULT.value, ENDED)
@@ -173,14 +174,32 @@ class OneSource:
 class OneCommander(OneSource):
     """Subscription to `joint_commands`, which accepts commands from only one publisher at a time.
 
+    The control cycle takes the commands itself by `take`.
+
     Args:
         node: node that creates the subscription.
-        on_command: called with every serialized command.
+        on_command: called by `take` with every serialized command and its time of receipt on the wall clock [ns].
         stop: called with the fault's text when a second publisher appears.
     """
 
-    def __init__(self, node: LifecycleNode, on_command: Callable[[bytes], None], stop: Callable[[str], None]) -> None:
+    def __init__(
+        self, node: LifecycleNode, on_command: Callable[[tuple[bytes, int]], None], stop: Callable[[str], None]
+    ) -> None:
         super().__init__(node, JointState, COMMAND_TOPIC, on_command, NEWEST, stop, raw=True)
+
+    def take(self) -> None:
+        """Take the commands that have arrived, the oldest first; may be called in any one thread."""
+        for command in self._polled.taken():
+            self._on_message(command)
+
+    def close(self) -> None:
+        """Destroy the subscription."""
+        self._polled.destroy()
+
+    def _subscribe(self) -> None:
+        self.count = self._seen = 0
+        events = SubscriptionEventCallbacks(matched=self._on_matched)
+        self._polled = PolledSubscription(self._node, self._what, self._topic, self._quality, events)
 
     @property
     def text(self) -> str:

@@ -8,6 +8,7 @@ import numpy as np
 from dynid.errors import SafetyError
 from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.loop.cycle_meter import CycleMeter
+from dynid.hardware.loop.request_queue import nothing
 from dynid.hardware.safety.claim_watch import MOVED_RAD, ClaimWatch
 from dynid.hardware.safety.guard import GuardResult, SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
@@ -37,6 +38,7 @@ class ArmCycle:
         on_waiting: callback one cycle later, see `ControlLoop`.
         slow_poll_every: number of cycles per read of slow data, see `ControlLoop`.
         feedback_timeout_s: time of missing replies that is a fault, see `ControlLoop` [s].
+        take_commands: called before the newest command is used, see `ControlLoop`.
 
     Attributes:
         arm: the arm.
@@ -59,6 +61,7 @@ class ArmCycle:
         on_waiting: Handed | None,
         slow_poll_every: int,
         feedback_timeout_s: float,
+        take_commands: Callable[[], None] = nothing,
     ) -> None:
         self.arm, self.guard, self._meter = arm, guard, meter
         self.torque_on = False
@@ -69,7 +72,7 @@ class ArmCycle:
         self.watch = ServoWatch(arm.robot, feedback_timeout_s, settings.fault_deg_c, settings.slow_data_lost_s)
         self._claims = ClaimWatch(arm.robot.size)
         self._clock = arm.bus.clock
-        self._on_cycle, self._on_waiting = on_cycle, on_waiting
+        self._take_commands, self._on_cycle, self._on_waiting = take_commands, on_cycle, on_waiting
         self._last: tuple[ArmSample, FloatArray] | None = None
         self._to_hand_over = False
         self._handed_s = 0.0  # timestamp of the newest sample given to `on_waiting`, on the monotonic clock
@@ -138,6 +141,7 @@ class ArmCycle:
         self._step_s = min((began_ns - self._began_ns) * 1e-9, LONGEST_STEP_S) if self._began_ns else 0.0
         self._began_ns = began_ns
         sample = self.arm.read(self.hand_over_previous)
+        self._take_commands()
         now_ns = self._clock.monotonic_ns()
         self._notice_stall(now_ns)
         self.watch.note(sample.answered, began_ns)
@@ -191,6 +195,7 @@ class ArmCycle:
 
     def awaits_command(self) -> bool:
         """Return whether a commander that has answered the states so far is more than one answer behind."""
+        self._take_commands()
         command = self._command
         if command is None or self.guard.state is not GuardState.ENABLED or not self.complete:
             return False
@@ -251,6 +256,7 @@ class ArmCycle:
         """
         self.guard.fault(reason)
         self._on_cycle = self._on_waiting = None
+        self._take_commands = nothing
         while self.torque_on and self.guard.torque_needed:
             self.run()
             left_s = period_s - (self._clock.monotonic_ns() - self._began_ns) * 1e-9
