@@ -15,9 +15,11 @@ from dynid.hardware.loop.diagnostics import ENDED, LOOP, STATE, TIMES_OFF
 from dynid.hardware.safety.guard_states import GuardState
 from dynid.nodes.common import NEWEST
 from dynid.nodes.polled_subscription import PolledSubscription
+from dynid.recording.messages import header_stamp_ns
 
 COMMAND_TOPIC = "joint_commands"
 STOPPED_BY_DRIVER = (GuardState.STOPPING.value, GuardState.FAULT.value, ENDED)
+HEADER_BYTES = 16  # bytes of a serialized message up to the end of its stamp, and the length of its frame
 UNKNOWN = "_UNKNOWN_"  # part of the name that the middleware reports for a node not yet known
 
 
@@ -187,10 +189,18 @@ class OneCommander(OneSource):
     ) -> None:
         super().__init__(node, JointState, COMMAND_TOPIC, on_command, NEWEST, stop, raw=True)
 
-    def take(self) -> None:
-        """Take the commands that have arrived, the oldest first; may be called in any one thread."""
+    def take(self, newest_ns: int) -> None:
+        """Take the commands that have arrived, the oldest first, up to one that answers the newest state.
+
+        May be called in any one thread.
+
+        Args:
+            newest_ns: timestamp of the newest state that was published [ns].
+        """
         for command in self._polled.taken():
             self._on_message(command)
+            if len(command[0]) > HEADER_BYTES and header_stamp_ns(command[0]) == newest_ns:
+                break  # nothing newer can have arrived
 
     def close(self) -> None:
         """Destroy the subscription."""

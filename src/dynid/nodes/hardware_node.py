@@ -325,7 +325,7 @@ class HardwareNode(ManagedNode):
     def _take_commands(self) -> None:
         """Pass the commands that have arrived to the loop, in its thread; a message never ends the loop."""
         try:
-            self._commander.take()
+            self._commander.take(self._sent[1])
         except Exception as error:
             text = f"joint_commands were not taken: {in_words(error)}"
             self.get_logger().error(text, throttle_duration_sec=1.0)

@@ -39,7 +39,10 @@ class PolledSubscription:
             node.add_waitable(event)
 
     def taken(self) -> Iterator[tuple[bytes, int]]:
-        """Take the waiting messages, the oldest first; yield each with its time of receipt on the wall clock [ns]."""
+        """Take the waiting messages, the oldest first; yield each with its time of receipt on the wall clock [ns].
+
+        Messages that the caller leaves are taken by the next call.
+        """
         with self._handle:
             while (taken := self._handle.take_message(self._type, True)) is not None:
                 yield taken[0], taken[1]["received_timestamp"]
