@@ -36,7 +36,7 @@ class _OpenLine:
         self._bus = bus
 
     def __enter__(self) -> WaitingPortHandler:
-        return self._bus.open_handler()
+        return self._bus._handler or self._bus.open_handler()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if isinstance(error, OSError | termios.error | serial.SerialException) and not isinstance(error, BusError):

@@ -152,13 +152,13 @@ class ArmCycle:
         self._have_unseen_held(sample, now_ns)
         command = self._command
         tau, age_s = (None, 0.0) if command is None else (command[0], now_ns * 1e-9 - command[1])
-        missing_s = self.watch.missing_s(now_ns)
+        missing_s = 0.0 if sample.complete else self.watch.missing_s(now_ns)
         valid = None if sample.complete else sample.valid
         result = self.guard.filter(tau, age_s, sample.q, sample.dq, valid, missing_s, self._step_s)
         self.last_result = result
         self._meter.add_reasons(result.reasons)
         applied = self.arm.write_currents(result.current_a) if self.torque_on else result.current_a
-        if self.torque_on and np.count_nonzero(self.arm.unseen.held):
+        if self.torque_on and any(self.arm.unseen.held.tobytes()):  # quicker than a function of numpy
             self.arm.unseen.step(self.guard.strength, self._step_s)
         self._applied_a = applied
         if self._on_cycle is not None:
@@ -272,11 +272,12 @@ class ArmCycle:
             self.guard.fault(self.pending_faults.popleft())
 
     def _find_faults(self, sample: ArmSample, now_ns: int) -> None:
-        self.take_up_faults()
+        if self.pending_faults:
+            self.take_up_faults()
         if not self.torque_on or self.guard.state is GuardState.FAULT:
             return
-        text = self.watch.silence(now_ns)
-        if not text and np.count_nonzero(sample.alert):
+        text = "" if sample.complete else self.watch.silence(now_ns)
+        if not text and any(sample.alert.tobytes()):
             self.arm.poll_torque(sample.alert)  # reads the kind of error
             text = self.watch.alerts(sample.alert, self.arm.slow)
         limited = self.guard.settings.overload_limits
@@ -308,7 +309,9 @@ class ArmCycle:
 
         This does not apply to a silent servo among others: it may be booting, and must then stay without current.
         """
-        if self.torque_on and not self.arm.unseen.held.any() and self.watch.silence(now_ns):
+        if sample.complete or not self.torque_on or self.arm.unseen.held.any():
+            return
+        if self.watch.silence(now_ns):
             silent = self.watch.silent(now_ns)
             if silent.all():
                 self.arm.unseen.begin(silent, sample.q + sample.dq * self.guard.settings.blind_travel_s)

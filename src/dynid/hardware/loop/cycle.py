@@ -319,7 +319,8 @@ class ControlLoop:
 
     def _serve_requests(self) -> bool:
         """Serve requests of other threads and switch torque off after a stop; return False when the loop must end."""
-        self._cycle.take_up_faults()
+        if self._cycle.pending_faults:
+            self._cycle.take_up_faults()
         while (first := self._requests.first) is not None:
             if first is GuardEvent.ENABLE and self._cycle.may_complete():
                 break  # try again after the next cycle
