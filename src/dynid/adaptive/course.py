@@ -68,7 +68,7 @@ class Course:
         raise refusal
 
     def planned_behind(self, segment: Segment) -> Segment | None:
-        """Plan the next segment while one is executed; return None if none is safe."""
+        """Plan the next segment while the current one is executed; return None if none is safe."""
         load = self.parent.loaded(segment.motion, self.known, self.load)
         length_s = self.parent.settings.segment_after(self.arm.moved_s + segment.motion.duration)
         try:

@@ -38,7 +38,7 @@ class ErrorBars:
         jitter: jitter of the states' timestamps, updated before `update`; None uses the value of robot.yaml.
 
     Attributes:
-        deviation: of r, with bounds counted as uniform distributions, (n,) [N m].
+        deviation: standard deviation of the residual r, with bounds counted as uniform distributions, (n,) [N m].
         threshold: value that |r| exceeds only in contact, (n,) [N m].
 
     Raises:

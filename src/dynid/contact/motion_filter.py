@@ -89,12 +89,12 @@ class MotionFilter:
         reading_rad: standard deviation of readings besides the encoder's step [rad].
 
     Attributes:
-        x: (q, v, b, f), (3 n + 3,), SI.
-        P: its covariance.
+        x: state (q, v, b, f): positions, velocities, model errors and tool force, (3 n + 3,), SI.
+        P: covariance of the state.
         J: Jacobian of the tool, (3, n) [m].
         jitter: recent jitter of the states' timestamps.
         force_rate: rate of change of the force at the tool [N/sqrt(s)]; 0 without contact.
-        acceleration: of the last update, (n,) [rad/s^2].
+        acceleration: joint accelerations in the last update, (n,) [rad/s^2].
         friction: friction of the last update, (n,) [N m].
 
     Raises:
