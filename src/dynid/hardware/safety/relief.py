@@ -17,7 +17,7 @@ SLIPPED_RAD = 0.004  # movement that counts as slipping: two and a half encoder 
 
 
 class Relief:
-    """Relief of held joints that push against their own friction: what holds them gives way slowly.
+    """Relief of held joints that push against their own friction: the holding current or position yields slowly.
 
     Args:
         overload: nominal currents, which never trip the servos.

@@ -146,7 +146,7 @@ class ServoWatch:
         return np.asarray(slow.watchdog == table.WATCHDOG_TRIPPED)
 
     def undriven(self, goal_a: FloatArray, sample_a: FloatArray) -> NDArray[np.bool_] | None:
-        """Return a mask (n,) of servos that repeatedly did not carry their goal current; None without one.
+        """Return a mask (n,) of servos that repeatedly did not carry their goal current; None if there is none.
 
         This is not a fault yet, but a reason to read at once whether the servo's torque is on and its watchdog has
         tripped.
