@@ -63,7 +63,7 @@ class DelaySearch:
     Args:
         model: the arm.
         samples: the samples as given.
-        regression: their regression, whose friction structure all fits use.
+        regression: regression of the samples, whose friction structure all fits use.
         coulomb: settings of the friction treatment.
         free: estimates of every single unknown of the given data, from `unknowns`.
     """

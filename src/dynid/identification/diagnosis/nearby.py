@@ -113,7 +113,7 @@ def columns_beside(
     Args:
         model: the arm.
         samples: the fitted samples.
-        regression: their regression.
+        regression: regression of the samples.
         kinds: kinds of the unknowns to test.
     """
     own, weights, y = weighted_residual(samples, regression)
@@ -156,7 +156,7 @@ def unknowns(
     Args:
         model: the arm.
         samples: the fitted samples.
-        regression: their regression.
+        regression: regression of the samples.
         kinds: kinds of the unknowns to test.
     """
     found = columns_beside(model, samples, regression, kinds)

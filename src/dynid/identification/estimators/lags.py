@@ -41,7 +41,7 @@ class FoundDelay:
 
     Attributes:
         value: the delay [s].
-        deviation: its standard deviation [s].
+        deviation: standard deviation of the delay [s].
         column: torques of sliding states per second of delay, (N, n) [N m/s].
     """
 

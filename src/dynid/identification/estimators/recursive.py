@@ -126,7 +126,7 @@ class RecursiveRegression:
 
         Args:
             phi: prior base parameters, (p,).
-            deviations: their standard deviations, (p,).
+            deviations: standard deviations of the prior base parameters, (p,).
             friction: standard deviations of the friction parameters, (m,).
         """
         law = self.known.point.law
