@@ -31,7 +31,7 @@ class ArmModel:
         mdh: geometry of the chain.
         axes: number of all axes n.
         structure: terms of the model.
-        gravity: (3,) in the URDF base link [m/s^2].
+        gravity: gravity vector in the URDF base link, (3,) [m/s^2].
         coupling: C of motors that move several joints, (n, n); None if each moves its own, see `DriveTerms`.
         prismatic: whether each axis is prismatic, (n,); None takes it from the chain.
         bounds: bounds of physically consistent parameters; None if the model is not used to estimate.

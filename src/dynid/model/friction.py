@@ -110,9 +110,9 @@ def load_at(p: FloatArray, i: int, tm: float, te: float) -> Load:
     Signs are those of tm relative to te; if a term has no weight, they are those of a growing motor torque.
 
     Returns:
-        The sign of ke te - km tm, and that times tm; the same of kes te - kms tm; tm and tm^2 if the load drives the
-        motor, else 0; 1 if the motor drives the load, else 0. The law is linear in them, so their means over
-        many tm give the mean friction.
+        Seven values in this order: the sign of ke te - km tm and its product with tm; the sign of kes te - kms tm and
+            its product with tm; tm and tm^2 if the load drives the motor, else 0; 1 if the motor drives the load, else
+            0. The law is linear in these values, so their means over many tm give the mean friction.
     """
     alone = (1.0 if tm < 0.0 else 0.0) - (1.0 if tm > 0.0 else 0.0)
     steady, fading_part = p[KE, i] * te - p[KM, i] * tm, p[KES, i] * te - p[KMS, i] * tm
