@@ -52,7 +52,7 @@ class EmulatedServoBus:
     Args:
         robot: robot with IDs, models and baud rate.
         plant: the arm behind the servos.
-        baudrate: of the servos [bit/s]; None is the robot's. A client at another rate gets no answer.
+        baudrate: baud rate of the servos [bit/s]; None is the robot's. A client at another rate gets no answer.
         wire_time: reply no sooner than the wire would allow.
         lock_step: advance time by one control cycle with each sync write of goal currents, and not otherwise;
             without it, time is the wall clock, or `clock`.
