@@ -1,7 +1,7 @@
 """Online estimate while the recording grows, before there is enough data for a verdict.
 
 Every parameter has a value from the start: until the data determine it, the estimate keeps the value of the nominal
-arm, and for friction that of the gears if the robot's folder states one. Friction is linearised there.
+arm, and for friction that of the gears if the robot's folder states one. Friction is linearised at these values.
 """
 
 from dataclasses import dataclass, replace

@@ -33,7 +33,7 @@ class ErrorBars:
     Args:
         robot: robot whose nuisances give encoder steps and backlash.
         observer: observer of the residual; updated before `update`.
-        friction: the law of friction, for its budgets.
+        friction: friction law, which gives the friction budgets.
         errors: errors of the model's torques as model.yaml states them.
         jitter: jitter of the states' timestamps, updated before `update`; None uses the value of robot.yaml.
 

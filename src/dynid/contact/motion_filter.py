@@ -159,7 +159,8 @@ class MotionFilter:
     def lasting_deviations(self) -> tuple[FloatArray, FloatArray]:
         """Return lasting torque errors (n,) [N m] of the model, and of friction with an undetermined direction.
 
-        The second is that of a uniform distribution over the budget; the covariance P counts it for `TURN_S` at a time.
+        The second is that of a uniform distribution over the friction budget; the covariance P counts it for `TURN_S`
+        at a time.
         """
         n = len(self._load)
         own = self._errors[np.searchsorted(self._bounds, np.abs(self.velocity)), np.arange(n)]

@@ -106,7 +106,7 @@ class TorqueDeviations(Strict):
         deviations_nm: root mean squares of the errors [N m], a row of all axes per class.
         lasting_nm: part of them that stays while a joint moves in one direction; () if unknown.
         passing_nm: part that changes with speed, as friction that the law lacks; for the slowest class it includes
-            friction above the budget; () if unknown.
+            friction above the friction budget; () if unknown.
     """
 
     speeds_rad_s: tuple[Positive, ...]

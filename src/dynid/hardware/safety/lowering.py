@@ -126,7 +126,7 @@ class StopSequence:
             self._look(q, dq)
 
     def _leave_balances(self, q: FloatArray) -> None:
-        """Push joints that may be in balance to one side, or wait without current.
+        """Start the next push, to either side, of joints that may stand in balance; after the last, stand without current.
 
         Called once the arm stands and no current holds it.
         """

@@ -90,7 +90,7 @@ def settled(K: Any, E: Any, law: Any, y: Any, x: Any) -> None:
 
 
 def pack(varied: Any, packed: Any) -> None:
-    """Copy (n, COLUMNS) values, any unit, to (n p,), without the columns that only pad the last vector."""
+    """Copy (n, COLUMNS) values, any unit, to (n p,), without the columns that only pad the last SIMD vector."""
     for i in range(AXES):
         for c in range(PARAMETERS):
             packed[i * PARAMETERS + c] = varied[i, c]

@@ -48,7 +48,7 @@ class Left(NamedTuple):
 
 
 class Root(NamedTuple):
-    """Delays of the axes that leave no remaining delay, (n,) [s], and the visible share of a delay there, (n,).
+    """Delays of the axes that leave no remaining delay, (n,) [s], and the visible share of a delay around them, (n,).
 
     The visible share is the change of the estimated delay over the change of the true delay.
     """

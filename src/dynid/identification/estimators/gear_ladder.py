@@ -1,9 +1,9 @@
 """Choice of the friction structure that the data support, by comparing nested structures on held-out blocks of time.
 
-Every structure is fitted to all data. Then, with the prediction linearised there, it is fitted without every sixth
-second and validated on the torques of those seconds. The smallest structure is chosen whose error exceeds the best
-one's by at most the standard error of their difference over the seconds, or by 2 % of the squared error. On the fitted
-data, the largest structure would always win.
+Every structure is fitted to all data. Then, with the prediction linearised at that fit, it is fitted without every
+sixth second and validated on the torques of those seconds. The smallest structure is chosen whose error exceeds the
+best one's by at most the standard error of their difference over the seconds, or by 2 % of the squared error. On the
+fitted data, the largest structure would always win.
 """
 
 from collections.abc import Sequence

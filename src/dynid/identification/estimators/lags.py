@@ -6,10 +6,10 @@ a delay of every joint's torques, and friction that is still building up. Priors
 range of real gears. The standard deviations account for residuals that are correlated and differ in size
 (`uncertainty`).
 
-Timestamps are late by the same time for all joints. Friction that no law describes looks like a different delay at each
-joint, the more, the larger its share of the joint's torque. So the delay is the common part of the joints' delays, with
-the standard deviation of random effects (DerSimonian and Laird 1986), after each joint's standard deviation is widened
-by `UNSURE_S` times the ratio of friction to link torques.
+Timestamps are late by the same time for all joints. Friction that the law does not describe looks like a delay that
+differs from joint to joint, and the effect grows with the share of friction in the joint's torque. So the delay is the
+common part of the joints' delays, with the standard deviation of random effects (DerSimonian and Laird 1986), after
+each joint's standard deviation is widened by `UNSURE_S` times the ratio of friction to link torques.
 """
 
 from dataclasses import dataclass
