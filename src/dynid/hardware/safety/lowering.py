@@ -126,7 +126,7 @@ class StopSequence:
             self._look(q, dq)
 
     def _leave_balances(self, q: FloatArray) -> None:
-        """Start the next push, to either side, of joints that may stand in balance; after the last, stand without current.
+        """Start the next sideways push of joints that may stand in balance; after the last, wait without current.
 
         Called once the arm stands and no current holds it.
         """

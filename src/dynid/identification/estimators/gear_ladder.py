@@ -181,10 +181,10 @@ def climb(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
 
 
 def _raced(fitter: GearFitter, structure: Structure, starts: Sequence[Point | None], rival: float) -> GearFit:
-    """Return the continued fit from the start whose first steps reach the lowest misfit; None starts from the torques.
+    """Return the converged fit from the start point that reaches the lowest misfit in its first steps.
 
-    Weights follow from the residuals, so a badly fitted axis gets a low weight and may stay badly fitted: a single
-    start is not enough.
+    A start point None is computed from the measured torques. Weights follow from the residuals, so a badly fitted axis
+    gets a low weight and may stay badly fitted: a single start is not enough.
     """
     fits = [fitter.fit(structure, start, RACE_STEPS, ENOUGH) for start in starts]
     best = min(fits, key=fitter.misfit)
