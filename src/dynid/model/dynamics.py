@@ -93,7 +93,7 @@ class ArmModel:
         return cls(mdh, robot.size, *given, partial(robot_shapes, robot), spring_terms(robot))
 
     def under(self, gravity: FloatArray) -> "ArmModel":
-        """Return the same arm with another gravity (3,) in the base link [m/s^2]."""
+        """Return the same arm under another gravity vector (3,) in the base link [m/s^2]."""
         other = copy(self)
         other.gravity = read_only(gravity)
         return other

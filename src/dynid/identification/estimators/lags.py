@@ -51,7 +51,7 @@ class FoundDelay:
 
     @property
     def remaining(self) -> float:
-        """Root mean square of the recording's delay, given this estimate and the prior `PRIOR_DELAY_S` [s]."""
+        """Likely size of the delay [s]: root mean square of the delay given this estimate and its prior."""
         share = PRIOR_DELAY_S**2 / (PRIOR_DELAY_S**2 + self.deviation**2)
         return float(np.sqrt(share * self.deviation**2 + (share * self.value) ** 2))
 
