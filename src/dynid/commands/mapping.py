@@ -104,7 +104,7 @@ def mapping_or_draft(
     if csv is None or (columns is not None and columns.csv is not None):
         return columns
     file = out.with_name(f"{out.name}.mapping.yaml")
-    then = f"look at every unit and sign in {file}, mend it, and repeat with --mapping {file}"
+    then = f"check every unit and sign in {file}, correct it, and repeat with --mapping {file}"
     if file.exists():
         raise ConfigurationError(f"{csv} needs a mapping, and its draft is there: {then}")
     draft, _ = write_draft(csv, robot, file)

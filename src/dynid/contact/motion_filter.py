@@ -114,8 +114,8 @@ class MotionFilter:
     ) -> None:
         if errors is None:
             raise DataError(
-                f"the model of {robot.name} states no deviations of its torques, and without them nobody knows what is "
-                "a contact: identify again"
+                f"the model of {robot.name} states no deviations of its torques, without which contact cannot "
+                "be detected: identify again"
             )
         n, given, self._aperiodic = robot.size, robot.nuisances, arm.aperiodic
         self._kernel = load_kernels("motion", arm, lambda: generate(arm), [*SINGLE_STATE, motion_terms])

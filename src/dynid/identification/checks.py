@@ -365,7 +365,7 @@ FITTED: tuple[Rule[Fitted], ...] = (
         "pull of the physical bounds on all parameters",
         lambda found: None if found.pull is None else (found.pull.value, found.pull.detail),
         lambda found: found.pull.limit if found.pull else float("nan"),
-        meaning="masses or boxes of robot.yaml, a set-up, or friction are other than the data say",
+        meaning="masses or boxes of robot.yaml, a set-up, or friction contradict the data",
     ),
     Rule(
         "torque_error_fitted",
@@ -395,7 +395,7 @@ FITTED: tuple[Rule[Fitted], ...] = (
     Rule(
         "suspicion",
         "Data",
-        "best other reading of the data / what is suspected",
+        "best alternative interpretation / its limit",
         lambda found: None if found.diagnosis is None else found.diagnosis.measured,
         1.0,
     ),
@@ -426,7 +426,7 @@ SETUP: tuple[Rule[Sequence[SetupEstimate]], ...] = (
     Rule(
         "setup",
         "Data",
-        "parts of the set-up that must be mended first",
+        "parts of the set-up that must be corrected first",
         lambda found: (
             float(sum(one.must_be_mended for one in found)),
             "; ".join(one.sentence for one in found if one.must_be_mended),

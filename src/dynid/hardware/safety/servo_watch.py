@@ -54,7 +54,7 @@ class ServoWatch:
         return (now_ns - self._incomplete_since_ns) * 1e-9 if self._incomplete_since_ns else 0.0
 
     def may_complete(self, now_ns: int) -> bool:
-        """Return whether reads are incomplete, but for so short a time that they may soon be complete again.
+        """Return whether reads have been incomplete for only a short time, so that they may soon be complete again.
 
         One lost reply, or one stalled cycle, is not a reason to refuse a request.
         """

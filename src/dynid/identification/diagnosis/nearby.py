@@ -1,4 +1,4 @@
-"""Interpretations near the given data: one more unknown in addition to all parameters, and its estimate.
+"""Interpretations near the given data: an unknown in addition to all parameters, and its estimate.
 
 Several joints' torques depend on the same parameters. They contradict each other if one of them has another scale, if a
 position has an offset, if torques are late relative to positions, or if gravity has another direction. Each of these
