@@ -20,7 +20,7 @@ from dynid.robot import FloatArray, load_robot
 ROBOT = load_robot("planar_3r")
 JOINTS = ROBOT.joint_names
 ROWS, STEP_S = 40, 0.01
-TIME = STEP_S * np.arange(ROWS)
+TIME = STEP_S * np.arange(ROWS, dtype=np.float64)
 Q = 0.5 * np.sin(3.0 * TIME[:, None] + np.arange(3))
 DQ = 1.5 * np.cos(3.0 * TIME[:, None] + np.arange(3))
 TAU = 2.0 * np.cos(2.0 * TIME[:, None] - np.arange(3))
