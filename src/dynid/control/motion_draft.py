@@ -6,15 +6,18 @@ a limit or a contact forbids is left out and another posture is tried.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dynid.control.motion_check import MotionCheck, nominal_torques, robot_limits
+from dynid.control.motion_check import MotionCheck, model_torques, nominal_parameters, robot_limits
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import ConfigurationError, SafetyError
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.gear_presets import VISCOUS, gear_friction
 from dynid.model.standard import StandardFile
 from dynid.resources import load_validated, refuse_existing, write_whole, yaml_text
 from dynid.robot import FloatArray, Robot
@@ -31,6 +34,13 @@ MARGIN_DEG, MARGIN_M = 4.0, 0.012
 # some torque within its dry friction.
 MAIN_SHARE, OTHERS_SHARE = 0.2, 0.05
 MOST_TRIED, LOOKED_AT = 400, 256
+STIFFNESS = 400.0  # proportional gain [1/s^2]
+STUCK_RAD = np.deg2rad(2.0)  # error at which the gains overcome stiction
+MOST_INERTIA = 4.0  # of a joint's mean inertia: more of it in the gains makes the velocity loop too fast for the delay
+JUST_RAD_S = 1e-6  # a speed of a known direction, at which stiction has not faded
+NEVER_RAD_S = 1e9  # speed at which friction fades that does not fade
+STILL_RAD_S = 1e-3  # below it a speed is rounding of rest, of no direction
+USABLE = 0.85  # of the torque limit, where friction of gears is foreseen, for feedback has a part in it, too
 FILES = ("excitation.yaml", "controller.yaml")
 SLOW, MIDDLE, FAST = 0.35, 0.7, 1.0
 HEAD = """\
@@ -69,16 +79,38 @@ class _Drafter:
             self.collision = SelfCollision(robot)
         except ConfigurationError:  # meshes that are not there; the file says that contact was not looked for
             self.collision = None
-        self.torques = nominal_torques(robot, None)
+        self.friction = drafted_friction(robot)
+        geared = self.friction.depends_on_load
+        model = ArmModel.of(robot)
+        # at full stiction, for slower motions have more friction; viscous friction is among the nominal parameters
+        beside = self.friction.with_values({"fv": 0.0, "ws": NEVER_RAD_S, "a": 1.0})
+        beside = beside if geared else FrictionLaw.of(robot.size, {})
+        moving = model_torques(model, nominal_parameters(robot, model), beside)
+
+        def torques(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+            return moving(q, np.where(np.abs(dq) < STILL_RAD_S, 0.0, dq), ddq)
+
+        self.torques = torques if geared else moving
+        self.usable = USABLE if geared else 1.0
         self.rng = np.random.default_rng(0)
         self._poses = np.vstack([robot.rest_posture, self.rng.uniform(self.lower, self.upper, (LOOKED_AT, robot.size))])
         self.inertia = self._inertia()
         calm = np.where(turning, *CALM)
         self.velocity = np.minimum(MOTION_SHARE * robot.velocity_limits, calm)
-        spare = INERTIAL_SHARE * robot.torque_limits / self.inertia.max(axis=0)
+        spare = INERTIAL_SHARE * self._arriving() / self.inertia.max(axis=0)
         self.acceleration = np.minimum(self.velocity / RUN_UP_S, spare)
         limits = robot_limits(robot, 2.0 * self.acceleration)
         self.check = MotionCheck(robot, limits, self.torques, self.collision)
+        limits = replace(limits, torque=self.usable * limits.torque)
+        self._way_check = MotionCheck(robot, limits, self.torques, self.collision)
+
+    def _arriving(self) -> FloatArray:
+        """Return what gears leave of the torque limits in motion, (n,) [N m]; all of it where no load brakes them."""
+        limits = self.robot.torque_limits
+        if not self.friction.depends_on_load:
+            return limits
+        start = np.full(self.robot.size, JUST_RAD_S)
+        return np.asarray(limits**2 / self.friction.motor_torque(start, limits, -limits))
 
     def _inertia(self) -> FloatArray:
         """The diagonal of M(q) with rotors at all poses, (K, n) [kg m^2; kg]."""
@@ -88,6 +120,17 @@ class _Drafter:
             columns.append((self.torques(self._poses, rest, rest + unit) - held)[:, joint])
         return np.maximum(np.array(columns).T, 1e-9)
 
+    def stiction(self) -> FloatArray:
+        """Return what the gears take at most before a joint moves, at poses from which the drives start, (n,) [N m]."""
+        rest = np.zeros_like(self._poses)
+        held = self.torques(self._poses, rest, rest)
+        most = np.zeros(self.robot.size)
+        for sign in (1.0, -1.0):
+            needed = self.friction.motor_torque(rest + sign * JUST_RAD_S, held, -held)
+            starts = np.abs(needed) <= self.usable * self.robot.torque_limits
+            most = np.maximum(most, np.where(starts, np.abs(needed - held), 0.0).max(axis=0))
+        return most
+
     def _held(self, q: FloatArray) -> bool:
         """Whether the drives hold a posture (n,) with some torque to spare."""
         row, rest = q[None], np.zeros((1, len(q)))
@@ -96,7 +139,7 @@ class _Drafter:
     def _allowed(self, a: FloatArray, b: FloatArray) -> bool:
         try:
             way = np.array([a, b])
-            self.check.check([through("way", self.robot.joint_names, way, self.velocity, self.acceleration)])
+            self._way_check.check([through("way", self.robot.joint_names, way, self.velocity, self.acceleration)])
         except SafetyError:
             return False
         return True
@@ -143,9 +186,18 @@ class _Drafter:
                 share = np.full(self.robot.size, OTHERS_SHARE) * self.rng.choice([-1.0, 1.0], self.robot.size)
                 share[joint] = side * MAIN_SHARE
                 moved = np.clip(q + share * (self.upper - self.lower), self.lower, self.upper)
-                if self._allowed(q, moved):
+                if self._allowed(q, moved) and self._allowed(moved, q):  # lifting takes more than lowering
                     rows += [moved, q]
         return rows
+
+
+def drafted_friction(robot: Robot) -> FrictionLaw:
+    """Return the friction of the simulated arm's gears, or the Coulomb friction that robot.yaml proposes."""
+    simulation = robot.file.simulation
+    if simulation.friction != VISCOUS:
+        return gear_friction(robot, simulation.friction)
+    coulomb = 0.0 if simulation.nuisances is None else np.array(simulation.nuisances.coulomb_friction_nm)
+    return FrictionLaw.of(robot.size, {"fb": coulomb})
 
 
 def draft_motions(robot: Robot) -> MotionDraft:
@@ -183,11 +235,14 @@ def draft_motions(robot: Robot) -> MotionDraft:
 
 def _gains(robot: Robot, drafter: _Drafter) -> dict[str, Any]:
     file = load_validated(robot.folder / robot.file.simulation.standard_parameters, StandardFile)
+    carrying = drafter.stiction() / (STIFFNESS * STUCK_RAD)
+    mean = drafter.inertia.mean(axis=0)
+    inertia = np.maximum(1.2 * mean, np.minimum(carrying, MOST_INERTIA * mean))
     return {
         "schema_version": 1,
-        "proportional_gain_1_s2": [400.0] * robot.size,
+        "proportional_gain_1_s2": [STIFFNESS] * robot.size,
         "velocity_gain_1_s": [40.0] * robot.size,
-        "inertia_kg_m2": _figures(1.2 * drafter.inertia.mean(axis=0)),
+        "inertia_kg_m2": _figures(inertia),
         "damping_nm_s_rad": _figures(np.array([axis.viscous_friction_nm_s_per_rad for axis in file.axes])),
         "pseudo_differentiation_s": 0.002,
     }

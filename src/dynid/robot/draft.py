@@ -11,19 +11,23 @@ import yaml
 
 from dynid.errors import ConfigurationError
 from dynid.model.chain import SerialChain
+from dynid.model.gear_presets import FILE_NAME as GEAR_FILE
 from dynid.model.standard import AxisRow, LinkRow, StandardFile, save_standard, six
 from dynid.resources import guarded, whole_folder, write_whole
 from dynid.robot import FloatArray, RobotFile
 from dynid.robot.draft_drives import (
     LAMBDA_MIN,
+    brisk_torques,
     gravity_loads,
     inertia_matrices,
     least_eigenvalue,
     propose_limits,
     proposed_drives,
-    rest_posture,
     three_figures,
 )
+from dynid.robot.draft_gears import HEAD as GEAR_HEAD
+from dynid.robot.draft_gears import MODEL, DraftedGears, draft_gears
+from dynid.robot.draft_rest import rest_posture
 from dynid.robot.draft_servos import add_servos
 from dynid.robot.file import NAME_PATTERN
 from dynid.robot.link_limits import Box, shape_boxes
@@ -42,6 +46,7 @@ BOX_MARGIN_M = 0.06  # around the link's origin, its centre of mass and the next
 CLEAR_DEG = 1.5  # of a limit: a rest posture that somebody else wrote down stays so far from it
 ENDLESS_RAD = 100.0  # limits beyond this are none
 FINGER_M = 0.1  # a prismatic joint at the end of an arm with a shorter stroke is a finger of its gripper
+COULOMB_SHARE = 0.05  # of what a joint needs: Coulomb friction of a drive of which nothing is known
 DRIVE_SHARE = 0.03  # of its limit: what a drive's friction is proposed by, at least
 
 HEAD = """\
@@ -63,7 +68,7 @@ class Draft:
     """What a URDF gives: the content of robot.yaml, joints in the chain, decoupled and left out, fingers among them.
 
     `nominal` holds the URDF's inertials; where they are no set of standard parameters it says why, in words.
-    `lambda_min` is what the smallest eigenvalue of M(q) must reach [kg m^2; kg].
+    `lambda_min` is what the smallest eigenvalue of M(q) must reach [kg m^2; kg]. `gears` is known from servo models.
     """
 
     content: dict[str, Any]
@@ -73,6 +78,7 @@ class Draft:
     fingers: tuple[str, ...]
     nominal: StandardFile | str
     lambda_min: float
+    gears: DraftedGears
 
     @property
     def questions(self) -> dict[str, str]:
@@ -328,10 +334,23 @@ def _draft(
     # what rubs in a drive follows its size, also where it is far stronger than its joint needs
     size = np.maximum(need, [DRIVE_SHARE * row.get("torque_limit_nm", 0.0) for row in rows])
     driven = {} if source is None else add_servos(rows, source, servo_models, questions)
-    resting = rest_posture(rows, poses, loads)
+    coulomb = [three_figures(COULOMB_SHARE * torque) for torque in size]
+    gears = draft_gears(rows)
+    for place, row in enumerate(rows):
+        if (drive := gears.drive(row)) is not None:
+            drives[place], coulomb[place] = drive
+    gears.raise_limits(rows, np.abs(loads).max(axis=0), brisk_torques(rows, M, drives), questions)
+    geared = bool(driven) and gears.knows(rows)
     if source is not None and all(row["name"] in source.rest and "lower_deg" in row for row in rows):
         resting = {"rest_posture_deg": [_within(row, np.rad2deg(source.rest[row["name"]])) for row in rows]}
-    questions["rest_posture"] = "proposed: in which posture may the arm be left without current, and start?"
+        how = f"where {source.name} lets the arm sleep"
+    else:
+        easy = np.array([gears.easy_load(row) for row in rows])
+        resting, how = rest_posture(urdf, serial, rows, easy, poses, loads)
+    questions["rest_posture"] = (
+        f"proposed: {how}. In which posture may the arm be left without current, and start? "
+        "`dynid robot poses` draws it"
+    )
     content = {
         "schema_version": 1,
         "name": name,
@@ -347,26 +366,27 @@ def _draft(
             "products_of_inertia": True,
             "rotor_inertia": True,
             "viscous_friction": True,
-            "coulomb_friction": True,
-            "friction_offset": True,
+            "coulomb_friction": not geared,  # the data choose the friction's structure where gears are known
+            "friction_offset": not geared,
         },
         "physical_bounds": _bounds(serial, shape_boxes(urdf, chain, serial), total_mass_kg, questions),
         **resting,
         "simulation": {
+            **({"friction": MODEL} if geared else {}),
             "nuisances": {
-                "coulomb_friction_nm": [three_figures(0.05 * torque) for torque in size],
+                "coulomb_friction_nm": coulomb,
                 "torque_noise_nm": [three_figures(0.005 * torque) for torque in need],
                 "encoder_counts_per_turn": 4096 if driven else 65536,
                 "quantise_current": "servos" in driven,
                 "stamp_jitter_s": 5e-5,
                 "communication_delay_s": 9e-4,
-            }
+            },
         },
         "undecided": questions,
     }
     nominal = _nominal(name, urdf, serial, drives)
     least = LAMBDA_MIN if isinstance(nominal, str) else least_eigenvalue(M)
-    return Draft(content, chain, hand, left_out, fingers, nominal, least)
+    return Draft(content, chain, hand, left_out, fingers, nominal, least, gears)
 
 
 def _within(row: dict[str, Any], angle_deg: float) -> float:
@@ -392,7 +412,7 @@ def _joints_question(
 
 
 def write_draft(draft: Draft, urdf: Path, folder: Path) -> None:
-    """Write a new folder, or nothing: robot.yaml, identification.yaml, models/nominal.yaml, copies of URDF and meshes.
+    """Write a new folder, or nothing: robot.yaml and the files beside it, copies of URDF and meshes.
 
     Raises:
         OutputExistsError: the folder exists.
@@ -407,5 +427,8 @@ def write_draft(draft: Draft, urdf: Path, folder: Path) -> None:
         copy_meshes(read_tree(text, str(urdf)), urdf.parent, work)
         write_whole(work / "robot.yaml", HEAD.format(urdf=urdf.name, name=folder) + body)
         write_whole(work / "identification.yaml", IDENTIFICATION.format(least=draft.lambda_min))
+        if draft.gears.file.servos:
+            gears = draft.gears.file.model_dump(mode="json", exclude_defaults=True)
+            write_whole(work / GEAR_FILE, GEAR_HEAD + yaml.safe_dump(gears, sort_keys=False, width=140))
         if not isinstance(draft.nominal, str):
             save_standard(work / "models" / "nominal.yaml", draft.nominal)

@@ -12,7 +12,6 @@ from dynid.robot import FloatArray
 CLEAR = 0.1  # of a joint's range
 ENDS = ("lower", "upper")
 LOOKED_AT = 256  # random poses, at which load and inertia of every joint are looked at
-MODERATE = 0.4  # of its torque limit: more than that no drive holds for long
 SMALL, LEAST_ROTOR = 0.005, 5e-4  # of the arm's largest figure; and kg m^2, or kg
 BRISK = 5.0  # rad/s^2 or m/s^2
 LAMBDA_MIN, EIGENVALUE_SHARE = 1e-4, 0.1  # that M(q) must keep [kg m^2; kg], and of the least that the URDF's has
@@ -60,8 +59,7 @@ def proposed_drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray
     A rotor is worth a fifth of the inertia behind the joint at least, and what its load could not move faster than 60
     rad/s^2; friction is a tenth of what the joint needs, viscous at its speed limit.
     """
-    inertia = np.full(len(rows), 1e-3)
-    inertia[: M.shape[1]] = np.mean(np.diagonal(M, axis1=1, axis2=2), axis=0)
+    inertia = _mean_inertia(rows, M)
     load = np.abs(loads).max(axis=0)
     rotors = np.maximum.reduce(
         [0.2 * inertia, load / 60.0, np.maximum(SMALL * _largest_of_kind(rows, inertia), LEAST_ROTOR)]
@@ -78,6 +76,18 @@ def proposed_drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray
         )
         for row, rotor, torque in zip(rows, rotors, need, strict=True)
     ]
+
+
+def _mean_inertia(rows: list[dict[str, Any]], M: FloatArray) -> FloatArray:
+    """Mean inertia of the links behind all joints, (n,) [kg m^2; kg]."""
+    inertia = np.full(len(rows), 1e-3)
+    inertia[: M.shape[1]] = np.mean(np.diagonal(M, axis1=1, axis2=2), axis=0)
+    return inertia
+
+
+def brisk_torques(rows: list[dict[str, Any]], M: FloatArray, drives: list[AxisRow]) -> FloatArray:
+    """What a brisk acceleration of links and rotors takes, (n,) [N m; N]."""
+    return BRISK * (_mean_inertia(rows, M) + [drive.rotor_inertia_kg_m2 for drive in drives])
 
 
 def _largest_of_kind(rows: list[dict[str, Any]], values: FloatArray) -> FloatArray:
@@ -123,20 +133,6 @@ def least_eigenvalue(M: FloatArray) -> float:
 
 def _speed(row: dict[str, Any]) -> float:
     return float(row.get("velocity_limit_rad_s") or row["velocity_limit_m_s"])
-
-
-def rest_posture(rows: list[dict[str, Any]], poses: FloatArray, loads: FloatArray) -> dict[str, list[float]]:
-    """Zero, or where a limit or the load is in the way the one of the poses (K, n) that loads the drives least.
-
-    Clear of the joints' limits, for drafted motions begin there and keep away from them.
-    """
-    limits, (lower, upper) = np.array([row.get("torque_limit_nm", np.inf) for row in rows]), reach(rows, CLEAR)
-    shares = (np.abs(loads) / limits).max(axis=1)
-    shares[~((poses >= lower) & (poses <= upper)).all(axis=1)] = np.inf
-    chosen = poses[0] if shares[0] <= MODERATE else poses[int(np.argmin(shares))]
-    if any("lower_m" in row for row in rows):
-        return {"rest_posture": np.round(chosen, 4).tolist()}
-    return {"rest_posture_deg": np.round(np.rad2deg(chosen), 1).tolist()}
 
 
 def three_figures(value: float) -> float:
