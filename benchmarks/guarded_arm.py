@@ -8,6 +8,7 @@ joint that has lifted its load pushes with when it is held.
 
 import argparse
 from collections.abc import Collection
+from typing import Any
 
 import numpy as np
 
@@ -64,7 +65,8 @@ class GuardedArm:
     """One arm, enabled, at rest where it was put down; one call of `cycle` is one cycle of the driver.
 
     Args:
-        standard, friction: as in `ArmPlant`.
+        standard, friction, mount, q0, seed: as in `ArmPlant`.
+        hand: what leads the arm, as `lead` of `ArmPlant`.
         check: of the motions; None knows no torques.
         limits: whether the guard limits currents near overload.
         effects: of the motors, see `Motors`.
@@ -83,11 +85,16 @@ class GuardedArm:
         check: MotionCheck | None = None,
         limits: bool = True,
         effects: Collection[str] = (ALL,),
+        mount: str | None = None,
+        q0: FloatArray | None = None,
+        seed: int = 0,
+        hand: Any = None,
     ) -> None:
         self.robot, self.motors = robot, Motors(robot, effects)
-        self.plant = ArmPlant(robot, standard=standard, friction=friction, motors=self.motors)
+        own: dict[str, Any] = {"mount": mount, "q0": q0, "seed": seed, "lead": hand}
+        self.plant = ArmPlant(robot, standard=standard, friction=friction, motors=self.motors, **own)
         settings = load_safety(robot).model_copy(update={"overload_limits": limits})
-        self.guard = SafetyGuard(robot, settings)
+        self.guard = SafetyGuard(robot, settings, mount)
         self.guard.handle(GuardEvent.ENABLE)
         self.motion = MotionExecutor(robot, FeedforwardPd(load_controller(robot)), check)
         self._cycle_s, self._stamp_ns = robot.file.bus.cycle_s, 0

@@ -221,6 +221,26 @@ def test_gravity_compensation_carries_the_arm(workplace: Path) -> None:
 
 
 @pytest.mark.slow
+def test_arm_in_mujoco_tracks_without_a_display(workplace: Path) -> None:
+    text = example("mujoco_viewer.py", workplace / "runs/model_smooth", "--seconds", 3)
+    errors = [float(one) for one in re.findall(r"largest tracking error ([\d.]+) deg", text)]
+    assert len(errors) == 8 and max(errors) < 0.2
+
+
+@pytest.mark.slow
+def test_mujoco_sysid_starts_from_a_result(workplace: Path) -> None:
+    if not hasattr(pytest.importorskip("mujoco.sysid"), "ParameterDict"):  # which is empty without its dependencies
+        pytest.skip("mujoco[sysid] is not installed")
+    bag = workplace / "runs/bags/V01"
+    text = example("mujoco_sysid.py", workplace / "runs/model", bag, "--windows", 3, "--iterations", 2)
+    free, frozen, before, after = re.findall(r"(\d+) free, (\d+) frozen; cost (\S+) -> (\S+)", text)[0]
+    assert int(free) + int(frozen) == 3 * 8 + 7 and int(free) >= 8
+    assert float(after) < float(before)
+    for value, low, high in re.findall(r"-> (\S+), within (\S+) to (\S+)", text):
+        assert float(low) <= float(value) <= float(high)
+
+
+@pytest.mark.slow
 def test_plot_a_bag(workplace: Path, tmp_path: Path) -> None:
     text = example("plot_bag.py", workplace / "runs/bags/V01", tmp_path / "bag.png")
     assert "samples of 8 joints" in text and (tmp_path / "bag.png").stat().st_size > 10_000
@@ -228,7 +248,7 @@ def test_plot_a_bag(workplace: Path, tmp_path: Path) -> None:
 
 def test_every_example_is_tested_and_named_in_the_documentation() -> None:
     names = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
-    assert names == ["gravity_compensation.py", "identify.py", "plot_bag.py"]
+    assert names == ["gravity_compensation.py", "identify.py", "mujoco_sysid.py", "mujoco_viewer.py", "plot_bag.py"]
     told = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert all(f"examples/{name}" in told for name in names)
 

@@ -34,6 +34,7 @@ ACCESSORS = (
 )
 DRIVER, GUARD, HOLD = "hardware/arm/dynamixel_arm.py", "hardware/safety/guard.py", "hardware/safety/hold.py"
 LOWERING = "hardware/safety/lowering.py"
+GUIDING, LOADS = "control/guiding.py", "control/load_watch.py"
 LOOP, CHECK, FAMILIES = "hardware/loop/arm_cycle.py", "control/motion_check.py", "trajectory/families.py"
 SERVOS, PLANT, NUISANCES = "simulation/servo/chain.py", "simulation/plant/arm.py", "simulation/plant/nuisances.py"
 BOUNDS, TERMS, SPRINGS = "robot/link_limits.py", "model/drive.py", "model/springs.py"
@@ -226,12 +227,15 @@ SAFETY = {
     GUARD: "command_timeout_s refused_above commands_ended_s first_command_s current_ramp_s release_s current_rate_1_s "
     "soft_zone_rad approach_deceleration_rad_s2 blind_brake_s blind_alone_s hold_s lean_fraction lower_tool_m_s "
     "table_height_m table_near_m table_tool_m_s enable_tolerance_rad derate_from_deg_c derate_to_deg_c "
-    "derated_fraction slow_data_old_s slow_data_lost_s overload_limits",
+    "derated_fraction slow_data_old_s slow_data_lost_s overload_limits tool_limit_m_s",
     HOLD: "soft_zone_rad hold_damping_nm_s_rad damping_fraction hold_stiffness_1_s hold_integral_1_s load_average_s "
     "inertia_kg_m2 viscous_friction_nm_s_rad coulomb_friction_nm hold_slip_rad capture_velocity_rad_s capture_s "
     "lower_s lower_rad_s",
     LOWERING: "stop_velocity_rad_s lower_rad_s stop_dwell_s lower_from_s lower_dwell_s lean_s stop_time_s "
     "longest_stop_s",
+    "control/guiding_speed.py": "guiding_damped_rad_s guiding_damped_m_s guiding_stop_rad_s guiding_stop_m_s",
+    GUIDING: "guiding_alone_s guiding_alone_rad",
+    LOADS: "guiding_load_n guiding_load_m",
     LOOP: "blind_travel_s fault_deg_c slow_data_lost_s",
 }
 for _module, _names in SAFETY.items():

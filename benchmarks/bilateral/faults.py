@@ -49,6 +49,11 @@ def _outwards(time_s: float) -> FloatArray:
     return pressing(time_s, depth_m=0.30, for_s=2.0)
 
 
+def _slowly(time_s: float) -> FloatArray:
+    """Move to the side at 0.05 m/s, as long as it takes."""
+    return np.array([0.0, 0.05 * max(time_s - 0.5, 0.0), 0.0])
+
+
 FAULTS = (
     PairFault("none", must_stop=False),
     PairFault("leader silent", lambda _: (Lines(silent_from_s=FAULT_S), Lines())),
@@ -56,6 +61,26 @@ FAULTS = (
     PairFault("both silent", lambda _: (Lines(silent_from_s=FAULT_S), Lines(silent_from_s=FAULT_S))),
     PairFault("leader frozen", lambda _: (Lines(frozen_from_s=FAULT_S), Lines()), let_go_s=FAULT_S + 0.5),
     PairFault("follower frozen", lambda _: (Lines(), Lines(frozen_from_s=FAULT_S)), let_go_s=FAULT_S + 0.5),
+    PairFault(
+        "leader led slowly, frozen",
+        lambda _: (Lines(frozen_from_s=FAULT_S), Lines()),
+        True,
+        _slowly,
+        let_go_s=FAULT_S + 0.5,
+    ),
+    PairFault(
+        "follower led slowly, frozen",
+        lambda _: (Lines(), Lines(frozen_from_s=FAULT_S)),
+        True,
+        _slowly,
+        let_go_s=FAULT_S + 0.5,
+    ),
+    PairFault(
+        "leader's encoders stand still", lambda _: (Lines(still_from_s=FAULT_S), Lines()), let_go_s=FAULT_S + 0.5
+    ),
+    PairFault(
+        "follower's encoders stand still", lambda _: (Lines(), Lines(still_from_s=FAULT_S)), let_go_s=FAULT_S + 0.5
+    ),
     PairFault("commands to the leader lost", lambda _: (Lines(mute_from_s=FAULT_S), Lines()), must_stop=False),
     PairFault("commands to the follower lost", lambda _: (Lines(), Lines(mute_from_s=FAULT_S)), must_stop=False),
     PairFault("commands to both lost", lambda _: (Lines(mute_from_s=FAULT_S), Lines(mute_from_s=FAULT_S)), False),

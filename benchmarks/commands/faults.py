@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from benchmarks.faults.table_run import FaultRow, Outcome
 
 LOCKSTEP_RUNS, PROCESS_RUNS, FALL_RUNS, RUNAWAY_RUNS, CONTACT_RUNS = 100, 20, 500, 300, 200
+GUIDING_RUNS = 200
 QUICK_RUNS = 3
-FALLS, RUNAWAY, CONTACT = "falls", "run away", "contact"  # the tables of `drawn_tables`
-QUICK_CASES = {FALLS: 15, RUNAWAY: 12, CONTACT: 5}
+FALLS, RUNAWAY, CONTACT, GUIDING = "falls", "run away", "contact", "guiding"  # the tables of `drawn_tables`
+QUICK_CASES = {FALLS: 15, RUNAWAY: 12, CONTACT: 5, GUIDING: 12}
 Tables = dict[str, "Sequence[DrawnRow]"]
 
 
@@ -29,14 +30,15 @@ def faults(
     process_runs: Annotated[int, typer.Option(min=0, help="Runs of each process fault in real time.")] = PROCESS_RUNS,
     falls: Annotated[int, typer.Option(min=0, help="Stops of the table 'falls', from drawn postures.")] = FALL_RUNS,
     runaways: Annotated[int, typer.Option(min=0, help="Cases of the table 'run away'.")] = RUNAWAY_RUNS,
+    guided: Annotated[int, typer.Option(min=0, help="Cases of the table 'guiding'.")] = GUIDING_RUNS,
     contacts: Annotated[int, typer.Option(min=0, help="Cases of the table 'contact'.")] = CONTACT_RUNS,
-    first: Annotated[int, typer.Option(min=0, help="Number of the first drawn case in these three tables.")] = 0,
+    first: Annotated[int, typer.Option(min=0, help="Number of the first drawn case in these four tables.")] = 0,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Run each fault three times, and 15, 12 and 5 cases of the drawn tables.")
+        bool, typer.Option("--quick", help="Run each fault three times, and 5 to 15 cases of the drawn tables.")
     ] = False,
     fault: Annotated[
         list[str] | None,
-        typer.Option(help="Run only this fault, or the table 'falls', 'run away' or 'contact'; repeatable."),
+        typer.Option(help="Run only this fault, or the table 'falls', 'run away', 'contact' or 'guiding'; repeatable."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the first run; each further run adds one.")] = 0,
     cores: Annotated[
@@ -50,6 +52,7 @@ def faults(
     The table "falls" stops the arm in drawn postures, many of them near a balance, and judges how it is lowered.
     The table "run away" moves the arm with efforts from outside and with wrong models.
     The table "contact" hits an arm that contact is to stop.
+    The table "guiding" leads the arm by a hand while loads appear and vanish.
     Faults of processes (killed, suspended, unplugged) need ROS 2 for Python and an idle machine.
     """
     from benchmarks.faults.table import fault_document
@@ -59,7 +62,7 @@ def faults(
     if out is not None:
         refuse_existing(out)
     names = tuple(fault or ())
-    wanted = {FALLS: falls, RUNAWAY: runaways, CONTACT: contacts}
+    wanted = {FALLS: falls, RUNAWAY: runaways, CONTACT: contacts, GUIDING: guided}
     if quick:
         wanted = {name: min(count, QUICK_CASES[name]) for name, count in wanted.items()}
     wanted = {name: count for name, count in wanted.items() if count and (not names or name in names)}
@@ -77,7 +80,7 @@ def faults(
     table, seconds = rows(outcomes), time.monotonic() - began
     if out is not None:
         what = f"{lockstep_runs} times in lock-step, {real_runs} times against processes, seeds from {seed}"
-        write_whole(out, fault_document(table, drawn.get(FALLS, ()), what, seconds))
+        write_whole(out, fault_document(table, drawn.get(FALLS, ()), drawn.get(GUIDING, ()), what, seconds))
     if as_json:
         print_json([row.as_dict() for row in table] + [row.as_dict() for found in drawn.values() for row in found])
     else:

@@ -7,6 +7,7 @@ from typing import Any
 from benchmarks.faults.contact_stop import contact_rows, run_touch
 from benchmarks.faults.drawn import Drawn, DrawnRow
 from benchmarks.faults.falls import fall_rows, land
+from benchmarks.faults.guiding import guided_rows, run_guided
 from benchmarks.faults.runaway import run_away, runaway_rows
 
 
@@ -56,5 +57,8 @@ TABLES = {
             "free motion [s]",
             "violations",
         ),
+    ),
+    "guiding": DrawnTable(
+        run_guided, guided_rows, ("what happens", "cases", "held", "tool [m/s]", "way [m]", "violations")
     ),
 }

@@ -7,6 +7,8 @@ import numpy as np
 
 from benchmarks.faults.drawn import DrawnRow
 from benchmarks.faults.falls import FASTEST_M_S, LONGEST_S, MOST_RAD, SETTLED_S
+from benchmarks.faults.guiding import AFTERMATH_S, FARTHEST_M, HARDEST_N, HEAVIEST_KG, LIGHTEST_KG
+from benchmarks.faults.guiding import FASTEST_M_S as FASTEST_GUIDED_M_S
 from benchmarks.faults.judge import (
     AFTER_WATCHDOG_S,
     DAMPING_BEGINS_S,
@@ -88,6 +90,21 @@ number M on.
 | stopped by | runs | violations | off, median [s] | latest [s] | moved after [deg] | fastest [m/s] | unrested |
 | --- | --- | --- | --- | --- | --- | --- | --- |
 """
+GUIDING = """
+## Hand guiding
+
+The arm is guided under `gravity_compensation`, upright or hanging, from a drawn posture. Meanwhile a load of
+{lightest:g} to {heaviest:g} kg appears or vanishes at the tool, the tool is pushed with up to {hardest:g} N for up to
+0.3 s, or the model takes over with a payload that is not there or lacks one that is. The model knows the friction of
+the gears within a fifth. In six of ten cases with a load a hand leads the tool until then. Required: once no hand is at
+the arm, and {aftermath:g} s after a push, the tool stays within {farthest:g} m, and is no faster than {fastest:g} m/s.
+*Held* counts the arms that were braked and held; with a hand alone nothing is wrong, and the hand was taken for
+something else. `./run benchmark faults --fault guiding --guided N --first M` runs N cases of this table alone, from
+number M on.
+
+| what happens | cases | held | fastest [m/s] | farthest [m] | violations |
+| --- | --- | --- | --- | --- | --- |
+"""
 SCRIPTS = """
 ## Where nobody answers
 
@@ -143,12 +160,15 @@ random: {probability: 0.01}  # per reply
 Also: """
 
 
-def fault_document(rows: Sequence[FaultRow], falls: Sequence[DrawnRow], what: str, seconds: float) -> str:
+def fault_document(
+    rows: Sequence[FaultRow], falls: Sequence[DrawnRow], guided: Sequence[DrawnRow], what: str, seconds: float
+) -> str:
     """The document: requirements, runs, the table, and some of the violations if there are any.
 
     Args:
         rows: the table.
         falls: the table of stops in drawn postures; empty to leave it out.
+        guided: the table of hand guiding; empty to leave it out.
         what: what was run, in words.
         seconds: how long it took [s].
     """
@@ -173,11 +193,12 @@ def fault_document(rows: Sequence[FaultRow], falls: Sequence[DrawnRow], what: st
         stop = f"{row.worst_stop_ms:.0f}" if row.worst_stop_ms else ""
         text += f"| {row.fault} | {row.expectation} | {row.runs} | {row.violations} | {stop} |\n"
     findings = [(row.fault, finding) for row in rows for finding in row.findings]
-    findings += [(row.title, finding) for row in falls for finding in row.findings]
+    findings += [(row.title, finding) for row in (*falls, *guided) for finding in row.findings]
     if findings:
         text += "\n## Examples of violations\n\n"
         text += "".join(f"- {fault}, {finding}\n" for fault, finding in findings)
     text += fall_section(falls) if falls else ""
+    text += guided_section(guided) if guided else ""
     text += SCRIPTS + ", ".join(f"`{kind}`" for kind in (*LINE_FAULTS, *START_FAULTS)) + ".\n"
     return text
 
@@ -186,3 +207,10 @@ def fall_section(falls: Sequence[DrawnRow]) -> str:
     """The section about stops in drawn postures."""
     limits = {"longest": LONGEST_S, "most": np.rad2deg(MOST_RAD), "settled": SETTLED_S, "fastest": FASTEST_M_S}
     return FALLS.format(**limits) + "".join(f"| {row.title} | {' | '.join(row.figures)} |\n" for row in falls)
+
+
+def guided_section(guided: Sequence[DrawnRow]) -> str:
+    """The section about hand guiding."""
+    limits = {"lightest": LIGHTEST_KG, "heaviest": HEAVIEST_KG, "farthest": FARTHEST_M, "fastest": FASTEST_GUIDED_M_S}
+    limits |= {"hardest": HARDEST_N, "aftermath": AFTERMATH_S}
+    return GUIDING.format(**limits) + "".join(f"| {row.title} | {' | '.join(row.figures)} |\n" for row in guided)

@@ -4,15 +4,21 @@ A hand is a spring and a damper between the joint and a point that moves at cons
 joint slides, over both directions, is the push. The other joints are left alone.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import TorqueLaw
+from dynid.control.guiding import Means
+from dynid.control.load_watch import LoadWatch
 from dynid.control.motion import MotionExecutor
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
 
-SPEED_RAD_S, WAIT_S, LEAD_S, WATCHED_S = 0.4, 0.3, 0.8, 0.4
+# An arm has to stand by itself before it is led, and its tool is damped from 0.25 m/s on.
+SPEED_RAD_S, WAIT_S, LEAD_S, WATCHED_S = 0.3, 1.0, 0.8, 0.4
+NO_LOAD_N = 1e3  # least force of a load: what leads one joint evenly pulls like one, and here the law is measured
 STIFFNESS_NM_RAD, DAMPING_NM_S_RAD = 30.0, 0.5
 
 
@@ -57,10 +63,12 @@ def pushes(
         mount, seed: of the simulated arm.
         pose: where every joint is led from, (n,) [rad].
     """
-    found = np.zeros((2, robot.size))
+    found, means = np.zeros((2, robot.size)), Means.of(robot)
+    unwatched = replace(means, load=LoadWatch(means.settings.model_copy(update={"guiding_load_n": NO_LOAD_N})))
     for side, sign in enumerate((1.0, -1.0)):
         for joint in range(robot.size):
             arm = SteppedArm(robot, mount=mount, seed=seed + joint, q0=pose)
             motion = MotionExecutor(robot, ArmController(law, filter_s, robot.size))
+            motion.guiding.means = unwatched
             found[side, joint] = push_of(arm, motion, joint, sign * SPEED_RAD_S)
     return np.asarray(found.mean(axis=0))

@@ -14,7 +14,7 @@ import numpy as np
 
 from benchmarks.studies.coverage import LEVEL, QUANTILE, true_base
 from benchmarks.studies.drawn_arms import draw_arm, record
-from benchmarks.studies.motion_classes import MotionClass, as_recorded, drawn_motion
+from benchmarks.studies.motion_classes import MotionClass, as_recorded, as_worn, drawn_motion
 from dynid.errors import DynidError, SafetyError
 from dynid.identification.pipeline import Identification, identify
 from dynid.model.drive import kind_and_number
@@ -77,7 +77,7 @@ def group_of(name: str) -> str:
 
 def judge_arm_of_class(job: _Job) -> ArmOfClass:
     """Draw an arm and its motion, identify it as a user would, and compare the result with the truth."""
-    robot, of = job.robot, job.of
+    robot, of = as_worn(job.robot, job.of), job.of
     try:
         arm = draw_arm(robot, job.seed, of.gears, full=of.full)
         run = record(robot, arm, drawn_motion(robot, of, job.seed), job.seed)

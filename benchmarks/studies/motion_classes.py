@@ -33,6 +33,7 @@ class MotionClass:
         peak_rad_s: largest speed of any joint [rad/s]; None is the share `FASTEST` of the time law's limits.
         period_s: of the recording [s]; None is the control cycle.
         delay_s: by which torques are stamped too late [s].
+        play_deg: between joint and encoder [deg]; None is the robot's.
         gears: friction, see `draw_arm`.
         full: links have all products of inertia, see `draw_arm`.
     """
@@ -43,6 +44,7 @@ class MotionClass:
     peak_rad_s: float | None = None
     period_s: float | None = None
     delay_s: float = 0.0
+    play_deg: float | None = None
     gears: str = "M6"
     full: bool = False
 
@@ -52,11 +54,15 @@ CLASSES: Mapping[str, MotionClass] = MappingProxyType(
         "fast": MotionClass("fast excitation, 60 s"),
         "pauses": MotionClass("point to point with pauses of 4 s, 60 s", dwell_s=4.0),
         "slow": MotionClass("at most 0.4 rad/s, 60 s", peak_rad_s=SLOW_RAD_S),
+        "led": MotionClass("as a hand leads an arm: at most 0.8 rad/s, rests of 0.5 s", dwell_s=0.5, peak_rad_s=0.8),
         "short": MotionClass("fast excitation, 20 s", seconds=20.0),
         "long": MotionClass("fast excitation, 300 s", seconds=300.0),
         "50hz": MotionClass("fast excitation, 60 s, recorded at 50 Hz", period_s=0.02),
         "200hz": MotionClass("fast excitation, 60 s, recorded at 200 Hz", period_s=0.005),
         "viscous": MotionClass("fast excitation, 60 s, viscous and Coulomb friction alone", gears="viscous"),
+        "tight": MotionClass("fast excitation, 60 s, no play", play_deg=0.0),
+        "worn": MotionClass("fast excitation, 60 s, play of 0.5 deg", play_deg=0.5),
+        "delay2": MotionClass("fast excitation, 60 s, torques 2 ms late", delay_s=0.002),
         "delay5": MotionClass("fast excitation, 60 s, torques 5 ms late", delay_s=0.005),
         "delay9": MotionClass("fast excitation, 60 s, torques 9 ms late", delay_s=0.009),
         "full": MotionClass("fast excitation, 60 s, links with all products of inertia", full=True),
@@ -74,6 +80,15 @@ def chosen_classes(names: tuple[str, ...]) -> dict[str, MotionClass]:
         if name not in CLASSES:
             raise UnknownNameError("class of motions", name, tuple(CLASSES))
     return {name: CLASSES[name] for name in names or CLASSES}
+
+
+def as_worn(robot: Robot, one: MotionClass) -> Robot:
+    """Return the robot whose simulated gears have the play of a class."""
+    if one.play_deg is None:
+        return robot
+    nuisances = robot.nuisances.model_copy(update={"backlash_deg": one.play_deg})
+    simulation = robot.file.simulation.model_copy(update={"nuisances": nuisances})
+    return Robot(robot.file.model_copy(update={"simulation": simulation}), robot.folder)
 
 
 def drawn_motion(robot: Robot, one: MotionClass, seed: int) -> Trajectory:

@@ -18,6 +18,7 @@
 | `validate` | what a model predicts for other recordings, with checks |
 | `write_result` | the result as a folder, with exports and report |
 | `load_model`, `Model` | a written model: torques, gravity, inertia matrix, friction, and a controller |
+| `mujoco_model` | a result as a MuJoCo model that can be stepped, its friction included |
 | `ArmModel` | geometry and equations of motion: regressor, base parameters, dynamics |
 | `Verdict`, `Check` | named checks; a verdict is accepted if every check passed |
 | `DynidError` | what all errors are that a user can mend; one sentence |
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from dynid.robot import load_robot as load_robot
     from dynid.runtime.model import Model as Model
     from dynid.runtime.model import load_model as load_model
+    from dynid.runtime.to_mujoco import mujoco_model as mujoco_model
     from dynid.verdict import Check as Check
     from dynid.verdict import Verdict as Verdict
 
@@ -56,6 +58,7 @@ _PLACES = {
     "load_model": "runtime.model",
     "load_recording": "identification.data.sources",
     "load_robot": "robot",
+    "mujoco_model": "runtime.to_mujoco",
     "recording_from_arrays": "identification.data.arrays",
     "validate": "identification.held_out",
     "write_result": "reporting.result_writer",

@@ -1,14 +1,38 @@
-"""How many threads the libraries for linear algebra may start in a process."""
+"""How many threads the libraries for linear algebra may start in a process, and while dynid computes in it.
+
+Matrices here are small: threads of a linear-algebra library only wait for each other, on a busy host for seconds.
+"""
 
 import os
+from collections.abc import Callable
+from functools import wraps
+from typing import ParamSpec, TypeVar
 
 THREAD_VARIABLES = ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 
 def one_thread_each() -> None:
     """Let libraries that are loaded from now on use one thread, unless the environment already says how many.
 
-    Matrices here are small: threads of a linear-algebra library only wait for each other, on a busy host for seconds.
+    For processes of dynid's own, which then start no threads at all; `on_one_thread` is for calls from other processes.
     """
     for variable in THREAD_VARIABLES:
         os.environ.setdefault(variable, "1")
+
+
+def on_one_thread(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Return the function with linear algebra on one thread while it runs; afterwards the caller's number is back.
+
+    The number belongs to the process: other threads of the caller compute on one thread meanwhile, too.
+    """
+
+    @wraps(function)
+    def limited(*args: Given.args, **kwargs: Given.kwargs) -> Result:
+        from threadpoolctl import threadpool_limits  # not before: `dynid --help` needs none of it
+
+        with threadpool_limits(limits=1):
+            return function(*args, **kwargs)
+
+    return limited

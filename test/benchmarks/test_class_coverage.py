@@ -9,7 +9,7 @@ from benchmarks.cli import app
 from benchmarks.studies import class_coverage as study
 from benchmarks.studies.class_coverage import ArmOfClass, ClassCoverage, benchmark_classes, group_of
 from benchmarks.studies.drawn_arms import draw_arm, record
-from benchmarks.studies.motion_classes import CLASSES, MotionClass, as_recorded, chosen_classes, drawn_motion
+from benchmarks.studies.motion_classes import CLASSES, MotionClass, as_recorded, as_worn, chosen_classes, drawn_motion
 from typer.testing import CliRunner
 
 from dynid.errors import UnknownNameError
@@ -18,6 +18,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.standard import from_file
 from dynid.model.within_limits import outside
 from dynid.robot import load_robot
+from dynid.simulation.plant.nuisances import magnitudes
 
 ROBOT = load_robot("crane_x7")
 GROUPS = ("rotor", "inertia", "gravity", "friction")
@@ -54,6 +55,12 @@ def test_recordings_are_as_slow_and_late_as_their_class_says() -> None:
     assert np.median(np.diff(found.time)) == pytest.approx(0.02, rel=0.01) and found.other is None
     np.testing.assert_allclose(found.torque_time - found.time, 0.005, atol=1e-12)
     assert as_recorded(signals, short).tau.shape == signals.tau.shape
+
+
+def test_gears_have_the_play_of_their_class() -> None:
+    assert as_worn(ROBOT, CLASSES["fast"]) is ROBOT
+    for name, degrees in (("tight", 0.0), ("worn", 0.5)):
+        assert magnitudes(as_worn(ROBOT, CLASSES[name])).backlash == pytest.approx(np.deg2rad(degrees))
 
 
 def test_full_links_have_products_and_keep_within_their_bounds() -> None:

@@ -86,8 +86,8 @@ def test_the_released_arm_stays_and_stops_after_a_push(bench, model):
     assert found["released_arm_moves_deg"] < 0.1
     assert found["push_moves_deg"] > 1.0
     assert found["last_second_after_push_moves_deg"] < 0.1
-    weightless = type(model)(**{**vars(model), "phi": model.phi.with_values(0.0 * model.phi.values)})
-    assert drift(bench, weightless, poses[:1])["released_arm_moves_deg"] > 5.0
+    light = type(model)(**{**vars(model), "phi": model.phi.with_values(0.2 * model.phi.values)})
+    assert drift(bench, light, poses[:1])["released_arm_moves_deg"] > 3.0  # then it is braked and held
 
 
 def test_leading_by_hand_takes_less_push_at_every_joint(figures):

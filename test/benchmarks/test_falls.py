@@ -53,5 +53,5 @@ def test_drawn_cases_cover_all_causes_and_mounts_and_every_third_is_near_a_balan
 
 
 def test_the_document_has_a_row_for_each_cause() -> None:
-    text = fault_document([], fall_rows([LANDED]), "one", 1.0)
+    text = fault_document([], fall_rows([LANDED]), [], "one", 1.0)
     assert "| disable | 1 | 0 | 5.0 | 5.0 | 0.57 | 0.30 | 0 |" in text

@@ -429,6 +429,6 @@ def test_the_command_prints_writes_and_fails(tmp_path: Path, monkeypatch: pytest
 
 
 def test_the_script_in_the_document_is_one() -> None:
-    text = fault_document([FaultRow("overload", 1, 0, 1.0)], [], "one", 1.0)
+    text = fault_document([FaultRow("overload", 1, 0, 1.0)], [], [], "one", 1.0)
     script = FaultScript.model_validate(yaml.safe_load(text.split("```yaml\n")[1].split("```")[0]))
     assert len(script.faults) == 10 and script.random is not None

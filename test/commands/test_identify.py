@@ -108,6 +108,51 @@ def test_other_robots_need_no_python(write_run, tmp_path: Path, name: str, rate_
     assert set(found["relative_torque_error"]["in_sample"]["joints"]) == set(robot.joint_names)
     again = ["validate", str(tmp_path / "model"), str(other), "--mapping", str(mapping)]
     assert CliRunner().invoke(app, [*again, "--robot", name, "--json"]).exit_code == 0
+    stated_errors_are_reproduced(tmp_path / "model", other, mapping)
+
+
+def stated_errors_are_reproduced(folder: Path, recording: Path, mapping: Path) -> dict[str, float]:
+    """Compare the errors that a result states with what `dynid validate` finds, and return them by file."""
+    content = read_model_file(folder / "model.yaml")
+    stated = {one.file: one for one in content.export_errors if one.recordings == recording.name}
+    assert list(stated) == ["model.yaml", "model.xml", "model.urdf"]
+    for file, one in stated.items():
+        words = ["validate", str(folder / file), str(recording), "--mapping", str(mapping), "--robot", content.robot]
+        found = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["bags"][recording.name]
+        assert (found["relative_moving"], found["relative"]) == pytest.approx((one.moving, one.relative), rel=1e-6)
+        if file != "model.yaml":
+            said = f"error of this file: {100 * one.moving:.3g} % of the torque of joints in motion, of model.yaml"
+            assert said in (folder / file).read_text()
+    return {file: one.moving for file, one in stated.items()}
+
+
+def test_exports_state_the_errors_that_validate_finds(files, tmp_path: Path) -> None:
+    fit, other, mapping = files
+    third = tmp_path / "third--one.csv"  # two hyphens may not stand in an XML comment
+    third.write_bytes(other.read_bytes())
+    given = [fit, "--mapping", mapping, "--validate", other, "--validate", third, "--out", tmp_path / "model"]
+    assert run(*given)[0] == 0
+    errors = stated_errors_are_reproduced(tmp_path / "model", other, mapping)
+    assert errors["model.urdf"] > 1.5 * errors["model.yaml"]  # the rotors weigh
+    whole = [one for one in read_model_file(tmp_path / "model" / "model.yaml").export_errors if ", " in one.recordings]
+    assert [one.file for one in whole] == ["model.yaml", "model.xml", "model.urdf"]
+    report = (tmp_path / "model" / "report.html").read_text()
+    assert "Relative torque error of each file on held-out motions" in report and "third--one.csv" in report
+    changed = tmp_path / "changed.xml"
+    text = (tmp_path / "model" / "model.xml").read_text()
+    assert "third- -one.csv" in text
+    changed.write_text(re.sub(r'armature="[^"]*"', 'armature="0.5"', text))
+    words = ["validate", str(changed), str(other), "--mapping", str(mapping), "--robot", "planar_3r", "--json"]
+    found = json.loads(CliRunner().invoke(app, words).stdout)["bags"]["other.csv"]
+    assert found["relative_moving"] > 2.0 * errors["model.xml"]
+
+
+def test_exports_without_held_out_recording_say_so(files, tmp_path: Path) -> None:
+    fit, _, mapping = files
+    run(fit, "--mapping", mapping, "--out", tmp_path / "model", "--estimator", "ols")
+    assert read_model_file(tmp_path / "model" / "model.yaml").export_errors == ()
+    for file in ("model.xml", "model.urdf"):
+        assert "The torque error of this file is not known" in (tmp_path / "model" / file).read_text()
 
 
 def test_in_words(files, tmp_path: Path) -> None:

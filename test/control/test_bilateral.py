@@ -116,6 +116,12 @@ def test_a_force_reflecting_leader_feels_one():
     assert found["wall_n"] > 2.0 and found["held"] < 0.4
 
 
+def test_a_pair_that_is_led_too_fast_ends():
+    pair = pair_of()
+    run = pair.run(1.5, Hand(lambda time_s: np.array([0.0, 0.8 * max(time_s - 0.5, 0.0), 0.0]), pair.tool_at_start()))
+    assert "is guided too fast" in run.stopped and "m/s" in run.stopped
+
+
 def test_motion_is_scaled_around_the_centre():
     settings = BilateralSettings(position_scale=0.5, force_scale=0.5)
     pair = pair_of(settings, q0=np.array([ROBOT.rest_posture + 0.05, ROBOT.rest_posture]))
@@ -127,12 +133,31 @@ def test_motion_is_scaled_around_the_centre():
 
 
 @pytest.mark.parametrize(
-    "name", ["follower silent", "leader frozen", "follower 10 ms late", "follower joint 2 pulls with the wrong sign"]
+    "name",
+    [
+        "follower silent",
+        "leader frozen",
+        "follower frozen",
+        "leader led slowly, frozen",
+        "leader's encoders stand still",
+        "follower 10 ms late",
+        "follower joint 2 pulls with the wrong sign",
+    ],
 )
 def test_a_fault_of_either_arm_leaves_both_safe(name):
     fault = next(one for one in FAULTS if one.name == name)
     found = inject(ROBOT, fault, lambda lines: pair_of(lines=lines))
     assert found.stopped and not found.violations
+
+
+def test_frozen_positions_below_the_damped_speed_stop_the_pair_at_once():
+    """Hand guiding damps the arms, so that no joint is fast; their kinetic energy gives them away."""
+    fault = next(one for one in FAULTS if one.name == "leader's encoders stand still")
+    pair = pair_of(lines=fault.lines(ROBOT))
+    run = pair.run(1.6, Hand(fault.path, pair.tool_at_start(), stiffness_n_m=fault.stiffness_n_m))
+    led = (run.time_s > 1.48) & (run.time_s < 1.5)
+    assert np.abs(run.rows["dq"][0][led]).max() < 0.75
+    assert "do not change any more though it moved" in run.stopped and run.stopped_s < 1.53
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -152,6 +177,39 @@ def test_a_mirrored_joint_is_seen_by_what_holds_its_arm(sign):
         return
     with pytest.raises(SafetyError, match=r"tilt_joint is held by -0\.\d+ N m, but gravity_compensation expects 1\."):
         holding.refuse_contradiction(law, law.stuck(holding.q))
+
+
+@pytest.mark.parametrize(
+    ("dq", "energy_rad", "told", "found"),
+    [
+        (0.5, 0.5e-4, 0.0, ""),  # a wrist that a hand stopped
+        (0.7, 0.0, 0.0, "though it moved"),
+        (0.4, 1.5e-4, 0.0, "though it moved"),  # a whole arm does not stop so
+        (0.0, 0.0, 0.02, ""),  # the register of a joint that stands flickers
+        (0.0, 0.0, np.nan, ""),
+        (0.1, 0.2e-4, 0.1, "velocities say that it moves"),
+        (0.0, 0.0, -0.1, "velocities say that it moves"),
+    ],
+)
+def test_positions_that_stand_still_contradict_an_arm_that_moves(dq, energy_rad, told, found):
+    watch, before, velocity = Watch(), np.zeros(N), np.zeros(N)
+    before[1], velocity[2] = dq, told
+    watch.frozen(Reading(0, START - 1e-3, dq=velocity), before, energy_rad)
+    said = [watch.frozen(Reading(k * MS, START, dq=velocity), before, energy_rad) for k in range(1, 300)]
+    assert not any(said[:20]) and found in said[-1] and bool(said[-1]) == bool(found)
+    assert watch.frozen(Reading(300 * MS, START + 1e-3, dq=velocity), before, 0.0) == ""
+
+
+@pytest.mark.parametrize("stiffness", [300.0, 3000.0])
+def test_a_hand_that_stops_suddenly_does_not_end_the_pair(stiffness):
+    def stop_and_go(time_s):
+        periods, rest = divmod(time_s, 0.8)
+        way = 0.06 if rest > 0.4 else 0.15 * rest
+        return np.array([way if periods % 2 == 0 else 0.06 - way, 0.0, 0.0])
+
+    pair = pair_of(seed=1)
+    run = pair.run(2.5, Hand(stop_and_go, pair.tool_at_start(), stiffness_n_m=stiffness))
+    assert not run.stopped
 
 
 @pytest.mark.parametrize("aligning", [False, True])

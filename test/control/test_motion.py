@@ -422,8 +422,8 @@ def test_an_arm_is_led_by_hand_and_held_where_it_was_left() -> None:
     arm.motion.hold(arm.q, arm.stamp)
     arm.run(100)
     arm.motion.switch_to(Led())
-    for _ in range(1000):
-        arm.q = arm.q + 0.001  # far beyond what a held arm may be away from its reference
+    for k in range(3500):
+        arm.q = arm.q + (k > 1000) * 0.0002  # far beyond what a held arm may be away from its reference
         references = arm.run(1)
         arm.dq[:] = 0.0
     with pytest.raises(SafetyError, match="led cannot follow a reference"):

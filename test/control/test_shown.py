@@ -89,3 +89,21 @@ def test_only_what_a_hand_has_led_counts() -> None:
     at_its_ends = q + 1e-3 * ((TIME > 0.3) & (TIME < 3.9))[:, None]
     with pytest.raises(DataError, match="no hand moved the arm"):
         led_part(recording(q, at_its_ends))
+
+
+def test_a_sag_after_torque_on_is_not_part_of_what_was_shown() -> None:
+    sag = np.where(TIME < 0.4, 0.2 * TIME, 0.08)[:, None] * np.eye(ROBOT.size)[3]
+    still = np.tile(led()[0], (len(TIME), 1))
+    shown = np.vstack([np.tile(led()[0], (2000, 1)), led()[:-2000]])
+    _, part = led_part(recording(shown - sag, shown - sag))
+    assert len(part) < 2000 and np.abs(part[0] - shown[0] + sag[-1]).max() < 0.01
+    with pytest.raises(DataError, match="no hand moved the arm"):
+        led_part(recording(still - sag, still - sag))
+
+
+def test_a_motion_that_begins_at_once_keeps_the_acceleration_limits() -> None:
+    quick = led()[200:]
+    shown = shown_motion("quick", ROBOT.joint_names, TIME[: len(quick)], quick, LIMITS, speed=2.0)
+    _, _, ddq = shown.motion.sample_all(np.arange(0.0, 0.3, 1e-4))
+    assert (np.abs(ddq) <= LIMITS.acceleration).all()
+    position_and_speed(ROBOT).check([shown.motion])

@@ -7,6 +7,7 @@ from test.shared.felt import ROBOT, N, control_model
 
 from dynid.control.arm_controller import ArmController
 from dynid.control.ff_pd import FeedforwardPdLaw
+from dynid.control.guiding import Guiding
 from dynid.control.model_laws import GravityCompensation
 from dynid.control.motion import MotionExecutor
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
@@ -33,6 +34,8 @@ def test_the_arm_is_held_while_the_law_changes(switches: tuple[int, ...]) -> Non
     assert fallen(switches) < SAG_RAD
 
 
-def test_without_the_former_laws_feedback_it_falls(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_former_laws_feedback_it_falls_until_it_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(FeedforwardPdLaw, "follows_reference", False)  # so that a fixed difference fades
+    assert 0.05 < fallen((3,)) < SAG_RAD  # the watch of laws without a reference holds it
+    monkeypatch.setattr(Guiding, "update", lambda self, dt, q, tau: tau)  # without that watch nothing catches it
     assert fallen((3,)) > 0.3

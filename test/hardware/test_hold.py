@@ -225,6 +225,27 @@ def test_a_moving_arm_is_braked_at_once_and_held_within_a_second(
     assert np.abs(arm.plant.q - q).max() < 0.25
 
 
+def sag_while_gravity_is_compensated(robot: Robot, first_s: float) -> float:
+    """How far a joint gets in 1.5 s [deg] if commands that carry exactly the arm begin so long after torque on."""
+    arm = Driven(robot, robot.rest_posture, 3)
+    arm.guard.handle(GuardEvent.ENABLE)
+    while arm.time_s < 1.5:
+        arm.cycle(None if arm.time_s < first_s else -arm.plant.load_at(arm.plant.q), 0.0)
+    return float(np.rad2deg(np.abs(arm.plant.q - robot.rest_posture).max()))
+
+
+@pytest.mark.parametrize("first_s", [0.0, 0.05, 0.4])
+def test_an_arm_is_held_while_commands_take_over_after_torque_on(robot: Robot, first_s: float) -> None:
+    assert sag_while_gravity_is_compensated(robot, first_s) < 1.5
+
+
+def test_an_arm_sags_if_the_hold_only_keeps_its_current_meanwhile(
+    robot: Robot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Hold, "drive", lambda self, *_: self.held.copy())
+    assert sag_while_gravity_is_compensated(robot, 0.0) > 2.5
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("q", [LEANING, SIDEWAYS], ids=["leaning over", "sideways"])
 def test_the_arm_is_let_down_until_it_rests_and_does_not_fall_then(robot: Robot, q: np.ndarray) -> None:

@@ -11,6 +11,7 @@ import pytest
 from dynid.errors import ConfigurationError, SafetyError
 from dynid.hardware.safety.guard import SafetyGuard, SafetySettings, load_safety
 from dynid.hardware.safety.guard_states import TRANSITIONS, GuardEvent, GuardState, Reason
+from dynid.hardware.safety.posture import Posture
 from dynid.robot import Robot
 
 STILL = np.zeros(8)
@@ -422,3 +423,20 @@ def test_no_state_ever_exceeds_the_caps(robot: Robot) -> None:
         current = guard.filter(tau, random.random() * 0.04, q, dq, random.random(8) < 0.9).current_a
         assert np.isfinite(current).all() and (np.abs(current) <= robot.current_limits).all()
         assert needed or not current.any()
+
+
+def test_a_tool_that_is_faster_than_its_limit_is_a_fault_if_there_is_a_limit(robot: Robot, middle: np.ndarray) -> None:
+    posture, one = Posture(robot), np.eye(8)[1]
+    posture.place(middle)
+    at_limit = 0.25 / posture.speed(one)
+    watched, unwatched = changed(robot, tool_limit_m_s=0.25), changed(robot)
+    for guard in (watched, unwatched):
+        guard.handle(GuardEvent.ENABLE)
+        guard.filter(np.zeros(8), 0.0, middle, 0.99 * at_limit * one)
+        assert guard.state is GuardState.ENABLED
+        guard.filter(np.zeros(8), 0.0, middle, 1.01 * at_limit * one)
+    assert unwatched.state is GuardState.ENABLED
+    assert watched.state is GuardState.FAULT and watched.torque_needed
+    assert watched.fault_text == "the tool or a link moved at 0.25 m/s, tool_limit_m_s allows 0.25 m/s"
+    braked = watched.filter(np.zeros(8), 0.0, middle, at_limit * one)
+    assert braked.current_a[1] < 0.0 and Reason.FAULT in braked.reasons

@@ -27,6 +27,7 @@ ACCEPTANCE = {
     "relative_joint_error": 0.6,
     "relative_joint_error_with_rest": 1.2,
     "error_over_noise": 2.5,
+    "change_of_arm": 0.03,
     "dynamic_error": 0.1,
     "suspicion": SUSPICION,
 }

@@ -1,5 +1,7 @@
 """Play between joint and encoder: taken off the states, and found from torques."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from arms import RECORD
@@ -54,12 +56,12 @@ def test_the_motion_of_the_joint_is_found_behind_the_gap() -> None:
 
 
 def test_what_remains_is_what_was_not_taken_off_and_what_is_not_known() -> None:
-    none = np.zeros((1, 4, 4))
-    found = FoundPlay(np.array([2.0, 2.1, 1.0, 0.0]) * 1e-3, np.array([0.1, 0.1, 1.0, 4.0]) * 1e-3, none)
-    np.testing.assert_allclose(found.significant, [2e-3, 2.1e-3, 0.0, 0.0])
-    assert (found.remaining[:2] < 0.2e-3).all() and (found.remaining[2:] > 1e-3).all()
-    tight = FoundPlay(np.array([1e-5, -2e-5]), np.array([2e-5, 2e-5]), none)
-    assert not tight.significant.any() and (tight.remaining < 6e-5).all()
+    none = np.zeros((1, 3, 3))
+    found = FoundPlay(np.array([2.0, 2.1, 1.0]) * 1e-3, np.array([0.1, 0.2, 1.0]) * 1e-3, none)
+    np.testing.assert_allclose(found.significant, [2e-3, 2.1e-3, 0.0])
+    np.testing.assert_allclose(found.remaining, np.array([0.1, 0.2, np.sqrt(2.0)]) * 1e-3)
+    kept = replace(found, taken=np.array([2e-3, 0.0, 0.0]))  # the second joint's error did not fall without its play
+    np.testing.assert_allclose(kept.remaining, np.array([0.1, np.hypot(0.2, 2.1), np.sqrt(2.0)]) * 1e-3)
 
 
 @pytest.mark.slow

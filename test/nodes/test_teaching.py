@@ -27,13 +27,14 @@ from dynid.nodes.teaching import led, replayed
 from dynid.recording.recording import load_recording
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+# The hand lowers the forearm: it is slow, and the elbow's motor may not lift the forearm for so long in a replay
 SHOWN = """
 schema_version: 1
 name: shown
 waypoints_deg:
   - [0, 0, 0, -90, 0, 0, 0, 0]
-  - [20, 10, -10, -75, 30, 20, -30, 15]
-  - [0, 5, 0, -41, 0, -30, 0, 0]
+  - [20, 10, -10, -97, 30, 20, -30, 15]
+  - [0, 5, 0, -103, 0, -30, 0, 0]
 speed_factor: 0.4
 """
 TO_AND_FRO = "  - [25, 6, -10, -45, 30, -10, -30, 15]\n  - [-15, 15, 5, -59, -20, -50, 20, 5]\n"
@@ -42,10 +43,11 @@ schema_version: 1
 name: carrying
 waypoints_deg:
   - [0, 5, 0, -41, 0, -30, 0, 0]
-{5 * TO_AND_FRO}  - [0, 5, 0, -41, 0, -30, 0, 0]
+{20 * TO_AND_FRO}  - [0, 5, 0, -41, 0, -30, 0, 0]
 speed_factor: 0.3
 """
 HELD_KG, CLOSE_KG, SURE_KG = 0.25, 0.05, 0.02
+LONGEST_S = 240.0  # on the clock of a busy host; the motion lasts 43 s of the arm's own time, and is cancelled
 RATE_HZ = 500  # half of the messages, and of the time that they take
 
 
@@ -114,7 +116,7 @@ def test_what_it_picks_up_is_weighed_and_carried_and_forgotten_when_it_is_put_do
     chain.add_node("payload_node", "payload", {"model_file": str(model), "policy": "apply"})
     weighed: list[InertiaStamped] = []
     call.node.create_subscription(InertiaStamped, "payload", weighed.append, STREAM)
-    call.wait(lambda: bool(weighed), 60.0, "a first estimate")
+    call.wait(lambda: bool(weighed), LONGEST_S, "a first estimate")
     call.set_parameters("executor", {"trajectory": str(folder / "carrying.yaml")})
 
     def carried_kg() -> float:
@@ -125,12 +127,12 @@ def test_what_it_picks_up_is_weighed_and_carried_and_forgotten_when_it_is_put_do
         call.wait(lambda: call.reported("executor", "phase") != "trajectory", 30.0, "an arm that stands")
     os.kill(chain.arm.pid, signal.SIGUSR1)
     call.trigger("executor/execute")
-    call.wait(lambda: abs(carried_kg() - HELD_KG) < CLOSE_KG, 60.0, "a model that carries what was picked up")
-    call.wait(lambda: number(call.reported("payload", "mass_deviation_kg")) < SURE_KG, 60.0, "a sure estimate")
+    call.wait(lambda: abs(carried_kg() - HELD_KG) < CLOSE_KG, LONGEST_S, "a model that carries what was picked up")
+    call.wait(lambda: number(call.reported("payload", "mass_deviation_kg")) < SURE_KG, LONGEST_S, "a sure estimate")
     assert call.reported("payload", "torques_from") == "applied_commands"
     assert abs(weighed[-1].inertia.m - HELD_KG) < CLOSE_KG
     assert weighed[-1].header.frame_id == "crane_x7_gripper_base_link"
     os.kill(chain.arm.pid, signal.SIGUSR2)
-    call.wait(lambda: carried_kg() == 0.0, 60.0, "a model without what was put down")
+    call.wait(lambda: carried_kg() == 0.0, LONGEST_S, "a model without what was put down")
     assert call.reported("executor", "phase") == "trajectory", "all of that while it moves"
     call.trigger("executor/cancel")

@@ -5,10 +5,9 @@ from collections.abc import Callable
 import mujoco
 import numpy as np
 
-from dynid.export.mjcf import PlantOptions, compile_plant
-from dynid.model.standard import to_file
 from dynid.robot import FloatArray
 from dynid.runtime.model import Model
+from dynid.runtime.to_mujoco import mujoco_model
 
 SECONDS, AMPLITUDE_RAD, FREQUENCY_HZ, STEP_S = 3.0, 0.2, 0.4, 0.001
 Law = Callable[..., FloatArray]
@@ -22,13 +21,9 @@ def tracked(model: Model, rate_hz: float, law: Law) -> FloatArray:
         rate_hz: of the law, which holds its torques between its steps of 1 ms or more.
         law: gives torques (n,) for q, dq, q_ref, dq_ref, ddq_ref, (n,) each.
     """
-    assert model.standard is not None
-    robot, n = model.robot, model.robot.size
-    content = to_file(model.standard, model.arm().mdh, robot.name, robot.joint_names, "test")
-    plant = compile_plant(robot, content, PlantOptions(coulomb_friction=np.zeros(n))).model
-    plant.opt.timestep = STEP_S
-    data, w = mujoco.MjData(plant), 2.0 * np.pi * FREQUENCY_HZ
-    gears, middle = model.mujoco_friction(plant), 0.5 * (robot.lower + robot.upper)
+    robot, n, w = model.robot, model.robot.size, 2.0 * np.pi * FREQUENCY_HZ
+    plant, data, gears = mujoco_model(model)
+    plant.opt.timestep, middle = STEP_S, 0.5 * (robot.lower + robot.upper)
     data.qpos[:] = middle
     mujoco.mj_forward(plant, data)
     worst = np.zeros(n)

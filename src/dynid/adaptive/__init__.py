@@ -1,1 +1,1 @@
-"""Identification while the arm moves: each segment where the model in hand is least certain, until it is certain."""
+"""Adaptive identification: each segment moves where the current model is least certain, until it is precise enough."""

@@ -1,4 +1,4 @@
-"""What carries out the segments of an adaptive run."""
+"""Interface of an arm that executes the segments of an adaptive run."""
 
 from typing import Protocol
 
@@ -10,17 +10,17 @@ from dynid.trajectory.polynomial import PolynomialTrajectory
 
 
 class RefusedError(SafetyError):
-    """The arm does not take a segment: what drives it finds it unsafe."""
+    """A segment was refused, because the arm's driver or executor considers it unsafe."""
 
 
 class Arm(Protocol):
-    """What carries out segments: a real arm moves between `begin` and `finish`, while the next one is planned.
+    """Executes segments; a real arm moves between `begin` and `finish` while the next segment is planned.
 
     Attributes:
-        at: where it stands, (n,) [rad].
-        moved_s: of motion so far.
-        along_s: how far along the last segment it came [s].
-        waits: whether its time stands still while a segment is planned, as in lock-step.
+        at: posture at rest, (n,) [rad].
+        moved_s: total time of motion [s].
+        along_s: time that the last segment lasted [s].
+        waits: whether its time stops while a segment is planned, as in lock-step.
     """
 
     at: FloatArray
@@ -30,35 +30,39 @@ class Arm(Protocol):
 
     @property
     def load(self) -> FloatArray:
-        """What is used up of what makes its servos switch themselves off, (n,)."""
+        """Used share of each servo's overload limit, at which it switches itself off, (n,)."""
         ...
 
     def begin(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
-        """Begin a segment, which stops where a joint is off by more than the tube (n,) [rad].
+        """Start a segment, which stops if a joint's tracking error exceeds the tube (n,) [rad].
 
-        It also stops where a servo uses up more than `most_load` (n,) of what makes it switch itself off.
+        It also stops if a servo uses more than `most_load` (n,) of its overload limit.
 
         Raises:
-            RefusedError: it does not begin.
+            RefusedError: the segment was refused.
         """
         ...
 
     def finish(self) -> FloatArray:
-        """Wait until the arm stands; the largest tracking errors of the segment, (n,) [rad]."""
+        """Wait until the arm stands; return the largest tracking errors of the segment, (n,) [rad]."""
         ...
 
     def back(self, motion: PolynomialTrajectory, along_s: float, feed: Feed) -> None:
-        """Go back to the start of a segment, of which so much was carried out [s]."""
+        """Return to the start of a segment that was executed for `along_s` [s]."""
         ...
 
     def go(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray | None = None) -> None:
-        """Follow a motion that identification does not need; SafetyError where a joint leaves the tube (n,) [rad]."""
+        """Follow a motion that is not part of the identification.
+
+        Raises:
+            SafetyError: a joint leaves the tube (n,) [rad].
+        """
         ...
 
     def hold(self, feed: Feed, duration_s: float = 1.0) -> None:
-        """Stand still for a time [s]."""
+        """Stand still for `duration_s` [s]."""
         ...
 
     def source(self, name: str) -> Source:
-        """All that was recorded so far."""
+        """Return everything recorded so far."""
         ...

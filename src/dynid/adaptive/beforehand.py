@@ -1,4 +1,4 @@
-"""What is known of an arm before it moves: its limits, its first tube, and figures of its gears."""
+"""Prior knowledge of an arm: its limits, its first tube, and values of its gears."""
 
 import numpy as np
 
@@ -12,15 +12,15 @@ from dynid.model.model_file import ModelFile
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.families import load_excitation
 
-FIGURES = "M6"  # of friction.yaml
-SHAPE = (("ws", WS), ("a", AS))  # of fading friction, which a law without it lacks
+FIGURES = "M6"  # friction model that is read from friction.yaml
+SHAPE = (("ws", WS), ("a", AS))  # default shape of Stribeck friction for laws without it
 LEAST_TUBE_RAD, MOST_TUBE_RAD = 0.04, 0.3
-UNKNOWN_TORQUE = 0.15  # of a joint's torque limit: what may bend the first segments off their reference
-LASTING_SHARE = 0.9  # of the current that a servo bears for ever
+UNKNOWN_TORQUE = 0.15  # unknown torque during the first segments [share of the torque limit]
+LASTING_SHARE = 0.9  # permitted lasting current [share of a servo's continuous current]
 
 
 def motion_limits(robot: Robot, profile: str) -> MotionLimits:
-    """Of segments: those of a profile of excitation.yaml at its fastest."""
+    """Return the limits of segments: those of a profile of excitation.yaml at its fastest speed level."""
     excitation = load_excitation(robot)
     file = excitation.file
     fastest = file.profiles[profile].speed_scale * max((max(row) for row in file.speed_factors.values()), default=1.0)
@@ -31,7 +31,7 @@ def motion_limits(robot: Robot, profile: str) -> MotionLimits:
 
 
 def first_tube(robot: Robot) -> FloatArray:
-    """How far joints may be off while nothing is known of their friction, (n,) [rad]."""
+    """Return the allowed tracking errors while friction is unknown, (n,) [rad]."""
     gains = load_controller(robot)
     stiffness = np.array(gains.proportional_gain_1_s2) * np.array(gains.inertia_kg_m2)
     bent = UNKNOWN_TORQUE * robot.torque_limits / stiffness
@@ -39,7 +39,7 @@ def first_tube(robot: Robot) -> FloatArray:
 
 
 def gear_figures(robot: Robot, before: ModelFile | None) -> FrictionLaw | None:
-    """Friction of such gears: of the model before, or of the robot's folder; None where there is neither."""
+    """Return the prior friction law: from the previous model, else from the robot folder, else None."""
     has_figures = (robot.folder / "friction.yaml").is_file()
     gears = gear_friction(robot, FIGURES).with_values({"fv": 0.0}) if has_figures else None
     law = None if before is None else before.friction()
@@ -50,6 +50,6 @@ def gear_figures(robot: Robot, before: ModelFile | None) -> FrictionLaw | None:
 
 
 def lasting_torques(robot: Robot, overload: OverloadModel | None) -> FloatArray:
-    """Root mean square of the torques that servos bear, (n,) [N m]."""
+    """Return the root mean square of the torques that servos bear permanently, (n,) [N m]."""
     nominal = np.full(robot.size, np.inf) if overload is None else np.sqrt(overload.nominal)
     return np.asarray(LASTING_SHARE * nominal * robot.joint_constants)

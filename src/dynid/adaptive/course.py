@@ -1,4 +1,4 @@
-"""The course of one adaptive run: segment after segment, looks, and the way back."""
+"""Course of one adaptive run: its segments, its looks (judgements of the recording so far), and the way back."""
 
 from dataclasses import replace
 
@@ -19,16 +19,16 @@ from dynid.identification.pipeline import Identification
 from dynid.robot import FloatArray
 from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 
-AFTER_STOP = 0.7  # share of range and speed, once for every segment in a row that was stopped
-NARROWER = (1.0, 0.6, 0.35)  # shares of a tube
-RESTED = 0.02  # of what makes a servo switch itself off: more of it a rest takes off
-RESTS, REST_S = 5, 3.0  # before a planner that finds nothing safe gives up
-RESTS_BEFORE_BACK, BEARABLE = 20, 0.7  # seconds, and what a way back may use up; the fed currents are not all of them
-REFUSALS, OTHER_SEED = 3, 200  # segments in a row that the arm may refuse; what makes the next one another
+AFTER_STOP = 0.7  # factor on range and speed for each consecutive stopped segment
+NARROWER = (1.0, 0.6, 0.35)  # widths of a tube that are tried, as shares
+RESTED = 0.02  # used share of the overload limit above which a rest helps
+RESTS, REST_S = 5, 3.0  # number and duration [s] of rests before planning without a safe segment ends
+RESTS_BEFORE_BACK, BEARABLE = 20, 0.7  # longest rest before a way back [s], and share of the overload limit it may use
+REFUSALS, OTHER_SEED = 3, 200  # consecutive refusals before the run ends; seed offset of the next attempt
 
 
 class Course:
-    """What is known in the course of one run."""
+    """State of one adaptive run."""
 
     def __init__(self, parent: Planning, arm: Arm, name: str, seed: int) -> None:
         self.parent, self.arm, self.name, self.seed = parent, arm, name, seed
@@ -40,8 +40,8 @@ class Course:
         self.looks: list[Look] = []
         self.found: Identification | None = None
         self.stopped = self.in_a_row = self.refused = self.lessons = 0
-        self.trail: list[tuple[PolynomialTrajectory, float]] = []  # how the arm came to where it stands
-        self.load = arm.load  # before the segment that is carried out
+        self.trail: list[tuple[PolynomialTrajectory, float]] = []  # executed motions that lead back to the rest posture
+        self.load = arm.load  # load before the segment in execution
 
     def _segment(
         self, start: FloatArray, shown: list[Segment], load: FloatArray, length_s: float, share: float = 1.0
@@ -52,9 +52,10 @@ class Course:
         return self.parent.segment(name, start, shown, self.known, tube, load, seed, caution, length_s)
 
     def _standing(self) -> Segment:
-        """A segment from where the arm stands.
+        """Plan a segment from the present posture.
 
-        Where a wide tube leaves no room, a narrower one may: the arm then stops earlier, so it is no less safe.
+        If a wide tube leaves no room, a narrower one is tried. The arm then stops at a smaller tracking error, so it is
+        no less safe.
         """
         refusal: SafetyError | None = None
         length_s = self.parent.settings.segment_after(self.arm.moved_s)
@@ -67,7 +68,7 @@ class Course:
         raise refusal
 
     def planned_behind(self, segment: Segment) -> Segment | None:
-        """The next segment, planned while one is carried out; None where none is safe."""
+        """Plan the next segment while one is executed; return None if none is safe."""
         load = self.parent.loaded(segment.motion, self.known, self.load)
         length_s = self.parent.settings.segment_after(self.arm.moved_s + segment.motion.duration)
         try:
@@ -76,17 +77,17 @@ class Course:
             return None
 
     def wait_for_segment(self) -> Segment:
-        """A segment from where the arm stands.
+        """Return a segment from the present posture.
 
-        Where none is safe the arm goes back, segment by segment: what it holds there may be more than its servos bear.
-        At the start it rests a little, and they recover.
+        If none is safe, the arm returns segment by segment, because the present posture may overload its servos. At the
+        start posture it rests for a while, so that they recover.
         """
         rests = 0
         while True:
             try:
                 return self._standing()
             except SafetyError:
-                # servos that are not loaded have nothing to recover from: the same would be found again
+                # unloaded servos do not recover, so planning would fail again
                 if rests == RESTS or not (self.trail or (self.arm.load > RESTED).any()):
                     raise
             if self.trail:
@@ -99,18 +100,18 @@ class Course:
                 self.arm.hold(self.known.feed, REST_S)
 
     def step_back(self, why: str) -> None:
-        """Go back to where the last segment began."""
+        """Return to where the last segment started."""
         motion, along = self.trail.pop()
         self.parent.progress(f"{self.arm.moved_s:5.1f} s  {why}: back along '{motion.name}'")
-        # friction of joints that hardly moved may be anything: the way back of the first segments does without it
+        # the friction of joints that hardly moved is unknown, so the first ways back ignore it
         known = self.known if self.shown else self.parent.start()
         self._rest_before(motion, along, known.feed)
         self.arm.back(motion, along, known.feed)
 
     def _rest_before(self, motion: PolynomialTrajectory, along: float, feed: Feed) -> None:
-        """Stand until the servos bear the way back; against the weight and slow, it heats them more than the way there.
+        """Stand until the servos bear the way back, which is slow and may be against gravity, so it heats them more.
 
-        A servo whose current is limited on the way leaves its joint behind.
+        If a servo's current were limited on the way, its joint would stay behind.
         """
         robot, overload = self.parent.robot, OverloadModel.of(self.parent.robot)
         if overload is None:
@@ -124,16 +125,16 @@ class Course:
             self.arm.hold(feed)
 
     def to_rest(self) -> None:
-        """Go to the rest posture, straight where that is proven to be safe; else first back the way the arm came.
+        """Go to the rest posture, directly if that is proven safe, else first back along the executed segments.
 
-        The way that it came was proven, and ends at the rest posture.
+        Those segments were proven safe, and lead back to the rest posture.
         """
         while True:
             motion = rest_to_rest("to rest", self.parent.robot.joint_names, self.arm.at, self.parent.robot.rest_posture)
             try:
                 self.parent.check_way(motion, self.known, self.tube, self.arm.load)
             except SafetyError as error:
-                if not self.trail:  # as near to it as friction lets it
+                if not self.trail:  # already as close to the rest posture as friction permits
                     self.parent.progress(f"the arm stays where its way began, near the rest posture: {error}")
                     return
                 self.step_back(f"the straight way to the rest posture is not safe ({error})")
@@ -142,7 +143,10 @@ class Course:
                 return
 
     def next_or_look(self) -> tuple[Segment | None, bool]:
-        """A segment from where the arm stands; where none is safe, a look may know more; or good enough."""
+        """Return a segment from the present posture, and whether the model is precise enough.
+
+        If no segment is safe, a look at the recording may give a better model.
+        """
         for _ in range(2):
             try:
                 return self.wait_for_segment(), False
@@ -155,10 +159,10 @@ class Course:
         return None, False
 
     def begin(self, segment: Segment) -> bool:
-        """Whether the arm begins a segment; where what drives it refuses one, another is tried.
+        """Start a segment; return whether the arm accepted it. After a refusal another segment is tried.
 
         Raises:
-            RefusedError: it refused several in a row.
+            RefusedError: the arm refused several segments in a row.
         """
         self.load = self.arm.load
         try:
@@ -174,7 +178,7 @@ class Course:
         return True
 
     def finish(self, segment: Segment) -> bool:
-        """Whether the arm came to the segment's end; what was recorded goes into the model in hand."""
+        """Wait for the segment's end and update the current model; return whether the arm reached the end."""
         parent, arm = self.parent, self.arm
         self.tracking.append(arm.finish())
         whole = np.array_equal(arm.at, segment.motion.end)
@@ -198,7 +202,7 @@ class Course:
         return whole
 
     def look(self) -> bool:
-        """Whether the model is good enough."""
+        """Judge the recording so far; return whether the model is precise enough."""
         parent = self.parent
         self.arm.hold(self.known.feed)
         look, result = parent.looker.judged(self.arm.source(self.name), self.arm.moved_s)
@@ -208,11 +212,11 @@ class Course:
         if result is None:
             return False
         self.found, self.known = result, parent.learned(result, self.shown)
-        # the promise is shared by so many looks; one more would be more than was promised
+        # the confidence is shared by a fixed number of looks, so no further one is allowed
         return look.accepted and look.widest <= 1.0 and len(self.looks) <= parent.settings.looks
 
     def learn(self) -> None:
-        """Take over the model that all that was recorded comes to, without judging it: looks alone end a run."""
+        """Adopt the model of the recording so far without judging it: only looks end a run."""
         parent = self.parent
         self.lessons += 1
         self.arm.hold(self.known.feed)

@@ -1,4 +1,4 @@
-"""What the model in hand feeds forward, while the arm moves and while it stands."""
+"""Feedforward torques of the current model, in motion and at rest."""
 
 from dataclasses import dataclass
 
@@ -10,13 +10,13 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
-TRANSITION_RAD_S = 0.1  # of the sign of friction
-SINKING_RAD_S, CARRIED_SHARE = 0.01, 0.5  # what friction carries at most is what it takes off as the arm sinks
+TRANSITION_RAD_S = 0.1  # transition velocity of friction's sign [rad/s]
+SINKING_RAD_S, CARRIED_SHARE = 0.01, 0.5  # slow sinking, whose friction is the most it can carry, and the share used
 
 
 @dataclass(frozen=True)
 class Feed:
-    """Torques along a reference, and those with which the arm stands."""
+    """Torques along a reference, and torques at rest."""
 
     moving: Torques
     holding: Torques
@@ -25,7 +25,7 @@ class Feed:
 def soft_torques(
     model: ArmModel, phi: BaseParameters, friction: FrictionLaw, transition_rad_s: float = TRANSITION_RAD_S
 ) -> Torques:
-    """Torques of a motion whose friction changes its sign within a transition of speed [rad/s]."""
+    """Return a function of a motion's torques whose friction changes its sign within a transition velocity [rad/s]."""
     sharp = model_torques(model, phi, friction)
     plain = model_torques(model, phi, FrictionLaw.of(model.axes, {}))
 
@@ -37,17 +37,17 @@ def soft_torques(
 
 
 def feed(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> Feed:
-    """The torques of base parameters and of the friction beside them."""
+    """Return the feedforward of base parameters and of the friction besides them."""
     sharp = model_torques(model, phi, friction)
     plain = model_torques(model, phi, FrictionLaw.of(model.axes, {}))
 
     def holding(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Less than the weight: friction carries a part of it, and the motors stay cooler."""
+        """Return less than the gravity torque: friction carries a part of it, and the motors stay cooler."""
         still = np.zeros_like(q)
         weight = plain(q, still, still)
         sinking = sharp(q, -SINKING_RAD_S * np.sign(weight), still)
         held = weight + CARRIED_SHARE * (sinking - weight)
-        # where friction carries the whole weight and more, the motor need not push against it
+        # if friction can carry more than the whole weight, the motor need not push against it
         return np.where(held * weight > 0.0, np.sign(weight) * np.minimum(np.abs(held), np.abs(weight)), 0.0)
 
     return Feed(soft_torques(model, phi, friction), holding)

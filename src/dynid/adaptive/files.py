@@ -1,4 +1,4 @@
-"""Adaptive runs as files: the bag, adaptive.json, and the result with its report."""
+"""Files of adaptive runs: the bag, adaptive.json, and the result with its report."""
 
 import json
 from collections.abc import Callable
@@ -24,19 +24,19 @@ from dynid.robot import Robot
 from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.simulation.plant.held import holding
 
-BAG, MODEL, TOLD = "adaptive", "model", "adaptive.json"  # in the folder of a run
+BAG, MODEL, TOLD = "adaptive", "model", "adaptive.json"  # names in a run's folder
 Progress = Callable[[str], None]
 
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveResult:
-    """What a run came to.
+    """Result of a run.
 
     Attributes:
         run: the run.
         bag: path of the bag.
         report: path of the report.
-        changes: since the model before, beyond chance; None where there was none.
+        changes: significant changes from the previous model; None without one.
     """
 
     run: AdaptiveRun
@@ -45,7 +45,7 @@ class AdaptiveResult:
     changes: tuple[Change, ...] | None
 
     def as_dict(self) -> dict[str, object]:
-        """The run and its changes, as plain values."""
+        """Return the run and its changes as plain values."""
         return _told(self.run, self.changes)
 
 
@@ -56,21 +56,21 @@ class AdaptiveFiles:
         robot: the arm.
         out: folder for the bag `adaptive`, adaptive.json and the result `model`, none of which may exist.
         scene: free space as YAML; None is the robot's scene.yaml, if it has one.
-        settings: what the run may do.
-        after: model.yaml of the arm as it was; the run starts from it, and says what changed.
-        mount: how the arm is mounted.
+        settings: settings of the run.
+        after: model.yaml of the arm's previous state; the run starts from it, and reports what changed.
+        mount: mount of the arm.
         progress: called with one line after each segment and look.
 
     Attributes:
-        bag: where the bag belongs.
+        bag: path of the bag.
         scene: as given.
         mount: as given.
-        settings: of the run, without cautious stages where there is a model before.
-        identification: what runs.
+        settings: settings of the run, without cautious stages if there is a previous model.
+        identification: the identification that runs.
 
     Raises:
         OutputExistsError: one of the outputs exists.
-        DataError: the model before was not accepted, has no deviations, or is of another robot or structure.
+        DataError: the previous model was not accepted, has no deviations, or is of another robot or structure.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class AdaptiveFiles:
         free = load_scene(scene) if scene else scene_of(robot)
         before = None if after is None else read_model_file(after)
         self.settings = settings or AdaptiveSettings()
-        if before is not None:  # what the arm was spares the smallest segment; one look at the end says what it is now
+        if before is not None:  # skip the smallest segment: the prior covers it, the final look refines it
             own = self.settings
             whole = own.segment_s * np.floor(own.longest_s / own.segment_s)
             looked = whole + own.segment_after(whole)
@@ -110,14 +110,14 @@ class AdaptiveFiles:
                 raise DataError(f"{after}: its parameters have no standard deviations, so no change is beyond chance")
 
     def write(self, run: AdaptiveRun, identification: Identification | None) -> AdaptiveResult:
-        """Write adaptive.json and the result; the bag is there already.
+        """Write adaptive.json and the result; the bag exists already.
 
         Args:
-            run: how it went.
-            identification: of the bag.
+            run: the finished run.
+            identification: identification of the bag; None without a model.
 
         Raises:
-            DataError: no look came to a model; bag and adaptive.json are there.
+            DataError: no look gave a model; bag and adaptive.json remain.
         """
         changes = None if self._before is None else self._changes(self._before, identification)
         write_whole(self.out / TOLD, json.dumps(_told(run, changes), indent=1))
@@ -146,13 +146,14 @@ def run_adaptively(
 
     Args:
         robot: the arm.
-        files: what to identify, and where its files belong.
-        held_kg: mass of a body that the simulated arm holds [kg].
-        seed, friction: of the simulated arm.
+        files: inputs and output files of the identification.
+        held_kg: payload mass of the simulated arm [kg].
+        seed: seed of the simulated arm.
+        friction: friction model of the simulated arm; None is that of robot.yaml.
 
     Raises:
         SafetyError: no segment is safe.
-        DataError: no look came to a model; bag and adaptive.json are there.
+        DataError: no look gave a model; bag and adaptive.json remain.
     """
     standard = holding(robot, held_kg) if held_kg else None
     arm = SimulatedArm(robot, standard=standard, mount=files.mount, friction=friction, seed=seed)

@@ -1,11 +1,11 @@
-"""What a motion will show: covariance of ordinary least squares from planned states, and its slope along them.
+"""Expected information of a motion: covariance of ordinary least squares from planned states, and its gradient.
 
-With rows X = [C W] of friction and base parameters, samples weighed by how surely their joint slides, and residuals of
-size s_i on axis i,
+With rows X = [C W] of friction and base parameters, samples weighted by the certainty that their joint slides, and
+residuals of size s_i on axis i,
 
     cov = A^-1 B A^-1,    A = A_0 + sum X'X,    B = B_0 + sum X' diag(s^2) X,
 
-where A_0 and B_0 are of what was measured so far and of a wide prior. The objective is the mean square of the base
+where A_0 and B_0 belong to the measurements so far and a wide prior. The objective is the mean square of the base
 parameters' deviations over their limits (A-optimality), to which the widest intervals contribute most.
 """
 
@@ -18,21 +18,25 @@ from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Sample
 
-SLIDING_RAD_S = 0.08  # below it a joint may stick and its rows count less
-FADING_RAD_S = 1.5  # of the Stribeck column
-LEAST_TORQUE = 0.05  # of a joint's limit: what counts as the torque of a joint that carries less
+SLIDING_RAD_S = 0.08  # velocity below which a joint may stick and its rows get less weight [rad/s]
+FADING_RAD_S = 1.5  # velocity of the Stribeck column [rad/s]
+LEAST_TORQUE = 0.05  # minimum reference torque of a joint [share of its torque limit]
 FRICTION_PRIOR = 1.0
 STATES, STATES_SEED = 400, 0
-SPEED_RAD_S, ACCELERATION_RAD_S2 = 1.5, 5.0  # of the states at which a parameter's torque is compared
+SPEED_RAD_S, ACCELERATION_RAD_S2 = 1.5, 5.0  # ranges of the random states for torque comparisons
 
 Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
 def torque_sizes(robot: Robot, model: ArmModel, torques: Torques) -> FloatArray:
-    """The value of each base parameter at which its torque would be all that some joint takes, at random states, (p,).
+    """Return the value of each base parameter, (p,), at which its torque equals the whole torque of some joint.
+
+    The comparison uses random states.
 
     Args:
-        torques: of the nominal arm, states (N, n) to (N, n) [N m].
+        robot: the robot.
+        model: its model.
+        torques: torques of the nominal arm, a function of states (N, n) that returns (N, n) [N m].
     """
     random = np.random.default_rng(STATES_SEED)
     lower, upper = np.maximum(robot.lower, -np.pi), np.minimum(robot.upper, np.pi)
@@ -47,15 +51,15 @@ def torque_sizes(robot: Robot, model: ArmModel, torques: Torques) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class Information:
-    """Rows that were seen or are planned.
+    """Information of measured or planned rows.
 
     Attributes:
         model: the arm.
         phi: base parameters at which loads are computed, (p,).
-        sigma: size of each axis's residual, (n,) [N m].
-        limits: of the base parameters, (p,).
+        sigma: residual size of each axis, (n,) [N m].
+        limits: limits of the base parameters' deviations, (p,).
         A, B: see the module, (m + p, m + p).
-        sharpness: of the mean of squares: more than 1 works on the widest intervals.
+        sharpness: exponent of the mean of squares; above 1 it emphasises the widest intervals.
     """
 
     model: ArmModel
@@ -70,7 +74,7 @@ class Information:
     def prior(
         cls, model: ArmModel, phi: FloatArray, sigma: FloatArray, limits: FloatArray, known: FloatArray
     ) -> "Information":
-        """Before any data, base parameters being known with deviations (p,)."""
+        """Return the information before any data, with prior deviations (p,) of the base parameters."""
         n, groups = model.axes, len(dict.fromkeys(model.gears))
         deviations = np.concatenate([np.full(n + 2 * groups, FRICTION_PRIOR), known])
         mean = float(np.mean(sigma**2))
@@ -78,15 +82,15 @@ class Information:
         return cls(model, phi, sigma, limits, A, mean * A)
 
     def rows(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """X of states (N, n), weighed, (N, n, m + p)."""
+        """Return the weighted rows X of states (N, n), (N, n, m + p)."""
         return self.weighed(self.model.regressor(q, dq, ddq), dq)
 
     def weighed(self, W: FloatArray, dq: FloatArray) -> FloatArray:
-        """X of a regressor (N, n, p) at speeds (N, n)."""
+        """Return the weighted rows X of a regressor (N, n, p) at velocities (N, n), (N, n, m + p)."""
         return np.asarray(self.columns(W, dq) * np.tanh(dq / SLIDING_RAD_S)[..., None] ** 2)
 
     def columns(self, W: FloatArray, dq: FloatArray) -> FloatArray:
-        """[C W] of a regressor (N, n, p) at speeds (N, n), friction first, (N, n, m + p)."""
+        """Return [C W] of a regressor (N, n, p) at velocities (N, n), friction first, (N, n, m + p)."""
         sign, n = np.tanh(dq / SLIDING_RAD_S), dq.shape[1]
         gears = list(dict.fromkeys(self.model.gears))
         C = np.zeros((len(dq), n, n + 2 * len(gears)))
@@ -98,24 +102,24 @@ class Information:
         return np.concatenate([C, W], axis=2)
 
     def seen(self, states: Sample, count: float) -> "Information":
-        """With states, q, dq and ddq (N, n) each, every one of which counts for `count` samples."""
+        """Return the information with states q, dq and ddq (N, n) added, each counting for `count` samples."""
         X = self.rows(*states)
         flat, by_axis = X.reshape(-1, X.shape[2]), (X * self.sigma[:, None]).reshape(-1, X.shape[2])
         return replace(self, A=self.A + count * flat.T @ flat, B=self.B + count * by_axis.T @ by_axis)
 
     @property
     def deviations(self) -> FloatArray:
-        """Of the base parameters, (p,)."""
+        """Standard deviations of the base parameters, (p,)."""
         return np.asarray(np.sqrt(np.diag(self.covariance)[-len(self.limits) :]))
 
     @property
     def covariance(self) -> FloatArray:
-        """Of friction and base parameters, (m + p, m + p)."""
+        """Covariance of friction and base parameters, (m + p, m + p)."""
         inverse = np.linalg.inv(self.A)
         return np.asarray(inverse @ self.B @ inverse)
 
     def value(self, X: FloatArray, count: float) -> tuple[float, FloatArray]:
-        """Logarithm of the mean of squares after more rows X (N, n, k), and its slope by X, (N, n, k)."""
+        """Return the logarithm of the objective after more rows X (N, n, k), and its gradient by X, (N, n, k)."""
         k, size = X.shape[2], len(self.limits)
         flat = X.reshape(-1, k)
         by_axis = (X * self.sigma[:, None]).reshape(-1, k)

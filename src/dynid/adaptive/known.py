@@ -1,4 +1,4 @@
-"""The model in hand of an adaptive run."""
+"""Current model of an adaptive run."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,18 +14,20 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
-PLANNED_RAD_S = 0.03  # transition of friction's sign in what is optimised
+PLANNED_RAD_S = 0.03  # transition velocity of friction's sign in the optimisation [rad/s]
 
 
 @dataclass(frozen=True, eq=False)
 class Known:
-    """The model in hand: what feeds forward, and what torques segments are planned with.
+    """Current model: source of the feedforward and of the torques in planning.
 
     Attributes:
-        model, phi, friction: what the arm is taken for.
-        sigma: size of each axis's residual, (n,) [N m].
-        identified: whether it is of data alone.
-        ratio: deviations of base parameters as found, over those that were planned with, (p,); None: not known yet.
+        model: geometry and structure.
+        phi: base parameters, (p,).
+        friction: friction besides them.
+        sigma: residual size of each axis, (n,) [N m].
+        identified: whether it comes from data alone.
+        ratio: identified deviations of base parameters over the planned ones, (p,); None if not known yet.
     """
 
     model: ArmModel
@@ -37,30 +39,30 @@ class Known:
 
     @cached_property
     def feed(self) -> Feed:
-        """What it feeds forward."""
+        """Feedforward of the model."""
         return feed(self.model, self.phi, self.friction)
 
     @cached_property
     def expected(self) -> Torques:
-        """Torques that a motion takes, as sharp as an optimisation can follow."""
+        """Function of a motion's expected torques, with friction as steep as an optimisation can handle."""
         return soft_torques(self.model, self.phi, self.friction, PLANNED_RAD_S)
 
     def doubt(self, information: Information, unknown: FloatArray) -> Doubt:
-        """What is not known of torques, by what segments so far show.
+        """Return the uncertainty of torques after the segments so far.
 
         Args:
-            information: of the segments.
-            unknown: friction that nobody knows before a model is identified, (n,) [N m].
+            information: information of the segments.
+            unknown: bound of friction before a model is identified, (n,) [N m].
         """
         covariance, size = np.array(information.covariance), len(self.phi.values)
-        if not self.identified:  # `unknown` stands for friction
+        if not self.identified:  # `unknown` covers friction
             covariance[:-size] = covariance[:, :-size] = 0.0
         values, vectors = np.linalg.eigh(covariance)
         spare = np.zeros_like(unknown) if self.identified else unknown
         return Doubt(spare, vectors * np.sqrt(np.maximum(values, 0.0)), information.columns)
 
     def most(self, doubt: Doubt) -> Torques:
-        """What a motion may take: the model's torques and their doubt, away from zero."""
+        """Return a function of a motion's largest possible torques: the model's, increased by their uncertainty."""
         torques = model_torques(self.model, self.phi, self.friction)
 
         def most(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:

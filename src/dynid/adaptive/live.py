@@ -1,7 +1,7 @@
-"""The estimate while the recording grows, before there is enough of it for a verdict.
+"""Online estimate while the recording grows, before there is enough data for a verdict.
 
-Nothing is open in it: what data do not show yet is that of the nominal arm, and of its gears where the robot's folder
-has figures of such gears. Friction is linearised there.
+No parameter is left undetermined: until the data show it, it is that of the nominal arm, and of its gears if the
+robot's folder has their values. Friction is linearised there.
 """
 
 from dataclasses import dataclass, replace
@@ -18,21 +18,21 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.friction import SYMBOLS, TERMS, FrictionLaw
 from dynid.robot import FloatArray
 
-WITH_FIGURES, WITHOUT = "quadratic", "Coulomb-viscous"  # structures of friction
-FRICTION_SHARE = 0.5  # what is known of friction beforehand: deviation over value
-LEAST_FRICTION = {"N*m": 0.05, "1": 0.03, "1/(N*m)": 0.005}  # the same where the value is small, by unit
-UNKNOWN_FRICTION = {"N*m": 1.0}  # without figures
-FEWEST = 10  # samples of a piece
+WITH_FIGURES, WITHOUT = "quadratic", "Coulomb-viscous"  # friction structures with and without gear data
+FRICTION_SHARE = 0.5  # prior relative deviation of friction
+LEAST_FRICTION = {"N*m": 0.05, "1": 0.03, "1/(N*m)": 0.005}  # minimum prior deviation of friction by unit
+UNKNOWN_FRICTION = {"N*m": 1.0}  # prior deviation without gear data, by unit
+FEWEST = 10  # minimum number of samples per update
 
 
 @dataclass(frozen=True, eq=False)
 class LiveEstimate:
-    """What was taken in so far.
+    """State of the recursive estimate.
 
     Attributes:
-        regression: of all samples that later data no longer change.
-        taken: how many sampling intervals of the recording they are.
-        latest: with the samples at the end, which still miss what the filters would see after them.
+        regression: regression of all samples that later data no longer change.
+        taken: their number of sampling intervals.
+        latest: regression with the last samples, whose filtered values still change with later data.
     """
 
     settings: IdentificationSettings
@@ -49,7 +49,7 @@ class LiveEstimate:
         deviations: FloatArray,
         sigma: FloatArray,
     ) -> "LiveEstimate":
-        """From base parameters (p,) with deviations (p,), and friction, of the nominal arm.
+        """Return the estimate from prior base parameters (p,) with deviations (p,), and friction of the nominal arm.
 
         `sigma` (n,) [N m] is the size of residuals.
         """
@@ -68,7 +68,7 @@ class LiveEstimate:
         return cls(settings, regression, 0, regression)
 
     def updated(self, signals: Signals) -> "LiveEstimate":
-        """With what a recording has grown by; its window must begin where it did before.
+        """Return the estimate with the new part of a recording; the start of its window must not have changed.
 
         Raises:
             DataError: the signals cannot be used.
@@ -87,6 +87,6 @@ class LiveEstimate:
         return LiveEstimate(self.settings, regression, taken, regression.updated(tail))
 
     def model(self) -> tuple[FloatArray, FrictionLaw]:
-        """Base parameters (p,) and friction beside them."""
+        """Return base parameters (p,) and the friction besides them."""
         solution = self.latest.solve()
         return solution.phi, self.latest.law(solution)

@@ -1,4 +1,4 @@
-"""Looks at all that was recorded: the model that it comes to, and how wide its intervals are."""
+"""Looks: judgements of the recording so far, with the resulting model and the width of its intervals."""
 
 import time
 from dataclasses import dataclass
@@ -24,10 +24,12 @@ class Looker:
     """Judges recordings of one robot.
 
     Attributes:
-        robot, model, settings: of the identification.
+        robot: the robot.
+        model: geometry and structure.
+        settings: settings of the identification.
         run: settings of the adaptive run.
-        limits: of the base parameters' intervals, (p,).
-        free: base parameters without a limit of their own, (p,).
+        limits: limits of the base parameters' intervals, (p,).
+        free: whether each base parameter has no limit of its own, (p,).
     """
 
     robot: Robot
@@ -38,20 +40,20 @@ class Looker:
     free: NDArray[np.bool_]
 
     def quantile(self, motion_s: float) -> float:
-        """Half an interval over its deviation, after so much motion [s].
+        """Return the ratio of an interval's half width to its deviation after `motion_s` [s] of motion.
 
-        All intervals and all looks that there may be share the confidence (Bonferroni). Deviations come of the sums
-        over windows of `MEMORY_S`, see `estimators.uncertainty`; of so few of them the size of errors is not well
-        known, so quantiles are those of Student's t with their number less one, as is usual with clusters (Cameron and
+        All intervals and all possible looks share the confidence (Bonferroni). Deviations come from the sums
+        over windows of `MEMORY_S`, see `estimators.uncertainty`; few windows give an uncertain size of errors,
+        so quantiles are those of Student's t with their number less one, as usual for clusters (Cameron and
         Miller 2015).
         """
         tests = (int((~self.free).sum()) + self.model.axes) * self.run.looks
         return float(stdtrit(max(motion_s / MEMORY_S - 1.0, 1.0), 1.0 - 0.5 * (1.0 - self.run.confidence) / tests))
 
     def half_widths(self, result: Identification, motion_s: float) -> FloatArray:
-        """Half the intervals of the base parameters, (p,): by their deviations, and by what friction's structure does.
+        """Return the half widths of the base parameters' intervals, (p,), from deviations and from friction structures.
 
-        Data of a short motion leave several structures possible, each with base parameters of its own.
+        Data of a short motion are compatible with several structures, each with its own base parameters.
         """
         beside = result.estimate.regression.beside
         rivals = np.zeros((0, 0)) if beside is None or beside.ladder is None else beside.ladder.rivals
@@ -59,7 +61,7 @@ class Looker:
         return np.asarray(self.quantile(motion_s) * deviations(result) + other)
 
     def judged(self, source: Source, moved: float) -> tuple[Look, Identification | None]:
-        """A look at all that was recorded, and the model that it came to."""
+        """Return a look at the whole recording, and the resulting model."""
         began = time.perf_counter()
         try:
             result = identify(self.robot, [source], settings=self.settings)
@@ -73,9 +75,9 @@ class Looker:
         return Look(moved, float(shares[worst]), names[worst], result.verdict.accepted, seconds), result
 
     def _torque_share(self, result: Identification) -> float:
-        """Largest deviation of a joint's predicted torques by all parameters, friction's included, over its limit.
+        """Return the largest deviation of a joint's predicted torques over its limit, friction included.
 
-        Of the states that were recorded; viscous friction alone trades with the rest of friction and says little.
+        The states are the recorded ones. Viscous friction alone trades off with the rest of friction and says little.
         """
         regression = result.estimate.regression
         covariance = regression.whole_spread(regression.solve())
@@ -90,7 +92,7 @@ class Looker:
 
 
 def deviations(result: Identification) -> FloatArray:
-    """Of the base parameters, (p,)."""
+    """Return the standard deviations of the base parameters, (p,)."""
     found = result.estimate.base.standard_deviations
     assert found is not None
     return found

@@ -1,4 +1,4 @@
-"""What an adaptive run came to: its looks, its segments, and why it ended."""
+"""Outcome of an adaptive run: its looks, its segments, and the reason for its end."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -12,14 +12,14 @@ from dynid.robot import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """One judgement of all that was recorded.
+    """One judgement of the recording so far.
 
     Attributes:
-        motion_s: of motion so far.
-        widest: the widest interval over its limit, and whose it is.
-        accepted: whether the verdict was.
-        seconds: that it took.
-        reason: why there is no model; "" where there is one.
+        motion_s: total time of motion [s].
+        widest: the largest ratio of an interval to its limit, and the parameter.
+        accepted: whether the verdict accepted the model.
+        seconds: duration of the judgement [s].
+        reason: why there is no model; "" if there is one.
     """
 
     motion_s: float
@@ -30,7 +30,7 @@ class Look:
     reason: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values; no interval is None."""
+        """Return the look as plain values; a missing interval is None."""
         return asdict(self) | {"widest": self.widest if np.isfinite(self.widest) else None}
 
 
@@ -39,15 +39,15 @@ class AdaptiveRun:
     """An adaptive run and its model.
 
     Attributes:
-        identification: the last look's; None where no look came to a model.
+        identification: that of the last look; None if no look gave a model.
         precise: whether all intervals are within their limits.
         segments: as planned.
         looks: in order.
         tracking: largest tracking errors of each segment, (segments, n) [rad].
-        limits: of the base parameters' intervals, (p,).
-        motion_s: of motion in all.
+        limits: limits of the base parameters' intervals, (p,).
+        motion_s: total time of motion [s].
         stopped: segments in which a joint left its tube, so that the arm braked.
-        quantile: half an interval over its deviation, at the end of the longest run.
+        quantile: ratio of an interval's half width to its deviation, at the end of the longest possible run.
         out_of_time: whether there was no time for another segment.
     """
 
@@ -69,12 +69,12 @@ class AdaptiveRun:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """How the uncertainty fell, and why the run ended."""
+        """Return sentences on how the uncertainty fell, and why the run ended."""
         return (*(said(look) for look in self.looks), self.end)
 
     @property
     def end(self) -> str:
-        """Why the run ended, and with what, in words."""
+        """Return the reason for the end and the result, in words."""
         why = (
             "every interval is within its limit"
             if self.precise
@@ -86,7 +86,7 @@ class AdaptiveRun:
         return f"ended after {self.motion_s:.1f} s of motion: {why}; {verdict}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Segments, looks and the end, as plain values."""
+        """Return segments, looks and the end as plain values."""
         looks = [one.as_dict() for one in self.looks]
         segments = [
             {"expected": self.quantile * one.widest, "planning_s": one.seconds, "waited": one.waited}
@@ -104,7 +104,7 @@ class AdaptiveRun:
 
 
 def said(look: Look) -> str:
-    """One line about a look."""
+    """Return one line about a look."""
     if look.reason:
         return f"{look.motion_s:5.1f} s  no model yet: {look.reason}"
     verdict = "accepted" if look.accepted else "not accepted"

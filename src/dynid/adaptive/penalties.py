@@ -1,4 +1,4 @@
-"""Penalties on what leaves the limits of a segment, with their slopes."""
+"""Penalties on violated limits of a segment, with their gradients."""
 
 import numpy as np
 
@@ -6,13 +6,13 @@ from dynid.adaptive.frame import Frame
 from dynid.control.motion_check import MotionLimits
 from dynid.robot import FloatArray
 
-LOAD_PENALTY = 0.1  # of servos that get too hot, beside those of other limits
-INSIDE = 0.97  # of the limits: what a penalty leaves outside
-EDGE = 0.005  # the same of positions, of their range
+LOAD_PENALTY = 0.1  # weight of servo overload relative to other limits
+INSIDE = 0.97  # share of the limits in the optimisation, since penalties permit small violations
+EDGE = 0.005  # margin of positions [share of their range]
 
 
 def spans(limits: MotionLimits) -> tuple[tuple[FloatArray, FloatArray], ...]:
-    """Bounds of positions, speeds and accelerations, (n,) each."""
+    """Return bounds of positions, velocities and accelerations, (n,) each."""
     edge = EDGE * (limits.upper - limits.lower)
     return (
         (limits.lower + edge, limits.upper - edge),
@@ -22,9 +22,10 @@ def spans(limits: MotionLimits) -> tuple[tuple[FloatArray, FloatArray], ...]:
 
 
 def torque_excess(tau: FloatArray, frame: Frame) -> tuple[float, FloatArray]:
-    """Penalty on torques (N, n), by their size, their mean square and the last one, and its slope (N, n).
+    """Return a penalty on torques (N, n) and its gradient (N, n).
 
-    The arm may have to stand for long where a segment ends.
+    It covers their magnitude, their mean square and the last sample, since the arm may have to stand at a segment's
+    end.
     """
     more, push = excess(tau, -INSIDE * frame.limits.torque, INSIDE * frame.limits.torque)
     hot = np.maximum(np.mean(tau**2, axis=0) / frame.lasting**2 - 1.0, 0.0)
@@ -36,7 +37,7 @@ def torque_excess(tau: FloatArray, frame: Frame) -> tuple[float, FloatArray]:
 
 
 def excess(values: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[float, FloatArray]:
-    """Mean squared excess of values (N, n) over bounds (n,), over their width, and its slope (N, n)."""
+    """Return the mean squared excess of values (N, n) over bounds (n,), relative to their width, and its gradient."""
     width = upper - lower
     over = (np.maximum(values - upper, 0.0) + np.minimum(values - lower, 0.0)) / width
     return float(np.sum(over**2)) / len(values), 2.0 * over / width / len(values)

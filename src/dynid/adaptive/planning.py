@@ -1,4 +1,4 @@
-"""What an adaptive identification knows of its arm, and the segments that it plans with that."""
+"""Prior knowledge of an adaptive identification, and the planning of its segments."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -35,28 +35,28 @@ from dynid.model.standard import load_nominal
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.polynomial import PolynomialTrajectory
 
-TUBE_FACTOR = 1.8  # of the largest tracking error so far
-FIRST_SIGMA = 0.0015  # of a joint's torque limit: size of residuals before data
-INERTIAL_PRIOR, VISCOUS_PRIOR = 0.1, 1.0  # deviations before data, as torques over those that joints take
-CHANGED_PRIOR = 0.03  # the same of an arm that has changed since it was identified
-VISCOUS_SHARE, LEAST_VISCOUS = 0.5, 0.02  # the same of the live estimate: of the nominal value, and of the prior
-LIVE_SIGMA = 0.03  # the same of the live estimate, whose friction does not know the load and whose errors last
-CHANGED_SHARPNESS = 2.0  # of the objective after a change
-UNKNOWN_FRICTION, UNSURE_FRICTION = 0.18, 0.05  # of a joint's torque limit, without and with figures of its gears
-UNSURE_SHARE = 0.7  # of the first tube: what is kept of it until a model is identified
+TUBE_FACTOR = 1.8  # tube width relative to the largest tracking error so far
+FIRST_SIGMA = 0.0015  # prior residual size [share of the torque limit]
+INERTIAL_PRIOR, VISCOUS_PRIOR = 0.1, 1.0  # prior deviations as relative torques
+CHANGED_PRIOR = 0.03  # prior deviation after a previous identification, as a relative torque
+VISCOUS_SHARE, LEAST_VISCOUS = 0.5, 0.02  # prior deviation of viscous friction: relative, minimum
+LIVE_SIGMA = 0.03  # residual size of the online estimate, larger as its friction ignores load
+CHANGED_SHARPNESS = 2.0  # sharpness of the objective after a change
+UNKNOWN_FRICTION, UNSURE_FRICTION = 0.18, 0.05  # friction bound without and with gear data [share of the torque limit]
+UNSURE_SHARE = 0.7  # share of the first tube that is kept until a model is identified
 LOAD_STEP_S = 0.002
-SLACK_RAD = 0.01  # that a joint may move in any case
-LOAD_RESERVE = 0.15  # of what makes a servo switch itself off
+SLACK_RAD = 0.01  # movement that is always permitted [rad]
+LOAD_RESERVE = 0.15  # reserve to a servo's overload limit [share]
 
 
 class Planning:
-    """Plans segments of one robot by the model in hand; see `session.AdaptiveIdentification`, which runs them.
+    """Plans segments of one robot with the current model; `session.AdaptiveIdentification` executes them.
 
     Attributes:
-        report: called with what progress says, as plain values.
+        report: called with the progress as plain values.
 
     Raises:
-        DataError: the model before is of another robot or structure.
+        DataError: the previous model is of another robot or structure.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class Planning:
         self.quantile = self.looker.quantile(own.longest_s)
 
     def start(self) -> Known:
-        """The model before, or the nominal arm without friction: what its gears take is only known when it moves."""
+        """Return the previous model, or the nominal arm without friction, which is unknown until it moves."""
         if self._before is not None:
             law = self._gears or FrictionLaw.of(self.robot.size, {})
             return Known(self.model, self._before, law, FIRST_SIGMA * self.robot.torque_limits)
@@ -99,38 +99,38 @@ class Planning:
         return Known(self.model, self.model.base_parameters(standard), friction, sigma)
 
     def tube(self, done: list[FloatArray], known: Known) -> FloatArray:
-        """How far joints may be off, (n,) [rad]: by what they were, and more while no model carries them."""
+        """Return the allowed tracking errors, (n,) [rad], from past errors; larger without a model."""
         least = LEAST_TUBE_RAD if known.identified else np.maximum(LEAST_TUBE_RAD, UNSURE_SHARE * self.first_tube)
         return np.asarray(np.clip(TUBE_FACTOR * np.max(done[-2:], axis=0), least, MOST_TUBE_RAD))
 
     def live(self, known: Known) -> LiveEstimate:
-        """The live estimate before data."""
+        """Return the online estimate before data."""
         nominal, sigma = (known.phi.values, self._gears), LIVE_SIGMA * self.robot.torque_limits
         viscous = np.clip(VISCOUS_SHARE * known.phi.values, LEAST_VISCOUS * self._prior, self._prior)
         deviations = np.where(self._viscous, viscous, self._prior)
         return LiveEstimate.begin(self.model, self.identification, nominal, deviations, sigma)
 
     def followed(self, live: LiveEstimate, source: Source, known: Known) -> tuple[LiveEstimate, Known]:
-        """The live estimate with what a segment showed, and the model in hand that it makes."""
+        """Return the online estimate updated with a segment, and the resulting current model."""
         live = live.updated(source.signals(self.identification))
         phi, friction = live.model()
         return live, replace(known, phi=BaseParameters(self.model.names, phi), friction=friction)
 
     def learned(self, result: Identification, shown: list[Segment]) -> Known:
-        """The model in hand that a recording of segments came to."""
+        """Return the current model from an identification of the recorded segments."""
         friction = result.friction or FrictionLaw.of(self.robot.size, {})
         known = Known(self.model, result.base, friction, np.asarray(result.estimate.residual_sigma), True)
         return replace(known, ratio=deviations(result) / self.information(shown, known).deviations)
 
     def information(self, planned: list[Segment], known: Known) -> Information:
-        """What the segments so far show, by the model in hand.
+        """Return the information of the segments so far, by the current model.
 
-        Its limits are smaller where deviations were found to be larger than those that were planned with.
+        Its limits are reduced if the identified deviations exceeded the planned ones.
         """
         count = LOOK_S / self.identification.sampling_interval_s
         limits = self.limits if known.ratio is None else self.limits / known.ratio
         now = Information.prior(self.model, known.phi.values, known.sigma, limits, self._prior)
-        if self._before is not None:  # a change must not hide where least is known
+        if self._before is not None:  # a change must not hide in poorly determined parameters
             now = replace(now, sharpness=CHANGED_SHARPNESS)
         for segment in planned:
             now = now.seen(segment.states, count)
@@ -148,17 +148,17 @@ class Planning:
         caution: float = 1.0,
         length_s: float | None = None,
     ) -> Segment:
-        """The segment from a posture (n,) [rad] after those that were shown; `caution` is a share of range and speed.
+        """Return the next segment from a posture (n,) [rad]; `caution` is a share of range and speed.
 
-        `length_s` is other than the usual one where less time is left [s].
+        `length_s` replaces the usual length if less time is left [s].
 
         Raises:
-            SafetyError: none is safe.
+            SafetyError: no segment is safe.
         """
         k = len(shown)
         share = caution * self.settings.stages[min(k, len(self.settings.stages) - 1)]
         full, information = self._full, self.information(shown, known)
-        # a share of the ranges around where the arm stands, so that it never has to leave them
+        # a share of the ranges around the present posture, so that the posture is always inside
         low, high = (np.maximum(full.lower, self.robot.lower + tube), np.minimum(full.upper, self.robot.upper - tube))
         lower = np.minimum(start - SLACK_RAD, np.maximum(low, start - share * (full.upper - full.lower)))
         upper = np.maximum(start + SLACK_RAD, np.minimum(high, start + share * (full.upper - full.lower)))
@@ -173,13 +173,13 @@ class Planning:
         return planner.plan(f"{name} {k + 1}", start, frame, information, interval, 1000 * seed + k)
 
     def check_way(self, motion: PolynomialTrajectory, known: Known, tube: FloatArray, load: FloatArray) -> None:
-        """Raise SafetyError where a motion that identification does not need is not safe."""
+        """Raise SafetyError if a motion that is not part of the identification is unsafe."""
         moving = known.feed.moving
         limits = robot_limits(self.robot, self._full.acceleration)
         self.planner.check(motion, Frame(limits, moving, moving, tube, load, self._lasting))
 
     def loaded(self, motion: PolynomialTrajectory, known: Known, load: FloatArray) -> FloatArray:
-        """What is used up after a motion of what makes servos switch themselves off, (n,)."""
+        """Return the used share of each servo's overload limit after a motion, (n,)."""
         if self._overload is None:
             return load
         times = np.arange(0.0, motion.duration, LOAD_STEP_S)

@@ -1,4 +1,4 @@
-"""One segment of motion: a quintic spline from rest to rest, optimised within limits, and checked before it counts."""
+"""One segment of motion: a quintic spline from rest to rest, optimised within limits, and checked before use."""
 
 import time
 from copy import copy
@@ -19,31 +19,31 @@ from dynid.hardware.safety.overload import OverloadModel
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.polynomial import PolynomialTrajectory
 
-LOOK_S = 0.1  # between the states that are planned with
+LOOK_S = 0.1  # sampling interval in planning [s]
 DIFFERENCE = 1e-5
 PENALTY = 300.0
-BOX_M = 0.05  # a lack of clearance that counts as much as all of a joint's range
-MOST_FROZEN = 3  # joints that stand still in a segment, at most
-SMALLER = (1.0, 0.98, 0.95, 0.9, 0.8, 0.6, 0.35)  # shares of a segment, until one passes the check
-LEAST_LOAD = 0.5  # of what makes a servo switch itself off: less stops no segment, and the rest is for the way back
-BEYOND_RAD = 0.1  # of a joint's range
-WHOLE = 0.8  # share of a segment that counts as all of it
-FEWER = 3  # times fewer iterations of what is optimised second
+BOX_M = 0.05  # lack of clearance with the same penalty as a joint's whole range [m]
+MOST_FROZEN = 3  # maximum number of frozen joints per segment
+SMALLER = (1.0, 0.98, 0.95, 0.9, 0.8, 0.6, 0.35)  # scale factors that are tried until the check passes
+LEAST_LOAD = 0.5  # minimum load that stops a segment [share of the overload limit]; the rest is for the way back
+BEYOND_RAD = 0.1  # permitted excess of a joint's range in the optimisation [rad]
+WHOLE = 0.8  # scale factor from which a segment counts as complete
+FEWER = 3  # divisor of the iterations for the second and later candidates
 
 
 class SegmentPlanner:
     """Plans segments of one robot.
 
     Args:
-        robot: whose joints they are.
-        duration: of a segment [s].
-        box: free space; None: nothing is known of what stands around the arm.
-        draws: random starts.
-        candidates: how many of them, the best, may be optimised: one after the other, until one passes its check whole.
-        iterations: of the first one; of the others a part.
+        robot: the robot.
+        duration: duration of a segment [s].
+        box: free space; None if the surroundings of the arm are unknown.
+        draws: number of random starts.
+        candidates: number of the best starts that may be optimised, in order, until one passes all checks.
+        iterations: iterations of the first optimisation; the others get a part.
 
     Attributes:
-        planning_s: after which an optimisation ends with what it has; what comes before and after it is not limited.
+        planning_s: time limit of an optimisation [s], excluding the steps before and after it.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class SegmentPlanner:
         self._shapes = self.spline.functions(self._times)
 
     def of_length(self, duration: float) -> "SegmentPlanner":
-        """One that plans segments of another duration [s]."""
+        """Return a planner of segments with another duration [s]."""
         if duration == self.spline.duration:
             return self
         other = copy(self)
@@ -77,17 +77,18 @@ class SegmentPlanner:
     def plan(
         self, name: str, start: FloatArray, frame: Frame, known: Information, interval_s: float, seed: int
     ) -> Segment:
-        """The segment that leaves least uncertainty.
+        """Return the segment that leaves the least uncertainty.
 
         Args:
-            start: where the arm stands, (n,) [rad].
-            frame: limits.
-            known: before the segment.
-            interval_s: between samples.
-            seed: of the starts.
+            name: name of the segment.
+            start: present posture, (n,) [rad].
+            frame: constraints.
+            known: information before the segment.
+            interval_s: sampling interval [s].
+            seed: seed of the starts.
 
         Raises:
-            SafetyError: no segment passes the check; says what refused the last one.
+            SafetyError: no segment passes the check; quotes the last refusal.
         """
         began, worked = time.perf_counter(), time.thread_time()
         random, count = np.random.default_rng([seed, 29]), LOOK_S / interval_s
@@ -96,7 +97,7 @@ class SegmentPlanner:
         starts = self._starts(start, frame, known, count, random)
         until = began + self.planning_s
         for k, drawn in enumerate(starts):
-            late = time.perf_counter() > until  # then only what is needed for any segment at all
+            late = time.perf_counter() > until  # out of time: only the steps that any segment needs
             if k and late and (best is not None or k < len(starts) - 1):
                 continue
             iterations = self._iterations if k == 0 else max(1, self._iterations // FEWER)
@@ -134,11 +135,11 @@ class SegmentPlanner:
     def _admissible(
         self, name: str, points: FloatArray, frame: Frame, most_frozen: int = MOST_FROZEN
     ) -> tuple[PolynomialTrajectory, bool]:
-        """The largest share of a segment that passes the check; where none does, one joint after the other does less.
+        """Return the largest scaled version of a segment that passes the check, and whether it is almost the whole one.
 
-        The joint that needs most moves the other way, for what it cannot lift it may lower; then it stands still. A
-        joint that friction holds takes more torque the slower it moves, so a smaller motion of it may not help. Also
-        says whether almost all of it passes, with every joint.
+        If none passes, the joint with the highest torque demand is reversed, since it may lower what it cannot lift;
+        then it is frozen, and so on joint by joint. A sticking joint needs more torque the slower it moves, so a
+        smaller motion may not help.
 
         Raises:
             SafetyError: nothing passes.
@@ -160,16 +161,16 @@ class SegmentPlanner:
         raise refusal
 
     def _hardest(self, motion: PolynomialTrajectory, frame: Frame, moving: NDArray[np.bool_]) -> int:
-        """The moving joint that needs most of its torque: at some moment where that is too much, else on the whole."""
+        """Return the joint with the highest torque demand: peak demand if any joint exceeds its limit, else RMS."""
         tau = np.abs(frame.torques(*motion.sample_all(np.arange(0.0, motion.duration, COARSE_S)))) / frame.limits.torque
         peak, size = tau.max(axis=0), np.sqrt(np.mean(tau**2, axis=0))
         return int(np.argmax(np.where(moving, np.where(peak > 1.0, 1.0 + peak, size), -1.0)))
 
     def check(self, motion: PolynomialTrajectory, frame: Frame) -> None:
-        """Refuse a motion that leaves a limit, overloads a servo, touches itself or leaves the free space.
+        """Refuse a motion that violates a limit, overloads a servo, collides with itself or leaves the free space.
 
         Raises:
-            SafetyError: names what, where and when.
+            SafetyError: names quantity, joint or links, and time.
         """
         MotionCheck(self.robot, frame.limits, frame.torques, self._collision).check([motion], frame.load)
         if self.box is not None:
@@ -178,13 +179,13 @@ class SegmentPlanner:
     def _starts(
         self, start: FloatArray, frame: Frame, known: Information, count: float, random: np.random.Generator
     ) -> list[FloatArray]:
-        """The best of many random points: their worth takes a small part of the time that their slope would."""
+        """Return the best of many random points, by their cost, which is much cheaper than its gradient."""
         drawn = [self._drawn(start, frame, random) for _ in range(max(self._draws, self._candidates))]
         worth = [self._worth(points, frame, known, count) for points in drawn]
         return [drawn[k] for k in np.argsort(worth)[: self._candidates]]
 
     def _worth(self, points: FloatArray, frame: Frame, known: Information, count: float) -> float:
-        """Uncertainty and penalties of points (1 + free, n)."""
+        """Return uncertainty plus penalties of points (1 + free, n)."""
         states, limits = [one @ points for one in self._shapes], frame.limits
         within = np.clip(states[0], limits.lower - BEYOND_RAD, limits.upper + BEYOND_RAD)
         W = known.model.regressor(*states)
@@ -195,7 +196,7 @@ class SegmentPlanner:
         return known.value(known.weighed(W, states[1]), count)[0] + PENALTY * more
 
     def _drawn(self, start: FloatArray, frame: Frame, random: np.random.Generator) -> FloatArray:
-        """Random points (1 + free, n) [rad] about the way to a random end, as far as speeds allow."""
+        """Return random points (1 + free, n) [rad] around the path to a random end, as far as speeds allow."""
         limits, shapes = frame.limits, self._shapes
         points = np.tile(start, (1 + self.spline.free, 1))
         points[1:] = random.uniform(limits.lower, limits.upper, (self.spline.free, len(start)))
@@ -209,7 +210,7 @@ class SegmentPlanner:
     def _optimised(
         self, points: FloatArray, frame: Frame, known: Information, count: float, iterations: int, until: float
     ) -> FloatArray:
-        """The best of points (1 + free, n) [rad] that are found from some, until a time of the clock [s]."""
+        """Return the best points (1 + free, n) [rad] that an optimisation finds until a clock time [s]."""
         start, shape = points[0], points[1:].shape
 
         def cost(x: FloatArray) -> tuple[float, FloatArray]:
@@ -225,16 +226,16 @@ class SegmentPlanner:
         return np.vstack([start, found.x.reshape(shape)])
 
     def _cost(self, points: FloatArray, frame: Frame, known: Information, count: float) -> tuple[float, FloatArray]:
-        """Uncertainty and penalties of points (1 + free, n), and the slope by them."""
+        """Return uncertainty plus penalties of points (1 + free, n), and the gradient by them."""
         states = [one @ points for one in self._shapes]
         N, n = states[0].shape
-        # every state once as it is, and once moved in each of its 3 n numbers
+        # every state unchanged, and once perturbed in each of its 3 n components
         moved = [np.tile(one, (1 + 3 * n, 1, 1)) for one in states]
         for which in range(3):
             for joint in range(n):
                 moved[which][1 + which * n + joint, :, joint] += DIFFERENCE
         limits = frame.limits
-        # a step of the optimiser may leave the range for which torques are known
+        # a step of the optimiser may leave the range of the torque kernels
         within = np.clip(moved[0], limits.lower - BEYOND_RAD, limits.upper + BEYOND_RAD)
         W = known.model.regressor(*(one.reshape(-1, n) for one in moved))
         X = known.weighed(W, moved[1].reshape(-1, n)).reshape(1 + 3 * n, N, n, -1)
@@ -257,12 +258,12 @@ class SegmentPlanner:
 
     @staticmethod
     def _torque_penalty(frame: Frame, moved: list[FloatArray], W: FloatArray) -> tuple[float, FloatArray]:
-        """Of states (1 + 3 n, N, n) each and their regressors, and its slope by all states, (3, N, n)."""
+        """Return the torque penalty of states (1 + 3 n, N, n) with their regressors, and its gradient, (3, N, n)."""
         N, n = moved[0].shape[1:]
         tau = frame.most_expected([one[0] for one in moved], W[0])
         more, push = torque_excess(tau, frame)
         slope = np.zeros((3, N, n))
-        near = push.any(axis=1)  # elsewhere there is no slope either
+        near = push.any(axis=1)  # the gradient is zero elsewhere
         if near.any():
             states = [one[1:, near].reshape(-1, n) for one in moved]
             other = frame.most_expected(states, W[1:, near].reshape(len(states[0]), n, -1))
@@ -271,9 +272,12 @@ class SegmentPlanner:
         return more, slope
 
     def _box_penalty(self, q: FloatArray, tube: FloatArray) -> tuple[float, FloatArray]:
-        """Of postures (1 + n, N, n), the first as it is and then each joint moved."""
+        """Return the free-space penalty of postures (1 + n, N, n), and its gradient.
+
+        The first postures are the motion's; in the others one joint each is moved.
+        """
         lacks, slope = self._lacks(q[0], tube), np.zeros(q.shape[1:])
-        near = lacks > 0.0  # elsewhere there is no slope either
+        near = lacks > 0.0  # the gradient is zero elsewhere
         if near.any():
             others = q[1:, near]
             moved = self._lacks(others.reshape(-1, q.shape[2]), tube).reshape(len(others), -1)
@@ -281,6 +285,6 @@ class SegmentPlanner:
         return float(np.mean(lacks**2)), slope
 
     def _lacks(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Lack of clearance of postures (N, n), (N,)."""
+        """Return the lack of clearance of postures (N, n), (N,) [m]."""
         assert self.box is not None
         return np.asarray(np.maximum(self.box.lack(q, tube), 0.0) / BOX_M)

@@ -1,13 +1,13 @@
-"""An adaptive identification: segment after segment, each where the model in hand is least certain.
+"""Adaptive identification: segment after segment, each where the current model is least certain.
 
 Before data a segment is small and slow, and its torques are those of the nominal arm. While a segment runs the next one
-is planned, with what was recorded before it and what it is expected to show. From `first_look_s` on the arm stands
-still after a segment, and `identify` judges all that was recorded; the run ends when
+is planned, with the data before it and its own expected information. From `first_look_s` on the arm stands
+still after a segment, and `identify` judges the whole recording; the run ends when
 
 - its verdict is accepted, and
 - the interval of every parameter of links and rotors, and of every joint's torque, is within its limit, at a confidence
-  that is shared by all of them and by all looks that there may be (Bonferroni): so the promise holds whenever the run
-  ends, although it was looked at repeatedly.
+  that all of them and all possible looks share (Bonferroni): so the confidence holds whenever the run
+  ends, in spite of repeated looks.
 """
 
 import numpy as np
@@ -23,32 +23,32 @@ from dynid.errors import SafetyError
 from dynid.robot import FloatArray
 from dynid.trajectory.polynomial import rest_to_rest
 
-LOOK_FROM = 1.05  # of its limit: a widest interval that is expected to be wider needs no look
+LOOK_FROM = 1.05  # expected widest interval above which no look is made [share of its limit]
 
 
 class AdaptiveIdentification(Planning):
     """Runs adaptive identifications of one robot.
 
     Args:
-        robot: what is known of the arm.
-        settings: what it may do.
-        box: free space; None: nothing is known of what stands around the arm.
-        mount: how the arm is mounted.
-        before: the model of the arm as it was, from which the run starts; None starts from the nominal arm.
+        robot: prior knowledge of the arm.
+        settings: settings of the run.
+        box: free space; None if the surroundings of the arm are unknown.
+        mount: mount of the arm.
+        before: previous model of the arm, from which the run starts; None starts from the nominal arm.
         progress: called with one line after each segment and look.
 
     Attributes:
         report: called with the same as plain values.
 
     Raises:
-        DataError: the model before is of another robot or structure.
+        DataError: the previous model is of another robot or structure.
     """
 
     def run(self, arm: Arm, name: str = "adaptive", seed: int = 0, *, to_rest: bool = False) -> AdaptiveRun:
-        """Move, look, and end when the model is good enough or the time is over; `to_rest` brings the arm home then.
+        """Move and judge until the model is precise enough or time is over; `to_rest` then moves to the rest posture.
 
         Raises:
-            SafetyError: no segment is safe, or there is no room where the arm stands.
+            SafetyError: no segment is safe, or there is no room at the present posture.
         """
         self._refuse_without_room(arm.at)
         own, state = self.settings, Course(self, arm, name, seed)
@@ -64,7 +64,7 @@ class AdaptiveIdentification(Planning):
         if to_rest:
             try:
                 state.to_rest()
-            except SafetyError as error:  # what was found is not lost for that
+            except SafetyError as error:  # keep the result so far
                 self.progress(f"the arm is not at its rest posture: {error}")
         out_of_time = not own.segment_after(moved)
         return AdaptiveRun(
@@ -81,7 +81,7 @@ class AdaptiveIdentification(Planning):
         )
 
     def _carried_out(self, state: Course, segment: Segment) -> tuple[Segment | None, bool]:
-        """The segment after one that is carried out, None where the run ends; and whether the model is good enough."""
+        """Execute a segment; return the next one (None at the end), and whether the model is precise enough."""
         own, arm = self.settings, state.arm
         moved = arm.moved_s + segment.motion.duration
         state.segments.append(segment)
@@ -101,13 +101,13 @@ class AdaptiveIdentification(Planning):
         return state.next_or_look()
 
     def _refuse_without_room(self, at: FloatArray) -> None:
-        """Raise SafetyError where even an arm that stands at (n,) [rad] is not proven to be inside the free space."""
+        """Raise SafetyError if the arm at posture (n,) [rad] is not proven to be inside the free space."""
         if self.planner.box is not None:
             standing = rest_to_rest("standing still", self.robot.joint_names, at, at, 1.0)
             self.planner.box.prove(standing, np.full(self.robot.size, LEAST_TUBE_RAD))
 
     def _worth_a_look(self, state: Course, moved: float) -> bool:
-        """Whether the model may be good enough after the segment that comes, by what segments are expected to show."""
+        """Return whether the model may be precise enough after the coming segment, by the expected information."""
         shown_s = sum(one.motion.duration for one in (*state.shown, state.segments[-1]))
         if min(moved, shown_s) < self.settings.first_look_s - SLACK_S:
             return False

@@ -8,31 +8,32 @@ from pydantic import Field
 from dynid.errors import ConfigurationError
 from dynid.robot import Positive, Strict
 
-LONGEST_S, LEAST_S, AFTER_S = 30.0, 15.0, 10.0  # of motion
-SHORTEST_SEGMENT_S, LENGTH_STEP_S = 1.5, 0.1  # of the last segment, for which no more time is left
-SLACK_S = 0.01  # of a time: what cycles do not divide
+LONGEST_S, LEAST_S, AFTER_S = 30.0, 15.0, 10.0  # motion time: default, minimum, default after a change [s]
+SHORTEST_SEGMENT_S, LENGTH_STEP_S = 1.5, 0.1  # minimum length of the last segment, and its increments [s]
+SLACK_S = 0.01  # tolerance of times, which are not multiples of the cycle [s]
 
 Share = Annotated[float, Field(gt=0, le=1)]
 
 
 class AdaptiveSettings(Strict):
-    """What an adaptive run may do, and when it has seen enough.
+    """Limits and stopping criteria of an adaptive run.
 
-    segment_s: length of a segment, from rest to rest; the last one may be shorter.
-    longest_s: of motion in all; then the run ends with what there is.
-    first_look_s: of motion before the model is judged for the first time.
-    lessons_s: of motion after which the model in hand becomes that of all that was recorded; nothing is judged then.
-    inertial_share: largest half width of the interval of a parameter of links and rotors, as the torque that it makes
-        over the torque that a joint takes.
-    friction_share: the same of viscous friction, by which segments are planned; it trades with the rest of friction.
-    torque_share: largest half width of the interval of a joint's torques by all parameters, over their size.
-    confidence: that all intervals hold, whenever the run stops.
-    stages: shares of ranges and speeds of one segment after the other, until the last counts for all.
-    profile: of excitation.yaml, whose limits of position, speed and acceleration are kept.
-    draws: random starts of a segment.
-    candidates: how many of them, the best, may be optimised, until one passes its check whole.
-    iterations: of the first optimisation; they, and no clock, bound planning in lock-step.
-    planning_share: of the length of a segment; an arm that does not wait gets what an optimisation has by then.
+    Attributes:
+        segment_s: length of a segment, from rest to rest; the last one may be shorter [s].
+        longest_s: maximum total time of motion, after which the run ends [s].
+        first_look_s: time of motion before the model is judged for the first time [s].
+        lessons_s: time of motion after which the model of the recording is adopted, without judging it [s].
+        inertial_share: largest half width of the interval of a link or rotor parameter, as its torque over the whole
+            torque of a joint.
+        friction_share: the same for viscous friction, used in planning; it trades off with the rest of friction.
+        torque_share: largest half width of the interval of a joint's torques by all parameters, over their size.
+        confidence: probability that all intervals hold, whenever the run stops.
+        stages: shares of ranges and speeds for the first segments; the last one applies to all others.
+        profile: profile of excitation.yaml whose limits of position, speed and acceleration are kept.
+        draws: number of random starts of a segment.
+        candidates: number of the best starts that may be optimised, until one passes all checks.
+        iterations: iterations of the first optimisation; in lock-step they, and no clock, limit planning.
+        planning_share: planning time as a share of the segment's length, for an arm that does not wait.
     """
 
     segment_s: Positive = 3.0
@@ -51,28 +52,28 @@ class AdaptiveSettings(Strict):
     planning_share: Share = 0.7
 
     def as_precise_as(self, percent: float) -> "AdaptiveSettings":
-        """With another limit of links and rotors [%], and that of torques in proportion."""
+        """Return settings with another limit of link and rotor parameters [%], and that of torques in proportion."""
         factor = percent / 100.0 / self.inertial_share
         shares = {"inertial_share": percent / 100.0, "torque_share": factor * self.torque_share}
         return self.model_copy(update=shares)
 
     @property
     def looks(self) -> int:
-        """How often the model may be judged."""
+        """Maximum number of looks."""
         return 1 + max(0, ceil((self.longest_s - self.first_look_s) / self.segment_s - 1e-9))
 
     def lesson_after(self, lessons: int, moved_s: float) -> bool:
-        """Whether there is one more lesson than there were, after so much motion [s], or next to it."""
+        """Return whether another lesson is due after `moved_s` [s] of motion, with a small tolerance."""
         return lessons < len(self.lessons_s) and moved_s > self.lessons_s[lessons] - 0.5 * self.segment_s
 
     def segment_after(self, moved_s: float) -> float:
-        """Length of the segment that begins after so much motion [s]; 0 where there is no time for one."""
+        """Return the length of the segment that starts after `moved_s` [s] of motion; 0 if no time is left for one."""
         left = LENGTH_STEP_S * floor((self.longest_s - moved_s) / LENGTH_STEP_S + 1e-6)
         return min(self.segment_s, left) if left >= min(self.segment_s, SHORTEST_SEGMENT_S) else 0.0
 
 
 def longest_motion(longest_s: float | None, *, after: bool) -> float:
-    """How long an arm may move [s]; None is the usual time, which is shorter `after` a change.
+    """Return the maximum time of motion [s]; None is the default, which is shorter `after` a change.
 
     Raises:
         ConfigurationError: it is not finite, or too short for a model.

@@ -1,4 +1,4 @@
-"""A simulated arm in lock-step that carries out one segment after the other and records all the time."""
+"""Simulated arm in lock-step that executes segments and records continuously."""
 
 from dataclasses import replace
 
@@ -22,19 +22,20 @@ from dynid.simulation.lockstep.stepped_arm import SteppedArm
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 
-BRAKE_S = 0.3  # in which a segment is stopped
-HELD_S = 1.0  # before the first segment, and after each that is looked at
+BRAKE_S = 0.3  # braking time of a stopped segment [s]
+HELD_S = 1.0  # standing time before the first segment and after each look [s]
 
 
 class SimulatedArm:
-    """An arm that nobody knows, put down near its rest posture.
+    """Simulated arm with unknown parameters that starts near its rest posture.
 
     Args:
-        robot: what is known of it.
-        standard, friction: what it is; None is the robot's simulated arm.
-        mount: how it is mounted.
-        seed: of all nuisances.
-        capped: whether currents are limited where a servo comes near its overload, as the driver does.
+        robot: prior knowledge of the arm.
+        standard: true standard parameters; None are those of the robot's simulated arm.
+        friction: true friction; None is that of the robot's simulated arm.
+        mount: mount of the arm.
+        seed: seed of all nuisances.
+        capped: whether currents are limited near a servo's overload, as the driver does.
     """
 
     def __init__(
@@ -53,34 +54,34 @@ class SimulatedArm:
         self._inertia, self._damping = np.array(self.settings.inertia_kg_m2), np.array(self.settings.damping_nm_s_rad)
         self._before_ns = -round(robot.file.bus.cycle_s * 1e9)
         self._begin_ns = self._end_ns = 0
-        self.at = self._arm.measure().copy()  # where the reference stands, (n,) [rad]
+        self.at = self._arm.measure().copy()  # reference posture, (n,) [rad]
         self.moved_s = 0.0
-        self.along_s, self._braked = 0.0, False  # of the last segment, how far it came, and whether it was stopped
+        self.along_s, self._braked = 0.0, False  # executed time of the last segment [s], and whether it was stopped
         self._constants = robot.drive_constants
-        self.limited_cycles = 0  # in which the currents were limited
+        self.limited_cycles = 0  # number of cycles with limited currents
         self.waits = True
         self._overload, self.load = OverloadModel.of(robot) if capped else None, np.zeros(robot.size)
         self._law.reset(self.at)
         self._begun: tuple[Motion, Feed, FloatArray, FloatArray] | None = None
 
     def to_start(self, feed: Feed) -> None:
-        """From where it was put down to the rest posture, and then the record begins.
+        """Move to the rest posture, then start the recording.
 
-        Standing, the arm then is where it is: at most friction off the posture.
+        The reference is then the arm's true posture, which stiction keeps off the rest posture.
         """
         self.go(rest_to_rest("start", self.robot.joint_names, self.at, self.robot.rest_posture, 2.0), feed)
         self._begin_ns = self._end_ns = self._arm.stamp_ns
 
     def begin(self, motion: Motion, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
-        """Begin a segment; its time passes in `finish`."""
+        """Start a segment; its time passes in `finish`."""
         self._begun = motion, feed, tube, most_load
 
     def finish(self) -> FloatArray:
-        """Carry out the segment that has begun; the largest errors of tracking, (n,) [rad].
+        """Execute the started segment; return the largest tracking errors, (n,) [rad].
 
-        Where a joint gets farther off its reference than (n,) `tube` [rad], so that nothing more is proven, or a servo
-        comes nearer to its overload than (n,) `most_load`, the arm brakes along the segment, and `at` is where it then
-        stands.
+        If a joint's tracking error exceeds (n,) `tube` [rad], so that nothing more is proven, or a servo
+        comes closer to its overload than (n,) `most_load`, the arm brakes along the segment, and `at` is the final
+        posture.
         """
         assert self._begun is not None
         motion, feed, tube, most_load = self._begun
@@ -92,14 +93,18 @@ class SimulatedArm:
         return off
 
     def back(self, motion: PolynomialTrajectory, along_s: float, feed: Feed) -> None:
-        """Go back to the start of a segment, of which so much was carried out [s]."""
+        """Return to the start of a segment that was executed for `along_s` [s]."""
         begin = self._arm.stamp_ns
         self._follow(way_back(motion, along_s, self.at, self.robot.joint_names), feed.moving)
         self._count_motion(begin)
         self.hold(feed)
 
     def go(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray | None = None) -> None:
-        """Follow a motion that identification does not need; SafetyError where a joint leaves the tube (n,) [rad]."""
+        """Follow a motion that is not part of the identification.
+
+        Raises:
+            SafetyError: a joint leaves the tube (n,) [rad].
+        """
         self._braked = False
         bounds = None if tube is None else (tube, np.full(self.robot.size, np.inf))
         self._follow(motion, feed.moving, bounds)
@@ -110,10 +115,13 @@ class SimulatedArm:
     def _count_motion(self, begin_ns: int) -> None:
         self._end_ns = self._arm.stamp_ns
         cycle = self.robot.file.bus.cycle_s
-        self.moved_s += cycle * round((self._end_ns - begin_ns) / 1e9 / cycle)  # stamps jitter
+        self.moved_s += cycle * round((self._end_ns - begin_ns) / 1e9 / cycle)  # timestamps have jitter
 
     def hold(self, feed: Feed, duration_s: float = HELD_S) -> None:
-        """Stand where the arm is: a reference that friction keeps it off would only heat the motors."""
+        """Stand at the present posture.
+
+        A reference that stiction prevents the arm from reaching would heat the motors.
+        """
         self.at = self._arm.measure().copy()
         still = rest_to_rest("hold", self.robot.joint_names, self.at, self.at, duration_s)
         self._follow(still, feed.holding)
@@ -132,7 +140,7 @@ class SimulatedArm:
         return worst
 
     def _stopped(self, motion: Motion, torques: Torques, along: float) -> FloatArray:
-        """Brake along the path."""
+        """Brake along the path; return the largest tracking errors, (n,) [rad]."""
         cycle, worst = self.robot.file.bus.cycle_s, np.zeros(self.robot.size)
         t = np.arange(0.0, BRAKE_S, cycle)
         times = np.minimum(along + t - 0.5 * t**2 / BRAKE_S, motion.duration)
@@ -149,22 +157,22 @@ class SimulatedArm:
         rate: FloatArray | float,
         change: FloatArray | float,
     ) -> tuple[FloatArray, ...]:
-        """References at path times (N,) [s] that pass at a rate (N,) with its change (N,) [1/s], and their torques."""
+        """Return references and torques at path times (N,) [s] with path rate (N,) and its change (N,) [1/s]."""
         q, dq, ddq = motion.sample_all(times)
         rates, changes = (np.broadcast_to(one, times.shape)[:, None] for one in (rate, change))
         dq, ddq = rates * dq, rates**2 * ddq + changes * dq
         return q, dq, ddq, self._more(feedforward, q, dq, ddq)
 
     def _more(self, feedforward: Torques, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """What the law's own feedforward lacks, (N, n) [N m]."""
+        """Return the torque that the control law's own feedforward lacks, (N, n) [N m]."""
         return np.asarray(feedforward(q, dq, ddq) - self._inertia * ddq - self._damping * dq)
 
     def _cycle(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, more: FloatArray) -> FloatArray:
-        """One control cycle; how far the joints are off, (n,) [rad]."""
+        """Execute one control cycle; return the tracking errors, (n,) [rad]."""
         seen, stamp = self._arm.measure(), self._arm.stamp_ns
         tau = self._law.update((stamp - self._before_ns) / 1e9, seen, q, dq, ddq)
         self._before_ns = stamp
-        # as the driver limits them: by the robot's limits, and lower where a servo comes near its overload
+        # same limits as the driver: the robot's, and lower ones near a servo's overload
         limits = self.robot.drive_limits
         if self._overload is not None:
             limits = self._overload.cap(self.load, limits)
@@ -178,10 +186,10 @@ class SimulatedArm:
         return np.asarray(np.abs(seen - q))
 
     def run(self, name: str) -> SimulatedRun:
-        """All that was recorded; its window is from the first segment to the end of the last."""
+        """Return the recording; its window is from the first segment to the end of the last."""
         duration = (self._end_ns - self._begin_ns) / 1e9
         return self._arm.recorded(name, duration, [("approach", 0), ("trajectory", self._begin_ns)])
 
     def source(self, name: str) -> Source:
-        """The same as identification takes it."""
+        """Return the recording as input of the identification."""
         return replace(source_of(self.robot, self.run(name), name), simulated=True)

@@ -14,7 +14,7 @@ class Spline:
 
     Attributes:
         duration: [s].
-        free: number of points that are free, the end being the last.
+        free: number of free points, including the end.
     """
 
     def __init__(self, duration: float) -> None:
@@ -31,16 +31,16 @@ class Spline:
         self._basis, self._spread = BSpline(padded, np.eye(count), DEGREE), spread
 
     def functions(self, times: FloatArray) -> list[FloatArray]:
-        """Values and two derivatives at times (N,) per point, the start first, (N, 1 + free) each."""
+        """Return values and two derivatives at times (N,) per point, the start first, (N, 1 + free) each."""
         found = [self._basis, self._basis.derivative(1), self._basis.derivative(2)]
         return [one(times) @ self._spread for one in found]
 
     def motion(self, name: str, joints: tuple[str, ...], points: FloatArray) -> PolynomialTrajectory:
-        """The motion through points (1 + free, n) [rad], the start first."""
+        """Return the motion through points (1 + free, n) [rad], the start first."""
         q, dq, ddq = (one @ points for one in self.functions(self.knots))
         dq[[0, -1]] = 0.0
         ddq[[0, -1]] = 0.0
-        # what stands must not move by rounding: friction would be counted on it
+        # a standing joint must not move by rounding errors, which would excite friction terms
         still = (points == points[0]).all(axis=0)
         q[:, still], dq[:, still], ddq[:, still] = points[0, still], 0.0, 0.0
         return through_points(name, joints, self.knots, q, dq, ddq)

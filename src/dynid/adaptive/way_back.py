@@ -1,4 +1,4 @@
-"""The way back along a segment that was stopped: where the arm has just been, it knows to be free and bearable."""
+"""Way back along a stopped segment, which is known to be free and bearable for the servos."""
 
 import numpy as np
 
@@ -6,24 +6,24 @@ from dynid.robot import FloatArray
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
-SLOWER, LEAST_S = 2.0, 0.5  # the time that it takes over that of the way there; and beside it
+SLOWER, LEAST_S = 2.0, 0.5  # duration relative to the executed time, plus a minimum [s]
 KNOT_S = 0.1
 
 
 def way_back_s(along_s: float) -> float:
-    """How long the way back takes [s]."""
+    """Return the duration of the way back [s]."""
     return SLOWER * along_s + LEAST_S
 
 
 def way_back(motion: Motion, along_s: float, at: FloatArray, joints: tuple[str, ...]) -> PolynomialTrajectory:
-    """From where the arm stands (n,) [rad] to the start of a segment that it followed for `along_s` [s].
+    """Return the motion from the present posture (n,) [rad] to the start of a segment followed for `along_s` [s].
 
-    The path is that of the segment, backwards; what the arm stands beside it fades on the way.
+    The path is that of the segment, backwards; the present tracking error fades on the way.
     """
     duration = way_back_s(along_s)
     times = np.linspace(0.0, duration, 1 + int(np.ceil(duration / KNOT_S)))
     u = times / duration
-    # how far back, from 0 to 1, at rest at both ends, and its two derivatives
+    # path share from 0 to 1, at rest at both ends, and its two derivatives
     back = u**3 * (10.0 - 15.0 * u + 6.0 * u**2)
     rate = 30.0 * u**2 * (1.0 - u) ** 2 / duration
     change = 60.0 * u * (1.0 - u) * (1.0 - 2.0 * u) / duration**2

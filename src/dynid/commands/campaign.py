@@ -16,7 +16,12 @@ def campaign(
     bags: Annotated[list[Path], typer.Argument(help="Bags to identify from, one trajectory each.")],
     out: Annotated[Path, typer.Option(help="New folder for the result.")],
     robot: RobotOption = DEFAULT_ROBOT,
-    validate: Annotated[list[Path] | None, typer.Option(help="Held-out bag; repeatable.")] = None,
+    validate: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="Held-out bag; repeatable. Of several, every second one chooses the model, the others accept it."
+        ),
+    ] = None,
     settings: Annotated[Path | None, typer.Option(help="Identification settings; default: the robot's.")] = None,
     processes: Annotated[int | None, typer.Option(min=1, help="Number of processes; default: one per core.")] = None,
     as_json: JsonOption = False,

@@ -48,6 +48,12 @@ def identify(
             "torque-constant:JOINT; repeatable."
         ),
     ] = None,
+    from_s: Annotated[
+        float | None, typer.Option("--from", help="Use rows from this second of each recording on.")
+    ] = None,
+    until_s: Annotated[
+        float | None, typer.Option("--until", help="Use rows until this second of each recording.")
+    ] = None,
     processes: Annotated[
         int | None,
         typer.Option(
@@ -101,6 +107,7 @@ def identify(
             validation_mapping=judging,
             held_out_share=hold_out,
             setup=estimate_setup or (),
+            span=(from_s, until_s),
             processes=processes,
             dask=dask,
             keep=keep,

@@ -58,7 +58,7 @@ def simulated_arm(
     from dynid.simulation.bus.process import serve, traced
     from dynid.simulation.faults.script import load_faults
     from dynid.simulation.plant.arm import ArmPlant
-    from dynid.simulation.plant.hand import Lead, Push
+    from dynid.simulation.plant.hand import Lead, Push, guiding_pace
     from dynid.simulation.plant.held import HeldBody
     from dynid.simulation.plant.motor import Motors
     from dynid.trajectory.families import load_excitation
@@ -69,6 +69,9 @@ def simulated_arm(
     prefer_latency()
     loaded = load_robot(robot)
 
+    path = None if lead is None else named_motion(load_excitation(loaded), lead)
+    pace = 1.0 if path is None else guiding_pace(loaded, path)
+
     def arm_in_the_simulation() -> ArmPlant:
         return ArmPlant(
             loaded,
@@ -78,7 +81,7 @@ def simulated_arm(
             friction=friction,
             motors=Motors(loaded, motor, seed) if motor else None,
             hand=[Push.parse(text, loaded) for text in push or ()],
-            lead=None if lead is None else Lead(named_motion(load_excitation(loaded), lead)),
+            lead=None if path is None else Lead(path, pace=pace),
         )
 
     rehearse_arm(loaded, arm_in_the_simulation())

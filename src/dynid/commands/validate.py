@@ -2,16 +2,27 @@
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dynid.commands import options as opt
 from dynid.commands.terminal import print_json, say, stages, stdout, table
 
+if TYPE_CHECKING:
+    from dynid.robot import Robot
+    from dynid.runtime.model import Model
+
+KEYS = ("rmse_nm", "mne", "relative", "relative_moving")
+
 
 def validate(
-    model: Annotated[str, typer.Argument(help="A model.yaml, a result folder, or the name of a shipped model.")],
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="A model.yaml, a result folder, the name of a shipped model, or an MJCF (.xml) or URDF (.urdf)."
+        ),
+    ],
     bags: Annotated[
         list[Path], typer.Argument(metavar="RECORDING...", help="Bags, CSV files, data sets or folders to predict.")
     ],
@@ -25,31 +36,46 @@ def validate(
     """Predict the torques of recorded motions; exit code 1 if a check fails."""
     from dynid.identification.data.sources import simulated_sentence
     from dynid.identification.held_out import validate as run
-    from dynid.model.dynamics import ArmModel
     from dynid.reporting.tables import print_verdict
     from dynid.robot import load_robot
-    from dynid.runtime.model import Model
 
     loaded = load_robot(robot)
-    content = opt.read_model(loaded, opt.model_path(loaded, model))
+    predictor, fitted = _predictor(loaded, model)
     columns = opt.read_mapping(mapping, position=position, effort=effort)
     opt.refuse_unused_units(columns, bags)
     with stages("validate", 1) as begin:
         begin(f"predicting {len(bags)} recording(s)")
-        base = opt.parameters_for(ArmModel.of(loaded), content, loaded)
-        predictor = Model(loaded, base, content.friction(), torque_constants=content.torque_constants_nm_per_a)
         found = run(predictor, bags, interval_s=interval, mapping=columns)
-        fitted = {one["sha256"] for one in content.provenance.get("bags", ()) if one["used"] == "fitted"}
         again = (f"{name} was fitted: it judges nothing new" for name, sha in found.sources if sha in fitted)
         found = replace(found, notes=(*again, *found.notes))
     if as_json:
         print_json(found.as_dict())
     else:
-        errors = table("torque errors", "bag", "axis", "RMSE [N m]", "mean normalised error (MNE)", "relative", words=2)
+        errors = table(
+            "torque errors", "bag", "axis", "RMSE [N m]", "mean normalised error (MNE)", "relative", "moving", words=2
+        )
         for name, row in found.as_dict()["bags"].items():
             for axis, one in (*row["axes"].items(), ("all", row)):
-                errors.add_row(name, axis, *(f"{one[key]:.4g}" for key in ("rmse_nm", "mne", "relative")))
+                errors.add_row(name, axis, *(_number(one[key]) for key in KEYS))
         stdout().print(errors)
         print_verdict(stdout(), found.verdict, f"{model} on {len(found.sources)} recording(s)")
         say(*filter(None, (*found.torques, *found.notes, simulated_sentence(found.simulated))), markup=False)
     raise typer.Exit(0 if found.verdict.accepted else 1)
+
+
+def _predictor(robot: "Robot", named: str) -> "tuple[Model, set[str]]":
+    """Return the model of a name, a folder or a file, and the SHA-256 of the recordings that it was fitted to."""
+    from dynid.model.dynamics import ArmModel
+    from dynid.runtime.model import Model
+    from dynid.runtime.simulator_file import is_simulator_file, read_simulator_file
+
+    if is_simulator_file(named):
+        return read_simulator_file(Path(named), robot), set()
+    content = opt.read_model(robot, opt.model_path(robot, named))
+    base = opt.parameters_for(ArmModel.of(robot), content, robot)
+    model = Model(robot, base, content.friction(), torque_constants=content.torque_constants_nm_per_a)
+    return model, {one["sha256"] for one in content.provenance.get("bags", ()) if one["used"] == "fitted"}
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.4g}"

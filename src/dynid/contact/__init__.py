@@ -1,1 +1,1 @@
-"""Contact without a sensor: external torques, forces at the tool, and what an arm holds."""
+"""Sensorless contact: external joint torques, forces at the tool, and the payload of an arm."""

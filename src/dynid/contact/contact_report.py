@@ -1,4 +1,4 @@
-"""What the process that feels contact says of the arm, and the model that it shares with the executor, as JSON."""
+"""Messages of the contact process as JSON: its estimates, and the model that it shares with the executor."""
 
 import hashlib
 from typing import Annotated
@@ -17,16 +17,16 @@ Body = Annotated[tuple[float, ...], Field(min_length=10, max_length=10)]
 
 
 class ContactReport(Strict):
-    """Topic `contact`: whether something touches the arm, by the newest state that could be judged.
+    """Message of topic `contact`: whether there is contact, by the newest state that could be judged.
 
     Attributes:
-        stamp_ns: of that state [ns].
-        contact: whether something touches the arm.
-        joint: the joint whose external torque is largest beside its threshold.
+        stamp_ns: timestamp of that state [ns].
+        contact: whether the arm is in contact.
+        joint: the joint with the largest ratio of external torque to threshold.
         torque_nm: external torque of that joint [N m].
-        threshold_nm: what the model's errors explain of it [N m].
-        force_n: size of the force at the tool [N].
-        model: `digest` of the shared model that was received last; "" before there was one.
+        threshold_nm: largest torque that model errors explain there [N m].
+        force_n: magnitude of the force at the tool [N].
+        model: `digest` of the last received shared model; "" before the first.
     """
 
     stamp_ns: Annotated[int, Field(ge=0)]
@@ -39,7 +39,7 @@ class ContactReport(Strict):
 
     @property
     def text(self) -> str:
-        """The contact in words."""
+        """Description of the contact in words."""
         return (
             f"contact at {self.joint}, {self.torque_nm:.1f} N m from outside (the model's errors explain "
             f"{self.threshold_nm:.1f} N m), {self.force_n:.0f} N at the tool"
@@ -47,13 +47,13 @@ class ContactReport(Strict):
 
 
 class SharedModel(Strict):
-    """Topic `control_model` (latched): the model that the executor has, and what the arm holds beside it.
+    """Message of topic `control_model` (latched): the executor's model and the arm's payload.
 
     Attributes:
-        structure_hash: of the structure that the parameters belong to.
+        structure_hash: hash of the structure that the parameters belong to.
         phi: base parameters; None while the executor has no model.
-        friction: what stands beside them, a row for each of `dynid.model.friction.TERMS`; None like `phi`.
-        payload: ten standard parameters of the body that the arm holds, in the last modified DH frame.
+        friction: friction besides the base parameters, a row for each of `dynid.model.friction.TERMS`; None like `phi`.
+        payload: ten standard parameters of the payload, in the last modified DH frame.
     """
 
     structure_hash: str
@@ -63,7 +63,7 @@ class SharedModel(Strict):
 
     @classmethod
     def of(cls, arm: ArmModel, model: ControlModel | None, payload: FloatArray) -> "SharedModel":
-        """Return what a model, without the body, and a body (10,) beside it are shared as."""
+        """Return the message for a model without payload and for a payload (10,)."""
         body = tuple(payload.tolist())
         if model is None:
             return cls(structure_hash=arm.structure_hash, phi=None, friction=None, payload=body)
@@ -73,10 +73,10 @@ class SharedModel(Strict):
         )
 
     def control_model(self, robot: str, arm: ArmModel) -> ControlModel | None:
-        """Return the model without the body; None if there is none.
+        """Return the model without the payload; None if there is none.
 
         Raises:
-            SafetyError: it is of another structure than the arm.
+            SafetyError: the model has another structure than the arm.
         """
         if self.phi is None or self.friction is None:
             return None
@@ -92,5 +92,5 @@ class SharedModel(Strict):
 
 
 def digest(text: str) -> str:
-    """Return a short name of a message's text, by which one that has it says so."""
+    """Return a short hash of a message's text, with which a receiver confirms the message."""
     return hashlib.sha256(text.encode()).hexdigest()[:16]

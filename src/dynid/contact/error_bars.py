@@ -1,15 +1,16 @@
-"""By how much the observer's residual may be off where nothing touches the arm.
+"""Error bounds of the observer's residual without contact.
 
-A joint that slides has the errors of its model, a deviation by class of speed that model.yaml states, and of its
-encoder: steps of sigma behind the filters of velocity and observer make K M sigma / T of the residual. Both are taken
-for normal, and a threshold is z of their deviations, z from the false alarms that are allowed (Rice's rate of
-crossings). A stamp that is off by e shifts all positions together, by their velocities times e, and makes K M dq e / T.
+The residual of a moving joint has the errors of its model, with a standard deviation by speed class that model.yaml
+states, and errors of its encoder: quantisation steps sigma, passed through the filters of velocity and observer,
+contribute K M sigma / T. Both are assumed normal, and a threshold is z of their deviations; z follows from the allowed
+rate of false alarms (Rice's rate of crossings). A timestamp error e shifts all positions by their velocities times e,
+and contributes K M dq e / T.
 
-Near standstill nothing about friction is random. Where the velocity does not say which way a joint slides, its friction
-is anything between minus and plus its budget, and what model.yaml says friction exceeds that by; and an encoder behind
-gears with play stands still, while the joint crosses the gap and picks it up with a speed of sqrt(2 play a). Both are
-bounds, added to the threshold. All that may be wrong of a torque passes the observer's own filter, so it counts for as
-long as the residual remembers it.
+Near standstill the friction error is not random. If the velocity does not determine the direction of motion, friction
+is anything between minus and plus its budget, plus the excess over the budget that model.yaml states. An encoder behind
+gears with backlash stands still while the joint crosses the gap, and is then picked up with a speed of sqrt(2 play a).
+Both are bounds, added to the threshold. All torque errors pass the observer's own filter, so they count for as long as
+the residual's memory lasts.
 """
 
 import math
@@ -23,25 +24,25 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.model_file import TorqueDeviations
 from dynid.robot import FloatArray, Robot, read_only
 
-FALSE_ALARMS_1_S = 0.1 / 3600.0  # one in ten hours of a joint's normal errors
+FALSE_ALARMS_1_S = 0.1 / 3600.0  # rate of false alarms per joint [1/s]: one in ten hours
 
 
 class ErrorBars:
-    """Deviations and thresholds beside a `MomentumObserver`, a cycle at a time.
+    """Deviations and thresholds of a `MomentumObserver`, updated every cycle.
 
     Args:
-        robot: its encoder steps and play are those of its nuisances.
-        observer: whose residual is meant; updated before `update`.
+        robot: robot whose nuisances give encoder steps and backlash.
+        observer: observer of the residual; updated before `update`.
         friction: the law of friction, for its budgets.
-        errors: what model.yaml states of the model's torques.
-        jitter: of the states' stamps, updated before `update`; None takes what robot.yaml says.
+        errors: errors of the model's torques as model.yaml states them.
+        jitter: jitter of the states' timestamps, updated before `update`; None uses the value of robot.yaml.
 
     Attributes:
-        deviation: of r, bounds counted as uniform distributions, (n,) [N m].
-        threshold: what |r| exceeds in contact only, (n,) [N m].
+        deviation: of r, with bounds counted as uniform distributions, (n,) [N m].
+        threshold: value that |r| exceeds only in contact, (n,) [N m].
 
     Raises:
-        DataError: the model states none.
+        DataError: the model states no errors.
     """
 
     def __init__(
@@ -63,29 +64,34 @@ class ErrorBars:
         step = 2.0 * math.pi / counts if counts else 0.0
         self._play = math.radians(robot.nuisances.backlash_deg)
         self._noise = step / math.sqrt(12.0) / observer.velocity_s
-        self._unclear = step / observer.velocity_s  # one step more or less
+        self._unclear = step / observer.velocity_s  # velocity error of one quantisation step
         self._bounds = np.array(errors.speeds_rad_s)
         self._errors = read_only(errors.deviations_nm)
         self._beyond = read_only(errors.passing[0])
         self._axes = np.arange(n)
         rate = 2.0 * n * observer.gain_1_s / (2.0 * math.pi * FALSE_ALARMS_1_S)
         self.z = math.sqrt(2.0 * math.log(rate))
-        self.deviation, self.threshold = np.full((2, n), np.inf)  # nothing is known yet
+        self.deviation, self.threshold = np.full((2, n), np.inf)  # unknown before the first update
         self._unknown, self._kick, self._model = np.zeros((3, n))
 
     def update(self, dt: float, tau: FloatArray) -> FloatArray:
-        """The thresholds (n,) [N m] of this cycle, dt [s] after the last; tau (n,) [N m] as the observer got it."""
+        """Return the thresholds (n,) [N m] of this cycle, dt [s] after the last.
+
+        Args:
+            dt: time since the last cycle [s].
+            tau: torques that the observer received, (n,) [N m].
+        """
         seen = self._observer
         speed, load = np.abs(seen.velocity), seen.torque - seen.load
         budget = self._law.budget(0.0 * speed, tau, load)
-        # as it is seen: a torque that has not moved the arm for longer than seeing takes is held by a contact
+        # delayed like the velocity: a torque that has not moved the arm for longer is balanced by a contact
         net = tau - seen.load - seen.friction + seen.torque
         acceleration = np.abs(np.linalg.solve(seen.inertia, net))
-        slides = speed > self._unclear + acceleration * seen.velocity_s  # else it may have turned since
+        slides = speed > self._unclear + acceleration * seen.velocity_s  # otherwise it may have reversed since
         unknown = np.where(slides, 0.0, budget + self._beyond + np.abs(seen.friction))
         kick = np.where(slides, 0.0, np.sqrt(2.0 * self._play * acceleration))
         share, fade = 1.0 - math.exp(-seen.gain_1_s * dt), math.exp(-dt * min(seen.gain_1_s, 1.0 / seen.velocity_s))
-        # what a sticking joint leaves of the model's torques is in its budget already
+        # the budget already contains the torque error of a sticking joint
         own = self._errors[np.where(slides, np.searchsorted(self._bounds, speed), len(self._bounds)), self._axes]
         self._unknown += share * (unknown - self._unknown)
         self._model += share * (own - self._model)

@@ -1,4 +1,4 @@
-"""Feeling contact: an observer, its error bars and the force at the tool as one, on line and along a recording."""
+"""Contact detection: an observer, its error bounds and the force at the tool combined, online and on recordings."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,29 +17,31 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import TorqueDeviations
 from dynid.robot import FloatArray, Robot
 
-APART_S = 0.1  # between two findings of one contact, for its residual may cross a threshold more than once
-SETTLING_S = 0.1  # a velocity filter and an observer that started at rest have found the arm's motion by then
-MOVING_RAD_S, MOVING_SETTLING_S = 0.05, 0.3  # an arm that moved already: its whole momentum is new to them
+APART_S = 0.1  # maximum gap within one contact [s], whose residual may cross a threshold more than once
+SETTLING_S = 0.1  # settling time of velocity filter and observer from rest [s]
+MOVING_RAD_S, MOVING_SETTLING_S = 0.05, 0.3  # speed of an arm in motion [rad/s] and its longer settling time [s]
 
 
 class ContactSense:
-    """What an arm feels, a cycle at a time.
+    """Detects contact from an arm's states, updated every cycle.
 
     Args:
         robot: the arm.
-        arm: geometry and gravity as it is mounted.
+        arm: geometry and gravity of the arm as mounted.
         model: parameters and friction.
-        deviations: of the model's torques, from its file.
-        measured: where torques were measured; None where they are known, as commands are.
-        options: of `MomentumObserver`.
+        deviations: errors of the model's torques, from its file.
+        measured: properties of measured torques; None for exactly known torques, such as commands.
+        options: options of `MomentumObserver`.
 
     Attributes:
-        observer, bars: after the last update.
-        motion, onset: the filter of the arm's motion, and the tests on it that find forces at the tool soon.
-        touched: joints whose residual exceeds its threshold, (n,).
+        observer: the momentum observer.
+        bars: error bounds after the last update.
+        motion: filter of the arm's motion.
+        onset: tests on the filter that detect the onset of forces at the tool early.
+        touched: whether each joint's residual exceeds its threshold, (n,).
 
     Raises:
-        DataError: the model states no deviations.
+        DataError: the model states no errors.
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class ContactSense:
         **options: float,
     ) -> None:
         self.observer = MomentumObserver(arm, model, **options)
-        law = whole_friction(robot, model.phi, model.friction)  # the budget of what parameters hold counts, too
+        law = whole_friction(robot, model.phi, model.friction)  # includes the budget of friction among the parameters
         delay_s = options.get("torque_delay_s", 0.0)
         self.motion = MotionFilter(robot, arm, model, deviations, delay_s, measured=measured)
         self.bars = ErrorBars(robot, self.observer, law, deviations, self.motion.jitter)
@@ -62,7 +64,7 @@ class ContactSense:
         self.touched: NDArray[np.bool_] = np.zeros(robot.size, dtype=bool)
 
     def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
-        """Whether something touches the arm; q (n,) [rad] and tau (n,) [N m] as in `MomentumObserver.update`."""
+        """Return whether the arm is in contact; q (n,) [rad] and tau (n,) [N m] as in `MomentumObserver.update`."""
         self.observer.update(stamp_ns, q, None, tau)
         dt, self._last_ns, self._q = (stamp_ns - self._last_ns) * 1e-9, stamp_ns, q
         if self.observer.restarted:
@@ -79,7 +81,7 @@ class ContactSense:
         return self.contact
 
     def _test(self, dt: float, since_s: float, q: FloatArray) -> None:
-        """Whether a force has begun or ended, once the motion is known that the recording began in."""
+        """Test for the begin or end of a force, once the initial motion of the recording is known."""
         if not self._settled:
             self._settled = self._found_motion(since_s, q)
         elif self.onset.contact:
@@ -88,7 +90,7 @@ class ContactSense:
             self.onset.adopt()
 
     def _found_motion(self, since_s: float, q: FloatArray) -> bool:
-        """Whether the arm's motion at the start is known by now; one that moved starts the filter again as it moves."""
+        """Return whether the initial motion is known; if the arm moved, restart the filter with its velocity."""
         if since_s < SETTLING_S:
             return False
         self._moved |= bool((np.abs(self.observer.velocity) > MOVING_RAD_S).any())
@@ -101,19 +103,19 @@ class ContactSense:
 
     @property
     def settled(self) -> bool:
-        """Whether the arm's motion is known, so that contact can be judged, after the last update."""
+        """Whether the motion is known well enough to judge contact, after the last update."""
         return self._settled
 
     @property
     def contact(self) -> bool:
-        """Whether something touches the arm, after the last update: by the residual, or by the tests for an onset."""
+        """Whether the arm is in contact after the last update, by the residual or by the onset tests."""
         return self.onset.contact or bool(self.touched.any())
 
     def force(self) -> tuple[FloatArray, FloatArray]:
-        """The force at the tool (3,) [N] in the URDF base link and its covariance (3, 3) [N^2].
+        """Return the force at the tool (3,) [N] in the URDF base link and its covariance (3, 3) [N^2].
 
-        In contact the filter takes friction of an open direction for noise that is soon another. A joint that sticks
-        keeps it: what it hides for as long as it sticks comes on top, by the least squares of `ToolForce`.
+        In contact the filter treats friction with an undetermined direction as noise that changes soon. The stiction of
+        a joint at rest persists instead: its uncertainty is added, by the least squares of `ToolForce`.
         """
         if self.onset.contact:
             own, hidden = self.motion.lasting_deviations()
@@ -122,17 +124,17 @@ class ContactSense:
         return self._force.of(self._q, self.observer.torque, self.bars.deviation)
 
     def jacobian(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """See `ToolForce.jacobian`."""
+        """Return the Jacobian and the position of the tool; see `ToolForce.jacobian`."""
         return self._force.jacobian(q)
 
     def along(self, names: tuple[str, ...], time: FloatArray, q: FloatArray, tau: FloatArray) -> "list[Contact]":
-        """All contacts of a recording.
+        """Return all contacts of a recording.
 
         Args:
-            names: of the joints, (n,).
-            time: stamps, (N,) [s].
+            names: joint names, (n,).
+            time: timestamps, (N,) [s].
             q: positions, (N, n) [rad].
-            tau: what was in force between the stamp before and this one, (N, n) [N m].
+            tau: mean torques between the previous timestamp and this one, (N, n) [N m].
         """
         found: list[Contact] = []
         self.observer.reset()
@@ -140,7 +142,7 @@ class ContactSense:
             if not self.update(round(now * 1e9), q[k], tau[k]):
                 continue
             bars, torque = self.bars, self.observer.torque
-            force, covariance = self._force.of(self._q, torque, bars.deviation)  # of the torques that stand beside it
+            force, covariance = self._force.of(self._q, torque, bars.deviation)
             joint = names[int(np.argmax(np.abs(torque) / bars.threshold))]
             one = Contact(now, now, joint, torque.copy(), bars.deviation, force, np.sqrt(np.diag(covariance)))
             if not found or now - found[-1].end_s > APART_S:
@@ -154,11 +156,13 @@ class ContactSense:
 
 @dataclass(frozen=True, eq=False)
 class Contact:
-    """One contact: from when to when [s], which joint felt it first, and the arm at its largest force.
+    """One contact: start and end [s], the joint that detected it first, and the arm's state at the largest force.
 
     Attributes:
-        torque, torque_deviation: external torques then, (n,) [N m].
-        force, force_deviation: at the tool in the URDF base link, (3,) [N].
+        torque: external torques at that time, (n,) [N m].
+        torque_deviation: their standard deviations, (n,) [N m].
+        force: force at the tool in the URDF base link, (3,) [N].
+        force_deviation: its standard deviation, (3,) [N].
     """
 
     begin_s: float
@@ -170,7 +174,7 @@ class Contact:
     force_deviation: FloatArray
 
     def as_dict(self, start_s: float = 0.0) -> dict[str, Any]:
-        """For JSON, times counted from `start_s`."""
+        """Return the contact for JSON, with times relative to `start_s`."""
         lists = ("torque", "torque_deviation", "force", "force_deviation")
         units = {"torque": "nm", "force": "n"}
         rows = {f"{key}_{units[key.split('_')[0]]}": getattr(self, key).tolist() for key in lists}

@@ -1,4 +1,4 @@
-"""The force at the tool that external torques mean: r = J(q)' F, by the deviations of every joint."""
+"""Force at the tool from external torques: r = J(q)' F, weighted by the deviation of every joint."""
 
 import numpy as np
 
@@ -7,27 +7,27 @@ from dynid.robot import FloatArray, Robot
 
 
 class ToolForce:
-    """Forces at a point of the last chain link, without a moment there.
+    """Estimator of forces at a point of the last chain link, without a moment there.
 
-    Three forces make torques in all chain joints, so each joint counts by its deviation: one that sticks says little.
-    Forces that no drive could hold at arm's length are not looked for: a prior of that size decides where an arm that
-    is stretched out shows nothing, and the deviation then says so.
+    Three force components cause torques in all chain joints, so each joint is weighted by its deviation; a sticking
+    joint has little weight. A prior excludes forces that no drive could hold at arm's length. It decides in directions
+    in which a stretched arm shows nothing, and the covariance states that uncertainty.
 
     Args:
-        robot: where its tool is, and what its drives give.
+        robot: robot with its tool and the torques of its drives.
         mdh: geometry of the chain.
     """
 
     def __init__(self, robot: Robot, mdh: MdhChain) -> None:
         self._mdh, self._c = mdh, mdh.size
-        # from the last modified DH frame to the tool
+        # vector from the last modified DH frame to the tool
         last = np.linalg.inv(mdh.in_link[-1])
         self._tool = last[:3, :3] @ np.array(robot.file.tool_m) + last[:3, 3]
         reach = float(np.abs(mdh.d).sum() + np.abs(mdh.r).sum() + np.linalg.norm(self._tool))
         self.largest_n = float(robot.torque_limits[: self._c].max()) / reach
 
     def jacobian(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The tool's velocity per joint velocity in the URDF base link, (3, n), and its place there, (3,) [m]."""
+        """Return the tool's velocity per joint velocity in the URDF base link, (3, n), and its position, (3,) [m]."""
         frames = self._mdh.placements(q[: self._c])
         place = frames[-1, :3, :3] @ self._tool + frames[-1, :3, 3]
         axes, arms = frames[:, :3, 2], place - frames[:, :3, 3]
@@ -37,12 +37,12 @@ class ToolForce:
         return jacobian, place
 
     def of(self, q: FloatArray, torque: FloatArray, deviation: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The force (3,) [N] in the URDF base link and its covariance (3, 3) [N^2], of external torques (n,) [N m].
+        """Return the force (3,) [N] in the URDF base link and its covariance (3, 3) [N^2].
 
         Args:
             q: joint positions, (n,) [rad].
             torque: external torques, (n,) [N m].
-            deviation: theirs, (n,) [N m].
+            deviation: their standard deviations, (n,) [N m].
         """
         J = self.jacobian(q)[0][:, : self._c]
         weighted = J / deviation[: self._c] ** 2

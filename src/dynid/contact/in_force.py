@@ -1,7 +1,7 @@
-"""Which torques were in force between two states, by what the driver wrote in answer to each.
+"""Torques in effect between two states, from the commands that the driver wrote in answer to each state.
 
-A state is read, its answer is written a moment later and holds until the next one is written. What a controller
-commanded last is another thing: it answers a state that the driver may not have read yet, or one of some cycles ago.
+The driver reads a state and writes its answer a moment later, which holds until the next one. The last command of a
+controller differs from that: it may answer a state that the driver has not read yet, or an earlier one.
 """
 
 from collections import deque
@@ -10,20 +10,20 @@ import numpy as np
 
 from dynid.robot import FloatArray
 
-KEPT = 256  # answers; a longer time between two states is a gap, after which everything begins anew
+KEPT = 256  # length of the history; a longer time between two states is a gap that clears it
 
 
 class InForce:
-    """What a driver wrote, a cycle at a time.
+    """History of the torques that a driver wrote, updated every cycle.
 
     Args:
-        size: of the robot, n.
-        delay_s: from the stamp of a state to where its answer is in force [s].
+        size: number of joints n.
+        delay_s: delay from the timestamp of a state to the effect of its answer [s].
 
     Attributes:
-        delay_s: as given; it may be changed.
-        newest_ns: stamp of the newest answer; -1 without one.
-        missing: intervals between two states to the first of which no answer is known; the one before is taken.
+        delay_s: that delay; it may be changed.
+        newest_ns: timestamp of the newest answer; -1 without one.
+        missing: number of intervals whose first state has no known answer; the previous answer is used.
     """
 
     def __init__(self, size: int, delay_s: float = 0.0) -> None:
@@ -32,13 +32,13 @@ class InForce:
 
     @property
     def newest_ns(self) -> int:
-        """See the class."""
+        """Timestamp of the newest answer [ns]; -1 without one."""
         return self._written[-1][0] if self._written else -1
 
     def note(self, stamp_ns: int, tau: FloatArray) -> None:
-        """The answer to the state of this stamp [ns] is tau (n,) [N m]; one that comes again does not count.
+        """Store torque tau (n,) [N m] as the answer to the state of this timestamp [ns]; repetitions are ignored.
 
-        A stamp that is older than the last begins anew: the clock was set, or the driver is another one.
+        An earlier timestamp than the last clears the history: the clock was set, or the driver was replaced.
         """
         if stamp_ns < self.newest_ns:
             self._written.clear()
@@ -46,7 +46,7 @@ class InForce:
             self._written.append((stamp_ns, tau))
 
     def between(self, begin_ns: int, end_ns: int) -> FloatArray:
-        """The mean torque (n,) [N m] from one stamp to a later one; nothing is in force before the first answer."""
+        """Return the mean torque (n,) [N m] between two timestamps; it is zero before the first answer."""
         total, until_ns, delay_ns = self._nothing, end_ns, round(self.delay_s * 1e9)
         answered = False
         for stamp_ns, tau in reversed(self._written):

@@ -1,23 +1,23 @@
-"""A Kalman filter of an arm whose encoders have steps and whose gears stick, and what torques leave in its innovations.
+"""Kalman filter of an arm with quantised encoders and sticking gears, and the effect of torques on its innovations.
 
-The state is x = (q, v, b, f): positions and velocities of n joints, what the model leaves of their torques, and a force
-at the tool that is there in contact only. With M(q), friction F, load C v + g and motor torque tau,
+The state is x = (q, v, b, f): positions and velocities of n joints, the model's torque errors, and a force
+at the tool that exists in contact only. With M(q), friction F, load C v + g and motor torque tau,
 
     M dv/dt = tau - F - (C v + g) + b + J' f,    db/dt = -b / T + noise,    f alike.
 
-An encoder says in which of its steps a joint is, no more: the normal distribution of the position is cut to the step,
-and the first two moments of what is left are those of an equal measurement without steps (`cut`). So a joint that moves
-by known laws is known much better than to a step, above all where its encoder has just changed. As long as a joint
-stays where it is within its step, or moves by whole steps from reading to reading, a cut by the same step says nothing
-new, and would make sure of what is not: a cut counts by how far the joint has moved against the steps, in full from
-`NEW` of a step on.
+An encoder reading only gives the quantisation step that contains the position: the normal distribution of the position
+is truncated to the step, and the first two moments of the result are those of an equal measurement without
+quantisation (`cut`). So the position of a joint with known dynamics is known much better than one step, above all just
+after its encoder changed. As long as a joint stays at the same place within its step, or moves by whole steps between
+readings, another truncation by the same step adds no information and would make the filter overconfident. A truncation
+therefore counts in proportion to the joint's motion relative to the steps, fully from `NEW` of a step on.
 
-Friction is that of the mean direction of motion, m = E sign(v). Where the direction is open, 1 - m^2 of the budget's
-square is noise, and so is what play of the gears hides. A joint that sticks then says nothing about torques.
+Friction is that of the mean direction of motion, m = E sign(v). If the direction is undetermined, 1 - m^2 of the
+budget's square is noise, as is the effect of backlash. A sticking joint then gives no information about torques.
 
-A torque that begins at a known time and is B(t) c, with unknown c, adds G c to the state's error and s c to each
-innovation (the "signature", Willsky and Jones 1976). Innovations are white, so least squares on them are best:
-c = I^-1 d with the covariance I^-1, where I and d add up s' s / V and s' nu / V.
+A torque that starts at a known time and equals B(t) c, with unknown c, adds G c to the state's error and s c to each
+innovation (the "signature", Willsky and Jones 1976). Innovations are white, so least squares on them are optimal:
+c = I^-1 d with the covariance I^-1, where I and d sum s' s / V and s' nu / V.
 """
 
 import math
@@ -28,33 +28,33 @@ import numpy as np
 from dynid.model.friction import FV, OF, budget_of
 from dynid.robot import FloatArray
 
-NEW, LEAST_NEW = 0.1, 0.02  # of a step, between two readings; and no cut counts by less
-FAR = 6.0  # deviations from the step beyond which a measurement counts as one with noise
+NEW, LEAST_NEW = 0.1, 0.02  # motion between readings for full information, and minimum weight [quantisation steps]
+FAR = 6.0  # distance from the step beyond which a reading counts as noisy [deviations]
 
 
 @numba.njit(cache=True)
 def density(x: float) -> float:
-    """Of the standard normal distribution."""
+    """Return the density of the standard normal distribution at x."""
     return 0.3989422804014327 * math.exp(-0.5 * x * x)
 
 
 @numba.njit(cache=True)
 def below(x: float) -> float:
-    """Share of the standard normal distribution below x."""
+    """Return the cumulative standard normal distribution at x."""
     return 0.5 * math.erfc(-x / math.sqrt(2.0))
 
 
 @numba.njit(cache=True)
 def cut(deviation: float, off: float, step: float) -> tuple[float, float]:
-    """A normal distribution that turns out to lie within a step of an encoder.
+    """Truncate a normal distribution to one quantisation step of an encoder.
 
     Args:
-        deviation: of the distribution [rad].
-        off: from its mean to the middle of the step [rad].
-        step: of the encoder [rad].
+        deviation: standard deviation of the distribution [rad].
+        off: distance from its mean to the middle of the step [rad].
+        step: width of the step [rad].
 
     Returns:
-        By how much the mean moves [rad], and which share of the variance goes.
+        The shift of the mean [rad], and the removed share of the variance.
     """
     low, high = (off - 0.5 * step) / deviation, (off + 0.5 * step) / deviation
     if low > FAR or high < -FAR:
@@ -71,13 +71,16 @@ def cut(deviation: float, off: float, step: float) -> tuple[float, float]:
 def friction_terms(
     law: FloatArray, v: FloatArray, spread: FloatArray, tau: FloatArray, load: FloatArray, out: FloatArray
 ) -> None:
-    """Friction of uncertain velocities into `out`, (4, n).
+    """Write the friction of uncertain velocities into `out`, (4, n).
 
     Args:
         law: parameters, (terms, n).
-        v, spread: velocities and their deviations, (n,) [rad/s].
-        tau, load: torques of motors, and C v + g, (n,) [N m].
-        out: mean [N m], its slope by velocity [N m s/rad], budget [N m], and the share of its variance that is open.
+        v: velocities, (n,) [rad/s].
+        spread: their standard deviations, (n,) [rad/s].
+        tau: motor torques, (n,) [N m].
+        load: C v + g, (n,) [N m].
+        out: mean [N m], its slope by velocity [N m s/rad], budget [N m], and the share of its variance with an
+            undetermined direction.
     """
     for i in range(len(v)):
         m = 2.0 * below(v[i] / spread[i]) - 1.0
@@ -100,17 +103,19 @@ def predict(
     T: FloatArray,
     inverse: FloatArray,
 ) -> None:
-    """State and covariance a step later, without noise; implicit in friction, which may be stiff.
+    """Predict state and covariance one step ahead, without noise; implicit in friction, which may be stiff.
 
     Args:
-        x, P: state (N,) and covariance (N, N), N = 3 n + 3; replaced.
+        x: state (N,), N = 3 n + 3; replaced.
+        P: covariance (N, N); replaced.
         dt: step [s].
         M: inertia, (n, n) [kg m^2].
         net: tau - F - (C v + g), (n,) [N m].
-        slope: of friction by velocity, (n,) [N m s/rad].
-        J: of the tool, (3, n) [m].
-        kept: what is left of b and f after the step, (2,).
-        T, inverse: transition (N, N) and (M + dt slope)^-1 (n, n), filled in.
+        slope: slope of friction by velocity, (n,) [N m s/rad].
+        J: Jacobian of the tool, (3, n) [m].
+        kept: remaining shares of b and f after the step, (2,).
+        T: transition (N, N), written in place.
+        inverse: (M + dt slope)^-1, (n, n), written in place.
     """
     n = len(net)
     N = 3 * n + 3
@@ -148,15 +153,17 @@ def measure(
     gains: FloatArray,
     found: FloatArray,
 ) -> None:
-    """Take in encoder readings, joint after joint.
+    """Update the filter with encoder readings, joint by joint.
 
     Args:
-        x, P: state (N,) and covariance (N, N); replaced.
-        middle, width: of the interval in which each joint is by its encoder, (n,) [rad]; width 0 is the value itself.
-        noise: deviations of what is read beside the steps, (n,) [rad].
-        within: where in its step each joint was by the reading before, (n,) [rad]; updated.
-        gains: Kalman gains, (n, N), filled in.
-        found: innovations and their variances as those of measurements without steps, (2, n), filled in.
+        x: state (N,); replaced.
+        P: covariance (N, N); replaced.
+        middle: centre of the interval that contains each joint, (n,) [rad].
+        width: width of that interval, (n,) [rad]; 0 means the exact value.
+        noise: standard deviation of readings besides the quantisation, (n,) [rad].
+        within: each joint's place in its step at the previous reading, (n,) [rad]; updated.
+        gains: Kalman gains, (n, N), written in place.
+        found: innovations and variances of the equal measurements without quantisation, (2, n), written in place.
     """
     N = len(x)
     for i in range(len(middle)):
@@ -181,15 +188,16 @@ def measure(
 def carry(
     G: FloatArray, T: FloatArray, dt: float, driven: FloatArray, gains: FloatArray, found: FloatArray, out: FloatArray
 ) -> FloatArray:
-    """Signatures a step later, and what the innovations say of each.
+    """Propagate signatures one step, and compute the information of the innovations about each.
 
     Args:
         G: signatures, (N, m).
         T: transition, (N, N).
         dt: step [s].
         driven: (M + dt slope)^-1 B, accelerations per unknown, (n, m).
-        gains, found: as `measure` has filled them in.
-        out: per joint, s' / sqrt(V) and nu / sqrt(V) in the last column, (n, m + 1), filled in.
+        gains: Kalman gains from `measure`.
+        found: innovations and variances from `measure`.
+        out: per joint, s' / sqrt(V), and nu / sqrt(V) in the last column, (n, m + 1), written in place.
 
     Returns:
         The signatures, (N, m).
@@ -210,7 +218,7 @@ def carry(
 
 @numba.njit(cache=True)
 def gather(out: FloatArray, I: FloatArray, d: FloatArray) -> None:  # noqa: E741
-    """Add what `carry` found to the information (H, k, k) and the score (H, k) of H hypotheses of k unknowns each."""
+    """Add the result of `carry` to the information (H, k, k) and the score (H, k) of H hypotheses with k unknowns."""
     H, k = d.shape
     for i in range(len(out)):
         nu = out[i, H * k]

@@ -1,14 +1,14 @@
-"""What an arm holds while it works: noticed when it changes, weighed within a second of motion, and judged.
+"""Online payload estimation: changes are detected, weighed within a second of motion, and checked.
 
-`Scale` takes all that it has seen for one body. Here it starts again where a force at the tool begins or ends that its
-body does not explain: something was picked up or put down, or somebody touches the arm. Those are the tests of
-`OnsetTests` on the scale's own innovations, with onsets over `WINDOW_S`, since 50 g show later than a push does. The
-statistic of a load grows as long as it is not known, so a bound of `CHANGED` times theirs costs little time. With the
-body the filter forgets what it took for errors of the model, which may be part of it, but not the arm's motion.
+`Scale` assumes one body for all data since its start. This class restarts it if a force at the tool begins or ends that
+the body does not explain: the payload was picked up or put down, or the arm is in contact. The detection uses
+`OnsetTests` on the scale's own innovations, with onsets over `WINDOW_S`, since 50 g are detected later than a push. The
+statistic of a payload grows until the payload is known, so a threshold of `CHANGED` times that of the tests costs
+little time. A restart clears the estimated model error, which may contain part of the body, but not the arm's motion.
 
-Only a body that fits for a while, and differs significantly from what a controller has, is handed to it; until then it
-keeps that. An arm that rests says little about its load, since friction may carry any part of it, so its estimate stays
-uncertain.
+Only a body that fits for a while, and differs significantly from the controller's, is passed to the controller; until
+then the controller keeps the previous one. An arm at rest gives little information about its payload, since friction
+may carry any part of it, so the estimate stays uncertain.
 """
 
 import numpy as np
@@ -21,31 +21,32 @@ from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray, Robot
 
 ESTIMATE_S = 0.05
-WINDOW_S = 0.4  # of onsets
-FRESH_S = 0.5  # for so long after a start nothing is tested: a body that is not known yet looks like a force
-JUDGED_S = 0.3  # from so long after a start on estimates are judged
-CHANGED = 2.5  # times the bound of the tests: on a real line states are lost, and a load stays
-SMALL_KG = 0.01  # a larger change of the filter's model begins the tests anew
-STEADY_S, STEADY = 0.5, 0.15  # so long an estimate has fitted and stayed within a share of itself
-FITS = 1.25  # root mean square of innovations of sliding joints, in deviations
-SIGNIFICANT, LEAST_KG = 3.0, 0.03  # a change is handed over that exceeds so many deviations, and what models leave
+WINDOW_S = 0.4  # time span of onset hypotheses [s]
+FRESH_S = 0.5  # time after a start without tests [s]: an unknown body looks like a force
+JUDGED_S = 0.3  # time after a start before estimates are judged [s]
+CHANGED = 2.5  # factor on the tests' threshold: states may be lost on a real bus, and a payload stays
+SMALL_KG = 0.01  # change of the filter's model that restarts the tests [kg]
+STEADY_S, STEADY = 0.5, 0.15  # required time of fit [s], and maximum relative change during it
+FITS = 1.25  # maximum root mean square of innovations of moving joints [deviations]
+SIGNIFICANT, LEAST_KG = 3.0, 0.03  # minimum change to adopt [deviations], [kg] (model errors)
 
 
 class LivePayload:
-    """Weighs what an arm holds, a cycle at a time, and says what its controller should know.
+    """Weighs the payload every cycle, and decides which payload the controller should use.
 
     Args:
-        robot: its tool, and what its drives lift.
-        arm: geometry and gravity as it is mounted.
-        scale: of the arm without payload, by its accepted model.
+        robot: the robot, with its tool and the loads that its drives lift.
+        arm: geometry and gravity of the arm as mounted.
+        scale: scale of the arm without payload, with its accepted model.
 
     Attributes:
         arm: as given.
-        estimate: the newest; None before the first.
-        held: what a controller should add to its model, (10,) as `HeldMass.parameters`; zeros where nothing is held.
-        misfit: what the estimate leaves of the innovations of sliding joints, in their deviations.
-        fits: whether the estimate explains them, and did for a while.
-        restarts: how often what was seen was forgotten.
+        estimate: the newest estimate; None before the first.
+        held: parameters that a controller should add to its model, (10,) as `HeldMass.parameters`; zeros without
+            payload.
+        misfit: residual of the innovations of moving joints after the estimate, in deviations.
+        fits: whether the estimate explains them, and has done so for a while.
+        restarts: number of restarts.
     """
 
     def __init__(self, robot: Robot, arm: ArmModel, scale: Scale) -> None:
@@ -59,15 +60,15 @@ class LivePayload:
         self.restart()
 
     def restart(self) -> None:
-        """Forget what was seen; what is held stays until another estimate is certain."""
+        """Clear the data so far; `held` stays until another estimate is certain."""
         self._scale.reset(friction=True)
         self._tests.reset()
         self.restarts += 1
         self._began_ns, self.fits, self.misfit, self.estimate = self._last_ns, False, 0.0, None
-        self._first_kg, self._first_ns = -np.inf, self._last_ns  # of the estimates that agree
+        self._first_kg, self._first_ns = -np.inf, self._last_ns  # mass and time of the first of the agreeing estimates
 
     def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
-        """One state, q (n,) [rad] and tau (n,) [N m] as in `Scale.update`; whether `held` is new."""
+        """Process one state and return whether `held` changed; q (n,) [rad] and tau (n,) [N m] as in `Scale.update`."""
         counts = self._scale.update(stamp_ns, q, tau)
         if self._scale.restarted:
             self._last_ns = stamp_ns
@@ -91,14 +92,14 @@ class LivePayload:
         return since_s >= JUDGED_S and self._judge(self.estimate)
 
     def _judge(self, found: HeldMass) -> bool:
-        """Hand an estimate over that has fitted for a while, and is another body."""
+        """Adopt an estimate that has fitted for a while and is another body; return whether it was adopted."""
         if self.misfit > FITS or abs(found.mass_kg - self._first_kg) > max(STEADY * self._first_kg, LEAST_KG):
             self._first_kg, self._first_ns = found.mass_kg, self._last_ns
         self.fits = (self._last_ns - self._first_ns) * 1e-9 >= STEADY_S
         return self.fits and self._hand_over(found)
 
     def _hand_over(self, found: HeldMass) -> bool:
-        """Whether an estimate that fits is significantly another body than the one that is held."""
+        """Return whether a fitting estimate differs significantly from the body that is held."""
         changed = abs(found.mass_kg - float(self.held[9]))
         if changed < LEAST_KG or self._scale.apart(found.parameters, self.held) < SIGNIFICANT:
             return False

@@ -1,4 +1,4 @@
-"""The arm's motion from encoders and motor torques, a cycle at a time: see `dynid.contact.innovations`."""
+"""Filter of the arm's motion from encoders and motor torques; see `dynid.contact.innovations`."""
 
 import math
 from dataclasses import dataclass
@@ -21,27 +21,28 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import TorqueDeviations
 from dynid.robot import FloatArray, Robot, read_only
 
-MEMORY_S = 1.0  # how long a model's error lasts, as in `identification.estimators.uncertainty`
-PASSING_S = 0.05  # how long what passes with the speed does
-SHORT_S = 0.001  # how long the rest of it does, which of commanded torques is mostly noise of the measured ones
-TURN_S = 0.002  # how long an open direction of motion stays as it is
-OPEN_RAD_S = 0.06  # no velocity is less certain than this for its direction
-FADE_S = 0.01  # how long a direction that was open still counts
-SURE = 0.1  # of the variance of friction that is open, below which a direction counts as known
-PLAY_S = 0.02  # how long a joint takes to cross its play
-UNSEEN_RAD_S = 0.003  # velocities whose sign is open even where the filter is sure of them
-TIMING_S = 1e-4  # how well the delay of torques is known
-READING_RAD = 5e-5  # what a reading is off by beside the encoder's step
-FIRST = (1e-3, 0.01)  # deviations of the first position [rad] and velocity [rad/s]
-MOVING_RAD_S = 0.3  # deviation of velocities that are about known
-FORCE_S = 0.6  # how long a force at the tool lasts
-JACOBIAN_EVERY = 4  # updates
+MEMORY_S = 1.0  # correlation time of lasting model errors [s], as in `identification.estimators.uncertainty`
+PASSING_S = 0.05  # correlation time of errors that change with speed [s]
+SHORT_S = 0.001  # correlation time of the remaining error [s], mostly noise of the measured torques
+TURN_S = 0.002  # correlation time of an undetermined direction of motion [s]
+OPEN_RAD_S = 0.06  # velocity uncertainty at which the direction is undetermined [rad/s]
+FADE_S = 0.01  # fade time of an undetermined direction [s]
+SURE = 0.1  # share of undetermined friction variance below which a direction counts as known
+PLAY_S = 0.02  # time to cross the backlash [s]
+UNSEEN_RAD_S = 0.003  # velocity below which the sign is undetermined even for a confident filter [rad/s]
+TIMING_S = 1e-4  # uncertainty of the torque delay [s]
+READING_RAD = 5e-5  # error of a reading besides quantisation [rad]
+FIRST = (1e-3, 0.01)  # initial deviations of position [rad] and velocity [rad/s]
+MOVING_RAD_S = 0.3  # deviation of approximately known velocities [rad/s]
+FORCE_S = 0.6  # correlation time of a force at the tool [s]
+JACOBIAN_EVERY = 4  # updates between two computations of the Jacobian
 
 
 def motion_terms(q: Any, dq: Any, phi: Any, inertia: Any, load: Any) -> int:
-    """M(q) into `inertia` (n, n) and C dq + g into `load` (n,), friction left out.
+    """Write M(q) into `inertia` (n, n) and C dq + g into `load` (n,), without friction.
 
-    Returns how many positions were out of the polynomials' range.
+    Returns:
+        The number of positions outside the polynomials' range.
     """
     n = q.shape[0]
     none, unit, moved, held = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
@@ -58,14 +59,15 @@ def motion_terms(q: Any, dq: Any, phi: Any, inertia: Any, load: Any) -> int:
 
 @dataclass(frozen=True)
 class MeasuredTorques:
-    """Torques that were measured, not commanded, so that nobody knows them exactly.
+    """Uncertainty of torques that were measured instead of commanded.
 
-    What a model leaves of commanded torques is mostly the noise of the measured ones that it was identified from, and
-    new in every cycle. Of measured torques it is the model's own, and no faster than the low-pass that it has passed.
+    The model error of commanded torques is mostly the noise of the measured ones from which the model was identified,
+    and independent in every cycle. The error of measured torques is the model's own, limited in bandwidth by their
+    low-pass filter.
 
     Attributes:
-        noise_nm: of one sample, (n,) [N m].
-        memory_s: how long what the model leaves stays alike [s]: a quarter period of the low-pass's cut-off, whose
+        noise_nm: standard deviation of one sample, (n,) [N m].
+        memory_s: correlation time of the model error [s]: a quarter period of the low-pass filter's cut-off, whose
             noise has the same density.
     """
 
@@ -74,28 +76,29 @@ class MeasuredTorques:
 
 
 class MotionFilter:
-    """The filter of one arm; noise of motors, encoder steps, stamps and play are those of the robot's nuisances.
+    """Kalman filter of one arm; the robot's nuisances give motor noise, encoder steps, jitter and backlash.
 
     Args:
-        robot, arm: the arm, as it is mounted.
+        robot: the robot.
+        arm: geometry and gravity of the arm as mounted.
         model: parameters and friction.
-        errors: what model.yaml states of the model's torques, by speed: what lasts is the size of b, what passes with
-            the speed makes b less certain at another speed, and that and the rest are noise.
-        torque_delay_s: from the torque that `update` gets to the motors [s].
-        measured: where the torques that `update` gets were measured; None where they are known, as commands are.
-        reading_rad: deviation of readings beside the encoder's step [rad].
+        errors: errors of the model's torques from model.yaml, by speed: the lasting part is the size of b, the passing
+            part makes b less certain at another speed, and that and the rest are noise.
+        torque_delay_s: delay from the torque given to `update` until it acts at the motors [s].
+        measured: properties of measured torques; None for exactly known torques, such as commands.
+        reading_rad: standard deviation of readings besides the encoder's step [rad].
 
     Attributes:
         x: (q, v, b, f), (3 n + 3,), SI.
         P: its covariance.
-        J: of the tool, (3, n) [m].
-        jitter: of the states' stamps, as it was lately.
-        force_rate: how fast the force at the tool may change [N/sqrt(s)]; 0 while nothing touches the arm.
-        acceleration: by the last update, (n,) [rad/s^2].
-        friction: that the last update took off, (n,) [N m].
+        J: Jacobian of the tool, (3, n) [m].
+        jitter: recent jitter of the states' timestamps.
+        force_rate: rate of change of the force at the tool [N/sqrt(s)]; 0 without contact.
+        acceleration: of the last update, (n,) [rad/s^2].
+        friction: friction of the last update, (n,) [N m].
 
     Raises:
-        DataError: the model states no deviations of its torques.
+        DataError: the model states no errors of its torques.
     """
 
     def __init__(
@@ -144,27 +147,27 @@ class MotionFilter:
 
     @property
     def velocity(self) -> FloatArray:
-        """(n,) [rad/s]."""
+        """Velocities (n,) [rad/s]."""
         n = len(self._load)
         return self.x[n : 2 * n]
 
     @property
     def slides(self) -> NDArray[np.bool_]:
-        """Joints whose direction of motion is known, (n,)."""
+        """Whether the direction of motion of each joint is known, (n,)."""
         return self._unclear < SURE
 
     def lasting_deviations(self) -> tuple[FloatArray, FloatArray]:
-        """What torques may be off by for long, (n,) [N m] each: by the model, and by friction of an open direction.
+        """Return lasting torque errors (n,) [N m] of the model, and of friction with an undetermined direction.
 
         The second is that of a uniform distribution over the budget; the covariance P counts it for `TURN_S` at a time.
         """
         n = len(self._load)
         own = self._errors[np.searchsorted(self._bounds, np.abs(self.velocity)), np.arange(n)]
-        own = np.where(self._unclear > 0.5, self._errors[-1], own)  # what a sticking joint leaves is in its budget
+        own = np.where(self._unclear > 0.5, self._errors[-1], own)  # the budget contains the error of a sticking joint
         return own, self._terms[2] * np.sqrt(self._unclear / 3.0)
 
     def reset(self, q: FloatArray, dq: FloatArray | None = None) -> None:
-        """Start at a measured posture (n,) [rad]: at rest, or with velocities (n,) that are about dq [rad/s]."""
+        """Restart at a measured posture (n,) [rad], at rest or with approximate velocities dq (n,) [rad/s]."""
         n = len(q)
         self.x[:], self.P[:], self.force_rate, self._class = 0.0, 0.0, 0.0, np.zeros(n, dtype=np.int64)
         self.x[:n], self._before = q, np.zeros(n)
@@ -175,21 +178,21 @@ class MotionFilter:
         np.fill_diagonal(self.P, first**2)
 
     def hold(self, parameters: FloatArray) -> None:
-        """From now on the last link holds a body with these parameters (10,) in the last modified DH frame, SI."""
+        """Set the payload of the last link, ten parameters (10,) in the last modified DH frame, SI."""
         self._links = self._unloaded + self._held @ parameters
 
     def forget_errors(self) -> None:
-        """What the model leaves of torques is as unknown as at the start: it was learned of another body."""
+        """Reset the estimated model error b to its initial uncertainty, since it belonged to another payload."""
         n = len(self._load)
         b = slice(2 * n, 3 * n)
         self.x[b], self.P[b], self.P[:, b] = 0.0, 0.0, 0.0
         self.P[b, b] = np.diag(self._errors[-1] ** 2)
 
     def update(self, dt: float, q: FloatArray, tau: FloatArray) -> None:
-        """One state, dt [s] after the last: readings q (n,) [rad], and the torques (n,) [N m] commanded meanwhile.
+        """Process one state, dt [s] after the last: readings q (n,) [rad], and the torques (n,) [N m] since then.
 
         Raises:
-            SafetyError: a joint that slides or has a spring is far beyond where the generated dynamics hold, or a
+            SafetyError: a prismatic or spring-loaded joint is far outside the range of the generated dynamics, or a
                 position is not finite.
         """
         n = len(q)
@@ -224,7 +227,7 @@ class MotionFilter:
         self._add_noise(dt, brief, kick, own, 1.0 - kept[0] ** 2)
         self._forget_other_speeds(speed_class[0], own)
         P[np.arange(n), np.arange(n)] += unclear * self._play**2 * dt / PLAY_S
-        P[:n, :n] += jitter_s**2 * np.outer(v, v)  # a stamp that is off shifts all joints together
+        P[:n, :n] += jitter_s**2 * np.outer(v, v)  # a timestamp error shifts all joints together
         noise = np.hypot(self._reading, jitter_s * v)
         measure(x, P, q, self._width, noise, self._within, self._gains, self._found)
         self._dt, self.friction, self.acceleration = dt, lost, (v - speed) / dt
@@ -239,13 +242,16 @@ class MotionFilter:
         P[tool, tool] += self.force_rate**2 * dt
 
     def _forget_other_speeds(self, classes: NDArray[np.int64], own: FloatArray) -> None:
-        """What the model leaves of torques was learned at another speed, where friction may lack something else."""
+        """Increase the uncertainty of the model error b of joints whose speed class changed.
+
+        The error was estimated at another speed, at which the friction law may err differently.
+        """
         each = np.arange(len(own))
         new = (classes != self._class) * (self._passing[classes, each] + self._passing[self._class, each])
         b, self._class = 2 * len(own) + each, classes
         self.P[b, b] += np.minimum(new, np.maximum(own**2 + new - self.P[b, b], 0.0))
 
     def carry(self, G: FloatArray, torques: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Signatures G (N, m) over the last update of torques (n, m) per unknown: they, and `carry`'s (n, m + 1)."""
+        """Return signatures G (N, m) after the last update for torques (n, m), and the result of `carry`."""
         out = np.zeros((len(torques), G.shape[1] + 1))
         return carry(G, self._T, self._dt, self._inverse @ torques, self._gains, self._found, out), out

@@ -1,14 +1,14 @@
-"""External torque without a sensor: what an arm's momentum gains beyond what motors, gears and gravity explain.
+"""Momentum observer: external torque from the momentum that motors, gears and gravity do not explain.
 
 With the momentum p = M(q) dq, rotors included, friction F and the external torque tau_ext,
 
     dp/dt = tau - F + C' dq - g + tau_ext,
     r = K (p - integral of (tau - F + C' dq - g + r) dt),    so    dr/dt = K (tau_ext - r):
 
-the residual r is tau_ext behind a first-order low-pass filter, and no acceleration is needed (De Luca and Mattone
-2005; Haddadin, De Luca and Albu-Schaeffer 2017). F is the identified law, whose load is -(C dq + g) + r: a contact
-loads the gears, too. An estimated velocity lags behind; motor torques and positions are then delayed alike, so that a
-lag changes when r answers and not what it says.
+the residual r is tau_ext after a first-order low-pass filter, and no acceleration is needed (De Luca and Mattone
+2005; Haddadin, De Luca and Albu-Schaeffer 2017). F is the identified law with the load -(C dq + g) + r: a contact
+loads the gears, too. An estimated velocity has a lag; motor torques and positions are then delayed by the same time, so
+that a lag delays r without a systematic error.
 """
 
 from dataclasses import replace
@@ -34,16 +34,18 @@ from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
 
 GAIN_1_S = 60.0
-VELOCITY_S = 0.015  # an encoder step of 1.5 mrad is then 0.1 rad/s, with 2 ms as of controllers 0.6 rad/s
-LONGEST_STEP_S = 0.02  # after a longer gap in the states nobody knows what happened: start again
-STEP_RAD = 1e-4  # of the central difference along dq; its error is 1e-8 of the term
+VELOCITY_S = 0.015  # lag of the velocity estimate [s]: an encoder step of 1.5 mrad becomes 0.1 rad/s
+LONGEST_STEP_S = 0.02  # longest gap between states [s]; after a longer one the observer restarts
+STEP_RAD = 1e-4  # step of the central difference along dq [rad]; its relative error is 1e-8
 
 
 def momentum_terms(q: Any, dq: Any, phi: Any, step: float, inertia: Any, gained: Any, load: Any) -> int:
-    """M(q) into `inertia` (n, n), C' dq - g into `gained` and C dq + g into `load`, (n,) each, friction left out.
+    """Write M(q) into `inertia` (n, n), C' dq - g into `gained` and C dq + g into `load`, (n,), without friction.
 
     C' dq = dM/dt dq - C dq, where dM/dt dq is a central difference of M dq along dq.
-    Returns how many positions were out of the polynomials' range.
+
+    Returns:
+        The number of positions outside the polynomials' range.
     """
     n = q.shape[0]
     none, unit, moved, held, change = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
@@ -70,21 +72,21 @@ def momentum_terms(q: Any, dq: Any, phi: Any, step: float, inertia: Any, gained:
 
 
 class MomentumObserver:
-    """The external torque of one arm, a cycle at a time.
+    """Observer of the external torques of one arm, updated every cycle.
 
     Args:
-        arm: geometry, structure and gravity as the arm is mounted.
+        arm: geometry, structure and gravity of the arm as mounted.
         model: parameters and friction.
-        gain_1_s: K [1/s]; a contact is seen to 63 % after 1 / K.
-        velocity_s: lag of the velocity [s]: of the observer's own estimate, or of the one that `update` gets.
-        torque_delay_s: from the torque that `update` gets to the motors [s].
+        gain_1_s: K [1/s]; the residual reaches 63 % of a contact torque after 1 / K.
+        velocity_s: lag of the velocity [s]: of the observer's own estimate, or of the velocity given to `update`.
+        torque_delay_s: delay from the torque given to `update` until it acts at the motors [s].
 
     Attributes:
         torque: r, the external torque after the last update, (n,) [N m].
-        velocity: that the last update used, (n,) [rad/s].
+        velocity: velocity in the last update, (n,) [rad/s].
         inertia: M(q), (n, n) [kg m^2].
         load: C dq + g, (n,) [N m].
-        friction: F that the last update took off, (n,) [N m].
+        friction: F in the last update, (n,) [N m].
         restarted: whether the last update was the first, or the first after a gap.
 
     Raises:
@@ -119,27 +121,27 @@ class MomentumObserver:
         self._still, self._momentum, self._q = np.zeros((3, n))
         self._last_ns: int | None = None
         self.restarted = False
-        self._terms(np.zeros(n), np.zeros(n), np.zeros(n))  # compiles: a control loop must not wait for a compiler
+        self._terms(np.zeros(n), np.zeros(n), np.zeros(n))  # compile now, not in a control loop
 
     def reset(self) -> None:
-        """Forget everything; the next update is the first."""
+        """Clear the state; the next update is the first."""
         self._last_ns = None
         self.torque[:] = 0.0
 
     def update(self, stamp_ns: int, q: FloatArray, dq: FloatArray | None, tau: FloatArray) -> FloatArray:
-        """One state of the arm.
+        """Process one state of the arm and return the residual.
 
         Args:
-            stamp_ns: of the state [ns]; a state that is not newer changes nothing, and a gap starts again from 0.
+            stamp_ns: timestamp of the state [ns]; a state that is not newer changes nothing, and a gap restarts from 0.
             q: measured positions, (n,) [rad].
-            dq: velocities that lag by `velocity_s`, (n,) [rad/s]; None estimates them from q.
-            tau: torques commanded to the motors between the last state and this one, (n,) [N m].
+            dq: velocities with a lag of `velocity_s`, (n,) [rad/s]; None estimates them from q.
+            tau: commanded motor torques between the last state and this one, (n,) [N m].
 
         Returns:
             r, (n,) [N m]; a new array.
 
         Raises:
-            SafetyError: a joint that slides or has a spring is far beyond where the generated dynamics hold, or a
+            SafetyError: a prismatic or spring-loaded joint is far outside the range of the generated dynamics, or a
                 position is not finite.
             ConfigurationError: no velocities, and no lag to estimate them with.
         """
@@ -169,12 +171,12 @@ class MomentumObserver:
         return self._own.update(dt, q)
 
     def _terms(self, q: FloatArray, dq: FloatArray, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """tau - F + C' dq - g and M dq, (n,) each."""
-        # where a joint was when it had the velocity that is known: what a filter of that lag makes of q
+        """Return tau - F + C' dq - g and M dq, (n,) each."""
+        # positions with the same lag as the velocity
         self._q[:], self.velocity[:] = (
             within_a_turn(q - self.velocity_s * dq, self._aperiodic),
             dq,
-        )  # arrays of one kind: numba compiles anew for others
+        )  # arrays of one type, since numba compiles anew for others
         if self._kernel.momentum_terms(
             self._q, self.velocity, self._links, STEP_RAD, self.inertia, self._gained, self.load
         ):

@@ -1,9 +1,9 @@
-"""When a force at the tool began: tests of many possible onsets on the filter's innovations.
+"""Onset detection of forces at the tool: tests of many possible onset times on the filter's innovations.
 
-Every few milliseconds a hypothesis begins: from now on a constant force acts at the tool. What its least squares say is
-tested against no force: under none, the statistic d' I^-1 d is chi-squared with three degrees of freedom (generalised
-likelihood ratio, Willsky and Jones 1976). The bound is that of all hypotheses in all cycles together: the chance of a
-false alarm is at most the sum of theirs (Bonferroni).
+Every few milliseconds a new hypothesis starts: a constant force acts at the tool from now on. Its least-squares
+estimate is tested against zero force, for which the statistic d' I^-1 d is chi-squared with three degrees of freedom
+(generalised likelihood ratio, Willsky and Jones 1976). The threshold covers all hypotheses in all cycles together: the
+probability of a false alarm is at most the sum of theirs (Bonferroni).
 """
 
 import numpy as np
@@ -12,27 +12,27 @@ from scipy.special import chdtri
 from dynid.contact.innovations import gather
 from dynid.contact.motion_filter import MotionFilter
 
-EVERY, HYPOTHESES = 4, 16  # cycles between two onsets, and how many are tested at a time
+EVERY, HYPOTHESES = 4, 16  # cycles between two onsets, and number of hypotheses
 CYCLE_S = 0.001
-FALSE_ALARMS_1_S = 0.1 / 3600.0  # one in ten hours of tests whose errors are as stated
-YOUNGEST = 3  # cycles
-FORCE_RATE = 2.5  # how fast the force of a contact changes [N/sqrt(s)]
-NONE = float(chdtri(3, 0.01))  # what forces that are none exceed once in a hundred times
-LEFT_S = 0.15  # after so long without a difference it is gone
+FALSE_ALARMS_1_S = 0.1 / 3600.0  # rate of false alarms [1/s]: one in ten hours if the errors are as stated
+YOUNGEST = 3  # minimum age of a tested hypothesis [cycles]
+FORCE_RATE = 2.5  # rate of change of a contact force [N/sqrt(s)]
+NONE = float(chdtri(3, 0.01))  # 99 % quantile of the statistic without a force
+LEFT_S = 0.15  # time without a significant force after which contact ends [s]
 
 
 class OnsetTests:
-    """Hypotheses about when a force at the tool began, beside a `MotionFilter`.
+    """Hypotheses about the onset of a force at the tool, evaluated on a `MotionFilter`.
 
     Args:
         motion: the filter, updated before `update`.
-        largest_n: forces that are looked for are of this size [N].
+        largest_n: magnitude of the forces to detect [N].
         every: cycles between two onsets.
 
     Attributes:
-        bound: what the statistic exceeds in contact only.
-        statistic: the largest one after the last update.
-        contact: whether the filter has a force at the tool.
+        bound: value that the statistic exceeds only in contact.
+        statistic: largest statistic after the last update.
+        contact: whether the filter includes a force at the tool.
     """
 
     def __init__(self, motion: MotionFilter, largest_n: float, every: int = EVERY) -> None:
@@ -43,13 +43,13 @@ class OnsetTests:
         self.reset()
 
     def reset(self) -> None:
-        """Forget all hypotheses; a contact lasts."""
+        """Clear all hypotheses; an ongoing contact stays."""
         H = HYPOTHESES
         self._G, self._information = np.zeros((len(self._motion.x), 3 * H)), np.zeros((H, 3, 3))
         self._score, self._age, self._count, self.statistic = np.zeros((H, 3)), np.full(H, -1), 0, 0.0
 
     def update(self) -> bool:
-        """Test after the last update of the filter: whether a force has begun."""
+        """Test after the last update of the filter; return whether a force has begun."""
         if self._count % self._every == 0:
             h = self._count // self._every % HYPOTHESES
             self._G[:, 3 * h : 3 * h + 3], self._information[h], self._score[h], self._age[h] = 0.0, 0.0, 0.0, 0
@@ -65,10 +65,10 @@ class OnsetTests:
         return self.statistic > self.bound
 
     def adopt(self, lasts: bool = True) -> None:
-        """Take the best hypothesis for true: the filter's state and covariance become those with its force.
+        """Accept the best hypothesis: add its force to the filter's state and covariance.
 
-        From here on the force may change, and the filter follows it; `left` says when it is gone. One that does not
-        last has only moved the arm so far: whoever adopts it has another cause in mind, and a model of it.
+        From then on the force may change and the filter tracks it; `left` detects its end. Without `lasts` the force
+        has only affected the motion so far: the caller has another explanation, and its own model of it.
         """
         x, P, h = self._motion.x, self._motion.P, self._best
         G = self._G[:, 3 * h : 3 * h + 3].copy()
@@ -81,7 +81,7 @@ class OnsetTests:
         self.reset()
 
     def left(self, dt: float) -> None:
-        """End the contact once the filter's force has not differed from none for a while; dt [s] since the last."""
+        """End the contact if the filter's force has not differed from zero for a while; dt [s] since the last call."""
         x, P = self._motion.x, self._motion.P
         different = float(x[-3:] @ np.linalg.solve(P[-3:, -3:], x[-3:])) > NONE
         self._quiet_s = 0.0 if different else self._quiet_s + dt

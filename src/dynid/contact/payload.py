@@ -1,4 +1,4 @@
-"""What an arm holds, as an estimate, and the model of an arm that holds it; `dynid.contact.scale` weighs."""
+"""Payload estimates, and the model of an arm with a payload; `dynid.contact.scale` estimates them."""
 
 from dataclasses import dataclass, replace
 
@@ -13,13 +13,13 @@ from dynid.robot import FloatArray, read_only
 
 @dataclass(frozen=True, eq=False)
 class HeldMass:
-    """An estimate of what the arm holds.
+    """Estimate of the payload.
 
     Attributes:
         mass_kg: its mass.
-        mass_deviation_kg: its deviation, as if nothing but the prior constrained it.
-        centre_m: centre of mass in the last URDF link frame, (3,); the tool where nothing is held.
-        centre_deviation_m: per direction of the last modified DH frame, (3,).
+        mass_deviation_kg: its standard deviation, under the prior alone, without the physical constraints.
+        centre_m: centre of mass in the last URDF link frame, (3,); the tool without payload.
+        centre_deviation_m: by direction of the last modified DH frame, (3,).
         parameters: consistent standard parameters in the last modified DH frame, (10,), SI.
     """
 
@@ -31,7 +31,7 @@ class HeldMass:
 
     @classmethod
     def of(cls, bodies: PointMasses, found: FloatArray, covariance: FloatArray) -> "HeldMass":
-        """What `PointMasses.solve` found, (10 or more,), and its covariance."""
+        """Return the estimate from the solution of `PointMasses.solve`, (10 or more,), and its covariance."""
         deviations, mass = np.sqrt(np.diag(covariance)), float(found[9])
         centre = bodies.rotation @ (found[6:9] / mass) + bodies.origin if mass > 0.0 else bodies.tool
         open_m = deviations[6:9] / mass if mass > 0.0 else np.full(3, np.inf)
@@ -40,9 +40,9 @@ class HeldMass:
 
 
 def with_payload(arm: ArmModel, model: ControlModel, parameters: FloatArray) -> ControlModel:
-    """The model of an arm that holds a body with these parameters (10,) in the last modified DH frame.
+    """Return the model of an arm with a payload (10,), given in the last modified DH frame, SI.
 
-    Give it to a controller by `ArmController.switch_to`, which lets the difference in torque in over time.
+    `ArmController.switch_to` changes a controller to it and blends the torque difference in over time.
     """
     last = 10 * (arm.chain_size - 1)
     added = arm.regrouping.K[:, last : last + 10] @ parameters

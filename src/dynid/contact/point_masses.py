@@ -1,8 +1,9 @@
-"""Bodies that a hand may hold: sums of point masses in a box about the tool, and what is known of them beforehand.
+"""Possible payloads as sums of point masses in a box about the tool, and their prior.
 
-Every sum of point masses is a body: its mass is not negative, its centre lies in the box, and its pseudo-inertia is
-positive semidefinite. The same box is the prior: a mass m has first moments about the tool of m b / sqrt(3) and inertia
-of m b^2, b being half a side. That grows with m, so it is the prior of the last round's m in a few rounds.
+Every sum of point masses is a physical body: its mass is not negative, its centre lies in the box, and its
+pseudo-inertia is positive semidefinite. The same box gives the prior: a mass m has first moments about the tool of
+m b / sqrt(3) and inertia of m b^2, with b half a side. As the prior scales with m, a few rounds use the m of the
+previous round.
 """
 
 from itertools import product
@@ -19,21 +20,22 @@ from dynid.robot import FloatArray, Robot
 BOX_M = 0.1
 GRID = (-1.0, 0.0, 1.0)
 STANDARD_GRAVITY = 9.80665
-ROUNDS, LEAST_KG = 4, 0.01  # the prior's m does not fall below this
-BODY = 10  # standard parameters
+ROUNDS, LEAST_KG = 4, 0.01  # rounds of the prior, and lower bound of its mass [kg]
+BODY = 10  # number of standard parameters of a body
 
 
 class PointMasses:
-    """Least squares over the bodies in one arm's hand.
+    """Least squares over the possible payloads of one arm.
 
     Args:
-        robot: its tool, and what its drives lift.
+        robot: the robot, with its tool and the loads that its drives lift.
         arm: its geometry.
-        box_m: half a side of the box about the tool in which a body lies [m].
+        box_m: half a side of the box about the tool that contains the payload [m].
 
     Attributes:
         tool: in the last URDF link frame, (3,) [m].
-        rotation, origin: of the last modified DH frame in that link, (3, 3) and (3,) [m].
+        rotation: rotation of the last modified DH frame in that link, (3, 3).
+        origin: origin of that frame in that link, (3,) [m].
     """
 
     def __init__(self, robot: Robot, arm: ArmModel, box_m: float = BOX_M) -> None:
@@ -46,18 +48,18 @@ class PointMasses:
         self._masses = np.array([point_mass(point) for point in points]).T
 
     def solve(self, information: FloatArray, score: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """The most likely body, and further unknowns beside it.
+        """Return the most probable payload, with further unknowns.
 
         Args:
-            information: of ten standard parameters in the last modified DH frame and of k further unknowns, whose own
-                prior it holds, (10 + k, 10 + k), SI.
+            information: information of ten standard parameters in the last modified DH frame and of k further unknowns,
+                including the prior of the latter, (10 + k, 10 + k), SI.
             score: information times the unconstrained solution, (10 + k,).
 
         Returns:
-            The unknowns, (10 + k,), and their covariance as if nothing but the prior constrained them.
+            The unknowns, (10 + k,), and their covariance under the prior alone, without the physical constraints.
         """
         others = len(score) - BODY
-        signed = np.kron(np.eye(others), [[1.0, -1.0]])  # what may be negative is a difference of two that may not
+        signed = np.kron(np.eye(others), [[1.0, -1.0]])  # difference of two that are not negative
         shapes = np.block(
             [
                 [self._masses, np.zeros((BODY, 2 * others))],
@@ -79,13 +81,13 @@ class PointMasses:
 
 
 def point_mass(place: FloatArray) -> FloatArray:
-    """Ten standard parameters of 1 kg at a place (3,) [m]."""
+    """Return ten standard parameters of 1 kg at a position (3,) [m]."""
     inertia = (place @ place) * np.eye(3) - np.outer(place, place)
     return np.concatenate([six(inertia), place, [1.0]])
 
 
 def _from_point(place: FloatArray) -> FloatArray:
-    """Ten parameters about the origin per ten about a place (3,) [m], (10, 10), axes being parallel."""
+    """Return the matrix (10, 10) from ten parameters about a point (3,) [m] to ten about the origin."""
     out = np.eye(BODY)
     for k, unit in enumerate(np.eye(3)):
         out[:6, 6 + k] = six(2.0 * (place @ unit) * np.eye(3) - np.outer(place, unit) - np.outer(unit, place))

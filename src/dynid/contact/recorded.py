@@ -1,4 +1,4 @@
-"""Feeling along a recording: which models may, and what was in force when."""
+"""Contact detection on recordings: suitable models, and the torques in effect over time."""
 
 import numpy as np
 
@@ -15,19 +15,19 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import ModelFile
 from dynid.robot import FloatArray, Robot
 
-LEAST_STEP_RAD = 1e-7  # less between two positions is rounding
-FEWEST_MOVES = 200  # of a joint, to know its steps from
-FINE_RAD = 2e-5  # steps of this size are never felt
-BEND = 6.0**0.5  # deviation of a second difference of noise, by the noise's
-COARSER = 1.5  # times the stated step
-BETWEEN = 0.05  # of a step: positions off the steps by more are not in steps
+LEAST_STEP_RAD = 1e-7  # smaller differences of positions are rounding
+FEWEST_MOVES = 200  # position changes required to estimate the quantisation step
+FINE_RAD = 2e-5  # steps up to this size never look like a contact [rad]
+BEND = 6.0**0.5  # deviation of a second difference of noise relative to the noise
+COARSER = 1.5  # tolerance of the step, relative to the stated one
+BETWEEN = 0.05  # tolerance of positions as multiples of a step [steps]
 
 
 def arm_of(robot: Robot, content: ModelFile, mount: str | None = None) -> tuple[ArmModel, ControlModel]:
-    """The arm at a mount, and the accepted model of it.
+    """Return the arm at a mount, and its accepted model.
 
     Raises:
-        DataError: a model of another robot or structure, or one that was refused.
+        DataError: a model of another robot or structure, or a refused one.
     """
     if content.robot != robot.name:
         raise DataError(f"the model is of '{content.robot}', not of '{robot.name}': name the robot of the model")
@@ -42,24 +42,34 @@ def arm_of(robot: Robot, content: ModelFile, mount: str | None = None) -> tuple[
 def sense_of(
     robot: Robot, content: ModelFile, mount: str | None = None, measured: MeasuredTorques | None = None
 ) -> ContactSense:
-    """The sense of an accepted model of this robot at a mount, for torques that were measured or, with None, commanded.
+    """Return the contact detection of an accepted model at a mount.
+
+    Args:
+        robot: the robot.
+        content: its model file.
+        mount: mount of the arm; None is the default.
+        measured: properties of measured torques; None for commanded torques.
 
     Raises:
-        DataError: as `arm_of`, or a model without deviations.
+        DataError: as for `arm_of`, or a model without errors of its torques.
     """
     return ContactSense(robot, *arm_of(robot, content, mount), content.torque_deviations, measured)
 
 
 def live_payload_of(robot: Robot, content: ModelFile, mount: str | None = None) -> LivePayload:
-    """What weighs by an accepted model of this robot at a mount; raises as `sense_of`."""
+    """Return the payload estimation of an accepted model of this robot at a mount.
+
+    Raises:
+        DataError: as for `sense_of`.
+    """
     arm, model = arm_of(robot, content, mount)
     return LivePayload(robot, arm, Scale(robot, arm, model, content.torque_deviations))
 
 
 def refuse_coarser(signals: Signals, robot: Robot) -> None:
-    """Raise DataError where positions come in larger steps than robot.yaml says: every step would be felt.
+    """Raise DataError if positions have larger quantisation steps than robot.yaml states.
 
-    A draft proposes the steps of an encoder that nobody has looked at.
+    Every step would otherwise look like a contact. A drafted robot only has an assumed step.
     """
     read = signals.q if signals.q_read is None else signals.q_read
     counts = robot.nuisances.encoder_counts_per_turn
@@ -79,14 +89,14 @@ def refuse_coarser(signals: Signals, robot: Robot) -> None:
 
 
 def measured_torques(signals: Signals, settings: IdentificationSettings) -> MeasuredTorques | None:
-    """What is uncertain about a recording's torques; None if they are those that were written, so exact.
+    """Return the uncertainty of a recording's torques; None if they are commanded, so exact.
 
-    Their noise is from second differences, which leave little of a motion, and by their median, which spares what a
-    stop or a controller's step makes of them.
+    The noise is estimated from second differences, which contain little of the motion, by their median, which ignores
+    jumps of stops and controllers.
 
     Args:
         signals: the recording.
-        settings: that its model was identified with.
+        settings: settings with which its model was identified.
     """
     if "goal" in (signals.torque_source, signals.other and signals.other.source):
         return None
@@ -96,9 +106,9 @@ def measured_torques(signals: Signals, settings: IdentificationSettings) -> Meas
 
 
 def torques_before(signals: Signals) -> FloatArray:
-    """Mean torques (N, n) [N m] between each state and the one before: those written, where a recording has them.
+    """Return mean torques (N, n) [N m] between each state and the previous one, commanded ones if recorded.
 
-    A delay is to the middle of a torque's effect, which lasts for a period.
+    A delay is measured to the middle of a torque's effect, which lasts for one period.
     """
     given = signals.other
     if given is None or given.source != "goal":

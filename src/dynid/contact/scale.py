@@ -1,16 +1,16 @@
-"""What an arm holds, weighed by what it does to encoders: least squares on the innovations of `MotionFilter`.
+"""Payload estimation: least squares on the innovations of `MotionFilter`.
 
-A body with the ten parameters d in the last link takes torques Y_L(q, v, a) d that a model of the arm alone does not
-know. Their signatures in the filter's innovations are those of unknown torques B(t) c with B = -Y_L and c = d (see
-`dynid.contact.innovations`). Innovations are white, so least squares on them weigh every instant by what it says: a
-joint that slides much, one that turns or sticks nearly nothing. What a model's torques are off by for long
-(`lasting_nm` of model.yaml) is part of the filter's state, so it counts once and not in every cycle.
+A body with ten parameters d in the last link requires torques Y_L(q, v, a) d that a model of the arm alone lacks.
+Their signatures in the filter's innovations are those of unknown torques B(t) c with B = -Y_L and c = d (see
+`dynid.contact.innovations`). Innovations are white, so least squares on them weight every sample by its information: a
+moving joint gives much, one that reverses or sticks almost nothing. Lasting errors of the model's torques
+(`lasting_nm` of model.yaml) are part of the filter's state, so they count once and not in every cycle.
 
-Gears that are colder or warmer than those that were identified rub by a share more or less, which a weight is easily
-mistaken for. That share is one more unknown beside the body; what is known of it stays when another body is weighed.
+The friction of gears that are colder or warmer than during identification differs by a factor, which is easily mistaken
+for a weight. This factor is an additional unknown besides the body; its estimate is kept when another body is weighed.
 
-The estimate is a body by `PointMasses`. It enters the filter's model as it becomes known, for signatures are linear:
-from then on the unknowns are what the body still differs from it.
+The estimate is a body by `PointMasses`. It enters the filter's model as it becomes known, since signatures are linear:
+from then on the unknowns are the differences from that body.
 """
 
 import numpy as np
@@ -25,29 +25,30 @@ from dynid.model.model_file import TorqueDeviations
 from dynid.model.regressor import link_columns, link_motions
 from dynid.robot import FloatArray, Robot
 
-SHARE = 0.1  # deviation of the share by which friction differs from the identified: gears are cold or warm
-COLUMNS_EVERY = 10  # cycles: Y_L changes with the posture
-ACCELERATION_S = 0.02  # over which accelerations are averaged
-FOLD_EVERY, FOLD_FROM = 50, 100  # cycles between two changes of the filter's model, and before the first
-SETTLING_S = 0.1  # a filter that started at rest has found the arm's motion by then
+SHARE = 0.1  # deviation of the relative friction change of cold or warm gears
+COLUMNS_EVERY = 10  # cycles between updates of Y_L, which changes with the posture
+ACCELERATION_S = 0.02  # averaging time of accelerations [s]
+FOLD_EVERY, FOLD_FROM = 50, 100  # cycles between two updates of the filter's model, and before the first
+SETTLING_S = 0.1  # settling time of the filter from rest [s]
 
 
 class Scale:
-    """Weighs what an arm holds, a cycle at a time.
+    """Weighs the payload of an arm, updated every cycle.
 
     Args:
-        robot, arm: the arm, as it is mounted.
-        model: of the arm without the body.
-        errors: what model.yaml states of the model's torques.
-        torque_delay_s: from the torque that `update` gets to the motors [s].
+        robot: the robot.
+        arm: geometry and gravity of the arm as mounted.
+        model: model of the arm without payload.
+        errors: errors of the model's torques from model.yaml.
+        torque_delay_s: delay from the torque given to `update` until it acts at the motors [s].
 
     Attributes:
         motion: the filter.
         restarted: whether the last update was the first one, or the first after a gap.
-        changed_kg: by how much the last update changed the mass that the filter's model holds.
+        changed_kg: change of the payload mass in the filter's model by the last update.
 
     Raises:
-        DataError: the model states no deviations of its torques.
+        DataError: the model states no errors of its torques.
     """
 
     def __init__(
@@ -68,9 +69,9 @@ class Scale:
         self.reset()
 
     def reset(self, friction: bool = False) -> None:
-        """Forget the body: something was picked up or put down; with `friction`, forget also what friction is like.
+        """Clear the estimated body after a pick or place; with `friction`, also clear the friction factor.
 
-        What was seen between a change and its notice was taken for friction in part.
+        The data between a change and its detection may have biased the friction factor.
         """
         self._signatures = np.zeros((len(self.motion.x), BODY + 1))
         beside = self._information[BODY:, :BODY] @ np.linalg.pinv(self._information[:BODY, :BODY], hermitian=True)
@@ -84,9 +85,10 @@ class Scale:
         self.motion.forget_errors()
 
     def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
-        """One state: stamp [ns], readings q (n,) [rad], and the torques (n,) [N m] commanded since the last one.
+        """Process one state: timestamp [ns], readings q (n,) [rad], torques (n,) [N m] since the last one.
 
-        Returns whether it counts: not a state that is no newer, nor one before the arm's motion is known.
+        Returns:
+            Whether the state was used: it must be newer, and the arm's motion must be known.
         """
         dt = 0.0 if self._last_ns is None else (stamp_ns - self._last_ns) * 1e-9
         first = self.restarted = self._last_ns is None or dt > LONGEST_STEP_S
@@ -119,7 +121,7 @@ class Scale:
         return True
 
     def _columns(self) -> FloatArray:
-        """Y_L, (c, 10)."""
+        """Return Y_L, (c, 10)."""
         c, x = self._arm.chain_size, self.motion.x
         rows = link_motions(
             self._arm.mdh, x[None, :c], self.motion.velocity[None, :c], self._acceleration[None], self._arm.gravity
@@ -127,22 +129,22 @@ class Scale:
         return np.asarray(link_columns(rows[-1])[0])
 
     def _solved(self) -> tuple[FloatArray, FloatArray]:
-        """All unknowns, and their covariance; the score is that of what they differ from the known ones.
+        """Return all unknowns and their covariance; the score belongs to the differences from the known ones.
 
-        Innovations have a mean square of 1 where filter and model are right. Where they have more the covariance grows
-        with it: such an arm is not the one that was identified.
+        Innovations have a mean square of 1 if filter and model are right. If it is larger, the covariance is scaled by
+        it, because the arm differs from the identified one.
         """
         found, covariance = self._bodies.solve(self._information, self._score + self._information @ self._known)
         return found, covariance * max(1.0, self.misfit**2)
 
     @property
     def misfit(self) -> float:
-        """Root mean square of the innovations of sliding joints since the reset, in their deviations."""
+        """Root mean square of the innovations of moving joints since the reset, in their deviations."""
         squares, count = self._squares
         return float(np.sqrt(squares / count)) if count else 1.0
 
     def _fold(self) -> None:
-        """The body as it is known now becomes part of the filter's model."""
+        """Move the current estimate of the body into the filter's model."""
         found, _ = self._solved()
         change = found - self._known
         change[BODY:] = 0.0
@@ -153,9 +155,9 @@ class Scale:
         self.motion.hold(self._known[:BODY])
 
     def apart(self, one: FloatArray, other: FloatArray) -> float:
-        """By how many deviations of what was seen two bodies, (10,) each, differ in all that was felt of them."""
+        """Return the distance of two bodies, (10,) each, in standard deviations of their effect on the data."""
         return float(np.sqrt((one - other) @ self._information[:BODY, :BODY] @ (one - other)))
 
     def estimate(self) -> HeldMass:
-        """What all updates since the reset say."""
+        """Return the estimate from all updates since the reset."""
         return HeldMass.of(self._bodies, *self._solved())

@@ -1,18 +1,18 @@
-"""A sense of contact whose model may change while the arm moves, without a blind moment."""
+"""Contact detection whose model may change while the arm moves, without interruption."""
 
 from dynid.contact.feel import ContactSense
 from dynid.robot import FloatArray
 
 
 class SharedSense:
-    """Feels by one sense, and by the next one as soon as that knows the arm's motion.
+    """Contact detection that switches to a new one as soon as that knows the arm's motion.
 
     Args:
         sense: the first one.
 
     Attributes:
-        sense: that is in force.
-        judged_ns: stamp of the newest state by which contact could be judged [ns]; -1 before there is one.
+        sense: the one in use.
+        judged_ns: timestamp of the newest state at which contact could be judged [ns]; -1 before the first.
     """
 
     def __init__(self, sense: ContactSense) -> None:
@@ -20,15 +20,19 @@ class SharedSense:
         self._next: ContactSense | None = None
 
     def follow(self, sense: ContactSense) -> None:
-        """Let another sense take over: of another model, or of another payload."""
+        """Switch to another detection, of another model or payload, as soon as it is ready."""
         self._next = sense
 
     def replace(self, sense: ContactSense) -> None:
-        """Use another sense at once: the present one is of another arm, or of another mount."""
+        """Use another detection immediately, since the present one belongs to another arm or mount."""
         self.sense, self._next = sense, None
 
     def update(self, stamp_ns: int, q: FloatArray, tau: FloatArray) -> bool:
-        """Return whether something touches the arm; arguments and errors as of `ContactSense.update`."""
+        """Return whether the arm is in contact; q (n,) [rad] and tau (n,) [N m] as in `ContactSense.update`.
+
+        Raises:
+            SafetyError: as for `ContactSense.update`.
+        """
         felt = self.sense.update(stamp_ns, q, tau)
         if self._next is not None:
             self._next.update(stamp_ns, q, tau)

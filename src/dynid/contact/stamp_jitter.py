@@ -1,23 +1,23 @@
-"""How uneven the stamps of states come: on a host that does other things too, more than robot.yaml says.
+"""Timestamp jitter of states, which on a busy host exceeds the value in robot.yaml.
 
-A stamp that is off by e shifts the positions of all joints by v e, and torques act for a time that is off by as much.
+A timestamp error e shifts the positions of all joints by v e, and the torque impulse has the same time error.
 """
 
 import math
 from statistics import median
 
 MEMORY_S = 1.0
-FIRST = 21  # intervals whose median is the cycle, until more are known
+FIRST = 21  # number of intervals whose median gives the initial cycle
 
 
 class StampJitter:
-    """The deviation of stamps from an even cycle, as it was lately; states that were lost leave whole cycles out.
+    """Recent standard deviation of timestamps from an even cycle; lost states count as whole cycles.
 
     Args:
-        least_s: what it is at least, as robot.yaml says [s].
+        least_s: lower bound, the value of robot.yaml [s].
 
     Attributes:
-        deviation_s: of one stamp [s].
+        deviation_s: of one timestamp [s].
     """
 
     def __init__(self, least_s: float) -> None:
@@ -26,7 +26,7 @@ class StampJitter:
         self._first: list[float] = []
 
     def update(self, dt: float) -> None:
-        """The next state came dt [s] after the last."""
+        """Update with the time dt [s] between the last two states."""
         if len(self._first) < FIRST:
             self._first.append(dt)
             self._cycle_s = median(self._first)
@@ -34,4 +34,4 @@ class StampJitter:
         off = dt - cycles * self._cycle_s
         self._cycle_s += share * off / cycles
         self._square += share * (off * off - self._square)
-        self.deviation_s = max(self._least_s, math.sqrt(0.5 * self._square))  # an interval has two stamps
+        self.deviation_s = max(self._least_s, math.sqrt(0.5 * self._square))  # an interval has two errors

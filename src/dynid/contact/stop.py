@@ -1,7 +1,7 @@
-"""Contact stops the arm: whatever moves is stopped while something is felt, or while nobody can say whether it is.
+"""Contact stop: any motion is stopped while contact is detected, or while its absence cannot be verified.
 
-The estimates come from another process. They count as long as they keep up with the arm's states, by the stamps of
-both, and are of the model and payload that the executor has. Nothing begins while they do not.
+The estimates come from another process. They count if they are current, by the timestamps of both, and belong to the
+executor's model and payload. No motion starts otherwise.
 """
 
 from dynid.contact.contact_report import ContactReport
@@ -9,20 +9,20 @@ from dynid.control.motion import MotionExecutor
 from dynid.control.sway import SwayingController
 from dynid.errors import SafetyError
 
-LATE_NS = 200_000_000  # estimates may be so much older than the newest state, and a new model taken over so late
-CLEAR_NS = 300_000_000  # a force near its threshold comes and goes: it has ended if nothing was felt for so long
+LATE_NS = 200_000_000  # maximum age of estimates and of a model change [ns]
+CLEAR_NS = 300_000_000  # time without contact after which it has ended [ns]; a force near its threshold fluctuates
 INSTEAD = "or set the executor's parameter contact to report"
 
 
 class ContactStop:
-    """Keeps an arm from moving while something touches it; one per executor.
+    """Prevents motion during contact; one per executor.
 
     Args:
-        motion: that is stopped.
+        motion: the motion executor to stop.
 
     Attributes:
-        asked: whether contact is to stop the arm; without it nothing is done.
-        report: the newest estimate; None before there is one.
+        asked: whether contact stops the arm; if not, nothing is done.
+        report: the newest estimate; None before the first.
     """
 
     def __init__(self, motion: MotionExecutor) -> None:
@@ -31,11 +31,11 @@ class ContactStop:
         self._expected, self._judged_ns, self._felt_ns = "", -LATE_NS, -CLEAR_NS
 
     def expect(self, model: str) -> None:
-        """Let only estimates by this model count from now on, by the digest of its message."""
+        """Accept only estimates by this model from now on, given by the digest of its message."""
         self._expected = model
 
     def hear(self, report: ContactReport) -> None:
-        """Take an estimate; one by an older model says what is felt, and not that nothing is."""
+        """Process an estimate; one by an older model can report contact, but not its absence."""
         self.report = report
         if report.contact:
             self._felt_ns = report.stamp_ns
@@ -43,7 +43,7 @@ class ContactStop:
             self._judged_ns = report.stamp_ns
 
     def reason(self, stamp_ns: int) -> str:
-        """Return why the arm must not move at the state of this stamp [ns]; "" if it may."""
+        """Return why the arm must not move at the state of this timestamp [ns]; "" if it may."""
         if not self.asked:
             return ""
         if self.report is None:
@@ -63,10 +63,10 @@ class ContactStop:
         )
 
     def refuse(self, stamp_ns: int) -> None:
-        """Refuse a motion that is about to begin at this stamp [ns].
+        """Refuse a motion that is about to start at this timestamp [ns].
 
         Raises:
-            SafetyError: something is felt or was a moment ago, or the estimates do not count.
+            SafetyError: contact is detected or was a moment ago, or the estimates do not count.
         """
         reason = self.reason(stamp_ns)
         if not reason and self.asked and abs(stamp_ns - self._felt_ns) < CLEAR_NS:
@@ -75,7 +75,7 @@ class ContactStop:
             raise SafetyError(f"nothing is moved: {reason}")
 
     def watch(self, stamp_ns: int) -> str:
-        """Stop what moves at this stamp [ns]; return why, if a motion is stopped now, else ""."""
+        """Stop any motion at this timestamp [ns] if required; return the reason if one was stopped now, else ""."""
         motion, reason = self._motion, self.reason(stamp_ns)
         if isinstance(motion.controller, SwayingController):
             motion.controller.paused = bool(reason)

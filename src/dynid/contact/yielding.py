@@ -1,4 +1,4 @@
-"""An arm that becomes light where it is touched; `dynid.contact.stop` stops and holds it instead."""
+"""Compliance in contact: the arm becomes light where it is touched; `dynid.contact.stop` stops it instead."""
 
 from dynid.control.controller import TorqueLaw
 from dynid.control.motion import MotionExecutor
@@ -6,11 +6,11 @@ from dynid.errors import ConfigurationError
 
 
 class ContactYield:
-    """Brakes an arm that feels contact, and then lets it be led.
+    """Brakes an arm in contact, and then permits hand guiding.
 
     Args:
         motion: the executor.
-        light: the law of an arm that yields, such as gravity compensation.
+        light: control law of a compliant arm, such as gravity compensation.
 
     Raises:
         ConfigurationError: the law follows a reference.
@@ -22,7 +22,7 @@ class ContactYield:
         self._motion, self._light, self._stopping = motion, light, False
 
     def update(self, felt: bool, stamp_ns: int) -> str:
-        """After the sense had this cycle's state: react; returns what is done from now on, or ''."""
+        """React to the detection result of this cycle; return a description of a change of mode, or ''."""
         done, motion = "", self._motion
         held = motion.moving or (motion.active and motion.controller.law is not self._light)
         if felt and held and not self._stopping:

@@ -32,7 +32,8 @@ class GravityCompensation:
     follows_reference = False
 
     def __init__(self, model: ControlModel, inverse_dynamics: InverseDynamics, friction_share: float = 0.0) -> None:
-        self.model, self.friction_share, self._inverse_dynamics = model, friction_share, inverse_dynamics
+        self.model, self.friction_share, self.dynamics = model, friction_share, inverse_dynamics
+        self._inverse_dynamics = inverse_dynamics
         self._still = read_only(np.zeros(model.friction.axes))
         self._links = of_kinds(model.phi, KINDS, others=True).values
         self._drag = read_only(friction_share * of_kinds(model.phi, RESISTING).values)

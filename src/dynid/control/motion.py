@@ -12,6 +12,7 @@ from dynid.control.added_torque import STOP_S, AddedTorque
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import TorqueLaw
 from dynid.control.ff_pd import FeedforwardPdLaw
+from dynid.control.guiding import Guiding
 from dynid.control.hold_watch import BRAKED_S, HoldWatch
 from dynid.control.motion_check import MotionCheck, position_and_speed
 from dynid.control.path_time_scaling import PathTimeScaling
@@ -65,6 +66,7 @@ class MotionExecutor:
         phases: the phases of the present motion, with the stamps at which they began [ns].
         stopped_itself: why a motion ended early without being cancelled; "" if it did not.
         left_tolerance: whether it ended early since a joint left its tolerance, and came to rest on its path.
+        guiding: the watch over laws without a reference.
         tolerance: how far off its reference each joint may be along a trajectory, (n,) [rad]: beyond it, the arm is
             braked along its path. Off by `MAX_TRACKING_ERROR_RAD` it is stopped where it is, whatever this says.
     """
@@ -88,6 +90,7 @@ class MotionExecutor:
         self._relief = Relief.of(robot, GIVING_RAD_S)
         self._added, self._watch, self._stamps = AddedTorque(robot.size), HoldWatch(), StampWatch()
         self.tolerance: FloatArray = np.full(robot.size, MAX_TRACKING_ERROR_RAD)
+        self.guiding = Guiding(robot)
 
     @property
     def active(self) -> bool:
@@ -184,10 +187,13 @@ class MotionExecutor:
             self._reset(q, stamp_ns)
         self.phases, self._parts = [], [Part("hold", HoldPath(start))]
         self._watch.clear()
+        self._guide(self.controller.law, q)
         self._enter(stamp_ns)
 
     def follow_limp(self, q: FloatArray, stamp_ns: int) -> None:
         """Torque is off: hold where the arm was put, q (n,) [rad], or it would be pulled back once torque is on."""
+        if self.active and not self.controller.law.follows_reference:
+            self.guiding.restart(self.controller.law, q)
         if self.active and not self.moving and np.abs(q - self._reference[0]).max() > LIMP_RAD:
             self.release()
             self.hold(q, stamp_ns)
@@ -208,6 +214,8 @@ class MotionExecutor:
         self._parts = [replace(part, added=None) for part in self._parts]
         self.controller.switch_to(law)
         self._chosen = law
+        if self.active:
+            self._guide(law, self._q)
 
     def cancel(self, stamp_ns: int) -> None:
         """Brake to rest along the path and hold; does nothing where nothing moves."""
@@ -228,6 +236,7 @@ class MotionExecutor:
         """Stop commanding torque, for when the arm was disabled."""
         self._feedback_again()
         self._added.clear()
+        self.guiding.end()
         self.phase, self._parts = None, []
 
     def forget(self, stamp_ns: int) -> None:
@@ -268,7 +277,7 @@ class MotionExecutor:
         q_ref, dq_ref, ddq_ref = self._reference
         if self._relief is not None:
             q_ref = self._relieved(self._relief, step, q)
-        tau = self.controller.update(dt, q, q_ref, dq_ref, ddq_ref)
+        tau = self.guiding.update(dt, q, self.controller.update(dt, q, q_ref, dq_ref, ddq_ref))
         self._tau = tau + self._added.update(step, self.elapsed(stamp_ns))
         return MotionStep(self._tau, q_ref, dq_ref, ddq_ref, self.holds)
 
@@ -319,6 +328,13 @@ class MotionExecutor:
             np.clip(self._given, -MOST_GIVEN_RAD, MOST_GIVEN_RAD, out=self._given)
         np.add(self._reference[0], self._given, out=self._held)
         return self._held
+
+    def _guide(self, law: TorqueLaw, q: FloatArray) -> None:
+        """Watch over an arm at q (n,) [rad] that a law without a reference takes over, and over no other."""
+        if law.follows_reference:
+            self.guiding.leave()
+        else:
+            self.guiding.begin(law, q)
 
     def _guide_by_hand(self, q: FloatArray) -> None:
         """The law follows no reference: the reference follows the arm."""

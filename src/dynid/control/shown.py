@@ -22,7 +22,8 @@ from dynid.trajectory.families import load_excitation
 from dynid.trajectory.files import save_trajectory_file
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
-MOVED_RAD = 0.05  # a hand moves some joint at least so far; what a held arm sags is less
+MOVED_RAD = 0.05  # a hand moves some joint at least so far
+STANDS_S, STOOD_S = 1.0, 0.3  # in which the arm stands before a hand leads it; of it, at the end, surely without a sag
 STILL_RAD = 0.005  # from where it stood: more than an encoder that trembles
 GAP_S = 0.02  # between states of an arm that is led
 GRID_S, POINT_S = 0.005, 0.05
@@ -30,6 +31,7 @@ SMOOTHING_S = 0.04  # standard deviation of the weights; a hand's own motion is 
 MARGIN = 0.95  # of the limits
 WINDOW = 7  # points over which a slower part begins and ends
 ROUNDS = 60
+INSIDE = 33  # samples of a piece between two points: the first one, from rest, is fastest soon after its beginning
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,6 +112,7 @@ def led_part(recording: Recording) -> tuple[FloatArray, FloatArray]:
             f"in {source} the arm was never led by a hand, it followed a reference: record a motion with 'dynid teach'"
         )
     first, last = _longest(recording.time, led)
+    first += _sagged(recording.time[first : last + 1], recording.q[first : last + 1])
     time, q = recording.time[first : last + 1], recording.q[first : last + 1]
     away = np.ptp(q, axis=0)
     if away.max() < MOVED_RAD:
@@ -122,6 +125,14 @@ def led_part(recording: Recording) -> tuple[FloatArray, FloatArray]:
     begin = int(np.argmax((np.abs(q - q[0]) > STILL_RAD).any(axis=1)))
     end = len(q) - int(np.argmax((np.abs(q - q[-1]) > STILL_RAD).any(axis=1)[::-1]))
     return time[begin:end] - time[begin], q[begin:end]
+
+
+def _sagged(time: FloatArray, q: FloatArray) -> int:
+    """Return the sample (of N) from which no sag after torque on is left in q (N, n) [rad]; 0 if a hand led at once."""
+    stands, stood = (int(np.searchsorted(time, time[0] + at)) for at in (STANDS_S, STANDS_S - STOOD_S))
+    if stands >= len(time) or np.abs(q[stood:stands] - q[stands]).max() > STILL_RAD:
+        return 0
+    return stands
 
 
 def _longest(time: FloatArray, led: NDArray[np.bool_]) -> tuple[int, int]:
@@ -168,7 +179,7 @@ def shown_motion(
 
 def _allowed(motion: PolynomialTrajectory, limits: MotionLimits) -> FloatArray:
     """Per piece between two knots, the factor of its rate that keeps the limits, at most 1, (k - 1,)."""
-    inside = np.linspace(0.0, 1.0 - 1e-9, 5)  # at its very end a motion rests: the last brake would not be seen
+    inside = np.linspace(0.0, 1.0 - 1e-9, INSIDE)  # at its very end a motion rests: the last brake would not be seen
     times = (motion.knots[:-1, None] + np.diff(motion.knots)[:, None] * inside).ravel()
     _, dq, ddq = motion.sample_all(np.minimum(times, motion.duration))
     fast = (np.abs(dq) / (MARGIN * limits.velocity)).max(axis=1).reshape(-1, len(inside)).max(axis=1)

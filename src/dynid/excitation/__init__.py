@@ -1,1 +1,1 @@
-"""Optimised excitation, and the excitation that is easiest to foresee; see docs/methods.md."""
+"""Optimised excitation, and single-joint excitation, which is easiest to predict; see docs/methods.md."""

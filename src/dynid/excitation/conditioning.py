@@ -1,10 +1,10 @@
-"""Condition number of the regressor on every trajectory's reference motion, beside the paper's Appendix A.
+"""Condition number of the regressor on every trajectory's reference motion, compared with the paper's Appendix A.
 
     python -m dynid.excitation.conditioning [--robot crane_x7] [--sampling-ms 40] [--csv table.csv]
 
-The paper's figures are of measured motion, ours of the noise-free reference: at low speed and short sampling intervals
-the noise in the paper's accelerations lowers its kappa. paper_condition_numbers.csv holds kappa of arXiv:2605.15949v2,
-Appendix A (CC BY 4.0), for 10, 20, 40 and 80 ms.
+The paper's values belong to measured motion, ours to the noise-free reference: at low speed and short sampling
+intervals the noise in the paper's accelerations lowers its kappa. paper_condition_numbers.csv holds kappa of
+arXiv:2605.15949v2, Appendix A (CC BY 4.0), for 10, 20, 40 and 80 ms.
 """
 
 import argparse
@@ -22,18 +22,18 @@ from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
 
 PAPER = Path(__file__).with_name("paper_condition_numbers.csv")
-SAMPLING_MS = (10, 20, 40, 80)  # that the paper has figures for
+SAMPLING_MS = (10, 20, 40, 80)  # sampling intervals in the paper's tables [ms]
 
 
 def paper_condition_numbers(sampling_ms: int) -> dict[str, float]:
-    """The paper's condition numbers by trajectory at one of SAMPLING_MS."""
+    """Return the paper's condition numbers by trajectory at one of SAMPLING_MS."""
     with PAPER.open(encoding="utf-8", newline="") as stream:
         rows = [row for row in csv.DictReader(stream) if int(row["sampling_ms"]) == sampling_ms]
     return {row["trajectory"]: float(row["kappa"]) for row in rows}
 
 
 def compare(robot_name: str, sampling_ms: int) -> list[dict[str, object]]:
-    """Rows of the table, one for each trajectory and profile.
+    """Return the rows of the table, one for each trajectory and profile.
 
     Raises:
         UnknownNameError: no such robot.

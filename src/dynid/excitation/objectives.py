@@ -1,4 +1,4 @@
-"""Optimised excitation: coefficients of a series by gradients of the information matrix.
+"""Objectives of optimised excitation and their gradients by the coefficients of a series.
 
 With the regressor W of all samples and A = W'W (p, p), both objectives are functions f of A's eigenvalues with a
 gradient H = df/dA, and df = 2 sum (W H) . dW:
@@ -7,8 +7,8 @@ gradient H = df/dA, and df = 2 sum (W H) . dW:
     d_optimal:  f = -log det A / (2 p).
 
 dW comes from central differences in the states of every sample, so the cost of a gradient does not grow with the number
-of coefficients. Limits are penalties whose weight grows from round to round; what is left outside is taken away by the
-caller, who checks the result (see `dynid.excitation.optimiser`).
+of coefficients. Limits are penalties whose weight grows from round to round; the caller removes the remaining violation
+and checks the result (see `dynid.excitation.optimiser`).
 """
 
 from collections.abc import Callable
@@ -26,12 +26,12 @@ Objective = Literal["condition", "d_optimal"]
 States = tuple[FloatArray, FloatArray, FloatArray]
 Regressor = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 DIFFERENCE = 1e-5
-SHARPNESS = 6  # m above
+SHARPNESS = 6  # exponent m of the condition objective
 
 
 @dataclass(frozen=True, eq=False)
 class Bounds:
-    """What states must keep, (n,) each: positions [rad], speeds [rad/s], accelerations [rad/s^2], torques [N m]."""
+    """Bounds of states, (n,) each: positions [rad], velocities [rad/s], accelerations [rad/s^2], torques [N m]."""
 
     lower: FloatArray
     upper: FloatArray
@@ -42,16 +42,17 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What is optimised.
+    """Optimisation problem.
 
     Attributes:
         series: functions of time.
         times: of the samples, (N,) [s].
         regressor: of the base parameters, states (N, n) to (N, n, p).
         phi: parameters that predict the torques, (p,).
-        bounds: what must be kept.
-        objective: what is made small.
-        repulsion: None, or a function of postures (N, n) that gives a penalty and its gradient (N, n): of near contact.
+        bounds: bounds of the states.
+        objective: function to minimise.
+        repulsion: None, or a function of postures (N, n) that returns a penalty on small clearance and its gradient
+            (N, n).
     """
 
     series: Series
@@ -64,7 +65,7 @@ class Problem:
 
 
 def log_condition(A: FloatArray) -> tuple[float, FloatArray]:
-    """The smooth log kappa of W [-] and its gradient (p, p) with respect to A = W'W (p, p)."""
+    """Return the smooth log kappa of W [-] and its gradient (p, p) with respect to A = W'W (p, p)."""
     values, vectors = np.linalg.eigh(A)
     values = np.maximum(values, values[-1] * 1e-14)
     high, low = (values / values[-1]) ** SHARPNESS, (values[0] / values) ** SHARPNESS
@@ -74,7 +75,7 @@ def log_condition(A: FloatArray) -> tuple[float, FloatArray]:
 
 
 def d_optimality(A: FloatArray) -> tuple[float, FloatArray]:
-    """-log det A / (2 p) [-] and its gradient (p, p)."""
+    """Return -log det A / (2 p) [-] and its gradient (p, p)."""
     values, vectors = np.linalg.eigh(A)
     values = np.maximum(values, values[-1] * 1e-14)
     half = -0.5 / len(values)
@@ -85,14 +86,14 @@ OBJECTIVES = {"condition": log_condition, "d_optimal": d_optimality}
 
 
 def excess(values: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[float, FloatArray]:
-    """Squared relative excess [-] of values (N, n) over bounds (n,) of the same unit, averaged, and its gradient."""
+    """Return the mean squared relative excess [-] of values (N, n) over bounds (n,), and its gradient."""
     width = np.where(np.isfinite(upper - lower), upper - lower, 1.0)
     over = (np.maximum(values - upper, 0.0) + np.minimum(values - lower, 0.0)) / width
     return float((over**2).sum()) / len(values), 2.0 * over / width / len(values)
 
 
 def cost(problem: Problem, coefficients: FloatArray, penalty: float) -> tuple[float, FloatArray]:
-    """Objective plus `penalty` times what leaves the bounds [-], and the gradient, of coefficients (k, n) [rad]."""
+    """Return objective plus `penalty` times violations [-], and the gradient, for coefficients (k, n) [rad]."""
     shapes = problem.series.functions(problem.times)
     states: States = tuple(shape @ coefficients for shape in shapes)  # type: ignore[assignment]
     W = problem.regressor(*states)
@@ -121,7 +122,7 @@ def cost(problem: Problem, coefficients: FloatArray, penalty: float) -> tuple[fl
 
 
 def _through_regressor(regressor: Regressor, states: States, which: int, pull: FloatArray) -> FloatArray:
-    """sum over rows of pull . dW / dstate, (N, n), for q (0), dq (1) or ddq (2)."""
+    """Return the sum over rows of pull . dW / dstate, (N, n), for q (0), dq (1) or ddq (2)."""
     size = states[0].shape[1]
     slope = np.zeros_like(states[0])
     for joint in range(size):
@@ -135,7 +136,7 @@ def _through_regressor(regressor: Regressor, states: States, which: int, pull: F
 
 
 def start_coefficients(problem: Problem, seed: int) -> FloatArray:
-    """A random motion (k, n) [rad] about the middle of the positions, scaled into positions, speeds, accelerations."""
+    """Return a random motion (k, n) [rad] about mid-range, scaled into position, velocity and acceleration bounds."""
     bounds, series = problem.bounds, problem.series
     drawn = series.rest.T @ np.random.default_rng(seed).normal(size=(series.size, len(bounds.lower)))
     shapes = series.functions(problem.times)
@@ -156,13 +157,13 @@ def start_coefficients(problem: Problem, seed: int) -> FloatArray:
 def optimise(
     problem: Problem, seed: int = 0, rounds: tuple[float, ...] = (1e1, 1e2, 1e3, 1e4), iterations: int = 40
 ) -> FloatArray:
-    """Coefficients (k, n) [rad] that make the objective small within the bounds, to what penalties can keep.
+    """Return coefficients (k, n) [rad] that minimise the objective within the bounds, up to small violations.
 
     Args:
-        problem: what is optimised.
-        seed: of the motion from which it starts.
-        rounds: weights of the penalties, one after the other.
-        iterations: of L-BFGS in every round, at most.
+        problem: the problem.
+        seed: seed of the initial motion.
+        rounds: weights of the penalties, in order.
+        iterations: maximum of L-BFGS iterations per round.
 
     Raises:
         ConfigurationError: fewer samples than parameters.

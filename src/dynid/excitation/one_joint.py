@@ -1,9 +1,9 @@
-"""One joint at a time, from the last one inward, on a sine whose frequency is raised under a velocity limit.
+"""Single-joint excitation, from the last joint inward: a sine at the highest frequency within a velocity limit.
 
-Only one joint moves, the others hold a posture: of all excitations this one is the easiest to foresee. The moving joint
+Only one joint moves while the others hold a posture, which makes it the most predictable excitation. The moving joint
 follows a sin(w t) within a smooth envelope, so that it starts and ends at rest; w is the highest at which the motion
-keeps every limit, since inertia is excited by accelerations, which grow with w squared. A posture shows those
-parameters alone that its gravity and coupling reach, so several postures are visited.
+satisfies every limit, since accelerations, which grow with w squared, excite inertia. A posture excites only those
+parameters that its gravity and coupling involve, so several postures are visited.
 """
 
 from collections.abc import Iterator
@@ -19,19 +19,21 @@ from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 from dynid.trajectory.trajectory import approach
 
 KNOT_S = 0.02
-RAISE = 1.1  # from one frequency to the next
+RAISE = 1.1  # ratio of successive frequencies
 LOWEST_RAD_S = 0.5
-SHRINK = 0.8  # of the amplitude, where even the lowest frequency leaves a limit
-SMALLEST_SHARE = 0.05  # of the joint's range
+SHRINK = 0.8  # factor on the amplitude if even the lowest frequency violates a limit
+SMALLEST_SHARE = 0.05  # minimum amplitude [share of the joint's range]
 PAUSE_S = 0.3
-MOST_TRIED = 200  # random postures
+MOST_TRIED = 200  # maximum number of random postures
 
 
 @dataclass(frozen=True)
 class OneJointWish:
-    """What is asked for: `periods` of the sine at each of `postures`, with amplitudes of `amplitude` of what the ranges
-    leave. The first posture is the middle of the ranges, or the rest posture where links touch there; the others are
-    random within `spread` of the ranges."""
+    """Requested excitation: `periods` of the sine at each of `postures`.
+
+    Amplitudes are `amplitude` of the room that the ranges leave. The first posture is the middle of the ranges, or the
+    rest posture if links collide there; the others are random within `spread` of the ranges.
+    """
 
     periods: int = 4
     postures: int = 1
@@ -42,7 +44,7 @@ class OneJointWish:
 
 @dataclass(frozen=True)
 class Sine:
-    """One sine: which joint, its amplitude [rad] and frequency [rad/s]."""
+    """One sine: its joint, amplitude [rad] and frequency [rad/s]."""
 
     joint: str
     amplitude_rad: float
@@ -50,14 +52,14 @@ class Sine:
 
 
 class OneJointExcitation:
-    """Makes the motions of one robot; all of them have passed the check.
+    """Generates the motions of one robot; all results have passed the check.
 
     Args:
         robot: names and ranges of the joints.
-        lower: positions that are kept, (n,) [rad].
-        upper: the same, (n,) [rad].
-        velocity: speeds that are kept, (n,) [rad/s].
-        check: of all other limits.
+        lower: lower position bounds, (n,) [rad].
+        upper: upper position bounds, (n,) [rad].
+        velocity: velocity bounds, (n,) [rad/s].
+        check: check of all other limits.
     """
 
     def __init__(
@@ -66,10 +68,10 @@ class OneJointExcitation:
         self._robot, self._lower, self._upper, self._velocity, self._check = robot, lower, upper, velocity, check
 
     def motion(self, name: str, wish: OneJointWish) -> tuple[PolynomialTrajectory, tuple[Sine, ...]]:
-        """All joints from the last one inward at every posture, and the sines that it is made of.
+        """Return a motion of all joints from the last one inward at every posture, and its sines.
 
         Raises:
-            SafetyError: a joint cannot move at all within the limits at a posture, or the way between postures leaves
+            SafetyError: a joint cannot move within the limits at a posture, or the way between postures violates
                 a limit.
             ConfigurationError: no period or no posture.
         """
@@ -81,7 +83,7 @@ class OneJointExcitation:
         for posture in self._postures(wish):
             try:
                 found = [self._fastest(joint, posture, wish) for joint in reversed(range(self._robot.size))]
-            except SafetyError as error:  # another posture may do
+            except SafetyError as error:  # another posture may work
                 refusal = error
                 continue
             pieces += [piece for piece, _ in found]
@@ -95,7 +97,7 @@ class OneJointExcitation:
         return whole, tuple(sines)
 
     def _postures(self, wish: OneJointWish) -> Iterator[FloatArray]:
-        """The middle of the ranges, or where its links touch the rest posture; then random ones."""
+        """Yield the middle of the ranges, or the rest posture if links collide there; then random postures."""
         rng = np.random.default_rng(wish.seed)
         middle, half = 0.5 * (self._lower + self._upper), 0.5 * (self._upper - self._lower)
         first = middle if self._allowed(middle) else self._robot.rest_posture.clip(self._lower, self._upper)
@@ -110,7 +112,7 @@ class OneJointExcitation:
         return True
 
     def _fastest(self, joint: int, posture: FloatArray, wish: OneJointWish) -> tuple[PolynomialTrajectory, Sine]:
-        """The sine of the highest frequency that is allowed, of the largest amplitude that is allowed at all."""
+        """Return the sine of the highest allowed frequency, at the largest feasible amplitude."""
         room = min(posture[joint] - self._lower[joint], self._upper[joint] - posture[joint])
         amplitude, name = wish.amplitude * room, self._robot.joint_names[joint]
         least = min(SMALLEST_SHARE * (self._upper[joint] - self._lower[joint]), amplitude)
@@ -127,7 +129,7 @@ class OneJointExcitation:
     def _sine(
         self, joint: int, posture: FloatArray, amplitude: float, frequency: float, periods: int
     ) -> PolynomialTrajectory | None:
-        """None where it leaves a limit."""
+        """Return a windowed sine of one joint, or None if it violates a limit."""
         duration = 2.0 * np.pi / frequency * periods
         times = np.linspace(0.0, duration, max(round(duration / KNOT_S), 12 * periods) + 1)
         moved = _windowed(times, amplitude, frequency, 2.0 * np.pi / frequency)
@@ -145,7 +147,7 @@ class OneJointExcitation:
         return piece
 
     def _joined(self, name: str, pieces: list[PolynomialTrajectory]) -> PolynomialTrajectory:
-        """The pieces with pauses, and where the posture changes, the way to the next."""
+        """Return the pieces joined by pauses, and by moves between postures."""
         times, rows = [np.zeros(1)], [np.array([pieces[0].start, *np.zeros((2, self._robot.size))])[:, None]]
         for piece in pieces:
             begin, posture = times[-1][-1] + PAUSE_S, rows[-1][0, -1]
@@ -163,7 +165,7 @@ class OneJointExcitation:
 
 
 def _windowed(times: FloatArray, amplitude: float, frequency: float, blend_s: float) -> FloatArray:
-    """a w(t) sin(w t) with its derivatives, (3, N), the window rising and falling over `blend_s` as a quintic."""
+    """Return a w(t) sin(w t) and its derivatives, (3, N); the window w rises and falls over `blend_s` as a quintic."""
 
     def rise(s: FloatArray) -> FloatArray:
         s = np.clip(s, 0.0, 1.0)

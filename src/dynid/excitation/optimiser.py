@@ -1,4 +1,4 @@
-"""Excitation that is optimised for a robot within all its limits, and the file that holds it."""
+"""Optimisation of a robot's excitation within all its limits, and the file of the result."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,31 +23,31 @@ from dynid.trajectory.families import Excitation
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
-LOOK_S = 0.1  # between the samples that the optimisation sees
-KNOT_S = 0.05  # between the points of the file, which quintics join
-KAPPA_S = 0.04  # between the samples of which kappa is told, as `dynid trajectories` and the paper have it
+LOOK_S = 0.1  # sampling interval of the optimisation [s]
+KNOT_S = 0.05  # interval between points of the file, which quintics connect [s]
+KAPPA_S = 0.04  # sampling interval of the stated kappa [s], as in the paper
 SECONDS_PER_TERM = {"fourier": 2.6, "spline": 1.2}
 CLEARANCE_M = 0.02
-LACK_M = 0.05  # of clearance, at which the penalty on contact is 1
-TIGHTER = (0.98, 0.95, 0.9, 0.8)  # shares of the limits, one after the other, until the check passes
+LACK_M = 0.05  # lack of clearance at which the penalty is 1 [m]
+TIGHTER = (0.98, 0.95, 0.9, 0.8)  # shares of the limits that are tried until the check passes
 DECIMALS = 9
-FARTHEST_M = 3.4  # of sliding joints, for the compiled regressor
-ROUNDED = 1e-3  # of accelerations: what quintics between the points of a file add
-RANK_TOLERANCE = 1e-6  # of columns scaled to unit length
+FARTHEST_M = 3.4  # range of prismatic joints in the compiled regressor [m]
+ROUNDED = 1e-3  # relative excess of accelerations by quintics between the points of a file
+RANK_TOLERANCE = 1e-6  # tolerance of the rank for columns scaled to unit length
 
 
 @dataclass(frozen=True)
 class ExcitationWish:
-    """What is asked for.
+    """Requested excitation.
 
     Attributes:
-        duration_s: from rest to rest.
+        duration_s: duration from rest to rest [s].
         kind: Fourier series or B-spline.
         objective: condition number or determinant.
-        terms: harmonics or control points; None is what suits the duration.
-        profile: of excitation.yaml; its position limits and its share of the speeds are kept.
-        starts: random motions from which the optimisation starts; the best result counts.
-        seed: of the first.
+        terms: number of harmonics or control points; None chooses it by the duration.
+        profile: profile of excitation.yaml, whose position limits and share of speeds are kept.
+        starts: number of random initial motions; the best result counts.
+        seed: seed of the first one.
     """
 
     duration_s: float
@@ -68,16 +68,17 @@ class OptimisedExcitation:
 
 
 def condition_number(regressor: Regressor, motion: Motion, step_s: float = KAPPA_S) -> float:
-    """2-norm condition number of the regressor (N, n, p) stacked over a motion, sampled every `step_s`.
+    """Return the 2-norm condition number of the regressor (N, n, p) stacked over a motion, sampled every `step_s`.
 
-    Errors are those of the regressor.
+    Raises:
+        DataError: as for the regressor.
     """
     W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, step_s)))
     return float(np.linalg.cond(W.reshape(-1, W.shape[-1])))
 
 
 def rank(regressor: Regressor, motion: Motion) -> int:
-    """How many parameter combinations a motion determines: the rank of the stacked regressor, columns scaled."""
+    """Return the rank of the stacked, column-scaled regressor: the number of determined parameter combinations."""
     W = regressor(*motion.sample_all(np.arange(0.0, motion.duration, KAPPA_S)))
     flat = W.reshape(-1, W.shape[-1])
     lengths = np.linalg.norm(flat, axis=0)
@@ -85,23 +86,23 @@ def rank(regressor: Regressor, motion: Motion) -> int:
 
 
 class Clearance(SelfCollision):
-    """How near links come to each other, beside whether they touch."""
+    """Distances between links, in addition to collision checks."""
 
     def __init__(self, robot: Robot) -> None:
         super().__init__(robot)
         self._resting_m = self._distances(robot.rest_posture) if self.pairs else np.zeros(0)
 
     def lack(self, q: FloatArray, wanted_m: float) -> float:
-        """By how much two links are nearer than wanted at a posture q (n,) [rad], in metres; 0 where none are.
+        """Return the largest shortfall of a distance from the wanted one at q (n,) [rad], in metres; 0 for none.
 
-        Links that are near each other at the rest posture may come as near as half of that.
+        Links that are close to each other at the rest posture may come as close as half of that.
         """
         if not self.pairs:
             return 0.0
         return float(np.max(np.minimum(wanted_m, 0.5 * self._resting_m) - self._distances(q), initial=0.0))
 
     def _distances(self, q: FloatArray) -> FloatArray:
-        """Of all pairs, (pairs,) [m]; negative where they overlap."""
+        """Return the distances of all pairs, (pairs,) [m]; negative if they overlap."""
         full = self._neutral.copy()
         full[self._places] = q
         pinocchio.computeDistances(self._model, self._data, self._shapes, self._results, full)
@@ -109,12 +110,12 @@ class Clearance(SelfCollision):
 
 
 class ExcitationOptimiser:
-    """Optimises excitation of one robot; whatever it hands out has passed `MotionCheck`.
+    """Optimises excitation of one robot; all results have passed `MotionCheck`.
 
     Args:
         robot: the robot, whose nominal parameters predict the torques.
-        excitation: its motions; their limits of speed and acceleration are kept, too.
-        mount: how the arm is mounted; None is the default.
+        excitation: its motions, whose limits of speed and acceleration apply, too.
+        mount: mount of the arm; None is the default.
     """
 
     def __init__(self, robot: Robot, excitation: Excitation, mount: str | None = None) -> None:
@@ -123,7 +124,7 @@ class ExcitationOptimiser:
         self.names = model.names
         self._phi: BaseParameters = model.base_parameters(load_nominal(robot, model.mdh, model.regrouping.standard))
         compiled, turns = compile_regressor(model), ~np.array(robot.prismatic)
-        # Optimisation tries postures beyond every limit, the compiled kernels know one turn, and sliding joints as far.
+        # The optimiser tries postures beyond the limits, but compiled kernels hold for one turn and FARTHEST_M only.
         self.regressor: Regressor = lambda q, dq, ddq: compiled(
             np.where(turns, np.remainder(q + np.pi, 2.0 * np.pi) - np.pi, np.clip(q, -FARTHEST_M, FARTHEST_M)), dq, ddq
         )
@@ -133,7 +134,7 @@ class ExcitationOptimiser:
         self._check = MotionCheck(robot, self._limits, self._torques, self._collision)
 
     def bounds(self, profile: str, share: float = 1.0) -> Bounds:
-        """The limits of a profile, speeds and accelerations as its fastest primitives have them, times a share.
+        """Return the limits of a profile times a share, with the speeds and accelerations of its fastest primitives.
 
         Raises:
             UnknownNameError: no such profile.
@@ -154,11 +155,11 @@ class ExcitationOptimiser:
         )
 
     def optimise(self, name: str, wish: ExcitationWish) -> OptimisedExcitation:
-        """The best of the motions that the wish's starts lead to.
+        """Return the best motion over all starts.
 
         Raises:
-            SafetyError: none of them passes the check of all limits; says why the last did not.
-            ConfigurationError: too short a motion for its terms or for the number of parameters.
+            SafetyError: no motion passes the check of all limits; quotes the last refusal.
+            ConfigurationError: a motion too short for its terms or for the number of parameters.
             UnknownNameError: no such profile.
         """
         best: OptimisedExcitation | None = None
@@ -188,7 +189,7 @@ class ExcitationOptimiser:
         raise refusal
 
     def one_joint(self, profile: str) -> OneJointExcitation:
-        """Excitation of one joint at a time under the same limits.
+        """Return the single-joint excitation with the same limits.
 
         Raises:
             UnknownNameError: no such profile.
@@ -199,7 +200,7 @@ class ExcitationOptimiser:
         return OneJointExcitation(self._robot, bounds.lower, bounds.upper, bounds.velocity, check)
 
     def check(self, motion: Motion, profile: str) -> None:
-        """Refuse a motion that leaves the robot's limits, touches itself, or leaves what the profile allows.
+        """Refuse a motion that violates the robot's limits, collides with itself, or exceeds the profile.
 
         Raises:
             SafetyError: names joint or links, time, value and limit.
@@ -233,7 +234,7 @@ class ExcitationOptimiser:
 
 
 def repulsion(collision: Clearance) -> Callable[[FloatArray], tuple[float, FloatArray]]:
-    """A penalty on postures (N, n) whose links come nearer than `CLEARANCE_M`, with its gradient (N, n)."""
+    """Return a penalty function of postures (N, n) with links closer than `CLEARANCE_M`, and its gradient."""
     step = 1e-4
 
     def penalty(q: FloatArray) -> tuple[float, FloatArray]:
@@ -253,7 +254,7 @@ def repulsion(collision: Clearance) -> Callable[[FloatArray], tuple[float, Float
 
 
 def trajectory_file(motion: PolynomialTrajectory) -> str:
-    """A motion as YAML of `dynid.trajectory.files`: its knots with positions, velocities and accelerations, (k, n)."""
+    """Return a motion as YAML of `dynid.trajectory.files`: knots with positions, velocities, accelerations, (k, n)."""
     rows = [motion.sample_all(motion.knots)[k] for k in range(3)]
     points: Sequence[dict[str, object]] = [
         {

@@ -1,6 +1,6 @@
 """Smooth motions that are linear in their coefficients: finite Fourier series and B-splines, from rest to rest.
 
-Positions are q(t) = Phi(t) c with functions Phi that already have no velocity and no acceleration at both ends, so
+Positions are q(t) = Phi(t) c with functions Phi that have zero velocity and zero acceleration at both ends, so
 that every choice of coefficients is a motion that an arm can start and end.
 """
 
@@ -20,13 +20,13 @@ SPLINE_DEGREE = 5
 
 @dataclass(frozen=True, eq=False)
 class Series:
-    """Functions of time, (k,) of them; `motion` makes of coefficients (k, n) a motion of n joints.
+    """Set of k functions of time; `motion` combines them with coefficients (k, n) to a motion of n joints.
 
     Attributes:
-        kind: of the functions.
-        duration: from rest to rest [s].
+        kind: kind of the functions.
+        duration: duration from rest to rest [s].
         rest: combinations of the plain functions that are at rest at both ends, (m, k).
-        size: m: of a Fourier series 1 + 2 harmonics, of a spline its control points.
+        size: m: 1 + 2 harmonics for a Fourier series, the number of control points for a spline.
     """
 
     kind: SeriesKind
@@ -36,7 +36,7 @@ class Series:
 
     @classmethod
     def of(cls, kind: SeriesKind, duration: float, terms: int) -> "Series":
-        """A Fourier series of `terms` harmonics of 1/duration, or a spline of `terms` control points.
+        """Return a Fourier series of `terms` harmonics of 1/duration, or a spline of `terms` control points.
 
         Raises:
             ConfigurationError: a duration that is not positive, or too few terms to be at rest at both ends.
@@ -56,7 +56,7 @@ class Series:
         return int(self.rest.shape[1])
 
     def functions(self, times: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Phi and its first and second derivatives at times (N,) [s]: three (N, k)."""
+        """Return Phi and its first and second derivatives at times (N,) [s], (N, k) each."""
         made = self._fourier(times) if self.kind == "fourier" else self._spline(times)
         return made[0] @ self.rest, made[1] @ self.rest, made[2] @ self.rest
 

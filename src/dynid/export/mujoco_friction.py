@@ -19,12 +19,14 @@ from collections.abc import Sequence
 
 import mujoco
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.errors import DataError, UnknownNameError
 from dynid.model.friction import FrictionLaw
 from dynid.robot import FloatArray
 
 DOF_FRICTION = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
+ROUNDS, SETTLED = 200, 1e-10  # of the torques, relative: each round leaves km + kms of the error
 
 
 class MujocoFriction:
@@ -61,18 +63,41 @@ class MujocoFriction:
         self._damping[self._dofs] = law["fv"]
         self._loss[self._dofs] = law.budget(np.zeros(law.axes))
 
+    @property
+    def dofs(self) -> NDArray[np.int_]:
+        """Indices (n,) of the axes in qvel and qfrc_applied."""
+        return self._dofs
+
     def update(self, data: mujoco.MjData) -> None:
-        """What the joints resist with in the next step, from the state of the last one."""
-        dofs, at = self._dofs, data
-        motor = at.qfrc_actuator[dofs] + at.qfrc_applied[dofs]
-        load = (
-            at.qfrc_constraint[dofs]
-            + at.qfrc_spring[dofs]
-            - at.qfrc_bias[dofs]
-            - self._holding(data)
-            + self._pushed(data)
+        """Write what the joints resist with in the next step, from the state of the last one."""
+        motor = data.qfrc_actuator[self._dofs] + data.qfrc_applied[self._dofs]
+        self._loss[self._dofs] = self._law.budget(data.qvel[self._dofs], motor, self._load(data))
+
+    def inverse(self, data: mujoco.MjData) -> FloatArray:
+        """Return the motor torques (n,) [N m] that cause `data.qacc` at `data.qpos` and `data.qvel`.
+
+        They are those of `mujoco.mj_inverse` with the friction that they cause themselves, which is left in the model.
+
+        Raises:
+            DataError: the two do not settle, as friction jumps where the torque equals the load.
+        """
+        motor = np.zeros(len(self._dofs))
+        for _ in range(ROUNDS):
+            mujoco.mj_inverse(self._model, data)
+            found = np.array(data.qfrc_inverse[self._dofs])
+            if np.abs(found - motor).max() <= SETTLED * (1.0 + np.abs(found).max()):
+                return found
+            motor = found
+            self._loss[self._dofs] = self._law.budget(data.qvel[self._dofs], motor, self._load(data))
+        raise DataError(
+            f"the motor torques {found.round(4).tolist()} N m and the friction that they cause do not settle within "
+            f"{ROUNDS} rounds at {data.qvel[self._dofs].round(4).tolist()} rad/s: take a state beside this one"
         )
-        self._loss[dofs] = self._law.budget(at.qvel[dofs], motor, load)
+
+    def _load(self, data: mujoco.MjData) -> FloatArray:
+        """Return what gravity, springs, Coriolis forces, contact and limits put on the joints, (n,) [N m]."""
+        whole = data.qfrc_constraint + data.qfrc_spring - data.qfrc_bias
+        return np.asarray(whole[self._dofs]) - self._holding(data) + self._pushed(data)
 
     def _pushed(self, data: mujoco.MjData) -> FloatArray:
         """What forces on bodies put on the joints, (n,) [N m]."""

@@ -4,7 +4,10 @@ The MJCF is the primary export: it holds rotor inertias as armature. A URDF cann
 friction that falls with speed or grows with load; BAM's files, one per joint, do.
 """
 
+import re
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -34,6 +37,7 @@ def write_exports(
     standard: StandardParameters,
     mount: str,
     friction: FrictionLaw | None = None,
+    said: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Write MJCF with armature, URDF, the URDF's rotor side file, and BAM's files of friction into a folder.
 
@@ -43,22 +47,41 @@ def write_exports(
         standard: consistent standard parameters, without the friction that stands beside them.
         mount: decides on gravity in the MJCF.
         friction: that stands beside them.
+        said: a sentence for the header of MJCF and URDF, by file name.
 
     Raises:
         OutputExistsError: a file exists.
     """
+    for name, text in simulator_texts(robot, mdh, standard, mount, friction, said).items():
+        write_whole(folder / name, text)
+    write_whole(folder / ROTOR_FILE, rotor_inertias(robot, standard))
+    for name, text in bam_files(robot, standard, whole_friction(robot, standard, friction)).items():
+        write_whole(folder / BAM_FOLDER / name, text)
+
+
+def simulator_texts(
+    robot: Robot,
+    mdh: MdhChain,
+    standard: StandardParameters,
+    mount: str,
+    friction: FrictionLaw | None = None,
+    said: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, str]:
+    """Return the texts of MJCF and URDF by file name; arguments as of `write_exports`."""
     law = whole_friction(robot, standard, friction)
     simple = simplified(robot, mdh, standard, law, mount)
-    content, options = (
-        to_file(simple, mdh, robot.name, robot.joint_names, "identified"),
-        PlantOptions(mount, motors=True),
-    )
-    note = " ".join(filter(None, (beyond_two_figures(law), WIDENED)))
-    write_whole(folder / MJCF_FILE, mjcf_text(robot, content, options, note))
-    write_whole(folder / URDF_FILE, identified_urdf(robot, mdh, simple, beyond_two_figures(law)))
-    write_whole(folder / ROTOR_FILE, rotor_inertias(robot, standard))
-    for name, text in bam_files(robot, standard, law).items():
-        write_whole(folder / BAM_FOLDER / name, text)
+    content = to_file(simple, mdh, robot.name, robot.joint_names, "identified")
+    lacks = beyond_two_figures(law)
+    notes = {name: _comment(said.get(name, ""), lacks, more) for name, more in ((MJCF_FILE, WIDENED), (URDF_FILE, ""))}
+    return {
+        MJCF_FILE: mjcf_text(robot, content, PlantOptions(mount, motors=True), notes[MJCF_FILE]),
+        URDF_FILE: identified_urdf(robot, mdh, simple, notes[URDF_FILE]),
+    }
+
+
+def _comment(*sentences: str) -> str:
+    """Return sentences as text that may stand in an XML comment, where '--' may not, such as in a recording's name."""
+    return re.sub("-(?=-)", "- ", " ".join(filter(None, sentences)))
 
 
 def description(

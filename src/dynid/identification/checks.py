@@ -31,6 +31,7 @@ from dynid.identification.feasibility.pull import BoundsPull
 from dynid.identification.prediction import Motion
 from dynid.identification.settings import IdentificationSettings, TorqueSource
 from dynid.identification.setup import SetupEstimate
+from dynid.identification.steadiness.steadiness import Steadiness
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
@@ -136,6 +137,7 @@ class Fitted(NamedTuple):
         pseudo_inertia: the smallest eigenvalue of a campaign's result and what it must reach; None without one.
         droop: viscous friction that a goal current may show beyond the present one, (n,) [N m s/rad]; None: none.
         pull: how far physical bounds moved the parameters; None if deviations are not known.
+        steadiness: changes during the recordings; None if nobody has looked.
     """
 
     model: ArmModel
@@ -149,6 +151,7 @@ class Fitted(NamedTuple):
     diagnosis: Diagnosis | None = None
     droop: FloatArray | None = None
     pull: BoundsPull | None = None
+    steadiness: Steadiness | None = None
 
     @property
     def other_source(self) -> str:
@@ -343,6 +346,13 @@ FITTED: tuple[Rule[Fitted], ...] = (
         "identification",
         lambda found: worst_joint(found.fit, found.samples.joint_names, found.samples.torque_limits, with_rest=True),
         with_rest=True,
+    ),
+    Rule(
+        "same_arm",
+        "Data",
+        "change of the arm during the recordings, of the model's torques",
+        lambda found: None if found.steadiness is None else found.steadiness.measured,
+        "acceptance.change_of_arm",
     ),
     Rule(
         "suspicion",

@@ -1,6 +1,8 @@
 """Validation of a model on recordings that it was not identified from (paper VI-C)."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping as Named
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from dynid.errors import DataError, refuse_other_kind
@@ -13,6 +15,7 @@ from dynid.identification.prediction import Motion, predict, with_dynamics
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.recording.mapping import Mapping
 from dynid.runtime.model import Model
+from dynid.threads import on_one_thread
 from dynid.verdict import Verdict
 
 
@@ -21,7 +24,7 @@ class HeldOut:
     """What a model predicts for recordings, the checks of data and errors, and the recordings with their hashes.
 
     `torques` says in words which torque constants the recorded torques rest on; `simulated` names the recordings that
-    are of a simulated arm.
+    are of a simulated arm. `beside` holds what other models predict for the same rows, by their names.
     """
 
     joint_names: tuple[str, ...]
@@ -32,6 +35,7 @@ class HeldOut:
     notes: tuple[str, ...] = ()
     torques: tuple[str, ...] = ()
     simulated: tuple[str, ...] = ()
+    beside: dict[str, tuple[Motion, ...]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Everything as plain values: errors per recording and axis, then the checks."""
@@ -49,6 +53,7 @@ def refuse_other_constants(name: str, constants: tuple[float, ...], expected: tu
         )
 
 
+@on_one_thread
 def validate(
     model: Model,
     recordings: Several,
@@ -58,6 +63,7 @@ def validate(
     mapping: Mapping = None,
     bands: TorqueBands | None = None,
     fitted: Samples | None = None,
+    beside: Named[str, Model] = MappingProxyType({}),
 ) -> HeldOut:
     """Predict the torques of recordings, and judge the errors.
 
@@ -69,6 +75,7 @@ def validate(
         mapping: what the columns of CSV files are, or the topics and units of bags and data sets.
         bands: give predictions deviations; None leaves them without.
         fitted: what the model was fitted to; a recording that repeats its motion is noted. None: not known.
+        beside: other models that predict the same rows, by name; they are not judged.
 
     Raises:
         InputNotFoundError, DataError: a recording cannot be used, rests on other torque constants, or two have one
@@ -80,6 +87,7 @@ def validate(
     settings = settings or load_identification(robot)
     sources = read_sources(recordings, robot, mapping)
     motions: list[Motion] = []
+    others: dict[str, list[Motion]] = {name: [] for name in beside}
     repeats: list[str] = []
     verdict = Verdict(())
     for source in sources:
@@ -90,6 +98,8 @@ def validate(
         portion = source.portion("held out", settings, interval_s)
         slow = settings.coulomb_friction.slow_rad_s
         motions.append(with_dynamics(predict(model, portion), model, portion, slow))
+        for name, other in beside.items():
+            others[name].append(predict(other, portion))
         if fitted is not None:
             repeats += repeat_note(source.name, fitted, portion.samples)
         if bands is not None:
@@ -109,4 +119,5 @@ def validate(
         ),
         tuple(dict.fromkeys(torque_sentence(one.torque_constants, robot.joint_names) for one in sources)),
         tuple(one.name for one in sources if one.simulated),
+        {name: tuple(found) for name, found in others.items()},
     )

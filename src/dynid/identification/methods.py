@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 from dynid.errors import ConfigurationError, refuse_other_kind
 from dynid.identification import pipeline
@@ -17,6 +18,7 @@ from dynid.identification.campaign.campaign import campaign
 from dynid.identification.campaign.files import identification_of
 from dynid.identification.campaign.joint import refine_jointly
 from dynid.identification.closed_loop.recorded_loop import refuse_open, refuse_open_loop
+from dynid.identification.data.parts import Span
 from dynid.identification.data.sources import Recorded, Several, Source, load_sources
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.many.spread import LOCAL, spread_over
@@ -27,10 +29,12 @@ from dynid.model.dynamics import ArmModel
 from dynid.recording.mapping import Mapping
 from dynid.recording.recording import Recording
 from dynid.robot import Robot
+from dynid.threads import on_one_thread
 
 ROWS_ALONE = "reference, commands and gains (it holds positions and torques alone)"
 
 
+@on_one_thread
 def identify(
     robot: Robot,
     recordings: Several,
@@ -43,6 +47,7 @@ def identify(
     validation_mapping: Mapping = None,
     held_out_share: float = 0.0,
     setup: Sequence[str] = (),
+    span: tuple[float | None, float | None] = (None, None),
     processes: int | None = None,
     dask: str | None = None,
     keep: Path | str | None = None,
@@ -64,6 +69,7 @@ def identify(
             content as a dict, the file that holds it, or one of each kind.
         validation_mapping: the same for held-out recordings; None is `mapping`.
         held_out_share: part of each recording's time, at its end, that judges a regression instead of being fitted.
+        span: begin and end [s] of the part of each recording that a regression uses; None is its own.
         setup: what of the set-up is unknown to a regression, see `setup.choose`; () takes it as it is given.
         processes: that read and reduce recordings, or run a campaign, side by side; 0 is one per core, and None this
             one alone (of a campaign one per core).
@@ -84,6 +90,7 @@ def identify(
     given = {
         "held_out_share": (bool(held_out_share), "regression", "name held-out recordings as validation"),
         "setup": (bool(setup), "regression", "estimate the set-up by a regression first"),
+        "span": (not Span(*span).whole, "regression", "record the part alone"),
         "dask": (dask is not None, "regression", "leave it out"),
         "keep": (keep is not None, "regression", "leave it out"),
         "runs": (runs is not None, "campaign", "leave it out"),
@@ -111,7 +118,8 @@ def identify(
         workers = 1 if processes is None and dask is None else processes or None
         with spread_over(workers, dask) as spread:
             folder = None if keep is None else Path(keep)
-            return common(recordings, held_out_share=held_out_share, setup=setup, spread=spread, keep=folder)
+            of: dict[str, Any] = {"held_out_share": held_out_share, "setup": setup, "span": Span(*span)}
+            return common(recordings, **of, spread=spread, keep=folder)
     if method == "closed-loop":
         sources = load_sources(recordings, robot, mapping, progress)
         loops = [_loop_of(one) for one in sources]  # refuses before the long part

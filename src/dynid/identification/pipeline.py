@@ -18,6 +18,7 @@ from dynid.export.result_files import write_exports
 from dynid.hardware.safety.overload import known_droop
 from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, PREDICTED, SETUP, Fitted, OneRegression, judge
+from dynid.identification.data.parts import Span, parts_of
 from dynid.identification.data.repeats import repeat_note
 from dynid.identification.data.row_choice import RowChoice
 from dynid.identification.data.sample_sets import join
@@ -39,6 +40,7 @@ from dynid.identification.diagnosis.diagnosis import Diagnosis, diagnose
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.table import estimator
 from dynid.identification.estimators.torque_errors import TorqueErrors
+from dynid.identification.export_errors import MODEL_FILE, error_sentences, errors_of, exported_models, predicted_by
 from dynid.identification.feasibility.audit import AuditResult, audit
 from dynid.identification.feasibility.consistent import ConsistentModel, consistent_projection
 from dynid.identification.feasibility.pull import pull_of_bounds
@@ -53,11 +55,14 @@ from dynid.identification.prepared import MOST_ROWS, Prepared, prepare
 from dynid.identification.row_rate import with_deviations
 from dynid.identification.settings import Acceptance, IdentificationSettings, load_identification
 from dynid.identification.setup import SetupEstimate
+from dynid.identification.small_delay import compensated
 from dynid.identification.stages import CampaignFiles, Method, Refined, Stage
+from dynid.identification.steadiness.steadiness import Steadiness, steadiness
 from dynid.identification.undetermined_groups import undetermined, undetermined_sentence
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.model_file import (
+    ExportError,
     FrictionBlock,
     ModelFile,
     TorqueDeviations,
@@ -73,6 +78,7 @@ from dynid.parallel import Map
 from dynid.recording.mapping import Mapping, mappings_of
 from dynid.robot import FloatArray, Robot
 from dynid.runtime.model import Model
+from dynid.threads import on_one_thread
 from dynid.verdict import Verdict
 
 HOLD_OUT = "; or hold out some of the time: the robot's nominal values then fill in, if unseen torques hold"
@@ -101,6 +107,7 @@ class Identification:
         settings: what it ran with.
         source: how it was made, in words.
         diagnosis: what may be wrong with the data.
+        steadiness: changes of the arm during its recordings.
         sources: recordings with their hashes and what they were used for.
         mapping_of_bags: by that use, how bags of other software were described, as plain values; {} where none was.
         notes: what a reader of the result should know, in words.
@@ -108,6 +115,7 @@ class Identification:
         setup: set-up unknowns that were estimated beside the parameters; the model is of the arm with them mended.
         motion_history: looks and end of an adaptive run, for the report; {} of other motions.
         deviations: by how much predicted torques may be off; None where nobody asked.
+        exports: held-out torque errors of model.yaml, MJCF and URDF; () if no recording was held out.
         method: how it was identified.
         stages: the method's stages before the result, the unconstrained estimate first.
         rows: how the regression's rows were made, in words; "" of a campaign.
@@ -130,6 +138,7 @@ class Identification:
     torque_constants: tuple[float, ...]
     source: str
     diagnosis: Diagnosis
+    steadiness: Steadiness
     sources: tuple[tuple[str, str, str], ...] = ()
     mapping_of_bags: dict[str, dict[str, Any]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
@@ -137,6 +146,7 @@ class Identification:
     setup: tuple[SetupEstimate, ...] = ()
     motion_history: dict[str, Any] = field(default_factory=dict)
     deviations: TorqueDeviations | None = None
+    exports: tuple[ExportError, ...] = ()
     method: Method = "regression"
     stages: tuple[Stage, ...] = ()
     rows: str = ""
@@ -179,6 +189,7 @@ class Identification:
             not_determined=undetermined(self.estimate.base),
             friction_law=self._friction_block(),
             torque_deviations=self.deviations,
+            export_errors=self.exports,
             standard=to_file(self.standard, self.model.mdh, self.robot.name, self.robot.joint_names, self.source),
             provenance={
                 "dynid_version": __version__,
@@ -193,7 +204,7 @@ class Identification:
                 "simulated": list(self.simulated),
                 "worst_pose_rad": self.audit.pose.tolist(),
                 "unconstrained": {row.name: row.value for row in rows},
-                "suspicions": list(self.diagnosis.sentences),
+                "suspicions": list(self.suspicions),
                 "notes": list(self.notes),
                 "setup": [asdict(one) for one in self.setup],
                 **({"mapping_of_bags": self.mapping_of_bags} if self.mapping_of_bags else {}),
@@ -218,6 +229,11 @@ class Identification:
         )
 
     @property
+    def suspicions(self) -> tuple[str, ...]:
+        """What may be wrong, the likeliest first: changes that refuse the model, then other readings of the data."""
+        return (*self.steadiness.beyond(self.settings.acceptance.change_of_arm), *self.diagnosis.sentences)
+
+    @property
     def torque_sentence(self) -> str:
         """Which torque constants the result rests on, in words."""
         return torque_sentence(self.torque_constants, self.robot.joint_names)
@@ -240,6 +256,10 @@ class Identification:
             verdict=self.verdict,
             arms={self.mount: self.model},
         )
+
+    def exported(self) -> dict[str, Model]:
+        """Return what the exported MJCF and URDF hold of the result, by file name."""
+        return exported_models(self.robot, self.model.mdh, self.consistent.standard, self.mount, self.friction)
 
     @property
     def passed(self) -> bool:
@@ -267,7 +287,7 @@ class Identification:
             "determined": self.determined and self.determined._asdict(),
             "notes": list(self.notes),
         }
-        rests |= {"suspicions": list(self.diagnosis.sentences), "simulated": list(self.simulated)}
+        rests |= {"suspicions": list(self.suspicions), "simulated": list(self.simulated)}
         rests |= {"setup": [asdict(one) for one in self.setup]}
         rests |= {"campaign": dict(self.campaign.summary)} if self.campaign else {}
         return self.verdict.as_dict() | rests
@@ -279,6 +299,7 @@ def nominal_standard(robot: Robot, model: ArmModel) -> FloatArray | None:
     return load_standard(path, model.mdh, model.regrouping.standard).values if path.is_file() else None
 
 
+@on_one_thread
 def identify(
     robot: Robot,
     recordings: Several,
@@ -290,6 +311,7 @@ def identify(
     validation_mapping: Mapping = None,
     held_out_share: float = 0.0,
     setup: Sequence[str] = (),
+    span: Span = Span(),
     refine: Refine | None = None,
     spread: Map = map,
     keep: Path | None = None,
@@ -308,6 +330,7 @@ def identify(
         validation_mapping: the same for held-out recordings; None is `mapping`.
         held_out_share: part of each recording's time, at its end, that is kept from the fit and judges it.
         setup: what of the set-up is unknown, see `setup.choose`; () takes it as it is given.
+        span: part of the time of each recording that is used.
         refine: refines the estimate; the result is then the consistent model next to the refined parameters.
         spread: reads folders and reduces recordings that memory does not hold, such as a process pool's map.
         keep: folder of finished work on those, where an interrupted identification continues; None keeps none.
@@ -325,6 +348,7 @@ def identify(
     most_rows = MOST_ROWS if refine is None else None
     sources = load_sources(recordings, robot, mapping, progress, most_rows=most_rows, spread=spread)
     refuse_repeated(sources)
+    sources = parts_of(sources, span)
     its_mapping = validation_mapping or mapping
     how = partial(
         _estimated,
@@ -336,22 +360,19 @@ def identify(
         setup=setup,
         progress=progress,
     )
-    filled: tuple[str, ...] = ()
-    try:
-        ready, model, samples, estimate = how(sources)
-    except UndeterminedError as refusal:
-        prior = nominal_prior(robot, ArmModel.of(robot, mount=sources[0].mount))
-        averaged = rows_of(sources, settings).kind == "averaged"
-        if not averaged or prior is None or refine is not None or not (validation or held_out_share):
-            raise UndeterminedError(f"{refusal}{HOLD_OUT if averaged and prior is not None else ''}") from refusal
-        filled = (f"{refusal}. {FILLED}",)
-        sources = with_prior(sources, prior)
-        ready, model, samples, estimate = how(sources)
+    judged = bool(validation or held_out_share) and refine is None
+    used, filled, (ready, model, samples, estimate) = _with_open_parameters(robot, settings, sources, how, judged)
+    if refine is None and ready.rows.kind == "filtered":
+        timed = compensated(
+            model, ready, estimate, held_out_share=held_out_share, mapping=its_mapping, progress=progress
+        )
+        ready, estimate = timed.ready, timed.estimate
+        samples = join([one.samples for one in ready.fitted])
     robot, settings, fitted, ends = ready.robot, ready.settings, ready.fitted, ready.ends
     first, estimates = ready.sources[0], ready.setup
     estimate, unseen = _of_all_recordings(ready, model, estimate, held_out_share, spread, keep, progress)
     refined = None if refine is None else refine(model, ready.sources, estimate, settings)
-    sources = [one.released() for one in sources]
+    sources = [one.released() for one in used]
     result = conclude(
         robot,
         settings,
@@ -369,9 +390,11 @@ def identify(
     kept = tuple(with_dynamics(predict(predictor, one), predictor, one, slow) for one in ends)
     bands = TorqueBands(model, estimate, samples, result.base, result.friction, settings.coulomb_friction)
     kept = tuple(bands.beside(motion, model, one.samples) for motion, one in zip(kept, ends, strict=True))
+    files = result.exported()
     held_out = validate(
-        predictor, ready.validation, settings=settings, mapping=its_mapping, bands=bands, fitted=samples
+        predictor, ready.validation, settings=settings, mapping=its_mapping, bands=bands, fitted=samples, beside=files
     )
+    by_files = {name: (*motions, *held_out.beside[name]) for name, motions in predicted_by(files, ends).items()}
     if its_mapping == mapping:  # other rows of one file are other data
         refuse_fitted([(str(one.path), one.sha256) for one in sources], held_out.sources)
     return replace(
@@ -382,6 +405,7 @@ def identify(
         goals=ready.goals,
         refinement="" if refined is None else refined.how,
         motions=(*kept, *held_out.motions, *result.motions),
+        exports=errors_of({MODEL_FILE: (*kept, *held_out.motions)} | by_files),
         verdict=result.verdict
         + judge(SETUP, [estimates] if setup else ())
         + judge(HELD_OUT, kept, settings)
@@ -424,6 +448,32 @@ def _estimated(
     progress("estimating")
     chosen = estimator(ready.settings.estimator)
     return ready, model, samples, chosen.estimate(model, samples, ready.settings.coulomb_friction)
+
+
+def _with_open_parameters(
+    robot: Robot, settings: IdentificationSettings, sources: Sequence[Source], how: Callable[..., Any], judged: bool
+) -> tuple[Sequence[Source], tuple[str, ...], tuple[Prepared, ArmModel, Samples, Estimate]]:
+    """Return recordings, notes and their estimate; nominal values fill in what averaged rows leave open.
+
+    Args:
+        robot: the robot.
+        settings: of the identification.
+        sources: the recordings.
+        how: `_estimated` of recordings.
+        judged: whether held-out torques judge the result, without which no value may be filled in.
+
+    Raises:
+        UndeterminedError: the recordings leave parameters open, and nothing may fill them in.
+    """
+    try:
+        return sources, (), how(sources)
+    except UndeterminedError as refusal:
+        prior = nominal_prior(robot, ArmModel.of(robot, mount=sources[0].mount))
+        averaged = rows_of(sources, settings).kind == "averaged"
+        if not averaged or prior is None or not judged:
+            raise UndeterminedError(f"{refusal}{HOLD_OUT if averaged and prior is not None else ''}") from refusal
+        sources = with_prior(sources, prior)
+        return sources, (f"{refusal}. {FILLED}",), how(sources)
 
 
 def _of_all_recordings(
@@ -517,11 +567,13 @@ def conclude(
     fit, samples = regression.errors(base.values), join([one.samples for one in fitted])
     margins = (consistent.margin, bounds.pseudo_inertia_margin) if refined else None
     progress("looking for faults in the data")
+    names = tuple(one.name for one in fitted)
+    steady = steadiness(robot, model, samples, regression, names, limits.change_of_arm)
     diagnosis = diagnose(
         model, samples, regression, limits.suspicion, settings.coulomb_friction, thorough=_doubtful(fit, limits)
     )
     droop = known_droop(robot)
-    found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, droop, pull)
+    found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, droop, pull, steady)
     motions = _fitted_motions(fitted, estimate, base)
     verdict = judge(DATA, samples.quality, settings)
     verdict += judge(FRICTION, [OneRegression(regression, samples.joint_names)], settings)
@@ -544,7 +596,12 @@ def conclude(
         torque_constants=constants,
         source=f"identified by '{estimate.method}' with consistent projection",
         diagnosis=diagnosis,
-        notes=(*filter(None, (consistent.strain_sentence, cause, shape, hidden)), *diagnosis.notes),
+        steadiness=steady,
+        notes=(
+            *filter(None, (consistent.strain_sentence, cause, shape, hidden)),
+            *steady.notes(limits.change_of_arm),
+            *diagnosis.notes,
+        ),
         simulated=tuple(one.name for one in fitted if one.simulated),
     )
 
@@ -577,4 +634,5 @@ def write_model(folder: Path, result: Identification) -> None:
     if belief := result.estimate.belief:
         belief.save(folder)
     standard = result.consistent.standard
-    write_exports(folder, result.robot, result.model.mdh, standard, result.mount, result.friction)
+    said = error_sentences(result.exports)
+    write_exports(folder, result.robot, result.model.mdh, standard, result.mount, result.friction, said)

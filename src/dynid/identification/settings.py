@@ -89,6 +89,7 @@ class Acceptance(Strict):
     relative_joint_error: Positive = 0.6  # of each joint, in motion
     relative_joint_error_with_rest: Positive = 1.2  # of each joint, samples at rest included, where it may stick
     error_over_noise: Positive = 2.5  # of joints in motion, over the noise that the data show
+    change_of_arm: Positive = 0.03  # of the model's torques, moved by a change of the arm during its recordings
     dynamic_error: Positive = 0.1  # of a joint's dynamic torque on held-out motions, what noise makes being taken off
     suspicion: SuspicionLimits = SuspicionLimits()
 

@@ -1,1 +1,1 @@
-"""The rigid-body model: geometry, base parameters, regressor, standard parameters, URDF."""
+"""Rigid-body model: geometry, base parameters, regressor, standard parameters, friction."""

@@ -1,7 +1,8 @@
-"""Friction of a gear as BAM's parameter files have it (github.com/Rhoban/bam): JSON, one file per gear.
+"""Gear friction in the parameter files of BAM (github.com/Rhoban/bam): JSON, one file per gear.
 
-BAM knows the models M1 to M6, and beside friction a motor: torque constant, resistance, rotor inertia. Other terms,
-such as differences by direction (FA) and offsets (OF), have no place there; the key `note` lists them if there are any.
+BAM defines the friction models M1 to M6 and a motor: torque constant, resistance, rotor inertia. It has no place for
+other terms, such as friction that differs by direction (FA) and offsets (OF); the key `note` lists those that a gear
+has.
 """
 
 import json
@@ -31,16 +32,16 @@ KEYS = {
 ALIKE: dict[str, tuple[str, ...]] = {
     "load_friction_base": ("km", "ke"),
     "load_friction_stribeck": ("kms", "kes"),
-}  # M3 and M4: both sides the same
-MOTOR = ("kt", "R", "armature", "q_offset")  # of the motor and the test bench, no friction; eRob's have no R
-LARGEST = 1e9  # of any figure; no gear has one of this size
+}  # M3 and M4 have equal coefficients of motor torque and load
+MOTOR = ("kt", "R", "armature", "q_offset")  # keys of the motor and the test bench; eRob files have no R
+LARGEST = 1e9  # upper bound of any value
 WORDS = ("model", "actuator", "note")
 NO_PLACE = tuple(term.symbol for term in TERMS if term.symbol not in MODELS["M6"])
 
 
 @dataclass(frozen=True)
 class BamGear:
-    """What a file of BAM's says of one gear, SI at the joint; None where it does not say.
+    """Content of a BAM file for one gear, in SI units at the joint; None for missing values.
 
     Attributes:
         model: M1 to M6.
@@ -60,7 +61,7 @@ class BamGear:
 
 
 def _keys_of(model: str) -> dict[str, tuple[str, ...]]:
-    """The keys that a model's file holds, and the symbols that each stands for."""
+    """Return the keys of a model's file, and the friction symbols that each key sets."""
     symbols = MODELS[model]
     if model in ("M3", "M4"):
         both = {key: pair for key, pair in ALIKE.items() if pair[0] in symbols}
@@ -69,12 +70,12 @@ def _keys_of(model: str) -> dict[str, tuple[str, ...]]:
 
 
 def read_bam(path: Path) -> BamGear:
-    """Read a parameter file of BAM's.
+    """Read a parameter file of BAM.
 
     Raises:
         InputNotFoundError: no such file.
-        ConfigurationError: no JSON object, a model that is none of M1 to M6, a key that is unknown or missing, or a
-            value that no gear can have; names file and key.
+        ConfigurationError: not a JSON object, a model other than M1 to M6, a key that is unknown or missing, or a
+            physically impossible value; names file and key.
     """
     content = read_json(path, what="BAM parameter")
     if not isinstance(content, dict):
@@ -103,17 +104,17 @@ def _number(path: Path, content: dict[str, object], key: str) -> float:
 
 
 def law_of(gears: Sequence[BamGear]) -> FrictionLaw:
-    """The law of axes that have these gears, in order.
+    """Return the friction law of axes with these gears, in order.
 
     Raises:
-        DataError: figures that no gear can have.
+        DataError: physically impossible values.
     """
     symbols = {symbol for gear in gears for symbol in gear.figures}
     return FrictionLaw.of(len(gears), {s: np.array([gear.figures.get(s, 0.0) for gear in gears]) for s in symbols})
 
 
 def smallest_model(law: FrictionLaw, axis: int) -> str:
-    """The first of M1 to M6 that can hold the friction of an axis, what has no place in any left out."""
+    """Return the first of M1 to M6 that can represent an axis's friction; terms that no model has are ignored."""
     value = {term.symbol: float(row[axis]) for term, row in zip(TERMS, law.values, strict=True)}
     there = {symbol for symbol, figure in value.items() if figure and symbol not in NO_PLACE}
     alike = value["km"] == value["ke"] and value["kms"] == value["kes"]
@@ -124,14 +125,14 @@ def smallest_model(law: FrictionLaw, axis: int) -> str:
 def bam_text(
     law: FrictionLaw, axis: int, *, actuator: str, rotor_inertia: float, torque_constant: float | None = None
 ) -> str:
-    """BAM's parameter file of an axis (an index): model, friction, rotor inertia and, where known, torque constant.
+    """Return BAM's parameter file for an axis (an index): model, friction, rotor inertia and torque constant, if known.
 
-    A resistance is not identified; BAM needs one to simulate the servo's own position control, and takes its default.
+    Identification does not give the resistance; BAM then uses its default to simulate the servo's position control.
     """
     model = smallest_model(law, axis)
     value = {term.symbol: float(row[axis]) for term, row in zip(TERMS, law.values, strict=True)}
     if not value["ws"]:
-        value |= {"ws": 1.0, "a": 1.0}  # nothing fades; a model that could needs a shape nevertheless
+        value |= {"ws": 1.0, "a": 1.0}  # a Stribeck model needs a shape even if its term is zero
     content: dict[str, object] = {} if torque_constant is None else {"kt": torque_constant}
     content["armature"] = rotor_inertia
     content |= {key: value[symbols[0]] for key, symbols in _keys_of(model).items()}

@@ -14,12 +14,12 @@ For revolute joints the recursion from the last link to the first (Khalil and Do
     MZR_j-1 = MZ_j-1 + Ca (MZ_j + r M_j)
     MR_j-1  = M_j-1 + M_j
 
-with a, d, r of joint j; YY_j, MZ_j and M_j disappear. What never reaches a torque (most of link 1) disappears, and a
-rotor inertia IA_j joins ZZR_j where the rotation of the links before never has a component along z_j.
+with a, d, r of joint j; YY_j, MZ_j and M_j disappear. Parameters that affect no torque (most of link 1) disappear, and
+a rotor inertia IA_j joins ZZR_j if the rotation of the links before never has a component along z_j.
 
-The numerical rank of the regressor at random states is the witness: it must equal the number of names. Where it does
+The numerical rank of the regressor at random states verifies the result: it must equal the number of names. If it does
 not (parallel axes, a mount along an axis), and for prismatic joints, the groups are found from the regressor itself,
-see `numerical_regrouping`; `Regrouping.method` says which way was taken.
+see `numerical_regrouping`; `Regrouping.method` states which method was used.
 """
 
 from dataclasses import dataclass
@@ -34,27 +34,27 @@ from dynid.model.regressor import LINK_PARAMETERS, link_motions, standard_regres
 from dynid.robot import FloatArray, Structure, read_only
 
 PRODUCTS = ("XY", "XZ", "YZ")
-REGROUPED_LAST = ("MZ", "YY", "M")  # the closed form's groups keep the others' names
+REGROUPED_LAST = ("MZ", "YY", "M")  # kinds that the closed form never uses as representatives
 WITNESS_SAMPLES = 60
 
 
 def standard_names(chain_size: int, axes: int, drive: DriveTerms | None = None) -> tuple[str, ...]:
-    """Names of all standard parameters: ten per link, then IA, FV and FC of every axis and what else `drive` has."""
+    """Return the names of all standard parameters: ten per link, then IA, FV, FC of every axis and the rest."""
     links = [f"{kind}{j + 1}" for j in range(chain_size) for kind in LINK_PARAMETERS]
     return (*links, *(drive or DriveTerms.of(axes, Structure())).standard_names)
 
 
 @dataclass(frozen=True, eq=False)
 class Regrouping:
-    """The linear map phi = K pi from standard parameters pi to base parameters phi.
+    """Linear map phi = K pi from standard parameters pi to base parameters phi.
 
     Attributes:
         names: base parameter names, (p,).
         K: (p, s), columns in the order of `standard`.
         representatives: the standard parameter whose regressor column is the base parameter's, (p,).
         standard: names of the standard parameters, (s,).
-        link_count: how many base parameters are link-side.
-        method: how the groups were found; both give the same torques.
+        link_count: number of link-side base parameters.
+        method: closed-form or numerical regrouping; both give the same torques.
     """
 
     names: tuple[str, ...]
@@ -65,7 +65,7 @@ class Regrouping:
     method: Literal["closed form", "numerical"] = "closed form"
 
     def formula(self, name: str) -> str:
-        """One base parameter in words, such as 'ZZR1 = ZZ1 + YY2 + IA1'."""
+        """Return one base parameter as a formula, such as 'ZZR1 = ZZ1 + YY2 + IA1'."""
         row = self.K[self.names.index(name)]
         terms = [(row[k], self.standard[k]) for k in np.flatnonzero(row)]
         text = " ".join(f"{'-' if c < 0 else '+'} {'' if abs(c) == 1 else f'{abs(c):.6g} '}{n}" for c, n in terms)
@@ -73,7 +73,7 @@ class Regrouping:
 
 
 def _link_recursion(mdh: MdhChain, standard: tuple[str, ...]) -> dict[str, FloatArray]:
-    """Rows of K for every link parameter that survives the closed-form recursion, by standard name."""
+    """Return the rows of K for every link parameter that remains after the closed-form recursion, by standard name."""
     rows = {name: np.eye(len(standard))[k] for k, name in enumerate(standard[: 10 * mdh.size])}
     for j in range(mdh.size, 0, -1):
         yy, mz, m = (rows.pop(f"{kind}{j}") for kind in ("YY", "MZ", "M"))
@@ -81,7 +81,7 @@ def _link_recursion(mdh: MdhChain, standard: tuple[str, ...]) -> dict[str, Float
         if j == 1:
             break
         d, r = mdh.d[j - 1], mdh.r[j - 1]
-        # exact zeros for right angles, so that a name gets its R only where something is regrouped
+        # exact zeros for right angles, so that a name gets its R only if something is regrouped
         sa, ca = (0.0 if abs(v) < 1e-12 else v for v in (np.sin(mdh.alpha[j - 1]), np.cos(mdh.alpha[j - 1])))
         moment, inertia = mz + r * m, yy + 2 * r * mz + r**2 * m
         added = {
@@ -102,14 +102,14 @@ def _link_recursion(mdh: MdhChain, standard: tuple[str, ...]) -> dict[str, Float
 
 
 def _random_states(mdh: MdhChain, samples: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Fixed pseudo-random states (samples, n): the rank decision must not change between runs."""
+    """Return pseudo-random states (samples, n) from a fixed seed, so that the rank decision is reproducible."""
     rng = np.random.default_rng(20260615)
     q, dq, ddq = rng.uniform(-1.0, 1.0, (3, samples, mdh.size))
     return 3.0 * q, 2.0 * dq, 5.0 * ddq
 
 
 def _rotor_joins_link(mdh: MdhChain, joint: int) -> bool:
-    """Whether links 1..joint-1 never rotate about z_joint (joint counts from 1), so that IA_joint joins ZZR_joint."""
+    """Return whether links 1..joint-1 never rotate about z_joint (counted from 1), so that IA_joint joins ZZR_joint."""
     q, dq, ddq = _random_states(mdh, 20)
     dq[:, joint - 1 :] = 0.0
     spin = link_motions(mdh, q, dq, ddq, np.zeros(3))[joint - 1].w[:, 2]
@@ -117,29 +117,30 @@ def _rotor_joins_link(mdh: MdhChain, joint: int) -> bool:
 
 
 def _base_name(standard_name: str, row: FloatArray) -> str:
-    """OpenSYMORO's name: an R after the kind where more than one standard parameter is in the group."""
+    """Return OpenSYMORO's name: the kind gets an R if its group has more than one standard parameter."""
     kind = standard_name.rstrip("0123456789")
     return f"{kind}{'R' if np.count_nonzero(row) > 1 else ''}{standard_name[len(kind) :]}"
 
 
 def regroup(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> Regrouping:
-    """Base parameters of a chain with its drives; axes beyond the chain's are decoupled ones.
+    """Return the base parameters of a chain with its drives; axes beyond the chain's are decoupled ones.
 
     Args:
-        drive: the drives' terms, and the structure.
+        mdh: geometry of the chain.
+        drive: terms of the drives, and the structure.
         gravity: (3,) in the URDF base [m/s^2]; its direction decides whether MX1 and MY1 count.
     """
     standard = standard_names(mdh.size, drive.axes, drive)
     W = _witness(mdh, drive, gravity)
     without_products = not drive.structure.products_of_inertia
-    # products of inertia are zero in a model without them; their columns vanish, the terms regrouped into them stay
+    # without products of inertia their columns vanish, but the terms regrouped into them stay
     removed = [k for k, n in enumerate(standard) if without_products and kind_and_number(n)[0] in PRODUCTS]
     modelled = {standard.index(name) for name in drive.modelled_names}
     usable = [k for k in range(len(standard)) if k not in removed and (k < 10 * mdh.size or k in modelled)]
     kept = None if any(mdh.prismatic) else _closed_form(mdh, drive, standard, W, removed)
     independent = independent_columns(W, _preference(standard, usable, 10 * mdh.size))
     method: Literal["closed form", "numerical"] = "closed form"
-    # the closed form's names express every usable column, so equal numbers of independent ones span the same torques
+    # the closed form's columns express all usable ones, so an equal rank means the same span
     if kept is None or len(independent_columns(W, [k for k, _ in kept])) != len(kept) or len(kept) != len(independent):
         method, kept = "numerical", _numerical(W, usable, sorted(independent))
     K = np.array([row for _, row in kept])
@@ -149,7 +150,7 @@ def regroup(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> Regrouping
 
 
 def _witness(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> FloatArray:
-    """Regressor of all standard parameters at fixed random states, (samples n, s)."""
+    """Return the regressor of all standard parameters at fixed random states, (samples n, s)."""
     q, dq, ddq = _random_states(mdh, WITNESS_SAMPLES)
     free = drive.axes - mdh.size
     extra_dq, extra_ddq = _random_rates(free, WITNESS_SAMPLES)
@@ -161,7 +162,7 @@ def _witness(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> FloatArra
 
 
 def _random_rates(axes: int, samples: int) -> tuple[FloatArray, FloatArray]:
-    """Fixed pseudo-random rates (samples, axes) of decoupled axes."""
+    """Return pseudo-random rates (samples, axes) of decoupled axes from a fixed seed."""
     dq, ddq = np.random.default_rng(20260616).uniform(-1.0, 1.0, (2, samples, axes))
     return 2.0 * dq, 5.0 * ddq
 
@@ -169,7 +170,7 @@ def _random_rates(axes: int, samples: int) -> tuple[FloatArray, FloatArray]:
 def _closed_form(
     mdh: MdhChain, drive: DriveTerms, standard: tuple[str, ...], W: FloatArray, removed: list[int]
 ) -> list[tuple[int, FloatArray]]:
-    """Representatives and rows of K by the recursion of the module's head."""
+    """Return representatives and rows of K from the recursion in the module's docstring."""
     index = {name: k for k, name in enumerate(standard)}
     rows = _link_recursion(mdh, standard)
     for row in rows.values():
@@ -188,14 +189,14 @@ def _closed_form(
 
 
 def _preference(standard: tuple[str, ...], usable: list[int], links: int) -> list[int]:
-    """Usable columns in the order in which they are to represent a group, as the closed form would choose."""
+    """Return usable columns in the order of preference as representatives, which is that of the closed form."""
     own = [k for k in usable if k < links]
     late = [k for k in own if kind_and_number(standard[k])[0] in REGROUPED_LAST]
     return [k for k in own if k not in late] + late + [k for k in usable if k >= links]
 
 
 def _numerical(W: FloatArray, usable: list[int], kept: list[int]) -> list[tuple[int, FloatArray]]:
-    """Rows of K that express every usable column by the kept ones."""
+    """Return the rows of K that express every usable column by the kept ones."""
     rows = np.zeros((len(kept), W.shape[1]))
     rows[:, usable] = grouping(W[:, kept], W[:, usable])
     return list(zip(kept, rows, strict=True))

@@ -1,4 +1,4 @@
-"""The base regressor of a robot for anybody's code: names, columns and groupings for any states.
+"""Base regressor of a robot for user code: names, columns and groupings for any states.
 
 from dynid.model.base_regressor import base_regressor
 
@@ -19,15 +19,15 @@ from dynid.robot import FloatArray, Robot, load_robot, read_only
 
 @dataclass(frozen=True, eq=False)
 class BaseRegressor:
-    """A regressor with the names of its columns; arrays are read-only.
+    """Regressor with the names of its columns; arrays are read-only.
 
     Attributes:
         joint_names: (n,), the order of the torques.
         names: of the columns, (p,).
         units: SI units of the parameters, (p,).
         regressor: W with tau = W phi, (N, n, p).
-        groupings: for every name the standard parameters that it stands for, with their factors.
-        structure_hash: identifies names, groupings and geometry.
+        groupings: for every name the standard parameters that it combines, with their factors.
+        structure_hash: hash of names, groupings and geometry.
     """
 
     joint_names: tuple[str, ...]
@@ -47,13 +47,15 @@ def base_regressor(
     mount: str | None = None,
     standard: bool = False,
 ) -> BaseRegressor:
-    """The regressor at states (N, n) or (n,) [rad, rad/s, rad/s^2], in metres for prismatic joints.
+    """Return the regressor at states (N, n) or (n,) [rad, rad/s, rad/s^2], in metres for prismatic joints.
 
     Args:
         robot: a robot, its name, or its folder.
-        q, dq, ddq: states in the robot's joint order.
-        mount: how the arm is mounted; None is the default of robot.yaml.
-        standard: columns of all standard parameters instead of the base parameters.
+        q: positions, in the robot's joint order.
+        dq: velocities.
+        ddq: accelerations.
+        mount: mount of the arm; None is the default of robot.yaml.
+        standard: return columns of all standard parameters instead of the base parameters.
 
     Raises:
         UnknownNameError: no such robot or mount.

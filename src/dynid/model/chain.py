@@ -1,6 +1,6 @@
-"""The serial chain of a URDF: joint origins and axes from the base link to the last chain joint.
+"""Serial chain of a URDF: joint origins and axes from the base link to the last chain joint.
 
-pinocchio reads the URDF; this file orders what pinocchio gives.
+pinocchio reads the URDF; this module arranges its results.
 """
 
 from dataclasses import dataclass
@@ -16,11 +16,11 @@ from dynid.robot import FloatArray, Robot, read_only
 from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import read_tree, rename_links_of_joints, with_limited_turns
 
-LONGEST_M = 20.0  # between neighbouring joints: of a large crane, or 2 cm in millimetres
+LONGEST_M = 20.0  # maximum distance of neighbouring joints: a large crane, or 2 cm stated in millimetres
 
 
 def pinocchio_chain_model(urdf_text: str, joint_names: tuple[str, ...], file: str = "the text") -> pinocchio.Model:
-    """The URDF as a pinocchio model with only the chain joints movable; all other joints are fixed at zero.
+    """Return the URDF as a pinocchio model with only the chain joints movable; all other joints are fixed at zero.
 
     `file` names the URDF in errors.
 
@@ -52,7 +52,7 @@ def _chain_model(urdf_text: str, joint_names: tuple[str, ...], file: str) -> pin
 
 @dataclass(frozen=True, eq=False)
 class SerialChain:
-    """A robot's chain joints as pinocchio sees them."""
+    """Chain joints of a robot as a pinocchio model."""
 
     model: pinocchio.Model
 
@@ -63,7 +63,11 @@ class SerialChain:
 
     @classmethod
     def of_file(cls, urdf: Path, joint_names: tuple[str, ...]) -> "SerialChain":
-        """Read some joints of a URDF; errors as in `pinocchio_chain_model`."""
+        """Read some joints of a URDF.
+
+        Raises:
+            ConfigurationError: as for `pinocchio_chain_model`.
+        """
         return cls(pinocchio_chain_model(read_urdf_text(urdf), joint_names, str(urdf)))
 
     @property
@@ -84,7 +88,7 @@ class SerialChain:
 
     @cached_property
     def prismatic(self) -> tuple[bool, ...]:
-        """Which joints are prismatic, (n,).
+        """Whether each joint is prismatic, (n,).
 
         Raises:
             ConfigurationError: a joint that is neither revolute nor prismatic.
@@ -109,7 +113,7 @@ class SerialChain:
         return read_only(axes)
 
     def _motion_subspace(self, joint: int) -> np.ndarray:
-        """Velocity of joint `joint` per unit rate, in its own frame: (6,) linear then angular."""
+        """Return the velocity of joint `joint` per unit rate, in its own frame, (6,), linear then angular."""
         data = self.model.createData()
         rate = np.zeros(self.size)
         rate[joint - 1] = 1.0
@@ -117,7 +121,7 @@ class SerialChain:
         return np.asarray(data.v[joint].vector)
 
     def placements(self, q: FloatArray) -> FloatArray:
-        """Placements of the URDF joint frames in the base, (n, 4, 4), at joint positions q (n,) [rad]."""
+        """Return the placements of the URDF joint frames in the base, (n, 4, 4), at joint positions q (n,) [rad]."""
         data = self.model.createData()
         pinocchio.forwardKinematics(self.model, data, np.asarray(q, dtype=float))
         return np.array([data.oMi[j + 1].homogeneous for j in range(self.size)])

@@ -1,4 +1,4 @@
-"""What keeps a robot from being driven though its file is complete: refused by name before a port is opened."""
+"""Checks before a robot is driven: what its files say that a driver cannot obey is refused by name."""
 
 import math
 from collections.abc import Iterator
@@ -13,23 +13,23 @@ from dynid.robot.servo_fields import undrivable_number
 from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import UrdfJoint, read_tree
 
-TURN_COUNTS = 4096  # of a servo's encoder, which knows its angle within one turn after power-on
-NOTICED_DEG = 6.0  # outside of its limits, a joint keeps the arm from being enabled: a little more than 0.087 rad
-ROUNDING = 0.01  # of a limit, and in rad or m: figures in a URDF and in degrees are rounded
+TURN_COUNTS = 4096  # counts per turn; after power-on an encoder knows its angle within one turn
+NOTICED_DEG = 6.0  # distance outside its limits at which a joint prevents enabling, slightly above 0.087 rad
+ROUNDING = 0.01  # tolerance for rounded limits, relative and in rad or m
 
 
 def refuse_undrivable(robot: Robot) -> None:
-    """Refuse to drive a robot whose file says what a driver cannot obey, or what nobody has allowed.
+    """Refuse to drive a robot if its file asks for something the driver cannot obey, or exceeds unapproved limits.
 
     Raises:
-        ConfigurationError: one message with everything that was found.
+        ConfigurationError: one message with all findings.
     """
     if found := list(undrivable(robot)):
         raise ConfigurationError(f"dynid does not drive robot '{robot.name}': {'; '.join(found)}")
 
 
 def undrivable(robot: Robot) -> Iterator[str]:
-    """Yield a sentence for everything that keeps a robot with servos from being driven."""
+    """Yield a sentence for every reason not to drive a robot with servos."""
     yield from (
         f"joint {joint.name} slides, and the driver's safety limits are angles: only revolute joints can be driven"
         for joint in robot.file.joints
@@ -49,9 +49,9 @@ def _without_current_control(robot: Robot) -> Iterator[str]:
 
 
 def _beyond_a_turn(robot: Robot) -> Iterator[str]:
-    """Yield the joints whose position is not known after power-on, because their motors turn too far.
+    """Yield the joints whose position is unknown after power-on, because their motors turn too far.
 
-    An encoder that starts one turn off is harmless if the joint then reads a position outside of its limits: the
+    An encoder that starts one turn off is harmless if the joint then reads a position outside its limits: the
     driver refuses to enable torque there.
     """
     noticed = 360.0 - 2.0 * NOTICED_DEG * np.abs(robot.gear_ratios)
@@ -83,7 +83,7 @@ def beyond_urdf(robot: Robot) -> Iterator[str]:
 
 
 def _wider(joint: Joint, lower: float, upper: float, torque: float, urdf: UrdfJoint) -> Iterator[tuple[str, str]]:
-    """Yield kind and description of each limit of a joint that is wider than the URDF's; a zero there is none."""
+    """Yield kind and description of each joint limit that is wider than the URDF's; zero there means no limit."""
     factor, unit = (1.0, "m") if joint.prismatic else (180.0 / math.pi, "deg")
     if urdf.lower is not None and urdf.upper is not None and urdf.lower < urdf.upper:
         if lower < urdf.lower - ROUNDING or upper > urdf.upper + ROUNDING:

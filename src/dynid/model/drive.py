@@ -1,18 +1,18 @@
-"""What the drives add to the rigid links: rotor inertia, friction and offsets, also where motors move several joints.
+"""Contribution of the drives to the rigid links: rotor inertia, friction and offsets, with coupled motors.
 
 With a coupling matrix C the motors turn, in units of their own joint, by u = C q, and a torque t_k at motor k acts on
 joint i as C[k, i] t_k. So the rotor of motor k adds C' diag(IA) C to M, and its friction
 
     C[k, :]' (FVM_k du_k + FCM_k sign(du_k)),   du = C dq
 
-comes beside the joints' own FV, FC (Gautier and Venture 2013, eqs. 34 and 35). For a motor that moves its own joint
+is added to the joints' own FV, FC (Gautier and Venture 2013, eqs. 34 and 35). For a motor that moves its own joint
 alone the two cannot be separated, so FVM and FCM exist for coupled motors only.
 
     IA   rotor inertia     FV  viscous          FC  Coulomb, sign(dq)
     OF   constant offset   FS  Stribeck, sign(dq) exp(-(|dq| / v)^e), v and e given
     KS   springs of single joints, see `dynid.model.springs`
 
-Direction and fading are those of `dynid.model.friction`.
+`dynid.model.friction` defines the direction and the decrease with speed.
 """
 
 from collections.abc import Sequence
@@ -26,18 +26,19 @@ from dynid.model.parameters import BaseParameters
 from dynid.model.springs import SpringTerm, is_spring
 from dynid.robot import FloatArray, Structure, read_only
 
-ROWS = {term.prefix: row for row, term in enumerate(TERMS)}  # of a joint's own friction in the law's values
-SMOOTH = ("IA", "FV", "FVM")  # the kinds that are linear in dq and ddq, so that they have derivatives everywhere
+ROWS = {term.prefix: row for row, term in enumerate(TERMS)}  # rows of a joint's own friction in the law's values
+SMOOTH = ("IA", "FV", "FVM")  # kinds that are linear in dq and ddq, so their torques have derivatives everywhere
 
 
-KINDS = ("IA", *SMOOTH[1:], "FC", "FS", "FCM", "OF")  # without springs, which load the gears as gravity does
-RESISTING = ("FV", "FVM", "FC", "FS", "FCM")  # friction that resists motion: an offset does not
+KINDS = ("IA", *SMOOTH[1:], "FC", "FS", "FCM", "OF")  # without springs, whose load is like gravity
+RESISTING = ("FV", "FVM", "FC", "FS", "FCM")  # kinds that resist motion, unlike an offset
 
 
 def of_kinds(phi: BaseParameters, kinds: Sequence[str], *, others: bool = False) -> BaseParameters:
-    """The base parameters with zeros for all but these kinds of drive-side parameters; `others`: for these kinds.
+    """Return the base parameters with zeros for all except these kinds of drive-side parameters.
 
-    So `of_kinds(phi, KINDS, others=True)` takes, at accelerations of 0, what gravity, springs and Coriolis forces take.
+    With `others` the given kinds are set to zero instead: `of_kinds(phi, KINDS, others=True)` gives, at zero
+    acceleration, the torques of gravity, springs and Coriolis forces.
     """
     kept = [(kind_and_number(name)[0] in kinds) is not others for name in phi.names]
     return BaseParameters(phi.names, phi.values * np.array(kept, dtype=np.float64))
@@ -56,12 +57,12 @@ def kind_and_number(name: str) -> tuple[str, int]:
 
 @dataclass(frozen=True, eq=False)
 class DriveTerms:
-    """The drive-side parameters of n axes.
+    """Drive-side parameters of n axes.
 
     Attributes:
         axes: n.
-        structure: which terms the model has.
-        coupling: C, (n, n); the identity where every motor moves its own joint alone.
+        structure: terms of the model.
+        coupling: C, (n, n); the identity if every motor moves its own joint alone.
         springs: terms of springs at chain joints.
     """
 
@@ -74,7 +75,7 @@ class DriveTerms:
     def of(
         cls, axes: int, structure: Structure, coupling: FloatArray | None = None, springs: tuple[SpringTerm, ...] = ()
     ) -> "DriveTerms":
-        """Terms of `axes` axes; `coupling` (n, n) [-] is the identity where there is none."""
+        """Return the terms of `axes` axes; without `coupling` (n, n) [-] it is the identity."""
         return cls(axes, structure, read_only(np.eye(axes) if coupling is None else coupling), springs)
 
     @cached_property
@@ -87,7 +88,7 @@ class DriveTerms:
 
     @cached_property
     def _extra(self) -> tuple[str, ...]:
-        """Standard parameters beyond IA, FV and FC, which every axis has."""
+        """Standard parameters in addition to IA, FV and FC, which every axis has."""
         structure = self.structure
         names = self._numbered("OF") if structure.friction_offset else []
         names += self._numbered("FS") if structure.stribeck else []
@@ -97,12 +98,12 @@ class DriveTerms:
 
     @cached_property
     def standard_names(self) -> tuple[str, ...]:
-        """Names of the drive-side standard parameters: IA, FV and FC of every axis, then what the structure adds."""
+        """Names of the drive-side standard parameters: IA, FV, FC of every axis, then those of the structure."""
         return (*self._numbered("IA"), *self._numbered("FV"), *self._numbered("FC"), *self._extra)
 
     @cached_property
     def modelled_names(self) -> tuple[str, ...]:
-        """Those of the standard names that the structure has as terms."""
+        """Standard names that are terms of the structure."""
         structure = self.structure
         there = {"IA": structure.rotor_inertia, "FV": structure.viscous_friction, "FC": structure.coulomb_friction}
         return tuple(name for name in self.standard_names if there.get(kind_and_number(name)[0], True))
@@ -110,9 +111,9 @@ class DriveTerms:
     def columns(
         self, names: Sequence[str], q: FloatArray, dq: FloatArray, ddq: FloatArray, transition_rad_s: float = 0.0
     ) -> FloatArray:
-        """Torques [N m] per SI unit of each named parameter, (N, n, len(names)); q, dq, ddq (N, n), SI.
+        """Return torques [N m] per SI unit of each named parameter, (N, n, len(names)); q, dq, ddq (N, n), SI.
 
-        The transition is that of `FrictionLaw`.
+        `transition_rad_s` is that of `FrictionLaw`.
         """
         terms = {term.name: term for term in self.springs}
         W, law = np.zeros((*dq.shape, len(names))), self._shape(transition_rad_s)
@@ -132,26 +133,26 @@ class DriveTerms:
         return W
 
     def _at_motor(self, W: FloatArray, column: int, motor: int, torque: FloatArray) -> None:
-        """Put a motor's torque (N,) on the joints that it moves."""
+        """Write a motor's torque (N,) into the rows of the joints that it moves."""
         for joint in np.flatnonzero(self.coupling[motor]):
             W[:, joint, column] = self.coupling[motor, joint] * torque
 
     def _shape(self, transition_rad_s: float) -> FrictionLaw:
-        """A law that holds nothing but the shape of the structure's Stribeck curve."""
+        """Return a friction law with only the shape of the structure's Stribeck curve."""
         stribeck = self.structure.stribeck
         figures = {} if stribeck is None else {"ws": stribeck.velocity_rad_s, "a": stribeck.exponent}
         return FrictionLaw.of(self.axes, figures, transition_rad_s)
 
     def inertia(self, rotor_inertias: FloatArray) -> FloatArray:
-        """C' diag(IA) C, (n, n) [kg m^2]."""
+        """Return C' diag(IA) C, (n, n) [kg m^2]."""
         return np.asarray(self.coupling.T @ (rotor_inertias[:, None] * self.coupling))
 
 
 class DryTerms:
-    """Torques of those drive-side parameters that have no derivative everywhere, for many states or for one.
+    """Torques of the drive-side parameters without a derivative everywhere (dry friction), for one state or many.
 
     Args:
-        names: of drive-side parameters, (k,).
+        names: drive-side parameters, (k,).
     """
 
     def __init__(self, drive: DriveTerms, names: Sequence[str]) -> None:
@@ -167,7 +168,10 @@ class DryTerms:
             self._blank[WS], self._blank[AS] = shape.velocity_rad_s, shape.exponent
 
     def torque(self, values: FloatArray, dq: FloatArray, transition_rad_s: float = 0.0) -> FloatArray:
-        """Torques (N, n) [N m] of parameter values (k,) at rates (N, n); the transition is that of `FrictionLaw`."""
+        """Return torques (N, n) [N m] of parameter values (k,) at rates (N, n).
+
+        `transition_rad_s` is that of `FrictionLaw`.
+        """
         tau, none = np.zeros_like(dq), np.zeros_like(dq)
         if self._own:
             terms = self._blank.copy()

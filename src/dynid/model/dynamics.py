@@ -1,7 +1,7 @@
-"""The identified model of a robot: tau = W(q, dq, ddq) phi, M(q; phi), inverse and forward dynamics (paper eqs. 3, 4).
+"""Identified model of a robot: tau = W(q, dq, ddq) phi, M(q; phi), inverse and forward dynamics (paper eqs. 3, 4).
 
 `ArmModel` joins geometry (modified DH), structure (which terms) and mount (gravity). It is the readable reference;
-kernels that are generated for speed are tested against it.
+the generated fast kernels are tested against it.
 """
 
 import hashlib
@@ -30,14 +30,14 @@ class ArmModel:
     Args:
         mdh: geometry of the chain.
         axes: number of all axes n.
-        structure: which terms the model has.
+        structure: terms of the model.
         gravity: (3,) in the URDF base link [m/s^2].
-        coupling: C of motors that move several joints, (n, n); None where each moves its own, see `DriveTerms`.
-        prismatic: which axes are, (n,); None: those of the chain that are.
-        bounds: within which the parameters are physically consistent; None where a model is only computed with.
-        gears: name of every axis's kind of gear, (n,): equal names share what its geometry decides of friction; None:
-            each axis has its own.
-        shapes: gives the boxes of the links' shapes, see `arm_limits`; asked when limits are.
+        coupling: C of motors that move several joints, (n, n); None if each moves its own, see `DriveTerms`.
+        prismatic: whether each axis is prismatic, (n,); None takes it from the chain.
+        bounds: bounds of physically consistent parameters; None if the model is not used to estimate.
+        gears: name of every axis's type of gear, (n,); equal names share the friction shape that the gear's geometry
+            determines; None gives each axis its own.
+        shapes: function that returns the boxes of the links' shapes, see `arm_limits`; called when limits are needed.
         springs: terms of springs at chain joints.
     """
 
@@ -69,7 +69,7 @@ class ArmModel:
         structure: Structure | None = None,
         lengths_m: Mapping[str, float] | None = None,
     ) -> "ArmModel":
-        """The model of a robot; `lengths_m` replaces modified DH lengths, such as {"r3": 0.24}.
+        """Return the model of a robot; `lengths_m` replaces modified DH lengths, such as {"r3": 0.24}.
 
         Raises:
             ConfigurationError: the URDF cannot be used, or its joints are of other kinds than robot.yaml says.
@@ -93,7 +93,7 @@ class ArmModel:
         return cls(mdh, robot.size, *given, partial(robot_shapes, robot), spring_terms(robot))
 
     def under(self, gravity: FloatArray) -> "ArmModel":
-        """The same arm under another gravity (3,) in the base link [m/s^2]."""
+        """Return the same arm with another gravity (3,) in the base link [m/s^2]."""
         other = copy(self)
         other.gravity = read_only(gravity)
         return other
@@ -108,12 +108,16 @@ class ArmModel:
         return self._shapes()
 
     def limits(self, bounds: PhysicalBounds) -> ArmLimits:
-        """What this arm's links can be at most within bounds; errors as in `arm_limits`."""
+        """Return the limits of this arm's links within bounds.
+
+        Raises:
+            ConfigurationError: as for `arm_limits`.
+        """
         return arm_limits(self.mdh, bounds, self._shape_boxes)
 
     @cached_property
     def regrouping(self) -> Regrouping:
-        """The map from standard to base parameters."""
+        """Map from standard to base parameters."""
         return regroup(self.mdh, self.drive, self.gravity)
 
     @property
@@ -122,14 +126,14 @@ class ArmModel:
         return self.regrouping.names
 
     def unit(self, name: str) -> str:
-        """SI unit of a base or standard parameter of this arm."""
+        """Return the SI unit of a base or standard parameter of this arm."""
         return parameter_unit(name, self.prismatic)
 
     @cached_property
     def structure_hash(self) -> str:
-        """Identifies names, groupings and geometry: two models with one hash can exchange parameters.
+        """Hash of names, groupings and geometry: two models with one hash can exchange parameters.
 
-        Gravity is not part of it where it only changes sign or size: the same arm upright and hanging is one model.
+        Changes of gravity's sign or size do not affect it: the same arm upright and hanging is one model.
         """
         mdh = self.mdh
         geometry = np.concatenate([mdh.alpha, mdh.d, mdh.r, mdh.offset, mdh.base[:3, 2], self.regrouping.K.ravel()])
@@ -139,7 +143,7 @@ class ArmModel:
 
     @cached_property
     def options(self) -> tuple[object, ...]:
-        """What shapes the torques beside names and geometry; empty for revolute joints with drives of their own."""
+        """Options that affect torques besides names and geometry; empty for independent revolute drives."""
         shape = self.structure.stribeck
         return (
             *([("prismatic", self.mdh.prismatic)] if any(self.mdh.prismatic) else []),
@@ -150,12 +154,12 @@ class ArmModel:
 
     @cached_property
     def aperiodic(self) -> tuple[bool, ...]:
-        """Which axes are at another pose a turn further, (n,): those that slide, and those with a spring."""
+        """Whether each axis has another torque after a full turn, (n,): prismatic axes, and those with a spring."""
         sprung = {term.joint for term in self.drive.springs}
         return tuple(slides or axis in sprung for axis, slides in enumerate(self.prismatic))
 
     def base_parameters(self, standard: StandardParameters) -> BaseParameters:
-        """phi = K pi.
+        """Return phi = K pi.
 
         Raises:
             DataError: the standard parameters are of another model.
@@ -168,7 +172,7 @@ class ArmModel:
         return BaseParameters(self.names, self.regrouping.K @ standard.values)
 
     def states(self, *arrays: FloatArray) -> list[FloatArray]:
-        """Positions, velocities and the like as contiguous arrays (N, n), of (N, n) or (n,).
+        """Return positions, velocities and the like, given as (N, n) or (n,), as contiguous arrays (N, n).
 
         Raises:
             DataError: another shape.
@@ -179,7 +183,7 @@ class ArmModel:
         return out
 
     def _link_columns(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray) -> FloatArray:
-        """Columns of the link-side base parameters for chain states (N, chain_size): (N, chain_size, link_count)."""
+        """Return the columns of link-side base parameters, (N, chain_size, link_count), at N chain states."""
         representatives = np.array(self.regrouping.representatives[: self.regrouping.link_count])
         W = np.zeros((len(q), self.chain_size, len(representatives)))
         for j, motion in enumerate(link_motions(self.mdh, q, dq, ddq, gravity)):
@@ -188,7 +192,7 @@ class ArmModel:
         return W
 
     def regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """W with tau = W phi; inputs (N, n) [rad, rad/s, rad/s^2], result (N, n, p). Paper eq. 4."""
+        """Return W with tau = W phi, (N, n, p), at states (N, n) [rad, rad/s, rad/s^2]. Paper eq. 4."""
         q, dq, ddq = self.states(q, dq, ddq)
         c = self.chain_size
         W = np.zeros((len(q), self.axes, len(self.names)))
@@ -197,9 +201,9 @@ class ArmModel:
         return W
 
     def standard_regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Columns of all standard parameters, (N, n, s), in the order of `regrouping.standard`; inputs (N, n).
+        """Return columns of all standard parameters, (N, n, s), in the order of `regrouping.standard`; inputs (N, n).
 
-        Columns of what the structure has not (products of inertia, friction terms) are zero.
+        Columns of terms that the structure lacks (products of inertia, friction terms) are zero.
         """
         q, dq, ddq = self.states(q, dq, ddq)
         c, names = self.chain_size, self.regrouping.standard
@@ -211,7 +215,7 @@ class ArmModel:
 
     @cached_property
     def modelled(self) -> NDArray[np.bool_]:
-        """Which standard parameters the structure has, (s,)."""
+        """Whether the structure has each standard parameter, (s,)."""
         products = self.structure.products_of_inertia
         return np.array(
             [
@@ -224,12 +228,12 @@ class ArmModel:
 
     @cached_property
     def drive_names(self) -> tuple[str, ...]:
-        """The drive-side base parameters, which come after the link-side ones."""
+        """Drive-side base parameters, which follow the link-side ones."""
         return tuple(self.regrouping.standard[k] for k in self.regrouping.representatives[self.regrouping.link_count :])
 
     @cached_property
     def dry_places(self) -> list[int]:
-        """Which base parameters have no derivative everywhere: Coulomb, Stribeck, offsets."""
+        """Indices of base parameters without a derivative everywhere: Coulomb, Stribeck, offsets."""
         count = self.regrouping.link_count
         return [count + k for k, name in enumerate(self.drive_names) if not is_smooth(kind_and_number(name)[0])]
 
@@ -238,15 +242,18 @@ class ArmModel:
         return DryTerms(self.drive, [self.names[k] for k in self.dry_places])
 
     def dry_torque(self, dq: FloatArray, phi: BaseParameters, transition_rad_s: float = 0.0) -> FloatArray:
-        """Torques (N, n) of the terms without a derivative at rates (N, n); the transition is that of `FrictionLaw`."""
+        """Return torques (N, n) of the terms without a derivative (dry friction) at rates (N, n).
+
+        `transition_rad_s` is that of `FrictionLaw`.
+        """
         return self.dry_values_torque(dq, self.values_of(phi), transition_rad_s)
 
     def dry_values_torque(self, dq: FloatArray, values: FloatArray, transition_rad_s: float) -> FloatArray:
-        """`dry_torque` of the base parameters' values (p,) alone."""
+        """Return `dry_torque` from the base parameters' values (p,) alone."""
         return self._dry.torque(values[self.dry_places], dq, transition_rad_s)
 
     def inertia_regressor(self, q: FloatArray) -> FloatArray:
-        """The (N, n, n, p) tensor B with M(q; phi) = B phi, for q (N, n) [rad]."""
+        """Return the tensor B (N, n, n, p) with M(q; phi) = B phi, for q (N, n) [rad]."""
         (q,) = self.states(q)
         c, none = self.chain_size, np.zeros(3)
         B = np.zeros((len(q), self.axes, self.axes, len(self.names)))
@@ -263,11 +270,11 @@ class ArmModel:
         return B
 
     def inertia_matrix(self, q: FloatArray, phi: BaseParameters) -> FloatArray:
-        """M(q; phi), (N, n, n) [kg m^2], for q (N, n) [rad]."""
+        """Return M(q; phi), (N, n, n) [kg m^2], for q (N, n) [rad]."""
         return self.inertia_regressor(q) @ self.values_of(phi)
 
     def inverse_dynamics(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: BaseParameters) -> FloatArray:
-        """Torques (N, n) [N m] for states (N, n). Paper eq. 3."""
+        """Return torques (N, n) [N m] for states (N, n). Paper eq. 3."""
         q, dq, ddq = self.states(q, dq, ddq)
         c, values = self.chain_size, self.values_of(phi)
         tau = self.drive.columns(self.drive_names, q, dq, ddq) @ values[self.regrouping.link_count :]
@@ -277,20 +284,20 @@ class ArmModel:
     def _link_torques(
         self, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray, values: FloatArray
     ) -> FloatArray:
-        """Torques (N, chain_size) of the links' base parameters, as those of links that have them alone."""
+        """Return torques (N, chain_size) of the links' base parameters, without computing the regressor."""
         count, standard = self.regrouping.link_count, np.zeros(10 * self.chain_size)
         standard[list(self.regrouping.representatives[:count])] = values[:count]
         return link_torques(self.mdh, q, dq, ddq, gravity, standard.reshape(-1, 10))
 
     def gravity_torque(self, q: FloatArray, phi: BaseParameters, gravity: FloatArray) -> FloatArray:
-        """Torques (N, n) [N m] against a gravity (3,) in the base link [m/s^2] at rest at q (N, n), without springs."""
+        """Return gravity torques (N, n) [N m] at rest at q (N, n), without springs; gravity (3,) [m/s^2]."""
         out, still = np.zeros_like(q), np.zeros((len(q), self.chain_size))
         at = q[:, : self.chain_size]
         out[:, : self.chain_size] = self._link_torques(at, still, still, gravity, self.values_of(phi))
         return out
 
     def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray, phi: BaseParameters) -> FloatArray:
-        """Accelerations (N, n) [rad/s^2] for states and torques (N, n)."""
+        """Return accelerations (N, n) [rad/s^2] for states and torques (N, n)."""
         q, dq, tau = self.states(q, dq, tau)
         bias = self.inverse_dynamics(q, dq, np.zeros_like(q), phi)
         return np.asarray(
@@ -298,7 +305,11 @@ class ArmModel:
         )
 
     def values_of(self, phi: BaseParameters) -> FloatArray:
-        """The values (p,) of parameters of this model; DataError is raised for those of another."""
+        """Return the values (p,) of parameters of this model.
+
+        Raises:
+            DataError: the parameters are of another model.
+        """
         if phi.names != self.names:
             raise DataError(
                 f"these parameters belong to another model: {phi.names[:4]}..., expected {self.names[:4]}..."
@@ -306,7 +317,7 @@ class ArmModel:
         return phi.values
 
 
-@lru_cache(maxsize=16)  # regrouping takes a while, and one command asks for the same model in several places
+@lru_cache(maxsize=16)  # regrouping is slow, and one command needs the same model in several places
 def _as_described(robot: Robot, mount: str) -> ArmModel:
-    """The model that robot.yaml and the URDF describe."""
+    """Return the model that robot.yaml and the URDF describe."""
     return ArmModel._of(robot, mount, robot.file.structure, {})

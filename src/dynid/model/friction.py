@@ -1,17 +1,17 @@
-"""Friction of servo gears: the only place where a law of friction is written.
+"""Friction of servo gears; no other module defines a friction law.
 
-Friction resists motion with at most a budget; at rest it holds whatever is applied up to that. With w the velocity of a
-joint, tm the motor's torque on it, te the load (what gravity, Coriolis forces and contact put on the joint, so -(C + g)
-of a free arm) and s = exp(-(|w| / ws)^a), which fades with speed,
+Friction resists motion with at most a budget; at rest it balances any applied torque up to that. With w the velocity of
+a joint, tm the motor's torque on it, te the load (torque of gravity, Coriolis forces and contact on the joint, so
+-(C + g) of a free arm) and s = exp(-(|w| / ws)^a), which decreases with speed,
 
     budget = fb + fa sign(w) + |ke te - km tm| + s (fs + |kes te - kms tm| + q)
     torque = fv w + of + sign(w) budget
 
-q being keq te^2 where the motor drives the load (te against tm and smaller) and kmq tm^2 where the load drives the
-motor. These are the models M1 to M6 of Duclusaud and Passault (arXiv:2410.08650), with an offset and a budget that
-differs by direction beside them; M3 and M4, which know |te - tm| alone, are M5 with ke = km and kes = kms.
+q is keq te^2 if the motor drives the load (te opposite to tm and smaller) and kmq tm^2 if the load drives the
+motor. These are the models M1 to M6 of Duclusaud and Passault (arXiv:2410.08650), extended by an offset and a budget
+that differs by direction; M3 and M4, which depend on |te - tm| alone, are M5 with ke = km and kes = kms.
 
-Where a torque is wanted that has a derivative, sign(w) is tanh(w / v) with a small transition speed v.
+If a torque with a derivative is needed, tanh(w / v) with a small transition velocity v replaces sign(w).
 """
 
 import math
@@ -25,7 +25,7 @@ import numpy as np
 from dynid.errors import DataError, UnknownNameError
 from dynid.robot import FloatArray, read_only
 
-RESIDUAL = 1e-14  # of the torques at hand, where the implicit solution ends
+RESIDUAL = 1e-14  # relative residual at which the implicit solution ends
 ITERATIONS = 100
 LONGEST_STICK_S = 0.25
 
@@ -34,7 +34,7 @@ LONGEST_STICK_S = 0.25
 class Term:
     """A parameter of the law: its symbol, and the prefix of its name per axis (FC3); `fades` if it is multiplied by s.
 
-    `kind` "shape" enters s nonlinearly; "signed" may be negative; all others are sizes of at least 0.
+    `kind` "shape" enters s nonlinearly; "signed" may be negative; all others are magnitudes of at least 0.
     """
 
     symbol: str
@@ -73,13 +73,16 @@ MODELS = {"M1": _M1, "M2": (*_M1, *_STRIBECK), "M3": (*_M1, *_LOAD), "M4": _M5, 
 
 @numba.njit(cache=True)
 def direction(dq: float, transition: float) -> float:
-    """sign(dq), or tanh(dq / transition) where the transition speed is not 0."""
+    """Return sign(dq), or tanh(dq / transition) if the transition velocity is not 0."""
     return math.tanh(dq / transition) if transition > 0.0 else float(np.sign(dq))
 
 
 @numba.njit(cache=True)
 def fading(dq: float, velocity: float, exponent: float) -> float:
-    """s = exp(-(|dq| / velocity)^exponent); 1 at rest, and where the velocity is 0, so not given, away from rest 0."""
+    """Return s = exp(-(|dq| / velocity)^exponent).
+
+    It is 1 at rest; without a velocity (0) it is 0 in motion.
+    """
     if dq == 0.0:
         return 1.0
     return math.exp(-((abs(dq) / velocity) ** exponent)) if velocity > 0.0 else 0.0
@@ -87,13 +90,13 @@ def fading(dq: float, velocity: float, exponent: float) -> float:
 
 @numba.njit(cache=True)
 def plain_budget(p: FloatArray, i: int, x: float, s: float, dq: float) -> float:
-    """The part of the budget [N m] that no load makes, of parameters p (terms, n) and axis i, in the direction x."""
+    """Return the load-independent part of the budget [N m] of axis i in direction x; parameters p (terms, n)."""
     return float(p[FB, i] + p[FA, i] * x + s * p[FS, i])
 
 
 @numba.njit(cache=True)
 def plain_torque(p: FloatArray, i: int, x: float, s: float, dq: float) -> float:
-    """The part of the friction torque [N m] that no load makes, of parameters p (terms, n) and axis i."""
+    """Return the load-independent part of the friction torque [N m] of axis i; parameters p (terms, n)."""
     return float(p[FV, i] * dq + p[OF, i] + x * plain_budget(p, i, x, s, dq))
 
 
@@ -102,14 +105,14 @@ Load = tuple[float, float, float, float, float, float, float]
 
 @numba.njit(cache=True)
 def load_at(p: FloatArray, i: int, tm: float, te: float) -> Load:
-    """Which way the terms of load of axis i push, of parameters p (terms, n), SI: all that the law does with tm [N m].
+    """Return the signs of the load terms of axis i and their products with tm [N m]; parameters p (terms, n), SI.
 
-    Signs are those that tm has against te; where a term weighs neither, as if the motor's alone grew.
+    Signs are those of tm relative to te; if a term has no weight, they are those of a growing motor torque.
 
     Returns:
-        The sign of ke te - km tm, and that times tm; the same of kes te - kms tm; tm and tm^2 where the load drives the
-        motor, else 0; 1 where the motor drives the load, else 0. The law is linear in them, so that their means over
-        many tm give mean friction.
+        The sign of ke te - km tm, and that times tm; the same of kes te - kms tm; tm and tm^2 if the load drives the
+        motor, else 0; 1 if the motor drives the load, else 0. The law is linear in them, so their means over
+        many tm give the mean friction.
     """
     alone = (1.0 if tm < 0.0 else 0.0) - (1.0 if tm > 0.0 else 0.0)
     steady, fading_part = p[KE, i] * te - p[KM, i] * tm, p[KES, i] * te - p[KMS, i] * tm
@@ -122,7 +125,7 @@ def load_at(p: FloatArray, i: int, tm: float, te: float) -> Load:
 
 @numba.njit(cache=True)
 def mean_load(p: FloatArray, i: int, tm: float, te: float, ripple: FloatArray) -> Load:
-    """Mean of `load_at` over motor torques tm + ripple (R,) [N m], of parameters p (terms, n) and axis i."""
+    """Return the mean of `load_at` over motor torques tm + ripple (R,) [N m]; parameters p (terms, n), axis i."""
     a = b = c = d = e = f = g = 0.0
     for r in range(len(ripple)):
         one = load_at(p, i, tm + ripple[r], te)
@@ -134,7 +137,7 @@ def mean_load(p: FloatArray, i: int, tm: float, te: float, ripple: FloatArray) -
 
 @numba.njit(cache=True)
 def load_budget(p: FloatArray, i: int, s: float, te: float, load: Load) -> float:
-    """The part of the budget [N m] that the load te [N m] makes, of parameters p (terms, n); load as of `load_at`."""
+    """Return the part of the budget [N m] that depends on the load te [N m]; p (terms, n), load of `load_at`."""
     first, first_tm, second, second_tm, _, driven, driving = load
     quadratic = p[KMQ, i] * driven + p[KEQ, i] * driving * te * te
     faded = p[KES, i] * te * second - p[KMS, i] * second_tm + quadratic
@@ -143,33 +146,33 @@ def load_budget(p: FloatArray, i: int, s: float, te: float, load: Load) -> float
 
 @numba.njit(cache=True)
 def budget_of(p: FloatArray, i: int, x: float, dq: float, tm: float, te: float) -> float:
-    """The budget [N m] of axis i, moving in the direction x (-1 to 1), of parameters p (terms, n)."""
+    """Return the budget [N m] of axis i that moves in direction x (-1 to 1); parameters p (terms, n)."""
     s = fading(dq, p[WS, i], p[AS, i])
     return float(plain_budget(p, i, x, s, dq) + load_budget(p, i, s, te, load_at(p, i, tm, te)))
 
 
 @numba.njit(cache=True)
 def torque_of(p: FloatArray, i: int, transition: float, dq: float, tm: float, te: float) -> float:
-    """The friction torque [N m] of axis i in motion, of parameters p (terms, n)."""
+    """Return the friction torque [N m] of axis i in motion; parameters p (terms, n)."""
     x = direction(dq, transition)
     return float(p[FV, i] * dq + p[OF, i] + x * budget_of(p, i, x, dq, tm, te))
 
 
 @numba.njit(cache=True)
 def slope_by_motor(p: FloatArray, i: int, s: float, load: Load) -> float:
-    """Derivative [-] of the budget by tm, of parameters p (terms, n); load as of `load_at`."""
+    """Return the derivative [-] of the budget by tm; parameters p (terms, n), load of `load_at`."""
     return float(-p[KM, i] * load[0] + s * (2.0 * p[KMQ, i] * load[4] - p[KMS, i] * load[2]))
 
 
 @numba.njit(cache=True)
 def slope_by_load(p: FloatArray, i: int, s: float, te: float, load: Load) -> float:
-    """Derivative [-] of the budget by te [N m], of parameters p (terms, n); load as of `load_at`."""
+    """Return the derivative [-] of the budget by te [N m]; parameters p (terms, n), load of `load_at`."""
     return float(p[KE, i] * load[0] + s * (2.0 * p[KEQ, i] * te * load[6] + p[KES, i] * load[2]))
 
 
 @numba.njit(cache=True)
 def slope_by_velocity(p: FloatArray, i: int, transition: float, dq: float, tm: float, te: float) -> float:
-    """Derivative [N m s/rad] of the friction torque by dq, the jump of sign(dq) left out; parameters p (terms, n)."""
+    """Return the derivative [N m s/rad] of the friction torque by dq without the jump of sign(dq); p (terms, n)."""
     x, s = direction(dq, transition), fading(dq, p[WS, i], p[AS, i])
     slope = p[FV, i]
     if transition > 0.0:
@@ -184,10 +187,10 @@ def slope_by_velocity(p: FloatArray, i: int, transition: float, dq: float, tm: f
 
 @numba.njit(cache=True)
 def motor_torque_of(p: FloatArray, i: int, transition: float, dq: float, te: float, wanted: float) -> float:
-    """tm = wanted + friction(dq, tm, te): what the motor must give for a torque to arrive at the links [N m].
+    """Return the motor torque tm = wanted + friction(dq, tm, te) that delivers a torque to the links [N m].
 
-    As km + kms < 1 the two sides cross once. They may do so within the step that q has where |tm| = |te|, where
-    friction takes any value between; then the place of that step is the solution.
+    As km + kms < 1 the two sides cross once. They may do so within the step of q at |tm| = |te|, where
+    friction takes any value between; then the position of that step is the solution.
     """
     x, s = direction(dq, transition), fading(dq, p[WS, i], p[AS, i])
     base = wanted + plain_torque(p, i, x, s, dq)
@@ -215,7 +218,7 @@ def motor_torque_of(p: FloatArray, i: int, transition: float, dq: float, te: flo
 
 @numba.njit(cache=True)
 def budgets(p: FloatArray, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray) -> None:
-    """`budget_of` of states (N, n) [rad/s, N m] into `out`; the direction is sign(dq)."""
+    """Write `budget_of` of states (N, n) [rad/s, N m] into `out`; the direction is sign(dq)."""
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
             out[k, i] = budget_of(p, i, float(np.sign(dq[k, i])), dq[k, i], tm[k, i], te[k, i])
@@ -223,7 +226,7 @@ def budgets(p: FloatArray, dq: FloatArray, tm: FloatArray, te: FloatArray, out: 
 
 @numba.njit(cache=True)
 def torques(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray) -> None:
-    """`torque_of` of states (N, n) [rad/s, N m] into `out`."""
+    """Write `torque_of` of states (N, n) [rad/s, N m] into `out`."""
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
             out[k, i] = torque_of(p, i, transition, dq[k, i], tm[k, i], te[k, i])
@@ -233,7 +236,7 @@ def torques(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te
 def motor_torques(
     p: FloatArray, transition: float, dq: FloatArray, te: FloatArray, wanted: FloatArray, out: FloatArray
 ) -> None:
-    """`motor_torque_of` of states (N, n) [rad/s, N m] into `out`."""
+    """Write `motor_torque_of` of states (N, n) [rad/s, N m] into `out`."""
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
             out[k, i] = motor_torque_of(p, i, transition, dq[k, i], te[k, i], wanted[k, i])
@@ -241,7 +244,7 @@ def motor_torques(
 
 @numba.njit(cache=True)
 def slopes(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray) -> None:
-    """Derivatives of `torque_of` by dq, tm and te of states (N, n) into `out` (3, N, n) [N m s/rad, -, -]."""
+    """Write the derivatives of `torque_of` by dq, tm and te of states (N, n) into `out` (3, N, n) [N m s/rad, -, -]."""
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
             x, s = direction(dq[k, i], transition), fading(dq[k, i], p[WS, i], p[AS, i])
@@ -253,9 +256,9 @@ def slopes(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te:
 
 @numba.njit(cache=True)
 def plain_gradient(x: float, s: float, dq: float, share: float, out: FloatArray) -> None:
-    """`share` times the derivatives of a friction torque by what no load multiplies, into `out`, (terms,), SI.
+    """Write `share` times the derivatives of a friction torque by its load-independent terms into `out`, (terms,), SI.
 
-    x is the direction and s what is left of fading friction, see `direction`, `fading`.
+    x is the direction and s the remaining share of fading friction, see `direction` and `fading`.
     """
     out[FV] = dq * share
     out[FB] = x * share
@@ -266,7 +269,10 @@ def plain_gradient(x: float, s: float, dq: float, share: float, out: FloatArray)
 
 @numba.njit(cache=True)
 def load_gradient(x: float, s: float, te: float, load: Load, share: float, out: FloatArray) -> None:
-    """The same by the terms of load, into `out` (terms,), SI; load as of `load_at`. The torque is linear in them."""
+    """Write `share` times the derivatives of a friction torque by its load terms into `out` (terms,), SI.
+
+    `load` is that of `load_at`. The torque is linear in these terms.
+    """
     first, first_tm, second, second_tm, _, driven, driving = load
     steady, faded = x * share, x * s * share
     out[KM], out[KE], out[KMS], out[KES] = (
@@ -280,7 +286,10 @@ def load_gradient(x: float, s: float, te: float, load: Load, share: float, out: 
 
 @numba.njit(cache=True)
 def add_shape_gradient(p: FloatArray, i: int, dq: float, out: FloatArray) -> None:
-    """The derivatives by the shape, once those by all fading terms are in `out`, (terms,) [N m per SI unit]."""
+    """Write the derivatives by the shape into `out`, (terms,) [N m per SI unit].
+
+    `out` must already hold the derivatives by all fading terms.
+    """
     if dq == 0.0 or not p[WS, i] > 0.0:
         return
     power = (abs(dq) / p[WS, i]) ** p[AS, i]
@@ -294,7 +303,10 @@ def add_shape_gradient(p: FloatArray, i: int, dq: float, out: FloatArray) -> Non
 def gradients(
     p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray
 ) -> None:
-    """Derivatives of `torque_of` by the parameters into `out` (N, n, terms) [N m per SI unit], zero on entry."""
+    """Write derivatives of `torque_of` by the parameters into `out` (N, n, terms) [N m per SI unit].
+
+    `out` must be zero on entry.
+    """
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
             x, s = direction(dq[k, i], transition), fading(dq[k, i], p[WS, i], p[AS, i])
@@ -308,9 +320,9 @@ class FrictionLaw:
     """Friction of n axes; arrays are read-only.
 
     Attributes:
-        values: one row per term in the order of `TERMS`, (terms, n), SI; 0 where an axis lacks a term.
-        transition_rad_s: v of tanh(dq / v) that stands for sign(dq); 0 is the sign itself.
-        deviations: standard deviations of the values, (terms, n), NaN where they are not known; None if none are.
+        values: one row per term in the order of `TERMS`, (terms, n), SI; 0 if an axis lacks a term.
+        transition_rad_s: v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
+        deviations: standard deviations of the values, (terms, n), NaN if unknown; None if all are unknown.
     """
 
     values: FloatArray
@@ -329,7 +341,7 @@ class FrictionLaw:
         self._refuse_impossible()
 
     def _refuse_impossible(self) -> None:
-        """Raise DataError at what no gear can do."""
+        """Raise DataError for values that no gear can have."""
         for term, row in zip(TERMS, self.values, strict=True):
             if (row < term.lower).any():
                 i = int(np.argmin(row))
@@ -350,12 +362,12 @@ class FrictionLaw:
 
     @classmethod
     def of(cls, axes: int, figures: Mapping[str, FloatArray | float], transition_rad_s: float = 0.0) -> "FrictionLaw":
-        """A law from figures by symbol ("fb", "km", ...), each (n,) or one for all axes.
+        """Return a law from values by symbol ("fb", "km", ...), each (n,) or one for all axes.
 
-        The symbols kl and kls of M3 and M4 stand for ke = km and kes = kms.
+        The symbols kl and kls of M3 and M4 mean ke = km and kes = kms.
 
         Raises:
-            UnknownNameError: a symbol that is no parameter.
+            UnknownNameError: a symbol that is not a parameter.
             DataError: values that no gear can have.
         """
         values, alike = np.zeros((len(TERMS), axes)), {"kl": (KM, KE), "kls": (KMS, KES)}
@@ -372,12 +384,12 @@ class FrictionLaw:
 
     @property
     def terms(self) -> tuple[str, ...]:
-        """Symbols of the terms that some axis has."""
+        """Symbols of the terms that at least one axis has."""
         return tuple(symbol for symbol, row in zip(SYMBOLS, self.values, strict=True) if row.any())
 
     @property
     def depends_on_load(self) -> bool:
-        """Whether motor torque or load count."""
+        """Whether friction depends on motor torque or load."""
         return bool(self.values[KM : KEQ + 1].any())
 
     def __getitem__(self, symbol: str) -> FloatArray:
@@ -386,7 +398,7 @@ class FrictionLaw:
         return np.asarray(self.values[SYMBOLS.index(symbol)])
 
     def with_values(self, figures: Mapping[str, FloatArray | float]) -> "FrictionLaw":
-        """Other values by symbol, all else as it is, deviations of the changed ones unknown."""
+        """Return the law with some values replaced, by symbol; their deviations become unknown."""
         values = np.array(self.values)
         deviations = None if self.deviations is None else np.array(self.deviations)
         for symbol, value in figures.items():
@@ -396,27 +408,27 @@ class FrictionLaw:
         return replace(self, values=values, deviations=deviations)
 
     def scaled(self, factor: float) -> "FrictionLaw":
-        """Friction that is `factor` times as large at every velocity and load, as that of a warm gear."""
+        """Return friction multiplied by `factor` at every velocity and load, such as that of a warm gear."""
         values = factor * self.values
         values[[WS, AS]] = self.values[[WS, AS]]
         return replace(self, values=values, deviations=None)
 
     def budget(self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0) -> FloatArray:
-        """What friction may hold or resist with, velocities being dq (..., n) [rad/s]; 0 is at rest. (..., n) [N m]."""
+        """Return the largest friction torque (..., n) [N m] at velocities dq (..., n) [rad/s]; 0 is at rest."""
         rates, motor, load, out = self._states(dq, tm, te)
         budgets(self.values, rates, motor, load, out)
         return out.reshape(np.shape(dq))
 
     def directions(self, dq: FloatArray) -> FloatArray:
-        """`direction` of all velocities (..., n) [rad/s]."""
+        """Return `direction` of all velocities (..., n) [rad/s]."""
         return np.asarray(np.tanh(dq / self.transition_rad_s) if self.transition_rad_s > 0.0 else np.sign(dq))
 
     def directions_in_time(self, dq: FloatArray, step_s: float) -> FloatArray:
-        """Directions of a motion at instants (M, n) [rad/s] that are `step_s` apart, also where a joint sticks.
+        """Return directions of a motion at times (M, n) [rad/s] that are `step_s` apart, including phases of stiction.
 
-        Below the transition speed the velocity says nothing. While a joint sticks for less than `LONGEST_STICK_S`, its
-        friction passes, linearly in time, from what it was to what it is once the joint slides again. What a joint
-        carries that rests for longer is not known: its direction is that of its velocity, so next to 0.
+        The velocity gives no direction below the transition velocity. If a joint sticks for less than
+        `LONGEST_STICK_S`, its friction changes linearly in time between the values before and after. The friction of a
+        joint that rests for longer is unknown: its direction is that of its velocity, so close to 0.
         """
         x, instants = self.directions(dq), np.arange(len(dq))
         for i, slides in enumerate((np.abs(dq) > self.transition_rad_s).T):
@@ -430,29 +442,29 @@ class FrictionLaw:
         return x
 
     def fadings(self, dq: FloatArray) -> FloatArray:
-        """`fading` of all velocities (..., n) [rad/s]."""
+        """Return `fading` of all velocities (..., n) [rad/s]."""
         velocity, exponent = self.values[WS], self.values[AS]
         given = velocity > 0.0
         s = np.exp(-((np.abs(dq) / np.where(given, velocity, 1.0)) ** exponent))
         return np.where(dq == 0.0, 1.0, np.where(given, s, 0.0))
 
     def torque(self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0) -> FloatArray:
-        """What friction costs in motion.
+        """Return the friction torque in motion.
 
         Args:
             dq: velocities, (..., n) [rad/s].
             tm: motor torques at the joints, (..., n) [N m].
-            te: loads: what gravity, Coriolis forces and contact put on the joints, (..., n) [N m].
+            te: loads: torques of gravity, Coriolis forces and contact on the joints, (..., n) [N m].
 
         Returns:
-            (..., n) [N m]; what the motor gives beyond what the links take, so against dq.
+            Motor torque in excess of the links' torque, so against dq, (..., n) [N m].
         """
         rates, motor, load, out = self._states(dq, tm, te)
         torques(self.values, self.transition_rad_s, rates, motor, load, out)
         return out.reshape(np.shape(dq))
 
     def motor_torque(self, dq: FloatArray, wanted: FloatArray, te: FloatArray | float = 0.0) -> FloatArray:
-        """Motor torques with which `wanted` (..., n) [N m] arrive at the links: tm = wanted + torque(dq, tm, te)."""
+        """Return motor torques tm = wanted + torque(dq, tm, te), which deliver `wanted` (..., n) [N m]."""
         rates, asked, load, out = self._states(dq, wanted, te)
         motor_torques(self.values, self.transition_rad_s, rates, load, asked, out)
         return out.reshape(np.shape(dq))
@@ -460,7 +472,7 @@ class FrictionLaw:
     def derivatives(
         self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Derivatives of `torque` by dq, tm and te, (..., n) each; jumps are left out."""
+        """Return the derivatives of `torque` by dq, tm and te, (..., n) each, without jumps."""
         rates, motor, load, _ = self._states(dq, tm, te)
         found = np.empty((3, *rates.shape))
         slopes(self.values, self.transition_rad_s, rates, motor, load, found)
@@ -468,8 +480,10 @@ class FrictionLaw:
         return by_velocity, by_motor, by_load
 
     def gradient(self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0) -> FloatArray:
-        """Derivatives of `torque` by the parameters of each axis, (..., n, terms) in the order of `TERMS`."""
-        rates, motor, load, _ = map(np.array, self._states(dq, tm, te))  # numba compiles anew for what is read-only
+        """Return derivatives of `torque` by the parameters of each axis, (..., n, terms) as in `TERMS`."""
+        rates, motor, load, _ = map(
+            np.array, self._states(dq, tm, te)
+        )  # copies: numba compiles anew for read-only arrays
         found = np.zeros((*rates.shape, len(TERMS)))
         gradients(self.values, self.transition_rad_s, rates, motor, load, found)
         return found.reshape(*np.shape(dq), len(TERMS))
@@ -477,7 +491,7 @@ class FrictionLaw:
     def _states(
         self, dq: FloatArray, second: FloatArray | float, third: FloatArray | float
     ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Three quantities of the same states as (N, n), and a place for a fourth."""
+        """Return three quantities of the same states as (N, n), and an empty array of that shape."""
         shape = np.shape(dq)
         if not shape or shape[-1] != self.axes:
             raise DataError(f"friction of {self.axes} axes: velocities have the shape {shape}; expected (..., n)")
@@ -486,7 +500,7 @@ class FrictionLaw:
 
 
 def _of_shape(x: FloatArray | float, shape: tuple[int, ...]) -> FloatArray:
-    """A contiguous array of a shape; what is one already is passed on, for a control cycle has no time to lose."""
+    """Return a contiguous array of a shape; arrays that already have it are returned as they are, which saves time."""
     if isinstance(x, np.ndarray) and x.shape == shape and x.dtype == np.float64 and x.flags.c_contiguous:
         return x
     return np.ascontiguousarray(np.broadcast_to(np.asarray(x, dtype=np.float64), shape))

@@ -1,4 +1,4 @@
-"""Friction of known gears by servo model: `friction.yaml` in a robot's folder, with the source of every figure."""
+"""Friction of known gears by servo model: `friction.yaml` in a robot's folder, with the source of every value."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,16 +13,16 @@ from dynid.resources import load_validated
 from dynid.robot import Robot, Strict
 from dynid.robot.file import Joint
 
-VISCOUS = "viscous"  # friction of a simulated arm that needs no figures of its gears
+VISCOUS = "viscous"  # friction of a simulated arm without gear data
 FILE_NAME = "friction.yaml"
 # Powers of the number of servos, and of the gear ratio behind the servo, by which a figure at the joint differs.
 AT_JOINT = {"fb": (1, 1), "fs": (1, 1), "fv": (1, 2), "kmq": (-1, -1), "keq": (-1, -1), "ws": (0, -1)}
 
 
 class Gear(Strict):
-    """One gear's figures by BAM's model, each by symbol (see `dynid.model.friction`), and where they come from.
+    """Friction values of one gear by BAM's model, each by symbol (see `dynid.model.friction`), and their source.
 
-    `bam` names parameter files of BAM's beside friction.yaml; each is the figures of the model that it says.
+    `bam` names BAM parameter files beside friction.yaml; each gives the values of the model that it names.
     """
 
     source: str
@@ -30,7 +30,7 @@ class Gear(Strict):
     bam: tuple[str, ...] = ()
 
     def with_files(self, folder: Path) -> "Gear":
-        """The gear with the figures of its files, which lie in a folder."""
+        """Return the gear with the values of its files in a folder."""
         read = [read_bam(folder / name) for name in self.bam]
         return self.model_copy(update={"models": self.models | {one.model: one.figures for one in read}})
 
@@ -46,7 +46,7 @@ class Gear(Strict):
 
 
 class GearFile(Strict):
-    """The schema of friction.yaml; `servos` says which gear a servo model has, or which stands in for it."""
+    """Schema of friction.yaml; `servos` gives the gear of each servo model, or a substitute for it."""
 
     schema_version: int
     servos: dict[str, str]
@@ -54,7 +54,7 @@ class GearFile(Strict):
 
 
 def load_gears(robot: Robot) -> GearFile:
-    """The robot's friction.yaml.
+    """Load the robot's friction.yaml.
 
     Raises:
         InputNotFoundError, ConfigurationError: there is none, or it is not valid.
@@ -65,7 +65,7 @@ def load_gears(robot: Robot) -> GearFile:
 
 
 def known_models(robot: Robot) -> tuple[str, ...]:
-    """Friction models for which the robot's folder has figures of all its servos; () without a file."""
+    """Return the friction models for which the robot's folder has values of all its servos; () without a file."""
     if not (robot.folder / FILE_NAME).is_file():
         return ()
     file = load_gears(robot)
@@ -84,15 +84,15 @@ def at_joint(figures: Mapping[str, float], joint: Joint) -> dict[str, float]:
 
 
 def gear_friction(robot: Robot, model: str = "M6", file: GearFile | None = None) -> FrictionLaw:
-    """Friction of all axes of a robot by a model's published figures, sign(dq) being sharp.
+    """Return the friction of all axes of a robot by a model's published values, with an exact sign(dq).
 
     Args:
-        robot: its joints name their servo models.
+        robot: robot whose joints name their servo models.
         model: M1 to M6.
-        file: the figures; None is the robot's own file.
+        file: the values; None is the robot's own file.
 
     Raises:
-        UnknownNameError: no figures for this model.
+        UnknownNameError: no values for this model.
         ConfigurationError: a joint's servo is not in the file.
     """
     file = file or load_gears(robot)

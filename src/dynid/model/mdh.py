@@ -4,8 +4,8 @@ Frame j is fixed to link j: z_j lies along joint axis j, x_j along the common no
 
     T(j-1, j) = Rot(x, alpha_j) Trans(x, d_j) Rot(z, theta_j) Trans(z, r_j),   theta_j = q_j + offset_j.
 
-What the convention leaves open is fixed so that offsets vanish where they can: frame 0 equals frame 1 at q = 0, x_j
-points like x_{j-1} where the two are parallel, and the first x whose sign is free makes alpha_{j+1} negative.
+The choices that the convention leaves open make offsets vanish where possible: frame 0 equals frame 1 at q = 0, x_j
+points like x_{j-1} if the two are parallel, and the first x whose sign is free makes alpha_{j+1} negative.
 """
 
 from collections.abc import Mapping
@@ -23,7 +23,7 @@ SHORT_M = 1e-9  # distances below this count as zero
 
 @dataclass(frozen=True, eq=False)
 class MdhChain:
-    """Modified DH parameters of n revolute or prismatic joints, and where the frames sit in the URDF.
+    """Modified DH parameters of n revolute or prismatic joints, and the placement of the frames in the URDF.
 
     Attributes:
         alpha: (n,) [rad].
@@ -32,7 +32,7 @@ class MdhChain:
         offset: theta at q = 0, (n,) [rad].
         base: placement of frame 0 in the URDF base link, (4, 4).
         in_link: placement of frame j in the URDF joint frame j, (n, 4, 4).
-        prismatic: which joints are, so that r_j and not theta_j moves, (n,); empty where all are revolute.
+        prismatic: whether r_j moves instead of theta_j, (n,); empty if all joints are revolute.
     """
 
     alpha: FloatArray
@@ -53,7 +53,7 @@ class MdhChain:
         return len(self.alpha)
 
     def with_lengths(self, overrides_m: Mapping[str, float]) -> "MdhChain":
-        """The same chain with some lengths replaced, such as {"r3": 0.24} for the paper's geometry.
+        """Return the same chain with some lengths replaced, such as {"r3": 0.24} for the paper's geometry.
 
         Raises:
             UnknownNameError: a name other than d1..dn, r1..rn.
@@ -67,7 +67,7 @@ class MdhChain:
         return replace(self, d=read_only(d), r=read_only(r))
 
     def relative_rotations(self, q: FloatArray) -> FloatArray:
-        """Rotations of frame j in frame j-1 at joint positions q (N, n) [rad]; (N, n, 3, 3)."""
+        """Return the rotations of frame j in frame j-1 at joint positions q (N, n) [rad], (N, n, 3, 3)."""
         theta = np.where(self.prismatic, 0.0, np.atleast_2d(q)) + self.offset
         ct, st = np.cos(theta), np.sin(theta)
         ca, sa = np.cos(self.alpha), np.sin(self.alpha)
@@ -85,7 +85,7 @@ class MdhChain:
         return np.where(np.array(self.prismatic)[:, None], axes, 0.0)
 
     def placements(self, q: FloatArray) -> FloatArray:
-        """Placements of frames 1..n in the URDF base link at q (n,) [rad]; (n, 4, 4)."""
+        """Return the placements of frames 1..n in the URDF base link at q (n,) [rad], (n, 4, 4)."""
         rotations = self.relative_rotations(q)[0]
         positions = self.relative_positions() + q[:, None] * self.prismatic_axes()
         placement, out = np.array(self.base), []
@@ -100,7 +100,7 @@ class MdhChain:
 def common_normal(
     p1: FloatArray, z1: FloatArray, p2: FloatArray, z2: FloatArray
 ) -> tuple[FloatArray, float, FloatArray | None]:
-    """Common normal of two axes, each a point and a unit direction.
+    """Return the common normal of two axes, each given by a point and a unit direction.
 
     Returns:
         foot on axis 1 (3,), distance [m], unit direction from axis 1 to axis 2 (3,), or None for coincident axes. For
@@ -123,7 +123,7 @@ def common_normal(
 def _x_axis(
     previous: FloatArray | None, z: FloatArray, z_next: FloatArray, normal: FloatArray | None, distance: float
 ) -> FloatArray:
-    """Direction of x_j: the common normal, with the sign that the module's rules ask for."""
+    """Return the direction of x_j: the common normal, with its sign chosen by the module's rules."""
     if normal is None:
         seed = previous if previous is not None else np.eye(3)[int(np.argmin(np.abs(z)))]
         along = seed - (seed @ z) * z
@@ -136,7 +136,12 @@ def _x_axis(
 
 
 def _frames(points: FloatArray, axes: FloatArray) -> FloatArray:
-    """Placements of the MDH frames at q = 0 in the base, (n, 4, 4), from points (n, 3) on the axes (n, 3)."""
+    """Return the placements of the MDH frames at q = 0 in the base, (n, 4, 4).
+
+    Args:
+        points: points on the axes, (n, 3).
+        axes: directions of the axes, (n, 3).
+    """
     count = len(axes)
     frames = np.tile(np.eye(4), (count, 1, 1))
     x: FloatArray | None = None
@@ -144,12 +149,12 @@ def _frames(points: FloatArray, axes: FloatArray) -> FloatArray:
     for j in range(count):
         z = axes[j]
         if j + 1 < count:
-            # where axis j+1 is parallel the foot is free: keep r_j = 0 by starting from the last origin's foot
+            # for a parallel axis j+1 the foot is free: keep r_j = 0 by starting from the last origin's foot
             start = points[j] + ((origin - points[j]) @ z) * z
             origin, distance, normal = common_normal(start, z, points[j + 1], axes[j + 1])
             x = _x_axis(x, z, axes[j + 1], normal, distance)
         else:
-            origin = points[j] + ((origin - points[j]) @ z) * z  # r_n as small as it can be
+            origin = points[j] + ((origin - points[j]) @ z) * z  # minimal |r_n|
             x = _x_axis(x, z, z, None, 0.0)
         frames[j, :3, :3] = np.stack([x, np.cross(z, x), z], axis=-1)
         frames[j, :3, 3] = origin
@@ -157,7 +162,7 @@ def _frames(points: FloatArray, axes: FloatArray) -> FloatArray:
 
 
 def derive_mdh(chain: SerialChain) -> MdhChain:
-    """Modified DH parameters of a serial chain of revolute and prismatic joints.
+    """Return the modified DH parameters of a serial chain of revolute and prismatic joints.
 
     Raises:
         ConfigurationError: a joint that is neither revolute nor prismatic.

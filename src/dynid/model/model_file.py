@@ -1,4 +1,4 @@
-"""model.yaml: an identified model as a file, with names, units, deviations, verdict and provenance."""
+"""File model.yaml: an identified model with names, units, deviations, verdict and provenance."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -19,10 +19,11 @@ from dynid.verdict import Check, Verdict
 
 
 class ParameterRow(Strict):
-    """One base parameter; `standard_deviation` is of the estimate before its consistent projection.
+    """One base parameter; `standard_deviation` is that of the estimate before its consistent projection.
 
-    With play at the encoders and friction that its law does not hold; a campaign's also has its scatter over motions.
-    `determined` is whether the data determine it within 10 %; None in files of former versions.
+    It includes encoder backlash and friction that the law does not represent; that of a campaign also includes the
+    scatter over motions. `determined` states whether the data determine the parameter within 10 %; None in files of
+    former versions.
     """
 
     name: str
@@ -42,7 +43,7 @@ class CoulombRow(Strict):
 
 
 class CoulombBlock(Strict):
-    """Coulomb friction beside the base parameters as files of former versions have it, every FC in N m."""
+    """Coulomb friction besides the base parameters in files of former versions, every FC in N m."""
 
     transition_rad_s: Positive
     axes_nm: tuple[CoulombRow, ...]
@@ -58,14 +59,15 @@ class FrictionTerm(Strict):
 
 
 class FrictionRung(Strict):
-    """One structure of friction that was compared with others.
+    """One structure of friction in a comparison.
 
-    name: of the structure, with what was added to it.
-    parameters: of friction, beside the base parameters.
-    held_out: weighted error on blocks of time that the fit has not seen, over the torque.
-    excess: by how much the squared error is above the best one's, over the best one's.
-    standard_error: of the excess over the blocks.
-    chosen: whether it was taken.
+    Attributes:
+        name: of the structure, with its additional terms.
+        parameters: number of friction parameters besides the base parameters.
+        held_out: weighted error on blocks of time that were not fitted, relative to the torque.
+        excess: squared error above the best structure's, relative to the best one's.
+        standard_error: of the excess over the blocks.
+        chosen: whether this structure was chosen.
     """
 
     name: str
@@ -77,14 +79,15 @@ class FrictionRung(Strict):
 
 
 class FrictionBlock(Strict):
-    """Friction beside the base parameters.
+    """Friction besides the base parameters.
 
-    structure: its name.
-    transition_rad_s: v of tanh(dq / v), which stands for sign(dq).
-    terms: all that some axis has.
-    left_out: parameters that the motion holds at zero, by name.
-    change_per_minute: share by which friction changed in the course of the recordings; None where it was constant.
-    ladder: the structures that were compared; () where the structure was given.
+    Attributes:
+        structure: its name.
+        transition_rad_s: v of tanh(dq / v), which replaces sign(dq).
+        terms: all terms that at least one axis has.
+        left_out: names of parameters that the motion does not excite; they are zero.
+        change_per_minute: relative change of friction during the recordings; None if it was constant.
+        ladder: the structures that were compared; () if the structure was given.
     """
 
     structure: str = ""
@@ -96,13 +99,14 @@ class FrictionBlock(Strict):
 
 
 class TorqueDeviations(Strict):
-    """By how much predicted torques of a sliding joint may be off, by classes of its speed.
+    """Expected errors of predicted torques of a moving joint, by classes of its speed.
 
-    speeds_rad_s: bounds of the classes, one fewer than classes.
-    deviations_nm: root mean squares of the deviations [N m], a row of all axes per class.
-    lasting_nm: the part of them that lasts while a joint slides one way, alike; () where nobody stated it.
-    passing_nm: the part that passes with the speed, as friction that the law does not have; of the slowest class also
-        what friction may exceed its budget by; () where nobody stated it.
+    Attributes:
+        speeds_rad_s: bounds of the classes, one fewer than classes.
+        deviations_nm: root mean squares of the errors [N m], a row of all axes per class.
+        lasting_nm: part of them that stays while a joint moves in one direction; () if unknown.
+        passing_nm: part that changes with speed, as friction that the law lacks; for the slowest class it includes
+            friction above the budget; () if unknown.
     """
 
     speeds_rad_s: tuple[Positive, ...]
@@ -112,22 +116,25 @@ class TorqueDeviations(Strict):
 
     @property
     def lasting(self) -> FloatArray:
-        """(classes, n) [N m]: what lasts, or all of it where that is not stated."""
+        """Return the lasting part, (classes, n) [N m], or the whole if the parts are unknown."""
         return np.array(self.lasting_nm or self.deviations_nm)
 
     @property
     def passing(self) -> FloatArray:
-        """(classes, n) [N m]: what passes with the speed, or nothing where that is not stated."""
+        """Return the part that changes with speed, (classes, n) [N m], or zero if the parts are unknown."""
         return np.array(self.passing_nm or np.zeros_like(self.deviations_nm))
 
 
 class UndeterminedGroup(Strict):
-    """Parameters that the motion does not determine: separate neither from zero nor from 1.5 times themselves.
+    """Parameters that the motion does not determine.
 
-    what: in words.
-    parameters: their names.
-    distance: of half of them from zero, in deviations.
-    needed: distance that chance does not make.
+    They differ significantly neither from zero nor from 1.5 times themselves.
+
+    Attributes:
+        what: the group in words.
+        parameters: their names.
+        distance: distance of half of them from zero, in deviations.
+        needed: distance that noise alone does not produce.
     """
 
     what: str
@@ -136,10 +143,27 @@ class UndeterminedGroup(Strict):
     needed: float
 
 
-class ModelFile(Strict):
-    """The schema of model.yaml.
+class ExportError(Strict):
+    """Relative error of a file's predicted torques on held-out recordings.
 
-    `not_determined` names groups of parameters that the motion hardly shows.
+    Attributes:
+        file: model.yaml, or the export.
+        recordings: their names; a file's first row covers all of them.
+        moving: || tau - tau_hat || / || tau || of joints in motion.
+        relative: the same over all samples.
+    """
+
+    file: str
+    recordings: str
+    moving: float
+    relative: float
+
+
+class ModelFile(Strict):
+    """Schema of model.yaml.
+
+    `export_errors` belong to model.yaml, MJCF and URDF; () if no recording was held out.
+    `not_determined` names groups of parameters that the motion hardly excites.
     `verdict` holds the checks that decided on acceptance; a published table has none and is not `accepted`.
     """
 
@@ -157,12 +181,13 @@ class ModelFile(Strict):
     coulomb_friction: CoulombBlock | None = None
     friction_law: FrictionBlock | None = None
     torque_deviations: TorqueDeviations | None = None
+    export_errors: tuple[ExportError, ...] = ()
     standard: StandardFile | None = None
     verdict: tuple[Check, ...] = ()
     provenance: dict[str, Any] = {}
 
     def base_parameters(self, model: ArmModel) -> BaseParameters:
-        """The parameters as phi of `model`.
+        """Return the parameters as phi of `model`.
 
         Raises:
             DataError: the file is of another robot or structure.
@@ -185,7 +210,7 @@ class ModelFile(Strict):
         return BaseParameters(names, np.array([row.value for row in self.parameters]), covariance)
 
     def friction(self) -> FrictionLaw | None:
-        """Friction beside the base parameters; None where none was estimated."""
+        """Return the friction besides the base parameters; None if none was estimated."""
         old, block = self.coulomb_friction, self.friction_law
         if block is not None:
             size = (
@@ -206,7 +231,7 @@ class ModelFile(Strict):
         return FrictionLaw(law.values, old.transition_rad_s, deviations)
 
     def standard_parameters(self, model: ArmModel) -> StandardParameters:
-        """The consistent standard parameters.
+        """Return the consistent standard parameters.
 
         Raises:
             DataError: the file has none.
@@ -221,7 +246,7 @@ class ModelFile(Strict):
 def parameter_rows(
     model: ArmModel, phi: BaseParameters, determined: Collection[str] | None = None
 ) -> tuple[ParameterRow, ...]:
-    """The rows of model.yaml for base parameters; `determined` are names, None if nobody knows."""
+    """Return the rows of model.yaml for base parameters; `determined` are names, None if unknown."""
     deviations, springs = phi.standard_deviations, {term.name: term.formula for term in model.drive.springs}
     return tuple(
         ParameterRow(
@@ -243,7 +268,10 @@ def friction_block(
     change_per_minute: float | None = None,
     ladder: tuple[FrictionRung, ...] = (),
 ) -> FrictionBlock | None:
-    """The block of model.yaml for friction beside the base parameters; the rest as in `FrictionBlock`."""
+    """Return the block of model.yaml for friction besides the base parameters.
+
+    The arguments are the attributes of `FrictionBlock`; without friction the result is None.
+    """
     if friction is None:
         return None
     known = np.full_like(friction.values, np.nan) if friction.deviations is None else friction.deviations
@@ -268,7 +296,7 @@ def friction_block(
 
 
 def with_friction(standard: StandardParameters, friction: FrictionLaw | None) -> StandardParameters:
-    """Standard parameters whose FC are this friction's: what they can hold of it."""
+    """Return standard parameters with the Coulomb coefficients FC of this friction; other terms have no place."""
     if friction is None:
         return standard
     values = np.array(standard.values)
@@ -278,7 +306,7 @@ def with_friction(standard: StandardParameters, friction: FrictionLaw | None) ->
 
 
 def accepted_by(verdict: Verdict) -> dict[str, Any]:
-    """The two fields of model.yaml that a verdict fills."""
+    """Return the two fields of model.yaml that a verdict determines."""
     return {"accepted": verdict.accepted, "verdict": verdict.checks}
 
 
@@ -288,5 +316,5 @@ def read_model_file(path: Path) -> ModelFile:
 
 
 def save_model(path: Path, content: ModelFile) -> None:
-    """Write a model.yaml whole; never over an existing one."""
+    """Write a model.yaml completely or not at all; an existing one is never overwritten."""
     write_whole(path, yaml_text(content.model_dump(mode="json")))

@@ -1,4 +1,4 @@
-"""Base parameters of links and rotors in groups: the rotor, the inertia and the first moments of each link."""
+"""Groups of base parameters of links and rotors: the rotor, the inertia and the first moments of each link."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -18,10 +18,10 @@ class ParameterGroup(NamedTuple):
     """Base parameters of one kind of one link.
 
     Attributes:
-        kind: what they are.
+        kind: rotor, inertia or first moments.
         number: of the link or joint, from 1.
         names: of the parameters.
-        places: of these among all names.
+        places: their indices among all names.
     """
 
     kind: Kind
@@ -31,12 +31,12 @@ class ParameterGroup(NamedTuple):
 
     @property
     def words(self) -> str:
-        """What they are, in words."""
+        """Description of the group in words."""
         return WORDS[self.kind].format(self.number)
 
 
 def parameter_groups(names: Sequence[str]) -> tuple[ParameterGroup, ...]:
-    """Return the groups of base parameters by link; friction and springs are in none."""
+    """Return the groups of base parameters by link; friction and springs belong to none."""
     places: dict[tuple[int, Kind], list[int]] = {}
     for place, name in enumerate(names):
         if (kind := _kind(name)) is not None:

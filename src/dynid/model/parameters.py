@@ -1,4 +1,4 @@
-"""Parameter vectors that carry their names: base parameters phi with covariance, standard parameters pi."""
+"""Parameter vectors with names: base parameters phi with covariance, standard parameters pi."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from dynid.errors import DataError, UnknownNameError
 from dynid.model.springs import is_spring, spring_unit
 from dynid.robot import FloatArray, read_only
 
-MINIMUM_ROTOR_INERTIA = 1e-6  # kg m^2: every rotor has some
+MINIMUM_ROTOR_INERTIA = 1e-6  # lower bound of rotor inertias [kg m^2]
 _UNITS = (("M", "kg*m"), ("IA", "kg*m^2"), ("FV", "N*m*s/rad"), ("FC", "N*m"), ("OF", "N*m"), ("FS", "N*m"))
 
 
@@ -18,11 +18,11 @@ _FORCE_UNITS = {"IA": "kg", "FV": "N*s/m", "FVM": "N*s/m", "FC": "N", "FCM": "N"
 
 
 def parameter_unit(name: str, prismatic: Sequence[bool] = ()) -> str:
-    """SI unit of a base or standard parameter, from its name.
+    """Return the SI unit of a base or standard parameter, from its name.
 
     Args:
         name: of the parameter.
-        prismatic: which axes are, (n,), so that their drive terms are forces; () where all are revolute.
+        prismatic: whether each axis is prismatic, (n,), so that its drive terms are forces; () if all are revolute.
     """
     kind = name.rstrip("0123456789")
     axis = int(name[len(kind) :] or 1) - 1
@@ -37,7 +37,7 @@ def parameter_unit(name: str, prismatic: Sequence[bool] = ()) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Named:
-    """Values under names; the attributes of both kinds of parameters."""
+    """Values with names; base class of both kinds of parameters."""
 
     names: tuple[str, ...]
     values: FloatArray
@@ -64,7 +64,7 @@ class BaseParameters(_Named):
     Attributes:
         names: (p,).
         values: (p,), read-only, SI.
-        covariance: (p, p) or None where unknown.
+        covariance: (p, p), or None if unknown.
     """
 
     covariance: FloatArray | None = None
@@ -77,11 +77,11 @@ class BaseParameters(_Named):
 
     @property
     def standard_deviations(self) -> FloatArray | None:
-        """(p,) in the SI units of the parameters, or None without a covariance."""
+        """Standard deviations (p,) in the SI units of the parameters, or None without a covariance."""
         return None if self.covariance is None else read_only(np.sqrt(np.diag(self.covariance)))
 
     def with_values(self, values: FloatArray) -> "BaseParameters":
-        """Other values (p,), SI, under the same names and covariance."""
+        """Return other values (p,), SI, with the same names and covariance."""
         return BaseParameters(self.names, values, self.covariance)
 
 
@@ -99,18 +99,18 @@ class StandardParameters(_Named):
     kind = "standard"
 
     def link(self, j: int) -> FloatArray:
-        """The ten inertial parameters of link j (counted from 0), (10,) [kg m^2, kg m, kg]."""
+        """Return the ten inertial parameters of link j (counted from 0), (10,) [kg m^2, kg m, kg]."""
         return self.values[10 * j : 10 * (j + 1)]
 
     def axis(self, kind: str) -> FloatArray:
-        """IA, FV or FC of all axes, (n,) [kg m^2, N m s/rad or N m]."""
+        """Return IA, FV or FC of all axes, (n,) [kg m^2, N m s/rad or N m]."""
         return read_only([v for n, v in zip(self.names, self.values, strict=True) if n.rstrip("0123456789") == kind])
 
 
 def physical_lower_bounds(names: tuple[str, ...]) -> FloatArray:
-    """Lower bounds (p,) [SI unit] of single base parameters that every arm meets.
+    """Return lower bounds (p,) [SI unit] that single base parameters of every arm satisfy.
 
-    Rotor inertias are positive, friction is not negative. Only parameters that are no sums have such
+    Rotor inertias are positive, friction is not negative. Only parameters that are not sums have such
     bounds; all others get -inf.
     """
     by_kind = {"IA": MINIMUM_ROTOR_INERTIA, "FV": 0.0, "FC": 0.0}

@@ -1,4 +1,4 @@
-"""Pinocchio, whose wheel needs a library that minimal systems lack; import it from here."""
+"""Import of pinocchio, whose wheel needs a library that minimal systems lack."""
 
 import re
 
@@ -6,7 +6,7 @@ from dynid.errors import MissingLibraryError
 
 
 def missing_library(error: ImportError) -> ImportError:
-    """Return one sentence about the system library that an import did not find, else the error itself."""
+    """Return an error with one sentence about the missing system library, or else the original error."""
     found = re.match(r"(\S+\.so\S*): cannot open shared object file", str(error))
     if found is None:
         return error

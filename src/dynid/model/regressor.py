@@ -1,4 +1,4 @@
-"""The inverse-dynamics regressor in the modified DH frames, batched over samples (paper eq. 4).
+"""Inverse-dynamics regressor in the modified DH frames, batched over samples (paper eq. 4).
 
 By the principle of virtual power, link j loads joint i <= j with
 
@@ -23,7 +23,7 @@ LINK_PARAMETERS = ("XX", "XY", "XZ", "YY", "YZ", "ZZ", "MX", "MY", "MZ", "M")
 
 
 def skew(v: FloatArray) -> FloatArray:
-    """Cross-product matrices (N, 3, 3) of vectors v (N, 3), in the same unit: any unit."""
+    """Return the cross-product matrices (N, 3, 3) of vectors v (N, 3), in the same unit: any unit."""
     s = np.zeros((*v.shape, 3))
     s[..., 0, 1], s[..., 0, 2] = -v[..., 2], v[..., 1]
     s[..., 1, 0], s[..., 1, 2] = v[..., 2], -v[..., 0]
@@ -45,10 +45,18 @@ class LinkMotion:
 def link_motions(
     mdh: MdhChain, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray
 ) -> list[LinkMotion]:
-    """Outward recursion over the links for N samples; q, dq, ddq are (N, n), gravity (3,) in the URDF base [m/s^2]."""
+    """Return the motion of all links by an outward recursion over N samples.
+
+    Args:
+        mdh: geometry of the chain.
+        q: positions, (N, n).
+        dq: velocities, (N, n).
+        ddq: accelerations, (N, n).
+        gravity: (3,) in the URDF base [m/s^2].
+    """
     count = len(q)
     positions, along = mdh.relative_positions(), mdh.prismatic_axes()
-    # joint by joint and copied: numba compiles anew for another layout, and for what is read-only
+    # copies by joint, since numba would compile more versions for other layouts and read-only arrays
     rotations = np.array(mdh.relative_rotations(q).swapaxes(0, 1), order="C")
     rates, accelerations = np.array(dq.T, order="C"), np.array(ddq.T, order="C")
     link = LinkMotion(
@@ -82,7 +90,7 @@ def _plus(a: FloatArray, b: Vector) -> Vector:
 
 @numba.njit(cache=True)
 def _rotate_back(v: Vector, R: FloatArray, out: FloatArray) -> None:
-    """v R, so R' v, into `out` (3,)."""
+    """Write v R, which is R' v, into `out` (3,)."""
     for b in range(3):
         out[b] = v[0] * R[0, b] + v[1] * R[1, b] + v[2] * R[2, b]
 
@@ -97,7 +105,7 @@ def _next_link(
     before: tuple[FloatArray, ...],
     after: tuple[FloatArray, ...],
 ) -> None:
-    """One step of the recursion: rotations (N, 3, 3), positions (N, 3), rates and accelerations (N,) of the joint.
+    """Execute one step of the recursion: rotations (N, 3, 3), positions (N, 3), joint rates and accelerations (N,).
 
     `before` and `after`, the result, are w, dw, a, Jw, Jv of a `LinkMotion`.
     """
@@ -127,14 +135,14 @@ def _next_link(
 
 
 def link_columns(motion: LinkMotion) -> FloatArray:
-    """Torques [N m] of joints 1..j per SI unit of link j's parameters, (N, j, 10), columns as in LINK_PARAMETERS."""
+    """Return torques [N m] of joints 1..j per SI unit of link j's parameters, (N, j, 10), as in LINK_PARAMETERS."""
     columns = np.empty((*motion.Jw.shape[:2], 10))
     fill_columns(motion, np.arange(10), columns, np.arange(10))
     return columns
 
 
 def fill_columns(motion: LinkMotion, which: NDArray[np.int64], W: FloatArray, places: NDArray[np.int64]) -> None:
-    """Put those `which` (k,) of `link_columns` [N m per SI unit] at the places (k,) of the last axis of W (N, n, p)."""
+    """Write the columns `which` (k,) of `link_columns` [N m per SI unit] to the places (k,) in W (N, n, p)."""
     _fill_columns(motion.w, motion.dw, motion.a, motion.Jw, motion.Jv, which, W, places)
 
 
@@ -149,7 +157,11 @@ def _fill_columns(
     W: FloatArray,
     places: NDArray[np.int64],
 ) -> None:
-    """Jw' moments + Jv' forces: of a unit inertia A, A dw + w x A w; of a lever e, e x a and dw x e + w x (w x e)."""
+    """Write Jw' moments + Jv' forces of unit parameters into W.
+
+    A unit inertia A has the moment A dw + w x A w; a unit first moment e has the moment e x a and the force dw x e +
+    w x (w x e).
+    """
     moments, forces, units = np.zeros((10, 3)), np.zeros((10, 3)), np.eye(3)
     spin = np.zeros(3)
     for k in range(len(w)):
@@ -182,9 +194,9 @@ def _fill_columns(
 def link_torques(
     mdh: MdhChain, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray, parameters: FloatArray
 ) -> FloatArray:
-    """Torques (N, n) [N m] of links with these standard parameters (n, 10), without their columns.
+    """Return torques (N, n) [N m] of links with standard parameters (n, 10), without computing a regressor.
 
-    States as of `standard_regressor`, which times the parameters is the same.
+    The result equals `standard_regressor` times the parameters; the states are those of that function.
     """
     tau = np.zeros(q.shape)
     for motion, own in zip(link_motions(mdh, q, dq, ddq, gravity), np.ascontiguousarray(parameters), strict=True):
@@ -197,7 +209,7 @@ def link_torques(
 def _add_link_torques(
     w: FloatArray, dw: FloatArray, a: FloatArray, Jw: FloatArray, Jv: FloatArray, own: FloatArray, tau: FloatArray
 ) -> None:
-    """Jw' moment + Jv' force of one link with ten parameters, added to the joints' torques (N, n)."""
+    """Add Jw' moment + Jv' force of one link with ten parameters to the joints' torques (N, n)."""
     xx, xy, xz, yy, yz, zz, mx, my, mz, mass = own
     for k in range(len(w)):
         x, y, z = w[k, 0], w[k, 1], w[k, 2]
@@ -218,10 +230,10 @@ def _add_link_torques(
 def standard_regressor(
     mdh: MdhChain, q: FloatArray, dq: FloatArray, ddq: FloatArray, gravity: FloatArray
 ) -> FloatArray:
-    """Regressor of the 10 n standard link parameters, (N, n, 10 n) [N m per SI unit].
+    """Return the regressor of the 10 n standard link parameters, (N, n, 10 n) [N m per SI unit].
 
-    States are (N, n) [rad, rad/s, rad/s^2], or of metres where a joint slides; gravity (3,) in the URDF base [m/s^2].
-    The torques it gives are those of the rigid links alone, without rotors and friction.
+    States are (N, n) [rad, rad/s, rad/s^2], in metres for prismatic joints; gravity (3,) in the URDF base [m/s^2].
+    The resulting torques are those of the rigid links alone, without rotors and friction.
     """
     n = mdh.size
     W = np.zeros((len(q), n, 10 * n))

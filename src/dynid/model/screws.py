@@ -1,7 +1,7 @@
-"""The regressor by screw theory and Kronecker products, and the minimal set of its parameters.
+"""Regressor by screw theory and Kronecker products, and the minimal set of its parameters.
 
-Independent of modified DH frames and of the recursion in `regressor`: twists are [angular; linear], link frames have
-their z along the joint's axis at q = 0, and all links are one block matrix,
+It is independent of the modified DH frames and of the recursion in `regressor`: twists are [angular; linear], link
+frames have their z along the joint's axis at q = 0, and all links form one block matrix,
 
     V = Gamma A dq,   dV = Gamma (A ddq - [ad_(A dq)] V + base),   tau = A' Gamma' (G dV - [ad_V]' G V),
 
@@ -26,12 +26,12 @@ from dynid.model.numerical_regrouping import grouping, independent_columns
 from dynid.model.regressor import skew
 from dynid.robot import FloatArray, Robot, read_only
 
-STATES = 60  # random ones, of which the minimal set is found
+STATES = 60  # number of random states from which the minimal set is computed
 PARALLEL = 1e-9
 
 
 def _inertia_vector() -> FloatArray:
-    """K (36, 10) with vec G = K lambda, lambda as in `regressor.LINK_PARAMETERS`."""
+    """Return K (36, 10) with vec G = K lambda, lambda as in `regressor.LINK_PARAMETERS`."""
     columns = []
     for k in range(10):
         G = np.zeros((6, 6))
@@ -51,7 +51,7 @@ INERTIA_VECTOR = _inertia_vector()
 
 
 def turned_onto(axis: FloatArray) -> FloatArray:
-    """The shortest rotation (3, 3) that brings z onto a unit vector (3,) [-], by Rodrigues' formula."""
+    """Return the shortest rotation (3, 3) that maps z to a unit vector (3,) [-], by Rodrigues' formula."""
     turn = np.cross([0.0, 0.0, 1.0], axis)
     sine = np.linalg.norm(turn)
     if sine < PARALLEL:
@@ -61,7 +61,7 @@ def turned_onto(axis: FloatArray) -> FloatArray:
 
 
 def adjoint(T: FloatArray) -> FloatArray:
-    """Ad_T (..., 6, 6) of placements (..., 4, 4) [-, m], for twists with the angular part first."""
+    """Return Ad_T (..., 6, 6) of placements (..., 4, 4) [-, m], for twists with the angular part first."""
     R, Ad = T[..., :3, :3], np.zeros((*T.shape[:-2], 6, 6))
     Ad[..., :3, :3] = Ad[..., 3:, 3:] = R
     Ad[..., 3:, :3] = skew(T[..., :3, 3]) @ R
@@ -69,7 +69,7 @@ def adjoint(T: FloatArray) -> FloatArray:
 
 
 def lie_bracket(V: FloatArray) -> FloatArray:
-    """ad_V (..., 6, 6) of twists (..., 6) [rad/s, m/s]."""
+    """Return ad_V (..., 6, 6) of twists (..., 6) [rad/s, m/s]."""
     ad = np.zeros((*V.shape, 6))
     ad[..., :3, :3] = ad[..., 3:, 3:] = skew(V[..., :3])
     ad[..., 3:, :3] = skew(V[..., 3:])
@@ -87,11 +87,11 @@ def _inverse(T: FloatArray) -> FloatArray:
 
 @dataclass(frozen=True, eq=False)
 class ScrewChain:
-    """A serial arm as screws.
+    """Serial arm described by screws.
 
     Attributes:
         placements: of the link frames in the base at q = 0, (n, 4, 4).
-        prismatic: which joints slide, (n,).
+        prismatic: whether each joint is prismatic, (n,).
         gravity: in the base, (3,) [m/s^2].
     """
 
@@ -101,7 +101,11 @@ class ScrewChain:
 
     @classmethod
     def of(cls, robot: Robot, mount: str | None = None) -> "ScrewChain":
-        """The chain joints of a robot; errors as of `SerialChain.from_robot` and `Robot.gravity`."""
+        """Return the chain joints of a robot.
+
+        Raises:
+            UnknownNameError, ConfigurationError: as for `SerialChain.from_robot` and `Robot.gravity`.
+        """
         chain = SerialChain.from_robot(robot)
         placements = np.array(chain.joint_placements)
         placements[:, :3, :3] = [turned_onto(axis) for axis in chain.axes]
@@ -114,7 +118,7 @@ class ScrewChain:
 
     @cached_property
     def screws(self) -> FloatArray:
-        """xi of every joint in its own link frame, (n, 6)."""
+        """Screw xi of every joint in its own link frame, (n, 6)."""
         return read_only([[0, 0, 0, 0, 0, 1] if slides else [0, 0, 1, 0, 0, 0] for slides in self.prismatic])
 
     @cached_property
@@ -123,7 +127,7 @@ class ScrewChain:
         return _inverse(before) @ self.placements
 
     def _relative(self, q: FloatArray) -> FloatArray:
-        """Placements of frame i in frame i - 1, (N, n, 4, 4): M_(i-1,i) exp([xi_i] q_i)."""
+        """Return the placements of frame i in frame i - 1, (N, n, 4, 4): M_(i-1,i) exp([xi_i] q_i)."""
         moved = np.tile(np.eye(4), (*q.shape, 1, 1))
         for i, slides in enumerate(self.prismatic):
             if slides:
@@ -134,7 +138,7 @@ class ScrewChain:
         return np.asarray(self._between @ moved)
 
     def _jacobians(self, steps: FloatArray) -> FloatArray:
-        """J (N, i, j, 6): twist of link j, in its frame, per unit rate of joint i; steps (N, n, 6, 6) go outward."""
+        """Return J (N, i, j, 6), the twist of link j in its frame per unit rate of joint i; steps (N, n, 6, 6)."""
         J = np.zeros((len(steps), self.size, self.size, 6))
         for j in range(self.size):
             if j:
@@ -143,11 +147,11 @@ class ScrewChain:
         return J
 
     def _outward(self, q: FloatArray) -> FloatArray:
-        """Ad of T_(i-1,i)^-1, which bring twists one link outward, (N, n, 6, 6)."""
+        """Return Ad of T_(i-1,i)^-1, which maps twists one link outward, (N, n, 6, 6)."""
         return adjoint(_inverse(self._relative(q)))
 
     def regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Y (N, n, 10 n) with tau = Y lambda of the rigid links; inputs (N, n) [rad, rad/s, rad/s^2].
+        """Return Y (N, n, 10 n) with tau = Y lambda of the rigid links; inputs (N, n) [rad, rad/s, rad/s^2].
 
         Raises:
             DataError: states of other shapes.
@@ -169,7 +173,7 @@ class ScrewChain:
         return Y
 
     def _accelerations(self, steps: FloatArray, V: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """dV (N, n, 6) with gravity as an acceleration of the base."""
+        """Return dV (N, n, 6) with gravity as an acceleration of the base."""
         last = np.tile(np.concatenate([np.zeros(3), -self.gravity]), (len(dq), 1))
         out = []
         for j in range(self.size):
@@ -180,7 +184,7 @@ class ScrewChain:
         return np.stack(out, axis=1)
 
     def inertia_regressor(self, q: FloatArray) -> FloatArray:
-        """Z (N, n, n, 10 n) with M(q) = Z lambda, for q (N, n)."""
+        """Return Z (N, n, n, 10 n) with M(q) = Z lambda, for q (N, n)."""
         J = self._jacobians(self._outward(np.atleast_2d(q)))
         Z = np.zeros((len(J), self.size, self.size, 10 * self.size))
         for j in range(self.size):
@@ -191,10 +195,10 @@ class ScrewChain:
         return Z
 
     def minimal_set(self, seed: int = 0) -> "MinimalSet":
-        """The minimal set from random states; which states is of no matter, as its tests show.
+        """Return the minimal set from random states; tests show that it does not depend on the states.
 
         Args:
-            seed: of the states.
+            seed: seed of the random states.
         """
         rng = np.random.default_rng(seed)
         q, dq, ddq = rng.uniform(-1.0, 1.0, (3, STATES, self.size))
@@ -204,7 +208,7 @@ class ScrewChain:
 
 
 def _kronecker(row: FloatArray, other: FloatArray) -> FloatArray:
-    """row' (x) other of vectors (..., 6): (..., 36)."""
+    """Return row' (x) other of vectors (..., 6), (..., 36)."""
     product = row[..., :, None] * other[..., None, :]
     return product.reshape(*product.shape[:-2], 36)
 
@@ -226,17 +230,24 @@ class MinimalSet:
     R: FloatArray
 
     def regressor(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Y_0 (N, n, r) with tau = Y_0 lambda_0; errors as of `ScrewChain.regressor`."""
+        """Return Y_0 (N, n, r) with tau = Y_0 lambda_0.
+
+        Raises:
+            DataError: as for `ScrewChain.regressor`.
+        """
         return self.chain.regressor(q, dq, ddq)[..., list(self.pivots)]
 
     def inertia(self, q: FloatArray, values: FloatArray) -> FloatArray:
-        """M(q) (N, n, n) of minimal parameters (r,) at q (N, n)."""
+        """Return M(q) (N, n, n) of minimal parameters (r,) at q (N, n)."""
         return np.asarray(self.chain.inertia_regressor(q)[..., list(self.pivots)] @ values)
 
     def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray, values: FloatArray) -> FloatArray:
-        """Accelerations (N, n) of the rigid links; tau (N, n) without friction, minimal parameters (r,).
+        """Return accelerations (N, n) of the rigid links; tau (N, n) without friction, minimal parameters (r,).
 
-        ddq = M(q)^-1 (tau - Y_0(q, dq, 0) lambda_0). Errors as of `ScrewChain.regressor`.
+        ddq = M(q)^-1 (tau - Y_0(q, dq, 0) lambda_0).
+
+        Raises:
+            DataError: as for `ScrewChain.regressor`.
         """
         q, dq = np.atleast_2d(q), np.atleast_2d(dq)
         bias = self.regressor(q, dq, np.zeros_like(q)) @ values
@@ -244,5 +255,5 @@ class MinimalSet:
 
 
 def same(one: MinimalSet, other: MinimalSet, tolerance: float = 1e-8) -> bool:
-    """Whether two minimal sets have the same pivots and the same factors."""
+    """Return whether two minimal sets have the same pivots and the same factors."""
     return one.pivots == other.pivots and bool(np.abs(one.R - other.R).max(initial=0.0) <= tolerance)

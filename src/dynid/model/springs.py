@@ -1,10 +1,10 @@
 """Springs of robot.yaml: torques that depend on the position of one joint alone, such as a counterbalance.
 
-A spring with the coefficients k_p takes the motor torque sum_p k_p (q - a)^p at its joint, beside gravity; a is
+A spring with coefficients k_p requires the motor torque sum_p k_p (q - a)^p at its joint, in addition to gravity; a is
 `about_deg` and the powers p are those of robot.yaml. Its potential is sum_p k_p (q - a)^(p + 1) / (p + 1), and its
 stiffness sum_p p k_p (q - a)^(p - 1). A coefficient is a parameter of the model, named KS<power>_<joint>, such as
-KS1_2: linear in the torque, without bounds of its own, and identified with all others. It belongs to the joint, not to
-the drive: the gear carries it as it carries gravity, so friction that grows with load grows with it.
+KS1_2: linear in the torque, without its own bounds, and identified with all others. A spring belongs to the joint, not
+to the drive: the gear carries it as it carries gravity, so friction that grows with load grows with it.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +20,7 @@ PREFIX = "KS"
 
 @dataclass(frozen=True, order=True)
 class SpringTerm:
-    """One power of a spring: `joint` counts from 0, positions count from `about` [rad; m where the joint slides]."""
+    """One power of a spring; `joint` counts from 0, and positions count from `about` [rad; m if prismatic]."""
 
     joint: int
     power: int
@@ -33,7 +33,7 @@ class SpringTerm:
 
     @property
     def formula(self) -> str:
-        """What the coefficient is multiplied with, such as '(q2 + 1.5708)^3'."""
+        """Factor of the coefficient as a formula, such as '(q2 + 1.5708)^3'."""
         return f"(q{self.joint + 1} {'-' if self.about > 0.0 else '+'} {abs(self.about):.5g})^{self.power}"
 
     def torque(self, q: FloatArray) -> FloatArray:
@@ -43,10 +43,10 @@ class SpringTerm:
 
 @dataclass(frozen=True)
 class JointSpring:
-    """The spring of one joint with its coefficients; `joint` counts from 0.
+    """Spring of one joint with its coefficients; `joint` counts from 0.
 
     Attributes:
-        about: where positions count from [rad; m].
+        about: origin of positions [rad; m].
         coefficients: by power, in ascending order, as pairs [N m/rad^power; N/m^power].
     """
 
@@ -55,7 +55,7 @@ class JointSpring:
     coefficients: tuple[tuple[int, float], ...]
 
     def torque(self, q: FloatArray) -> FloatArray:
-        """Return the motor torque, (N,) [N m], or force [N], that the spring takes at positions q (N,) [rad or m]."""
+        """Return the motor torque (N,) [N m], or force [N], that balances the spring at q (N,) [rad or m]."""
         return np.asarray(sum((k * (q - self.about) ** p for p, k in self.coefficients), np.zeros_like(q)))
 
     def linear(self) -> tuple[float, float]:
@@ -65,7 +65,7 @@ class JointSpring:
         return (stiffness, self.about - known.get(0, 0.0) / stiffness) if stiffness else (0.0, 0.0)
 
     def beyond_linear(self) -> "JointSpring | None":
-        """Return the part that `linear` does not hold; None if it holds all of it."""
+        """Return the part of the spring that `linear` omits; None if there is none."""
         held = (0, 1) if self.linear()[0] else ()
         rest = tuple((p, k) for p, k in self.coefficients if p not in held and k)
         return JointSpring(self.joint, self.about, rest) if rest else None
@@ -82,12 +82,12 @@ class JointSpring:
 
 
 def is_spring(name: str) -> bool:
-    """Return whether a base or standard parameter, or the kind of one, is a coefficient of a spring."""
+    """Return whether a base or standard parameter, or a kind of parameters, is a coefficient of a spring."""
     return name.startswith(PREFIX)
 
 
 def power_of(name: str) -> int:
-    """Return the power that a coefficient belongs to, from its name."""
+    """Return the power of a spring's coefficient, from its name."""
     return int(name.removeprefix(PREFIX).split("_")[0])
 
 
@@ -103,7 +103,7 @@ def spring_terms(robot: Robot) -> tuple[SpringTerm, ...]:
 
 
 def spring_unit(name: str, slides: bool) -> str:
-    """Return the unit of a coefficient from its name, for a joint that turns or slides."""
+    """Return the unit of a coefficient from its name, for a revolute or prismatic (`slides`) joint."""
     power = power_of(name)
     force, length = ("N", "m") if slides else ("N*m", "rad")
     return force if power == 0 else f"{force}/{length}" if power == 1 else f"{force}/{length}^{power}"
@@ -113,10 +113,11 @@ def joint_springs(robot: Robot, coefficients: Sequence[Mapping[int, float] | Non
     """Return the springs of robot.yaml with coefficients.
 
     Args:
-        coefficients: of every axis, by power, (n,); None or nothing where an axis has none.
+        robot: the robot.
+        coefficients: for every axis its coefficients by power, (n,); None or empty if an axis has none.
 
     Raises:
-        ConfigurationError: they are not those of the powers that robot.yaml declares.
+        ConfigurationError: their powers differ from those that robot.yaml declares.
     """
     found = []
     declared = {robot.joint_names.index(spring.joint): spring for spring in robot.file.springs}

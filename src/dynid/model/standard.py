@@ -1,7 +1,7 @@
 """Standard parameters: pseudo-inertias, physical form in the URDF's link frames, and their file.
 
 In the modified DH frame of link j the ten parameters are the inertia about the frame's origin (XX..ZZ), the first
-moments (MX, MY, MZ) and the mass M. A URDF wants mass, centre of mass and inertia about it, in its own link frame.
+moments (MX, MY, MZ) and the mass M. A URDF has mass, centre of mass and inertia about it, in its own link frame.
 """
 
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ FILE_DECIMALS = 12
 
 @dataclass(frozen=True, eq=False)
 class LinkInertia:
-    """One link as a URDF holds it: mass [kg], centre of mass (3,) [m], inertia about it (3, 3), in the link frame."""
+    """One link as in a URDF: mass [kg], centre of mass (3,) [m], inertia about it (3, 3), in the link frame."""
 
     mass: float
     centre_of_mass: FloatArray
@@ -33,20 +33,21 @@ class LinkInertia:
 
 
 def tensor(six: FloatArray) -> FloatArray:
-    """(3, 3) from (XX XY XZ YY YZ ZZ) [kg m^2]."""
+    """Return the matrix (3, 3) of (XX XY XZ YY YZ ZZ) [kg m^2]."""
     xx, xy, xz, yy, yz, zz = six
     return np.array([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]])
 
 
 def six(matrix: FloatArray) -> FloatArray:
-    """(XX XY XZ YY YZ ZZ) from a symmetric (3, 3) [kg m^2]."""
+    """Return (XX XY XZ YY YZ ZZ) of a symmetric matrix (3, 3) [kg m^2]."""
     return matrix[[0, 0, 0, 1, 1, 2], [0, 1, 2, 1, 2, 2]]
 
 
 def pseudo_inertia(link: FloatArray) -> FloatArray:
-    """The (4, 4) pseudo-inertia [[tr(I)/2 1 - I, MS], [MS', M]] of ten standard parameters (Wensing et al. 2018).
+    """Return the pseudo-inertia (4, 4) [[tr(I)/2 1 - I, MS], [MS', M]] of ten standard parameters.
 
-    Its blocks are in [kg m^2, kg m, kg]. A link is physical exactly if this matrix is positive definite.
+    Its blocks are in [kg m^2, kg m, kg]. A link is physical exactly if this matrix is positive definite (Wensing et al.
+    2018).
     """
     inertia, moment, mass = tensor(link[:6]), link[6:9], link[9]
     J = np.empty((4, 4))
@@ -57,12 +58,12 @@ def pseudo_inertia(link: FloatArray) -> FloatArray:
 
 
 def ten_parameters(J: FloatArray) -> FloatArray:
-    """Ten standard parameters (10,) [kg m^2, kg m, kg] of a pseudo-inertia (4, 4): the inverse of `pseudo_inertia`."""
+    """Return ten standard parameters (10,), SI, of a pseudo-inertia (4, 4); inverse to `pseudo_inertia`."""
     return np.concatenate([six(np.trace(J[:3, :3]) * np.eye(3) - J[:3, :3]), J[:3, 3], J[3:, 3]])
 
 
 def to_link_frame(link: FloatArray, placement: FloatArray) -> LinkInertia:
-    """Standard parameters (10,), SI, in a frame that sits at `placement` (4, 4) [-, m] in the URDF link frame.
+    """Convert standard parameters (10,), SI, from a frame at `placement` (4, 4) [-, m] to the URDF link frame.
 
     Raises:
         DataError: the mass is not positive.
@@ -77,7 +78,7 @@ def to_link_frame(link: FloatArray, placement: FloatArray) -> LinkInertia:
 
 
 def from_link_frame(link: LinkInertia, placement: FloatArray) -> FloatArray:
-    """Inverse of `to_link_frame`: the ten standard parameters (10,), SI, in the frame at `placement` (4, 4) [-, m]."""
+    """Return ten standard parameters (10,), SI, in the frame at `placement` (4, 4); inverse to `to_link_frame`."""
     rotation, position = placement[:3, :3], placement[:3, 3]
     local = rotation.T @ (link.centre_of_mass - position)
     about_origin = rotation.T @ link.inertia @ rotation + link.mass * (
@@ -95,9 +96,9 @@ class LinkRow(Strict):
 
 
 class AxisRow(Strict):
-    """An axis in the file; fields that are None belong to terms that the model has not.
+    """An axis in the file; fields that are None belong to terms that the model lacks.
 
-    The fields `motor_...` are of a motor that moves several joints and count at the motor, see `DriveTerms`.
+    The fields `motor_...` belong to a motor that moves several joints and are stated at the motor, see `DriveTerms`.
     `spring_coefficients` are by power of the position from `about_deg` of robot.yaml [N m/rad^power; N/m^power].
     """
 
@@ -135,7 +136,7 @@ class StandardFile(Strict):
 def to_file(
     standard: StandardParameters, mdh: MdhChain, robot: str, joints: tuple[str, ...], source: str
 ) -> StandardFile:
-    """The file's content for standard parameters."""
+    """Return the file's content for standard parameters."""
     links = []
     for j in range(mdh.size):
         body = to_link_frame(standard.link(j), mdh.in_link[j])
@@ -159,13 +160,15 @@ def to_file(
 
 
 def from_file(content: StandardFile, mdh: MdhChain, names: tuple[str, ...] | None = None) -> StandardParameters:
-    """Standard parameters in the modified DH frames.
+    """Return standard parameters in the modified DH frames.
 
     Args:
-        names: of a model's standard parameters, those that the file has not being zero; None is what the file has.
+        content: content of the file.
+        mdh: geometry of the chain.
+        names: names of a model's standard parameters; those that the file lacks are zero. None uses the file's names.
 
     Raises:
-        DataError: the number of links is not the chain's, or the file has drive terms that the model has not.
+        DataError: another number of links than the chain has, or drive terms that the model lacks.
     """
     if len(content.links) != mdh.size:
         raise DataError(
@@ -208,7 +211,7 @@ def load_standard(path: Path, mdh: MdhChain, names: tuple[str, ...] | None = Non
 
 
 def load_nominal(robot: Robot, mdh: MdhChain, names: tuple[str, ...] | None = None) -> StandardParameters:
-    """Read the robot's nominal standard parameters, those nearest to it (CAD); `names` as in `from_file`.
+    """Read the robot's nominal standard parameters (CAD); `names` as in `from_file`.
 
     Raises:
         ConfigurationError: they lack the coefficients of springs that robot.yaml declares.
@@ -219,7 +222,11 @@ def load_nominal(robot: Robot, mdh: MdhChain, names: tuple[str, ...] | None = No
 
 
 def springs_among(robot: Robot, standard: StandardParameters) -> tuple[JointSpring, ...]:
-    """Return the springs that robot.yaml declares, with coefficients of standard parameters; errors as `springs_of`."""
+    """Return the springs that robot.yaml declares, with their coefficients among standard parameters.
+
+    Raises:
+        ConfigurationError: as for `springs_of`.
+    """
     return joint_springs(robot, [_coefficients(standard, axis) for axis in range(robot.size)])
 
 
@@ -239,5 +246,5 @@ def springs_of(robot: Robot, content: StandardFile) -> tuple[JointSpring, ...]:
 
 
 def save_standard(path: Path, content: StandardFile) -> None:
-    """Write a standard-parameter file; never over an existing one."""
+    """Write a standard-parameter file; an existing one is never overwritten."""
     write_whole(path, yaml.safe_dump(content.model_dump(mode="json", exclude_none=True), sort_keys=False, width=140))

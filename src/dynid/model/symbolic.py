@@ -1,8 +1,8 @@
-"""The arm's equations of motion, written once and run on CasADi symbols (paper eq. 3).
+"""Equations of motion of an arm in CasADi symbols (paper eq. 3).
 
 The recursive Newton-Euler algorithm and the composite-rigid-body inertia matrix in the modified DH frames. A link
-carries the base parameters where their representatives sit among its ten standard parameters and zeros elsewhere, so
-the structural zeros vanish from the expressions and tau is that of phi.
+carries the base parameters in the places of their representatives among its ten standard parameters and zeros
+elsewhere, so the structural zeros vanish from the expressions and tau is that of phi.
 """
 
 from dataclasses import dataclass
@@ -29,22 +29,22 @@ class LinkBody:
     mass: ca.SX
 
     def force(self, dw: Vector, w: Vector, a: Vector) -> Vector:
-        """The force that the motion (dw, w, a) takes; a is the origin's acceleration minus gravity."""
+        """Return the force that the motion (dw, w, a) requires; a is the origin's acceleration minus gravity."""
         return self.mass * a + ca.cross(dw, self.moment) + ca.cross(w, ca.cross(w, self.moment))
 
     def torque(self, dw: Vector, w: Vector, a: Vector) -> Vector:
-        """The torque about the origin that the motion takes."""
+        """Return the torque about the origin that the motion requires."""
         return self.inertia @ dw + ca.cross(w, self.inertia @ w) + ca.cross(self.moment, a)
 
     def moved(self, rotation: ca.SX, position: ca.SX) -> "LinkBody":
-        """The same body in the frame before, where this frame sits at (rotation, position)."""
+        """Return the same body in the previous frame, in which this frame has the pose (rotation, position)."""
         moment = rotation @ self.moment
         lever, turned = ca.skew(position), ca.skew(moment)
         inertia = rotation @ self.inertia @ rotation.T - lever @ turned - turned @ lever - self.mass * lever @ lever
         return LinkBody(inertia, moment + self.mass * position, self.mass)
 
     def plus(self, other: "LinkBody") -> "LinkBody":
-        """Both bodies as one."""
+        """Return both bodies combined."""
         return LinkBody(self.inertia + other.inertia, self.moment + other.moment, self.mass + other.mass)
 
 
@@ -69,13 +69,13 @@ class SymbolicArm:
         self._gravity = ca.DM([_clean(x) for x in -model.mdh.base[:3, :3].T @ model.gravity])
 
     def _position(self, j: int) -> ca.SX:
-        """Origin of frame j in frame j-1."""
+        """Return the origin of frame j in frame j-1."""
         mdh = self.model.mdh
         start, along = mdh.relative_positions()[j], mdh.prismatic_axes()[j]
         return ca.SX(ca.DM([_clean(x) for x in start])) + ca.DM([_clean(x) for x in along]) * self.q[j]
 
     def _rotation(self, j: int) -> ca.SX:
-        """Rotation of frame j in frame j-1."""
+        """Return the rotation of frame j in frame j-1."""
         mdh = self.model.mdh
         ca_, sa = _clean(np.cos(mdh.alpha[j])), _clean(np.sin(mdh.alpha[j]))
         co, so = _clean(np.cos(mdh.offset[j])), _clean(np.sin(mdh.offset[j]))
@@ -86,7 +86,7 @@ class SymbolicArm:
         )
 
     def _body(self, j: int) -> LinkBody:
-        """Link j with phi in the places of the representatives."""
+        """Return link j with phi in the places of the representatives."""
         values = [ca.SX(0)] * 10
         regrouping = self.model.regrouping
         for k, place in enumerate(regrouping.representatives[: regrouping.link_count]):
@@ -97,28 +97,28 @@ class SymbolicArm:
         return LinkBody(inertia, ca.vertcat(mx, my, mz), mass)
 
     def _axis_terms(self, kind: str) -> ca.SX:
-        """Drive-side parameters of one kind for every axis, (n, 1); zero where the model has none."""
+        """Return the drive-side parameters of one kind for every axis, (n, 1); zero if the model has none."""
         regrouping = self.model.regrouping
         names = [regrouping.standard[k] for k in regrouping.representatives]
         wanted = [f"{kind}{i + 1}" for i in range(self.model.axes)]
         return ca.vertcat(*(self.phi[names.index(name)] if name in names else ca.SX(0) for name in wanted))
 
     def _rotors(self) -> ca.SX:
-        """C' diag(IA) C, (n, n): what the rotors add to M."""
+        """Return C' diag(IA) C, (n, n), the contribution of the rotors to M."""
         C = ca.sparsify(ca.DM(self.model.drive.coupling))
         return C.T @ ca.diag(self._axis_terms("IA")) @ C
 
     def _viscous(self) -> ca.SX:
-        """Viscous torques of joints and coupled motors, (n, 1)."""
+        """Return the viscous torques of joints and coupled motors, (n, 1)."""
         C = ca.sparsify(ca.DM(self.model.drive.coupling))
         return self._axis_terms("FV") * self.dq + C.T @ (self._axis_terms("FVM") * (C @ self.dq))
 
     def _springs(self) -> ca.SX:
-        """Torques of the springs, (n, 1)."""
+        """Return the torques of the springs, (n, 1)."""
         regrouping, tau = self.model.regrouping, ca.SX(self.model.axes, 1)
         names = [regrouping.standard[k] for k in regrouping.representatives]
         for term in self.model.drive.springs:
-            if term.name in names:  # else another parameter of its group stands for it
+            if term.name in names:  # otherwise another parameter of its group represents it
                 power = ca.SX(1)
                 for _ in range(term.power):
                     power = power * (self.q[term.joint] - term.about)
@@ -126,9 +126,9 @@ class SymbolicArm:
         return tau
 
     def inverse_dynamics(self, ddq: ca.SX, gravity: bool = True) -> ca.SX:
-        """Torques (n, 1) of rigid links, rotors, springs and viscous friction at accelerations ddq (n, 1).
+        """Return torques (n, 1) of rigid links, rotors, springs and viscous friction at accelerations ddq (n, 1).
 
-        `ArmModel.dry_torque` is not part of it: a sign has no derivative and stays outside the symbols.
+        `ArmModel.dry_torque` is not included: a sign has no derivative and stays outside the symbols.
         """
         z = ca.DM([0, 0, 1])
         w, dw = ca.SX(3, 1), ca.SX(3, 1)
@@ -155,7 +155,7 @@ class SymbolicArm:
         return tau
 
     def inertia_matrix(self) -> ca.SX:
-        """M(q; phi) by composite rigid bodies, (n, n)."""
+        """Return M(q; phi) by composite rigid bodies, (n, n)."""
         c, n = self.model.chain_size, self.model.axes
         M = ca.SX(self._rotors())
         prismatic = self.model.mdh.prismatic
@@ -180,14 +180,14 @@ class SymbolicArm:
 
 @dataclass
 class Factors:
-    """U D U' of a symmetric matrix: D's entries in the order of the rows, and U, unit upper triangular (n, n)."""
+    """Factors U D U' of a symmetric matrix: the entries of D in row order, and U, unit upper triangular (n, n)."""
 
     pivots: list[ca.SX]
     U: ca.SX
 
     @classmethod
     def of(cls, matrix: ca.SX) -> "Factors":
-        """Elimination from the last row up, without permutation: it never breaks down where the matrix is definite."""
+        """Factorise by elimination from the last row up, without permutation, which works for every definite matrix."""
         n = matrix.shape[0]
         rest, U = ca.SX(matrix), ca.SX.eye(n)
         for k in reversed(range(n)):
@@ -200,7 +200,7 @@ class Factors:
         return cls([rest[k, k] for k in range(n)], U)
 
     def solve(self, right: ca.SX) -> ca.SX:
-        """x with U D U' x = right, (n, 1)."""
+        """Return x with U D U' x = right, (n, 1)."""
         n = len(self.pivots)
         x = ca.SX(right)
         for i in reversed(range(n)):

@@ -1,7 +1,7 @@
 """Gears between motors and joints: q_motor = gear_ratio * (C q_joint), tau_joint = C' (gear_ratio * tau_motor).
 
-This is the only place where motor and joint quantities are converted. Above the servos everything is counted at the
-joints, currents too: the current of a joint is its torque over `Robot.joint_constants`. Where every motor moves one
+This is the only module that converts between motor and joint quantities. Above the servos everything is stated at the
+joints, including currents: the current of a joint is its torque over `Robot.joint_constants`. If every motor moves one
 joint, it is the motor's current with the sign of the gear ratio.
 """
 
@@ -14,7 +14,7 @@ from dynid.robot import FloatArray, Robot, read_only
 
 
 class Transmission:
-    """Converts between the n motors and the n joints of a robot; values are (..., n).
+    """Converter between the n motors and the n joints of a robot; values are (..., n).
 
     Args:
         robot: gear ratios and coupling; for currents also torque constants.
@@ -33,24 +33,24 @@ class Transmission:
     # -- positions and velocities ------------------------------------------------------------------------------
 
     def joint_motion(self, motor: FloatArray) -> FloatArray:
-        """Return joint positions or velocities, (..., n) [rad or rad/s], of those of the motors."""
+        """Return joint positions or velocities, (..., n) [rad or rad/s], from those of the motors."""
         if self.direct:
             return motor
         values = motor / self._ratio
         return np.asarray(values @ self._inverse.T) if self.coupled else values
 
     def motor_motion(self, joint: FloatArray) -> FloatArray:
-        """Return motor positions or velocities, (..., n) [rad or rad/s], of those of the joints."""
+        """Return motor positions or velocities, (..., n) [rad or rad/s], from those of the joints."""
         if self.direct:
             return joint
         return np.asarray(self._ratio * (joint @ self._C.T if self.coupled else joint))
 
     def joint_speed(self, motor_speed: FloatArray) -> FloatArray:
-        """Return how fast each joint can be, (n,) [rad/s], if no motor is faster than `motor_speed`, (n,) [rad/s]."""
+        """Return the largest speed of each joint, (n,) [rad/s], if no motor exceeds `motor_speed`, (n,) [rad/s]."""
         return np.asarray(np.abs(self._inverse) @ (motor_speed / np.abs(self._ratio)))
 
     def motor_range(self) -> tuple[FloatArray, FloatArray]:
-        """Return the least and the largest encoder angle within the joint limits, (n,) each [rad]."""
+        """Return the smallest and the largest encoder angle within the joint limits, (n,) each [rad]."""
         offsets = self._robot.zero_offsets
         ends = [self._ratio[:, None] * self._C * (limit - offsets) for limit in (self._robot.lower, self._robot.upper)]
         return np.minimum(*ends).sum(axis=1), np.maximum(*ends).sum(axis=1)
@@ -58,14 +58,14 @@ class Transmission:
     # -- torques and currents ----------------------------------------------------------------------------------
 
     def joint_torque(self, motor: FloatArray) -> FloatArray:
-        """Return joint torques, (..., n) [N m], of those of the motors."""
+        """Return joint torques, (..., n) [N m], from those of the motors."""
         return motor if self.direct else np.asarray((motor * self._ratio) @ self._C)
 
     @cached_property
     def _to_joints(self) -> FloatArray:
-        """Joint currents of motor currents, (n, n)."""
+        """Matrix from motor currents to joint currents, (n, n)."""
         robot = self._robot
-        torques = self._C.T * (self._ratio * robot.torque_constants)  # at the joints, per ampere of each motor
+        torques = self._C.T * (self._ratio * robot.torque_constants)  # joint torques per ampere of each motor
         return read_only(torques / robot.joint_constants[:, None])
 
     @cached_property
@@ -73,18 +73,18 @@ class Transmission:
         return read_only(np.linalg.inv(self._to_joints))
 
     def joint_currents(self, motor_a: FloatArray) -> FloatArray:
-        """Return the joints' currents, (..., n) [A], of those of the motors."""
+        """Return the joints' currents, (..., n) [A], from those of the motors."""
         return motor_a if self.direct else np.asarray(motor_a @ self._to_joints.T)
 
     def motor_currents(self, joint_a: FloatArray) -> FloatArray:
-        """Return the motors' currents, (..., n) [A], of those of the joints."""
+        """Return the motors' currents, (..., n) [A], from those of the joints."""
         return joint_a if self.direct else np.asarray(joint_a @ self._to_motors.T)
 
     def within(self, joint_a: FloatArray, motor_caps: FloatArray) -> FloatArray:
-        """Return the joints' currents, (n,) [A], made so small that no motor exceeds its limit, (n,) [A].
+        """Return the joints' currents, (n,) [A], reduced so that no motor exceeds its limit, (n,) [A].
 
-        All joints that share motors get smaller by the same share, so that no torque changes its sign. A motor that
-        moves one joint is not looked at: whoever limits the joint's current has limited the motor's.
+        All joints that share motors are reduced by the same factor, so that no torque changes its sign. A motor that
+        moves one joint is not checked: the limit of the joint's current already limits it.
         """
         if not self.coupled:
             return joint_a
@@ -98,7 +98,7 @@ class Transmission:
 
     @cached_property
     def _groups(self) -> list[NDArray[np.intp]]:
-        """The axes that are coupled with each other, group by group, without those that are alone."""
+        """Groups of axes that are coupled with each other, without single axes."""
         linked = (self._C != 0.0) | (self._C.T != 0.0)
         for _ in range(len(linked)):
             linked = (linked.astype(np.int64) @ linked.astype(np.int64)) > 0
@@ -106,7 +106,7 @@ class Transmission:
         return [np.array(group) for group in sorted(groups) if len(group) > 1]
 
     def joints_seen(self, motors_seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return of which joints, (n,), all motors are seen that move them or what they are coupled with."""
+        """Return for each joint, (n,), whether all motors of its coupled group have been read."""
         if not self.coupled:
             return motors_seen
         seen = motors_seen.copy()

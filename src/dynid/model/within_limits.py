@@ -1,4 +1,4 @@
-"""Whether standard parameters keep an arm's limits, as linear rows for a solver and in words for a reader."""
+"""Check of standard parameters against an arm's limits, as linear rows for a solver and in words for a reader."""
 
 import numpy as np
 
@@ -8,27 +8,28 @@ from dynid.model.standard import pseudo_inertia, to_link_frame
 from dynid.robot import FloatArray
 from dynid.robot.link_limits import ArmLimits, LinkLimits
 
-# Rows are in these units, so that masses, moments and inertias are all of order one.
+# Units of the rows, so that masses, moments and inertias are all of order one.
 LENGTH_UNIT_M = 0.1
 MASS_UNIT_KG = 0.1
-BOUND_TOLERANCE = 1e-3  # by so much of its scale a result may leave a bound of robot.yaml: the solver's accuracy
+BOUND_TOLERANCE = 1e-3  # tolerance of bounds relative to their scale: the solver's accuracy
 
 
 def spread_out(parameters: FloatArray, spread: float) -> FloatArray:
-    """The pseudo-inertia (4, 4) of ten standard parameters, less that of as much mass with this spread [m] alone."""
+    """Return the pseudo-inertia (4, 4) of ten standard parameters minus that of the same mass with this spread [m]."""
     return np.asarray(pseudo_inertia(parameters) - parameters[9] * spread**2 * np.diag([1.0, 1.0, 1.0, 0.0]))
 
 
 def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> tuple[FloatArray, FloatArray]:
-    """G (m, 10) and h (m,) of what a link's ten standard parameters x (SI) must meet, G x >= h, in units of order one.
+    """Return G (m, 10) and h (m,) of the conditions G x >= h on a link's ten standard parameters x (SI).
 
-    Mass and centre of mass are within their bounds; and of any two faces of the box with the distances a and b of a
-    point inside, the mean of a b over the link's mass is not negative. So no second moment is beyond the box's, and for
-    opposite faces the centre of mass is inside, too.
+    Mass and centre of mass are within their bounds. For any two faces of the box with distances a and b from a
+    point inside, the mean of a b over the link's mass is not negative. So no second moment exceeds the box's, and for
+    opposite faces the centre of mass is inside, too. The rows are scaled to units of order one.
 
     Args:
+        link: limits of the link.
         placement: of its modified DH frame in the URDF link frame, (4, 4).
-        reserve: share of the box's size by which it is taken smaller on every side.
+        reserve: share of the box's size by which every side is moved inwards.
     """
     parameters = np.eye(10)
     unit_inertias = np.array([pseudo_inertia(one) for one in parameters])
@@ -45,7 +46,7 @@ def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> 
 
 
 def outside(standard: StandardParameters, model: ArmModel, limits: ArmLimits) -> str:
-    """Which limit standard parameters leave by more than a solver's tolerance, in words; '' where they leave none."""
+    """Return in words which limit standard parameters exceed by more than a solver's tolerance; '' if none."""
     for j, link in enumerate(limits.links):
         ten = standard.link(j)
         lowest = float(np.linalg.eigvalsh(spread_out(ten, limits.spread))[0])

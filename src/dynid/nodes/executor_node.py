@@ -107,7 +107,7 @@ class ExecutorNode(Node):
         self._waiting: list[Answer] = []  # for the end of braking
         self._q = np.zeros(self.robot.size)
         self._stamp_ns, self._arrival_s, self._malformed = 0, -np.inf, 0
-        self._told: tuple[str, bool, bool, str, bool] | None = None  # as last reported
+        self._told: tuple[str, bool, bool, str, bool, str] | None = None  # as last reported
         self._holding, self._settings_refusal = HoldingTorque(self.robot), ""
         self._output = declare_output(self, names)
         self._reference = self.create_publisher(JointTrajectory, "reference", STREAM)
@@ -137,6 +137,7 @@ class ExecutorNode(Node):
         mount = self._selection.mount
         compile_first(self, self.robot, mount)
         self._selection.prepare()
+        _ = self._motion.guiding.means
         rehearse_motions(self.robot, mount)
         rehearse_messages(self.robot)
 
@@ -503,17 +504,22 @@ class ExecutorNode(Node):
     def _report_change(self) -> None:
         """Whoever waits for an arm that appears, moves or falls silent is not kept waiting for a second."""
         if self._condition() != self._told:
+            told_held = self._told[-1] if self._told else ""
             self._publish_diagnostics()
+            held = self._motion.guiding.held
+            if held and held != told_held:
+                self.get_logger().warning(f"hand guiding ended, the arm is held until executor/hold is called: {held}")
 
-    def _condition(self) -> tuple[str, bool, bool, str, bool]:
-        """The motion: phase, whether it moves, lacks states; the arm: what is not clear, and whether states come."""
+    def _condition(self) -> tuple[str, bool, bool, str, bool, str]:
+        """The motion: phase, if it moves, lacks states; the arm: what is not clear, if states come, why it is held."""
         lost = self._motion.active and not self._fresh()
         doubt = next((source.refusal for source in self._sources if source.refusal), self._settings_refusal)
-        return self._motion.phase or "idle", self._motion.moving, lost, doubt, self._fresh()
+        held = self._motion.guiding.held
+        return self._motion.phase or "idle", self._motion.moving, lost, doubt, self._fresh(), held
 
     def _publish_diagnostics(self) -> None:
         motion = self._motion
-        self._told = phase, moving, lost, doubt, _ = self._condition()
+        self._told = phase, moving, lost, doubt, _, held = self._condition()
         age = time.monotonic() - self._arrival_s
         values = self._output.report() | {
             "state_age_s": f"{age:.3f}",
@@ -523,12 +529,15 @@ class ExecutorNode(Node):
             "moving": str(moving).lower(),
             "progress": f"{motion.progress(self._stamp_ns):.3f}",
             "controller": motion.controller.law.name,
+            "guiding_held": held,
             "payload_kg": f"{self._payload.mass_kg:.3f}",
         }
         tracking = motion.tracking.summary(self.robot.joint_names)
         values |= {f"tracking_{key}": str(value) for key, value in tracking.items()}
         text = f"no joint_states for {age:.1f} s: has the hardware node ended?" if lost else phase
-        report = [DiagnosticStatus("executor", 2 if lost or doubt else 0, doubt or text, "", values)]
+        text = text if lost or not held else f"held: {held}"
+        level = 2 if lost or doubt else int(bool(held))
+        report = [DiagnosticStatus("executor", level, doubt or text, "", values)]
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), report))
 
 

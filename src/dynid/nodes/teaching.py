@@ -13,8 +13,8 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
 from dynid.control.model_laws import ComputedTorque, GravityCompensation
-from dynid.control.shown import MOVED_RAD, STILL_RAD, Shown
-from dynid.errors import DataError
+from dynid.control.shown import MOVED_RAD, STANDS_S, STILL_RAD, Shown
+from dynid.errors import DataError, NodeError
 from dynid.nodes.chain import Chain
 from dynid.nodes.collect import Report, begin_recording, end_recording
 from dynid.nodes.supervisor import Supervisor
@@ -25,6 +25,7 @@ from dynid.robot import FloatArray, Robot
 LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 LONGEST = 4.0  # times the arm's own time: a simulated arm waits for a busy host
 REST_S, LONGEST_S = 3.0, 300.0
+HELD = "guiding_held"  # in the executor's diagnostics
 
 
 class Resting:
@@ -38,8 +39,13 @@ class Resting:
     def __init__(self, robot: Robot, rest_s: float) -> None:
         self._decoder, self._rest_s = JointStateDecoder(robot.joint_names), rest_s
         self._first: FloatArray | None = None
-        self._still_at, self._since_ns, self.now_ns = np.zeros(robot.size), 0, 0
+        self._still_at, self._since_ns, self._began_ns, self.now_ns = np.zeros(robot.size), 0, 0, 0
         self.moved = False
+
+    @property
+    def stands(self) -> bool:
+        """Whether the arm had the time in which it must stand by itself, before a hand may lead it."""
+        return bool(self._began_ns) and (self.now_ns - self._began_ns) * 1e-9 >= STANDS_S
 
     @property
     def rested_s(self) -> float:
@@ -60,8 +66,11 @@ class Resting:
         if state is None:
             return
         self.now_ns, q = state[0], state[1]["position"]
-        if self._first is None or np.abs(q - self._still_at).max() > STILL_RAD:
-            self._first = q if self._first is None else self._first
+        self._began_ns = self._began_ns or self.now_ns
+        if self._first is None or not self.stands:
+            self._first = self._still_at = q  # the arm sags when torque comes on, and no hand leads it yet
+            self._since_ns = self.now_ns
+        if np.abs(q - self._still_at).max() > STILL_RAD:
             self._still_at, self._since_ns = q, self.now_ns
         self.moved |= bool(np.abs(q - self._first).max() > MOVED_RAD)
 
@@ -76,7 +85,8 @@ def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = RE
         report: receives what is going on.
 
     Raises:
-        NodeError: a node refused, or nobody led the arm within five minutes.
+        NodeError: a node refused, nobody led the arm within five minutes, or the arm was braked and is held; the bag is
+            closed then, too.
     """
     call, resting = chain.supervisor, Resting(chain.robot, rest_s)
     call.set_parameters("executor", {"model_file": str(model), "controller": GravityCompensation.name})
@@ -88,12 +98,20 @@ def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = RE
         call.wait(lambda: _over(call, resting, report), LONGEST * LONGEST_S, "hand guiding and then rest")
     finally:
         call.node.destroy_subscription(states)
+    held = call.reported("executor", HELD)
     end_recording(call)
+    if held:
+        raise NodeError(
+            f"the arm was braked and held while it was led: {held}; what was recorded until then is in {bag}"
+        )
     call.set_parameters("executor", {"controller": ComputedTorque.name})
 
 
 def _over(call: Supervisor, resting: Resting, report: Report) -> bool:
-    text = f"lead the arm; it has rested for {resting.rested_s:.0f} s" if resting.moved else "lead the arm"
+    if call.reported("executor", HELD):
+        return True
+    text = "lead the arm" if resting.stands else "wait: the arm must stand by itself before you lead it"
+    text = f"lead the arm; it has rested for {resting.rested_s:.0f} s" if resting.moved else text
     report(text, 0.0, 0.0)
     return resting.over
 

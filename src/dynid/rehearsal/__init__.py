@@ -1,1 +1,1 @@
-"""What a process does once, on dummy data, before it takes part in anything: compile, load, import."""
+"""Rehearsals: each process runs its work once on dummy data before it starts, to compile, load and import."""

@@ -1,4 +1,4 @@
-"""Rehearse a driver and a simulated arm: both sides of a line of this process, from the first ping to torque off."""
+"""Rehearsal of a driver and a simulated arm: both sides of a line in this process, from ping to torque off."""
 
 import contextlib
 import threading
@@ -18,18 +18,18 @@ from dynid.simulation.bus.servo_bus import EmulatedServoBus
 from dynid.simulation.plant.arm import ArmPlant
 from dynid.simulation.plant.interface import Plant
 
-CYCLES = 20  # enough for every kind of message between driver and servos
-# Nobody sees this arm: its stop goes through all stages, each as short as possible, and ends after 0.3 s at the latest.
+CYCLES = 20  # number of cycles that covers every kind of message between driver and servos
+# Settings of a short stop: all stages of a real stop, each as short as possible, within 0.3 s.
 SHORT_STOP = {"hold_s": 0.0, "stop_dwell_s": 0.002, "lean_s": 0.002, "lower_s": 0.01, "lower_dwell_s": 0.01}
 SHORT_STOP |= {"lower_from_s": 0.01, "stop_time_s": 0.1, "longest_stop_s": 0.3}
 
 
 def rehearse_arm(robot: Robot, plant: Plant | None = None) -> None:
-    """Open a simulated arm of this process, run some cycles with torque, stop it, and close it again.
+    """Open a simulated arm in this process, run some cycles with torque, stop it, and close it again.
 
     Args:
-        robot: the robot whose driver or simulation is about to begin.
-        plant: the arm behind the servos, which is used up; None makes one.
+        robot: the robot whose driver or simulation is about to start.
+        plant: the arm behind the servos, which cannot be used afterwards; None makes one.
     """
     arrived = threading.Event()
     left = CYCLES
@@ -42,7 +42,7 @@ def rehearse_arm(robot: Robot, plant: Plant | None = None) -> None:
 
     with running_bus(EmulatedServoBus(robot, plant or ArmPlant(robot), wire_time=False)) as bus:
         arm = DynamixelArm(robot, bus.port)
-        # what goes wrong here is said when the real arm is opened; the loop ends before its port is closed
+        # errors are reported when the real arm is opened; end the loop before closing its port
         with contextlib.suppress(DynidError), contextlib.ExitStack() as used:
             arm.open()
             used.callback(arm.close)
@@ -57,7 +57,7 @@ def rehearse_arm(robot: Robot, plant: Plant | None = None) -> None:
 
 
 def rehearse_messages(robot: Robot) -> None:
-    """Encode and decode what a driver publishes and receives."""
+    """Encode and decode the messages that a driver publishes and receives."""
     zeros = np.zeros(robot.size)
     encoder = JointStateEncoder(robot.joint_names)
     raw = encoder.encode(0, position=zeros, velocity=zeros, effort=zeros)

@@ -1,7 +1,7 @@
-"""Compile what commands and nodes run: once for each robot, by one process at a time, over two processors, visibly.
+"""Compilation for commands and nodes: once per robot, by one process at a time, on two processors, with progress.
 
-Rehearsing a process compiles what it runs. The compiled functions stay in numba's cache; a stamp beside the generated
-modules lists its files, so a cache that was deleted or grew stale is noticed.
+The rehearsal of a process compiles what it runs. The compiled functions stay in numba's cache; a stamp beside the
+generated modules lists its files, so a deleted or outdated cache is detected.
 """
 
 import contextlib
@@ -25,10 +25,10 @@ from dynid.errors import ConfigurationError
 from dynid.robot import Robot, load_robot
 from dynid.threads import THREAD_VARIABLES
 
-FIRST_ROBOT = "crane_x7"  # whose rehearsals compile what is not of one arm alone
-# What each of two processes rehearses, in an order in which they compile different functions; see `rehearsal.job`.
+FIRST_ROBOT = "crane_x7"  # robot whose rehearsals compile the functions common to all arms
+# Jobs of two processes, ordered so that they compile different functions; see `rehearsal.job`.
 SHARES = (("motions", "arm", "recording"), ("identification",))
-OF_ONE_ARM = (("model",),)  # what depends on robot and mount alone
+OF_ONE_ARM = (("model",),)  # jobs that depend on robot and mount
 DONE = "done: "
 COMMON = "compiling what commands and nodes run, once: about 20 s"
 OWN = "compiling the equations of motion of {}, mounted {}, once: about 5 s"
@@ -38,8 +38,8 @@ class Files(NamedTuple):
     """Files of compiled functions.
 
     Attributes:
-        sources: files that the functions are written in, or that generate them.
-        cache: files that numba keeps them in.
+        sources: files that define or generate the functions.
+        cache: files of numba's cache that hold them.
     """
 
     sources: set[str]
@@ -47,18 +47,18 @@ class Files(NamedTuple):
 
 
 def ensure_compiled(robot: Robot, mount: str | None = None, said: Callable[[str], None] | None = None) -> bool:
-    """Compile everything for a robot unless that was done before; other processes that ask meanwhile wait.
+    """Compile everything for a robot unless that was done before; concurrent processes wait.
 
     Args:
-        robot: the robot that commands and nodes are about to work with.
-        mount: how the arm is mounted; None is robot.yaml's default.
+        robot: the robot that commands and nodes are about to use.
+        mount: mount of the arm; None is robot.yaml's default.
         said: gets one line before each part of the work; None shows a progress bar on standard error.
 
     Returns:
         Whether something was compiled.
 
     Raises:
-        ConfigurationError: a process that compiles failed; its last line says why.
+        ConfigurationError: a compiling process failed; quotes its last line.
     """
     first, mounted = load_robot(FIRST_ROBOT), mount or robot.file.default_mount
     compiled = _ensure(first, first.file.default_mount, SHARES, COMMON, said)
@@ -70,15 +70,15 @@ def ensure_compiled(robot: Robot, mount: str | None = None, said: Callable[[str]
 def _ensure(
     robot: Robot, mount: str, shares: tuple[tuple[str, ...], ...], message: str, said: Callable[[str], None] | None
 ) -> bool:
-    """Run the jobs of each share in a process of its own unless their stamp is valid; whether they were run."""
+    """Run the jobs of each share in its own process unless their stamp is valid; return whether they were run."""
     folder = cache_folder()
     if is_private(folder):
-        return False  # each process compiles what it needs: no other would find it
+        return False  # without a shared cache each process compiles for itself
     stamp = folder / f"compiled-{_key(robot, mount)}.json"
     if _is_valid(stamp):
         return False
     with (folder / "compiling.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # waits for another process that compiles
+        fcntl.flock(lock, fcntl.LOCK_EX)  # wait for another compiling process
         if _is_valid(stamp):
             return False
         if said is not None:
@@ -90,7 +90,7 @@ def _ensure(
 
 
 def _key(robot: Robot, mount: str) -> str:
-    """Return a key of what compiled functions depend on beside dynid's sources: robot, mount, versions, cache."""
+    """Return a key of what compiled functions depend on besides dynid's sources: robot, mount, versions, cache."""
     files = sorted(path for path in [*robot.folder.rglob("*"), robot.urdf_path] if path.is_file())
     versions = [platform.python_version(), platform.machine(), *(version(name) for name in ("numba", "numpy"))]
     given = repr(([(str(path), _state(path)) for path in files], versions, mount, os.environ.get("NUMBA_CACHE_DIR")))
@@ -98,18 +98,18 @@ def _key(robot: Robot, mount: str) -> str:
 
 
 def _state(path: str | Path) -> list[int]:
-    """Return what changes with a file's content: its time of change [ns] and its size."""
+    """Return the modification time [ns] and the size of a file, which change with its content."""
     status = os.stat(path)
     return [status.st_mtime_ns, status.st_size]
 
 
 def _is_valid(stamp: Path) -> bool:
-    """Return whether all sources in the stamp are as they were, and all cache files in it exist."""
+    """Return whether all sources in the stamp are unchanged, and all cache files in it exist."""
     try:
         content = json.loads(stamp.read_text(encoding="utf-8"))
         unchanged = all(_state(file) == state for file, state in content["sources"].items())
         return unchanged and all(os.path.exists(file) for file in content["cache"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # no stamp, or not one of ours
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):  # no stamp, or a foreign one
         return False
 
 
@@ -122,7 +122,7 @@ def _write_stamp(stamp: Path, files: Files) -> None:
 
 @contextlib.contextmanager
 def _shown(message: str, jobs: int, *, quiet: bool) -> Iterator[Callable[[], None]]:
-    """Show a progress bar on a terminal, else the message alone; yields what moves the bar on by one job."""
+    """Show a progress bar on a terminal, else the message alone; yield a function that advances it by one job."""
     console = Console(stderr=True, quiet=quiet)
     if not console.is_terminal:
         console.print(f"{message} ...", soft_wrap=True, highlight=False)
@@ -135,7 +135,7 @@ def _shown(message: str, jobs: int, *, quiet: bool) -> Iterator[Callable[[], Non
 
 
 def _compile(robot: Robot, mount: str, shares: tuple[tuple[str, ...], ...], advance: Callable[[], None]) -> Files:
-    """Run the shares side by side; returns the files of the compiled functions."""
+    """Run the shares in parallel; return the files of the compiled functions."""
     environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, "1"), "MUJOCO_GL": "disable"}
     environment.pop("DYNID_LATE_WORK", None)
     command = [sys.executable, "-m", "dynid.rehearsal.job", str(robot.folder), mount]
@@ -155,10 +155,10 @@ def _compile(robot: Robot, mount: str, shares: tuple[tuple[str, ...], ...], adva
 
 
 def _follow(child: "subprocess.Popen[str]", advance: Callable[[], None]) -> Files:
-    """Read what a child prints until it ends; returns the files that it names.
+    """Read a child's output until it ends; return the files that it names.
 
     Raises:
-        ConfigurationError: it failed.
+        ConfigurationError: the child failed.
     """
     files = Files(set(), set())
     last = "it printed nothing"

@@ -1,4 +1,4 @@
-"""Rehearse an identification: a few seconds of a simulated motion, from the bag to the result."""
+"""Rehearsal of an identification: a few seconds of a simulated motion, from the bag to the result."""
 
 import tempfile
 from pathlib import Path
@@ -18,11 +18,11 @@ WAY_RAD, PACE_RAD_S, TURNS = 0.4, 1.0, 3
 
 
 def rehearse_identification(robot: Robot, mount: str | None = None) -> None:
-    """Simulate a few seconds of motion, write them as a bag, and identify a model from it, which is thrown away.
+    """Simulate a few seconds of motion, write them as a bag, identify a model from it, and discard it.
 
     Args:
-        robot: the robot whose kernels are needed; it needs a controller to be simulated.
-        mount: how the arm is mounted; None is robot.yaml's default.
+        robot: the robot whose kernels are needed; its simulation needs a controller.
+        mount: mount of the arm; None is robot.yaml's default.
     """
     rest = robot.rest_posture
     away = np.where(rest + WAY_RAD <= robot.upper, rest + WAY_RAD, rest - WAY_RAD)
@@ -37,4 +37,4 @@ def rehearse_identification(robot: Robot, mount: str | None = None) -> None:
         try:
             identify(robot, [Path(folder) / "bag"], validation=[Path(folder) / "bag"])
         except DynidError:
-            pass  # seconds of motion need not identify an arm; what they did not reach is compiled when it is needed
+            pass  # a few seconds may not identify an arm; functions not reached here are compiled at first use

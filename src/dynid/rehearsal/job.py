@@ -1,8 +1,8 @@
-"""Rehearse parts of the work on one robot, and name the files of compiled functions: `python -m dynid.rehearsal.job`.
+"""Rehearsal job on one robot that names the files of compiled functions: `python -m dynid.rehearsal.job`.
 
     python -m dynid.rehearsal.job ROBOT MOUNT JOB...
 
-Several functions depend on the arm: the job `model` compiles those of the robot and mount that are given.
+Several functions depend on the arm: the job `model` compiles those of the given robot and mount.
 """
 
 import json
@@ -30,7 +30,7 @@ JOBS: Mapping[str, Job] = {
 }
 
 
-GENERATING = ("load_kernels", "load_programs", "load_loops", "SymbolicArm")  # a module that has one makes functions
+GENERATING = ("load_kernels", "load_programs", "load_loops", "SymbolicArm")  # names in modules that generate functions
 
 
 def compiled_files() -> Files:

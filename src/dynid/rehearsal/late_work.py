@@ -1,4 +1,4 @@
-"""Report what a process compiles, loads or imports after it has said that it is ready: a test finds nothing there."""
+"""Monitor of functions compiled or loaded and modules imported after a process is ready; a test expects none."""
 
 import json
 import os
@@ -8,17 +8,17 @@ from importlib.machinery import ModuleSpec
 from pathlib import Path
 from typing import Any
 
-VARIABLE = "DYNID_LATE_WORK"  # file that gets one JSON line for each finding; unset: nothing is watched
+VARIABLE = "DYNID_LATE_WORK"  # environment variable with the output file; unset disables the monitor
 
 
 class _Imports:
-    """Import hook that finds nothing and reports each module that is looked for."""
+    """Import hook that finds nothing and reports each requested module."""
 
     def __init__(self, path: Path, process: str) -> None:
         self._path, self._process = path, process
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        """Report the module; the other finders load it."""
+        """Report the module; return None, so that the other finders load it."""
         report(self._path, self._process, "import", name)
         return None
 
@@ -33,7 +33,7 @@ def report(path: Path, process: str, kind: str, name: str) -> None:
 def watch_late_work(process: str) -> None:
     """Watch imports and compiled functions of this process from now on, if the environment names a file for them.
 
-    A function counts when numba adds a compiled variant of it, whether it was compiled or loaded from the cache: both
+    A function counts when numba adds a compiled variant of it, whether compiled or loaded from the cache: both
     stop a control cycle.
     """
     if not (text := os.environ.get(VARIABLE)):

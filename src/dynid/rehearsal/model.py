@@ -1,4 +1,4 @@
-"""Rehearse the functions that are generated for one arm."""
+"""Rehearsal of the functions that are generated for one arm."""
 
 import numpy as np
 
@@ -14,8 +14,8 @@ def rehearse_model(robot: Robot, mount: str | None = None) -> None:
     """Evaluate once, at the zero pose, each function that is generated from the arm's equations of motion.
 
     Args:
-        robot: the robot whose geometry and structure make the functions.
-        mount: how the arm is mounted; None is robot.yaml's default.
+        robot: the robot whose geometry and structure determine the functions.
+        mount: mount of the arm; None is robot.yaml's default.
     """
     model = ArmModel.of(robot, mount=mount)
     phi = BaseParameters(model.names, np.ones(len(model.names)))

@@ -1,4 +1,4 @@
-"""Rehearse an executor: check a short motion, follow it with every law, brake, hold and release."""
+"""Rehearsal of an executor: check a short motion, follow it with every law, brake, hold and release."""
 
 import numpy as np
 
@@ -17,18 +17,18 @@ from dynid.trajectory.trajectory import approach
 
 WAY_RAD = 0.02
 CYCLE_NS = 1_000_000
-FEW = 5  # cycles in each state
+FEW = 5  # number of cycles in each state
 
 
 def rehearse_motions(robot: Robot, mount: str | None = None) -> None:
-    """Check a short motion of the robot and follow it with every control law, on states that are made up.
+    """Check a short motion of the robot and follow it with every control law, on invented states.
 
     Args:
         robot: the robot that is about to be commanded.
-        mount: how the arm is mounted; None is robot.yaml's default.
+        mount: mount of the arm; None is robot.yaml's default.
 
     Raises:
-        DynidError: a file of the robot is missing or wrong; loading it for the real run says the same.
+        DynidError: a file of the robot is missing or wrong; loading it for the real run reports the same.
     """
     selection = ControllerSelection(robot, load_controller(robot), mount)
     selection.prepare()
@@ -44,7 +44,7 @@ def rehearse_motions(robot: Robot, mount: str | None = None) -> None:
 
 
 def _laws(robot: Robot, selection: ControllerSelection) -> list[TorqueLaw]:
-    """Return every law, fed by the nominal parameters, without and with friction that depends on the load."""
+    """Return every law with the nominal parameters, without and with load-dependent friction."""
     model = selection.arm_model
     phi = nominal_parameters(robot, model)
     laws = [selection.make(CONTROLLERS[0])]

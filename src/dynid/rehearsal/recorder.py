@@ -1,4 +1,4 @@
-"""Rehearse a recorder: write a bag of one message and close it."""
+"""Rehearsal of a recorder: write a bag of one message and close it."""
 
 import tempfile
 from pathlib import Path

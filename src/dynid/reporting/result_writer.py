@@ -14,8 +14,10 @@ from dynid.reporting.report import FILE_NAME, write_report
 from dynid.reporting.result_folder import open_result
 from dynid.resources import whole_folder, write_whole
 from dynid.robot import Robot
+from dynid.threads import on_one_thread
 
 
+@on_one_thread
 def write_result(result: Identification, folder: Path | str) -> Path:
     """Write model.yaml, MJCF, URDF and its side file, predictions.npz and report.html into a new folder.
 

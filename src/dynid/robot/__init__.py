@@ -1,4 +1,4 @@
-"""What an arm is: its folder of data, its URDF and what that draws; how a folder is drafted and checked."""
+"""Robots as data: a folder of files with its URDF, how such a folder is drafted, and how it is checked."""
 
 from dynid.robot.file import PhysicalBounds as PhysicalBounds
 from dynid.robot.file import RobotFile as RobotFile

@@ -1,4 +1,4 @@
-"""What a robot's folder is good for, what is missing, and which parameters its model has."""
+"""Check of a robot's folder: possible uses, missing data, and the parameters of its model."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -16,13 +16,13 @@ from dynid.robot import Robot
 from dynid.robot.link_limits import ArmLimits
 from dynid.robot.meshes import tree_with_meshes
 
-TO_DRIVE = ("rest_posture", "servos", "bus")  # fields of robot.yaml that no identification reads
+TO_DRIVE = ("rest_posture", "servos", "bus")  # fields of robot.yaml that only driving needs
 DRAFT = "'dynid robot motions' drafts it"
 
 
 @dataclass(frozen=True)
 class Use:
-    """One thing that a robot can be used for; `missing` says what keeps it from that, '' if nothing does."""
+    """One use of a robot; `missing` states what prevents it, '' if nothing does."""
 
     name: str
     missing: str
@@ -35,14 +35,14 @@ class Use:
 
 @dataclass(frozen=True, eq=False)
 class RobotCheck:
-    """Outcome of looking at a robot's folder.
+    """Outcome of the check of a robot's folder.
 
     Attributes:
-        model: the robot's model, its groupings included.
-        undecided: what a person must still decide, by field, as a question.
-        uses: what the robot is ready for, and what not.
-        notes: what is worth knowing, such as inertias of the URDF that no body can have.
-        silent: standard parameters that reach no torque at all.
+        model: the robot's model, including its parameter groupings.
+        undecided: decisions that a person must still make, as questions by field.
+        uses: uses of the robot, ready or not.
+        notes: remarks, such as physically impossible inertias in the URDF.
+        silent: standard parameters that affect no joint torque.
     """
 
     model: ArmModel
@@ -53,16 +53,16 @@ class RobotCheck:
 
     @property
     def complete(self) -> bool:
-        """Whether data can be identified from, and nothing is undecided but what only driving the arm needs."""
+        """Whether the robot is ready for identification, and only decisions about driving the arm are open."""
         return self.uses[0].ready and all(field.split(".")[0] in TO_DRIVE for field in self.undecided)
 
     def groupings(self) -> dict[str, str]:
-        """Base parameters by name, with the standard parameters that each stands for."""
+        """Return base parameters by name, with the combination of standard parameters that each one represents."""
         regrouping = self.model.regrouping
         return {name: regrouping.formula(name).split(" = ", 1)[1] for name in regrouping.names}
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """Return all fields as plain values."""
         return {
             "complete": self.complete,
             "undecided": self.undecided,
@@ -77,7 +77,7 @@ class RobotCheck:
 
 
 def _missing(*attributes: str, robot: Robot) -> str:
-    """Why one of the robot's attributes cannot be had; '' if all can."""
+    """Return why one of the robot's attributes is unavailable; '' if all are available."""
     for name in attributes:
         try:
             getattr(robot, name)
@@ -91,7 +91,7 @@ def _missing_file(robot: Robot, name: str, purpose: str) -> str:
 
 
 def _nominal(robot: Robot, model: ArmModel) -> str:
-    """Why there are no usable standard parameters; '' if there are."""
+    """Return why the robot has no usable standard parameters; '' if it has."""
     name = robot.file.simulation.standard_parameters
     if missing := _missing_file(robot, name, "standard parameters close to the arm (CAD)"):
         return missing
@@ -103,7 +103,7 @@ def _nominal(robot: Robot, model: ArmModel) -> str:
 
 
 def _missing_meshes(robot: Robot) -> str:
-    """Why contact between links cannot be foreseen, which whoever moves the arm looks for; '' if it can."""
+    """Return why contact between links cannot be predicted for motions; '' if it can."""
     try:
         tree_with_meshes(robot.urdf_path)
     except ConfigurationError as error:
@@ -112,7 +112,7 @@ def _missing_meshes(robot: Robot) -> str:
 
 
 def _gear_friction(robot: Robot) -> str:
-    """Why the friction that `simulation.friction` names cannot be simulated; '' if it can."""
+    """Return why the friction that `simulation.friction` names cannot be simulated; '' if it can."""
     name = robot.file.simulation.friction
     if name in (known := (VISCOUS, *known_models(robot))):
         return ""
@@ -142,7 +142,10 @@ def _uses(robot: Robot, model: ArmModel, unbounded: str) -> tuple[Use, ...]:
 
 
 def _inertia_notes(robot: Robot) -> list[str]:
-    """Links whose inertias in the URDF no body has; they are no input of an identification."""
+    """Return a note for each link with a physically impossible inertia in the URDF.
+
+    Identification does not use these inertias.
+    """
     notes = []
     serial = SerialChain.from_robot(robot)
     for j, name in enumerate(robot.joint_names[: robot.chain_size]):
@@ -159,7 +162,7 @@ def _inertia_notes(robot: Robot) -> list[str]:
 
 
 def _limits(robot: Robot, model: ArmModel) -> tuple[str, list[str]]:
-    """Why the physical bounds are none, '' if they are; and where the links' boxes come from, in words."""
+    """Return why the physical bounds are unusable ('' if they are usable), and the sources of the links' boxes."""
     try:
         limits = model.limits(robot.file.physical_bounds)
     except ConfigurationError as error:
@@ -172,7 +175,7 @@ def _limits(robot: Robot, model: ArmModel) -> tuple[str, list[str]]:
 
 
 def _nominal_outside(robot: Robot, model: ArmModel, limits: ArmLimits) -> list[str]:
-    """A note where the standard parameters close to the arm are beyond the bounds: one of the two is wrong."""
+    """Return a note if the nominal standard parameters violate the bounds, since one of the two must be wrong."""
     if _nominal(robot, model):
         return []
     name = robot.file.simulation.standard_parameters
@@ -183,10 +186,10 @@ def _nominal_outside(robot: Robot, model: ArmModel, limits: ArmLimits) -> list[s
 
 
 def check_robot(robot: Robot) -> RobotCheck:
-    """Look at a robot's folder.
+    """Check a robot's folder.
 
     Raises:
-        InputNotFoundError, ConfigurationError: the URDF cannot be used for the robot's joints; says why.
+        InputNotFoundError, ConfigurationError: the URDF cannot be used for the robot's joints; names the reason.
     """
     model = ArmModel.of(robot)
     regrouping = model.regrouping

@@ -1,4 +1,4 @@
-"""A first robot.yaml from a URDF: what the URDF says, and as questions what only a person can decide."""
+"""Draft of robot.yaml from a URDF; decisions that only a person can make become questions."""
 
 import re
 from collections.abc import Collection, Mapping
@@ -37,17 +37,17 @@ from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import UrdfJoint, UrdfTree, read_tree
 
 GRAVITY_M_S2 = 9.80665
-DEFAULT_VELOCITY = {"velocity_limit_rad_s": 3.0, "velocity_limit_m_s": 0.25}  # where the URDF gives none
-MASS_FACTOR = 3.0  # a URDF's mass may be wrong by so much either way
-TOTAL_FACTOR = 1.5  # and the sum of all of them by so much
-TOKEN_MASS_KG = 1e-6  # what is lighter stands for no mass known
-MOTION_SHARE, SLIDING = 0.6, 0.05  # of a speed limit: what drafted motions pass; what they must pass [rad/s; m/s]
-BOX_MARGIN_M = 0.06  # around the link's origin, its centre of mass and the next joint
-CLEAR_DEG = 1.5  # of a limit: a rest posture that somebody else wrote down stays so far from it
-ENDLESS_RAD = 100.0  # limits beyond this are none
+DEFAULT_VELOCITY = {"velocity_limit_rad_s": 3.0, "velocity_limit_m_s": 0.25}  # defaults if the URDF gives none
+MASS_FACTOR = 3.0  # bounds of a link's mass relative to the URDF's, either way
+TOTAL_FACTOR = 1.5  # bound of the sum of masses relative to the URDF's
+TOKEN_MASS_KG = 1e-6  # a lighter mass in a URDF means unknown mass
+MOTION_SHARE, SLIDING = 0.6, 0.05  # share of the speed limit that motions reach; their minimum [rad/s; m/s]
+BOX_MARGIN_M = 0.06  # margin of boxes around the link's origin, its centre of mass and the next joint
+CLEAR_DEG = 1.5  # minimum distance of an imported rest posture from a limit
+ENDLESS_RAD = 100.0  # limits beyond this count as absent
 FINGER_M = 0.1  # a prismatic joint at the end of an arm with a shorter stroke is a finger of its gripper
-COULOMB_SHARE = 0.05  # of what a joint needs: Coulomb friction of a drive of which nothing is known
-DRIVE_SHARE = 0.03  # of its limit: what a drive's friction is proposed by, at least
+COULOMB_SHARE = 0.05  # Coulomb friction of a drive of unknown gears [share of the joint's torque]
+DRIVE_SHARE = 0.03  # minimum torque for proposing a drive's friction [share of its limit]
 
 HEAD = """\
 # Drafted from {urdf}. What the URDF cannot say stands under `undecided` as a question: decide, change the
@@ -65,10 +65,10 @@ acceptance: {{lambda_min_kg_m2: {least:g}, fresh_poses: 20000, relative_torque_e
 
 @dataclass(frozen=True)
 class Draft:
-    """What a URDF gives: the content of robot.yaml, joints in the chain, decoupled and left out, fingers among them.
+    """Content of robot.yaml from a URDF, with its joints: in the chain, decoupled, and omitted (fingers among them).
 
-    `nominal` holds the URDF's inertials; where they are no set of standard parameters it says why, in words.
-    `lambda_min` is what the smallest eigenvalue of M(q) must reach [kg m^2; kg]. `gears` is known from servo models.
+    `nominal` holds the URDF's inertials as standard parameters, or a sentence why they are not usable.
+    `lambda_min` is the lower bound for the smallest eigenvalue of M(q) [kg m^2; kg]. `gears` follow from servo models.
     """
 
     content: dict[str, Any]
@@ -82,18 +82,18 @@ class Draft:
 
     @property
     def questions(self) -> dict[str, str]:
-        """What a person must decide, by field."""
+        """Decisions that a person must make, as questions by field."""
         return dict(self.content["undecided"])
 
 
 def _axes(tree: UrdfTree, tip: str | None, apart: Collection[str]) -> tuple[list[UrdfJoint], list[UrdfJoint]]:
-    """The chain's joints, and movable ones beyond its end that are part of the robot.
+    """Return the chain's joints, and the movable joints beyond its end that belong to the robot.
 
-    Without a tip the chain ends where the movable joints branch, or before one of those that stand `apart`. With a tip
-    it ends there, and nothing beyond moves but what stands `apart`.
+    Without a tip the chain ends where the movable joints branch, or before a decoupled joint (`apart`). With a tip it
+    ends at that link, and beyond it only decoupled joints move.
 
     Raises:
-        ConfigurationError: no link of this name, no movable joint, or arms that branch off at once.
+        ConfigurationError: no link of this name, no movable joint, or arms that branch off at the root.
     """
     movable = [joint for joint in tree.joints if joint.movable]
     for name in apart:
@@ -127,24 +127,25 @@ def _axes(tree: UrdfTree, tip: str | None, apart: Collection[str]) -> tuple[list
 def _without_fingers(
     chain: list[UrdfJoint], beyond: list[UrdfJoint], apart: Collection[str]
 ) -> tuple[list[UrdfJoint], list[UrdfJoint], tuple[str, ...]]:
-    """Chain and joints beyond it without fingers of a gripper, and their names; those that stand `apart` are kept.
+    """Return the chain and the joints beyond it without a gripper's fingers, and the names of the fingers.
 
-    A finger has too short a stroke to show anything of its drive, so it would only make every model be refused.
+    Joints in `apart` are kept. The stroke of a finger is too short to identify its drive, so the checks would refuse
+    every model that includes one.
     """
 
     def is_finger(joint: UrdfJoint) -> bool:
-        stroke = (joint.upper or 0.0) - (joint.lower or 0.0)  # without limits it is none
+        stroke = (joint.upper or 0.0) - (joint.lower or 0.0)  # zero without limits
         return joint.kind == "prismatic" and stroke < FINGER_M and joint.name not in apart
 
     hand = [joint for joint in beyond if not is_finger(joint)]
     kept, fingers = list(chain), [joint.name for joint in beyond if is_finger(joint)]
-    while len(kept) > 1 and not hand and is_finger(kept[-1]):  # nothing of a hand rides on a finger
+    while len(kept) > 1 and not hand and is_finger(kept[-1]):  # no link of a hand is mounted on a finger
         fingers.insert(0, kept.pop().name)
     return kept, hand, tuple(fingers)
 
 
 def _next(tree: UrdfTree, movable: list[UrdfJoint], chain: list[UrdfJoint]) -> list[UrdfJoint]:
-    """The movable joints that come next after a chain: those with no other movable one between."""
+    """Return the movable joints that follow the chain directly, without another movable joint between."""
     found = []
     for joint in movable:
         above = [one for one in tree.path_to(joint.parent) if one.movable]
@@ -154,9 +155,9 @@ def _next(tree: UrdfTree, movable: list[UrdfJoint], chain: list[UrdfJoint]) -> l
 
 
 def _joint_row(joint: UrdfJoint, role: str, questions: dict[str, str]) -> dict[str, Any]:
-    """One joint of robot.yaml; asks where the URDF gives no limit."""
+    """Return one joint's entry of robot.yaml; add a question for each limit that the URDF does not give."""
     row: dict[str, Any] = {"name": joint.name}
-    lower, upper = joint.lower or 0.0, joint.upper or 0.0  # 0 where the URDF has none, as there
+    lower, upper = joint.lower or 0.0, joint.upper or 0.0  # 0 if the URDF has none, as for the stroke
     endless = joint.kind == "continuous" or joint.upper is None or lower >= upper
     endless |= max(abs(lower), abs(upper)) > ENDLESS_RAD
     lower, upper = (-np.pi, np.pi) if endless else (lower, upper)
@@ -187,14 +188,14 @@ def _joint_row(joint: UrdfJoint, role: str, questions: dict[str, str]) -> dict[s
 
 
 def _positive(limit: float | None) -> float | None:
-    """A limit, or None where the URDF's is none."""
+    """Return a limit, or None if the URDF gives no positive one."""
     return limit if limit is not None and np.isfinite(limit) and limit > 0.0 else None
 
 
 def _bounds(
     chain: SerialChain, boxes: list[Box | str], stated_kg: float | None, questions: dict[str, str]
 ) -> dict[str, Any]:
-    """Bounds of masses and centres of mass, proposed from the URDF's inertials and shapes and the arm's stated mass."""
+    """Propose bounds of masses and centres of mass from the URDF's inertials and shapes and the arm's stated mass."""
     inertias = list(chain.model.inertias)[1 : chain.size + 1]
     known = [inertia.mass > TOKEN_MASS_KG for inertia in inertias]
     total = sum(inertia.mass for inertia in inertias)
@@ -238,7 +239,7 @@ def _corners(name: str, lower: FloatArray, upper: FloatArray) -> dict[str, list[
 
 
 def _nominal(name: str, urdf: Path, chain: SerialChain, axes: list[AxisRow]) -> StandardFile | str:
-    """The URDF's inertials as standard parameters, or why they are none."""
+    """Return the URDF's inertials as standard parameters, or a sentence why they are not usable."""
     rows = []
     for joint, inertia in zip(list(chain.model.names)[1:], list(chain.model.inertias)[1:], strict=True):
         tensor = np.array(inertia.inertia)
@@ -252,7 +253,7 @@ def _nominal(name: str, urdf: Path, chain: SerialChain, axes: list[AxisRow]) -> 
 
 
 def _next_origin(chain: SerialChain, j: int) -> FloatArray:
-    """Origin of joint frame j + 1 in joint frame j, (3,) [m], at q = 0."""
+    """Return the origin of joint frame j + 1 in joint frame j, (3,) [m], at q = 0."""
     step = np.linalg.inv(chain.joint_placements[j]) @ chain.joint_placements[j + 1]
     return np.asarray(step[:3, 3])
 
@@ -266,17 +267,20 @@ def draft_robot(
     servos: Path | None = None,
     servo_models: Mapping[str, str] | None = None,
 ) -> Draft:
-    """What robot.yaml can say of a URDF.
+    """Draft the content of robot.yaml from a URDF.
 
     Args:
-        tip: last link of the chain, beyond which all joints are fixed; None: it ends where the movable joints branch.
-        decoupled: joints (of a hand) that are no part of the chain.
-        total_mass_kg: of all that moves; None: it is asked for.
-        servos: file that names the servos, see `servo_sources`; None: the URDF's `<ros2_control>` block does, if any.
-        servo_models: of servos whose model is not named there, by joint, "" for all others; else it is asked for.
+        name: name of the robot.
+        urdf: path of the URDF.
+        tip: last link of the chain, beyond which all joints are fixed; None ends it where the movable joints branch.
+        decoupled: joints (of a hand) that are not part of the chain.
+        total_mass_kg: mass of all moving links; None adds a question.
+        servos: file that names the servos, see `servo_sources`; None uses the URDF's `<ros2_control>` block if it has
+            one.
+        servo_models: servo models that the source does not name, by joint, "" for all others; otherwise questions.
 
     Raises:
-        InputNotFoundError, ConfigurationError: no URDF of a serial chain; names what is in the way.
+        InputNotFoundError, ConfigurationError: no URDF of a serial chain; names the obstacle.
     """
     with guarded(urdf, "URDF of an arm", ConfigurationError):
         source = servos_of_urdf(read_urdf_text(urdf)) if servos is None else servos_of_file(servos)
@@ -299,7 +303,7 @@ def _draft(
     source: ServoSource | None,
     servo_models: Mapping[str, str],
 ) -> Draft:
-    """See `draft_robot`."""
+    """Draft the robot from a servo source that has been read; see `draft_robot`."""
     if not re.match(NAME_PATTERN, name):
         raise ConfigurationError(f"the robot's name is '{name}'; expected a word, such as my_arm")
     tree = read_tree(read_urdf_text(urdf), str(urdf))
@@ -331,7 +335,7 @@ def _draft(
     light = any(inertia.mass <= TOKEN_MASS_KG for inertia in list(serial.model.inertias)[1:])
     if not light:
         propose_limits(rows, need, questions)
-    # what rubs in a drive follows its size, also where it is far stronger than its joint needs
+    # friction grows with the drive's size, even if the drive is much stronger than the joint requires
     size = np.maximum(need, [DRIVE_SHARE * row.get("torque_limit_nm", 0.0) for row in rows])
     driven = {} if source is None else add_servos(rows, source, servo_models, questions)
     coulomb = [three_figures(COULOMB_SHARE * torque) for torque in size]
@@ -390,7 +394,7 @@ def _draft(
 
 
 def _within(row: dict[str, Any], angle_deg: float) -> float:
-    """Return an angle [deg] so far inside a joint's limits that drafted motions may begin there."""
+    """Move an angle [deg] inside a joint's limits by the margin at which drafted motions may start."""
     return round(float(np.clip(angle_deg, row["lower_deg"] + CLEAR_DEG, row["upper_deg"] - CLEAR_DEG)), 1)
 
 
@@ -412,7 +416,7 @@ def _joints_question(
 
 
 def write_draft(draft: Draft, urdf: Path, folder: Path) -> None:
-    """Write a new folder, or nothing: robot.yaml and the files beside it, copies of URDF and meshes.
+    """Write a new folder completely or not at all: robot.yaml, the files beside it, URDF and meshes.
 
     Raises:
         OutputExistsError: the folder exists.

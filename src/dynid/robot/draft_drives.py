@@ -1,4 +1,4 @@
-"""What the joints of a drafted robot need of their drives, from its URDF's loads: proposals with their questions."""
+"""Drive requirements of a drafted robot's joints, estimated from its URDF: proposals with their questions."""
 
 from typing import Any
 
@@ -9,22 +9,23 @@ from dynid.model.pinocchio_library import pinocchio
 from dynid.model.standard import AxisRow
 from dynid.robot import FloatArray
 
-CLEAR = 0.1  # of a joint's range
+CLEAR = 0.1  # margin at the limits [share of a joint's range]
 ENDS = ("lower", "upper")
-LOOKED_AT = 256  # random poses, at which load and inertia of every joint are looked at
-SMALL, LEAST_ROTOR = 0.005, 5e-4  # of the arm's largest figure; and kg m^2, or kg
-BRISK = 5.0  # rad/s^2 or m/s^2
-LAMBDA_MIN, EIGENVALUE_SHARE = 1e-4, 0.1  # that M(q) must keep [kg m^2; kg], and of the least that the URDF's has
-# A limit that nobody has looked up is so many times what its joint needs, and what the neediest joint of its kind does;
-# proposed are so many times the joint's need, which counts as a tenth of the largest one at least.
+LOOKED_AT = 256  # number of random poses at which loads and inertias are evaluated
+SMALL, LEAST_ROTOR = 0.005, 5e-4  # minimum rotor inertia: share of the arm's largest one, and absolute [kg m^2; kg]
+BRISK = 5.0  # acceleration that a drive must manage [rad/s^2 or m/s^2]
+LAMBDA_MIN, EIGENVALUE_SHARE = 1e-4, 0.1  # bound for M(q): default [kg m^2; kg], share of the URDF's
+# A torque limit is a placeholder if it exceeds the joint's need by PLACEHOLDER and the largest of its kind by
+# OF_LARGEST. The proposal is HEADROOM times the required torque, which is at least LEAST_NEED of the largest one.
 PLACEHOLDER, OF_LARGEST, HEADROOM, LEAST_NEED = 100.0, 10.0, 4.0, 0.1
-LEAST_LAMBDA = 1e-6  # kg m^2; kg
+LEAST_LAMBDA = 1e-6  # smallest eigenvalue bound of M(q) [kg m^2; kg]
 
 
 def reach(rows: list[dict[str, Any]], clear: float = 0.0) -> tuple[FloatArray, FloatArray]:
-    """Where drafted joints are moved, (n,) each [rad or m], `clear` of that range away from its ends.
+    """Return the range of motion of drafted joints, lower and upper, (n,) each [rad or m].
 
-    Within half a turn to either side, where limits allow it: more only winds cables up.
+    The range ends `clear` of its width before the limits, and at half a turn to either side: larger turns only wind up
+    cables.
     """
     slides = np.array(["lower_m" in row for row in rows])
     ends = ([row[f"{end}_m"] if f"{end}_m" in row else np.deg2rad(row[f"{end}_deg"]) for row in rows] for end in ENDS)
@@ -36,7 +37,10 @@ def reach(rows: list[dict[str, Any]], clear: float = 0.0) -> tuple[FloatArray, F
 
 
 def gravity_loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[FloatArray, FloatArray]:
-    """Random poses within the limits, (K, n), the first near zero; and what gravity takes at each, (K, n) [N m; N]."""
+    """Return random poses within the limits, (K, n), the first near zero, and gravity torques there, (K, n).
+
+    Torques are in N m, forces of prismatic joints in N.
+    """
     (lower, upper), clear = reach(rows), reach(rows, CLEAR)
     near = np.clip(0.0, *clear)
     poses = np.vstack([near, np.random.default_rng(0).uniform(lower, upper, (LOOKED_AT, len(rows)))])
@@ -48,16 +52,16 @@ def gravity_loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[Float
 
 
 def inertia_matrices(chain: SerialChain, poses: FloatArray) -> FloatArray:
-    """M(q) of the links alone at poses (K, n), the upper triangles of (K, chain, chain) [kg m^2; kg]."""
+    """Return M(q) of the links without rotors at poses (K, n), upper triangles of (K, chain, chain) [kg m^2; kg]."""
     data = chain.model.createData()
     return np.array([pinocchio.crba(chain.model, data, q[: chain.size]) for q in poses])
 
 
 def proposed_drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray) -> tuple[FloatArray, list[AxisRow]]:
-    """What the joints need, (n,) [N m; N], and proposals for rotors and friction, of which no URDF says anything.
+    """Return required joint torques, (n,) [N m; N], and proposals for rotor inertia and friction, which no URDF states.
 
-    A rotor is worth a fifth of the inertia behind the joint at least, and what its load could not move faster than 60
-    rad/s^2; friction is a tenth of what the joint needs, viscous at its speed limit.
+    The rotor inertia is at least a fifth of the inertia behind the joint, and large enough that the joint's load cannot
+    accelerate it by more than 60 rad/s^2. Viscous friction at the speed limit is a tenth of the required torque.
     """
     inertia = _mean_inertia(rows, M)
     load = np.abs(loads).max(axis=0)
@@ -91,22 +95,22 @@ def brisk_torques(rows: list[dict[str, Any]], M: FloatArray, drives: list[AxisRo
 
 
 def _largest_of_kind(rows: list[dict[str, Any]], values: FloatArray) -> FloatArray:
-    """The largest of the values (n,) of all joints that turn, or that slide, like each joint, (n,)."""
+    """Return for each joint the largest of the values (n,) among joints of its kind, revolute or prismatic, (n,)."""
     slides = np.array(["lower_m" in row for row in rows])
     return np.array([values[slides == one].max() for one in slides])
 
 
 def propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dict[str, str]) -> None:
-    """Torque limits that are missing, or far beyond what joints need, (n,) [N m; N], as proposals with a question.
+    """Propose torque limits with a question where they are missing or far beyond the required torques (n,) [N m; N].
 
-    Torques are judged by their limit: with 1000 N m of a small arm, every torque looks as if it had a wrong unit. A
-    wrist whose servo is as strong as the shoulder's is no such case.
+    The units of recorded torques are checked against the limits: with a limit of 1000 N m for a small arm, every torque
+    would seem to have a wrong unit. A wrist servo as strong as the shoulder's is accepted.
     """
     largest = _largest_of_kind(rows, need)
     strongest = max(own for row, own in zip(rows, need.tolist(), strict=True) if "role" not in row)
     for row, own, most in zip(rows, need.tolist(), largest.tolist(), strict=True):
         stated, unit = row.get("torque_limit_nm"), "N" if "lower_m" in row else "N m"
-        # of a hand nobody knows what it needs, but not ten times what the arm does
+        # the load of a hand is unknown, but not ten times that of the arm
         compared = max(most, strongest) if "role" in row else most
         if stated is not None and stated <= max(PLACEHOLDER * own, OF_LARGEST * compared):
             continue
@@ -123,9 +127,10 @@ def propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dict
 
 
 def least_eigenvalue(M: FloatArray) -> float:
-    """What M(q) must keep: a share of the least that the links alone have, as drives may have next to no rotors.
+    """Return the lower bound for the eigenvalues of M(q): a share of the minimum without rotors.
 
-    M holds upper triangles, (K, chain, chain) [kg m^2; kg].
+    Drives may have almost no rotor inertia, so only the links count. M holds upper triangles, (K, chain, chain)
+    [kg m^2; kg].
     """
     least = float(np.linalg.eigvalsh(M, UPLO="U").min())
     return float(np.clip(three_figures(EIGENVALUE_SHARE * least), LEAST_LAMBDA, LAMBDA_MIN))
@@ -136,5 +141,5 @@ def _speed(row: dict[str, Any]) -> float:
 
 
 def three_figures(value: float) -> float:
-    """Three significant figures."""
+    """Round to three significant figures."""
     return float(f"{value:.3g}")

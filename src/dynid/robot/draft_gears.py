@@ -24,7 +24,7 @@ from dynid.robot.file import Joint
 MODEL = "M6"  # friction of the simulated arm
 ROTORS_KG_M2 = {"MX-64": 0.0123, "MX-106": 0.026}  # at the shaft, from the same publication's fits of M6
 JUST_RAD_S = 1e-6  # a speed of a known direction, at which stiction has not faded
-MODERATE = 0.4  # of its torque limit: more than that no drive holds for long
+MODERATE = 0.4  # continuous torque of a drive [share of its torque limit]
 STARTING = 0.6  # share of the torque limit that starts a joint from its rest posture
 GROWS = {"N*m": 1.0, "N*m*s/rad": 1.0, "1/(N*m)": -1.0}  # power of the stall torque by which a figure is scaled
 HEAD = """\

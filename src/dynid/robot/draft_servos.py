@@ -1,4 +1,4 @@
-"""The servos of a drafted robot: `servos`, `bus` and the joints' servo fields, from what others have written down."""
+"""Servos of a drafted robot: `servos`, `bus` and the joints' servo fields, from files of other software."""
 
 import math
 from collections.abc import Iterator, Mapping
@@ -8,14 +8,14 @@ from dynid.errors import UnknownNameError
 from dynid.hardware.servos.models import DYNAMIXELS, Dynamixel, dynamixel_named
 from dynid.robot.servo_sources import JointServos, ServoSource
 
-STALL_SHARE = 0.5  # of the stall current: a current limit that is proposed
+STALL_SHARE = 0.5  # proposed current limit [share of the stall current]
 CYCLES_S = (0.001, 0.002, 0.003, 0.004, 0.005, 0.008, 0.010)
-BITS_PER_BYTE, WIRE_MARGIN_S = 10, 0.00035  # of a cycle: what adapter and host take beside the wire
+BITS_PER_BYTE, WIRE_MARGIN_S = 10, 0.00035  # bits per byte on the wire; time of adapter and host per cycle
 USUAL_RATE = 1_000_000
 
 
 def model_of(name: str) -> Dynamixel:
-    """Return the model of a name.
+    """Return the servo model of a name.
 
     Raises:
         UnknownNameError: dynid does not know it, or it has no current control.
@@ -27,7 +27,7 @@ def model_of(name: str) -> Dynamixel:
 
 
 def cycle_s(servos: int, baudrate: int) -> float:
-    """Return the shortest cycle [s] in which so many servos are read and written at a rate [bit/s]."""
+    """Return the shortest cycle [s] that reads and writes this number of servos at a baud rate [bit/s]."""
     read, reply, write = 14 + servos, 21 * servos, 14 + 3 * servos
     wire_s = (read + reply + write) * BITS_PER_BYTE / baudrate + WIRE_MARGIN_S
     return next((cycle for cycle in CYCLES_S if cycle >= wire_s), CYCLES_S[-1])
@@ -36,13 +36,13 @@ def cycle_s(servos: int, baudrate: int) -> float:
 def add_servos(
     rows: list[dict[str, Any]], source: ServoSource, models: Mapping[str, str], questions: dict[str, str]
 ) -> dict[str, Any]:
-    """Write ids, signs, shadows and current limits into joints, in place; return `servos` and `bus`.
+    """Write IDs, signs, shadows and current limits into the joints, in place; return the blocks `servos` and `bus`.
 
     Args:
         rows: joints of robot.yaml.
-        source: who moves them.
-        models: by joint, "" for all others, of servos whose source does not name it; without one it is asked for.
-        questions: what a person must decide; gets more, and loses what is known now.
+        source: servos of each joint.
+        models: servo models that the source does not name, by joint, "" for all others; otherwise questions.
+        questions: decisions that a person must make; new ones are added, answered ones removed.
 
     Raises:
         UnknownNameError: no such model or joint, or a model without current control.
@@ -94,7 +94,7 @@ def add_servos(
 
 
 def _fields(own: JointServos) -> dict[str, Any]:
-    """Return the fields of a joint that differ from the usual."""
+    """Return the fields of a joint that differ from the defaults."""
     fields: dict[str, Any] = {"servo_id": own.servo_id}
     fields |= {"reverse_mode": True} if own.reverse_mode else {}
     fields |= {"direction": own.direction} if own.direction != 1 else {}
@@ -135,7 +135,7 @@ def _add_limit(row: dict[str, Any], model: Dynamixel, questions: dict[str, str])
     most = most_current_a(model)
     key = f"joints.{row['name']}.torque_limit_nm"
     stated = row.pop("torque_limit_nm", None)
-    real = stated is not None and key not in questions  # a placeholder has been asked about
+    real = stated is not None and key not in questions  # a placeholder already has a question
     questions.pop(key, None)
     if real:
         most = min(most, stated / constant)

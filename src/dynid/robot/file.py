@@ -1,4 +1,4 @@
-"""The schema of `config/<robot>/robot.yaml`: a robot as data. `dynid.robot` loads it and hands out SI arrays."""
+"""Schema of `config/<robot>/robot.yaml`; `dynid.robot` loads the file and returns SI arrays."""
 
 import re
 from collections.abc import Iterator
@@ -11,19 +11,19 @@ from dynid.robot.servo_fields import Direction, PairedServo, ServoId, names_anot
 from dynid.robot.servo_fields import ServoModel as ServoModel
 from dynid.robot.values import NonNegative, Positive, Strict, Vector3
 
-FASTEST_SERVO_RAD_S = 48.0  # what no DYNAMIXEL exceeds (e-manual): 456 rpm of the XL330-M077
-MOST_TORQUE_SHARE = 2.0  # of what a servo gives at its factory current limit: more is a wrong figure
+FASTEST_SERVO_RAD_S = 48.0  # fastest DYNAMIXEL, 456 rpm of the XL330-M077 (e-manual)
+MOST_TORQUE_SHARE = 2.0  # plausible torque limit relative to the torque at the factory current limit
 
 
-# Names become those of files and folders: they begin like a word and lead to no other folder.
+# Names become names of files and folders, so they start with a word character and hold no path separator.
 NAME_PATTERN = r"^\w[^/\\\x00-\x1f\x7f]*$"
 Name = Annotated[str, Field(pattern=NAME_PATTERN, max_length=100)]
-# Joints have the names that the URDF gives them, which may hold slashes (left/waist); files are named by `file_stem`.
+# Joint names are those of the URDF and may hold slashes (left/waist); `file_stem` makes file names of them.
 JointName = Annotated[str, Field(pattern=r"^\w[^\\\x00-\x1f\x7f]*$", max_length=100)]
 
 
 def file_stem(name: str) -> str:
-    """A joint's name as that of a file in the folder at hand."""
+    """Return a joint's name in a form that is valid as a file name in the same folder."""
     return re.sub(r"[^\w.-]", "_", name)
 
 
@@ -31,18 +31,18 @@ class Joint(Strict):
     """One axis. `chain` joints form the serial arm; a `decoupled` one (a hand) has inertia and friction only.
 
     A revolute joint has lower_deg and upper_deg, a prismatic one lower_m and upper_m. The servo fields are needed to
-    drive the arm, not to identify it. `gear_ratio` is motor over joint, for data that are measured at the motors; the
-    torque constant is that of the side on which the current's torque is counted: the motor's before the gear, or 1:1.
-    For a prismatic joint read N m as N; its speed limit is velocity_limit_m_s (or velocity_limit_rad_s, read as m/s).
-    The driver adds `zero_offset_rad` to what the servo's encoder says; `dynid identify --estimate-setup` finds it.
-    `direction` -1 is of a joint that turns against its servo's registers. `reverse_mode` is whether the servo itself
-    counts backwards (bit 0 of its drive mode), as it is found on the arm: the driver wants it so and leaves it so.
-    `centre_count` is where the angle is zero, in place of the bus'.
-    A joint may have more servos of the same model. `shadow_ids` obey the first one by their secondary id; they face it,
-    so that their reverse mode is the opposite one. `paired` ones are commanded by their own ids. Each carries the
-    current of the first, so the model's torque constant counts once for every servo; a constant that the joint has of
-    its own is that of all its servos together per ampere of one.
-    `beyond_urdf` names those limits that are meant to be wider than the URDF's: without it the arm is not driven.
+    drive the arm, not to identify it. `gear_ratio` is motor angle over joint angle, for data measured at the motors;
+    the torque constant belongs to the side of the gear on which the torque of the current is stated (the motor's, or
+    1:1). For a prismatic joint read N m as N; its speed limit is velocity_limit_m_s (or velocity_limit_rad_s, read as
+    m/s). The driver adds `zero_offset_rad` to the encoder's angle; `dynid identify --estimate-setup` finds it.
+    `direction` is -1 if the joint turns against its servo's registers. `reverse_mode` states whether the servo itself
+    counts backwards (bit 0 of its drive mode), as found on the arm; the driver requires this value and does not change
+    it. `centre_count` is the position at angle zero and replaces the bus's value. A joint may have more servos of the
+    same model. `shadow_ids` obey the first one by their secondary ID; they face it, so their reverse mode is the
+    opposite one. `paired` ones are commanded by their own IDs. Each carries the current of the first, so the model's
+    torque constant counts once for every servo; a constant that the joint states itself is that of all its servos
+    together per ampere of one. `beyond_urdf` names the limits that are wider than the URDF's on purpose; without it the
+    arm is not driven.
     """
 
     name: JointName
@@ -94,30 +94,30 @@ class Joint(Strict):
 
     @property
     def follower_ids(self) -> tuple[int, ...]:
-        """Ids of its servos but for the first."""
+        """IDs of the joint's servos except the first."""
         return (*self.shadow_ids, *(one.servo_id for one in self.paired))
 
     @property
     def servo_count(self) -> int:
-        """How many servos move it."""
+        """Number of servos that move the joint."""
         return 1 + len(self.follower_ids)
 
     @property
     def velocity_limit(self) -> float:
-        """Its speed limit [rad/s or m/s]."""
+        """Speed limit [rad/s or m/s]."""
         return self.velocity_limit_m_s or self.velocity_limit_rad_s or 0.0
 
     @property
     def prismatic(self) -> bool:
-        """Whether the joint slides."""
+        """Whether the joint is prismatic."""
         return self.lower_m is not None
 
 
 class Bus(Strict):
-    """The serial line that the servos hang on.
+    """Serial line that connects the servos.
 
-    `other_ids` are servos on it that move no joint of this robot, such as those of fingers: they are left alone, and
-    without torque.
+    `other_ids` are servos on the line that move no joint of this robot, such as those of fingers; the driver leaves
+    them alone and without torque.
     """
 
     port: str = ""
@@ -128,17 +128,18 @@ class Bus(Strict):
 
 
 class Stribeck(Strict):
-    """The fixed shape sign(dq) exp(-(|dq| / velocity)^exponent) of the friction that fades with speed."""
+    """Fixed shape sign(dq) exp(-(|dq| / velocity)^exponent) of friction that decreases with speed."""
 
     velocity_rad_s: Positive
     exponent: Positive = 2.0
 
 
 class Structure(Strict):
-    """Which terms the identified model has; the 39-parameter model of the paper is the default.
+    """Terms of the identified model; the default is the paper's model with 39 parameters.
 
-    friction_offset: a constant torque per axis (offset of the amplifier, or friction that differs by direction).
-    stribeck: friction that fades with speed; its shape is given, only its size is identified.
+    Attributes:
+        friction_offset: a constant torque per axis (amplifier offset, or friction that differs by direction).
+        stribeck: friction that decreases with speed; the shape is given and only its magnitude is identified.
     """
 
     products_of_inertia: bool = False
@@ -150,11 +151,12 @@ class Structure(Strict):
 
 
 class Spring(Strict):
-    """A torque that depends on one joint's position alone, beside gravity: a spring, or a hydraulic counterbalance.
+    """Torque that depends on the position of one joint alone: a spring, or a hydraulic counterbalance.
 
-    joint: one of the chain; each has one spring at most.
-    about_deg: where the powers of the position [rad; m] count from; 0 for a joint that slides.
-    powers: which of them the torque has; their coefficients are identified, see `dynid.model.springs`.
+    Attributes:
+        joint: a joint of the chain; each has at most one spring.
+        about_deg: origin of the powers of the position [rad; m]; 0 for a prismatic joint.
+        powers: exponents of the polynomial; their coefficients are identified, see `dynid.model.springs`.
     """
 
     joint: str
@@ -165,7 +167,7 @@ class Spring(Strict):
 class LinkBounds(Strict):
     """Physical bounds of one moving link: mass, boxes of its centre of mass and of all mass, in the URDF link frame.
 
-    Without `mass_kg` the arm's mass bounds it; without a box it is that of the URDF's shapes, see `model.link_limits`.
+    Without `mass_kg` the arm's mass is the bound; without a box the URDF's shapes give it, see `robot.link_limits`.
     """
 
     mass_kg: tuple[Positive, Positive] | None = None
@@ -187,8 +189,8 @@ class LinkBounds(Strict):
 class PhysicalBounds(Strict):
     """Bounds that keep a consistent standard-parameter set physical (design 5.3); links in joint order.
 
-    minimal_spread_m: least standard deviation of a link's mass along any direction. A solid rod of 20 mm has 5 mm
-        across, a small servo of 28 mm has 8 mm; thinner than that no link is that carries anything.
+    minimal_spread_m: minimum standard deviation of a link's mass along any direction. It is 5 mm across a solid rod of
+    20 mm and 8 mm across a small servo of 28 mm; no link that carries a load is thinner than that.
     """
 
     total_mass_kg: Positive | None = None
@@ -198,14 +200,14 @@ class PhysicalBounds(Strict):
 
 
 class AuditDomain(Strict):
-    """The joint ranges over which the inertia matrix must be positive definite, revolute chain joints only."""
+    """Joint ranges over which the inertia matrix must be positive definite, revolute chain joints only."""
 
     lower_deg: tuple[float, ...]
     upper_deg: tuple[float, ...]
 
 
 class Nuisances(Strict):
-    """What a real arm does that the model does not: magnitudes for the simulated arm, each can be switched off."""
+    """Magnitudes of effects that the simulated arm has and the model does not; each can be disabled."""
 
     coulomb_friction_nm: tuple[NonNegative, ...]
     torque_noise_nm: tuple[NonNegative, ...]
@@ -219,10 +221,12 @@ class Nuisances(Strict):
 
 
 class Simulation(Strict):
-    """The simulated arm, and the standard parameters that are nearest to the real one (CAD), where there are any.
+    """Simulated arm, and the standard parameters (CAD) that are nearest to the real one, if there are any.
 
-    plant_parameters: what the simulated arm really has, if not those.
-    friction: of its gears: "viscous" (with Coulomb friction), or a model of which friction.yaml beside it has figures.
+    Attributes:
+        plant_parameters: parameters of the simulated arm if they differ from those.
+        friction: gear friction: "viscous" (with Coulomb friction), or a model that friction.yaml in the folder
+            contains.
     """
 
     step_s: Positive = 0.001
@@ -234,14 +238,15 @@ class Simulation(Strict):
 
 
 class RobotFile(Strict):
-    """The schema of robot.yaml.
+    """Schema of robot.yaml.
 
-    coupling: (n, n) matrix C, q_motor = gear_ratio * (C q_joint), motors in rows; None where every motor moves one
-        joint. Torques follow: tau_joint = C' (gear_ratio * tau_motor).
-    springs: torques that depend on one joint alone, see `Spring`; part of the model wherever it is used.
-    undecided: what a person must still decide before the robot is used, by field, as a question.
-    rest_posture: as rest_posture_deg, for arms with joints that slide [rad; m where a joint slides].
-    tool_m: where the tool touches things, in the URDF frame of the last chain joint.
+    Attributes:
+        coupling: (n, n) matrix C, q_motor = gear_ratio * (C q_joint), motors in rows; None if every motor moves one
+            joint. Torques follow: tau_joint = C' (gear_ratio * tau_motor).
+        springs: torques that depend on one joint alone, see `Spring`; part of every use of the model.
+        undecided: decisions that a person must make before the robot is used, as questions by field.
+        rest_posture: alternative to rest_posture_deg for arms with prismatic joints [rad; m if prismatic].
+        tool_m: contact point of the tool, in the URDF frame of the last chain joint.
     """
 
     schema_version: Literal[1]
@@ -296,7 +301,7 @@ class RobotFile(Strict):
         return self
 
     def _no_servo_can(self, joint: Joint) -> Iterator[str]:
-        """Yield the figures of a joint that its servo cannot have."""
+        """Yield a sentence for each value of a joint that its servo cannot have."""
         servo = self.servos[str(joint.servo_model)]
         speed, current = joint.velocity_limit * abs(joint.gear_ratio), servo.most_current_a
         constant = joint.torque_constant_nm_per_a or joint.servo_count * servo.torque_constant_nm_per_a
@@ -316,7 +321,7 @@ class RobotFile(Strict):
             )
 
     def _lengths(self) -> dict[str, tuple[int, int]]:
-        """Numbers of entries, got and wanted, by field."""
+        """Return actual and expected number of entries by field."""
         size = len(self.joints)
         chain = sum(joint.role == "chain" for joint in self.joints)
         lengths = {"physical_bounds.links": (len(self.physical_bounds.links), chain)}
@@ -351,7 +356,7 @@ class RobotFile(Strict):
         return problems
 
     def _prismatic_problems(self) -> list[str]:
-        """Fields in degrees have no meaning for a joint that slides."""
+        """Return a sentence for each field in degrees of a prismatic joint."""
         sliding = [joint.name for joint in self.joints if joint.prismatic]
         given = [key for key in ("audit_domain", "rest_posture_deg") if getattr(self, key) is not None]
         return [f"{key} is in degrees, but joint {sliding[0]} is prismatic: remove it" for key in given if sliding]

@@ -1,8 +1,9 @@
-"""What a link can be at most: its mass, where its centre of mass may lie, and a box outside of which it has no mass.
+"""Limits of a link: its mass, the box of its centre of mass, and a box that contains all of its mass.
 
-A box that robot.yaml does not give is that of the shapes which the URDF draws on the link and on all that rides on it,
-widened by `SHAPE_MARGIN_M`. Where there are none, or a mesh cannot be read, it reaches from the link's joint to the
-next and holds the box of the centre of mass, widened by `REACH_SHARE` of the arm's length, `LEAST_MARGIN_M` at least.
+A box that robot.yaml does not give encloses the shapes that the URDF has for the link and for everything fixed to it,
+widened by `SHAPE_MARGIN_M`. Without shapes, or if a mesh cannot be read, it reaches from the link's joint to the
+next and contains the box of the centre of mass, widened by `REACH_SHARE` of the arm's length, at least by
+`LEAST_MARGIN_M`.
 """
 
 import xml.etree.ElementTree as ElementTree  # DOCTYPEs, the way to external entities, are refused before parsing
@@ -24,10 +25,10 @@ from dynid.robot.meshes import find_mesh, refuse_large
 from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import read_tree
 
-SHAPE_MARGIN_M = 0.02  # cables, covers and screws that no shape shows; the joint's origin is inside, too
-REACH_SHARE = 0.15  # of the joints' distances together: how thick links are beside them
+SHAPE_MARGIN_M = 0.02  # margin for cables, covers and screws that the shapes omit
+REACH_SHARE = 0.15  # thickness of links [share of the sum of joint distances]
 LEAST_MARGIN_M = 0.05
-LEAST_MASS_SHARE = 1e-3  # of the arm's mass, for a link without bounds of its own
+LEAST_MASS_SHARE = 1e-3  # minimum mass of a link without its own bounds [share of the arm's mass]
 Box = tuple[FloatArray, FloatArray]  # lower and upper corner (3,) [m]
 
 
@@ -38,8 +39,8 @@ class LinkLimits:
     Attributes:
         mass: smallest and largest [kg].
         centre: box of the centre of mass.
-        box: of all of its mass.
-        source: where the box comes from, in words.
+        box: box of all of its mass.
+        source: origin of the box, in words.
     """
 
     mass: tuple[float, float]
@@ -48,9 +49,10 @@ class LinkLimits:
     source: str
 
     def faces(self, reserve: float = 0.0) -> FloatArray:
-        """(6, 4): times [x, y, z, 1] the distances of a point from the box's faces, positive inside.
+        """Return the matrix (6, 4) that maps [x, y, z, 1] to distances from the box's faces [m], positive inside.
 
-        reserve: share of the box's size by which it is taken smaller on every side.
+        Args:
+            reserve: share of the box's size by which every side is moved inwards.
         """
         lower, upper = self.box
         inward = reserve * (upper - lower)
@@ -65,7 +67,7 @@ class ArmLimits:
     Attributes:
         total_mass: largest [kg].
         margin: smallest eigenvalue of a pseudo-inertia.
-        spread: least standard deviation of a link's mass along any direction [m].
+        spread: minimum standard deviation of a link's mass along any direction [m].
         links: by joint.
     """
 
@@ -76,7 +78,7 @@ class ArmLimits:
 
     @cached_property
     def sources(self) -> dict[str, list[int]]:
-        """Links, counted from 1, by where their boxes come from."""
+        """Return the links, counted from 1, grouped by the source of their boxes."""
         found: dict[str, list[int]] = {}
         for j, link in enumerate(self.links):
             found.setdefault(link.source, []).append(j + 1)
@@ -84,13 +86,15 @@ class ArmLimits:
 
 
 def arm_limits(mdh: MdhChain, bounds: PhysicalBounds, shapes: Sequence[Box | str]) -> ArmLimits:
-    """The limits that an arm's `physical_bounds` make.
+    """Return the limits that follow from an arm's `physical_bounds`.
 
     Args:
-        shapes: by link the box of the URDF's shapes, or in words why there is none; () where nobody has looked.
+        mdh: kinematic chain.
+        bounds: bounds of robot.yaml.
+        shapes: for each link the box of the URDF's shapes, or a sentence why there is none; () if none was computed.
 
     Raises:
-        ConfigurationError: the arm's mass is not given, or a box leaves no room.
+        ConfigurationError: the arm's mass is not given, or a box has no volume.
     """
     total = bounds.total_mass_kg
     if total is None:
@@ -125,7 +129,7 @@ def _refuse_no_room(j: int, link: LinkLimits, spread: float) -> None:
 
 
 def joint_boxes(mdh: MdhChain, bounds: PhysicalBounds) -> list[Box]:
-    """Boxes from joint to joint that hold those of the centres of mass, in URDF link frames, (n,)."""
+    """Return boxes from joint to joint that contain those of the centres of mass, in URDF link frames, (n,)."""
     frames = mdh.placements(np.zeros(mdh.size)) @ np.linalg.inv(mdh.in_link)
     steps = [(np.linalg.inv(a) @ b)[:3, 3] for a, b in pairwise(frames)]
     margin = max(LEAST_MARGIN_M, REACH_SHARE * float(sum(np.linalg.norm(step) for step in steps)))
@@ -138,15 +142,15 @@ def _joint_box(link: LinkBounds, step: FloatArray, margin: float) -> Box:
 
 
 def shape_boxes(urdf: Path, joints: tuple[str, ...], chain: SerialChain | None = None) -> list[Box | str]:
-    """By chain link the box around all shapes on it, its origin and the next joint's; or why there is none.
+    """Return for each chain link the box of all its shapes, its origin and the next joint's, or why there is none.
 
-    Collision shapes count and drawn ones, of the link and of all that rides on it; a kind of shapes of which one cannot
-    be read does not count.
+    Collision and visual shapes of the link and of everything fixed to it count. If one shape of a kind cannot be read,
+    that kind is ignored.
 
     Args:
-        urdf: the file; meshes are looked for from its folder, and in ROS packages.
-        joints: of the chain, in order.
-        chain: of these joints, where the caller has it.
+        urdf: the file; meshes are searched from its folder and in ROS packages.
+        joints: joints of the chain, in order.
+        chain: chain of these joints if the caller has it.
 
     Raises:
         InputNotFoundError, ConfigurationError: no URDF of such a chain.
@@ -180,7 +184,7 @@ def _box_of(bodies: list[tuple[ElementTree.Element, FloatArray]], origins: list[
 
 
 def _corners(link: ElementTree.Element, kind: str, placement: FloatArray, folder: Path) -> Iterator[FloatArray]:
-    """Corners of the boxes around a link's shapes, in the frame in which the link is at `placement` (4, 4)."""
+    """Yield the corners of the boxes of a link's shapes, in the frame in which `placement` (4, 4) is its pose."""
     for element in link.findall(kind):
         origin, geometry = element.find("origin"), element.find("geometry")
         shape = None if geometry is None else next(iter(geometry), None)
@@ -194,7 +198,7 @@ def _corners(link: ElementTree.Element, kind: str, placement: FloatArray, folder
 
 
 def _half_size(shape: ElementTree.Element, R: FloatArray, folder: Path) -> Box:
-    """A shape's centre in its own frame, and its half size along the axes in which it is turned by R (3, 3)."""
+    """Return a shape's centre in its own frame, and its half size along axes rotated by R (3, 3) [m]."""
     if shape.tag == "box":
         return np.zeros(3), np.abs(R) @ _numbers(shape.get("size", "")) / 2
     if shape.tag == "mesh":
@@ -220,28 +224,28 @@ def _numbers(text: str, count: int = 3) -> FloatArray:
 
 
 def _mesh_box(shape: ElementTree.Element, folder: Path) -> Box:
-    """Corners of the box around a mesh, in the shape's frame.
+    """Return the bounding box of a mesh, in the shape's frame.
 
     Raises:
-        ConfigurationError: it is not there, or cannot be read.
+        ConfigurationError: the file is missing or cannot be read.
     """
     try:
         import coal
     except ImportError:
-        import hppfcl as coal  # its name in older versions of pinocchio
+        import hppfcl as coal  # name of coal in older versions of pinocchio
 
     path = find_mesh(shape.get("filename", ""), folder)
     refuse_large(path)
     try:
         mesh = coal.MeshLoader().load(str(path), _numbers(shape.get("scale", "1 1 1")))
-    except Exception as error:  # of whatever kind the reader of that format has
+    except Exception as error:  # each format's reader raises its own kind
         raise ConfigurationError(f"the mesh {path} cannot be read") from error
     points = np.asarray(mesh.vertices())
     return points.min(axis=0), points.max(axis=0)
 
 
 def robot_shapes(robot: Robot) -> list[Box | str]:
-    """`shape_boxes` of a robot's chain; nothing is read where robot.yaml gives every box."""
+    """Return `shape_boxes` of a robot's chain; read nothing if robot.yaml gives every box."""
     if all(link.box_lower_m is not None for link in robot.file.physical_bounds.links):
         return ["robot.yaml has all boxes"] * robot.chain_size
     return shape_boxes(robot.urdf_path, robot.joint_names[: robot.chain_size])

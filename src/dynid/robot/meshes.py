@@ -1,8 +1,7 @@
-"""The files behind a URDF's shapes: where they are, and how they come along with a robot's folder.
+"""Mesh files of a URDF: where to find them, and how to copy them into a robot's folder.
 
-A URDF names meshes by the ROS package that they are in (`package://NAME/meshes/base.stl`), or relative to itself. A
-copy of the URDF elsewhere has neither; so a robot's folder keeps copies in `meshes/NAME/meshes/base.stl`, and the URDF
-stays as it is.
+A URDF names meshes by their ROS package (`package://NAME/meshes/base.stl`) or relative to itself. Both fail for a copy
+of the URDF elsewhere, so a robot's folder keeps copies in `meshes/NAME/meshes/base.stl`; the URDF is not changed.
 """
 
 import os
@@ -13,18 +12,20 @@ from dynid.resources import write_whole
 from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import UrdfTree, read_tree
 
-FOLDER = "meshes"  # of a robot's folder
+FOLDER = "meshes"  # subfolder of a robot's folder
 COLLISION = "link/collision/geometry/mesh"
 KINDS = (".stl", ".dae", ".obj", ".ply", ".glb")
-LARGEST = 16 * 2**20  # bytes of one mesh that is read: 335,000 triangles as STL take 3 s and 500 MiB
+LARGEST = 16 * 2**20  # maximum size of a mesh [bytes]: 335,000 triangles as STL take 3 s and 500 MiB
 
 
 def find_mesh(name: str, folder: Path) -> Path:
-    """A URDF's mesh: in the robot's folder, beside the URDF, or in a package that is above it or where ROS has it.
+    """Return the path of a URDF's mesh in the robot's folder, beside the URDF, or in a package.
+
+    The package is a parent folder of the URDF or one that ROS finds.
 
     Args:
-        name: as the URDF gives it, with or without `package://` or `file://`.
-        folder: of the URDF.
+        name: name in the URDF, with or without `package://` or `file://`.
+        folder: folder of the URDF.
 
     Raises:
         ConfigurationError: there is no such file.
@@ -52,10 +53,10 @@ def refuse_large(mesh: Path) -> None:
 
 
 def tree_with_meshes(urdf: Path) -> UrdfTree:
-    """A URDF's tree whose collision shapes have the paths of their meshes.
+    """Return a URDF's tree with the resolved mesh paths of its collision shapes.
 
     Raises:
-        ConfigurationError: the URDF cannot be used, or a mesh is too large or not there; says where it may be put.
+        ConfigurationError: the URDF cannot be used, or a mesh is too large or missing; names where to put it.
     """
     tree, folder = read_tree(read_urdf_text(urdf), str(urdf)), urdf.parent
     for mesh in tree.element.findall(COLLISION):
@@ -73,10 +74,10 @@ def tree_with_meshes(urdf: Path) -> UrdfTree:
 
 
 def copy_meshes(tree: UrdfTree, source: Path, folder: Path) -> None:
-    """Copy the meshes that a URDF in the folder `source` has into a robot's folder.
+    """Copy the meshes of a URDF in the folder `source` into a robot's folder.
 
-    What is not there is left out, as links may do without; who looks for contact asks for it. So is what is no mesh by
-    its name: a URDF may come from strangers, and a robot's folder may go to others.
+    Missing meshes are omitted, because only contact checks need them, and those report it. Files without a mesh suffix
+    are omitted, too: a URDF may come from strangers, and a robot's folder may be passed on.
 
     Raises:
         ConfigurationError: two names of different files lead to the same place.
@@ -100,6 +101,6 @@ def copy_meshes(tree: UrdfTree, source: Path, folder: Path) -> None:
 
 
 def _inside(name: str) -> Path:
-    """A relative path for a mesh's name that leads nowhere else: without a scheme, roots, `.` and `..`."""
+    """Return a relative path for a mesh's name that stays inside its folder: without scheme, root, `.` and `..`."""
     parts = PurePosixPath(name.rpartition("://")[2]).parts
     return Path(*(part for part in parts if part not in ("/", ".", "..")))

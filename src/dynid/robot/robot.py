@@ -1,7 +1,7 @@
-"""A robot is data: one folder `config/<robot>/` with `robot.yaml` and its companions, and one URDF.
+"""Loaded robots: one folder `config/<robot>/` with `robot.yaml` and its companions, and one URDF.
 
 `load_robot("crane_x7")` finds a shipped robot, `load_robot("path/to/folder")` one of the user's own. Angles and
-limits in the file carry their unit in the name; everything that the classes hand out is SI (rad, m, kg, N m, A, s).
+limits in the file carry their unit in the name; all attributes are in SI units (rad, m, kg, N m, A, s).
 """
 
 from functools import cached_property
@@ -20,7 +20,7 @@ from dynid.robot.values import FloatArray, read_only
 class Robot:
     """A loaded robot: the validated file, its folder, and the per-joint values as read-only SI arrays.
 
-    n is the number of all axes (chain, then decoupled); `chain_size` the number of chain joints.
+    n is the number of all axes (chain, then decoupled); `chain_size` is the number of chain joints.
     """
 
     def __init__(self, file: RobotFile, folder: Path) -> None:
@@ -28,18 +28,18 @@ class Robot:
         self.folder = folder
 
     def at_cycle(self, cycle_s: float) -> "Robot":
-        """The same robot driven with another control cycle [s]."""
+        """Return the same robot with another control cycle [s]."""
         bus = self.file.bus.model_copy(update={"cycle_s": cycle_s})
         return Robot(self.file.model_copy(update={"bus": bus}), self.folder)
 
     @property
     def name(self) -> str:
-        """The robot's name, as in robot.yaml."""
+        """Name of the robot, as in robot.yaml."""
         return self.file.name
 
     @property
     def urdf_path(self) -> Path:
-        """The plain URDF file."""
+        """Path of the plain URDF."""
         return (self.folder / self.file.urdf).resolve()
 
     @cached_property
@@ -58,7 +58,7 @@ class Robot:
         return sum(joint.role == "chain" for joint in self.file.joints)
 
     def _servo(self, joint: Joint) -> ServoModel:
-        """The servo that drives a joint."""
+        """Return the servo model that drives a joint."""
         if joint.servo_model is None:
             raise ConfigurationError(
                 f"joint {joint.name} of robot '{self.name}' has no servo_model in robot.yaml: dynid can identify it "
@@ -67,7 +67,7 @@ class Robot:
         return self.file.servos[joint.servo_model]
 
     def _torque_constant(self, joint: Joint) -> float:
-        """Torque per current of one joint's drive [N m/A]."""
+        """Return torque per current of one joint's drive [N m/A]."""
         if joint.torque_constant_nm_per_a is not None:
             return joint.torque_constant_nm_per_a
         if joint.servo_model is None:
@@ -79,10 +79,10 @@ class Robot:
 
     @cached_property
     def servo_ids(self) -> tuple[int, ...]:
-        """Bus ids in joint order, (n,).
+        """Bus IDs in joint order, (n,).
 
         Raises:
-            ConfigurationError: the robot's drives are no servos that dynid knows, or robot.yaml is not decided.
+            ConfigurationError: the drives are not servos that dynid knows, or robot.yaml has open questions.
         """
         if self.file.undecided:
             raise ConfigurationError(
@@ -99,12 +99,16 @@ class Robot:
 
     @cached_property
     def servo_models(self) -> tuple[ServoModel, ...]:
-        """Servo types in joint order, (n,)."""
+        """Servo models in joint order, (n,)."""
         return tuple(self._servo(joint) for joint in self.file.joints)
 
     @cached_property
     def wired_servos(self) -> tuple[WiredServo, ...]:
-        """All m servos on the line: the joints' first ones in joint order, (n,), then the others; errors as above."""
+        """All m servos on the line: the first of each joint in joint order, (n,), then the others.
+
+        Raises:
+            ConfigurationError: as for `servo_ids`.
+        """
         first, others = list[WiredServo](), list[WiredServo]()
         for axis, (servo_id, joint) in enumerate(zip(self.servo_ids, self.file.joints, strict=True)):
             centre = self.centre_counts[axis]
@@ -121,17 +125,17 @@ class Robot:
 
     @cached_property
     def all_servo_ids(self) -> tuple[int, ...]:
-        """Bus ids of all servos, as in `wired_servos`."""
+        """Bus IDs of all servos, in the order of `wired_servos`."""
         return tuple(one.servo_id for one in self.wired_servos)
 
     @property
     def followers(self) -> tuple[WiredServo, ...]:
-        """The servos that are not the first of their joint."""
+        """Servos that are not the first of their joint."""
         return self.wired_servos[self.size :]
 
     @cached_property
     def current_units(self) -> FloatArray:
-        """Size of a count of current of each servo, (n,) [A]; that of an XM430 where a joint names no servo.
+        """Current per count of each joint's servo, (n,) [A]; an XM430's if a joint names no servo.
 
         Raises:
             ConfigurationError: a servo model is not known, or has no current control.
@@ -149,7 +153,7 @@ class Robot:
 
     @cached_property
     def directions(self) -> FloatArray:
-        """Sign of each joint's motor against its servo's registers, (n,), 1 or -1."""
+        """Sign of each joint's motor relative to its servo's registers, (n,), 1 or -1."""
         return read_only([joint.direction for joint in self.file.joints])
 
     @cached_property
@@ -169,12 +173,16 @@ class Robot:
 
     @cached_property
     def joint_constants(self) -> FloatArray:
-        """Torque at the joint per ampere of its motor, (n,) [N m/A]; errors as of `torque_constants`."""
+        """Torque at the joint per ampere of its motor, (n,) [N m/A].
+
+        Raises:
+            ConfigurationError: as for `torque_constants`.
+        """
         return read_only(self.torque_constants * np.abs(self.gear_ratios))
 
     @cached_property
     def zero_offsets(self) -> FloatArray:
-        """What is added to the joint angles that the servos' encoders say, (n,) [rad]."""
+        """Offsets that are added to the encoders' joint angles, (n,) [rad]."""
         return read_only([joint.zero_offset_rad for joint in self.file.joints])
 
     @cached_property
@@ -184,17 +192,17 @@ class Robot:
 
     @cached_property
     def prismatic(self) -> tuple[bool, ...]:
-        """Which axes are prismatic, (n,)."""
+        """Whether each axis is prismatic, (n,)."""
         return tuple(joint.prismatic for joint in self.file.joints)
 
     @cached_property
     def gear_ratios(self) -> FloatArray:
-        """Motor over joint, (n,); 1 where the motor turns as the joint does. See `model.transmission`."""
+        """Motor angle over joint angle, (n,); 1 for direct drives. See `model.transmission`."""
         return read_only([joint.gear_ratio for joint in self.file.joints])
 
     @cached_property
     def coupling(self) -> FloatArray:
-        """C with q_motor = gear_ratio * (C q_joint), (n, n); the identity where every motor moves one joint."""
+        """Matrix C in q_motor = gear_ratio * (C q_joint), (n, n); the identity if every motor moves one joint."""
         return read_only(np.eye(self.size) if self.file.coupling is None else np.array(self.file.coupling))
 
     @cached_property
@@ -209,7 +217,7 @@ class Robot:
 
     @cached_property
     def farthest(self) -> FloatArray:
-        """How far from zero a recorded joint can be, (n,) [rad or m]: a turn, or a little more than its limits."""
+        """Largest plausible |position| of a recorded joint, (n,) [rad or m]: a turn, or slightly beyond its limits."""
         return read_only(np.maximum(2.0 * np.pi, 1.0 + np.maximum(np.abs(self.lower), np.abs(self.upper))))
 
     @cached_property
@@ -232,7 +240,7 @@ class Robot:
 
     @cached_property
     def torque_limits(self) -> FloatArray:
-        """The largest torques that the drives can give at the joints, (n,) [N m].
+        """Largest torques of the drives at the joints, (n,) [N m].
 
         Raises:
             ConfigurationError: a joint has neither torque_limit_nm nor current_limit_a.
@@ -252,19 +260,19 @@ class Robot:
 
     @cached_property
     def drive_constants(self) -> FloatArray:
-        """Torque at the joint per unit of command, (n,): `joint_constants`, or 1 where all are commanded by torque."""
+        """Torque at the joint per unit of command, (n,): `joint_constants`, or 1 if all commands are torques."""
         bare = not any(j.torque_constant_nm_per_a or j.servo_model for j in self.file.joints)
         return read_only(np.ones(self.size)) if bare else self.joint_constants
 
     @cached_property
     def drive_limits(self) -> FloatArray:
-        """Largest commands, (n,): `current_limits` [A], or torque limits [N m] where no joint has a current limit."""
+        """Largest commands, (n,): `current_limits` [A], or torque limits [N m] if no joint has a current limit."""
         bare = all(j.current_limit_a is None for j in self.file.joints)
         return read_only(self.torque_limits / self.drive_constants) if bare else self.current_limits
 
     @property
     def nuisances(self) -> Nuisances:
-        """Magnitudes of what the simulated arm does that the model does not.
+        """Magnitudes of effects in the simulated arm that the model does not contain.
 
         Raises:
             ConfigurationError: robot.yaml has none.
@@ -277,7 +285,7 @@ class Robot:
 
     @cached_property
     def rest_posture(self) -> FloatArray:
-        """Posture in which the arm may be left, (n,) [rad].
+        """Posture in which torque may be switched off, (n,) [rad].
 
         Raises:
             ConfigurationError: robot.yaml has none.
@@ -290,22 +298,22 @@ class Robot:
 
     @cached_property
     def audit_lower(self) -> FloatArray:
-        """Lower corner of the audit domain, (chain_size,) [rad or m]; without one in the file the joint limits."""
+        """Lower corner of the audit domain, (chain_size,) [rad or m]; the joint limits if the file has none."""
         return self._audit_corner(np.maximum, self.lower, -np.pi, "lower_deg")
 
     @cached_property
     def audit_upper(self) -> FloatArray:
-        """Upper corner of the audit domain, (chain_size,) [rad or m]; without one in the file the joint limits."""
+        """Upper corner of the audit domain, (chain_size,) [rad or m]; the joint limits if the file has none."""
         return self._audit_corner(np.minimum, self.upper, np.pi, "upper_deg")
 
     def _audit_corner(self, inner: np.ufunc, limits: FloatArray, half_turn: float, key: str) -> FloatArray:
         if self.file.audit_domain is not None:
             return read_only(np.deg2rad(getattr(self.file.audit_domain, key)))
         own, prismatic = limits[: self.chain_size], self.prismatic[: self.chain_size]
-        return read_only(np.where(prismatic, own, inner(own, half_turn)))  # beyond half a turn poses repeat
+        return read_only(np.where(prismatic, own, inner(own, half_turn)))  # poses repeat beyond half a turn
 
     def gravity(self, mount: str | None = None) -> FloatArray:
-        """Gravitational acceleration in the base link's frame, (3,) [m/s^2].
+        """Return the gravitational acceleration in the base link's frame, (3,) [m/s^2].
 
         Args:
             mount: a name under mounts_gravity_m_s2; None is the default mount.
@@ -321,17 +329,17 @@ class Robot:
 
 
 def _position(degrees: float | None, metres: float | None) -> float:
-    """A joint position in SI units: an angle or a length, whichever the file gives."""
+    """Return a joint position in SI units from whichever of angle and length the file gives."""
     return float(np.deg2rad(degrees)) if degrees is not None else float(metres or 0.0)
 
 
 def known_robots() -> tuple[str, ...]:
-    """Names of the shipped robots."""
+    """Return the names of the shipped robots."""
     return tuple(sorted(path.parent.name for path in (share_folder() / "config").glob("*/robot.yaml")))
 
 
 def load_robot(name_or_folder: str | Path) -> Robot:
-    """Load a shipped robot by name, or any by its folder.
+    """Load a shipped robot by name, or any robot by its folder.
 
     Raises:
         UnknownNameError: neither a shipped robot nor a folder with a robot.yaml.

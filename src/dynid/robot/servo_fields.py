@@ -1,4 +1,4 @@
-"""The servos of robot.yaml: what a model is, which servos move a joint, and what these fields may not say."""
+"""Servos in robot.yaml: models, the servos of a joint, and checks of these fields."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -10,16 +10,16 @@ from dynid.hardware.servos.models import DYNAMIXELS, MOST_CURRENT_A, Dynamixel, 
 from dynid.robot.values import Strict
 
 TURN_COUNTS = 4096
-SAME_LIMIT = 0.02  # by which a factory limit in robot.yaml may differ from the model's: figures are rounded
+SAME_LIMIT = 0.02  # tolerance between a factory limit in robot.yaml and the model's, since figures are rounded
 ServoId = Annotated[int, Field(ge=0, le=252)]
 Direction = Literal[1, -1]
 
 
 class ServoModel(Strict):
-    """A servo type: what it answers to ping, and how its current becomes torque.
+    """A servo type: its model number on the bus, and its torque constant.
 
     The unit of its current, its limits and registers follow from `model_number`, see `dynid.hardware.servos`.
-    `factory_current_limit_a` may be left out; if it is there, it must be the model's.
+    `factory_current_limit_a` is optional; if given, it must equal the model's.
     """
 
     model_number: int
@@ -28,12 +28,12 @@ class ServoModel(Strict):
 
     @property
     def known(self) -> Dynamixel | None:
-        """The model's data; None if dynid does not know the number."""
+        """Data of the model; None if dynid does not know the number."""
         return DYNAMIXELS.get(self.model_number)
 
     @property
     def most_current_a(self) -> float:
-        """The largest current that the model's limit allows [A]."""
+        """Largest current that the model's limit allows [A]."""
         known = None if self.known is None else self.known.current_limit_a
         return self.factory_current_limit_a or known or MOST_CURRENT_A
 
@@ -55,11 +55,12 @@ class ServoModel(Strict):
 
 
 class PairedServo(Strict):
-    """A further servo of a joint that the driver commands by its own id, with the current of the joint's first one.
+    """A further servo of a joint, commanded by its own ID with the current of the joint's first servo.
 
-    direction: of its registers against those of the first servo; two servos that face each other turn in opposite
-        directions.
-    reverse_mode, centre_count: as of a joint; None is the first servo's centre.
+    Attributes:
+        direction: sign of its registers relative to the first servo's; servos that face each other turn oppositely.
+        reverse_mode: whether it counts backwards, as for a joint.
+        centre_count: its position at angle zero; None is the first servo's.
     """
 
     servo_id: ServoId
@@ -70,19 +71,19 @@ class PairedServo(Strict):
 
 @dataclass(frozen=True)
 class WiredServo:
-    """One servo on the line, as robot.yaml wants it.
+    """One servo on the line, as robot.yaml requires it.
 
     Attributes:
-        servo_id: under which it answers.
+        servo_id: ID under which it answers.
         axis: index of its joint.
         joint: name of its joint.
-        model_name: as under `servos`.
-        model_number: what it answers to a ping.
+        model_name: name under `servos`.
+        model_number: number in its answer to a ping.
         reverse_mode: whether it counts backwards.
-        direction: of its registers against those of the joint's first servo, 1 or -1.
-        centre_count: where the joint's angle is zero.
-        obeys: id whose commands it carries out as well, its secondary one; None for its own alone.
-        first: whether it is the one whose state stands for the joint.
+        direction: sign of its registers relative to those of the joint's first servo, 1 or -1.
+        centre_count: position at which the joint's angle is zero.
+        obeys: secondary ID, whose commands it executes, too; None if it has none.
+        first: whether its state represents the joint.
     """
 
     servo_id: int
@@ -98,18 +99,18 @@ class WiredServo:
 
     @property
     def label(self) -> str:
-        """The servo in words."""
+        """Description of the servo in words."""
         role = "" if self.first else f", {'shadow' if self.obeys is not None else 'pair'}"
         return f"servo {self.servo_id} ({self.joint}{role})"
 
 
 def names_another_model(name: str, servo: ServoModel) -> str:
-    """Return what is wrong where a servo's name is that of another model than its number; '' if nothing is."""
+    """Return an error sentence if a servo's name is that of another model than its number, else ''."""
     named, numbered = dynamixel_named(name), servo.known
     if named is None or named.number == servo.model_number:
         return ""
     if numbered is not None and _kind(named) == _kind(numbered):
-        return ""  # siblings that count alike, such as XH430-W350 and XD430-T350
+        return ""  # siblings with the same units, such as XH430-W350 and XD430-T350
     other = "no model that dynid knows" if numbered is None else f"that of {numbered}"
     return (
         f"servos.{name}: model_number {servo.model_number} is {other}, and {named} answers {named.number}: correct "
@@ -122,7 +123,7 @@ def _kind(model: Dynamixel) -> tuple[object, ...]:
 
 
 def undrivable_number(label: str, model_number: int) -> Iterator[str]:
-    """Yield why a servo model cannot be driven: it is not known, or has no current control."""
+    """Yield the reasons why a servo model cannot be driven: it is unknown, or has no current control."""
     known = DYNAMIXELS.get(model_number)
     if known is None:
         yield (
@@ -134,7 +135,10 @@ def undrivable_number(label: str, model_number: int) -> Iterator[str]:
 
 
 def apart_deg(servo: WiredServo, first: WiredServo, position: int, first_position: int) -> float:
-    """Return how far a servo stands from where the first one of its joint has it [deg], within half a turn."""
+    """Return how far a servo deviates from the position that the joint's first servo implies [deg].
+
+    The angle is within half a turn.
+    """
     wanted = servo.centre_count + servo.direction * (first_position - first.centre_count)
     half = TURN_COUNTS // 2
     return 360.0 / TURN_COUNTS * ((position - wanted + half) % TURN_COUNTS - half)

@@ -1,7 +1,7 @@
-"""Which servo moves which joint, as other software has it written: `<ros2_control>`, Interbotix' and RT's files.
+"""Readers of servo assignments from other software: `<ros2_control>`, Interbotix' and RT's files.
 
-Read are names, ids, port, rate, reverse modes and shadows, never the model where it is not named: which registers and
-units a servo has, only its answer to a ping says.
+They read names, IDs, port, baud rate, reverse modes and shadows. A model that is not named stays unknown, because
+only the servo's answer to a ping identifies its registers and units.
 """
 
 from collections.abc import Iterator, Mapping
@@ -17,21 +17,21 @@ from dynid.hardware.servos.models import dynamixel_named
 from dynid.hardware.servos.registers import BAUD_RATES
 
 NO_ID = 255
-REVERSED = 1 << 0  # bit of the drive mode
+REVERSED = 1 << 0  # reverse-mode bit of the drive mode
 PORT_NAMES = ("port_name", "usb_port", "port")
 
 
 @dataclass(frozen=True)
 class JointServos:
-    """The servos of one joint, as somebody else has written them down.
+    """Servos of one joint, as read from a file of other software.
 
     Attributes:
-        servo_id: of the one that answers for the joint.
+        servo_id: ID of the servo that answers for the joint.
         reverse_mode: whether it counts backwards.
-        shadow_ids: those that obey it.
-        direction: of the joint against its registers.
-        gear_ratio: motor over joint.
-        model: name of the model; '' if it is not named, or not to be understood.
+        shadow_ids: IDs of servos that obey it.
+        direction: sign of the joint relative to its registers.
+        gear_ratio: motor angle over joint angle.
+        model: name of the model; '' if it is missing or unknown.
     """
 
     servo_id: int
@@ -44,9 +44,9 @@ class JointServos:
 
 @dataclass(frozen=True)
 class ServoSource:
-    """The servos of an arm: by joint, the line that they hang on, and what needs a second look, as sentences.
+    """Servos of an arm by joint, their bus, and notes on entries that need a second look.
 
-    `rest` is where the arm sleeps, by joint [rad]; {} where nothing says so.
+    `rest` is the arm's rest posture by joint [rad]; {} if the source has none.
     """
 
     name: str
@@ -58,10 +58,10 @@ class ServoSource:
 
 
 def servos_of_urdf(urdf_text: str) -> ServoSource | None:
-    """Return the servos that the `<ros2_control>` blocks of a URDF name; None without any.
+    """Return the servos that the `<ros2_control>` blocks of a URDF name, or None without such a block.
 
     Raises:
-        ConfigurationError: a figure of such a block is none.
+        ConfigurationError: a value in such a block is not a number.
     """
     root = ElementTree.fromstring(urdf_text)  # noqa: S314 - no DOCTYPE gets here
     found, notes, port, rate = dict[str, JointServos](), list[str](), "", None
@@ -88,7 +88,7 @@ def _whole(text: str, what: str) -> int:
 
 
 def _by_joint(block: ElementTree.Element) -> Iterator[tuple[str, JointServos]]:
-    """Yield joints that have their servo's id themselves, as dynamixel_hardware wants it."""
+    """Yield joints that carry their servo's ID themselves, the layout of dynamixel_hardware."""
     for joint in block.findall("joint"):
         own = _parameters(joint)
         if "id" in own:
@@ -106,9 +106,9 @@ def _by_joint(block: ElementTree.Element) -> Iterator[tuple[str, JointServos]]:
 def _by_gpio(
     block: ElementTree.Element, line: Mapping[str, str], notes: list[str]
 ) -> Iterator[tuple[str, JointServos]]:
-    """Yield joints whose servos are `<gpio>` elements of type dxl, as ROBOTIS writes them.
+    """Yield joints whose servos are `<gpio>` elements of type dxl, the layout of ROBOTIS.
 
-    Servo k moves joint k, unless a matrix says which one.
+    Servo k moves joint k, unless a transmission matrix assigns it otherwise.
     """
     servos = [own for gpio in block.findall("gpio") if (own := _parameters(gpio)).get("type") == "dxl" and "ID" in own]
     joints = [one.get("name", "") for one in block.findall("joint") if "mimic" not in _parameters(one)]
@@ -127,7 +127,7 @@ def _by_gpio(
 
 
 def _matrix(text: str, rows: int, columns: int) -> list[list[float]]:
-    """Return a matrix of (rows, columns) numbers in one line; [] where there is none of that size."""
+    """Return a matrix of (rows, columns) numbers from one line; [] if the size does not match."""
     try:
         numbers = [float(number) for number in text.replace(",", " ").split()]
     except ValueError:

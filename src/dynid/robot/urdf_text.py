@@ -1,4 +1,4 @@
-"""The text of a URDF: what must not be read is refused, and rounded angles become exact."""
+"""Reading of URDF text: unsafe content is refused, and rounded angles become exact."""
 
 import contextlib
 import re
@@ -10,17 +10,17 @@ import numpy as np
 from dynid.errors import ConfigurationError, InputNotFoundError
 
 MOST_URDF_BYTES = 4 * 2**20
-DEEPEST_XML, MOST_ELEMENTS = 100, 100_000  # libraries follow elements into the stack; the largest robots have some 5000
+DEEPEST_XML, MOST_ELEMENTS = 100, 100_000  # parsers recurse; the largest robots have some 5000 elements
 ANGLES = re.compile(r"""(<origin\b[^<>]*?\brpy\s*=\s*["'])([^"'<>]*)""")
 DECIMALS = re.compile(r"[+-]?\d+\.(\d{2,})")
-NOISE_RAD = 1e-6  # of an exporter
+NOISE_RAD = 1e-6  # rounding noise of exporters
 
 
 def read_urdf_text(path: Path) -> str:
-    """The URDF's text; a file with a DOCTYPE (the way to external entities) is refused.
+    """Return the text of a URDF; a file with a DOCTYPE (the way to external entities) is refused.
 
-    Angles such as 1.5708, which are exact but for their last digit, become exact: axes that are parallel but for 4e-6
-    rad have their common normal kilometres away.
+    Rounded angles such as 1.5708 become exact: axes that are parallel except for 4e-6 rad have their common normal
+    kilometres away.
 
     Raises:
         InputNotFoundError: no such file.
@@ -48,7 +48,7 @@ def read_urdf_text(path: Path) -> str:
 
 
 def _refuse_deep(text: str, path: Path) -> None:
-    """Count elements and their depth before anything is built; what is not well-formed is left to the parser."""
+    """Refuse too many or too deep elements before a tree is built; the parser reports malformed XML."""
     depth = count = 0
 
     def start(name: str, attributes: dict[str, str]) -> None:
@@ -70,13 +70,13 @@ def _refuse_deep(text: str, path: Path) -> None:
 
 
 def _exact(figure: str) -> str:
-    """An angle that stands for a multiple of a quarter turn, or with four decimals or more of 15 deg, in full."""
+    """Return the exact angle if a figure is a rounded multiple of 90 deg, or of 15 deg with four or more decimals."""
     digits = DECIMALS.fullmatch(figure)
     decimals = len(digits[1]) if digits else 0
     try:
         value, step = float(figure), np.pi / (12.0 if decimals >= 4 else 2.0)
         exact = step * round(value / step)
     except (ValueError, OverflowError):
-        return figure  # the parser says what is wrong with it
+        return figure  # the parser reports the error
     meant = abs(value - exact) < max(10.0**-decimals if decimals else 0.0, NOISE_RAD)
     return repr(exact) if meant and value != exact else figure

@@ -1,6 +1,6 @@
-"""The tree of a URDF: which joint carries which link, and what is no serial chain, said before anything is computed.
+"""Tree of a URDF's joints and links; structures other than a serial chain are refused before any computation.
 
-pinocchio builds something from a URDF with a loop, and says nothing; so the tree is looked at here first.
+pinocchio silently builds a model from a URDF with a loop, so the tree is checked here first.
 """
 
 import itertools
@@ -12,12 +12,12 @@ from dynid.errors import ConfigurationError
 
 MOVABLE = ("revolute", "continuous", "prismatic")
 FIXED = "fixed"
-MOST_LINKS, LONGEST_CHAIN = 1000, 64  # of a robot; joints of an arm: a humanoid with hands has some 100 links
+MOST_LINKS, LONGEST_CHAIN = 1000, 64  # a humanoid with hands has some 100 links
 
 
 @dataclass(frozen=True)
 class UrdfJoint:
-    """A joint as the URDF has it; limits in rad or m, rad/s or m/s, N m or N, None where the URDF gives none."""
+    """A joint of a URDF; limits in rad or m, rad/s or m/s, N m or N, None if the URDF gives none."""
 
     name: str
     kind: str
@@ -31,13 +31,13 @@ class UrdfJoint:
 
     @property
     def movable(self) -> bool:
-        """Whether it moves with a drive of its own."""
+        """Whether the joint moves with its own drive."""
         return self.kind != FIXED and self.mimics is None
 
 
 @dataclass(frozen=True)
 class UrdfTree:
-    """All joints and links of a URDF; the root is the link that is no joint's child."""
+    """All joints and links of a URDF; the root is the link that is not the child of a joint."""
 
     name: str
     root: str
@@ -46,10 +46,10 @@ class UrdfTree:
     element: ElementTree.Element
 
     def joint(self, name: str) -> UrdfJoint:
-        """A joint by its name.
+        """Return a joint by its name.
 
         Raises:
-            ConfigurationError: the URDF has none of this name.
+            ConfigurationError: the URDF has no joint of this name.
         """
         for joint in self.joints:
             if joint.name == name:
@@ -57,7 +57,7 @@ class UrdfTree:
         raise ConfigurationError(f"the URDF has no joint {name}; it has {', '.join(j.name for j in self.joints)}")
 
     def path_to(self, link: str) -> list[UrdfJoint]:
-        """The joints from the root to a link, the root's first."""
+        """Return the joints from the root to a link, in this order."""
         above = {joint.child: joint for joint in self.joints}
         path: list[UrdfJoint] = []
         while link in above:
@@ -66,7 +66,7 @@ class UrdfTree:
         return path
 
     def refuse_no_chain(self, names: Sequence[str]) -> None:
-        """Raise ConfigurationError where joints are not one serial chain, each carrying the next, in this order."""
+        """Raise ConfigurationError if joints do not form one serial chain in this order."""
         if len(names) > LONGEST_CHAIN:
             raise ConfigurationError(
                 f"the chain has {len(names)} joints, expected at most {LONGEST_CHAIN}: choose its last link"
@@ -105,14 +105,14 @@ def _joint(element: ElementTree.Element) -> UrdfJoint:
         raise ConfigurationError(f"joint '{name}' of the URDF lacks its name, type, parent or child")
     limit, mimic = element.find("limit"), element.find("mimic")
     values = {key: _number(limit, key, name) for key in ("lower", "upper", "velocity", "effort")}
-    if kind not in ("fixed", "floating"):  # exporters write an axis of zeros there
+    if kind not in ("fixed", "floating"):  # exporters write a zero axis for these kinds
         _refuse_no_axis(element, name)
     mimics = None if mimic is None else mimic.get("joint")
     return UrdfJoint(name, kind, parent.get("link") or "", child.get("link") or "", **values, mimics=mimics)
 
 
 def _refuse_no_axis(element: ElementTree.Element, joint: str) -> None:
-    """Raise ConfigurationError where an axis is given that points nowhere."""
+    """Raise ConfigurationError if an axis has zero length."""
     axis = element.find("axis")
     text = None if axis is None else axis.get("xyz")
     if text is None:
@@ -126,10 +126,10 @@ def _refuse_no_axis(element: ElementTree.Element, joint: str) -> None:
 
 
 def read_tree(urdf_text: str, file: str = "the text") -> UrdfTree:
-    """The tree of a URDF; `file` names it in errors.
+    """Return the tree of a URDF; `file` names it in errors.
 
     Raises:
-        ConfigurationError: not XML, no URDF, a link that is missing or twice, a closed loop, or several roots.
+        ConfigurationError: not XML, not a URDF, a link that is missing or duplicate, a closed loop, or several roots.
     """
     try:
         element = ElementTree.fromstring(urdf_text)  # noqa: S314 - no DOCTYPE gets here
@@ -142,7 +142,7 @@ def read_tree(urdf_text: str, file: str = "the text") -> UrdfTree:
     links = tuple(link.get("name") or "" for link in element.findall("link"))
     if len(links) > MOST_LINKS:
         raise ConfigurationError(f"{file} has {len(links)} links, expected at most {MOST_LINKS}: cut out the arm")
-    # <joint> below <transmission> or <gazebo> names a joint and is none
+    # <joint> below <transmission> or <gazebo> only refers to a joint
     joints = tuple(_joint(one) for one in element.findall("joint"))
     _refuse_no_tree(links, joints)
     children = {joint.child for joint in joints}
@@ -164,7 +164,7 @@ def read_tree(urdf_text: str, file: str = "the text") -> UrdfTree:
 
 
 def _refuse_no_tree(links: Sequence[str], joints: Sequence[UrdfJoint]) -> None:
-    """Raise ConfigurationError for names that are there twice, links that are not there, and loops."""
+    """Raise ConfigurationError for duplicate names, missing links and loops."""
     for kind, names in (("link", list(links)), ("joint", [joint.name for joint in joints])):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
@@ -185,7 +185,7 @@ def _refuse_no_tree(links: Sequence[str], joints: Sequence[UrdfJoint]) -> None:
 
 
 def with_limited_turns(tree: UrdfTree) -> str:
-    """The URDF's text with continuous joints as revolute ones, so that every joint has one position."""
+    """Return the URDF's text with continuous joints as revolute ones, so that every joint has one position variable."""
     for element in tree.element.findall("joint"):
         if element.get("type") == "continuous":
             element.set("type", "revolute")
@@ -198,9 +198,9 @@ def with_limited_turns(tree: UrdfTree) -> str:
 
 
 def rename_links_of_joints(tree: UrdfTree) -> None:
-    """Give every link that has the name of a joint another one, in the tree's element.
+    """Rename every link that has the same name as a joint, in the tree's element.
 
-    pinocchio keeps both among its frames, and cannot distinguish them when it reduces a model.
+    pinocchio keeps both among its frames and cannot distinguish them when it reduces a model.
     """
     taken = {*tree.links, *(joint.name for joint in tree.joints)}
     for name in set(tree.links) & {joint.name for joint in tree.joints}:

@@ -1,4 +1,4 @@
-"""Types of numbers and arrays that all rooms share, and the base of all schemas."""
+"""Types of numbers and arrays for all packages, and the base class of all schemas."""
 
 from typing import Annotated
 
@@ -13,7 +13,7 @@ Vector3 = tuple[float, float, float]
 
 
 def read_only(values: object) -> FloatArray:
-    """A float64 array, of any shape, that nobody can change in place."""
+    """Return a float64 array, of any shape, that cannot be changed in place."""
     array = np.array(values, dtype=np.float64)
     array.flags.writeable = False
     return array

@@ -1,4 +1,4 @@
-"""URDFs that are written as xacro: expanded with their arguments, as `xacro` itself does."""
+"""Expansion of xacro files with their arguments, by the `xacro` package."""
 
 import os
 from collections.abc import Mapping
@@ -11,16 +11,16 @@ SUFFIX = ".xacro"
 
 
 def expanded(path: Path, arguments: Mapping[str, str]) -> str:
-    """Return the URDF that a xacro file stands for; meshes beside it get their full paths.
+    """Return the URDF that a xacro file expands to, with absolute paths of meshes beside it.
 
     Raises:
         InputNotFoundError: no such file.
-        ConfigurationError: xacro is not installed, or cannot expand the file: says what it says.
+        ConfigurationError: xacro is not installed, or cannot expand the file; quotes its message.
     """
     if not path.is_file():
         raise InputNotFoundError(f"no such xacro file: {path}")
     try:
-        import xacro  # heavy, and a part of ROS
+        import xacro  # slow to import, and part of ROS
     except ImportError:
         raise ConfigurationError(
             f"{path} is a xacro file, and xacro is not installed: expand it where ROS is, by 'xacro {path.name} > "
@@ -28,7 +28,7 @@ def expanded(path: Path, arguments: Mapping[str, str]) -> str:
         ) from None
     try:
         text = xacro.process_file(str(path), mappings=dict(arguments)).toxml()
-    except Exception as error:  # xacro evaluates what the file says, so anything may come
+    except Exception as error:  # xacro evaluates expressions of the file, so any exception is possible
         given = ", ".join(f"{name}:={value}" for name, value in arguments.items()) or "none"
         raise ConfigurationError(
             f"xacro cannot expand {path} (arguments: {given}): {error}; packages that it names must be in "

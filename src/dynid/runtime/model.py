@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     import pinocchio
 
     from dynid.export.mujoco_friction import MujocoFriction
+    from dynid.model.friction_arrays import ArrayFriction
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -233,6 +235,13 @@ class Model:
 
         law = whole_friction(self.robot, self.base, self.friction_law)
         return MujocoFriction(plant, law, self.robot.joint_names)
+
+    def friction_arrays(self, xp: ModuleType) -> "ArrayFriction":
+        """Return all of the friction as functions of arrays of `xp`, such as numpy or jax.numpy."""
+        from dynid.export.simple_friction import whole_friction
+        from dynid.model.friction_arrays import ArrayFriction
+
+        return ArrayFriction.of(whole_friction(self.robot, self.base, self.friction_law), xp)
 
     def _states(self, *given: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
         """Return quantities as one new array (k, N, n), and the shape of each.

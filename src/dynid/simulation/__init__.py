@@ -1,1 +1,1 @@
-"""The simulated arm: MuJoCo plant and servo bus."""
+"""Simulated arm: MuJoCo plant and servo bus."""

@@ -1,1 +1,1 @@
-"""Identification and validation motions."""
+"""Motions in joint space for identification, validation and trajectories of the user."""

@@ -1,6 +1,6 @@
-"""The schema of excitation.yaml: primitives, patterns, profiles and trajectories are data.
+"""Schema of excitation.yaml, which defines primitives, patterns, profiles and trajectories.
 
-Joints are counted from 1, as the papers and the arm's documentation do; degrees wherever the key says so.
+Joints are counted from 1, as in the papers and the arm's documentation. Angles are in degrees if the key says so.
 """
 
 from collections.abc import Container
@@ -14,20 +14,20 @@ from dynid.robot.file import Name
 JointNumber = Annotated[int, Field(ge=1)]
 SpeedFactor = Annotated[float, Field(gt=0, le=1)]
 Posture = tuple[float, ...]
-# One figure for both directions, or one towards minus and one towards plus.
+# one value for both directions, or one towards minus and one towards plus
 Amplitude = NonNegative | tuple[NonNegative, NonNegative]
 WRIST_SUFFIX = "_wrist"
-Reference = tuple[str, str, str, Container[str]]  # where, what kind, which name, the known names
+Reference = tuple[str, str, str, Container[str]]  # field, kind of reference, name, known names
 
 
 class WristVariant(Strict):
-    """The joint that the wrist variant of a posture turns; by how much is a matter of the profile."""
+    """The joint that the wrist variant of a posture turns; the profile gives the angle."""
 
     joint: JointNumber
 
 
 class PrimitiveStep(Strict):
-    """One primitive of a pattern: its joints, their signs, its speed set, at the nominal or the wrist posture."""
+    """One primitive of a pattern: its joints, their signs, its set of speeds, and the posture (nominal or wrist)."""
 
     joints: Annotated[tuple[JointNumber, ...], Field(min_length=1, max_length=2)]
     signs: tuple[Literal[-1, 1], ...] | None = None
@@ -38,9 +38,9 @@ class PrimitiveStep(Strict):
 class Profile(Strict):
     """Limits and amplitudes of one variant of the families.
 
-    `joint_limits_deg` replaces the robot's limits of single joints that turn; `margin_deg` is kept from every limit,
-    `margin_m` where a joint slides.
-    `amplitudes_deg` holds one row per posture and one per wrist variant of it (`<posture>_wrist`).
+    `joint_limits_deg` replaces the robot's limits of single revolute joints. The motion stays away from every limit by
+    `margin_deg`, or by `margin_m` for prismatic joints. `amplitudes_deg` holds one row per posture and one per wrist
+    variant of it (`<posture>_wrist`).
     """
 
     about: str
@@ -61,7 +61,7 @@ class PatternMotion(Strict):
 
 
 class Concatenation(Strict):
-    """Other trajectories of the same profile, or patterns without a name of their own, one after the other."""
+    """A sequence of other trajectories of the same profile, or of patterns without a name of their own."""
 
     concatenate: Annotated[tuple[str | PatternMotion, ...], Field(min_length=1)]
 
@@ -69,7 +69,7 @@ class Concatenation(Strict):
 class WaypointMotion(Strict):
     """A multi-axis motion through explicit waypoints, the same in every profile.
 
-    `waypoints` [rad; m where a joint slides] take the place of `waypoints_deg` for arms with joints that slide.
+    `waypoints` [rad, or m for prismatic joints] replaces `waypoints_deg` for arms with prismatic joints.
     """
 
     waypoints_deg: Annotated[tuple[Posture, ...], Field(min_length=2)] | None = None
@@ -85,7 +85,7 @@ class WaypointMotion(Strict):
 
     @property
     def rows(self) -> tuple[Posture, ...]:
-        """The waypoints, in the unit in which they are given."""
+        """Waypoints in the unit of the file."""
         return self.waypoints_deg or self.waypoints or ()
 
 
@@ -106,9 +106,9 @@ Motion = Annotated[
 
 
 class ExcitationFile(Strict):
-    """The schema of excitation.yaml; limits are those of the time law, before the relative speed factor.
+    """Content of excitation.yaml; its limits apply to the time law before the relative speed factor.
 
-    For a joint that slides read rad/s as m/s. Without patterns there are neither levels nor postures.
+    For prismatic joints read rad/s as m/s. A file without patterns has neither levels nor postures.
     """
 
     schema_version: Literal[1]
@@ -146,7 +146,7 @@ class ExcitationFile(Strict):
         return self
 
     def _dangling(self) -> list[str]:
-        """References to names that the file does not define."""
+        """Return the references to names that the file does not define, one sentence each."""
         postures = [*self.postures_deg, *(name + WRIST_SUFFIX for name in self.postures_deg)]
         needed: list[Reference] = []
         for name, steps in self.patterns.items():

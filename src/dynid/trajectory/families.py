@@ -1,4 +1,4 @@
-"""A robot's named trajectories, built from its excitation.yaml.
+"""Named trajectories of a robot, built from its excitation.yaml.
 
 The structure is that of arXiv:2605.15949 (Table II, Appendix B): patterns of primitives at nominal postures and speed
 levels, their concatenations, and multi-axis motions through explicit waypoints.
@@ -17,13 +17,12 @@ from dynid.trajectory.primitives import primitive
 from dynid.trajectory.trajectory import Trajectory, concatenate, through
 
 DEFAULT_PROFILE = "limited"
-# Where one part of a concatenation ends away from the next one's start, the arm moves over at this speed
-# factor.
+# speed factor of moves that join the parts of a concatenation [-]
 JOINING_FACTOR = 0.3
 
 
 class Excitation:
-    """The trajectories of one robot by name, each checked against its profile's limits before it is handed out."""
+    """Trajectories of one robot by name; each is checked against its profile's limits before it is returned."""
 
     def __init__(self, file: schema.ExcitationFile, robot: Robot) -> None:
         self.file = file
@@ -42,16 +41,16 @@ class Excitation:
 
     @property
     def profiles(self) -> tuple[str, ...]:
-        """The profiles that trajectories come in."""
+        """Names of the profiles in which trajectories are available."""
         return tuple(self.file.profiles)
 
     @property
     def acceleration_limits(self) -> FloatArray:
-        """What the time law may ask for at most, (n,) [rad/s^2]; no motion may ask for more."""
+        """Acceleration limits of the time law, (n,) [rad/s^2], which no motion may exceed."""
         return self._acceleration
 
     def limits(self, profile: str = DEFAULT_PROFILE) -> tuple[FloatArray, FloatArray]:
-        """Lower and upper position limits of a profile, its margin taken off, each (n,) [rad].
+        """Return the lower and upper position limits of a profile, each (n,) [rad], with its margin subtracted.
 
         Raises:
             UnknownNameError: no such profile.
@@ -64,11 +63,11 @@ class Excitation:
         return read_only(np.deg2rad(lower) + margin), read_only(np.deg2rad(upper) - margin)
 
     def trajectory(self, name: str, profile: str = DEFAULT_PROFILE) -> Trajectory:
-        """One trajectory, for all n axes.
+        """Return one trajectory for all n axes.
 
         Args:
             name: one of `names`.
-            profile: one of `profiles`; only a profile within the joint limits suits a real arm.
+            profile: one of `profiles`; a real arm needs a profile within its joint limits.
 
         Raises:
             UnknownNameError: no such trajectory or profile.
@@ -100,7 +99,7 @@ class Excitation:
         return self._pattern(name, motion, profile)
 
     def through_waypoints(self, name: str, motion: schema.WaypointMotion) -> Trajectory:
-        """A multi-axis motion, not yet checked against any limit.
+        """Return a multi-axis motion that has not been checked against any limit yet.
 
         Raises:
             ConfigurationError: waypoints of another number of axes.
@@ -138,12 +137,12 @@ class Excitation:
 
 
 def _both_sides(row: tuple[schema.Amplitude, ...]) -> FloatArray:
-    """Amplitudes (n, 2) [rad] towards minus and plus."""
+    """Return the amplitudes towards minus and plus, (n, 2) [rad]."""
     return np.deg2rad([pair if isinstance(pair, tuple) else (pair, pair) for pair in row])
 
 
 def load_excitation(robot: Robot, path: Path | None = None) -> Excitation:
-    """The named trajectories of a robot: its excitation.yaml, or another file of the same schema.
+    """Load the named trajectories of a robot from its excitation.yaml, or from another file of the same schema.
 
     Raises:
         InputNotFoundError: no such file.

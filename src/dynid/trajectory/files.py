@@ -1,4 +1,4 @@
-"""Trajectories from files of the user: waypoints that the time law joins, or points in time."""
+"""Trajectories from files of the user: waypoints joined by the time law, or points in time."""
 
 from pathlib import Path
 from typing import Annotated, Literal
@@ -17,13 +17,13 @@ from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
 SUFFIXES = (".yaml", ".yml")
 Row = tuple[float, ...]
-# A name becomes that of a bag: letters, digits, and . _ + - within it, so that it leads to no other folder.
+# The name becomes a bag's name, so it must not lead to another folder: letters, digits, and . _ + - after the first.
 Name = Annotated[str, Field(pattern=r"^(\w[\w.+-]*)?$", max_length=100)]
-MOST_POINTS, LONGEST_S = 20_000, 3600.0  # what more would take is found out before memory is
+MOST_POINTS, LONGEST_S = 20_000, 3600.0  # size limits [points, s], checked before memory is taken
 
 
 class WaypointFile(WaypointMotion):
-    """Postures that are visited at rest, at a speed factor of the robot's own limits, as in excitation.yaml."""
+    """Postures at which the arm stops, with a speed factor of the robot's own limits, as in excitation.yaml."""
 
     schema_version: Literal[1]
     name: Name = ""
@@ -39,7 +39,7 @@ class TimedPoint(Strict):
 
 
 class PointFile(Strict):
-    """Points in time; joints that are not named stay where they are."""
+    """Points in time; joints that the file does not name keep their position."""
 
     schema_version: Literal[1]
     name: Name = ""
@@ -63,25 +63,25 @@ class _TrajectoryFile(
         Annotated[Annotated[WaypointFile, Tag("waypoints")] | Annotated[PointFile, Tag("points")], Discriminator(_kind)]
     ]
 ):
-    """Either kind of file."""
+    """File of waypoints or of points in time."""
 
 
 def is_file_name(name: str) -> bool:
-    """Whether a trajectory is meant by a file, not by a name of excitation.yaml."""
+    """Return whether a trajectory's name is a path to a file instead of a name in excitation.yaml."""
     return name.endswith(SUFFIXES)
 
 
 def spread(
     all_joints: tuple[str, ...], hold: FloatArray, joints: tuple[str, ...], rows: FloatArray | None, *, still: bool
 ) -> FloatArray | None:
-    """Rows (k, m) of some joints as rows (k, n) of all joints, in the robot's order.
+    """Expand rows (k, m) of some joints to rows (k, n) of all joints, in the robot's order.
 
     Args:
         all_joints: the robot's joints, (n,).
-        hold: where the other joints stay, (n,) [rad].
+        hold: positions of the other joints, (n,) [rad].
         joints: names of the columns, (m,).
-        rows: values; None passes.
-        still: the other joints get zeros (velocities, accelerations) instead of `hold`.
+        rows: values; None is returned as None.
+        still: give the other joints zeros (for velocities and accelerations) instead of `hold`.
 
     Raises:
         ConfigurationError: a joint that the robot does not have or that is named twice, or rows of another width.
@@ -111,10 +111,11 @@ def spread_points(
     velocities: FloatArray | None = None,
     accelerations: FloatArray | None = None,
 ) -> PolynomialTrajectory:
-    """`through_points` of all n joints from points (K, m) of some; others stay at `hold` (n,) [rad]. Errors as both.
+    """Return `through_points` of all n joints from points (K, m) of some; the others stay at `hold` (n,) [rad].
 
     Raises:
-        ConfigurationError: more than `MOST_POINTS` points, or a time beyond `LONGEST_S`.
+        ConfigurationError: as `spread` and `through_points`, or more than `MOST_POINTS` points, or a time beyond
+            `LONGEST_S`.
     """
     if len(times) > MOST_POINTS:
         raise ConfigurationError(
@@ -149,12 +150,12 @@ def _array(file: Path, rows: list[Row | None], key: str) -> FloatArray | None:
 
 
 def load_trajectory_file(path: Path, excitation: Excitation, hold: FloatArray) -> Motion:
-    """A trajectory from a YAML file.
+    """Load a trajectory from a YAML file.
 
     Args:
-        path: the file; its stem is the trajectory's name unless it holds one.
-        excitation: of the robot; gives the limits of the time law between waypoints.
-        hold: where joints stay that the file does not name, (n,) [rad].
+        path: the file; its stem is the trajectory's name unless the file gives one.
+        excitation: trajectories of the robot, which give the limits of the time law between waypoints.
+        hold: positions of joints that the file does not name, (n,) [rad].
 
     Raises:
         InputNotFoundError: no such file.
@@ -178,7 +179,7 @@ def load_trajectory_file(path: Path, excitation: Excitation, hold: FloatArray) -
 
 
 def save_trajectory_file(path: Path, motion: PolynomialTrajectory, positions: FloatArray) -> None:
-    """Write a motion that goes through positions (k, n) [rad] at its knots as a file of points in time.
+    """Write a motion as a file of points in time, with positions (k, n) [rad] at its knots.
 
     Raises:
         OutputExistsError: the file exists.
@@ -192,7 +193,7 @@ def save_trajectory_file(path: Path, motion: PolynomialTrajectory, positions: Fl
 
 
 def named_motion(excitation: Excitation, name: str, profile: str = DEFAULT_PROFILE) -> Motion:
-    """A trajectory by its name, or from a YAML file, in which joints that are not named stay at the rest posture.
+    """Return a trajectory by its name or from a YAML file; joints that a file does not name stay at the rest posture.
 
     Raises:
         UnknownNameError: no such trajectory or profile.

@@ -1,10 +1,10 @@
-"""Point-to-point time law: continuous acceleration, a cruise phase where the length allows, joints in step.
+"""Point-to-point time law with continuous acceleration; all joints move synchronously.
 
 A segment runs q(t) = q_start + d s(t) with one scalar law s: 0 -> 1 for all joints, so they start and stop
 together and keep the straight line in joint space. The rate ds/dt rises over the ramp time r as the cubic V
 x^2 (3 - 2 x) with x = t/r, stays at V over the cruise time c and falls as it rose; d2s/dt2 is then the
 parabola 6 V x (1 - x)/r, zero at both ends of a ramp and at most 1.5 V/r. The length condition is V (r + c)
-= 1.
+= 1. Short segments have no cruise phase.
 """
 
 import math
@@ -20,7 +20,7 @@ NEGLIGIBLE_RAD = 1e-9
 
 
 class TimeLaw(NamedTuple):
-    """The scalar law of one segment: peak rate V [1/s], ramp time r [s], cruise time c [s]."""
+    """Scalar time law of one segment: peak rate V [1/s], ramp time r [s] and cruise time c [s]."""
 
     rate: float
     ramp: float
@@ -33,14 +33,18 @@ class TimeLaw(NamedTuple):
 
 
 def rest(duration: float) -> TimeLaw:
-    """The law of a dwell: nothing moves for `duration` seconds; ConfigurationError is raised where that is negative."""
+    """Return the law of a dwell, in which nothing moves for `duration` seconds.
+
+    Raises:
+        ConfigurationError: the duration is negative.
+    """
     if not (math.isfinite(duration) and duration >= 0.0):
         raise ConfigurationError(f"a dwell lasts {duration} s; expected a finite time of at least 0 s")
     return TimeLaw(0.0, 0.5 * duration, 0.0)
 
 
 def point_to_point(displacement: FloatArray, velocity: FloatArray, acceleration: FloatArray) -> TimeLaw:
-    """The fastest law of this shape for one segment.
+    """Return the fastest law of this shape for one segment.
 
     Args:
         displacement: end minus start, (n,) [rad].
@@ -48,7 +52,7 @@ def point_to_point(displacement: FloatArray, velocity: FloatArray, acceleration:
         acceleration: limit per joint, (n,) [rad/s^2].
 
     Returns:
-        The law; of zero duration where nothing moves.
+        The law; its duration is zero if nothing moves.
 
     Raises:
         ConfigurationError: a displacement is not finite, or a limit is not positive and finite.
@@ -75,10 +79,10 @@ def point_to_point(displacement: FloatArray, velocity: FloatArray, acceleration:
 
 
 def share_polynomials(laws: FloatArray) -> FloatArray:
-    """Return the share s [-] of time laws (k, 3) over ramp, cruise and ramp, as polynomials of time since each began.
+    """Return the path share s [-] of time laws (k, 3) as polynomials of the time since each phase began.
 
     Returns:
-        (k, 3, 6), lowest power first [1/s^power].
+        Coefficients of the rising ramp, the cruise and the falling ramp, (k, 3, 6), lowest power first [1/s^power].
     """
     rate, ramp, cruise = np.asarray(laws, dtype=np.float64).T
     half, short = 0.5 * rate * ramp, np.maximum(ramp, np.finfo(float).tiny)

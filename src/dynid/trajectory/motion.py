@@ -1,4 +1,4 @@
-"""What every joint-space motion offers, whatever it is made of."""
+"""Interface of all joint-space motions."""
 
 from abc import ABC, abstractmethod
 
@@ -47,18 +47,21 @@ class Motion(ABC):
 
     @abstractmethod
     def pieces(self) -> Pieces:
-        """The motion as polynomials of time, from its start to its end."""
+        """Return the motion as polynomials of time, from its start to its end."""
 
     @abstractmethod
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """q [rad], dq [rad/s] and ddq [rad/s^2] at time t [s] into (n,) buffers; allocates nothing but at first."""
+        """Write q [rad], dq [rad/s] and ddq [rad/s^2] at time t [s] into buffers (n,).
+
+        Only the first call allocates memory.
+        """
 
     @abstractmethod
     def _sample_rows(self, times: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """`sample_into` at times (N,) [s] into (N, n) buffers."""
+        """Call `sample_into` at times (N,) [s] with buffers (N, n)."""
 
     def sample_all(self, times: FloatArray) -> Sample:
-        """q, dq and ddq at many times (N,) [s]: three (N, n) arrays.
+        """Return q, dq and ddq at many times (N,) [s], each (N, n).
 
         Raises:
             DataError: a time is not finite or `times` is not one-dimensional.

@@ -1,8 +1,8 @@
-"""A motion as polynomials of time: bounds between samples, exact where samples see nothing.
+"""Motions as piecewise polynomials, whose bounds hold between samples, too.
 
 A polynomial on [0, 1] lies within the hull of its Bernstein coefficients, and the first and last of them are its values
-at the ends. Halving the interval brings hull and curve together, so a limit is proven to be kept, or a moment is found
-at which it is not.
+at the ends. Halving the interval brings hull and curve together, so the code either proves that a limit is kept or
+finds a time at which it is violated.
 """
 
 from dataclasses import dataclass
@@ -14,17 +14,17 @@ from numpy.typing import NDArray
 
 from dynid.robot import FloatArray
 
-HALVINGS = 24  # most times an interval is halved; what is undecided then is within rounding of its limit
+HALVINGS = 24  # maximum depth of bisection; beyond it a value is within rounding of its limit
 QUANTITIES = 3  # position, velocity, acceleration
 
 
 @dataclass(frozen=True, eq=False)
 class Pieces:
-    """Polynomials of the time since each piece began.
+    """Polynomials of the time since the start of each piece.
 
     Attributes:
         begins: (k,) [s].
-        durations: (k,) [s]; a motion that only stands has one piece of no duration.
+        durations: (k,) [s]; a motion that stands still has one piece of zero duration.
         coefficients: lowest power first, (k, 6, n).
     """
 
@@ -34,7 +34,7 @@ class Pieces:
 
     @classmethod
     def of(cls, knots: FloatArray, coefficients: FloatArray, start: FloatArray) -> "Pieces":
-        """Drop the pieces between knots (k + 1,) [s] that last no time; without any, the motion stands at `start`."""
+        """Make pieces between knots (k + 1,) [s] without those of zero duration; if none is left, stand at `start`."""
         durations = np.diff(knots)
         kept = durations > 0.0
         if kept.any():
@@ -44,9 +44,9 @@ class Pieces:
         return cls(np.zeros(1), np.zeros(1), standing)
 
     def derivatives(self, piece: NDArray[np.int64], x: FloatArray, most: int | None = None) -> list[FloatArray]:
-        """Return position [rad] and its derivatives, (N, n) each, at times x (N,) [s] since the pieces (N,) began.
+        """Return position [rad] and its derivatives, (N, n) each, at times x (N,) [s] after the start of pieces (N,).
 
-        The last one is the highest that may not vanish; with `most` as many are returned.
+        The last derivative is the highest that may not vanish, or the one of order `most` if that is given.
         """
         found: list[FloatArray] = []
         now = self.coefficients[piece]
@@ -59,9 +59,10 @@ class Pieces:
         return found
 
     def around(self, piece: NDArray[np.int64], begin: FloatArray, end: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the postures in the middle of spans of time, (N, n) [rad], and how far joints may be off them within.
+        """Return the postures in the middle of time spans, (N, n) [rad], and the largest deviation from them.
 
-        Both ends (N,) [s] count from the start of the piece (N,). The bound is Taylor's series, exact for polynomials.
+        Begin and end (N,) [s] of the spans count from the start of the piece (N,). The bound is Taylor's series, which
+        is exact for polynomials.
         """
         half = 0.5 * (end - begin)
         values = self.derivatives(piece, 0.5 * (begin + end))
@@ -71,7 +72,7 @@ class Pieces:
         return values[0], away
 
     def bernstein(self, order: int) -> FloatArray:
-        """Return Bernstein coefficients of q [rad] (order 0), dq or ddq over each piece, (k, 6 - order, n)."""
+        """Return the Bernstein coefficients of q [rad] (order 0), dq (1) or ddq (2), (k, 6 - order, n)."""
         now = self.coefficients
         for _ in range(order):
             now = now[:, 1:] * np.arange(1, now.shape[1])[:, None]
@@ -79,15 +80,15 @@ class Pieces:
         return np.asarray(np.einsum("ip,kpn->kin", _to_bernstein(now.shape[1]), now * scale[:, :, None]))
 
     def peaks(self, order: int) -> FloatArray:
-        """Return the largest |q| [rad] (order 0), |dq| [rad/s] (1) or |ddq| [rad/s^2] (2) by joint, (n,), to 1e-9."""
+        """Return the largest |q| [rad] (order 0), |dq| [rad/s] (1) or |ddq| [rad/s^2] (2) per joint, (n,), to 1e-9."""
         control = self.bernstein(order)
         least = np.abs(control[:, [0, -1]]).max(axis=(0, 1))
         return np.array([_peak(control[:, :, joint], float(most)) for joint, most in enumerate(least)])
 
     def first_beyond(self, order: int, lower: FloatArray, upper: FloatArray) -> tuple[int, float, int, float] | None:
-        """Return piece, time since it began [s], joint and value where a derivative leaves bounds (n,); None if none.
+        """Return piece, time since its start [s], joint and value at which a derivative leaves bounds (n,), or None.
 
-        Times within the pieces count, and both sides of a knot.
+        The check covers times within the pieces and both sides of each knot.
         """
         control = self.bernstein(order)
         count, size, n = control.shape
@@ -100,7 +101,7 @@ class Pieces:
 
 
 def _peak(control: FloatArray, least: float) -> float:
-    """Largest absolute value of polynomials by their Bernstein coefficients (N, d), of which `least` is reached."""
+    """Return the largest absolute value of polynomials from their Bernstein coefficients (N, d), at least `least`."""
     for _ in range(HALVINGS):
         hull = np.abs(control).max(axis=1)
         near = hull > least * (1.0 + 1e-9) + 1e-12
@@ -113,7 +114,7 @@ def _peak(control: FloatArray, least: float) -> float:
 
 @cache
 def _to_bernstein(size: int) -> FloatArray:
-    """Matrix from coefficients by power, `size` of them, to those of Bernstein's polynomials on [0, 1]."""
+    """Return the matrix from `size` coefficients by power to Bernstein coefficients on [0, 1]."""
     degree = size - 1
     return np.array([[comb(i, k) / comb(degree, k) if k <= i else 0.0 for k in range(size)] for i in range(size)])
 
@@ -137,11 +138,12 @@ def halves(control: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def first_beyond(control: FloatArray, lower: FloatArray, upper: FloatArray) -> tuple[int, float, float] | None:
-    """Return row, place within [0, 1] and value where a polynomial leaves its bounds; None if none does.
+    """Return row, place within [0, 1] and value where a polynomial leaves its bounds, or None.
 
     Args:
-        control: Bernstein coefficients, (N, d) [-]; NaN lies outside.
-        lower, upper: bounds, (N,) [-].
+        control: Bernstein coefficients, (N, d) [-]; NaN counts as outside.
+        lower: lower bounds, (N,) [-].
+        upper: upper bounds, (N,) [-].
     """
     rows = np.arange(len(control))
     begin, width = np.zeros(len(control)), 1.0

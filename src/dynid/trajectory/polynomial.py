@@ -1,9 +1,9 @@
-"""A joint-space trajectory through points in time, as trajectory_msgs/JointTrajectory has them.
+"""Joint-space trajectories through points in time, as in trajectory_msgs/JointTrajectory.
 
-Between two points each joint follows a polynomial: of degree five where the points hold velocities and accelerations,
-of degree three where they hold velocities, and the cubic spline with continuous acceleration (at rest at both ends)
-where they hold positions only. ROS's joint trajectory controller joins bare positions by straight lines, whose
-velocities jump; no arm can do that.
+Between two points each joint follows a polynomial: of degree five if the points hold velocities and accelerations,
+of degree three if they hold velocities, and the cubic spline with continuous acceleration (at rest at both ends)
+if they hold positions only. ROS's joint trajectory controller joins bare positions by straight lines, whose
+velocities jump; no arm can follow that.
 """
 
 from collections.abc import Sequence
@@ -21,20 +21,20 @@ from dynid.trajectory.sampling import sample_polynomials, sample_polynomials_row
 
 POWERS = 6
 AT_REST_RAD_S = 1e-6
-PEAK_RATE, PEAK_BEND = 15.0 / 8.0, 10.0 / np.sqrt(3.0)  # of a quintic from rest to rest that is 1 long and lasts 1
+PEAK_RATE, PEAK_BEND = 15.0 / 8.0, 10.0 / np.sqrt(3.0)  # peak velocity and acceleration of a unit quintic
 GENTLE_RAD_S, GENTLE_RAD_S2, SHORTEST_S = 0.4, 0.8, 0.5
 
 
 @dataclass(frozen=True, eq=False)
 class PolynomialTrajectory(Motion):
-    """Pieces between `knots` (k,) [s] (the first is 0), as polynomials of the time since each piece began.
+    """Trajectory of polynomial pieces between `knots` (k,) [s], the first of which is 0.
 
     Make one with `through_points`.
 
     Attributes:
         joint_names: (n,).
         knots: (k,) [s].
-        coefficients: lowest power first, (k - 1, 6, n).
+        coefficients: of the time since the piece began, lowest power first, (k - 1, 6, n).
         ends: first and last posture, (2, n) [rad].
     """
 
@@ -46,11 +46,11 @@ class PolynomialTrajectory(Motion):
 
     @cached_property
     def peak_velocities(self) -> FloatArray:
-        """Largest |dq| per joint, (n,) [rad/s], exact."""
+        """Exact largest |dq| per joint, (n,) [rad/s]."""
         return read_only(self.pieces().peaks(1))
 
     def pieces(self) -> Pieces:
-        """As of `Motion`."""
+        """Pieces of the motion; see `Motion.pieces`."""
         return Pieces.of(self.knots, self.coefficients, self.start)
 
     @cached_property
@@ -60,7 +60,7 @@ class PolynomialTrajectory(Motion):
         return tables
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """As of `Motion`, (n,)."""
+        """Write q, dq and ddq (n,) at time t [s] into the buffers; see `Motion.sample_into`."""
         sample_polynomials(t, *self._tables, q, dq, ddq)
 
     def _sample_rows(self, times: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
@@ -75,14 +75,15 @@ def through_points(
     velocities: FloatArray | None = None,
     accelerations: FloatArray | None = None,
 ) -> PolynomialTrajectory:
-    """A trajectory through points in time; it begins at the first point, whose time may be later than 0.
+    """Return a trajectory through points in time; it starts at the first point, whose time may be later than 0.
 
     Args:
+        name: name of the trajectory.
         joint_names: (n,).
         times: (k,) [s], increasing.
         positions: (k, n) [rad].
-        velocities: (k, n) [rad/s]; None where the points have none.
-        accelerations: (k, n) [rad/s^2]; None where the points have none.
+        velocities: (k, n) [rad/s]; None if the points have none.
+        accelerations: (k, n) [rad/s^2]; None if the points have none.
 
     Raises:
         ConfigurationError: no points, times that do not increase, values that are not finite, arrays that do not fit
@@ -119,7 +120,7 @@ def through_points(
 def rest_to_rest(
     name: str, joint_names: Sequence[str], start: FloatArray, end: FloatArray, duration: float | None = None
 ) -> PolynomialTrajectory:
-    """From one posture to another, (n,) [rad], in a time [s]; None is one in which nothing is fast."""
+    """Return a motion between two postures (n,) [rad] within `duration` [s]; None chooses a slow enough one."""
     if duration is None:
         way = float(np.abs(end - start).max())
         duration = max(SHORTEST_S, PEAK_RATE * way / GENTLE_RAD_S, np.sqrt(PEAK_BEND * way / GENTLE_RAD_S2))
@@ -128,7 +129,11 @@ def rest_to_rest(
 
 
 def _finite_coefficients(where: str, knots: FloatArray, given: dict[str, FloatArray]) -> FloatArray:
-    """Return `_coefficients`, read-only; ConfigurationError is raised where numbers overflow."""
+    """Return `_coefficients`, read-only.
+
+    Raises:
+        ConfigurationError: the numbers overflow.
+    """
     try:
         with np.errstate(all="ignore"):
             found = _coefficients(knots, list(given.values()))
@@ -144,7 +149,7 @@ def _finite_coefficients(where: str, knots: FloatArray, given: dict[str, FloatAr
 
 
 def _coefficients(knots: FloatArray, rows: list[FloatArray]) -> FloatArray:
-    """(k - 1, 6, n), lowest power first, from positions and as many derivatives as there are."""
+    """Return coefficients (k - 1, 6, n), lowest power first, from positions and the given derivatives, (k, n) each."""
     size = rows[0].shape[1]
     if len(knots) == 1:
         return np.zeros((0, POWERS, size))
@@ -160,12 +165,13 @@ def _coefficients(knots: FloatArray, rows: list[FloatArray]) -> FloatArray:
 
 
 def _quintic(h: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-    """(k - 1, 6, n), lowest power first, of pieces that last h (k - 1, 1) and keep to all three at their ends (k, n).
+    """Return coefficients (k - 1, 6, n), lowest power first, of pieces of durations h (k - 1, 1).
 
-    Scipy's BPoly does the same piece by piece in Python, which takes minutes for a motion sampled at 1 kHz.
+    Each piece matches position, velocity and acceleration (k, n) at both ends. Scipy's BPoly does the same piece by
+    piece in Python, which takes minutes for a motion sampled at 1 kHz.
     """
     start, speed, bend = q[:-1], dq[:-1], 0.5 * ddq[:-1]
-    # what the first three terms leave for the other three to make up at the end of the piece, as if it lasted 1
+    # residuals at the end of the piece that the last three terms must cover, in units of its duration
     place = q[1:] - start - h * (speed + h * bend)
     rate = h * (dq[1:] - speed - 2.0 * h * bend)
     curve = h**2 * (0.5 * ddq[1:] - bend)

@@ -1,8 +1,8 @@
-"""The excitation primitives of arXiv:2605.15949, Appendix B, as waypoint sequences.
+"""Excitation primitives of arXiv:2605.15949, Appendix B, as waypoint sequences.
 
 P_j goes q0, q0 - a e_j, q0 + a e_j, q0; P_{j,j+1} does the same along delta = s_j a_j e_j + s_{j+1} a_{j+1}
-e_{j+1}. An amplitude is a pair (towards minus, towards plus), equal in the paper; where a joint limit leaves
-room on one side only, they differ, and the two ends are limited separately.
+e_{j+1}. An amplitude is a pair (towards minus, towards plus), equal in the paper. They differ if a joint limit leaves
+room on one side only; the two ends are limited separately.
 """
 
 from collections.abc import Sequence
@@ -16,12 +16,12 @@ from dynid.robot import FloatArray, read_only
 def primitive(
     posture: FloatArray, joints: Sequence[int], amplitudes: FloatArray, signs: Sequence[int] | None = None
 ) -> FloatArray:
-    """Waypoints of a primitive of one joint, or of two adjacent ones.
+    """Return the waypoints of a primitive of one joint or of two adjacent ones.
 
     Args:
         posture: nominal posture q0, (n,) [rad].
         joints: one index, or two adjacent ones in ascending order (counted from 0).
-        amplitudes: (n, 2) [rad], at least 0: how far each joint may go below and above the posture.
+        amplitudes: largest deviation of each joint below and above the posture, (n, 2) [rad], not negative.
         signs: +1 or -1 per joint in `joints`; None is +1 for all.
 
     Returns:

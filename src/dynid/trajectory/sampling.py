@@ -1,4 +1,4 @@
-"""Sampling one instant of a trajectory into buffers that the caller keeps: nothing is allocated in a control cycle."""
+"""Compiled sampling of trajectories into the caller's buffers; a control cycle allocates nothing."""
 
 import numba
 
@@ -7,7 +7,7 @@ from dynid.robot import FloatArray
 
 @numba.njit(cache=True)
 def at_rest(posture: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-    """Stand at `posture` (n,) [rad]."""
+    """Write `posture` (n,) [rad] and zero velocity and acceleration into the buffers."""
     for j in range(len(q)):
         q[j], dq[j], ddq[j] = posture[j], 0.0, 0.0
 
@@ -16,7 +16,10 @@ def at_rest(posture: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray)
 def sample_brake(
     t: float, duration: float, origin: FloatArray, speed: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray
 ) -> None:
-    """From `origin` (n,) [rad] at `speed` (n,) [rad/s] linearly to rest within `duration`, at 0 <= t < duration."""
+    """Write a braking motion into the buffers: from `origin` (n,) [rad] at `speed` (n,) [rad/s] to rest.
+
+    The speed falls linearly to zero within `duration` [s]; 0 <= t < duration.
+    """
     for j in range(len(q)):
         ddq[j] = -speed[j] / duration
         dq[j] = speed[j] + ddq[j] * t
@@ -25,7 +28,10 @@ def sample_brake(
 
 @numba.njit(cache=True)
 def scale_reference(rate: float, slope: float, dq: FloatArray, ddq: FloatArray) -> None:
-    """Rates by path time, (n,) [rad/s, rad/s^2], as those by time, in place; see `path_time_scaling`."""
+    """Convert derivatives by path time (n,) to derivatives by time [rad/s, rad/s^2] in place.
+
+    See `path_time_scaling`.
+    """
     for j in range(len(dq)):
         ddq[j] = rate * rate * ddq[j] + slope * dq[j]
         dq[j] *= rate
@@ -33,7 +39,7 @@ def scale_reference(rate: float, slope: float, dq: FloatArray, ddq: FloatArray) 
 
 @numba.njit(cache=True)
 def segment_at(knots: FloatArray, t: float) -> int:
-    """The segment that holds time t [s], knots (k,) [s] with k >= 2 and knots[0] <= t < knots[-1]."""
+    """Return the index of the segment that holds time t [s] among knots (k,) [s], k >= 2, knots[0] <= t < knots[-1]."""
     low, high = 0, len(knots) - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -48,14 +54,16 @@ def segment_at(knots: FloatArray, t: float) -> int:
 def sample_laws(
     t: float, knots: FloatArray, laws: FloatArray, waypoints: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray
 ) -> None:
-    """The point-to-point laws of `dynid.trajectory.interpolation`; the falling half mirrors the rising one.
+    """Sample the point-to-point laws of `dynid.trajectory.interpolation`; the falling half mirrors the rising one.
 
     Args:
         t: time [s].
         knots: times of the waypoints, (k,) [s].
         laws: peak rate [1/s], ramp time [s] and cruise time [s] of every segment, (k - 1, 3).
         waypoints: (k, n) [rad].
-        q, dq, ddq: results, (n,).
+        q: position, (n,) [rad], written in place.
+        dq: velocity, (n,) [rad/s], written in place.
+        ddq: acceleration, (n,) [rad/s^2], written in place.
     """
     last = len(knots) - 1
     if t <= 0.0 or t >= knots[last]:
@@ -90,7 +98,7 @@ def sample_laws_rows(
     dq: FloatArray,
     ddq: FloatArray,
 ) -> None:
-    """`sample_laws` at times (N,) [s] into (N, n) buffers."""
+    """Call `sample_laws` at times (N,) [s] with buffers (N, n)."""
     for k in range(len(times)):
         sample_laws(times[k], knots, laws, waypoints, q[k], dq[k], ddq[k])
 
@@ -105,14 +113,16 @@ def sample_polynomials(
     dq: FloatArray,
     ddq: FloatArray,
 ) -> None:
-    """Piecewise polynomials.
+    """Sample piecewise polynomials.
 
     Args:
         t: time [s].
         knots: times at which the pieces meet, (k,) [s].
         coefficients: of the time since the piece began, lowest power first, (k - 1, 6, n).
         ends: first and last posture, (2, n) [rad].
-        q, dq, ddq: results, (n,).
+        q: position, (n,) [rad], written in place.
+        dq: velocity, (n,) [rad/s], written in place.
+        ddq: acceleration, (n,) [rad/s^2], written in place.
     """
     last = len(knots) - 1
     if t <= 0.0 or t >= knots[last]:
@@ -139,6 +149,6 @@ def sample_polynomials_rows(
     dq: FloatArray,
     ddq: FloatArray,
 ) -> None:
-    """`sample_polynomials` at times (N,) [s] into (N, n) buffers."""
+    """Call `sample_polynomials` at times (N,) [s] with buffers (N, n)."""
     for k in range(len(times)):
         sample_polynomials(times[k], knots, coefficients, ends, q[k], dq[k], ddq[k])

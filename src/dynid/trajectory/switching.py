@@ -1,9 +1,9 @@
-"""Signals that switch between -1 and +1: what excites one joint without feedback (arXiv:2605.15949, section III-B)."""
+"""Signals that switch between -1 and +1 for open-loop excitation of one joint (arXiv:2605.15949, section III-B)."""
 
 import math
 
 import numpy as np
-import scipy  # its part `signal` loads when first used: that takes as long as all else that a node starts with
+import scipy  # `scipy.signal` is loaded at first use: importing it doubles a node's start time
 
 from dynid.errors import ConfigurationError
 from dynid.robot import FloatArray, read_only
@@ -12,11 +12,11 @@ ORDERS = range(4, 11)
 
 
 def square_wave(period_s: float, periods: int, step_s: float) -> FloatArray:
-    """A square wave that begins a quarter of a period late, so that a mass comes back to where it began every period.
+    """Return a square wave that starts a quarter of a period late, so that a mass returns to its start every period.
 
     Args:
         period_s: period [s].
-        periods: how many.
+        periods: number of periods.
         step_s: time between two samples [s].
 
     Returns:
@@ -36,13 +36,15 @@ def square_wave(period_s: float, periods: int, step_s: float) -> FloatArray:
 
 
 def binary_sequence(order: int, bit_s: float, step_s: float, start: int = 1) -> FloatArray:
-    """A pseudo-random binary sequence of maximal length: 2^order - 1 bits, its spectrum flat up to 0.4 / bit_s.
+    """Return a pseudo-random binary sequence of maximal length, 2^order - 1 bits.
+
+    Its spectrum is flat up to 0.4 / bit_s.
 
     Args:
         order: bits of the shift register, 4 to 10.
         bit_s: shortest time between two switches [s].
         step_s: time between two samples [s].
-        start: state of the register at the begin, 1 to 2^order - 1; another one shifts the sequence.
+        start: initial state of the register, 1 to 2^order - 1; another state shifts the sequence.
 
     Returns:
         -1 and +1 at every sample, (N,).
@@ -63,12 +65,15 @@ def binary_sequence(order: int, bit_s: float, step_s: float, start: int = 1) -> 
 
 
 def excursion(signal: FloatArray, step_s: float, time_constant_s: float) -> FloatArray:
-    """Where a first-order lag of gain 1 from signal to velocity carries a joint, (N,) [s]; see eq. 1."""
+    """Return the displacement (N,) [s] of a joint whose velocity follows the signal as a first-order lag (eq. 1).
+
+    The lag has gain 1 and the given time constant.
+    """
     decay = math.exp(-step_s / time_constant_s)
     return np.asarray(np.cumsum(scipy.signal.lfilter([1.0 - decay], [1.0, -decay], signal)) * step_s)
 
 
 def calm_sequence(order: int, bit_s: float, step_s: float, time_constant_s: float) -> FloatArray:
-    """The binary sequence (N,) [-], or its negative, whose start carries a joint least far from where it began."""
+    """Return the binary sequence (N,) [-], or its negative, with the start that moves a joint least from its origin."""
     candidates = [binary_sequence(order, bit_s, step_s, start) for start in range(1, 2**order, 2)]
     return min(candidates, key=lambda one: float(np.abs(excursion(one, step_s, time_constant_s)).max()))

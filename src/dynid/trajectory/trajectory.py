@@ -1,4 +1,4 @@
-"""A joint-space trajectory: waypoints joined by point-to-point segments, sampled exactly at any time."""
+"""Joint-space trajectories of waypoints that are joined by point-to-point segments, sampled exactly at any time."""
 
 import itertools
 from collections.abc import Sequence
@@ -17,8 +17,7 @@ from dynid.trajectory.sampling import sample_laws, sample_laws_rows
 
 @dataclass(frozen=True, eq=False)
 class Trajectory(Motion):
-    """Waypoints (k, n) [rad] of the named joints, and the time law of each of the k - 1 segments between
-    them.
+    """Waypoints (k, n) [rad] of the named joints, and the time law of each of the k - 1 segments.
 
     Position, velocity and acceleration are continuous everywhere; the arm is at rest at every waypoint.
     Make one with `through`, `approach`, `concatenate` or `dynid.trajectory.families.load_excitation`.
@@ -49,13 +48,13 @@ class Trajectory(Motion):
 
     @cached_property
     def _tables(self) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Knots, time laws and waypoints as arrays; the sampling is compiled here, not in a control cycle."""
+        """Knots, time laws and waypoints as arrays; their first use compiles the sampling."""
         tables = self.knots, read_only(np.array(self.laws).reshape(-1, 3)), self.waypoints
         sample_laws(-1.0, *tables, *np.zeros((3, len(self.joint_names))))
         return tables
 
     def pieces(self) -> Pieces:
-        """As of `Motion`: each segment speeds up, cruises and slows down."""
+        """Pieces of the motion: each segment has a rising ramp, a cruise and a falling ramp."""
         laws = np.array(self.laws).reshape(-1, 3)
         lengths = laws[:, [1, 2, 1]].ravel()
         shares = share_polynomials(laws)
@@ -65,7 +64,7 @@ class Trajectory(Motion):
         return Pieces.of(np.concatenate([[0.0], np.cumsum(lengths)]), coefficients, self.start)
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """As of `Motion`, (n,)."""
+        """Write q, dq and ddq (n,) at time t [s] into the buffers; see `Motion.sample_into`."""
         sample_laws(t, *self._tables, q, dq, ddq)
 
     def _sample_rows(self, times: FloatArray, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
@@ -73,18 +72,18 @@ class Trajectory(Motion):
 
     @cached_property
     def segment_velocities(self) -> FloatArray:
-        """Peak speed of every joint in every segment, (k - 1, n) [rad/s]; reached in the segment's middle."""
+        """Peak speed of every joint in every segment, (k - 1, n) [rad/s], reached in the middle of the segment."""
         rates = np.array([law.rate for law in self.laws]).reshape(-1, 1)
         return read_only(np.abs(np.diff(self.waypoints, axis=0)) * rates)
 
     @cached_property
     def peak_velocities(self) -> FloatArray:
-        """Largest |dq| per joint, (n,) [rad/s], exact."""
+        """Exact largest |dq| per joint, (n,) [rad/s]."""
         return read_only(np.max(self.segment_velocities, axis=0, initial=0.0))
 
     @cached_property
     def peak_accelerations(self) -> FloatArray:
-        """Largest |ddq| per joint, (n,) [rad/s^2], exact."""
+        """Exact largest |ddq| per joint, (n,) [rad/s^2]."""
         slopes = np.array([1.5 * law.rate / law.ramp if law.rate else 0.0 for law in self.laws]).reshape(-1, 1)
         return read_only(np.max(np.abs(np.diff(self.waypoints, axis=0)) * slopes, axis=0, initial=0.0))
 
@@ -126,15 +125,16 @@ def through(
     factors: Sequence[float] | float = 1.0,
     dwell: float = 0.0,
 ) -> Trajectory:
-    """A trajectory through waypoints, at rest at each; equal neighbours count once.
+    """Return a trajectory through waypoints that stops at each; equal neighbours count once.
 
     Args:
+        name: name of the trajectory.
         joint_names: (n,).
         waypoints: (k, n) [rad].
         velocity: limits (n,) [rad/s].
         acceleration: limits (n,) [rad/s^2].
         factors: relative speed factor of each segment, (k - 1,), or one for all; scales both limits.
-        dwell: rest at every inner waypoint [s].
+        dwell: wait time at every inner waypoint [s].
     """
     points = np.asarray(waypoints, dtype=np.float64)
     scale = np.broadcast_to(np.asarray(factors, dtype=np.float64), (max(len(points) - 1, 0),))
@@ -159,20 +159,25 @@ def approach(
     acceleration: float = 0.8,
     name: str = "approach",
 ) -> Trajectory:
-    """A slow smooth move from one posture to another, (n,) [rad], with limits [rad/s], [rad/s^2] for every
-    joint.
+    """Return a slow, smooth move between two postures (n,) [rad]; its duration is zero if they are equal.
 
-    Of zero duration where the two postures are equal.
+    Args:
+        q_from: first posture, (n,) [rad].
+        q_to: last posture, (n,) [rad].
+        joint_names: (n,).
+        velocity: limit of every joint [rad/s].
+        acceleration: limit of every joint [rad/s^2].
+        name: name of the trajectory.
     """
     ones = np.ones(len(joint_names))
     return through(name, joint_names, np.array([q_from, q_to]), velocity * ones, acceleration * ones)
 
 
 def concatenate(name: str, parts: Sequence[Trajectory], velocity: FloatArray, acceleration: FloatArray) -> Trajectory:
-    """Trajectories one after the other; where one ends elsewhere than the next starts, a move within the
-    limits joins them.
+    """Return trajectories in sequence, joined by moves within the limits where two do not meet.
 
     Args:
+        name: name of the result.
         parts: at least one trajectory, all of the same joints.
         velocity: limits of the joining moves, (n,) [rad/s].
         acceleration: limits of the joining moves, (n,) [rad/s^2].

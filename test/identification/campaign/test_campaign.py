@@ -19,6 +19,7 @@ from dynid.export.mjcf import default_stops
 from dynid.identification.campaign import run as campaign_run
 from dynid.identification.campaign.campaign import Campaign, campaign, run_all
 from dynid.identification.campaign.files import identification_of, summary
+from dynid.identification.campaign.held_out_set import HeldOutSet
 from dynid.identification.campaign.representative import PathRescue
 from dynid.identification.campaign.run import Runner, RunRecord, phi_of, rescue
 from dynid.identification.campaign.store import RunStore, bag_digest, fingerprint
@@ -327,6 +328,18 @@ def test_standard_deviations_cover_what_noise_does(tmp_path: Path) -> None:
         scatter = np.std([one.phi for one in records], axis=0, ddof=1)
         said = np.mean([one.standard_deviations for one in records], axis=0)
         assert 0.1 < np.median(scatter / said) < 1.0 and np.sqrt(np.mean((scatter / said) ** 2)) < 1.5
+
+
+def test_bags_that_choose_accept_nothing() -> None:
+    """Of several held-out bags every second one chooses; a single one accepts."""
+    bags = tuple("abc")
+    whole = HeldOutSet(bags, bags, bags, ((), (), ()), ())  # type: ignore[arg-type]
+    choosing, accepting = whole.parted()
+    assert choosing.portions == ("b",) and accepting.portions == ("a", "c")
+    assert accepting.regressions == accepting.plain == ("a", "c")
+    single = replace(whole, portions=("a",), regressions=("a",), plain=("a",), torque_constants=((),))  # type: ignore
+    choosing, accepting = single.parted()
+    assert not choosing.portions and accepting.portions == ("a",)
 
 
 def test_a_bag_that_was_identified_from_judges_nothing(bags: Path, store: Path, found: Campaign) -> None:

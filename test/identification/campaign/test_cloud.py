@@ -6,7 +6,14 @@ import numpy as np
 import pytest
 
 from dynid.errors import DataError
-from dynid.identification.campaign.cloud import STAGES, Candidate, analyse_cloud, principal_basis, with_scatter
+from dynid.identification.campaign.cloud import (
+    STAGES,
+    Candidate,
+    analyse_cloud,
+    central_distances,
+    principal_basis,
+    with_scatter,
+)
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
@@ -111,7 +118,7 @@ def test_the_best_validated_of_the_central_ones_is_chosen() -> None:
     runs[far] = replace(runs[far], validation_error=0.01)  # better, but not central
     run, reason, rescue = chosen(runs)
     assert run is runs[favourite] and not rescue
-    assert "rank 4" in reason and "predicts the held-out motions best" in reason and run.label in reason
+    assert "rank 4" in reason and "predicts the motions that choose best" in reason and run.label in reason
 
 
 def test_feasibility_comes_before_validation() -> None:
@@ -135,7 +142,27 @@ def test_without_a_feasible_one_a_rescue_is_asked_for() -> None:
 def test_without_held_out_motions_the_most_central_one_is_taken() -> None:
     runs = [replace(run, validation_error=float("nan")) for run in central()]
     run, reason, _ = chosen(runs)
-    assert run is runs[int(analyse_cloud(runs).distances.argmin())] and "without held-out motions" in reason
+    assert run is runs[int(analyse_cloud(runs).distances.argmin())] and "without motions to choose by" in reason
+
+
+def test_the_choice_depends_on_no_units() -> None:
+    """In kg cm instead of kg m^2, say: parameters times factors keep their distances, which are not plain ones."""
+    runs, factors = campaign(), np.array([1e4, 1.0, 100.0, 1e-3, 50.0, 1.0])
+    other = [replace(run, ols=run.ols * factors, sdp=run.sdp * factors, clie=run.clie * factors) for run in runs]
+    plain, scaled = analyse_cloud(runs), analyse_cloud(other)
+    np.testing.assert_allclose(scaled.distances, plain.distances, rtol=1e-9)
+    assert scaled.representative.index == plain.representative.index
+    clie = sets(runs, "CLIE")
+    middle = np.linalg.norm(clie - np.median(clie, axis=0), axis=1)
+    assert np.corrcoef(middle, plain.distances)[0, 1] < 0.99
+
+
+def test_distances_are_mahalanobis_where_runs_are_many() -> None:
+    data = np.random.default_rng(5).normal(size=(4000, 6)) @ MIXING
+    left = data - np.median(data, axis=0)
+    exact = np.sqrt(np.einsum("ki,ij,kj->k", left, np.linalg.inv(np.cov(data.T)), left))
+    np.testing.assert_allclose(central_distances(data), exact, rtol=0.1)
+    assert not central_distances(np.ones((5, 3))).any()
 
 
 def test_a_stray_set_does_not_pull_the_centre() -> None:

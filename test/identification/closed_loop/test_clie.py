@@ -71,7 +71,7 @@ def rubbing() -> ClosedLoopData:
 
 def test_known_parameters_are_recovered() -> None:
     data = measured(PHI)
-    found = refine(MODEL, SETTINGS, data, start_near(PHI, data), ClieOptions(tolerance=1e-10))
+    found = refine(MODEL, SETTINGS, data, start_near(PHI, data), ClieOptions(tolerance=1e-10, deviation_share=0.0))
     assert found.converged
     np.testing.assert_allclose(found.base.values, PHI.values, atol=1e-6)
     assert found.cost < 1e-6 * found.start_cost
@@ -88,7 +88,7 @@ def test_a_known_load_does_not_move_the_parameters() -> None:
     loaded = replace(plain, external=load)
     tau = np.array(ClosedLoop(MODEL, SETTINGS, loaded).simulate(PHI).tau)
     start = start_near(PHI, replace(plain, tau=tau))
-    found = refine(MODEL, SETTINGS, replace(loaded, tau=tau), start, ClieOptions(tolerance=1e-10))
+    found = refine(MODEL, SETTINGS, replace(loaded, tau=tau), start, ClieOptions(tolerance=1e-10, deviation_share=0.0))
     np.testing.assert_allclose(found.base.values, PHI.values, atol=1e-6)
     unaware = refine(MODEL, SETTINGS, replace(plain, tau=tau), start)
     assert np.abs(unaware.base.values - PHI.values).max() > 0.01

@@ -223,6 +223,7 @@ def test_defaults_are_those_that_were_measured() -> None:
     assert ClieOptions().model_dump(exclude={"loop"}) == {
         "maximum_iterations": 40,
         "tolerance": 1e-7,
+        "deviation_share": 0.1,
         "coarse_tolerance": 1e-4,
         "coarse_stride": 8,
         "fine_stride": 4,

@@ -54,7 +54,7 @@ class ArmMessages:
         self._stamp_ns = stamp_ns
         # what the driver wrote in answer to the state before is in force until this one
         in_force = next((tau for at, tau in reversed(self._applied) if at < stamp_ns), None)
-        return Reading(stamp_ns, self.state["position"], in_force)
+        return Reading(stamp_ns, self.state["position"], in_force, self.state["velocity"])
 
     def answer(self, torques: FloatArray) -> bytes:
         """A message of torques (n,) [N m] that answers the newest state."""

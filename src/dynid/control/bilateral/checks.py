@@ -8,6 +8,8 @@ import numpy as np
 
 from dynid.robot import FloatArray
 
+TOLD_RAD_S = 0.05  # two counts of a servo's velocity register, of which one flickers while the joint stands still
+
 
 @numba.njit(cache=True)
 def largest(values: FloatArray) -> float:
@@ -81,3 +83,20 @@ def longest_at_limit(
             if since_s[k, i] > most:
                 most, side, joint = since_s[k, i], k, i
     return most, side, joint
+
+
+@numba.njit(cache=True)
+def path_told(path: FloatArray, dq: FloatArray, dt: float) -> float:
+    """Return the longest path [rad] that velocities say a joint has moved by.
+
+    Args:
+        path: of every joint so far, (n,) [rad]; goes on.
+        dq: reported velocities, (n,) [rad/s]; what is below `TOLD_RAD_S`, or not a number, moves nothing.
+        dt: time since the last call [s].
+    """
+    most = 0.0
+    for i in range(len(dq)):
+        if abs(dq[i]) > TOLD_RAD_S:
+            path[i] += dq[i] * dt
+        most = max(most, abs(path[i]))
+    return most

@@ -82,8 +82,8 @@ class PairCycles:
         self.cycles += 1
         return self.pair.update(
             self._now_ns,
-            Reading(self._stamp(0, begin_ns + own_ns[0], self._now_ns), leader.q, leader.tau),
-            Reading(self._stamp(1, begin_ns + own_ns[1], self._now_ns), follower.q, follower.tau),
+            Reading(self._stamp(0, begin_ns + own_ns[0], self._now_ns), leader.q, leader.tau, leader.dq),
+            Reading(self._stamp(1, begin_ns + own_ns[1], self._now_ns), follower.q, follower.tau, follower.dq),
             (own_ns[0] * 1e-9, own_ns[1] * 1e-9),
         )
 

@@ -37,7 +37,10 @@ from dynid.control.bilateral.observer import ArmObserver
 from dynid.control.control_model import ControlModel
 from dynid.control.controller import Gains
 from dynid.control.dynamics_kernel import SingleState
+from dynid.control.guiding_speed import GuidingSpeed
 from dynid.errors import ConfigurationError
+from dynid.hardware.safety.hold import Hold
+from dynid.hardware.safety.settings import load_safety
 from dynid.robot import FloatArray, Robot
 
 Mode = Literal["four_channel", "force_reflecting", "unilateral"]
@@ -115,6 +118,7 @@ class BilateralLaw:
     Attributes:
         settings: may be exchanged between two cycles.
         difference: y, (n,) [rad].
+        speeds: of leader and follower, limited as of any arm that is guided.
     """
 
     def __init__(
@@ -137,6 +141,9 @@ class BilateralLaw:
         rows[CENTRE] = robot.rest_posture if centre is None else centre
         rows[LOWER], rows[UPPER] = robot.lower + STOP_ZONE_RAD, robot.upper - STOP_ZONE_RAD
         rows[MOST] = robot.torque_limits
+        safety = load_safety(robot)
+        damping = Hold(robot, safety).damping * robot.joint_constants
+        self.speeds = GuidingSpeed(robot, safety, damping), GuidingSpeed(robot, safety, damping)
         self.reset(np.zeros(robot.size), np.zeros(robot.size))
         self._torques(0.001, 0.0)  # compiles: a control loop must not wait for a compiler
         self.difference[:] = self._offset[:] = 0.0
@@ -190,10 +197,18 @@ class BilateralLaw:
         own = (dt, dt) if between is None else between
         self.leader.update(own[0], q_leader, pressed, in_force[0])
         self.follower.update(own[1], q_follower, pressed, in_force[1])
-        torques = self._torques(dt, pressed)
+        torques = self._damped(self._torques(dt, pressed))
         self.leader.applied(torques[0])
         self.follower.applied(torques[1])
         return torques
+
+    def _damped(self, torques: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
+        """Torques (n,) [N m] of leader and follower with the damping of what is faster than guiding should be."""
+        found = []
+        for arm, speed, tau in zip((self.leader, self.follower), self.speeds, torques, strict=True):
+            speed.update_bound(arm.q, arm.dq)
+            found.append(equations.limited(speed.damped(arm.dq, tau), -self._most, self._most))
+        return found[0], found[1]
 
     def _torques(self, dt: float, pressed: float) -> tuple[FloatArray, FloatArray]:
         leader, follower, found = self.leader, self.follower, np.empty((2, len(self._most)))

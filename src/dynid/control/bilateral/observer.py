@@ -67,8 +67,8 @@ class ArmObserver:
         self, model: ControlModel, dynamics: SingleState, *, delay_cycles: int = 1, bandwidth_1_s: float = BANDWIDTH_1_S
     ) -> None:
         n = model.friction.axes
-        self.model, self._terms, self._w = model, compile_terms(dynamics), bandwidth_1_s
-        self._phi, self._gears = model.phi.values, model.friction.values
+        self.dynamics, self._terms, self._w = dynamics, compile_terms(dynamics), bandwidth_1_s
+        self.exchange(model)
         self._sent: deque[FloatArray] = deque(maxlen=delay_cycles + 1)
         self.rows, self.inertia = np.zeros((ARM_ROWS, n)), np.eye(n)
         self.q, self.dq, self.disturbance, self._rigid = (self.rows[row] for row in (Q, DQ, D, RIGID))
@@ -77,6 +77,10 @@ class ArmObserver:
         self.reset(still)
         self.update(0.001, still)  # compiles: a control loop must not wait for a compiler
         self.reset(still)
+
+    def exchange(self, model: ControlModel) -> None:
+        """Continue with another model of the same arm."""
+        self.model, self._phi, self._gears = model, model.phi.values, model.friction.values
 
     def reset(self, q: FloatArray) -> None:
         """Start at rest at the measured posture q, (n,) [rad], with nothing pushing."""

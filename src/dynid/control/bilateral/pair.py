@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynid.control.bilateral.checks import equal, largest, largest_share, longest_at_limit, within
+from dynid.control.bilateral.checks import equal, largest, largest_share, longest_at_limit, path_told, within
 from dynid.control.bilateral.equations import energy_terms
 from dynid.control.bilateral.law import BilateralLaw, BilateralSettings
 from dynid.errors import SafetyError
@@ -29,7 +29,11 @@ LATE_S = 0.008  # older states end the pair: at 10 ms it is not stable any more
 APART_RAD = 0.35
 FAST_SHARE = 0.75  # of the velocity limits, at which guards brake: a joint that runs away gains speed until they do
 SATURATED_S, PUSHED_SHARE = 0.1, 0.7  # at a torque limit; of the limit, from outside: nobody pushes like that
-FROZEN_S, MOVED_RAD_S = 0.02, 0.6  # an arm that moved so fast does not stand still to the encoder count for so long
+FROZEN_S = 0.02  # standstill to the encoder count after which an arm is suspected
+# An arm that moved so does not stop within an encoder count: joint velocity; kinetic energy over the sum of the torque
+# limits [rad]. Hands and gears stopped simulated arms from at most 0.42 rad/s, at a wrist, and from 0.8e-4 rad.
+MOVED_RAD_S, MOVED_RAD = 0.6, 1.2e-4
+TOLD_RAD = 0.01  # path by reported velocities while the positions stand still: four counts and the gears' backlash
 STUCK_S, STUCK_RAD = 0.1, 0.05  # an arm stands still to the encoder count for so long while the other moves so far
 CREDIT_J, BOUND_J, FRICTION_MARGIN = 0.05, 0.1, 0.3
 
@@ -42,11 +46,13 @@ class Reading:
         stamp_ns: when it was read [ns].
         q: positions, (n,) [rad].
         tau: torques in force until then, (n,) [N m], which a guard may have changed; None: those that were sent.
+        dq: velocities that the driver reported, (n,) [rad/s]; None, or NaN in it: they are not known.
     """
 
     stamp_ns: int
     q: FloatArray
     tau: FloatArray | None = None
+    dq: FloatArray | None = None
 
 
 class Watch:
@@ -55,13 +61,28 @@ class Watch:
     def __init__(self) -> None:
         self._q: FloatArray = np.zeros(0)
         self._other: FloatArray = np.zeros(0)
-        self._since_ns, self._speed = 0, 0.0
+        self._told: FloatArray = np.zeros(0)  # path by reported velocities while the positions stand still, (n,) [rad]
+        self._since_ns = self._last_ns = 0
+        self._moved = False  # too fast to stop at once, when the positions last changed
 
-    def frozen(self, reading: Reading, dq: FloatArray) -> bool:
-        """Whether an arm that moved has been standing still for too long; dq (n,) [rad/s] was estimated before."""
+    def frozen(self, reading: Reading, dq: FloatArray, energy_rad: float = 0.0) -> str:
+        """Say why an arm that stands still to the encoder count must be moving; "" if it may stand.
+
+        Args:
+            reading: of this cycle.
+            dq: velocities, (n,) [rad/s], as they were estimated before.
+            energy_rad: kinetic energy by the same estimate, over the sum of the arm's torque limits.
+        """
+        step_s, self._last_ns = (reading.stamp_ns - self._last_ns) * 1e-9, reading.stamp_ns
         if not equal(reading.q, self._q):
-            self._q, self._since_ns, self._speed = reading.q, reading.stamp_ns, largest(dq)
-        return (reading.stamp_ns - self._since_ns) * 1e-9 > FROZEN_S and self._speed > MOVED_RAD_S
+            self._q, self._since_ns, self._told = reading.q, reading.stamp_ns, np.zeros(len(reading.q))
+            self._moved = largest(dq) > MOVED_RAD_S or energy_rad > MOVED_RAD
+        if not (reading.stamp_ns - self._since_ns) * 1e-9 > FROZEN_S:
+            return ""
+        if self._moved:
+            return "do not change any more though it moved"
+        told = 0.0 if reading.dq is None else path_told(self._told, reading.dq, step_s)
+        return f"do not change though its velocities say that it moves, by {told:.3f} rad" if told > TOLD_RAD else ""
 
     def stuck(self, reading: Reading, other: FloatArray, *, aligning: bool) -> bool:
         """After `frozen`: whether the other arm, at (n,) [rad], has moved far since this one last did.
@@ -80,16 +101,18 @@ class EnergyObserver:
     Attributes:
         energy_j: E.
         given_j: integral of P: what hands and walls gave, all in all.
+        kinetic_j: kinetic energy of leader and follower [J].
     """
 
     def __init__(self, law: BilateralLaw) -> None:
         self._law = law
         self.energy_j = self.given_j = 0.0
+        self.kinetic_j = (0.0, 0.0)
         self._kinetic: float | None = None
 
     def reset(self) -> None:
         """Start with full credit."""
-        self.energy_j, self._kinetic = CREDIT_J, None
+        self.energy_j, self._kinetic, self.kinetic_j = CREDIT_J, None, (0.0, 0.0)
 
     def update(self, dt: float) -> None:
         """One cycle more, dt [s], after the law's."""
@@ -97,6 +120,7 @@ class EnergyObserver:
         weight = settings.force_scale / settings.position_scale
         kinetic_l, power_l, friction_l = energy_terms(leader.rows, leader.inertia)
         kinetic_f, power_f, friction_f = energy_terms(follower.rows, follower.inertia)
+        self.kinetic_j = kinetic_l, kinetic_f
         kinetic, power = kinetic_l + weight * kinetic_f, power_l + weight * power_f
         margin = friction_l + weight * friction_f
         self.given_j += power * dt
@@ -119,6 +143,7 @@ class ArmPair:
         self.stopped, self.fell_back = "not started", ""
         self._asked_for = law.settings
         self._most_speed = FAST_SHARE * robot.velocity_limits
+        self._most_torque = float(law.limits.sum())
         self._now_ns = 0
         self._watches = (Watch(), Watch())
         self._saturated_s = np.zeros((2, robot.size))
@@ -127,7 +152,8 @@ class ArmPair:
     def _warm_up(self) -> None:
         """Compile what a cycle runs beside the law: a control loop must not wait for a compiler."""
         still = np.zeros_like(self._most_speed)
-        self._frozen(Reading(0, still), Reading(0, still))
+        for stamp_ns in (0, round(2e9 * FROZEN_S)):
+            self._frozen(Reading(stamp_ns, still, dq=still), Reading(stamp_ns, still, dq=still))
         self.energy.update(0.0)
         self._wrong(0.0, (still, still))
 
@@ -206,8 +232,8 @@ class ArmPair:
     def _frozen(self, leader: Reading, follower: Reading) -> str:
         observers, readings, aligning = (self.law.leader, self.law.follower), (leader, follower), self.law.aligning
         for side, (name, watch, arm) in enumerate(zip(SIDES, self._watches, observers, strict=True)):
-            if watch.frozen(readings[side], arm.dq):
-                return f"the {name}'s positions do not change any more though it moved"
+            if why := watch.frozen(readings[side], arm.dq, self.energy.kinetic_j[side] / self._most_torque):
+                return f"the {name}'s positions {why}"
             if watch.stuck(readings[side], readings[1 - side].q, aligning=aligning):
                 return (
                     f"the {name}'s positions do not change though the {SIDES[1 - side]} moves: does its encoder stand "
@@ -231,7 +257,9 @@ class ArmPair:
         longest_s, side, joint = longest_at_limit(torques[0], torques[1], limits, dt, self._saturated_s)
         if longest_s > SATURATED_S:
             return f"joint {joint + 1} of the {SIDES[side]} was at its torque limit for {SATURATED_S} s"
-        for name, arm in zip(SIDES, (self.law.leader, self.law.follower), strict=True):
+        for name, arm, speed in zip(SIDES, (self.law.leader, self.law.follower), self.law.speeds, strict=True):
+            if fast := speed.excess(arm.dq):
+                return f"the {name} is guided too fast: {fast}"
             if not within(arm.dq, self._most_speed):
                 return f"the {name} moves faster than {FAST_SHARE:g} of its velocity limits"
             pushed, joint = largest_share(arm.external, limits)

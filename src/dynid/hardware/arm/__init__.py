@@ -1,1 +1,1 @@
-"""The arm on the bus: opened, read, driven by currents, left without torque."""
+"""Arm on the servo bus: opening, reading, driving by currents, and leaving it without torque."""

@@ -1,4 +1,4 @@
-"""Arming the servos before their torque comes on: sync writes are not confirmed, so what they set is read back."""
+"""Arming of the servos before torque comes on: sync writes are not confirmed, so their values are read back."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,19 +15,19 @@ REMEDY = "configure the driver again; if it comes back, check the cable to that 
 
 
 class Arming:
-    """Arms the servos of one arm while their torque is off.
+    """Arming of the servos of one arm while their torque is off.
 
     Args:
         bus: the open bus.
         robot: names and current limits.
-        watchdog_count: what the bus watchdogs are set to.
-        slow: takes up the settings that were read back, as those that must stay.
+        watchdog_count: value for the bus watchdogs, in counts.
+        slow: receives the settings that were read back as those that must not change.
     """
 
     def __init__(self, bus: ServoBus, robot: Robot, watchdog_count: int, slow: SlowState) -> None:
         self._bus, self._slow, self._ids = bus, slow, robot.all_servo_ids
         self._labels = [wired.label for wired in robot.wired_servos]
-        # the startup checks let a servo's limit be one count below the robot's
+        # the startup checks permit a servo's limit to be one count below the robot's
         limits = np.ceil(robot.current_limits / robot.current_units - 1.0 - 1e-9).astype(np.int64)
         needed = []
         for wired in robot.wired_servos:
@@ -41,13 +41,14 @@ class Arming:
         """Write goal current 0 and the bus watchdog, and read back every setting that a servo needs to drive.
 
         Raises:
-            BusError: a servo did not take them, or has other settings than at the start; all differences by name.
+            BusError: a servo did not accept the values, or its settings have changed since the start; the message names
+                all differences.
         """
         size, ids = len(self._labels), self._ids
         wrong: list[str] = []
         for attempt in range(ATTEMPTS):
             self._bus.retries += attempt > 0
-            self._bus.sync_write(table.BUS_WATCHDOG, [0] * size, ids)  # a tripped watchdog refuses the goals
+            self._bus.sync_write(table.BUS_WATCHDOG, [0] * size, ids)  # a tripped watchdog would refuse the goals
             self._bus.sync_write(table.GOAL_CURRENT, [0] * size, ids)
             self._bus.sync_write(table.BUS_WATCHDOG, [self._watchdog_count] * size, ids)
             wrong = self._read_back()
@@ -57,7 +58,7 @@ class Arming:
         raise BusError(f"torque stays off: {'; '.join(wrong)}: {REMEDY}")
 
     def _read_back(self) -> list[str]:
-        """Read the goal currents and all settings; one line for each that is not as it must be."""
+        """Read the goal currents and all settings; return one line for each wrong value."""
         wrong = self._compared(table.GOAL_CURRENT, np.zeros(len(self._labels), dtype=np.int64))[0]
         for column, register in enumerate(ARMED):
             found, values = self._compared(register, self._needed[:, column])
@@ -66,7 +67,14 @@ class Arming:
         return wrong
 
     def _compared(self, register: table.Register, needed: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
-        """(differences in words, raw values (m,)) of one register; a current limit may be higher than needed."""
+        """Return the differences of one register from its needed values as text, and its raw values (m,).
+
+        A current limit may be higher than needed.
+
+        Args:
+            register: register to read from all servos.
+            needed: needed raw values, (m,).
+        """
         values, valid = self._bus.sync_read(register, self._ids)
         for _ in range(ATTEMPTS - 1):
             if all(valid):

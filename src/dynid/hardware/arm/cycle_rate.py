@@ -1,7 +1,7 @@
-"""The rate of the control cycle: the highest that the line to the servos allows, measured before the first cycle.
+"""Rate of the control cycle: the highest that the line to the servos allows, measured before the first cycle.
 
-What the line takes is the shortest time of several cycles in sequence: programs that run beside only lengthen them.
-Whether the machine keeps that rate is judged later, by the cycle itself, see `dynid.hardware.loop.rate_trial`.
+The time on the line is the shortest mean of several consecutive cycles, because other programs only lengthen them.
+Whether the machine keeps that rate is judged later, by real cycles, see `dynid.hardware.loop.rate_trial`.
 """
 
 from collections.abc import Sequence
@@ -12,27 +12,27 @@ import numpy as np
 from dynid.errors import BusError, ConfigurationError
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
 
-RATES_HZ = (1000, 500, 333, 250)  # whole milliseconds, as the ticks of USB adapters
-SLOW_POLL_S = 0.020  # one piece of slow data is read so often; it lengthens that cycle
-CYCLES, SLOW_POLLS = 50, 12  # of one measurement
-# Cycles in sequence whose mean counts. A reply that was taken up late makes the next one look early; so does the phase
-# of an adapter's tick. In the sum of several cycles both hardly count.
+RATES_HZ = (1000, 500, 333, 250)  # periods are whole milliseconds, like the ticks of USB adapters
+SLOW_POLL_S = 0.020  # interval between two reads of slow data, each of which lengthens a cycle
+CYCLES, SLOW_POLLS = 50, 12  # cycles and reads of slow data in one measurement
+# Number of consecutive cycles, and of reads of slow data, per mean. A reply that was read late makes the next one look
+# early, and so does the phase of an adapter's tick; both hardly affect the sum of several cycles.
 RUN, SLOW_RUN = 10, 4
-SEARCH_S = 2.0  # a line that seems slow is measured again for so long: the host may be busy
-TICK_S = 0.0006  # a quick reply takes a quarter of it, behind a USB adapter almost twice as long
-MARGIN = 1.1
+SEARCH_S = 2.0  # longest repetition of the measurement of a slow line, because the host may be busy
+TICK_S = 0.0006  # longer reads show an adapter with ticks: direct reads take a quarter of this, others twice
+MARGIN = 1.1  # smallest ratio of the period to the mean time that a cycle needs
 
 
 @dataclass(frozen=True)
 class CycleRate:
-    """A rate that was chosen, and why.
+    """A chosen cycle rate, and the measurements behind it.
 
     Attributes:
         rate_hz: one of `RATES_HZ`.
         cycle_s: its period [s].
-        round_trip_s: what a read of all servos with the write of their goal currents took [s].
-        slow_s: what a read of slow data took [s].
-        allowed_hz: the highest rate that these allow; 0 for none.
+        round_trip_s: time of a read of all servos and the write of their goal currents [s].
+        slow_s: time of a read of slow data [s].
+        allowed_hz: highest rate that these times allow; 0 if they allow none.
         fixed: whether a user has fixed the rate.
     """
 
@@ -45,7 +45,7 @@ class CycleRate:
 
     @property
     def too_fast(self) -> bool:
-        """Whether a rate that a user fixed is above what the line allows."""
+        """Whether a rate that a user fixed is above the highest that the line allows."""
         return self.rate_hz > self.allowed_hz
 
     def __str__(self) -> str:
@@ -56,10 +56,10 @@ class CycleRate:
 
 
 def period_s(rate_hz: int) -> float:
-    """The cycle of a rate of `RATES_HZ` [s].
+    """Return the cycle time of a rate of `RATES_HZ` [s].
 
     Raises:
-        ConfigurationError: another rate.
+        ConfigurationError: the rate is not in `RATES_HZ`.
     """
     if rate_hz not in RATES_HZ:
         raise ConfigurationError(f"cycle rate {rate_hz} Hz: expected one of {', '.join(map(str, RATES_HZ))} Hz")
@@ -67,7 +67,12 @@ def period_s(rate_hz: int) -> float:
 
 
 def choose_rate(round_trip_s: float, slow_s: float) -> int:
-    """The highest rate whose cycle has room for a mean round trip, its share of slow data and a margin; 0 for none."""
+    """Return the highest rate whose cycle fits a mean round trip, its share of slow data and a margin; 0 without one.
+
+    Args:
+        round_trip_s: time of a read of all servos and the write of their goal currents [s].
+        slow_s: time of a read of slow data [s].
+    """
     for rate_hz in RATES_HZ:
         period = period_s(rate_hz)
         if MARGIN * (round_trip_s + slow_s * period / SLOW_POLL_S) <= period:
@@ -76,21 +81,21 @@ def choose_rate(round_trip_s: float, slow_s: float) -> int:
 
 
 def shortest_mean_s(durations_ns: Sequence[float], run: int) -> float:
-    """Return the smallest mean of `run` consecutive durations [s]; of all where there are fewer."""
+    """Return the smallest mean of `run` consecutive durations [s], or the mean of all if there are fewer."""
     run = min(run, len(durations_ns))
     sums = np.convolve(np.asarray(durations_ns, dtype=np.float64), np.ones(run), mode="valid")
     return float(sums.min()) * 1e-9 / run
 
 
 def find_rate(arm: DynamixelArm, fixed_hz: int = 0) -> CycleRate:
-    """Measure real cycles of an open arm without torque, and set the arm's cycle.
+    """Measure real cycles of an open arm without torque, set the arm's cycle, and return its rate.
 
     Args:
-        arm: its goal currents are written as zero meanwhile.
-        fixed_hz: this rate, whatever the measurement says; 0 takes the highest that it allows.
+        arm: an open arm; its goal currents are written as zero during the measurement.
+        fixed_hz: rate to use whatever the measurement says; 0 chooses the highest that it allows.
 
     Raises:
-        ConfigurationError: no such rate.
+        ConfigurationError: the fixed rate is not in `RATES_HZ`.
         BusError: the port is lost, no read is complete, or even the lowest rate is too fast for the line.
     """
     fixed_s = period_s(fixed_hz) if fixed_hz else None
@@ -104,7 +109,7 @@ def find_rate(arm: DynamixelArm, fixed_hz: int = 0) -> CycleRate:
         allowed_hz = choose_rate(trip_s, slow_s)
         if (allowed_hz == RATES_HZ[0] and slow_s <= TICK_S) or clock.line_ns() > until_ns:
             break
-    arm.cycle.ticking = slow_s > TICK_S  # from now on slow data come with the states
+    arm.cycle.ticking = slow_s > TICK_S  # slow data then arrive together with the states
     if not allowed_hz and not fixed_hz:
         raise BusError(
             f"a cycle on {arm.bus.port} takes {trip_s * 1e3:.1f} ms, too long for even {RATES_HZ[-1]} Hz: set the "
@@ -130,7 +135,7 @@ def _round_trip_s(arm: DynamixelArm) -> float:
         if sample.complete:
             trips.append(arm.bus.clock.line_ns() - began_ns)
         else:
-            arm.bus.dialogue.settle()  # waits for a host that stands still
+            arm.bus.dialogue.settle()  # waits until a stalled host continues
     if not trips:
         raise BusError(
             f"none of {CYCLES} reads of all servos on {arm.bus.port} was complete: "
@@ -140,7 +145,11 @@ def _round_trip_s(arm: DynamixelArm) -> float:
 
 
 def _slow_data_s(arm: DynamixelArm) -> float:
-    """Return the shortest mean of consecutive reads of slow data [s]; BusError if the port is lost."""
+    """Return the shortest mean time of consecutive reads of slow data [s].
+
+    Raises:
+        BusError: the port is lost.
+    """
     slow: list[float] = []
     for _ in range(SLOW_POLLS):
         began_ns, timeouts = arm.bus.clock.line_ns(), arm.counters.timeouts

@@ -1,7 +1,7 @@
-"""An arm of DYNAMIXEL X servos in current mode: open, read, write currents, and leave it without torque.
+"""Arm of DYNAMIXEL X servos in current mode: open, read, write currents, and leave it without torque.
 
-The real and the simulated arm differ in the port only. A real port moves metal, so it must be asked for; every port
-is real that does not prove the opposite when it is opened, see `dynid.hardware.bus.simulated_line`.
+The real and the simulated arm differ in the port only. A real arm can do harm, so a real port needs explicit consent.
+Every port counts as real unless it proves to be simulated when it is opened, see `dynid.hardware.bus.simulated_line`.
 """
 
 from collections.abc import Callable, Iterable
@@ -37,20 +37,20 @@ NOBODY_ANSWERS = "any servo (is the cable plugged in, and the power on?)"
 
 
 class ArmSample(NamedTuple):
-    """The arm's state from one read; each (n,), joint order.
+    """State of the arm from one read; arrays are (n,) in joint order.
 
     Attributes:
-        stamp_ns: when the replies had arrived [ns since the epoch]: the monotonic clock and its distance from the
-            wall clock when the port was opened, so that setting the clock does not bend the motion.
-        q: joint angles [rad]; where `valid` is False the last valid ones, as for all values.
+        stamp_ns: arrival of the replies [ns since the epoch]: the monotonic clock plus its offset from the wall clock
+            when the port was opened, so that setting the clock does not distort the motion.
+        q: joint angles [rad]; where `valid` is False, the last valid values, as for all arrays.
         dq: joint velocities [rad/s].
         current_a: present currents [A], as counted at the joints (`dynid.model.transmission`).
-        tau_present: torque by the present current and the robot's torque constants [N m].
-        valid: whether this read brought the joint's values, for which a coupled joint needs all of its motors.
+        tau_present: torque from the present current and the robot's torque constants [N m].
+        valid: whether this read contains the joint's values; a coupled joint needs all of its motors.
         answered: whether the servo answered.
         alert: whether the servo reports a hardware error.
-        complete: whether all are valid.
-        repeated: whether a complete read brought the one before it again, to the bit, though the arm moves.
+        complete: whether all joints are valid.
+        repeated: whether a complete read equals the previous one bit for bit although the arm moves.
     """
 
     stamp_ns: int
@@ -69,30 +69,33 @@ class DynamixelArm:
     """The servos of one robot as one arm.
 
     Args:
-        robot: ids, models, limits, centre count, torque constants.
+        robot: IDs, models, limits, centre counts, torque constants.
         port: path of the serial device.
         allow_real_port: must be True for any port that does not prove to be a simulated line.
-        baudrate: [bit/s]; None is the robot's.
-        watchdog_s: after which silence of the bus a servo stops by itself [s]; 0.02 to 0.1.
-        reply_margin_s: how long a read waits for replies beyond their time on the wire.
-        start: what `open` may do that it does not do unasked; None is nothing on a real line, and writing the EEPROM
-            on a simulated one.
-        clock: by which the arm and its control loop live.
+        baudrate: baud rate [bit/s]; None for the robot's.
+        watchdog_s: silence of the bus after which a servo stops by itself [s]; 0.02 to 0.1.
+        reply_margin_s: wait time of a read for replies beyond their time on the wire [s].
+        clock: clock of the arm and its control loop.
+        start: additional actions that `open` may take; None allows none on a real line, and writing the EEPROM on a
+            simulated one.
         opener: opens the port, see `ServoBus`.
 
     Attributes:
-        bus: the line, for work beside the cycle.
-        changed: what `open` changed in the servos and stays, one line each.
-        cycle: the exchange of states and currents, which knows how it reads.
-        slow: what was read of slow values so far.
-        simulated: whether the line is; known while it is open, and afterwards as it was last.
-        watchdog_s: after which silence of the bus a servo stops by itself [s].
+        robot: the robot, with the cycle time in use.
+        bus: the line, for requests outside the cycle.
+        start: additional actions that `open` may take.
+        changed: lasting changes that `open` made in the servos, one line each.
+        cycle: the exchange of states and currents.
+        slow: newest slow values.
+        simulated: whether the line is simulated; known while it is open, and afterwards the last value.
+        watchdog_s: silence of the bus after which a servo stops by itself [s].
+        watchdog_count: the same time in counts.
         unseen: servos that hold their joints themselves.
 
     Raises:
         SafetyError: a real port without `allow_real_port`.
         ConfigurationError: the robot cannot be driven, see `dynid.model.drivable`.
-        ValueError: `watchdog_s` out of range.
+        ValueError: `watchdog_s` is out of range.
     """
 
     def __init__(
@@ -121,7 +124,7 @@ class DynamixelArm:
         self._transmission = Transmission(robot)
         self.watchdog_s = self.watchdog_count * table.WATCHDOG_S_PER_COUNT
         self.changed: list[str] = []
-        self._torque_is_ours = False  # switched on by us, and not confirmed to be off
+        self._torque_is_ours = False  # whether this arm switched torque on, and off was not confirmed
         self.unseen = UnseenHold(self.bus, robot)
         self._all_ids = robot.all_servo_ids
         self.cycle = StateCycle(self.bus, paired=[one for one in robot.followers if one.obeys is None])
@@ -134,19 +137,19 @@ class DynamixelArm:
 
     @property
     def counters(self) -> CycleCounters:
-        """Faults of the reads so far."""
+        """Error counters of the reads."""
         return self.cycle.counters
 
     def open(self) -> None:
         """Open the port, check every servo, and set them up: current mode, goal current 0, torque off.
 
-        Also after the port was lost; torque that this arm had switched on itself is taken over then. What is behind the
-        port may have changed meanwhile, so consent is asked of the line that was opened.
+        This also works after the port was lost; torque that this arm had switched on itself is then taken over. The
+        device behind the port may have changed meanwhile, so the consent to a real port is checked again after opening.
 
         Raises:
             SafetyError: a real line without `allow_real_port`; nothing was sent.
             BusError: the port cannot be used, or the servos are not the robot's or not fit; one message with all
-                findings and what to do.
+                findings and their remedies.
         """
         self.bus.open()
         try:
@@ -164,11 +167,14 @@ class DynamixelArm:
             raise
 
     def enable(self) -> None:
-        """Goal current 0, watchdog armed and read back, torque on; confirmed by every servo, or torque is off again.
+        """Arm the watchdogs, and switch torque on with goal current 0; switch it off again on failure.
+
+        Every servo must confirm it.
 
         Raises:
-            BusError: a servo did not switch its torque on, by name; says so if torque off was not confirmed either. Or
-                one that held its joint itself did not confirm current mode, or one is not armed (see `Arming.arm`).
+            BusError: a servo did not switch its torque on, by name; the message also says if torque off was not
+                confirmed. Or a servo that held its joint itself did not confirm current mode, or a servo is not armed
+                (see `Arming.arm`).
         """
         self.unseen.end()
         self._torque_is_ours = True
@@ -185,13 +191,13 @@ class DynamixelArm:
             raise BusError(text)
 
     def disable(self) -> None:
-        """Goal current 0, torque off, watchdog off; confirmed by every servo.
+        """Set goal current 0, switch torque off and the watchdogs off, confirmed by every servo.
 
-        Servos that hold their joints unseen, and still do not answer, are left braking: nobody knows whether the arm
-        rests.
+        Servos that hold their joints themselves, and still do not answer, are left braking, because it is unknown
+        whether the arm is at rest.
 
         Raises:
-            BusError: a servo did not confirm, by name; the armed watchdog stops it when the bus falls silent.
+            BusError: a servo did not confirm, by name; its armed watchdog stops it when the bus falls silent.
         """
         ids, size = self._all_ids, len(self._all_ids)
         unconfirmed: list[str] = []
@@ -212,7 +218,7 @@ class DynamixelArm:
         raise BusError(f"torque off was not confirmed by {who}; {rest}: switch the arm's power off")
 
     def _brake_unseen(self) -> list[bool]:
-        """Have servos that hold their joints unseen brake without current; which do, (n,): not those that answer."""
+        """Make self-holding servos brake without current; return a mask (n,) of those that still do not answer."""
         if not self.unseen.held.any():
             return [False] * self.robot.size
         _, answers = self.bus.sync_read(table.TORQUE_ENABLE)
@@ -220,13 +226,13 @@ class DynamixelArm:
         return [bool(held) and not answer for held, answer in zip(self.unseen.held, answers, strict=True)]
 
     def close(self) -> None:
-        """Zero current, torque off, position mode, and close the port; more than once does no harm.
+        """Set zero current, switch torque off, set position mode, and close the port, if it is open.
 
-        A servo that is left in current mode has its current limit as goal after power-on, and obeys no position limits:
-        whoever switches its torque on next would have it run away. In position mode it stays where it is.
+        In current mode, a servo has its current limit as goal after power-on and obeys no position limits, so it would
+        run away when its torque is next switched on. In position mode it stays where it is.
 
         Raises:
-            BusError: torque off or the mode was not confirmed; the port is closed all the same, and every servo that
+            BusError: torque off or the mode was not confirmed; the port is closed nevertheless, and every servo that
                 answers is in position mode.
         """
         if not self.bus.is_open:
@@ -234,7 +240,7 @@ class DynamixelArm:
         try:
             try:
                 self.disable()
-            finally:  # one servo that does not answer is no reason to leave the others in current mode
+            finally:  # set the mode even if a servo did not confirm torque off
                 left = self._leave_position_mode()
         finally:
             self.bus.close()
@@ -245,7 +251,7 @@ class DynamixelArm:
             )
 
     def _leave_position_mode(self) -> list[str]:
-        """Have all servos in position mode with goal current 0; the joints whose servo did not confirm."""
+        """Set all servos to position mode with goal current 0; return the joints whose servo did not confirm it."""
         names = {wired.servo_id: wired.joint for wired in self.robot.wired_servos}
         left = list(names)
         for _ in range(CONFIRM_ATTEMPTS):
@@ -253,10 +259,10 @@ class DynamixelArm:
         return [names[servo_id] for servo_id in left]
 
     def _took_position_mode(self, servo_id: int) -> bool:
-        """Whether a servo confirmed position mode with goal current 0."""
+        """Set one servo to position mode with goal current 0; return whether it confirmed that."""
         try:
             self.bus.write(servo_id, table.OPERATING_MODE, table.POSITION_MODE)
-            self.bus.write(servo_id, table.GOAL_CURRENT, 0)  # which the mode's change has set to the limit
+            self.bus.write(servo_id, table.GOAL_CURRENT, 0)  # the change of mode has set it to the limit
         except BusError:
             return False
         return True
@@ -269,10 +275,13 @@ class DynamixelArm:
         self.close()
 
     def read(self, meanwhile: Callable[[], None] | None = None) -> ArmSample:
-        """The present state of all joints; `meanwhile` is called while the bytes are on the wire.
+        """Read the present state of all joints; `ArmSample.valid` marks joints whose servos did not answer.
+
+        Args:
+            meanwhile: called once while the bytes are on the wire.
 
         Raises:
-            BusError: the port is lost. `ArmSample.valid` marks servos that did not answer.
+            BusError: the port is lost.
         """
         reading, joints = self.cycle.read(meanwhile), self._transmission
         answered = reading.valid.copy()
@@ -291,7 +300,7 @@ class DynamixelArm:
         )
 
     def _in_si(self, reading: StateReading) -> Iterable[FloatArray]:
-        """Return q, dq, currents and torques of the joints, (n,) each, of the servos' counts."""
+        """Return q [rad], dq [rad/s], currents [A] and torques [N m] of the joints, (n,) each, from counts."""
         if self._transmission.direct:
             counts = reading.position_count, reading.velocity_count, reading.current_count
             rows: FloatArray = states_in_si(*counts, self._unit_rows)
@@ -306,13 +315,13 @@ class DynamixelArm:
         )
 
     def write_currents(self, current_a: FloatArray) -> FloatArray:
-        """Set the goal currents, (n,) [A] at the joints; rounded to counts and cut to the robot's current limits.
+        """Write goal currents, (n,) [A] at the joints, rounded to counts and clipped to the robot's current limits.
 
         Returns:
             The currents that were written, (n,) [A] at the joints.
 
         Raises:
-            SafetyError: not n finite numbers.
+            SafetyError: the values are not n finite numbers.
             BusError: the port is lost.
         """
         wanted = np.asarray(current_a, dtype=np.float64)
@@ -329,11 +338,11 @@ class DynamixelArm:
         return self._transmission.joint_currents(self._units.currents(counts))
 
     def motor_currents(self, current_a: FloatArray) -> FloatArray:
-        """Return what servos carry, (n,) [A], for currents that are counted at the joints, (n,) [A]."""
+        """Return the currents of the servos, (n,) [A], for currents counted at the joints, (n,) [A]."""
         return self._transmission.motor_currents(current_a)
 
     def by_joint(self, values: FloatArray) -> FloatArray:
-        """Return the largest value among the servos of each joint, (n,), of those of all servos, (m,)."""
+        """Return the largest of the values of each joint's servos, (n,), from values of all servos (m,)."""
         size = self.robot.size
         if len(values) == size:
             return values
@@ -343,14 +352,16 @@ class DynamixelArm:
         return found
 
     def begin_slow_polls(self) -> None:
-        """From now on `slow_poll` is called again and again; before that, no slow value is overdue."""
+        """Start the polling of slow values (temperature, errors, settings); before that, none is overdue."""
         self._slow.begin()
 
     def slow_poll(self) -> bool:
-        """Read one block of slow values from one servo; a round takes 3 m + 1 calls. No answer leaves the old value.
+        """Read one block of slow values (temperature, errors, settings) from one servo; a round takes 3 m + 1 calls.
+
+        Without an answer the old value stays.
 
         Returns:
-            Whether it was a servo's temperature.
+            Whether a servo's temperature was read.
 
         Raises:
             BusError: the port is lost.
@@ -360,13 +371,20 @@ class DynamixelArm:
         return temperature
 
     def poll_torque(self, axes: NDArray[np.bool_]) -> None:
-        """Read torque enable, hardware error and watchdog of some servos, a mask (m,), out of turn; errors as above."""
+        """Read torque enable, hardware error and watchdog of some servos out of turn.
+
+        Args:
+            axes: mask of the servos, (m,).
+
+        Raises:
+            BusError: the port is lost.
+        """
         for axis in np.flatnonzero(axes).tolist():
             self._slow.poll(axis, TORQUE)
             self._slow.poll(axis, WATCHDOG)
 
     def tripped_watchdogs(self) -> NDArray[np.bool_]:
-        """Which servos' bus watchdog has tripped, (m,): asked now; who does not answer counts as not."""
+        """Read all bus watchdogs; return a mask (m,) of the tripped ones, False for servos that do not answer."""
         for _ in range(CONFIRM_ATTEMPTS):
             values, valid = self.bus.sync_read(table.BUS_WATCHDOG, self._all_ids)
             if all(valid):
@@ -375,13 +393,13 @@ class DynamixelArm:
         return np.asarray(valid) & np.equal(values, table.WATCHDOG_TRIPPED)
 
     def reboot_servos(self) -> list[str]:
-        """With torque off: reboot the servos that report a hardware error, and check and set up all of them again.
+        """Reboot the servos that report a hardware error, and check and set up all servos again; torque must be off.
 
         Returns:
             One line for each servo that was rebooted.
 
         Raises:
-            BusError: a servo did not come back, still reports an error, or is not as it was.
+            BusError: a servo did not come back, still reports an error, or has changed.
         """
         with self.bus.patiently():
             snapshots = [read_snapshot(self.bus, servo_id) for servo_id in self.robot.all_servo_ids]
@@ -392,7 +410,7 @@ class DynamixelArm:
         return lines
 
     def _unconfirmed(self, torque_enable: int) -> list[str]:
-        """Servos (id and joint name) whose torque enable is not read back as this; a lost reply is asked again."""
+        """Return the servos (ID and joint name) whose torque enable does not read back as this, after retries."""
         unconfirmed: list[str] = []
         for _ in range(CONFIRM_ATTEMPTS):
             values, valid = self.bus.sync_read(table.TORQUE_ENABLE, self._all_ids)

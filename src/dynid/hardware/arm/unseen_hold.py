@@ -1,8 +1,8 @@
-"""Joints whose servos do not answer are held by the servos themselves: what is written to them may still arrive.
+"""Holding of joints by their own servos while these do not answer: instructions to them may still arrive.
 
-Nothing confirms it, so everything is said twice, one thing in a control cycle: the other motors must not be left alone
-meanwhile. Position mode knows no goal current, and in current mode there is then none: a servo that boots in between,
-and so misses the mode, does not run away when torque comes on.
+No servo confirms an instruction, so each is sent twice. Only a few instructions are sent per control cycle, because the
+other motors need their currents meanwhile. Position mode does not use the goal current, which is set to 0 all the same:
+a servo that boots in between, and so stays in current mode, then does not run away when torque comes on.
 """
 
 from collections import deque
@@ -20,9 +20,9 @@ from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot
 from dynid.robot.servo_fields import WiredServo
 
-TOLD = 2  # times
-BRAKED_S = 0.1  # from nothing to full strength: a joint that turns fast is braked by its back-EMF alone
-Instruction = tuple[Register, list[int], list[int]]  # raw values for servos of these ids
+TIMES_SENT = 2  # number of times that each instruction is sent
+BRAKED_S = 0.1  # time from zero to full strength: back EMF alone brakes a fast joint
+Instruction = tuple[Register, list[int], list[int]]  # register, raw values, IDs
 
 
 class UnseenHold:
@@ -30,10 +30,10 @@ class UnseenHold:
 
     Args:
         bus: the bus.
-        robot: current limits; its `motors.yaml` says which voltage drives them, where there is one.
+        robot: current limits; its `motors.yaml`, if there is one, gives the voltage that drives them.
 
     Attributes:
-        held: which servos, (n,).
+        held: mask of the servos that hold their joints, (n,).
     """
 
     def __init__(self, bus: ServoBus, robot: Robot) -> None:
@@ -47,17 +47,17 @@ class UnseenHold:
             share = np.minimum(1.0, robot.current_limits / stalled)
         self._most = np.floor(table.FULL_PWM * share)
         self._strength = self._told = 0.0
-        self._to_tell: deque[list[Instruction]] = deque()  # by control cycle
+        self._to_tell: deque[list[Instruction]] = deque()  # one list per control cycle
 
     def begin(self, axes: NDArray[np.bool_], q: FloatArray) -> None:
-        """Have servos, a mask (n,), hold their joints, in the control cycles to come; see `step`.
+        """Make servos hold their joints, in the following control cycles; see `step`.
 
-        Without a watchdog, so that they go on when this process ends.
+        Their watchdogs are switched off, so that they continue when this process ends.
 
         Args:
-            axes: whose.
-            q: where the joints are, as far as is known, (n,) [rad]: for servos that do not take their present position
-                by themselves when torque comes on.
+            axes: mask of the servos, (n,).
+            q: estimated joint angles, (n,) [rad], as goals for servos that do not take their present position as goal
+                when torque comes on.
         """
         self.held |= axes
         chosen = [wired for wired in self._wired if axes[wired.axis]]
@@ -68,7 +68,7 @@ class UnseenHold:
 
         def told(*values: tuple[Register, int | list[int]]) -> list[list[Instruction]]:
             every = [(one, value if isinstance(value, list) else [value] * len(ids), ids) for one, value in values]
-            return [every] * TOLD
+            return [every] * TIMES_SENT
 
         self._strength = self._told = 0.0
         self._to_tell += told(
@@ -78,12 +78,12 @@ class UnseenHold:
         self._to_tell += told((table.GOAL_CURRENT, 0), (table.TORQUE_ENABLE, 1))
 
     def step(self, strength: float, step_s: float) -> None:
-        """Once in a control cycle: write what is due.
+        """Write the next instructions; must be called once per control cycle.
 
         Args:
-            strength: how much of the voltage for their current limits the servos may use, 1 to 0; with none, a motor
-                only brakes.
-            step_s: time since the cycle before [s].
+            strength: share of the voltage for the current limit that the servos may use, 1 to 0; at 0 a motor only
+                brakes.
+            step_s: time since the previous cycle [s].
 
         Raises:
             BusError: the port is lost.
@@ -97,13 +97,13 @@ class UnseenHold:
             self._tell_strength(self._strength)
 
     def brake(self) -> None:
-        """From now on, servos that hold their joints only brake them; those that did not begin yet do nothing.
+        """Make servos that hold their joints only brake them from now on; pending instructions are dropped.
 
         Raises:
             BusError: the port is lost.
         """
         self._to_tell.clear()
-        for _ in range(TOLD):
+        for _ in range(TIMES_SENT):
             self._tell_strength(0.0)
 
     def _tell_strength(self, strength: float) -> None:
@@ -113,10 +113,10 @@ class UnseenHold:
         self._told = strength
 
     def end(self) -> None:
-        """Torque off, and the servos as they were before, in current mode.
+        """Switch torque off and restore current mode of the servos that held their joints.
 
         Raises:
-            BusError: one did not confirm it.
+            BusError: a servo did not confirm it.
         """
         self._to_tell.clear()
         for servo_id in self._ids():
@@ -126,7 +126,7 @@ class UnseenHold:
         self.forget()
 
     def forget(self) -> None:
-        """All servos were set up anew."""
+        """Clear all state, because the servos were set up again."""
         self._to_tell.clear()
         self.held[:] = False
 

@@ -1,1 +1,1 @@
-"""The servo line: port, protocol, control table, and the 1 kHz exchange with all servos."""
+"""Servo bus: port, protocol, control table, and the 1 kHz exchange with all servos."""

@@ -1,4 +1,4 @@
-"""The broadcast ping, which finds every servo of a line, those that nobody expects included."""
+"""Broadcast ping, which finds every servo on a line, including unexpected ones."""
 
 from collections.abc import Collection
 
@@ -9,13 +9,14 @@ from dynid.hardware.bus.servo_bus import ServoBus
 
 
 def scan(bus: ServoBus, window_s: float, silence_s: float, expected: Collection[int] = ()) -> list[tuple[int, int]]:
-    """(id, model number) of every servo that answers a broadcast ping, in order of arrival.
+    """Return (ID, model number) of every servo that answers a broadcast ping, in order of arrival.
 
     Args:
         bus: an open bus.
-        window_s: how long to listen; a servo waits 3 ms for every id before its own.
-        silence_s: so long without an answer ends it earlier.
-        expected: servos that are known to be there: while one is missing, up to a second without an answer is awaited.
+        window_s: how long to listen [s]; a servo waits 3 ms for every ID before its own.
+        silence_s: the scan ends earlier after this time without an answer [s].
+        expected: IDs of servos that are known to be there: while one of them is missing, the scan waits up to a second
+            for an answer.
 
     Raises:
         BusError: the port is lost.
@@ -31,7 +32,7 @@ def scan(bus: ServoBus, window_s: float, silence_s: float, expected: Collection[
         while listening:
             usual_ns = min(began_ns + round(window_s * 1e9), latest_ns + round(silence_s * 1e9))
             end_ns = max(usual_ns, latest_ns + round(SILENCE_S * 1e9)) if awaited else usual_ns
-            left_ns = max(0, end_ns - bus.clock.monotonic_ns())  # 0: a last look, should the host have stood still
+            left_ns = max(0, end_ns - bus.clock.monotonic_ns())  # 0: one last look in case the host stalled
             data = port.receive(left_ns * 1e-6)
             heard = [packet for packet in bus.parser.feed(data) if _answers_ping(packet)]
             now_ns = bus.clock.monotonic_ns()

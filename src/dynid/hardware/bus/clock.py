@@ -1,4 +1,4 @@
-"""The clock that the driver lives by: the system's, unless a lock-step run or a paused arm brings its own."""
+"""Clock of the driver: the system's, unless a lock-step run or a paused simulated arm provides its own."""
 
 import time
 from collections.abc import Callable
@@ -8,63 +8,68 @@ BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
 
 
 def boot_id() -> str:
-    """Return what is the same for all processes that read the same monotonic clock; "" if the system does not say."""
+    """Return an ID shared by all processes on the same monotonic clock; '' if the system has none."""
     return BOOT_ID.read_text(encoding="utf-8").strip() if BOOT_ID.is_file() else ""
 
 
 class Clock:
-    """What the driver asks of time; here the operating system answers."""
+    """Clock interface of the driver; this implementation uses the system clock."""
 
     def monotonic_ns(self) -> int:
-        """Time that never steps [ns]."""
+        """Return a time that never steps [ns]."""
         return time.monotonic_ns()
 
     def line_ns(self) -> int:
-        """Time by which bytes travel on the line [ns]: the same, but where that is held while they do."""
+        """Return the time by which bytes travel on the line [ns].
+
+        It is `monotonic_ns`, except for a clock that is held while bytes travel.
+        """
         return self.monotonic_ns()
 
     def realtime_ns(self) -> int:
-        """The wall clock: time since the epoch [ns]; it may step."""
+        """Return the wall clock's time since the epoch [ns]; it may step."""
         return time.time_ns()
 
     def sleep(self, seconds: float) -> None:
-        """Return no sooner than after so long [s]."""
+        """Sleep for at least `seconds`."""
         time.sleep(seconds)
 
     def wait_until(self, deadline_ns: int, awaits: Callable[[], bool]) -> None:
-        """Return at a moment of `monotonic_ns` [ns], where a control cycle begins; at once if it has passed.
+        """Wait until the start of a control cycle, a moment of `monotonic_ns`; return at once if it has passed.
 
-        `awaits` returns whether something that the cycle needs is still to arrive. Time does not wait for that, unless
-        it is an arm's that can be held.
+        Args:
+            deadline_ns: start of the cycle [ns].
+            awaits: returns whether an input that the cycle needs is still missing. A system clock does not wait for it;
+                the clock of a simulated arm may be held until it arrives.
         """
         ahead_ns = deadline_ns - self.monotonic_ns()
         if ahead_ns > 0:
             self.sleep(ahead_ns * 1e-9)
 
     def pace(self, period_ns: int) -> None:
-        """Cycles of this length are about to begin [ns], which matters to a time that is held within them."""
+        """Announce control cycles of `period_ns`, for a clock that is held within cycles; no effect here."""
         return
 
     def let_go(self) -> None:
-        """No more cycles will begin, which matters to a time that waits for them."""
+        """Announce that no more control cycles follow, for a clock that waits for them; no effect here."""
         return
 
 
 SYSTEM_CLOCK = Clock()
-LOOK_S = 0.1
-LONGEST_FACTOR = 3.0
+LOOK_S = 0.1  # longest wait of one attempt
+LONGEST_FACTOR = 3.0  # ratio of the longest wait by the system clock to the timeout by the arm's clock
 
 
 def wait_in_time(clock: Clock, attempt: Callable[[float], bool], timeout_s: float) -> bool:
-    """Whether something succeeds within a time of this clock.
+    """Return whether an attempt succeeds within a time of this clock.
 
-    A clock that is held by a busy host passes slowly, and an arm that is lowered in its time takes as much longer. So
-    it may take up to `LONGEST_FACTOR` times as long by the system's clock.
+    The clock of a simulated arm runs slowly if a busy host holds it, and lowering that arm takes longer accordingly. So
+    the attempt may take up to `LONGEST_FACTOR` times as long by the system clock.
 
     Args:
-        clock: the arm's.
-        attempt: waits so long at most [s]; returns whether it succeeded.
-        timeout_s: of the arm's time [s].
+        clock: the arm's clock.
+        attempt: waits for at most the given time [s]; returns whether it succeeded.
+        timeout_s: timeout in the arm's time [s].
     """
     end_ns = clock.monotonic_ns() + round(timeout_s * 1e9)
     last_s = time.monotonic() + LONGEST_FACTOR * timeout_s

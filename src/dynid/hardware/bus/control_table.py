@@ -1,8 +1,7 @@
-"""The control table of DYNAMIXEL servos: registers, units that all models share, and error texts.
+"""Control table of DYNAMIXEL servos: registers, units that all models share, and error texts.
 
-Which registers a model has, their defaults and ranges, and the unit of its current are in `dynid.hardware.servos`.
-Nothing here talks to a servo. Raw register values are called counts. `servo_units`
-converts them to and from SI.
+`dynid.hardware.servos` has the registers of each model, their defaults and ranges, and its unit of current. This module
+does not communicate with servos. Raw register values are called counts; `servo_units` converts them to and from SI.
 """
 
 import math
@@ -68,7 +67,7 @@ PRESENT_INPUT_VOLTAGE = _REGISTERS["present input voltage"]
 PRESENT_TEMPERATURE = _REGISTERS["present temperature"]
 BACKUP_READY = _REGISTERS["backup ready"]
 
-# Current, velocity and position lie side by side, so one 10-byte block is an axis' whole state.
+# Current, velocity and position have adjacent addresses, so one 10-byte block holds the whole state of an axis.
 STATE_ADDRESS = PRESENT_CURRENT.address
 STATE_SIZE = PRESENT_POSITION.end - PRESENT_CURRENT.address
 
@@ -107,9 +106,9 @@ VOLTAGE_V_PER_COUNT = 0.1
 
 
 def listed_parts(address: int, size: int, model_number: int | None = None) -> list[tuple[int, int]]:
-    """Return (address, size) of the parts of a block without addresses that a model does not list.
+    """Return (address, size) of the parts of a block that a model lists; unlisted addresses are left out.
 
-    Of a model that is not known, only what all models list.
+    For an unknown model, only the addresses that all models list are kept.
     """
     model = DYNAMIXELS.get(-1 if model_number is None else model_number)
     listed: Collection[int] = _LISTED_BY_ALL if model is None else model.listed
@@ -119,7 +118,7 @@ def listed_parts(address: int, size: int, model_number: int | None = None) -> li
 
 
 def status_error_text(error: int) -> str:
-    """Words for the error byte of a status packet, the alert bit included; empty when there is none."""
+    """Return a description of a status packet's error byte, alert bit included; '' if there is no error."""
     number = error & ~ALERT_BIT
     texts = [STATUS_ERRORS.get(number, f"unknown error number {number}")] if number else []
     if error & ALERT_BIT:
@@ -128,12 +127,16 @@ def status_error_text(error: int) -> str:
 
 
 def hardware_error_text(status: int) -> str:
-    """Words for a hardware error status register; empty when no bit is set."""
+    """Return a description of a hardware error status register; '' if no bit is set."""
     return ", ".join(HARDWARE_ERRORS.get(bit, f"bit {bit}") for bit in range(8) if status >> bit & 1)
 
 
 def watchdog_to_count(seconds: float) -> int:
-    """Bus watchdog register value for a time [s], rounded up to 20 ms steps; ValueError outside 1..127."""
+    """Return the bus watchdog's register value for a time [s], rounded up to 20 ms steps.
+
+    Raises:
+        ValueError: the value is outside 1..127.
+    """
     count = math.ceil(seconds / WATCHDOG_S_PER_COUNT - 1e-9)
     if not 1 <= count <= 127:
         raise ValueError(f"bus watchdog {seconds} s is outside 0.02 to 2.54 s")

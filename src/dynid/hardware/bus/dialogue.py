@@ -1,8 +1,8 @@
-"""Questions to one servo at a time, while an arm is set up: how long an answer is awaited, and whose answer it is.
+"""Dialogue with one servo at a time during set-up: how long to wait for an answer, and which question it answers.
 
-Protocol 2.0 has no sequence numbers. An answer is known by the servo's ID and its number of parameters, and the host
-delivers answers in the order of their questions. So a late answer is recognised by the question that still owes one,
-and the answer to a ping proves that no answer to an earlier question will follow: that one is silence.
+Protocol 2.0 has no sequence numbers. An answer is identified by the servo's ID and its number of parameters, and the
+host delivers answers in the order of their questions. So a late answer belongs to the earlier question that is still
+unanswered. The answer to a ping proves that no answer to an earlier question will follow: that question got silence.
 """
 
 import contextlib
@@ -22,14 +22,14 @@ STATUS_OVERHEAD = 11
 PING_PARAMETERS = 3
 USUAL_S = REPLY_LATENCY_MS * 1e-3  # wait beyond the time on the wire: enough unless the host is busy
 QUICK_S = (USUAL_S,) * 3  # waits of the attempts to ping a servo that may not be there
-PATIENT_S = (USUAL_S, 0.06, 0.2, 0.72)  # together a second: a host may need that while it compiles or swaps
+PATIENT_S = (USUAL_S, 0.06, 0.2, 0.72)  # one second in total: a host may need that while it compiles or swaps
 SILENCE_S = sum(PATIENT_S)
 Answer = tuple[protocol.Packet | None, bool]
-"""A servo's answer, and whether a damaged one came instead."""
+"""The answer of a servo, None without one; and whether a damaged answer came instead."""
 
 
 class Line(Protocol):
-    """Parts of a servo bus that a dialogue needs; see `ServoBus`."""
+    """Interface of a servo bus that a dialogue needs; see `ServoBus`."""
 
     port: str
     servo_ids: tuple[int, ...]
@@ -38,11 +38,11 @@ class Line(Protocol):
     retries: int
 
     def line(self) -> contextlib.AbstractContextManager[WaitingPortHandler]:
-        """Return the open port."""
+        """Return the open port as a context manager."""
         ...
 
     def wire_s(self, *byte_counts: int) -> float:
-        """Return the time of so many bytes on the wire [s]."""
+        """Return the time that a number of bytes takes on the wire [s]."""
         ...
 
     def ask_to_the_end(
@@ -54,7 +54,7 @@ class Line(Protocol):
 
 @dataclass(slots=True, eq=False)
 class Question:
-    """An instruction to one servo, the number of parameters of its answer, and when it was sent [ns]."""
+    """An instruction to one servo, the number of parameters of its answer, and its time of sending [ns]."""
 
     frame: bytes
     size: int
@@ -62,60 +62,60 @@ class Question:
 
     @property
     def servo_id(self) -> int:
-        """The servo that was asked."""
+        """ID of the servo that was asked."""
         return self.frame[ID_AT]
 
     @property
     def is_ping(self) -> bool:
-        """Whether it is a ping, whose answer is the same at any time."""
+        """Whether the question is a ping, whose answer is the same at any time."""
         return self.frame[INSTRUCTION_AT] == protocol.Instruction.PING
 
     def answered_by(self, packet: protocol.Packet) -> bool:
-        """Whether a status packet may be the answer; a refusal has no parameters."""
+        """Return whether a status packet may be the answer; a refusal has no parameters."""
         refused = bool(packet.error & ~table.ALERT_BIT)
         return packet.packet_id == self.servo_id and (refused or len(packet.parameters) == self.size)
 
 
 class Dialogue:
-    """Asks one servo at a time, and separates late answers from present ones.
+    """Dialogue with one servo at a time that separates late answers from present ones.
 
     Args:
         bus: the line, its clock and its parser.
 
     Attributes:
-        late: answers that came after more than `USUAL_S`.
-        slowest_s: the longest time that an answer took [s], 0 if none was late.
+        late: number of answers that came after more than `USUAL_S`.
+        slowest_s: longest time to a late answer [s], 0 if none was late.
     """
 
     def __init__(self, bus: Line) -> None:
         self._bus = bus
         self.late = 0
         self.slowest_s = 0.0
-        self._patient = 0  # depth of `patiently`
+        self._patient = 0  # nesting depth of `patiently`
         self._owed: list[Question] = []
-        self._heard: dict[int, None] = {}  # IDs of servos that answered, the last one at the end
+        self._heard: dict[int, None] = {}  # IDs of servos that answered, the latest at the end
 
     @property
     def patient(self) -> bool:
-        """Whether late answers are awaited."""
+        """Whether the dialogue waits for late answers."""
         return self._patient > 0
 
     @property
     def lateness(self) -> str:
-        """Sentence about answers that came late; '' if none did."""
+        """Sentence about late answers; '' if none was late."""
         return f"answers arrive after {self.slowest_s * 1e3:.0f} ms: the machine is busy" if self.late else ""
 
     def reset(self) -> None:
-        """Forget who was asked: the port is opened again."""
+        """Clear all unanswered questions and known servos, for a port that is opened again."""
         self._owed.clear()
         self._heard.clear()
 
     @contextlib.contextmanager
     def patiently(self) -> Iterator[None]:
-        """Wait up to a second for each answer while the block runs, and leave a line on which none is owed.
+        """Wait up to a second for each answer while the block runs, and leave a line without pending answers.
 
         Raises:
-            SilentLineError: answers are owed at the end, and no servo answers any more.
+            SilentLineError: answers are pending at the end, and no servo answers any more.
         """
         self._patient += 1
         try:
@@ -126,13 +126,13 @@ class Dialogue:
             self._patient -= 1
 
     def ask(self, frame: bytes, size: int) -> Answer:
-        """Ask a servo once.
+        """Ask a servo once; return the answer or None, and whether a damaged answer came instead.
 
         In a patient dialogue, no answer means that the servo did not answer, however late the host is.
 
         Args:
-            frame: the instruction packet, to one servo, but no ping.
-            size: parameters that the answer has, unless the servo refuses.
+            frame: the instruction packet, to one servo, not a ping.
+            size: number of parameters of the answer, unless the servo refuses.
 
         Raises:
             SilentLineError: in a patient dialogue, no servo answers within a second.
@@ -142,7 +142,7 @@ class Dialogue:
         if not self.patient:
             self._owed.clear()
         elif any(not one.is_ping for one in self._owed):
-            self.settle()  # an answer to an earlier question could be taken for one to this
+            self.settle()  # otherwise a late answer could be mistaken for the answer to this question
         question = Question(frame, size)
         answer, damaged = self._send(question, question, USUAL_S)
         if not self.patient or answer is not None or damaged:
@@ -154,11 +154,11 @@ class Dialogue:
         raise self._silence(question.servo_id)
 
     def ping(self, servo_id: int, waits_s: Sequence[float]) -> Answer:
-        """Ping a servo until it answers.
+        """Ping a servo until it answers; return the answer or None, and whether a damaged answer came instead.
 
         Args:
-            servo_id: who is asked.
-            waits_s: how long each attempt waits [s].
+            servo_id: ID of the servo.
+            waits_s: wait time of each attempt [s].
 
         Raises:
             BusError: the port is lost.
@@ -176,13 +176,13 @@ class Dialogue:
         return None, damaged
 
     def settle(self) -> bool:
-        """Wait until a servo answers a ping that answered before, so that no late answer can still come.
+        """Wait until a servo that answered before answers a ping, so that no late answer can follow.
 
         Returns:
-            Whether that took longer than a servo and a host that is not busy need.
+            Whether this took longer than a servo and an idle host need.
 
         Raises:
-            SilentLineError: none answers within a second.
+            SilentLineError: no servo answers within a second.
         """
         late, heard = self.late, [*reversed(self._heard), *self._bus.servo_ids]
         owing = {one.servo_id for one in self._owed}
@@ -192,17 +192,17 @@ class Dialogue:
         return self.late > late
 
     def owe_pings(self, servo_ids: Sequence[int]) -> None:
-        """Expect that these servos answer a broadcast ping late."""
+        """Register these servos as still expected to answer a broadcast ping."""
         for servo_id in servo_ids:
             self._owe(_ping(servo_id))
 
     def count_late(self, took_s: float) -> None:
-        """Count an answer that took so long [s]."""
+        """Count a late answer that took `took_s` [s]."""
         self.late += 1
         self.slowest_s = max(self.slowest_s, took_s)
 
     def _silence(self, servo_id: int) -> BusTimeoutError:
-        """Return the error for a servo that did not answer within a second: whether others do."""
+        """Return the error for a servo that did not answer within a second, according to whether others answer."""
         port = self._bus.port
         others = [one for one in reversed(self._heard) if one != servo_id][:2]
         if any(self.ping(one, QUICK_S)[0] is not None for one in others):
@@ -216,7 +216,7 @@ class Dialogue:
         return SilentLineError(f"no servo on {port} answers: no answer in {SILENCE_S:.0f} s, {cause}")
 
     def _send(self, sent: Question, wanted: Question, wait_s: float) -> Answer:
-        """Send one question, and wait for the answer to `wanted`, or for the proof that it does not come."""
+        """Send a question, and wait for the answer to `wanted`, or for the proof that it does not come."""
         bus = self._bus
         damaged, misfits = bus.parser.crc_errors + bus.parser.malformed, 0
         with bus.line() as port:
@@ -239,10 +239,11 @@ class Dialogue:
     def _assign(
         self, packets: Sequence[protocol.Packet], wanted: Question
     ) -> tuple[protocol.Packet | None, list[protocol.Packet]]:
-        """Assign each packet to the oldest question that it may answer, which no older one can get an answer after.
+        """Assign each packet to the oldest question that it may answer, and drop that and all older questions.
 
         Returns:
-            The answer to `wanted`, of pings to any that is owed; and what answers no question.
+            The answer to `wanted` (for pings, to any pending ping of that servo), and the packets that answer no
+                question.
         """
         answer, strangers = None, list[protocol.Packet]()
         for packet in packets:

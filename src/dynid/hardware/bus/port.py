@@ -1,4 +1,4 @@
-"""The serial port: opened by the DYNAMIXEL SDK, exclusively, with one clear sentence for whatever can go wrong."""
+"""Serial port, opened exclusively by the DYNAMIXEL SDK, with one clear sentence for each possible error."""
 
 import contextlib
 import errno
@@ -16,28 +16,28 @@ from dynid.errors import BusError
 from dynid.hardware.bus.simulated_line import is_simulated
 
 REPLY_LATENCY_MS = 20.0
-"""How long the set-up waits for a reply beyond its time on the wire; a USB adapter may sit on one for 16 ms."""
+"""Wait time of the set-up for a reply beyond its time on the wire; a USB adapter may delay a reply by 16 ms."""
 
 
 class WaitingPortHandler(PortHandler):
-    """The SDK's port handler, which opens and sets the line, exclusively; frames go past it, waiting in poll()."""
+    """The SDK's port handler, extended by exclusive opening and by frame I/O that waits in poll()."""
 
     is_open: bool
 
     @property
     def simulated(self) -> bool:
-        """Whether the open line has proved that it is simulated; every other one counts as that of a real arm."""
+        """Whether the open line has proved that it is simulated; any other line counts as that of a real arm."""
         return self.is_open and is_simulated(self.ser.fd)
 
     def setupPort(self, cflag_baud: int) -> bool:
-        """Open the port with a lock that a second process meets as 'busy'."""
+        """Open the port with a lock that makes it 'busy' for a second process."""
         if self.is_open:
             self.closePort()
         self.ser = serial.Serial(self.port_name, self.baudrate, timeout=0, exclusive=True)
         if not is_pseudo_terminal(self.port_name):
-            fcntl.ioctl(self.ser.fd, termios.TIOCEXCL)  # also keeps out programs that do not look at the lock
-            with contextlib.suppress(OSError, ValueError, NotImplementedError):  # not every adapter knows it
-                self.ser.set_low_latency_mode(True)  # for as long as it is open; an FTDI chip then waits 1 ms, not 16
+            fcntl.ioctl(self.ser.fd, termios.TIOCEXCL)  # also excludes programs that ignore the lock
+            with contextlib.suppress(OSError, ValueError, NotImplementedError):  # not every adapter supports it
+                self.ser.set_low_latency_mode(True)  # while the port is open; an FTDI chip then waits 1 ms, not 16
         self.is_open = True
         self.is_using = False
         self.ser.reset_input_buffer()
@@ -46,12 +46,20 @@ class WaitingPortHandler(PortHandler):
         return True
 
     def send(self, frame: bytes) -> None:
-        """Write a whole frame; OSError if the line does not take it."""
+        """Write a whole frame.
+
+        Raises:
+            OSError: the line does not accept the frame.
+        """
         if os.write(self.ser.fd, frame) != len(frame):
             raise OSError("the output buffer is full")
 
     def receive(self, timeout_ms: float) -> bytes:
-        """What has arrived, waiting for it; nothing when the time is over. OSError when the line is gone."""
+        """Return the bytes that have arrived, after waiting up to `timeout_ms` for the first; b"" on a timeout.
+
+        Raises:
+            OSError: the line is gone.
+        """
         if not self._poll.poll(timeout_ms):
             return b""
         data = os.read(self.ser.fd, 4096)
@@ -60,12 +68,16 @@ class WaitingPortHandler(PortHandler):
         return data
 
     def discard_input(self) -> None:
-        """Forget what has arrived and was not read; termios.error when the line is gone."""
+        """Discard bytes that have arrived and were not read.
+
+        Raises:
+            termios.error: the line is gone.
+        """
         termios.tcflush(self.ser.fd, termios.TCIFLUSH)
 
 
 def is_pseudo_terminal(port: str | Path) -> bool:
-    """Return whether a port, symbolic links followed, is a pseudo-terminal; what is behind it may be a real arm."""
+    """Return whether a port, symbolic links followed, is a pseudo-terminal; it may still relay to a real arm."""
     return os.path.realpath(port).startswith("/dev/pts/")
 
 
@@ -74,10 +86,11 @@ def open_port(port: str, baudrate: int) -> WaitingPortHandler:
 
     Args:
         port: path of the device.
-        baudrate: one that the SDK knows [bit/s].
+        baudrate: a baud rate that the SDK supports [bit/s].
 
     Raises:
-        BusError: it does not exist, is no serial port, is busy or forbidden, or cannot do the baud rate.
+        BusError: the port does not exist, is not a serial port, is busy or forbidden, or does not support the baud
+            rate.
     """
     try:
         mode = os.stat(port).st_mode
@@ -103,11 +116,11 @@ def open_port(port: str, baudrate: int) -> WaitingPortHandler:
 
 
 def close_port(handler: WaitingPortHandler) -> None:
-    """Close a port whatever state it is in; the descriptor is gone afterwards."""
+    """Close a port, whatever state it is in; the descriptor is closed afterwards."""
     handler.is_using = False
     handler.is_open = False
     if handler.ser is not None:
-        with contextlib.suppress(OSError, termios.error):  # a pulled adapter cannot be drained; closing is the point
+        with contextlib.suppress(OSError, termios.error):  # an unplugged adapter cannot be drained, only closed
             handler.ser.close()
 
 

@@ -3,9 +3,9 @@
 Source: ROBOTIS e-manual, "DYNAMIXEL Protocol 2.0". Pure functions and one parser without I/O, used by the
 driver (status packets) and by the emulated bus (instruction packets).
 
-A packet on the wire: FF FF FD 00 | id | length (2 bytes) | instruction | payload | CRC (2 bytes); the length
+A packet on the wire: FF FF FD 00 | ID | length (2 bytes) | instruction | payload | CRC (2 bytes); the length
 counts everything after itself. FF FF FD inside instruction and payload is stuffed to FF FF FD FD. The reply
-to a fast sync read (id 0xFE) is the exception: it is not stuffed.
+to a fast sync read (ID 0xFE) is the exception: it is not stuffed.
 """
 
 from collections import Counter
@@ -20,13 +20,13 @@ BROADCAST_ID = 0xFE
 MAX_SERVO_ID = 252
 MAX_LENGTH = 1024
 
-_PREFIX = 7  # header, id and length: what precedes the counted bytes
+_PREFIX = 7  # bytes of header, ID and length, which the length field does not count
 _PATTERN = HEADER[:3]
 _STUFFED = _PATTERN + b"\xfd"
 
 
 class Instruction(IntEnum):
-    """The instructions of Protocol 2.0 that the X series knows, and the mark of a status packet."""
+    """Instructions of Protocol 2.0 that the X series supports, and the instruction byte of a status packet."""
 
     PING = 0x01
     READ = 0x02
@@ -47,7 +47,7 @@ class Instruction(IntEnum):
 
 
 class Packet(NamedTuple):
-    """One packet with a correct CRC; `payload` is what follows the instruction, stuffing removed.
+    """One packet with a correct CRC; `payload` follows the instruction, with the stuffing removed.
 
     In a status packet the payload begins with the error byte, except in a fast sync read's reply, where error
     bytes are inside (see `split_fast_reply`).
@@ -59,38 +59,38 @@ class Packet(NamedTuple):
 
     @property
     def error(self) -> int:
-        """The error byte of a status packet."""
+        """Error byte of a status packet."""
         return self.payload[0]
 
     @property
     def parameters(self) -> bytes:
-        """What follows the error byte of a status packet."""
+        """Bytes after the error byte of a status packet."""
         return self.payload[1:]
 
 
 def crc16(data: bytes | bytearray | memoryview, crc: int = 0) -> int:
-    """CRC-16/UMTS (polynomial 0x8005, start 0, not reflected) over `data`, continuing from `crc`."""
+    """Return the CRC-16/UMTS (polynomial 0x8005, start 0, not reflected) of `data`, continued from `crc`."""
     return umts(data, crc)
 
 
 def stuff(body: bytes) -> bytes:
-    """Instruction and payload as they go on the wire: FD after every FF FF FD."""
+    """Return instruction and payload as sent on the wire, with FD inserted after every FF FF FD."""
     return body.replace(_PATTERN, _STUFFED)
 
 
 def unstuff(body: bytes) -> bytes:
-    """The inverse of `stuff`."""
+    """Return instruction and payload without the FD that the sender inserted after every FF FF FD."""
     return body.replace(_STUFFED, _PATTERN)
 
 
 def build_packet(packet_id: int, instruction: int, payload: bytes = b"", *, stuffed: bool = True) -> bytes:
-    """The wire bytes of a packet.
+    """Return the wire bytes of a packet.
 
     Args:
-        packet_id: 0..252, or 254 for all.
+        packet_id: 0..252, or 254 for all servos.
         instruction: an `Instruction`.
-        payload: what follows it, not stuffed.
-        stuffed: False only for a fast sync read's reply.
+        payload: bytes after the instruction, not stuffed.
+        stuffed: whether to stuff the packet; False only for a fast sync read's reply.
     """
     body = bytes((instruction,)) + payload
     if stuffed:
@@ -100,7 +100,7 @@ def build_packet(packet_id: int, instruction: int, payload: bytes = b"", *, stuf
 
 
 def finish_frame(frame: bytearray) -> bytes:
-    """A frame whose payload was changed in place, with its CRC made right, and stuffed if it needs to be.
+    """Return a frame whose payload was changed in place, with its CRC corrected and stuffing added if needed.
 
     Args:
         frame: wire bytes of an instruction packet that was built without any stuffing; its CRC is updated.
@@ -117,47 +117,47 @@ def _word(value: int) -> bytes:
 
 
 def build_ping(servo_id: int) -> bytes:
-    """A ping of one servo, or of all with `BROADCAST_ID`."""
+    """Return the frame of a ping to one servo, or to all servos with `BROADCAST_ID`."""
     return build_packet(servo_id, Instruction.PING)
 
 
 def build_read(servo_id: int, address: int, size: int) -> bytes:
-    """A read of `size` bytes from `address` of one servo."""
+    """Return the frame that reads `size` bytes from `address` of one servo."""
     return build_packet(servo_id, Instruction.READ, _word(address) + _word(size))
 
 
 def build_write(servo_id: int, address: int, data: bytes) -> bytes:
-    """A write of `data` to `address` of one servo."""
+    """Return the frame that writes `data` to `address` of one servo."""
     return build_packet(servo_id, Instruction.WRITE, _word(address) + data)
 
 
 def build_reboot(servo_id: int) -> bytes:
-    """A restart of one servo."""
+    """Return the frame that restarts one servo."""
     return build_packet(servo_id, Instruction.REBOOT)
 
 
 def build_sync_read(servo_ids: Iterable[int], address: int, size: int, *, fast: bool = False) -> bytes:
-    """A (fast) sync read of the same `size` bytes from `address` of several servos."""
+    """Return the frame of a (fast) sync read of the same `size` bytes from `address` of several servos."""
     instruction = Instruction.FAST_SYNC_READ if fast else Instruction.SYNC_READ
     return build_packet(BROADCAST_ID, instruction, _word(address) + _word(size) + bytes(servo_ids))
 
 
 def build_sync_write(servo_ids: Sequence[int], address: int, data: Sequence[bytes]) -> bytes:
-    """A sync write: `data[i]`, all of one size, goes to `address` of `servo_ids[i]`."""
+    """Return the frame of a sync write of `data[i]`, all of one size, to `address` of `servo_ids[i]`."""
     size = len(data[0])
     blocks = b"".join(bytes((servo_id,)) + block for servo_id, block in zip(servo_ids, data, strict=True))
     return build_packet(BROADCAST_ID, Instruction.SYNC_WRITE, _word(address) + _word(size) + blocks)
 
 
 def build_status(servo_id: int, error: int, parameters: bytes = b"") -> bytes:
-    """A servo's status packet."""
+    """Return the frame of a servo's status packet."""
     return build_packet(servo_id, Instruction.STATUS, bytes((error,)) + parameters)
 
 
 def build_fast_reply(servo_ids: Sequence[int], errors: Sequence[int], data: Sequence[bytes]) -> bytes:
-    """The one status packet that answers a fast sync read.
+    """Return the single status packet that answers a fast sync read.
 
-    Each servo appends error, id, data and the CRC of the packet so far; the last one is the packet's own CRC.
+    Each servo appends error, ID, data and the CRC of the packet so far; the last one is the packet's own CRC.
     """
     length = 1 + sum(len(block) + 4 for block in data)
     frame = HEADER + bytes((BROADCAST_ID,)) + _word(length) + bytes((Instruction.STATUS,))
@@ -171,14 +171,14 @@ def build_fast_reply(servo_ids: Sequence[int], errors: Sequence[int], data: Sequ
 
 
 def split_fast_reply(packet: Packet, size: int) -> list[tuple[int, int, bytes]]:
-    """(id, error, data) of every servo in a fast sync read's reply; empty if the length does not fit.
+    """Return (ID, error, data) of every servo in a fast sync read's reply; empty if the length does not fit.
 
     Args:
-        packet: a status packet with the broadcast id.
-        size: bytes of data asked of each servo.
+        packet: a status packet with the broadcast ID.
+        size: bytes of data requested from each servo.
     """
     block = size + 4
-    content = packet.payload + b"\0\0"  # the parser has taken off the last CRC
+    content = packet.payload + b"\0\0"  # restores the size of the last CRC, which the parser has removed
     if packet.packet_id != BROADCAST_ID or len(content) % block:
         return []
     return [
@@ -188,17 +188,18 @@ def split_fast_reply(packet: Packet, size: int) -> list[tuple[int, int, bytes]]:
 
 
 class PacketParser:
-    """Finds whole, correct packets in a stream of bytes that may hold anything.
+    """Parser that finds complete, correct packets in an arbitrary stream of bytes.
 
-    Feed it what arrives, in any pieces. Garbage, false headers, truncated and damaged packets are skipped and
-    counted; parsing goes on at the next header. No input makes it raise, and it never holds more than one
-    packet's length.
+    Input may arrive in pieces of any size. Garbage, false headers, truncated and damaged packets are skipped and
+    counted; parsing resumes at the next header. No input raises an error, and the buffer never exceeds the length of
+    one packet.
 
     Attributes:
-        skipped_bytes: bytes that belonged to no packet.
-        crc_errors_by_id: packets dropped for a wrong CRC, by the id in the packet, which may be what is damaged; all
-            servos at once answer a fast read under the broadcast id.
-        malformed: headers dropped for an impossible id or length, or cut off by a following header.
+        max_length: largest accepted value of a packet's length field.
+        skipped_bytes: number of bytes that belonged to no packet.
+        crc_errors_by_id: packets dropped for a wrong CRC, by the ID in the packet, which may itself be damaged. The
+            common reply of all servos to a fast read counts under the broadcast ID.
+        malformed: headers dropped for an impossible ID or length, or cut off by a following header.
     """
 
     def __init__(self, max_length: int = MAX_LENGTH) -> None:
@@ -210,20 +211,20 @@ class PacketParser:
 
     @property
     def pending(self) -> int:
-        """Bytes held back because their packet is not complete."""
+        """Number of buffered bytes of an incomplete packet."""
         return len(self._buffer)
 
     @property
     def crc_errors(self) -> int:
-        """Packets dropped for a wrong CRC."""
+        """Number of packets dropped for a wrong CRC."""
         return self.crc_errors_by_id.total()
 
     def reset(self) -> None:
-        """Forget what has not become a packet."""
+        """Discard buffered bytes."""
         self._buffer.clear()
 
     def feed(self, data: bytes) -> list[Packet]:
-        """The packets that `data` completes, in order of arrival."""
+        """Return the packets that `data` completes, in order of arrival."""
         if not self._buffer and (whole := self._whole(data)) is not None:
             return [whole]
         self._buffer += data
@@ -243,9 +244,9 @@ class PacketParser:
         return packets
 
     def _whole(self, data: bytes) -> Packet | None:
-        """Return the packet that these bytes are, as all of them are most of the time; None if they are not just one.
+        """Return the packet that `data` is, if it is exactly one correct packet without stuffing; else None.
 
-        Anything else than one correct packet without stuffing is looked at piece by piece.
+        That is the usual case; any other input takes the general, incremental path.
         """
         if len(data) <= _PREFIX or not data.startswith(HEADER) or data.find(_PATTERN, _PREFIX - 2) >= 0:
             return None
@@ -259,7 +260,7 @@ class PacketParser:
         return Packet(packet_id, data[7], data[_PREFIX + 1 : -2])
 
     def _align(self) -> bool:
-        """Move the buffer to the next header; False while there is not enough to judge its length."""
+        """Move the buffer to the next header; return False while too few bytes are there to judge its length."""
         start = self._buffer.find(HEADER)
         if start < 0:
             keep = next((n for n in (3, 2, 1) if self._buffer.endswith(HEADER[:n])), 0)
@@ -269,7 +270,7 @@ class PacketParser:
         return len(self._buffer) >= _PREFIX + 1
 
     def _total_length(self) -> int | None:
-        """The whole packet's length in bytes, or None for a header that cannot be one."""
+        """Return the whole packet's length in bytes, or None if the header is impossible."""
         packet_id, instruction = self._buffer[4], self._buffer[7]
         length = self._buffer[5] | self._buffer[6] << 8
         shortest = 4 if instruction == Instruction.STATUS else 3
@@ -278,7 +279,7 @@ class PacketParser:
         return _PREFIX + length
 
     def _inner_header(self, total: int) -> int:
-        """Where a header begins inside a packet (stuffing forbids it, so the packet was cut off), or 0."""
+        """Return the position of a header inside a packet, which proves a cut-off packet; 0 if there is none."""
         if self._buffer[4] == BROADCAST_ID and self._buffer[7] == Instruction.STATUS:
             return 0
         return max(0, self._buffer.find(HEADER, _PREFIX, total - 2))

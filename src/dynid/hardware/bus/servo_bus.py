@@ -1,8 +1,8 @@
-"""The servo bus as the driver uses it.
+"""Servo bus as the driver uses it: frames, single-servo requests, and reads and writes of several servos.
 
-All frames are built and parsed here, on the descriptor that the DYNAMIXEL SDK opened: the SDK's group reads return
-stale values after a late reply, zeros after a failed read, and hide the servos' error bytes, and whether its `txPacket`
-stuffs what it is handed depends on its version. The 1 kHz cycle is in `state_cycle`.
+All frames are built and parsed here, on the descriptor that the DYNAMIXEL SDK opened. The SDK's group reads return
+stale values after a late reply, zeros after a failed read, and hide the servos' error bytes; and whether its `txPacket`
+stuffs a frame depends on its version. The 1 kHz cycle is in `state_cycle`.
 """
 
 import termios
@@ -22,15 +22,15 @@ from dynid.hardware.bus.port import WaitingPortHandler, close_port, open_port
 
 BITS_PER_BYTE = 10
 ATTEMPTS = 3
-EMPTY_READS = 3  # one after the other that nobody answers: there is nobody
+EMPTY_READS = 3  # consecutive reads without any answer after which no servo is expected
 
 
 class _RefusedError(BusError):
-    """A servo refused an instruction."""
+    """Error for a servo that refused an instruction."""
 
 
 class _OpenLine:
-    """The open port of a bus as a context, again and again: a control cycle enters it twice."""
+    """Reusable context of a bus' open port; a control cycle enters it twice."""
 
     def __init__(self, bus: "ServoBus") -> None:
         self._bus = bus
@@ -49,19 +49,25 @@ class ServoBus:
 
     Args:
         port: path of the serial device.
-        baudrate: [bit/s].
-        servo_ids: ids in joint order, n of them.
-        reply_margin_s: how long a group read waits for replies beyond their time on the wire.
-        clock: by which deadlines and stamps go.
-        opener: opens the port; `open_port` but for a simulated line without a device.
+        baudrate: baud rate [bit/s].
+        servo_ids: IDs in joint order, n of them.
+        reply_margin_s: wait time of a group read for replies beyond their time on the wire [s].
+        clock: clock of deadlines and timestamps.
+        opener: opens the port; `open_port` except for a simulated line without a device.
 
     Attributes:
-        parser: of the replies, with counters of its own.
-        dialogue: asks one servo at a time, and knows which answers came late.
-        retries: how often something was asked once more because its answer was lost or damaged.
-        models: model number by id, of the servos that answered a ping.
-        surplus: how many packets came beside those that were asked for, outside of the reads of states.
-        realtime_offset_ns: wall clock minus monotonic clock when the port was opened [ns]. Stamps are the monotonic
+        port: path of the serial device.
+        baudrate: present baud rate [bit/s].
+        servo_ids: IDs in joint order.
+        reply_margin_s: wait time of a group read for replies beyond their time on the wire [s].
+        clock: clock of deadlines and timestamps.
+        index: position of each ID in `servo_ids`.
+        parser: parser of the replies, with counters of its own.
+        dialogue: dialogue with one servo at a time, which recognises late answers.
+        retries: number of requests repeated because the answer was lost or damaged.
+        models: model numbers by ID, of the servos that answered a ping.
+        surplus: number of packets beyond the requested ones, without those in reads of states.
+        realtime_offset_ns: wall clock minus monotonic clock when the port was opened [ns]. Timestamps are the monotonic
             clock plus this: a step of the wall clock (NTP, by hand) does not affect them until the port is reopened.
     """
 
@@ -99,7 +105,11 @@ class ServoBus:
         return self._handler is not None and self._handler.simulated
 
     def open(self) -> None:
-        """Open the port for this process alone; BusError says in one sentence why it cannot be."""
+        """Open the port for this process alone.
+
+        Raises:
+            BusError: the port cannot be opened; the message gives the reason.
+        """
         if self._handler is None:
             self._handler = self._opener(self.port, self.baudrate)
             self.realtime_offset_ns = self.clock.realtime_ns() - self.clock.monotonic_ns()
@@ -107,21 +117,29 @@ class ServoBus:
             self.dialogue.reset()
 
     def monotonic_s(self, stamp_ns: int) -> float:
-        """The moment of a sample's stamp on the clock's monotonic time [s]."""
+        """Return the time of a sample's timestamp on the monotonic clock [s]."""
         return (stamp_ns - self.realtime_offset_ns) * 1e-9
 
     def close(self) -> None:
-        """Close the port; more than once does no harm. The servos are left as they are."""
+        """Close the port, if it is open; the servos stay as they are."""
         if self._handler is not None:
             handler, self._handler = self._handler, None
             close_port(handler)
 
     def line(self) -> AbstractContextManager[WaitingPortHandler]:
-        """The open port; raises BusError where it is closed or breaks meanwhile, which closes it."""
+        """Return the open port as a context manager, which closes it if it breaks.
+
+        Raises:
+            BusError: the port is closed, or breaks inside the context.
+        """
         return self._line
 
     def open_handler(self) -> WaitingPortHandler:
-        """Return what the port is used through; BusError if it is closed."""
+        """Return the handler of the open port.
+
+        Raises:
+            BusError: the port is closed.
+        """
         if self._handler is None:
             raise BusError(f"port {self.port} is not open")
         return self._handler
@@ -133,15 +151,15 @@ class ServoBus:
         return self.dialogue.patiently()
 
     def ping(self, servo_id: int, waits_s: Sequence[float] = QUICK_S) -> int:
-        """The model number of one servo.
+        """Return the model number of one servo, from its answer to a ping.
 
         Args:
-            servo_id: who is asked.
-            waits_s: how long each attempt waits beyond the time on the wire [s].
+            servo_id: ID of the servo.
+            waits_s: wait time of each attempt beyond the time on the wire [s].
 
         Raises:
-            BusTimeoutError: it does not answer.
-            BusError: what it answers cannot be understood.
+            BusTimeoutError: the servo does not answer.
+            BusError: its answer is damaged.
         """
         answer, damaged = self.dialogue.ping(servo_id, waits_s)
         if answer is not None and len(answer.parameters) == PING_PARAMETERS:
@@ -153,7 +171,11 @@ class ServoBus:
 
     @contextmanager
     def at_baudrate(self, baudrate: int) -> Iterator[None]:
-        """Speak at another rate [bit/s] while the block runs; BusError if the port cannot."""
+        """Use another baud rate [bit/s] while the block runs.
+
+        Raises:
+            BusError: the port does not support the rate.
+        """
         usual = self.baudrate
         try:
             self._set_baudrate(baudrate)
@@ -168,29 +190,33 @@ class ServoBus:
         self.baudrate = baudrate
 
     def read(self, servo_id: int, register: Register) -> int:
-        """A register's raw value, from one servo.
+        """Return the raw value of a register of one servo.
 
         Raises:
-            BusTimeoutError: no answer in three attempts; while the bus waits patiently, of a kind of its own: the servo
-                answers pings only, or no servo answers.
+            BusTimeoutError: no answer in three attempts. While the bus waits patiently, one of its subclasses: the
+                servo answers pings only, or no servo answers.
             BusError: a damaged answer in three attempts, or the servo refused.
         """
         frame = protocol.build_read(servo_id, register.address, register.size)
         return register.from_bytes(self._insist(f"read {register.name}", servo_id, frame, register.size))
 
     def write(self, servo_id: int, register: Register, count: int) -> None:
-        """Set a register of one servo to a raw value; errors as of `read`."""
+        """Write a raw value to a register of one servo; raises the errors of `read`."""
         frame = protocol.build_write(servo_id, register.address, register.to_bytes(count))
         self._insist(f"write {count} {register.name}", servo_id, frame)
 
     def reboot(self, servo_id: int) -> None:
-        """Restart one servo: torque off, errors cleared; it answers again after some 100 ms; errors as of `read`."""
+        """Restart one servo, which switches torque off and clears errors; raises the errors of `read`.
+
+        The servo answers again after some 100 ms.
+        """
         self._insist("reboot", servo_id, protocol.build_reboot(servo_id))
 
     def read_range(self, servo_id: int, address: int, size: int) -> bytes:
-        """`size` bytes from `address` of one servo; errors as of `read`.
+        """Return `size` bytes from `address` of one servo; raises the errors of `read`.
 
-        Servos that refuse to read across addresses that are not listed are asked for the listed parts; the rest is 0.
+        If servos refuse to read across addresses that their model does not list, only the listed parts are read; the
+        rest is 0.
         """
         data = bytearray(size)
         for at, length in self._parts(servo_id, address, size):
@@ -205,17 +231,23 @@ class ServoBus:
         return bytes(data)
 
     def _parts(self, servo_id: int, address: int, size: int) -> list[tuple[int, int]]:
-        """(address, bytes) of the reads for a range, as far as servos are known to refuse gaps."""
+        """Return (address, size) of the reads for a range: split into listed parts once a servo has refused gaps."""
         return self._listed_parts(servo_id, address, size) if self._gaps_refused else [(address, size)]
 
     def _listed_parts(self, servo_id: int, address: int, size: int) -> list[tuple[int, int]]:
-        """(address, bytes) of the parts of a range that the servo's model lists, as far as that is known."""
+        """Return (address, size) of the parts of a range that the servo's model lists; all models if unknown."""
         return table.listed_parts(address, size, self.models.get(servo_id))
 
     def _insist(self, action: str, servo_id: int, frame: bytes, size: int = 0) -> bytes:
-        """What one servo answers, `size` bytes of it unless any are good; errors as of `read`.
+        """Return the parameters of one servo's answer after up to three attempts; raises the errors of `read`.
 
-        An instruction that reached the servo damaged, which it may report, is sent once more like one that it lost.
+        An instruction that arrived damaged, which the servo may report, is repeated like a lost one.
+
+        Args:
+            action: what is attempted, for messages.
+            servo_id: ID of the servo.
+            frame: the instruction packet.
+            size: number of parameters of a good answer; 0 for any number.
         """
         reason, kind = "", BusError
         for attempt in range(ATTEMPTS):
@@ -237,7 +269,13 @@ class ServoBus:
     # -- all servos at once ------------------------------------------------------------------------------------
 
     def sync_write(self, register: Register, counts: Sequence[int], servo_ids: Sequence[int] | None = None) -> None:
-        """Set a register of several servos at once, (n,) raw values, None is all; the servos do not confirm it."""
+        """Write one register of several servos at once; the servos do not confirm it.
+
+        Args:
+            register: the register.
+            counts: raw values, (n,).
+            servo_ids: IDs, (n,); None for all.
+        """
         ids = self.servo_ids if servo_ids is None else servo_ids
         if not ids:
             return
@@ -245,10 +283,14 @@ class ServoBus:
             port.send(protocol.build_sync_write(ids, register.address, [register.to_bytes(c) for c in counts]))
 
     def sync_read(self, register: Register, servo_ids: Sequence[int] | None = None) -> tuple[list[int], list[bool]]:
-        """(raw values, whether read) of one register of several servos, each (n,); None is all.
+        """Return one register's raw values from several servos (n,), and whether each was read (n,).
 
-        Behind a servo that is silent all others stay silent, too, so those behind it are asked again without it; no
-        longer where nobody answers.
+        A silent servo silences all servos after it, so those are read again without it, until several reads in a row
+        get no answer.
+
+        Args:
+            register: the register.
+            servo_ids: IDs, (n,); None for all.
         """
         ids = self.servo_ids if servo_ids is None else servo_ids
         places = {servo_id: place for place, servo_id in enumerate(ids)}
@@ -267,9 +309,10 @@ class ServoBus:
         return values, valid
 
     def read_block(self, servo_id: int, address: int, size: int, margin_s: float | None = None) -> bytes | None:
-        """`size` bytes from `address` of one servo, quickly and in one attempt; None if that did not succeed.
+        """Return `size` bytes from `address` of one servo, read quickly in one attempt; None if that failed.
 
-        Servos that refuse to read across addresses that are not listed are asked for the listed parts; the rest is 0.
+        If servos refuse to read across addresses that their model does not list, only the listed parts are read; the
+        rest is 0.
         """
         data = bytearray(size)
         for at, length in self._parts(servo_id, address, size):
@@ -288,7 +331,7 @@ class ServoBus:
         return bytes(data)
 
     def wire_s(self, *byte_counts: int) -> float:
-        """How long so many bytes take on the wire [s]."""
+        """Return the time that a number of bytes takes on the wire [s]."""
         return sum(byte_counts) * BITS_PER_BYTE / self.baudrate
 
     def ask(
@@ -300,15 +343,20 @@ class ServoBus:
         margin_s: float | None = None,
         keep_input: bool = False,
     ) -> Iterator[list[protocol.Packet]]:
-        """Drop what lies unread, send a request, and hand out the packets of each arrival; within `line`, on its port.
+        """Send a request, and yield the packets of each arrival until the time for the replies is over.
 
-        With `keep_input`, what lies unread is handed out, too.
-        `meanwhile` is called once while the bytes are on the wire; it must take less time than they do.
-        Ends when the time for `reply_size` bytes and the margin (None is the bus') are over; the caller stops earlier
-        when it has all.
+        Must be called within `line`, on its port. The caller stops the iteration earlier once it has all replies.
+
+        Args:
+            port: the open port.
+            request: the instruction packet.
+            reply_size: bytes of all replies, which set the wait time.
+            meanwhile: called once while the bytes are on the wire; it must take less time than they do.
+            margin_s: wait time beyond the time on the wire [s]; None for that of the bus.
+            keep_input: whether to parse unread input as well, instead of discarding it first.
         """
         if not keep_input:
-            self.parser.skipped_bytes += len(port.receive(0.0))  # late, or sent twice: counted, then forgotten
+            self.parser.skipped_bytes += len(port.receive(0.0))  # late or duplicate bytes: count, then discard
             port.discard_input()
             self.parser.reset()
         duration_s = self.wire_s(len(request), reply_size) + (self.reply_margin_s if margin_s is None else margin_s)
@@ -323,7 +371,10 @@ class ServoBus:
     def ask_to_the_end(
         self, port: WaitingPortHandler, request: bytes, reply_size: int, margin_s: float | None
     ) -> Iterator[list[protocol.Packet]]:
-        """As `ask`, with one more look when the time is over: on a host that stalled, the reply may be there unread."""
+        """Send a request, and yield the packets of each arrival, as `ask` does, with a final look after the timeout.
+
+        On a host that stalled, the reply may have arrived in time but be unread.
+        """
         yield from self.ask(port, request, reply_size, margin_s=margin_s)
         if data := port.receive(0.0):
             yield self.parser.feed(data)

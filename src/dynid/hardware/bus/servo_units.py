@@ -1,4 +1,4 @@
-"""Conversion between the servos' counts and SI, axis by axis: each servo's own unit of current, its sign and centre."""
+"""Conversion between the servos' counts and SI, with each servo's own unit of current, sign and centre."""
 
 import numpy as np
 
@@ -9,10 +9,10 @@ from dynid.robot import FloatArray, Robot, read_only
 
 
 class ServoUnits:
-    """Converts the values of all n servos of a robot at once; arrays are (..., n), joint order.
+    """Conversion between counts and SI for all n servos of a robot at once; arrays are (..., n) in joint order.
 
-    Values in SI are those of the motors, before gears and coupling (`dynid.model.transmission`). The sign is that of
-    `direction` of robot.yaml: of an axis with -1 all registers count against its motor.
+    Values in SI are those of the motors, before gears and coupling (`dynid.model.transmission`). The sign is
+    `direction` of robot.yaml: on an axis with -1, all registers have the opposite sign of the motor's values.
 
     Args:
         robot: servo models, directions and centre counts.
@@ -30,14 +30,14 @@ class ServoUnits:
         self._position = read_only(robot.directions * table.POSITION_RAD_PER_COUNT)
 
     def rows(self, robot: Robot) -> FloatArray:
-        """Return what the compiled conversions take of a robot whose motors each move one joint, (6, n)."""
+        """Return the constants of the compiled conversions, (6, n), for a robot whose motors each move one joint."""
         found = np.empty((6, robot.size))
         found[CENTRE], found[POSITION], found[VELOCITY] = self._centres, self._position, self._velocity
         found[CURRENT], found[ZERO], found[CONSTANT] = self._current, robot.zero_offsets, robot.joint_constants
         return found
 
     def currents(self, counts: IntArray) -> FloatArray:
-        """Return currents [A] of signed counts."""
+        """Return currents [A] for signed counts."""
         return np.asarray(counts * self._current)
 
     def current_counts(self, current_a: FloatArray) -> IntArray:
@@ -45,7 +45,7 @@ class ServoUnits:
         return np.rint(current_a / self._current).astype(np.int64)
 
     def velocities(self, counts: IntArray) -> FloatArray:
-        """Return velocities [rad/s] of signed counts."""
+        """Return velocities [rad/s] for signed counts."""
         return np.asarray(counts * self._velocity)
 
     def velocity_counts(self, velocity: FloatArray) -> IntArray:
@@ -53,7 +53,7 @@ class ServoUnits:
         return np.rint(velocity / self._velocity).astype(np.int64)
 
     def positions(self, counts: IntArray) -> FloatArray:
-        """Return angles [rad] of counts."""
+        """Return angles [rad] for counts."""
         return np.asarray((counts - self._centres) * self._position)
 
     def position_counts(self, position: FloatArray) -> IntArray:
@@ -61,5 +61,5 @@ class ServoUnits:
         return np.asarray(np.rint(position / self._position).astype(np.int64) + self._whole_centres)
 
     def current_caps(self, limits_a: FloatArray) -> IntArray:
-        """Return the most counts of current that limits (n,) [A] allow, (n,)."""
+        """Return the largest counts of current, (n,), that limits (n,) [A] allow."""
         return np.floor(limits_a / self.current_a + 1e-9).astype(np.int64)

@@ -1,9 +1,9 @@
-"""The proof that a serial line is simulated: a mark that the simulated arm puts on its own pseudo-terminal.
+"""Proof that a serial line is simulated: a mark that the simulated arm puts on its own pseudo-terminal.
 
 A pseudo-terminal may be a relay to a real arm, as `socat PTY TCP:robot` makes one, so being one proves nothing. The
-simulated arm therefore writes a mark where a terminal's window size is kept: the kernel holds it with this one device,
-no byte stream carries it along, and no servo answers with it. It contains the device's number, so that a program that
-copies window sizes from one terminal to another does not copy the proof. The mark goes when the simulated arm ends.
+simulated arm therefore writes a mark as the terminal's window size. The kernel keeps that with this device alone: no
+byte stream carries it, and no servo can reply with it. The mark contains the device's number, so that a program that
+copies window sizes from one terminal to another does not copy the proof. It vanishes when the simulated arm ends.
 """
 
 import fcntl
@@ -15,11 +15,11 @@ from pathlib import Path
 
 FIRST_SLAVE_MAJOR, LAST_SLAVE_MAJOR = 136, 143  # device numbers of pseudo-terminals' slaves on Linux
 _WINDOW = struct.Struct("<HHHH")  # rows, columns, and width and height in pixels
-_ROWS, _COLUMNS = 0xD1D5, 0x51AA  # no window has so many
+_ROWS, _COLUMNS = 0xD1D5, 0x51AA  # more than any real window has
 
 
 def mark_simulated(slave: int) -> None:
-    """Mark an open pseudo-terminal as a simulated line; to be called by what simulates the servos behind it alone."""
+    """Mark an open pseudo-terminal as a simulated line; only the simulator of the servos behind it may call this."""
     fcntl.ioctl(slave, termios.TIOCSWINSZ, _mark(os.fstat(slave).st_rdev))
 
 
@@ -36,9 +36,9 @@ def is_simulated(descriptor: int) -> bool:
 
 
 def is_simulated_port(port: str | Path) -> bool:
-    """Return whether the line at a path, symbolic links followed, carries the mark.
+    """Return whether the line at a path, symbolic links followed, carries the mark of a simulated arm.
 
-    A pseudo-terminal is opened for a moment to look; any other device is left alone.
+    A pseudo-terminal is opened briefly to check; any other device is not touched.
     """
     try:
         if not _is_slave(os.stat(port)):

@@ -1,4 +1,4 @@
-"""Slow values of the servos (torque enable, errors, settings, voltage, temperature), read a piece at a time."""
+"""Slow values of the servos (torque enable, errors, settings, voltage, temperature), read one block at a time."""
 
 from dataclasses import dataclass
 
@@ -13,11 +13,11 @@ from dynid.robot.servo_fields import apart_deg
 
 UNKNOWN = -2
 TORQUE, WATCHDOG, CLIMATE, MODE, LIMITS, PLACE = range(6)
-ROUND = (TORQUE, WATCHDOG, CLIMATE)  # blocks of every round; of those in EEPROM, one block in a round
+ROUND = (TORQUE, WATCHDOG, CLIMATE)  # blocks read in every round; of the EEPROM blocks, one per round
 IN_EEPROM = (MODE, LIMITS)
-OF_FOLLOWERS = (PLACE, TORQUE)  # asked of further servos of a joint in every other turn: nobody else hears of them
-# Settings without which a servo must not drive. With a second id it obeys another servo's goals; the goal PWM limits
-# its torque.
+OF_FOLLOWERS = (PLACE, TORQUE)  # blocks of a joint's further servos, read every other turn; no other read covers them
+# Settings that a servo needs before it may drive. With a secondary ID it obeys another servo's goals; the goal PWM
+# limits its torque.
 ARMED = (
     table.DRIVE_MODE,
     table.OPERATING_MODE,
@@ -31,7 +31,7 @@ _WATCHDOG_COLUMN = ARMED.index(table.BUS_WATCHDOG)
 
 
 def _block(first: table.Register, last: table.Register) -> tuple[int, int]:
-    """Return address and size of the registers from first to last."""
+    """Return address and size of the block of registers from first to last."""
     return first.address, last.end - first.address
 
 
@@ -43,7 +43,7 @@ _BLOCKS = (
     _block(table.PWM_LIMIT, table.CURRENT_LIMIT),
     _block(table.PRESENT_POSITION, table.PRESENT_POSITION),
 )
-_ARMED_IN = tuple(  # by block: columns of `SlowState.armed` with their registers
+_ARMED_IN = tuple(  # per block: columns of `SlowState.armed` and their registers
     [
         (column, register)
         for column, register in enumerate(ARMED)
@@ -55,12 +55,21 @@ _ARMED_IN = tuple(  # by block: columns of `SlowState.armed` with their register
 
 @dataclass
 class SlowState:
-    """The newest slow values, each (m,), as `Robot.wired_servos`; NaN or `UNKNOWN` where a servo was not polled yet.
+    """Newest slow values of all m servos (torque enable, errors, settings, voltage, temperature).
 
-    `armed` (m, len(ARMED)) are the settings as they were read last, and `wanted` those that were read back when the arm
-    was enabled; `UNKNOWN` before that. `read_ns` (m, 3) is when each block of a round was read last, on the bus'
-    monotonic clock [ns], or when polling began; 0 is before that. `apart_deg` is how far a further servo of a joint
-    stands from the first one, and `place_ns` when that was read last; 0 where it never is.
+    Servos are in the order of `Robot.wired_servos`. Values are NaN or `UNKNOWN` before the first poll.
+
+    Attributes:
+        voltage_v: input voltages, (m,) [V].
+        temperature_deg_c: temperatures, (m,) [deg C].
+        hardware_error: hardware error status registers, (m,).
+        torque_enable: torque enable registers, (m,).
+        armed: settings as read last, (m, len(ARMED)).
+        wanted: settings as read back when the arm was enabled, (m, len(ARMED)); `UNKNOWN` before that.
+        read_ns: when each block of a round was read last, or when polling began, (m, 3), on the bus' monotonic clock
+            [ns]; 0 before that.
+        apart_deg: position of a further servo of a joint minus that of the first, (m,) [deg].
+        place_ns: when that was read last, (m,) [ns]; 0 for the first servos.
     """
 
     voltage_v: FloatArray
@@ -75,7 +84,7 @@ class SlowState:
 
     @classmethod
     def of(cls, size: int) -> "SlowState":
-        """Nothing known of so many servos."""
+        """Return the state of `size` servos before the first poll."""
         unknown, nan = np.full(size, UNKNOWN, dtype=np.int64), np.full(size, np.nan)
         settings = np.full((size, len(ARMED)), UNKNOWN, dtype=np.int64)
         never = np.zeros((size, len(ROUND)), dtype=np.int64)
@@ -84,29 +93,29 @@ class SlowState:
 
     @property
     def watchdog(self) -> NDArray[np.int64]:
-        """Bus watchdog of each servo, (m,): a view of `armed`."""
+        """Bus watchdog registers of the servos, (m,): a view of `armed`."""
         return self.armed[:, _WATCHDOG_COLUMN]
 
     def different(self) -> NDArray[np.bool_]:
-        """Return a mask (m, len(ARMED)) of the settings that are no longer what they were when the arm was enabled."""
+        """Return a mask (m, len(ARMED)) of the settings that have changed since the arm was enabled."""
         return np.asarray((self.armed != self.wanted) & (self.armed != UNKNOWN) & (self.wanted != UNKNOWN))
 
     def age_s(self, now_ns: int) -> FloatArray:
-        """For how long each servo has owed its oldest value at a moment [ns], (m,) [s]; 0 before polling began."""
+        """Return the age of each servo's oldest slow value at a moment [ns], (m,) [s]; 0 before polling began."""
         oldest_ns = self.read_ns.min(axis=1)
         return np.where(oldest_ns > 0, (now_ns - oldest_ns) * 1e-9, 0.0)
 
 
 class SlowPoll:
-    """Reads one block of one servo at a time.
+    """Poll of the slow values (temperature, errors, settings), one block of one servo at a time.
 
     Args:
         bus: an open bus.
         robot: its servos, `Robot.wired_servos`.
-        cycle: where the first servos of the joints stand.
+        cycle: exchange that provides the positions of the joints' first servos.
 
     Attributes:
-        state: what was read so far.
+        state: newest values.
     """
 
     def __init__(self, bus: ServoBus, robot: Robot, cycle: StateCycle) -> None:
@@ -114,17 +123,17 @@ class SlowPoll:
         self.state = SlowState.of(len(self._wired))
         self._turn = self._setting = self._block = self._follower_turn = 0
         self._followers_next = False
-        self._asked: tuple[int, int, int] | None = None  # axis, block and moment of what `turn_beside` asked
+        self._asked: tuple[int, int, int] | None = None  # axis, block and time of the pending request of `turn_beside`
 
     def begin(self) -> None:
-        """Polling begins, or goes on after a break: nothing is overdue yet."""
+        """Start polling, or resume it after a break, so that no value counts as overdue yet."""
         self.state.read_ns[:] = self._bus.clock.monotonic_ns()
         self.state.place_ns[self._joints :] = self._bus.clock.monotonic_ns()
 
     def turn(self) -> tuple[bool, bool]:
-        """The next block in turn; whether it was read, and whether it was a temperature.
+        """Read the next block of slow values; return whether that succeeded, and whether it has a temperature.
 
-        A round takes 3 m + 1 turns, twice as many where joints have further servos.
+        A round takes 3 m + 1 turns, twice as many if joints have further servos.
 
         Raises:
             BusError: the port is lost.
@@ -133,7 +142,16 @@ class SlowPoll:
         return answered, answered and self._block == CLIMATE
 
     def turn_beside(self, cycle: StateCycle) -> tuple[bool, bool]:
-        """The same, but the reply comes with the next read of states, and is taken up by the next turn."""
+        """Request the next block of slow values with the next read of states; return the previous request's result.
+
+        Returns:
+            Whether the block was read, and whether it contained a temperature, as from `turn`. If `cycle` cannot send
+                an extra
+            request now, the next block is read at once.
+
+        Raises:
+            BusError: the port is lost.
+        """
         answered, temperature = True, False
         if self._asked is not None:
             axis, block, asked_ns = self._asked
@@ -141,7 +159,7 @@ class SlowPoll:
             if data is not None:
                 self._take(axis, block, asked_ns, data)
                 temperature = block == CLIMATE
-            else:  # lost, or a servo that does not answer such a read: once more, in its parts
+            else:  # lost, or the servo refuses such a read: read it again, if needed in parts
                 answered = self.poll(axis, block)
                 temperature = answered and block == CLIMATE
         axis, block = self._next()
@@ -153,7 +171,7 @@ class SlowPoll:
         return answered, temperature or (answered and block == CLIMATE)
 
     def _next(self) -> tuple[int, int]:
-        """Whose turn it is, servo and block."""
+        """Return the servo and the block that are next in turn."""
         size, followers = len(self._wired), len(self._wired) - self._joints
         self._followers_next = bool(followers) and not self._followers_next
         if self._followers_next:
@@ -170,10 +188,10 @@ class SlowPoll:
         return axis, self._block
 
     def poll(self, axis: int, block: int) -> bool:
-        """Read one block (`TORQUE` to `PLACE`) of one servo; no answer leaves the old value.
+        """Read one block (`TORQUE` to `PLACE`) of one servo; without an answer the old value stays.
 
         Returns:
-            Whether it was read.
+            Whether the block was read.
 
         Raises:
             BusError: the port is lost.
@@ -209,7 +227,7 @@ class SlowPoll:
             self.state.temperature_deg_c[axis] = value(table.PRESENT_TEMPERATURE)
 
     def forget_torque(self) -> None:
-        """Forget what was read of torque, errors and settings before, and what was asked and is to come."""
+        """Clear the values of torque, errors and settings, and a pending request."""
         self._asked = None
         for values in (self.state.torque_enable, self.state.hardware_error, self.state.armed, self.state.wanted):
             values[:] = UNKNOWN

@@ -24,49 +24,53 @@ from dynid.hardware.bus.state_exchange import (
 from dynid.hardware.bus.state_kernels import take_states
 from dynid.robot.servo_fields import WiredServo
 
-EARLY_FRACTION = 0.97
-TIMING_PROBES = 16
-MOST_FAST_PROBES = 10  # while the host is busy
-EARLY_REPLIES_BELIEVED = 3
-PLAIN_READS_AFTER_FAST_FAILURE = 20
+EARLY_FRACTION = 0.97  # a reply in less than this fraction of its time on the wire is too early
+TIMING_PROBES = 16  # reads from which `probe` judges the line's timing
+MOST_FAST_PROBES = 10  # largest number of fast reads in `probe` on a busy host
+EARLY_REPLIES_BELIEVED = 3  # consecutive early replies after which the line counts as not wire-timed
+PLAIN_READS_AFTER_FAST_FAILURE = 20  # number of plain reads before the fast read is tried again
 LONGEST_QUARANTINE_S = 0.016
-USUAL_LATENCY_S = 0.001
-OLDEST_REPLY_S = 0.020  # what this process, stalled, finds later than that is of another moment
-LEFT_OUT_AFTER = 2  # reads in which a servo was silent: one reply may be lost
-FIRST_LEFT_OUT_READS, LONGEST_LEFT_OUT_READS = 2, 256
-ASKED_AGAIN_MARGIN_S = 0.003  # at first: the others are not seen meanwhile, and may have to be braked
-LONGEST_WAIT_S = 0.004  # a read that may not ask before then brings nothing: the motors must not be left alone
-ASKED_AGAIN_EVERY = 8  # reads: the longest that is spent on the silent, however many they are
-BESIDE_MARGIN_S = 0.00005  # between the reply of a servo that was asked beside and the next request
+USUAL_LATENCY_S = 0.001  # a reply that takes longer than this beyond its time on the wire is late
+OLDEST_REPLY_S = 0.020  # a stalled process may find replies later than this; they are too old to use
+LEFT_OUT_AFTER = 2  # silent reads before a servo is left out: a single reply may be lost
+FIRST_LEFT_OUT_READS, LONGEST_LEFT_OUT_READS = 2, 256  # first and longest interval between single requests, in reads
+ASKED_AGAIN_MARGIN_S = 0.003  # short wait in the first requests to a silent servo: other joints are unread meanwhile
+LONGEST_WAIT_S = 0.004  # longest wait for a quarantine in a read; a longer one would leave the motors without control
+ASKED_AGAIN_EVERY = 8  # fewest reads between two single requests without answer, for any number of silent servos
+BESIDE_MARGIN_S = 0.00005  # pause between the reply to an extra request and the next request
 _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
 
 
 class StateCycle:
-    """Reads and writes all servos of a bus at once, by prebuilt frames.
+    """Exchange with all servos of a bus at once, by prebuilt frames.
 
-    One servo that is missing makes the fast read fail for all, so a failed one is followed by plain reads. Of a plain
-    read it silences all servos behind it, since each waits for the reply of the one before: so only the first that is
-    silent is to blame, and the others are asked again without it at once, once: while a read lasts, the motors carry
-    their last currents. Where nobody behind it answers then, the cable may be cut there, and all behind it are silent.
-    They are left out of further reads, or every one would wait for their replies; each is asked again on its own, ever
-    more seldom. Of those behind a cut that is only assumed, the last is asked first: if it answers, there is none.
-    A reply with a wrong CRC is as good as none, but it has arrived: nobody waits for another one, or is left out.
+    A missing servo makes the fast read fail for all, so plain reads follow a failed one. In a plain read, each servo
+    waits for the reply of the one before, so a missing servo silences all servos after it. Therefore only the first
+    silent servo is blamed, and the others are read again without it: at once, but only once, because the motors keep
+    their last currents while a read lasts. If no servo after it answers then, the cable may be cut there, and all
+    servos after it are blamed.
+
+    Blamed servos are left out of further reads, because every read would wait for their replies; each is asked again on
+    its own, at growing intervals. Of the servos after an assumed cut, the last is asked first: if it answers, there is
+    no cut. A reply with a wrong CRC has no value, but it has arrived: no read waits for another one, and no servo is
+    left out for it.
 
     Args:
         bus: an open bus.
-        quarantine_s: after a read that was not answered in time, how long no new one is sent, so that a late reply
-            collides with the answer to the next. It doubles, up to `LONGEST_QUARANTINE_S`, with every further read that
-            nobody answers. What comes even later is recognised by its size, see `TAGGED_SIZES`.
-
-        paired: further servos that get the goal current of their axis.
+        quarantine_s: time without a new read after one that was not answered in time [s], so that a late reply cannot
+            collide with the answer to the next. It doubles, up to `LONGEST_QUARANTINE_S`, with every further read
+            without any answer. An even later reply is recognised by its size, see `TAGGED_SIZES`.
+        paired: further servos, which get the goal current of their axis.
 
     Attributes:
-        fast_read: whether the fast sync read is used; False until `probe` found that all servos know it.
-        wire_timed: whether the line is as slow as its baud rate says; a simulated one need not be. On one that is, a
-            reply that is quicker than the wire allows belongs to an earlier request. Found out by `probe`, and taken
-            back when replies are too quick again right after a quarantine, in which a late one would have arrived.
-        counters: faults so far.
-        ticking: whether replies arrive on the ticks of an adapter, so that two requests may share one.
+        bus: the bus in use.
+        quarantine_s: time without a new read after one that was not answered in time [s].
+        fast_read: whether the fast sync read is used; False until `probe` found that all servos support it.
+        wire_timed: whether the line is as slow as its baud rate implies; a simulated one need not be. If so, a reply
+            that is quicker than the wire allows belongs to an earlier request. Set by `probe`; cleared if replies are
+            too quick again right after a quarantine, in which a late one would have arrived.
+        counters: error counters.
+        ticking: whether replies arrive on the ticks of an adapter, so that two requests may share one tick.
     """
 
     def __init__(self, bus: ServoBus, *, quarantine_s: float = 0.002, paired: Sequence[WiredServo] = ()) -> None:
@@ -74,7 +78,7 @@ class StateCycle:
         self.quarantine_s = quarantine_s
         self.fast_read = False
         self.wire_timed = self.ticking = False
-        self._beside: tuple[int, int] | None = None  # who was asked beside the states, and for how many bytes
+        self._beside: tuple[int, int] | None = None  # servo ID and number of bytes of the extra request
         self._beside_reply: bytes | None = None
         self._beside_frame = b""
         size = len(bus.servo_ids)
@@ -100,19 +104,19 @@ class StateCycle:
         self._took_s = 0.0
         self._plain_reads_left = self._silent_reads = self._early_replies = self._reads = self._empty_reads = 0
         self._nobody_asked_again_before = 0
-        self._assumed = np.zeros(len(bus.servo_ids), dtype=bool)  # left out since the cable may be cut before them
+        self._assumed = np.zeros(len(bus.servo_ids), dtype=bool)  # servos left out for an assumed cut of the cable
         self._seen: set[int] = set()
         self._fast_failed = False
 
     def _ask(self, asked: NDArray[np.bool_]) -> None:
-        """From now on read these servos, a mask (n,)."""
+        """Select the servos of all following reads by a mask (n,)."""
         self._asked, self._asked_count = asked, int(np.count_nonzero(asked))
         ids = [servo_id for servo_id, one in zip(self.bus.servo_ids, asked, strict=True) if one]
         self._last_id = ids[-1]
         self._requests = StateRequests(ids, self.bus.wire_s)
 
     def probe(self) -> bool:
-        """Find out whether all servos know the fast sync read, and whether the line keeps the wire's timing.
+        """Check whether all servos support the fast sync read, and whether the line keeps the wire's timing.
 
         Returns:
             Whether the fast read is used from now on.
@@ -130,8 +134,8 @@ class StateCycle:
                     self.bus.dialogue.settle()
                 else:
                     shares.append(self._took_s / self._requests.get(self.fast_read, self._size).wire_s)
-            # Not the shortest: a late reply to a read before it may look quick. A busy host delays most replies, and
-            # only a few show then how quick the line is.
+            # The second shortest, because a late reply to the previous read may look quick. A busy host delays most
+            # replies, so that only a few show how quick the line is.
             self.wire_timed = len(shares) > 1 and sorted(shares)[1] >= EARLY_FRACTION
         self._new_counters()
         self._misses[:] = 0
@@ -139,7 +143,7 @@ class StateCycle:
         return self.fast_read
 
     def _knows_fast_read(self, port: WaitingPortHandler) -> bool:
-        """Whether a fast read is answered; one that the host kept waiting says nothing of the servos."""
+        """Return whether a fast read is answered; an attempt that a busy host delayed does not count."""
         refused = 0
         for _ in range(MOST_FAST_PROBES):
             if self._exchange(port, True):
@@ -150,15 +154,19 @@ class StateCycle:
         return False
 
     def read(self, meanwhile: Callable[[], None] | None = None) -> StateReading:
-        """Current, velocity and position of all servos; `meanwhile` is called while the bytes are on the wire.
+        """Return the state of all servos: counts of current, velocity and position, (n,) each.
 
-        Waits out the quarantine first, if the read before was not answered in time; for a long one not to its end, and
-        nothing is asked or valid then. Never raises for what a servo did or did not answer: see `StateReading.valid`.
-        The returned object is overwritten by the next call.
+        Waits for the end of the quarantine first, if the previous read was not answered in time. If the quarantine is
+        long, the wait stops early; then nothing is requested, and no value is valid. Missing or wrong replies never
+        raise: see `StateReading.valid`. The returned object is overwritten by the next call.
+
+        Args:
+            meanwhile: called once while the bytes are on the wire.
 
         Raises:
             BusError: the port is lost.
-            Exception: what `meanwhile` raised, when the replies are in: it must not pass for a loss of the port.
+            Exception: an error of `meanwhile`, raised after the replies are in, so that it does not count as a lost
+                port.
         """
         failed: list[Exception] = []
 
@@ -180,14 +188,14 @@ class StateCycle:
         return self._reading
 
     def _read_all(self, port: WaitingPortHandler, meanwhile: Callable[[], None]) -> None:
-        """Ask, and once more where servos were silent."""
+        """Read all selected servos, and read again if some were silent."""
         fast = self.fast_read and self._plain_reads_left == 0
         before = self._unwanted()
         self._plain_reads_left = max(0, self._plain_reads_left - 1)
         complete = self._exchange(port, fast, meanwhile)
         if fast and not complete:
             self._plain_reads_left, self._fast_failed = PLAIN_READS_AFTER_FAST_FAILURE, True
-        elif complete:  # nobody is missing: whatever it was, it is over
+        elif complete:  # all servos answer again
             self._plain_reads_left = self._empty_reads = 0
         elif len(self._seen) < self._asked_count:
             self._read_without_silent(port, before)
@@ -200,7 +208,7 @@ class StateCycle:
             self._ask_again(port)
 
     def _read_nothing(self) -> None:
-        """A read that could not ask yet."""
+        """Mark all values as not valid, for a read in which the quarantine allowed no request."""
         reading = self._reading
         reading.valid[:] = reading.complete = reading.repeated = False
         reading.errors[:] = 0
@@ -208,10 +216,16 @@ class StateCycle:
         self.counters.missing_by_servo += 1
 
     def ask_beside(self, servo_id: int, address: int, size: int) -> bool:
-        """Have the next read ask one servo for less than a state first; False if not possible.
+        """Schedule an extra request to one servo right before the next read; return False if that is not possible.
 
-        On a ticking line a request that is waited for costs a whole tick; these replies come together. It is not
-        possible on another line, or while a reply to an earlier request may still come.
+        If the adapter delivers replies at ticks, a separate request would cost a whole tick; this reply arrives
+        together with the states. It is not possible with another adapter, for as many bytes as a state or more, or
+        while a late reply may still come.
+
+        Args:
+            servo_id: ID of the servo.
+            address: first address.
+            size: number of bytes, fewer than those of a state.
         """
         if not self.ticking or size >= table.STATE_SIZE or self.bus.clock.monotonic_ns() < self._tagged_until_ns:
             return False
@@ -220,7 +234,7 @@ class StateCycle:
         return True
 
     def _send_beside(self, port: WaitingPortHandler) -> None:
-        """Send what `ask_beside` wants, and let its reply leave the wire before anything else is sent."""
+        """Send the scheduled extra request, and wait until its reply has left the wire."""
         assert self._beside is not None
         port.discard_input()
         self.bus.parser.reset()
@@ -229,12 +243,12 @@ class StateCycle:
         self.bus.clock.sleep(bytes_s + BESIDE_MARGIN_S)
 
     def beside_reply(self) -> bytes | None:
-        """What came for the last `ask_beside`, once; None if nothing did."""
+        """Return and clear the reply to the last extra request of `ask_beside`; None if there was no reply."""
         reply, self._beside_reply = self._beside_reply, None
         return reply
 
     def _is_beside(self, packet: protocol.Packet) -> bool:
-        """Whether a packet answers `ask_beside`; its bytes are kept unless it refuses."""
+        """Return whether a packet answers the extra request; keep its bytes unless the servo refuses."""
         refused = bool(packet.error & ~table.ALERT_BIT)
         if self._beside is None or packet.packet_id != self._beside[0]:
             return False
@@ -244,21 +258,25 @@ class StateCycle:
         return True
 
     def _wait_out_quarantine(self, longest_s: float = LONGEST_QUARANTINE_S) -> bool:
-        """Wait until a late reply should have come, or so long; whether it is over."""
+        """Wait for the end of the quarantine, at most `longest_s` [s]; return whether it has ended."""
         quarantine_s = (self._quarantine_until_ns - self.bus.clock.monotonic_ns()) * 1e-9
         if quarantine_s > 0:
             self.bus.clock.sleep(min(quarantine_s, longest_s))
         return quarantine_s <= longest_s
 
     def _unwanted(self) -> tuple[int, ...]:
-        """Counts of what arrived and was no answer: they change where replies are late rather than missing."""
+        """Return counts of bytes and replies that answered no request; they rise if replies are late, not missing."""
         return (self.bus.parser.skipped_bytes, self.counters.stale, self.counters.duplicates)
 
     def _read_without_silent(self, port: WaitingPortHandler, before: tuple[int, ...]) -> None:
-        """After a plain read in which servos were silent: read the others once more, without the first that was.
+        """Read the servos again without the first silent one, after a plain read in which servos were silent.
 
-        Where nobody answers, there may be more than one to blame: the next such read leaves out one more. Where replies
-        came late, since a count has changed from `before`, nobody was silent, and nobody is left out.
+        If no servo answers, several may be to blame: the next such read leaves out one more. If replies came late,
+        which a change of the counts since `before` shows, no servo was silent, and no servo is left out.
+
+        Args:
+            port: the open port.
+            before: `_unwanted` before the plain read.
         """
         asked, empty = self._asked, not self._seen
         silent = np.flatnonzero(asked & ~self._answered())
@@ -281,15 +299,18 @@ class StateCycle:
             self._leave_out(blamed)
 
     def _answered(self) -> NDArray[np.bool_]:
-        """Which servos answered the last request, (n,)."""
+        """Return a mask (n,) of the servos that answered the last request."""
         answered = np.zeros_like(self._asked)
         answered[list(self._seen)] = True
         return answered
 
     def _leave_out(self, silent: NDArray[np.bool_]) -> None:
-        """These (n,) were silent while others answered: who is twice is not asked for a while.
+        """Count misses of servos that were silent while others answered, and leave out those with two misses.
 
-        A fast read that failed just before was the first time.
+        A fast read that failed just before counts as the first miss.
+
+        Args:
+            silent: mask of the silent servos, (n,).
         """
         misses = self._misses + 1 + self._fast_failed
         self._misses = np.where(silent, misses, np.where(self._asked, 0, self._misses))
@@ -299,12 +320,12 @@ class StateCycle:
             self._ask(self._asked & ~left_out)
 
     def _put_off(self, silent: NDArray[np.bool_]) -> None:
-        """Ask these (n,) again after some reads, four times as many each time."""
+        """Schedule the next single request to silent servos (n,); the interval grows fourfold each time."""
         waits = FIRST_LEFT_OUT_READS * 4 ** np.clip(self._misses[silent] - LEFT_OUT_AFTER, 0, 8)
         self._asked_again_at[silent] = self._reads + np.minimum(waits, LONGEST_LEFT_OUT_READS)
 
     def _ask_again(self, port: WaitingPortHandler) -> None:
-        """Ask one of those who were left out, if it was for long enough; who answers is in the next read."""
+        """Ask one left-out servo again, if it is due; if it answers, it is part of the next read."""
         due = np.flatnonzero(~self._asked & (self._asked_again_at <= self._reads))
         if not due.size or self._reads < self._nobody_asked_again_before:
             return
@@ -321,7 +342,7 @@ class StateCycle:
         back = self._answered()
         if not self._seen:
             self._wait_out_quarantine()
-            back = one & bool(port.receive(0.0))  # it is there, and late
+            back = one & bool(port.receive(0.0))  # the servo is there, but late
         if back.any():
             if self._assumed[chosen]:
                 back = back | self._assumed
@@ -337,7 +358,7 @@ class StateCycle:
         reading.complete = reading.repeated = False
 
     def write(self, goal_current_count: IntArray) -> None:
-        """Set the goal currents of all servos, (n,) counts; the servos do not confirm it.
+        """Write the goal currents of all servos, (n,) counts; the servos do not confirm it.
 
         Raises:
             BusError: the port is lost.
@@ -351,7 +372,7 @@ class StateCycle:
 
     @property
     def position_count(self) -> IntArray:
-        """Positions as they were read last, (n,)."""
+        """Positions of the last read, (n,) counts."""
         return self._reading.position_count
 
     def _new_counters(self) -> None:
@@ -364,7 +385,14 @@ class StateCycle:
         meanwhile: Callable[[], None] | None = None,
         margin_s: float | None = None,
     ) -> bool:
-        """One request and its replies into `_reading`; whether every servo's reply was good."""
+        """Send one request and take its replies into `_reading`; return whether every servo's reply was good.
+
+        Args:
+            port: the open port.
+            fast: whether to use the fast sync read.
+            meanwhile: called once while the bytes are on the wire.
+            margin_s: wait time beyond the time on the wire [s]; None for that of the bus.
+        """
         reading = self._reading
         reading.valid[:] = False
         reading.errors[:] = 0
@@ -385,13 +413,13 @@ class StateCycle:
                 own = self._accept(packet, fast, seen)
                 last = last or (own and not fast and packet.packet_id == self._last_id)
             if len(seen) == self._asked_count or last or self._ends_damaged(fast, damaged_before):
-                break  # servos answer in order: after the last one nothing comes
-        self._beside = None  # it was before these, or does not come
+                break  # servos answer in order, so nothing follows the last reply
+        self._beside = None  # its reply comes before the states, or not at all
         self._took_s = (self.bus.clock.line_ns() - sent_ns) * 1e-9
         self._judge(request, fast, seen, started_ns, self.bus.clock.monotonic_ns())
         if len(seen) < self._asked_count and self._all_arrived(fast, seen, damaged_before):
             self._quarantine_until_ns = 0
-        if self.counters.duplicates > duplicates:  # the line may be a reply behind
+        if self.counters.duplicates > duplicates:  # the replies may lag one request behind
             self._doubt(self.bus.clock.monotonic_ns())
         reading.complete = np.count_nonzero(reading.valid) == len(reading.valid)
         moving = take_states(
@@ -401,12 +429,12 @@ class StateCycle:
         return reading.complete
 
     def _ends_damaged(self, fast: bool, before: dict[int, int]) -> bool:
-        """Whether the last reply has come with a wrong CRC: to wait for a good one would leave the motors alone."""
+        """Return whether the last reply came with a wrong CRC, so that waiting longer would only delay the motors."""
         last = protocol.BROADCAST_ID if fast else self._last_id
         return self.bus.parser.crc_errors_by_id[last] > before.get(last, 0)
 
     def _all_arrived(self, fast: bool, seen: set[int], before: dict[int, int]) -> bool:
-        """Whether each servo has replied, if only with a wrong CRC: then nothing of this read can still come."""
+        """Return whether each servo has replied, even if with a wrong CRC, so that no reply to this read is pending."""
         if fast:
             return self._ends_damaged(fast, before)
         damaged, ids = self.bus.parser.crc_errors_by_id, self.bus.servo_ids
@@ -414,12 +442,20 @@ class StateCycle:
         return all(damaged[one] > before.get(one, 0) for one in missing)
 
     def _judge(self, request: StateRequest, fast: bool, seen: set[int], started_ns: int, ended_ns: int) -> None:
-        """Stamp a read, and refuse what its timing says is of another moment."""
+        """Stamp a read, count its errors, and mark its values as not valid if its timing belongs to another read.
+
+        Args:
+            request: the request of this read.
+            fast: whether it was a fast sync read.
+            seen: indices of the servos that replied.
+            started_ns: start of the read on the monotonic clock [ns].
+            ended_ns: end of the read on the monotonic clock [ns].
+        """
         reading, answered = self._reading, len(seen) == self._asked_count
         wire_s = request.wire_s
         if not answered and not fast:
             wire_s -= self.bus.wire_s((self._asked_count - len(seen)) * (STATUS_OVERHEAD + request.size))
-        # Servos read their sensors when they are asked: a reply that the host delivers late is no younger for it.
+        # Servos sample when the request arrives, so the stamp must not include a delay of the host.
         late_s = (ended_ns - started_ns) * 1e-9 - request.wire_s - USUAL_LATENCY_S
         reading.stamp_ns = ended_ns + self.bus.realtime_offset_ns - max(0, round(late_s * 1e9))
         early = bool(seen) and self.wire_timed and self._took_s < EARLY_FRACTION * wire_s
@@ -442,7 +478,7 @@ class StateCycle:
             self.counters.timeouts += self._asked_count < len(self._asked)
 
     def _is_repeated(self, moving: bool) -> bool:
-        """Whether a complete read is the one before it again, of an arm that moves."""
+        """Return whether a complete read equals the previous one bit for bit although the arm moves."""
         if self._bytes == self._last_complete:
             self.counters.repeated += moving
             return moving
@@ -450,30 +486,30 @@ class StateCycle:
         return False
 
     def _doubt(self, now_ns: int) -> None:
-        """What answers the request of a moment may still come: leave it time for that, and know it by its size."""
+        """Start a quarantine for a reply that may still come, and tag the sizes of the next requests."""
         doubled_s = self.quarantine_s * 2 ** max(0, self._silent_reads - 1)
         duration_s = max(self.quarantine_s, min(doubled_s, LONGEST_QUARANTINE_S))
         self._quarantine_until_ns = now_ns + int(duration_s * 1e9)
         self._tagged_until_ns = now_ns + int(OLDEST_REPLY_S * 1e9)
 
     def _accept(self, packet: protocol.Packet, fast: bool, seen: set[int]) -> bool:
-        """Take a packet's values if it answers this read; whether it does."""
+        """Take the values of a packet if it answers this read; return whether it does."""
         if packet.instruction != protocol.Instruction.STATUS:
-            return False  # an echo of our own request, as some adapters return it
+            return False  # an echo of the request, which some adapters return
         if packet.packet_id != protocol.BROADCAST_ID:
             return self._accept_servo(packet.packet_id, packet.error, packet.parameters, seen, alone=fast)
         if fast and not seen and self._take_fast_reply(packet.payload, seen):
             return True
         blocks = protocol.split_fast_reply(packet, self._size) if fast else []
         if len(blocks) != self._asked_count:
-            self.counters.stale += 1  # the late answer to another read of states
+            self.counters.stale += 1  # a late answer to another read of states
             return False
         for servo_id, error, data in blocks:
             self._accept_servo(servo_id, error, data, seen, alone=False)
         return True
 
     def _take_fast_reply(self, payload: bytes, seen: set[int]) -> bool:
-        """Take the reply to a fast read if every servo that was asked is in it once, in order and without an error."""
+        """Take the reply to a fast read if it contains every requested servo once, in order and without errors."""
         block = self._size + FAST_BLOCK_OVERHEAD
         if len(payload) + CRC_SIZE != self._asked_count * block or self._asked_count != len(self._asked):
             return False
@@ -486,7 +522,15 @@ class StateCycle:
         return True
 
     def _accept_servo(self, servo_id: int, error: int, data: bytes, seen: set[int], *, alone: bool) -> bool:
-        """The same for one servo's part; a servo that answers a fast read alone can only refuse it."""
+        """Take one servo's values if they answer this read; return whether they do.
+
+        Args:
+            servo_id: ID in the reply.
+            error: error byte of the reply.
+            data: bytes of the servo's registers.
+            seen: indices of the servos that replied; this one is added.
+            alone: whether a separate packet came during a fast read, which can only be a refusal.
+        """
         index = self.bus.index.get(servo_id)
         if index is None:
             self.counters.wrong_ids += 1
@@ -501,7 +545,7 @@ class StateCycle:
         if index in seen:
             self.counters.duplicates += 1
             self.counters.duplicates_by_servo[index] += 1
-            self._reading.valid[index] = False  # there is no telling which of the two belongs to this request
+            self._reading.valid[index] = False  # it is unknown which of the two answers this request
             return True
         seen.add(index)
         if refused:
@@ -514,7 +558,7 @@ class StateCycle:
         return True
 
     def _count_late(self, index: int, size: int) -> None:
-        """The late answer to another read: of states, or of something else."""
+        """Count a late answer to another read: as stale if it is a state, else as a status error of the servo."""
         if size == table.STATE_SIZE or size in TAGGED_SIZES:
             self.counters.stale += 1
         else:

@@ -1,4 +1,4 @@
-"""What the 1 kHz read of all servos asks and brings: its request frames, its result, and what went wrong so far."""
+"""Data of the 1 kHz read of all servos: its request frames, its result, and its error counters."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -14,20 +14,20 @@ from dynid.hardware.bus.protocol import build_sync_read
 FAST_REPLY_OVERHEAD = 8
 FAST_BLOCK_OVERHEAD = 4
 CRC_SIZE = 2
-# While a reply to an earlier request may still come, every read asks for another number of bytes (the registers behind
-# the state are harmless), so that its replies cannot be taken for those of another. A number comes back after ten.
+# While a reply to an earlier request may still come, every read requests a different number of bytes (reading the
+# registers after the state is harmless), so that replies are not confused. Sizes repeat after ten reads.
 TAGGED_SIZES = range(table.STATE_SIZE + 1, table.STATE_SIZE + 11)
 
 
 @dataclass(frozen=True)
 class StateRequest:
-    """A (fast) sync read of some bytes of each servo.
+    """A (fast) sync read of the same number of bytes from each servo.
 
     Attributes:
         frame: the instruction packet.
-        size: bytes asked of each servo.
+        size: bytes requested from each servo.
         reply_bytes: bytes of all replies.
-        wire_s: request and replies on the wire [s].
+        wire_s: time of request and replies on the wire [s].
     """
 
     frame: bytes
@@ -37,11 +37,11 @@ class StateRequest:
 
 
 class StateRequests:
-    """Requests to the same servos, made when they are first needed.
+    """Requests to the same servos, built when they are first needed.
 
     Args:
-        servo_ids: who is asked, in the order of their replies.
-        wire_s: how long so many bytes take on the wire [s].
+        servo_ids: IDs of the requested servos, in the order of their replies.
+        wire_s: returns the time of a number of bytes on the wire [s].
     """
 
     def __init__(self, servo_ids: Sequence[int], wire_s: Callable[[int], float]) -> None:
@@ -49,7 +49,7 @@ class StateRequests:
         self._made: dict[tuple[bool, int], StateRequest] = {}
 
     def get(self, fast: bool, size: int) -> StateRequest:
-        """The request for `size` bytes of each servo."""
+        """Return the request for `size` bytes of each servo."""
         made = self._made.get((fast, size))
         if made is None:
             made = self._made[fast, size] = self._make(fast, size)
@@ -66,12 +66,11 @@ class StateRequests:
 
 @dataclass
 class CycleCounters:
-    """What went wrong in the reads so far; the arrays are by servo, (n,).
+    """Error counters of the reads; the arrays are per servo, (n,).
 
-    A read, of slow values too, that was not fully answered in time is a timeout; one that was answered sooner than the
-    wire allows, or was found much later, is stale, as is every reply that answers another read; a late one took more
-    than a millisecond beyond its time on the wire.
-    A read is repeated if it brought what the one before it did, to the bit, from an arm that moves.
+    A read, of slow values too, that was not fully answered in time is a timeout. A reply is stale if it came sooner
+    than the wire allows, was found much later, or answers another read. A late reply took more than a millisecond
+    beyond its time on the wire. A read is repeated if it equals the previous read bit for bit although the arm moves.
     """
 
     missing_by_servo: NDArray[np.int64]
@@ -88,24 +87,24 @@ class CycleCounters:
 
     @classmethod
     def of(cls, size: int) -> "CycleCounters":
-        """All zero, for so many servos."""
+        """Return counters of zero for `size` servos."""
         zero = np.zeros(size, dtype=np.int64)
         return cls(zero, zero.copy(), zero.copy(), zero.copy())
 
 
 @dataclass
 class StateReading:
-    """The result of one read, overwritten by the next; each (n,) in the order of the bus' ids.
+    """Result of one read, overwritten by the next; arrays are (n,) in the order of the bus' IDs.
 
     Attributes:
-        current_count: present currents; where `valid` is False those of the last valid read, as for all counts.
+        current_count: present currents; where `valid` is False, the value of the last valid read, as for all counts.
         velocity_count: present velocities.
         position_count: present positions.
-        errors: the status error bytes, alert bit included; 0 where there was no reply.
-        valid: whether this read brought the servo's values.
-        complete: whether all are valid.
-        repeated: whether it is the same as the last complete one, to the bit, though the arm moves.
-        stamp_ns: when the last reply arrived, or should have, if it came late: monotonic clock plus
+        errors: status error bytes, alert bit included; 0 without a reply.
+        valid: whether this read contains the servo's values.
+        complete: whether all servos are valid.
+        repeated: whether the read equals the last complete one bit for bit although the arm moves.
+        stamp_ns: arrival of the last reply, or when it should have arrived if it was late [ns]: monotonic clock plus
             `ServoBus.realtime_offset_ns`.
     """
 

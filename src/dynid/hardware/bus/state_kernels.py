@@ -1,4 +1,4 @@
-"""Counts to SI and back for all servos in one compiled pass each; figures as `ServoUnits` gives them, to the bit."""
+"""Compiled conversions between counts and SI for all servos at once, identical to `ServoUnits` to the bit."""
 
 import numba
 import numpy as np
@@ -7,19 +7,21 @@ from numpy.typing import NDArray
 from dynid.hardware.bus.control_table import IntArray
 from dynid.robot import FloatArray
 
-# Rows of the constants of the conversions, (6, n).
+# Rows of the conversion constants `units`, (6, n).
 CENTRE, POSITION, VELOCITY, CURRENT, ZERO, CONSTANT = range(6)
 
 
 @numba.njit(cache=True)
 def states_in_si(position: IntArray, velocity: IntArray, current: IntArray, units: FloatArray) -> FloatArray:
-    """Return q [rad], dq [rad/s], current [A] and torque [N m] of counts (n,), as rows (4, n); motor by motor.
+    """Return q [rad], dq [rad/s], current [A] and torque [N m] as rows (4, n) from counts (n,).
+
+    Each motor must move one joint only.
 
     Args:
         position: counts of position, (n,).
         velocity: counts of velocity, (n,).
         current: counts of current, (n,).
-        units: constants of the servos by row, (6, n), see the names above.
+        units: constants of the servos by row, (6, n), see `CENTRE` and following.
     """
     found = np.empty((4, len(position)))
     for j in range(len(position)):
@@ -34,13 +36,13 @@ def states_in_si(position: IntArray, velocity: IntArray, current: IntArray, unit
 def goal_counts(
     wanted: FloatArray, unseen: NDArray[np.bool_], caps: IntArray, units: FloatArray
 ) -> tuple[IntArray, FloatArray]:
-    """Return goal currents (n,) as counts, and the currents that they are [A]; wanted ones are finite.
+    """Return goal currents as counts (n,), and the currents that these counts represent, (n,) [A].
 
     Args:
-        wanted: currents at the joints, which each motor alone moves, (n,) [A].
-        unseen: servos that hold their joints themselves get none, (n,).
-        caps: the most counts, (n,).
-        units: constants of the servos by row, (6, n).
+        wanted: finite currents at the joints, each moved by one motor alone, (n,) [A].
+        unseen: mask of servos that hold their joints themselves and get no current, (n,).
+        caps: largest counts, (n,).
+        units: constants of the servos by row, (6, n), see `CENTRE` and following.
     """
     counts, applied = np.empty(len(wanted), dtype=np.int64), np.empty(len(wanted))
     for j in range(len(wanted)):
@@ -54,14 +56,14 @@ def goal_counts(
 def take_states(
     blocks: NDArray[np.uint8], valid: NDArray[np.bool_], position: IntArray, velocity: IntArray, current: IntArray
 ) -> bool:
-    """Read counts of current, velocity and position from blocks of registers (n, 10); return whether a valid one moves.
+    """Read counts from the servos' register blocks (n, 10) into arrays; return whether a valid servo moves.
 
     Args:
-        blocks: bytes of each servo as it sends them, little endian.
-        valid: servos whose counts are taken, (n,).
-        position: gets the positions, (n,).
-        velocity: gets the velocities, (n,).
-        current: gets the currents, (n,).
+        blocks: bytes of each servo as received, little-endian: current, velocity, position.
+        valid: mask of the servos whose counts are taken, (n,).
+        position: output, positions, (n,).
+        velocity: output, velocities, (n,).
+        current: output, currents, (n,).
     """
     moves = False
     for j in range(len(blocks)):

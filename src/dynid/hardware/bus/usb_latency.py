@@ -1,4 +1,4 @@
-"""The latency timer of USB serial adapters: how long the chip sits on received bytes before it hands them over."""
+"""Latency timer of USB serial adapters: how long the chip keeps received bytes before it passes them to the host."""
 
 import os
 from pathlib import Path
@@ -10,22 +10,22 @@ SYSTEM = Path("/sys")
 
 
 def timer_file(port: str, system: Path = SYSTEM) -> Path | None:
-    """The file of a port's latency timer; None where the port has none (no FTDI adapter, or no adapter at all)."""
+    """Return the file of a port's latency timer; None if it has none (no FTDI adapter, or no adapter at all)."""
     file = system / "class" / "tty" / Path(os.path.realpath(port)).name / "device" / "latency_timer"
     return file if file.is_file() else None
 
 
 def latency_ms(port: str, system: Path = SYSTEM) -> int | None:
-    """A port's latency timer [ms]; None where it has none."""
+    """Return a port's latency timer [ms]; None if it has none."""
     file = timer_file(port, system)
     return None if file is None else int(file.read_text(encoding="ascii"))
 
 
 def set_latency(port: str, system: Path = SYSTEM) -> str:
-    """Set a port's latency timer to 1 ms, until it is plugged in again; one line about it.
+    """Set a port's latency timer to 1 ms, until the adapter is plugged in again, and return a line that says so.
 
     Raises:
-        BusError: the port has none, or it may not be written.
+        BusError: the port has no latency timer, or it may not be written.
     """
     file = timer_file(port, system)
     if file is None:

@@ -1,1 +1,1 @@
-"""The control loop: one cycle, its pacing, its requests, its diagnostics."""
+"""Control loop: one cycle, its pacing, requests from other threads, and diagnostics."""

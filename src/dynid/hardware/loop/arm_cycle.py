@@ -1,4 +1,4 @@
-"""One control cycle of an arm: read, watch, guard, write; whoever calls it paces it."""
+"""One control cycle of an arm: read, check, guard, write; the caller paces it."""
 
 from collections import deque
 from collections.abc import Callable
@@ -15,33 +15,39 @@ from dynid.hardware.safety.servo_watch import ServoWatch
 from dynid.robot import FloatArray
 
 Handed = Callable[[ArmSample, FloatArray], None]
-STALLED_SHARE = 0.5  # of the watchdog time: after such a silence of our own the watchdogs are asked
-CONTRADICTIONS = 10  # fewer may be a controller that is faster than the arm's cycle
-DIFFERENT_SHARE = 0.02  # of the torque limit
+STALLED_SHARE = 0.5  # a stall of this process longer than this share of the watchdog time causes a check
+CONTRADICTIONS = 10  # states with two answers before a fault: fewer may be a controller faster than the cycle
+DIFFERENT_SHARE = 0.02  # smallest torque difference between two commands that counts, as a share of the torque limit
 OVERLOAD_ADVICE = "its current was limited for too long; let it rest, and give it less to carry"
-SUSPECTED_S = 0.004
-LONGEST_SLOW_POLL_DELAY = 4  # intervals: a loop that is always late must still learn temperatures
-ANSWERED_CYCLES = 1.5  # one answer may be on its way
-LONGEST_ANSWER_CYCLES = 3.5  # a commander that is farther behind does not answer each state
-LONGEST_STEP_S = 0.05  # a stop is not over because the host stood still
+SUSPECTED_S = 0.004  # interval between checks for servos that do not drive
+LONGEST_SLOW_POLL_DELAY = 4  # in poll intervals: a loop that is always late must still read temperatures
+ANSWERED_CYCLES = 1.5  # a commander less behind than this is punctual: one answer may be on its way
+LONGEST_ANSWER_CYCLES = 3.5  # a commander farther behind than this does not answer each state
+LONGEST_STEP_S = 0.05  # longest time step, so that a stall of the host does not end a stop
 
 
 class ArmCycle:
-    """What a control loop does once per period, and how torque comes on and goes off.
+    """Work of a control loop in one period, and switching of torque on and off.
 
     Args:
         arm: an open arm.
         guard: decides which currents flow.
-        meter: counts.
-        on_cycle: see `ControlLoop`, as for `on_waiting`, `slow_poll_every` and `feedback_timeout_s`.
+        meter: counts the cycles.
+        on_cycle: callback after each write, see `ControlLoop`.
+        on_waiting: callback one cycle later, see `ControlLoop`.
+        slow_poll_every: number of cycles per read of slow data, see `ControlLoop`.
+        feedback_timeout_s: time of missing replies that is a fault, see `ControlLoop` [s].
 
     Attributes:
+        arm: the arm.
+        guard: the guard.
         torque_on: whether torque is on, or may be.
-        times_off: how often torque was switched off.
-        last_result: the guard's last decision.
-        pending_faults: faults that other threads found; taken up by the next cycle.
-        answered_ns: when the last sample was answered and handed out, on the arm's monotonic clock [ns]; slow data are
-            asked for after that.
+        times_off: number of times that torque was switched off.
+        last_result: last decision of the guard.
+        pending_faults: faults that other threads found, which the next cycle processes.
+        watch: detector of faulty servos.
+        answered_ns: time on the arm's monotonic clock when the last sample was answered and passed to `on_cycle` [ns];
+            slow data are requested after that.
     """
 
     def __init__(
@@ -66,7 +72,7 @@ class ArmCycle:
         self._on_cycle, self._on_waiting = on_cycle, on_waiting
         self._last: tuple[ArmSample, FloatArray] | None = None
         self._to_hand_over = False
-        self._handed_s = 0.0  # stamp of the newest sample that was handed out, on the monotonic clock
+        self._handed_s = 0.0  # timestamp of the newest sample given to `on_waiting`, on the monotonic clock
         self._slow_poll_every, self._since_slow_poll = slow_poll_every, slow_poll_every
         self._command: tuple[FloatArray, float, bool] | None = None
         self._contradicted, self._contradictions = False, 0
@@ -78,16 +84,19 @@ class ArmCycle:
 
     @property
     def complete(self) -> bool:
-        """Whether the last read brought all servos."""
+        """Whether the last read contained all servos."""
         return self._last is not None and self._last[0].complete
 
     def set_command(self, tau: FloatArray, given_s: float, held: bool = False) -> None:
-        """The newest command tau (n,) [N m]; one that was given before the present one is out of order, and refused.
+        """Set the commanded torques tau (n,) [N m]; a command given before the present one is refused and counted.
 
-        `held` is whether whoever gives it says that it holds the arm.
+        If several consecutive states are each answered by two commands with different torques, two publishers command
+        the arm. That is a fault, because an arm has one commander.
 
-        Two commands that answer the same state with other torques, one state after the other, are those of two
-        publishers: a fault, for an arm has one commander.
+        Args:
+            tau: joint torques, (n,) [N m].
+            given_s: time of the command on the arm's monotonic clock [s].
+            held: whether the commander claims that it holds the arm.
         """
         present, torques = self._command, np.array(tau, dtype=np.float64)
         if present is not None and given_s < present[1]:
@@ -112,11 +121,14 @@ class ArmCycle:
         return bool((np.abs(one - other) > DIFFERENT_SHARE * self.arm.robot.torque_limits).any())
 
     def may_complete(self) -> bool:
-        """Whether no sample was read yet, or a servo was missed only just now."""
+        """Return whether the next read may be complete: no sample yet, or a servo was missed only recently."""
         return self._last is None or self.watch.may_complete(self._clock.monotonic_ns())
 
     def run(self, *, behind: bool = False) -> bool:
-        """One cycle; whether its sample was complete. One that is behind its time leaves slow data for later.
+        """Run one cycle; return whether its sample was complete.
+
+        Args:
+            behind: whether the loop is late, so that slow data are read later.
 
         Raises:
             BusError: the port is lost.
@@ -164,13 +176,13 @@ class ArmCycle:
         return True
 
     def _slow_ages_s(self) -> FloatArray:
-        """Return how old the slow values of each servo are, (m,) [s]; 0 where they are never asked for."""
+        """Return the age of each servo's slow values (temperature, errors, settings), (m,) [s]; 0 if never read."""
         if not self._slow_poll_every:
             return np.zeros(len(self.arm.robot.all_servo_ids))
         return self.arm.slow.age_s(self._clock.monotonic_ns())
 
     def hand_over_previous(self) -> None:
-        """Give `on_waiting` what the cycle before this one read and wrote, once."""
+        """Call `on_waiting` with the sample and currents of the previous cycle, once."""
         if self._to_hand_over and self._on_waiting is not None and self._last is not None:
             self._to_hand_over = False
             if (sample := self._last[0]).complete:
@@ -178,7 +190,7 @@ class ArmCycle:
             self._on_waiting(*self._last)
 
     def awaits_command(self) -> bool:
-        """Whether a commander who answered the states up to now is more than one answer behind."""
+        """Return whether a commander that has answered the states so far is more than one answer behind."""
         command = self._command
         if command is None or self.guard.state is not GuardState.ENABLED or not self.complete:
             return False
@@ -188,10 +200,10 @@ class ArmCycle:
     # -- torque ------------------------------------------------------------------------------------------------
 
     def enable(self) -> None:
-        """Torque on, if the arm is all there and where it can be.
+        """Switch torque on, if all servos answer and the joint angles are plausible.
 
         Raises:
-            SafetyError: it is not, or the guard's state does not allow it.
+            SafetyError: they are not, or the guard's state does not allow it.
             BusError: a servo did not switch its torque on.
         """
         if not self.complete:
@@ -206,7 +218,7 @@ class ArmCycle:
         if before is GuardState.ENABLED:
             return
         self._command, self._contradicted, self._contradictions = None, False, 0
-        self.torque_on = True  # from here on it may be: after a failure it is switched off once more, or the loop ends
+        self.torque_on = True  # it may be on from here: a failure switches it off again, or ends the loop
         try:
             self.arm.enable()
         except BaseException:
@@ -216,7 +228,11 @@ class ArmCycle:
         self._began_ns = self._clock.monotonic_ns()
 
     def switch_off_if_stopped(self) -> None:
-        """Torque off when the guard does not need it any more; BusError if that is not confirmed."""
+        """Switch torque off once the guard no longer needs it.
+
+        Raises:
+            BusError: a servo did not confirm that its torque is off.
+        """
         if self.torque_on and not self.guard.torque_needed:
             self.arm.disable()
             self.torque_on, self.times_off = False, self.times_off + 1
@@ -224,7 +240,11 @@ class ArmCycle:
                 self.guard.handle(GuardEvent.STOPPED)
 
     def come_to_rest(self, reason: str, period_s: float) -> None:
-        """Stop the arm as after a fault, without callbacks, for a loop that failed; bounded in time.
+        """Stop the arm as after a fault, without callbacks, for a loop that failed; the time is bounded.
+
+        Args:
+            reason: text of the fault.
+            period_s: cycle time [s].
 
         Raises:
             BusError: the port is lost.
@@ -240,7 +260,7 @@ class ArmCycle:
     # -- faults ------------------------------------------------------------------------------------------------
 
     def take_up_faults(self) -> None:
-        """What other threads found; before anything else is decided."""
+        """Pass faults that other threads found to the guard."""
         while self.pending_faults:
             self.guard.fault(self.pending_faults.popleft())
 
@@ -250,11 +270,11 @@ class ArmCycle:
             return
         text = self.watch.silence(now_ns)
         if not text and np.count_nonzero(sample.alert):
-            self.arm.poll_torque(sample.alert)  # which error it is
+            self.arm.poll_torque(sample.alert)  # reads the kind of error
             text = self.watch.alerts(sample.alert, self.arm.slow)
         limited = self.guard.settings.overload_limits
         if not text and limited and (loaded := self.guard.overloaded()).any():
-            # holding it would trip the servo: it is let down at once
+            # lower it at once: holding it would trip the servo
             self.guard.fault(f"overload ahead at {self.watch.names(loaded)}: {OVERLOAD_ADVICE}", hold_s=0.0)
         if text:
             self.guard.fault(text)
@@ -265,7 +285,7 @@ class ArmCycle:
                 self._find_slow_faults()
 
     def _watch_claim(self, sample: ArmSample, now_ns: int) -> None:
-        """A joint that moves though its commander says that the arm is held: nobody holds it, whatever is said."""
+        """Raise a fault if a joint moves although the commander claims that it holds the arm."""
         command = self._command
         fresh = command is not None and now_ns * 1e-9 - command[1] <= self.guard.settings.command_timeout_s
         claimed = command is not None and command[2] and fresh and self.guard.state is GuardState.ENABLED
@@ -277,9 +297,9 @@ class ArmCycle:
             )
 
     def _have_unseen_held(self, sample: ArmSample, now_ns: int) -> None:
-        """Where nobody answers, have the servos hold their joints themselves, which nobody here can.
+        """Make the servos hold their joints themselves if no servo answers, because the driver cannot hold them then.
 
-        Not where one is silent among others: it may be booting, and shall stay without current then.
+        This does not apply to a silent servo among others: it may be booting, and must then stay without current.
         """
         if self.torque_on and not self.arm.unseen.held.any() and self.watch.silence(now_ns):
             silent = self.watch.silent(now_ns)
@@ -299,7 +319,7 @@ class ArmCycle:
             self.guard.fault(text)
 
     def _notice_stall(self, now_ns: int) -> None:
-        """After a time in which this process did nothing: have the servos stopped by themselves?"""
+        """Check after a stall of this process whether the servos' watchdogs have tripped, which is a fault."""
         silence_ns = now_ns - self._began_ns
         if not self.torque_on or silence_ns <= self._stalled_ns or self.guard.state is GuardState.FAULT:
             return
@@ -309,4 +329,4 @@ class ArmCycle:
         where = "all servos" if tripped.all() else self.watch.names(tripped)
         self.guard.fault(f"bus watchdog tripped at {where}: this process stalled for {silence_ns * 1e-9:.3f} s")
         if tripped.all():
-            self.guard.abandon_stop()  # the arm has dropped; nobody expects current to flow again
+            self.guard.abandon_stop()  # the arm has dropped, and no current may flow again

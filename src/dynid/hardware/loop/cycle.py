@@ -1,6 +1,6 @@
-"""The control loop: cycle after cycle in a thread of its own, paced by absolute deadlines.
+"""Control loop: runs cycle after cycle in its own thread, paced by absolute deadlines.
 
-A node starts the loop, gives it commands, and publishes what the callback receives.
+A node starts the loop, gives it commands, and publishes the samples that the callback receives.
 """
 
 import gc
@@ -23,37 +23,41 @@ from dynid.hardware.safety.guard_states import GuardEvent, GuardState
 from dynid.hardware.startup.realtime_permission import read_limit
 from dynid.robot import FloatArray
 
-# After standstills of the host, planned cycles are run late, back to back, rather than left out: each reads the state
-# of its moment and answers the newest command. Only a loop that stays farther behind than this leaves cycles out.
+# After stalls of the host, planned cycles run late, back to back, instead of being skipped: each reads the present
+# state and applies the newest command. Only a loop that is farther behind than this skips cycles.
 LONGEST_CATCH_UP_S = 0.5
-LONGEST_CATCH_UP_STOPPING_S = 0.02  # a stop counts its time in cycles
-YOUNG_COLLECTION_EVERY = 100
+LONGEST_CATCH_UP_STOPPING_S = 0.02  # while stopping, because a stop counts its time in cycles
+YOUNG_COLLECTION_EVERY = 100  # cycles between two collections of young garbage
 STOP_TIMEOUT_S = 32.0  # longer than the longest stop of an arm that is lowered until it comes to rest
 
 
 class ControlLoop:
-    """Runs an arm cyclically.
+    """Loop that runs an arm cyclically.
 
     Args:
-        arm: an open arm; the loop is the only one to use it while it runs.
+        arm: an open arm; only the loop may use it while it runs.
         guard: decides which currents flow.
         on_cycle: called in the loop's thread after each write with the sample and the goal currents [A] written in
             answer to it, (n,); all zero while torque is off. Must be quick; an exception ends the loop.
-        on_waiting: the same one cycle later, while the next request is on the wire: costs the cycle no time.
+        on_waiting: called with the same arguments one cycle later, while the next request is on the wire, so that it
+            costs no cycle time.
         on_end: called in the loop's thread when it has ended, with the error that ended it or None.
-        realtime_priority: SCHED_FIFO priority to ask for; None does not ask.
-        disable_cpu_idle: keep processors out of idle states while the loop runs, where that is permitted.
-        slow_poll_every: one piece of slow data is read every so many cycles; 0 never, None as `SLOW_POLL_S` says. A
-            loop that is late leaves it for later, up to `LONGEST_SLOW_POLL_DELAY` times as long.
-        feedback_timeout_s: reads that miss a servo for so long are a fault, while torque is on.
-        rest_after_failure: bring the arm to rest, as after a fault, when an exception ends the loop.
-        aligned: begin when a reply arrives: behind an adapter with ticks, requests then have a whole tick.
-        times_off: how often torque was switched off before, by loops of the same driver.
+        realtime_priority: SCHED_FIFO priority to request; None requests none.
+        disable_cpu_idle: whether to keep processors out of idle states while the loop runs, if permitted.
+        slow_poll_every: number of cycles per read of slow data; 0 never reads them, None uses `SLOW_POLL_S`. A loop
+            that is late delays such a read, up to `LONGEST_SLOW_POLL_DELAY` times as long.
+        feedback_timeout_s: time of missing replies from a servo that is a fault while torque is on [s].
+        rest_after_failure: whether to bring the arm to rest, as after a fault, when an exception ends the loop.
+        aligned: whether to begin when a reply arrives: with an adapter that delivers replies at ticks, each request
+            then has a whole tick.
+        times_off: number of times that earlier loops of the same driver switched torque off.
 
     Attributes:
-        error: what ended the loop, None while it runs or if it was stopped.
-        torque_off_unconfirmed: set before `on_end` is called if the last attempt to switch torque off failed: the arm
-            may still be under torque. Then it is `error` as well, and names what ended the loop.
+        arm: the arm.
+        guard: the guard.
+        error: error that ended the loop; None while it runs or if it was stopped.
+        torque_off_unconfirmed: error of the last attempt to switch torque off, set before `on_end` is called; the arm
+            may still be under torque. It is then in `error`, too, and names the cause of the loop's end.
         fifo: whether SCHED_FIFO is in force.
     """
 
@@ -103,26 +107,33 @@ class ControlLoop:
 
     @property
     def last_result(self) -> GuardResult:
-        """The guard's last decision."""
+        """Last decision of the guard."""
         return self._cycle.last_result
 
     @property
     def times_off(self) -> int:
-        """How often torque was switched off."""
+        """Number of times that torque was switched off."""
         return self._cycle.times_off
 
     def start(self) -> None:
-        """Start the loop; torque stays off until `enable`. A loop runs once; a second start raises SafetyError."""
+        """Start the loop, once; torque stays off until `enable`.
+
+        Raises:
+            SafetyError: the loop was started before.
+        """
         if self._thread is not None:
             raise SafetyError("this control loop was started before; create a new one")
         self._thread = threading.Thread(target=self.run, name="control loop", daemon=True)
         self._thread.start()
 
     def stop(self, timeout_s: float = STOP_TIMEOUT_S, meanwhile: Callable[[], None] = nothing) -> None:
-        """Stop the arm, let it down, switch torque off, and end the loop; more than once does no harm.
+        """Stop the arm, lower it, switch torque off, and end the loop, if it still runs.
 
-        The error that ended the loop, if any, is in `error`. The time is the arm's, see `wait_in_time`. `meanwhile` is
-        called again and again until the loop has ended.
+        An error that ended the loop is in `error`.
+
+        Args:
+            timeout_s: timeout in the arm's time [s], see `wait_in_time`.
+            meanwhile: called repeatedly until the loop has ended.
 
         Raises:
             SafetyError: the loop did not end in time; its thread still uses the port.
@@ -140,21 +151,21 @@ class ControlLoop:
                 raise SafetyError(f"the control loop did not end within {timeout_s} s; switch the arm's power off")
 
     def set_command(self, tau: FloatArray, stamp_s: float | None = None, held: bool = False) -> None:
-        """Hand over joint torques, (n,) [N m]; the newest one counts, an older one is refused.
+        """Set the commanded joint torques, (n,) [N m]; a command older than the present one is refused.
 
         Args:
-            tau: the torques; what is not n finite numbers is refused by the guard.
-            stamp_s: when the command was given, on the arm's monotonic clock [s]; None is now.
-            held: whether whoever commands says that it holds the arm: a joint that then moves far is a fault.
+            tau: the torques; the guard refuses anything but n finite numbers.
+            stamp_s: time of the command on the arm's monotonic clock [s]; None for now.
+            held: whether the commander claims that it holds the arm: a joint that then moves far is a fault.
         """
         self._cycle.set_command(tau, self._clock.monotonic_ns() * 1e-9 if stamp_s is None else stamp_s, held)
 
     def fault(self, text: str) -> None:
-        """Stop the arm by a fault that was found outside of the loop; it latches until it is cleared."""
+        """Stop the arm by a fault that was found outside the loop; it latches until it is cleared."""
         self._cycle.pending_faults.append(text)
 
     def enable(self, timeout_s: float = 5.0) -> None:
-        """Switch torque on and follow commands; returns when it is on.
+        """Switch torque on and follow commands; return when it is on.
 
         Raises:
             SafetyError: not possible in the present state, or no complete reading of the arm.
@@ -163,44 +174,50 @@ class ControlLoop:
         self._ask(GuardEvent.ENABLE, timeout_s)
 
     def disable(self, timeout_s: float = STOP_TIMEOUT_S, meanwhile: Callable[[], None] = nothing) -> None:
-        """Stop the arm, let it down and switch torque off; returns when it is off.
+        """Stop the arm, lower it and switch torque off; return when it is off.
 
-        `meanwhile` is called again and again until then.
+        Args:
+            timeout_s: timeout in the arm's time [s].
+            meanwhile: called repeatedly until torque is off.
         """
         self._ask(GuardEvent.DISABLE, timeout_s, meanwhile)
 
     def clear_fault(self, timeout_s: float = 5.0) -> None:
-        """Leave the fault state; SafetyError while the arm is still being stopped."""
+        """Leave the fault state.
+
+        Raises:
+            SafetyError: the arm is still being stopped.
+        """
         self._ask(GuardEvent.CLEAR, timeout_s)
 
     def between_cycles(self, work: Callable[[], None], timeout_s: float) -> None:
-        """Have the loop's thread do something with the arm between two cycles; returns when it is done.
+        """Run `work` with the arm in the loop's thread between two cycles; return when it is done.
 
         Raises:
-            SafetyError: torque is on, or the loop does not run. What the work itself raises is raised, too.
+            SafetyError: torque is on, or the loop does not run. Errors of the work itself are raised, too.
         """
         self._ask(work, timeout_s)
 
     def counts(self) -> CycleCounts:
-        """Return how many cycles ran so far, and when that is."""
+        """Return the number of cycles so far, and the time of the count."""
         return self._meter.counts(self._clock.monotonic_ns())
 
     @property
     def complaint(self) -> str:
-        """What is to be said first of a run that was given up: why this machine missed cycles; "" if it did not."""
+        """Reason why this machine missed cycles, as a prefix for the message of an aborted run; "" if it did not."""
         return f"{self.throttling}; " if self.throttling else self._run_watch.complaint
 
     @property
     def throttling(self) -> str:
-        """That the kernel stopped real-time programs once in each of its periods; "" unless holes show that."""
+        """Message that the kernel stopped real-time programs once per period of its limit; "" unless gaps show that."""
         return self._holes.text if self.fifo else ""
 
     def statistics(self) -> LoopStatistics:
-        """Counters and times so far."""
+        """Return counters and timing statistics of the loop since its start."""
         return self._meter.statistics(self._clock.monotonic_ns())
 
     def request(self, event: GuardEvent) -> "Future[None]":
-        """Ask for ENABLE, DISABLE or CLEAR without waiting; the future completes when served, or fails."""
+        """Request ENABLE, DISABLE or CLEAR without waiting; the returned future completes when served, or fails."""
         return self._requests.post(event)
 
     def _ask(self, request: Request, timeout_s: float, meanwhile: Callable[[], None] = nothing) -> None:
@@ -212,7 +229,7 @@ class ControlLoop:
     # -- the loop's thread -------------------------------------------------------------------------------------
 
     def run(self) -> None:
-        """What `start` runs in its thread; lock-step runs call it in their own."""
+        """Run the loop until it ends, in this thread; `start` does so in a new thread, lock-step runs in their own."""
         try:
             with (
                 quiet_interpreter(),
@@ -234,12 +251,12 @@ class ControlLoop:
                 self._clock.let_go()
 
     def _come_to_rest(self, error: Exception) -> None:
-        """What failed need not be the arm: stop it well, as long as it can be reached."""
+        """Stop the arm in the usual way after an error of the loop, as long as the bus works."""
         if self._rest_after_failure and self._cycle.torque_on and self.arm.bus.is_open:
             self._cycle.come_to_rest(f"the control loop failed: {error}", self._period_ns * 1e-9)
 
     def _finish(self) -> None:
-        """Zero current and torque off, whatever happened before; all waiting callers are notified."""
+        """Set zero current, switch torque off, and notify all waiting callers, whatever happened before."""
         try:
             self.arm.disable()
         except Exception as error:
@@ -280,28 +297,28 @@ class ControlLoop:
                 self._run_watch.note(began_ns, self._meter)
             next_ns += (lost + 1) * self._period_ns
             if self._meter.cycles % YOUNG_COLLECTION_EVERY == 0:
-                gc.collect(0)  # full collections are off; young garbage of other threads must not pile up
+                gc.collect(0)  # full collections are disabled; young garbage of other threads must not accumulate
             if not self._serve_requests():
                 return
 
     def _awaits_command(self) -> bool:
-        """Whether a command is worth waiting for: not where there is something to do about the arm."""
+        """Return whether to wait for a command; not if the arm needs attention (a stop, a request, a fault)."""
         if self._stop_requested or self._requests.first is not None or self._cycle.pending_faults:
             return False
         return self._cycle.awaits_command()
 
     def _lost_cycles(self, late_ns: int) -> int:
-        """How many planned cycles are left out by a loop that is so late [ns]."""
+        """Return the number of planned cycles that a loop with this delay [ns] must skip."""
         stopping = self._cycle.torque_on and self.guard.state is not GuardState.ENABLED
         longest_ns = (LONGEST_CATCH_UP_STOPPING_S if stopping else LONGEST_CATCH_UP_S) * 1e9
         return int((late_ns - longest_ns) // self._period_ns) + 1 if late_ns > longest_ns else 0
 
     def _serve_requests(self) -> bool:
-        """Between two cycles: requests of other threads, torque off after a stop; False when the loop shall end."""
+        """Serve requests of other threads and switch torque off after a stop; return False when the loop must end."""
         self._cycle.take_up_faults()
         while (first := self._requests.first) is not None:
             if first is GuardEvent.ENABLE and self._cycle.may_complete():
-                break  # look again after the next cycle
+                break  # try again after the next cycle
             taken = self._requests.take()
             if taken is None:
                 break

@@ -1,4 +1,4 @@
-"""Counts and times the control loop's cycles."""
+"""Counters and timing statistics of the control loop."""
 
 from array import array
 from collections.abc import Iterable, Mapping
@@ -10,13 +10,13 @@ from numpy.typing import NDArray
 
 from dynid.hardware.safety.guard_states import Reason
 
-WINDOW = 4096
-BIN_NS, BINS = 2_000, 25_000  # durations up to 50 ms; longer ones are in the last bin
-LATE_FRACTION = 0.5
+WINDOW = 4096  # cycles in the statistics of the last cycles
+BIN_NS, BINS = 2_000, 25_000  # histogram of durations up to 50 ms; the last bin holds longer ones
+LATE_FRACTION = 0.5  # a cycle that begins later than this fraction of the period is late
 
 
 class CycleCounts(NamedTuple):
-    """Counters of a loop at one moment of its clock [ns]: cycles that ran, those of them incomplete, those late."""
+    """Counters of a loop at one moment of its clock [ns]: all cycles, incomplete cycles, late cycles."""
 
     now_ns: int
     cycles: int
@@ -26,7 +26,7 @@ class CycleCounts(NamedTuple):
 
 @dataclass(frozen=True)
 class LoopStatistics:
-    """What the loop did since its start.
+    """Statistics of a loop since its start.
 
     Attributes:
         seconds: time since the start [s].
@@ -34,18 +34,19 @@ class LoopStatistics:
         incomplete: cycles whose read missed at least one servo.
         skipped: planned cycles that never ran, because the loop was too late to catch up.
         missed: planned cycles without a complete sample: incomplete and skipped ones.
-        late: cycles that began more than half a period after their time.
-        behind: planned cycles that are still to come, because the loop is late; it runs them as soon as it can.
+        late: cycles that began more than half a period late.
+        behind: planned cycles that a late loop has still to catch up.
         rate_hz: complete samples per second.
-        cycle_p50_us: median duration of a cycle (read, guard, write, callback; without the slow data that a cycle in 20
-            asks for behind that), of the last 4096.
-        cycle_p99_us: 99th percentile of the same.
-        late_p99_us: 99th percentile of the delay with which a cycle began.
-        run_p50_us: median duration of all cycles since the start, to 2 us.
-        run_p99_us: 99th percentile of the same.
-        run_p999_us: 99.9th percentile of the same.
+        cycle_p50_us: median duration of the last 4096 cycles (read, guard, write, callback; without reads of slow
+            data).
+        cycle_p99_us: 99th percentile of the same durations.
+        late_p99_us: 99th percentile of the delay with which a cycle began, over the last 4096.
+        run_p50_us: median duration of all cycles since the start, with a resolution of 2 us.
+        run_p99_us: 99th percentile of the durations of all cycles since the start.
+        run_p999_us: 99.9th percentile of the durations of all cycles since the start.
         commands_out_of_order: commands that were older than one that had arrived before them.
-        interventions: in how many cycles the guard gave each reason, by its name in small letters, see `Reason`.
+        interventions: number of cycles in which the guard gave each reason, by the reason's name in lower case, see
+            `Reason`.
     """
 
     seconds: float
@@ -67,7 +68,7 @@ class LoopStatistics:
 
 
 class CycleMeter:
-    """Gathers what `LoopStatistics` reports; written by the loop's thread, read by any.
+    """Collector of the data of `LoopStatistics`; the loop's thread writes it, any thread may read it.
 
     Args:
         period_ns: planned time between cycles [ns].
@@ -77,7 +78,7 @@ class CycleMeter:
         self.cycles = self.incomplete = self.skipped = self.late = 0
         self.commands_out_of_order = 0
         self.started_ns = 0
-        self._guard = {reason: 0 for reason in Reason if reason is not Reason.DISABLED}  # torque off is no intervention
+        self._guard = {reason: 0 for reason in Reason if reason is not Reason.DISABLED}  # off is no intervention
         self._period_ns = period_ns
         self._behind = 0
         self._busy_ns = np.zeros(WINDOW, dtype=np.int64)
@@ -88,10 +89,10 @@ class CycleMeter:
         """Count one cycle.
 
         Args:
-            busy_ns: how long it took [ns].
-            late_ns: how late it began [ns].
-            complete: whether its sample was.
-            skipped: planned cycles that were left out before it.
+            busy_ns: duration of the cycle [ns].
+            late_ns: delay with which it began [ns].
+            complete: whether its sample was complete.
+            skipped: number of planned cycles that were skipped before it.
         """
         self.skipped += skipped
         slot = self.cycles % WINDOW
@@ -104,17 +105,17 @@ class CycleMeter:
         self.cycles += 1
 
     def add_reasons(self, reasons: Iterable[Reason]) -> None:
-        """Count why the guard changed the currents of one cycle."""
+        """Count the reasons for which the guard changed the currents of one cycle."""
         for reason in reasons:
             if reason is not Reason.DISABLED:
                 self._guard[reason] += 1
 
     def counts(self, now_ns: int) -> CycleCounts:
-        """Return the counters at a time on the monotonic clock [ns]; costs nothing, unlike `statistics`."""
+        """Return the counters at a time on the monotonic clock [ns]; unlike `statistics`, this is cheap."""
         return CycleCounts(now_ns, self.cycles, self.incomplete, self.late)
 
     def statistics(self, now_ns: int) -> LoopStatistics:
-        """The figures up to a time on the monotonic clock [ns]."""
+        """Return the statistics up to a time on the monotonic clock [ns]."""
         seconds = (now_ns - self.started_ns) * 1e-9 if self.started_ns else 0.0
         filled = min(self.cycles, WINDOW)
         p50 = p99 = late_p99 = 0.0
@@ -143,5 +144,5 @@ class CycleMeter:
 
 
 def _percentile(reached: NDArray[np.int64], share: float) -> float:
-    """Return the upper edge of the bin that holds this share of all cycles' durations [us]."""
+    """Return the upper edge of the histogram bin that holds this share of all cycles' durations [us]."""
     return float(np.searchsorted(reached, share * reached[-1]) + 1) * BIN_NS * 1e-3 if reached[-1] else 0.0

@@ -1,4 +1,4 @@
-"""The cycle rate of a driver from configure to torque on: chosen by the line, kept or lowered by the machine."""
+"""Cycle rate of a driver before torque comes on: limited by the line, and kept or lowered by a trial on the machine."""
 
 from dataclasses import replace
 
@@ -10,16 +10,16 @@ from dynid.hardware.loop.rate_trial import DECIDING_WINDOWS, SETTLING_WINDOWS, W
 
 
 class CyclePace:
-    """Tries a cycle rate on the running loop while torque is off.
+    """Trial of a cycle rate on the running loop while torque is off.
 
     Args:
-        rate: what the line allows, or what a user has fixed.
-        held: the arm's clock waits for this machine, so every rate is kept.
+        rate: rate that the line allows, or that a user has fixed.
+        held: whether the arm's clock waits for this machine, so that every rate is kept.
 
     Attributes:
-        rate: the present one.
-        lowered: why it was lowered the last time, in one line.
-        warning: that the rate which a user has fixed is not kept; "" if it is.
+        rate: present rate.
+        lowered: one line with the reason of the last lowering.
+        warning: text if a rate that a user has fixed is not kept; else "".
     """
 
     def __init__(self, rate: CycleRate, *, held: bool) -> None:
@@ -29,15 +29,15 @@ class CyclePace:
 
     @property
     def text(self) -> str:
-        """How the rate is kept, in a few words."""
+        """Short text on whether the machine keeps the cycle rate."""
         return self._trial.text
 
     def restart(self) -> None:
-        """Begin a window anew: a loop has just started, or torque is on."""
+        """Start a new window, because a loop has just started, or torque is on."""
         self._since = None
 
     def look(self, loop: ControlLoop) -> None:
-        """Note the time since the last window, once it is a window; to be called often while torque is off."""
+        """Judge the time since the last window once it is long enough; must be called often while torque is off."""
         now = loop.counts()
         if self._since is None or now.cycles < self._since.cycles:
             self._since = now if now.cycles else None
@@ -46,7 +46,11 @@ class CyclePace:
             self._since = now
 
     def lower(self, *, unasked: bool) -> bool:
-        """Choose the next lower rate if this one is not kept; return whether it was."""
+        """Choose the next lower rate if this one is not kept; return whether it was lowered.
+
+        Args:
+            unasked: whether torque has not been requested; then more windows must fail first.
+        """
         before, last = self.rate.rate_hz, self._trial.last
         if not self._trial.lower(SETTLING_WINDOWS if unasked else DECIDING_WINDOWS):
             return False
@@ -57,7 +61,7 @@ class CyclePace:
         return True
 
     def decided(self) -> bool:
-        """Whether torque may come on at the present rate; not before its last windows were kept.
+        """Return whether torque may come on at the present rate; not before its last windows were kept.
 
         Raises:
             SafetyError: not even the lowest rate is kept.

@@ -1,4 +1,4 @@
-"""What a driver reports of itself, as statuses of name, level, text and values: the loop, the line, the servos."""
+"""Diagnostics of a driver as statuses of name, level, text and values: the loop, the line, the servos."""
 
 import dataclasses
 
@@ -24,25 +24,30 @@ TOLD_BY = (
     f"input discarded before each request, quarantine after an unanswered request, and for {OLDEST_REPLY_S * 1e3:.0f} "
     "ms after it a different size of each reply; the tick is not read"
 )
-ENABLED = GuardState.ENABLED.value  # how `state_text` begins while commands are followed
-COMMANDERS = "commanders"  # key of the loop's status: publishers of commands that the driver knows
+ENABLED = GuardState.ENABLED.value  # start of `state_text` while commands are followed
+COMMANDERS = "commanders"  # key of the loop's status: number of known publishers of commands
 STATE = "state"  # key of the loop's status: the guard's state, or `ENDED`
-ENDED = "ended"  # nothing moves the arm
+ENDED = "ended"  # value of `STATE` after an error ended the loop
 RATE = "cycle rate"  # key of the loop's status: whether this machine keeps it
-TIMES_OFF = "times_torque_off"  # key of the loop's status: how often torque was switched off
-WARMEST = "warmest [deg C]"  # key of the servos' status; not there before all were read
-THROTTLED = "holes"  # key of the loop's status: what they are if the kernel's real-time limit makes them
+TIMES_OFF = "times_torque_off"  # key of the loop's status: number of times that torque was switched off
+WARMEST = "warmest [deg C]"  # key of the servos' status; missing until all servos were read
+THROTTLED = "holes"  # key of the loop's status: explanation of gaps that the kernel's real-time limit causes
 FOUND_AGAIN = "switch the arm's power off; or, once it answers again, call hardware/reopen, which switches torque off"
-LATENESS_FAULTS = ("no reply", "no complete reading", "bus watchdog tripped")  # a late machine causes them, too
+LATENESS_FAULTS = ("no reply", "no complete reading", "bus watchdog tripped")  # a slow machine may cause them, too
 _HELD = (Reason.NO_COMMAND, Reason.STALE_COMMAND, Reason.BAD_COMMAND, Reason.HUGE_COMMAND, Reason.NO_FEEDBACK)
 
 
 def driver_settings(
     robot: Robot, mount: str, port: str, *, simulated: bool, stamp_offset_ns: int | None = None
 ) -> HardwareSettings:
-    """What a record of the driver's states must be read with; `mount` is a name of robot.yaml.
+    """Return the settings that a reader of this driver's recorded states needs.
 
-    `stamp_offset_ns` is the distance of stamps from this host's monotonic clock [ns]; None if they follow another time.
+    Args:
+        robot: the driven robot.
+        mount: name of the mount in robot.yaml.
+        port: path of the serial device.
+        simulated: whether the arm is simulated.
+        stamp_offset_ns: timestamps minus this host's monotonic clock [ns]; None if timestamps follow another clock.
     """
     gravity = robot.gravity(mount)
     return HardwareSettings(
@@ -62,7 +67,7 @@ def driver_settings(
 
 
 def state_text(loop: ControlLoop) -> str:
-    """What the driver does, or what is wrong with it, in one line."""
+    """Return one line with the driver's state, or its error."""
     guard = loop.guard
     if loop.torque_off_unconfirmed:
         return f"{loop.complaint}{loop.error}; {FOUND_AGAIN}"
@@ -76,10 +81,15 @@ def state_text(loop: ControlLoop) -> str:
 
 
 def loop_status(loop: ControlLoop, published: int, last_stamp_ns: int, commanders: int) -> DiagnosticStatus:
-    """Rates, jitter, missed cycles, the guard's interventions; how many states were published up to which stamp; how
-    many nodes are known that publish commands.
+    """Return the status of the loop: rates, jitter, missed cycles and the guard's interventions.
+
+    Args:
+        loop: the control loop.
+        published: number of published states.
+        last_stamp_ns: timestamp of the last of them [ns].
+        commanders: number of known nodes that publish commands.
     """
-    # counters stay whole numbers: the completeness of a bag is judged by them
+    # counters stay integers, because they decide whether a bag is complete
     counted = dataclasses.asdict(loop.statistics())
     counted |= {f"guard_{reason}": count for reason, count in counted.pop("interventions").items()}
     values = {key: str(value) if isinstance(value, int) else f"{value:.6g}" for key, value in counted.items()}
@@ -99,7 +109,12 @@ def loop_status(loop: ControlLoop, published: int, last_stamp_ns: int, commander
 
 
 def line_status(loop: ControlLoop, rate: str = "") -> DiagnosticStatus:
-    """Rate; errors of the line by kind, and by servo where one is to blame; stale replies; real-time care."""
+    """Return the status of the line: rate, errors by kind and servo, stale replies, and real-time settings.
+
+    Args:
+        loop: the control loop.
+        rate: text about the cycle rate.
+    """
     arm, parser = loop.arm, loop.arm.bus.parser
     counters = dataclasses.asdict(arm.counters)
     by_servo = {name: values for name, values in counters.items() if isinstance(values, np.ndarray)}
@@ -133,7 +148,7 @@ def line_status(loop: ControlLoop, rate: str = "") -> DiagnosticStatus:
 
 
 def servo_status(arm: DynamixelArm, guard: SafetyGuard) -> DiagnosticStatus:
-    """Temperature, voltage, errors, torque and watchdog of every servo, as they were read last, and how long ago."""
+    """Return the status of the servos: temperature, voltage, errors, torque, watchdog, and the age of these values."""
     slow, settings, values = arm.slow, guard.settings, {}
     old_s = settings.slow_data_old_s
     ages_s = slow.age_s(arm.bus.clock.monotonic_ns())

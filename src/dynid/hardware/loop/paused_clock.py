@@ -1,14 +1,14 @@
-"""A clock for simulated arms that is paused while the host keeps a control cycle waiting.
+"""Clock for simulated arms that is paused while the host delays a control cycle.
 
 A shared host may not run a process, or all of them, for tens of milliseconds and at times for seconds. A real arm moves
-on meanwhile; a simulated one need not. The driver's `PausedClock` divides time into cycles: within one it goes with the
-system's monotonic clock, but no farther than a cycle can take; the next begins when everything that it needs has
-arrived. The simulated arm reads the same time from a page of memory that both have mapped, so that neither moves while
-the other, or the commander, is late.
+on meanwhile; a simulated one need not. The driver's `PausedClock` divides time into cycles. Within a cycle the arm's
+time (`held_ns`) follows the system's monotonic clock, but at most for the length of a cycle. The next cycle begins when
+everything that it needs has arrived. The simulated arm reads the same time from a page of memory that both processes
+have mapped, so that neither moves while the other, or the commander, is late.
 
-Time goes on without somebody who is gone. That an answer does not come is judged by the time that the driver has
-watched for it, and while the host stands still, nobody watches; that there is no driver, by its lock on the page. A
-driver that is there and does nothing holds the arm for as long as it is there.
+The arm's time continues without a process that is gone. A missing reply or command counts as lost after a timeout that
+includes only the time in which the driver was running and looking for it, not a stall of the host. A missing driver is
+recognised by its lock on the page. A driver that exists and does nothing holds the arm for as long as it exists.
 """
 
 import fcntl
@@ -24,38 +24,42 @@ from dynid.errors import ConfigurationError, InputNotFoundError, OutputExistsErr
 from dynid.hardware.bus.clock import Clock
 from dynid.hardware.bus.simulated_line import is_simulated_port
 
-# Watched for a reply of the servos, and for a command; and after that was in vain, until nobody was for so many cycles
+# Timeouts for a servo's reply and for a command; the second value applies for KEPT_UP_CYCLES cycles after a timeout.
 REPLY_PATIENCE_S, REPLY_PATIENCE_AFTER_S = 1.0, 0.02
 COMMANDER_PATIENCE_S, COMMANDER_PATIENCE_AFTER_S = 2.0, 0.0
 KEPT_UP_CYCLES = 1000
-LONGEST_LOOK_S = 0.01  # between two looks; what is longer, nobody was there to watch
-DRIVER_GONE_S = 0.25  # so long a cycle lasts before the simulated arm asks whether there is a driver
-LOCK_TIMEOUT_S = 1.0
-LONGEST_SHARE = 0.9  # of a cycle: so far time goes within it
-BEARABLE_SHARE = 0.5  # of a cycle: a beginning that is so late still leaves it time enough
-LOOK_S = 0.0001
-UNHELD_NS = 2**62  # a cycle that is as long as this holds nothing
-# When a cycle began by the system's and by the held time, and how long that may go on [ns]
+LONGEST_LOOK_S = 0.01  # longest time between two looks that counts: a longer one is a stall of the host
+DRIVER_GONE_S = 0.25  # time beyond the end of a cycle after which the simulated arm checks for a driver
+LOCK_TIMEOUT_S = 1.0  # wait for the lock, which a check for a driver holds briefly
+LONGEST_SHARE = 0.9  # of the period: longest advance of the arm's time within a cycle
+BEARABLE_SHARE = 0.5  # of the period: a cycle that begins later than this is counted from its late start
+LOOK_S = 0.0001  # interval between looks while waiting
+UNHELD_NS = 2**62  # length of a cycle that never pauses
+# One cycle: its start by the system's and by the arm's time, and the longest advance of the arm's time [ns].
 _CYCLE = struct.Struct("<qqq")
-# The present cycle's number (0: none began yet), places for even and odd ones, and what the arm says (see `arm_ticks`)
+# Layout: number of the present cycle (0 before the first), one slot for even and one for odd numbers, values of the arm
 _ARM, _TICK_AT, _UNTIL_AT = struct.Struct("<q"), 56, 64
 _SIZE = _UNTIL_AT + _ARM.size
-ARM_TICK_SHARE = 0.15  # of an adapter's tick: a driver needs no longer for its part of a cycle
-LAST_NUMBER = 254  # even, so that the number behind it is odd
+ARM_TICK_SHARE = 0.15  # of an adapter's tick: upper bound of the driver's own time in a cycle
+LAST_NUMBER = 254  # even, so that its successor, 1, is odd
 
 
 class ClockPage:
-    """The held time, where several processes read it and the one that has locked it, the driver, sets it.
+    """Memory page with the time of a simulated arm: several processes read it; the driver, which locks it, sets it.
 
-    Until the first cycle has begun it is the system's monotonic clock. Without a driver it goes on, from where it was.
+    Until the first cycle has begun it gives the system's monotonic clock. Without a driver the time continues from its
+    last value.
 
     Args:
         path: file of the page.
-        create: make it, for this user alone; without it the file must be one that was made so.
+        create: whether to create the file, for this user alone; if not, it must exist.
+
+    Attributes:
+        path: file of the page.
 
     Raises:
-        OutputExistsError: there is a file to be created.
-        InputNotFoundError: there is none to be opened.
+        OutputExistsError: the file to create exists.
+        InputNotFoundError: the file to open does not exist.
         ConfigurationError: the file is not such a page.
     """
 
@@ -79,28 +83,28 @@ class ClockPage:
             raise
 
     def take(self) -> None:
-        """From now on this page's time is set here; the system ends that with the process, however it ends.
+        """Lock the page so that this process sets the arm's time; the lock ends with the process, however it ends.
 
         Raises:
-            ConfigurationError: another driver sets it.
+            ConfigurationError: another driver has locked the page.
         """
         given_up_ns = time.monotonic_ns() + int(LOCK_TIMEOUT_S * 1e9)
-        while not self._try_lock():  # who only looks whether there is a driver has it for a moment
+        while not self._try_lock():  # a check for a driver holds the lock briefly
             if time.monotonic_ns() > given_up_ns:
                 raise ConfigurationError(f"another driver uses the clock {self.path}; expected one driver per arm")
             time.sleep(LOOK_S)
 
     def monotonic_ns(self) -> int:
-        """The held time [ns]."""
+        """Return the simulated arm's time [ns]."""
         return self.look()[0]
 
     def look(self) -> tuple[int, int, bool]:
-        """The held time and the system's [ns], and whether the held one stands still.
+        """Return the arm's time [ns], the system's time [ns], and whether the arm's time stands still.
 
-        Who has made the page lets it go on where it stands still and there is no driver.
+        If it stands still without a driver, the process that created the page lets it continue.
         """
         cycle = self._read()
-        now_ns = time.monotonic_ns()  # behind the reading: another cycle may begin between, none that is ahead of this
+        now_ns = time.monotonic_ns()  # after reading: a cycle that begins in between cannot be ahead of this time
         if cycle is None:
             return now_ns, now_ns, False
         wall_ns, held_ns, cap_ns = cycle
@@ -113,53 +117,59 @@ class ClockPage:
         return held_ns + cap_ns, now_ns, True
 
     def arm_ticks(self, tick_ns: int) -> None:
-        """Said by the arm: its adapter hands replies over by ticks of its own, for which it leaves time itself [ns].
+        """Announce that the arm's adapter delivers replies at ticks of `tick_ns` [ns]; called by the arm.
 
-        A cycle then ends soon, and goes on for as long as the arm says: a driver that is late on its host misses no
-        tick, and one whose requests do not fit between two ticks does.
+        A cycle then ends early, and time continues for as long as the arm allows (`leave_time_until`). So a driver that
+        its host delays misses no tick, but a driver whose requests do not fit between two ticks does.
         """
         _ARM.pack_into(self._memory, _TICK_AT, tick_ns)
 
     def leave_time_until(self, held_ns: int) -> None:
-        """Said by the arm: whatever the driver does, time goes on up to this moment of the held time [ns]."""
+        """Let the arm's time continue to `held_ns` [ns], whatever the driver does; called by the arm."""
         _ARM.pack_into(self._memory, _UNTIL_AT, held_ns)
 
     @property
     def tick_ns(self) -> int:
-        """See `arm_ticks`; 0 for a direct line."""
+        """Length of the arm's adapter ticks [ns], see `arm_ticks`; 0 for a direct line."""
         return self._arm_said(_TICK_AT)
 
     @property
     def pausing(self) -> bool:
-        """Whether cycles begin by which the time pauses."""
+        """Whether the arm's time can pause in the present cycle."""
         cycle = self._read()
         return cycle is not None and cycle[2] != UNHELD_NS
 
     def paused_s(self) -> float:
-        """By how much the held time is behind the system's [s]."""
+        """Return the delay of the arm's time behind the system's time [s]."""
         held_ns, now_ns, _ = self.look()
         return (now_ns - held_ns) * 1e-9
 
     def wall_ns(self, held_ns: int) -> int:
-        """What the system's clock says at a held time [ns], if nothing holds that up from now on."""
+        """Return the system's time at a moment of the arm's time [ns], if no pause follows."""
         cycle = self._read()
         return held_ns if cycle is None else cycle[0] + held_ns - cycle[1]
 
     def begin(self, wall_ns: int, held_ns: int, cap_ns: int) -> None:
-        """A cycle begins: the held time is `held_ns` at the system's `wall_ns`, and goes on for at most `cap_ns`."""
+        """Begin a control cycle.
+
+        Args:
+            wall_ns: system's time at its start [ns].
+            held_ns: arm's time at its start [ns].
+            cap_ns: longest time for which the arm's time continues in this cycle [ns].
+        """
         number = self._memory[0] % LAST_NUMBER + 1
         _CYCLE.pack_into(self._memory, self._offset(number), wall_ns, held_ns, cap_ns)
-        self._memory[0] = number  # until now, readers took the other place
+        self._memory[0] = number  # readers used the other slot until here
 
     def close(self) -> None:
-        """Unmap the page, and unlock it; who made the file removes it."""
+        """Unmap and unlock the page; the process that created the file removes it."""
         self._memory.close()
         self._file.close()
         if self._owned:
             self.path.unlink(missing_ok=True)
 
     def _go_on_without_driver(self, now_ns: int, held_ns: int) -> None:
-        """So that the watchdogs of servos trip, whose driver was killed."""
+        """Let the arm's time continue after its driver was killed, so that the watchdogs of the servos trip."""
         if self._try_lock():
             self.begin(now_ns, held_ns, UNHELD_NS)
             fcntl.flock(self._file, fcntl.LOCK_UN)
@@ -172,7 +182,7 @@ class ClockPage:
         return True
 
     def _read(self) -> tuple[int, int, int] | None:
-        """The present cycle, never half of one and half of another; None before the first."""
+        """Return a consistent copy of the present cycle's data; None before the first cycle."""
         while number := self._memory[0]:
             cycle: tuple[int, int, int] = _CYCLE.unpack_from(self._memory, self._offset(number))
             if self._memory[0] == number:
@@ -188,9 +198,9 @@ class ClockPage:
 
 
 class _Patience:
-    """How long somebody is waited for: long, but only briefly after a recent wait without success.
+    """Timeout of a wait that is long, but short soon after an earlier wait that timed out.
 
-    What counts is the time that was watched by somebody who looks now and then; where the host stood still, nobody did.
+    Only time in which the process looks regularly counts, so that a stall of the host does not.
     """
 
     def __init__(self, usual_s: float, after_s: float) -> None:
@@ -202,7 +212,7 @@ class _Patience:
         self._kept_up_cycles += 1
 
     def exhausted(self, now_ns: int) -> bool:
-        """Look once more, at the system's `now_ns` [ns]; whether it was long enough."""
+        """Add the time since the last look, by the system's `now_ns` [ns]; return whether the wait has timed out."""
         if self._looked_ns >= 0:
             self._watched_ns += min(now_ns - self._looked_ns, int(LONGEST_LOOK_S * 1e9))
         self._looked_ns = now_ns
@@ -214,26 +224,26 @@ class _Patience:
 
 
 class PausedClock(Clock):
-    """The driver's side of a held time.
+    """Clock of a driver that sets the time of a simulated arm.
 
     Args:
-        page: shared with the simulated arm; it is taken, see `ClockPage.take`, and closed by `close`.
-        period_s: the control cycle [s], until `pace` says another.
+        page: page shared with the simulated arm; it is locked, see `ClockPage.take`, and closed by `close`.
+        period_s: control cycle [s], until `pace` changes it.
 
     Raises:
-        ConfigurationError: another driver holds it.
+        ConfigurationError: another driver has locked the page.
     """
 
     def __init__(self, page: ClockPage, period_s: float) -> None:
         self._page = page
         self.pace(round(period_s * 1e9))
-        self._mutex = threading.Lock()  # other threads ask for the time, too, and whoever asks may let it go on
+        self._mutex = threading.Lock()  # other threads read the time, too, and a read may let it continue
         self._for_reply = _Patience(REPLY_PATIENCE_S, REPLY_PATIENCE_AFTER_S)
         self._for_command = _Patience(COMMANDER_PATIENCE_S, COMMANDER_PATIENCE_AFTER_S)
         page.take()
 
     def monotonic_ns(self) -> int:
-        """Time that never steps [ns]; it pauses while a cycle is stalled."""
+        """Return the arm's time [ns], which never steps and pauses while a control cycle is stalled."""
         with self._mutex:
             held_ns, now_ns, stands = self._page.look()
             if stands and self._for_reply.exhausted(now_ns):
@@ -241,18 +251,24 @@ class PausedClock(Clock):
             return held_ns
 
     def line_ns(self) -> int:
-        """The system's time [ns]: the wire of a simulated line keeps it, and a reply must not look early."""
+        """Return the system's time [ns], which the wire of a simulated line follows, so that no reply looks early."""
         return time.monotonic_ns()
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass [s]: who sleeps holds nothing up."""
+        """Sleep for `seconds` without pausing the arm's time."""
         held, awake_ns = self._page.pausing, self.monotonic_ns() + round(seconds * 1e9)
         time.sleep(max(0.0, seconds))
         if held:
             self._begin_at(time.monotonic_ns(), awake_ns, self._cap_ns)
 
     def wait_until(self, deadline_ns: int, awaits: Callable[[], bool]) -> None:
-        """Begin a cycle: return at a moment [ns], or as soon after it as nothing is awaited any more."""
+        """Wait until a moment of the arm's time and begin a control cycle.
+
+        Args:
+            deadline_ns: start of the cycle [ns].
+            awaits: returns whether an input that the cycle needs is still missing; the arm's time pauses until it
+                arrives.
+        """
         before_ns = self.monotonic_ns()
         due_ns = self._page.wall_ns(deadline_ns)
         if (left_ns := due_ns - time.monotonic_ns()) > 0:
@@ -262,23 +278,29 @@ class PausedClock(Clock):
             time.sleep(LOOK_S)
         now_ns = time.monotonic_ns()
         in_time = before_ns < deadline_ns and now_ns - due_ns <= self._bearable_ns
-        # time had gone on without a process that was away for too long: it catches up cycle by cycle
+        # time continued without a process that was stalled too long; it catches up cycle by cycle
         self._begin_at(due_ns if in_time else now_ns, deadline_ns, self._cap_ns)
 
     def pace(self, period_ns: int) -> None:
-        """From now on cycles last so long [ns]."""
+        """Set the length of the following control cycles [ns]."""
         self._cap_ns, self._bearable_ns = (round(share * period_ns) for share in (LONGEST_SHARE, BEARABLE_SHARE))
 
     def let_go(self) -> None:
-        """No more cycles begin: time goes on by itself."""
+        """Let the arm's time continue without further control cycles."""
         self._begin_at(time.monotonic_ns(), 0, UNHELD_NS)
 
     def close(self) -> None:
-        """Leave the time to others, who see it go on."""
+        """Close the page; the arm's time continues for the other processes."""
         self._page.close()
 
     def _begin_at(self, wall_ns: int, earliest_ns: int, cap_ns: int) -> None:
-        """Begin a cycle at a held time [ns], or at the present one where that is later: it never steps back."""
+        """Begin a cycle at a moment of the arm's time, or at the present if that is later: it never steps back.
+
+        Args:
+            wall_ns: system's time at the start of the cycle [ns].
+            earliest_ns: arm's time at the start of the cycle [ns].
+            cap_ns: longest time for which the arm's time continues in this cycle [ns].
+        """
         tick_ns = self._page.tick_ns
         if tick_ns and cap_ns == self._cap_ns:
             cap_ns = round(ARM_TICK_SHARE * tick_ns)
@@ -288,11 +310,17 @@ class PausedClock(Clock):
 
 
 def open_paused_clock(path: Path, port: str, period_s: float) -> PausedClock:
-    """The time of the simulated arm behind a port, by the page that the arm has made, for control cycles of `period_s`.
+    """Return the paused clock of the simulated arm behind a port, for control cycles of `period_s` [s].
+
+    Args:
+        path: file of the page that the simulated arm has created.
+        port: path of the serial device.
+        period_s: control cycle [s].
 
     Raises:
-        SafetyError: the port is none of a simulated arm; a real one does not wait.
-        InputNotFoundError, ConfigurationError: see `ClockPage` and its `take`.
+        SafetyError: the port is not that of a simulated arm; a real one does not wait.
+        InputNotFoundError: there is no such page.
+        ConfigurationError: the file is not such a page, or another driver has locked it.
     """
     if not is_simulated_port(port):
         raise SafetyError(

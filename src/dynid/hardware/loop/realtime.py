@@ -1,4 +1,4 @@
-"""Operating-system settings that make a loop punctual; each is optional, and says whether it took effect."""
+"""Operating-system settings that make a loop punctual; each is optional, and reports whether it took effect."""
 
 import contextlib
 import ctypes
@@ -14,15 +14,15 @@ _SCHED_ATTRIBUTES = struct.Struct("<IIQiIQQQ")
 _SCHED_OTHER, _SCHED_BATCH = 0, 3
 _MCL_CURRENT, _MCL_FUTURE, _MCL_ONFAULT = 1, 2, 4
 _LATENCY_DEVICE = "/dev/cpu_dma_latency"
-PUNCTUAL_SLICE_NS = 100_000
+PUNCTUAL_SLICE_NS = 100_000  # time slice of threads that must run soon after waking
 _PR_SET_TIMERSLACK = 29
 _PR_GET_TIMERSLACK = 30
-SWITCH_INTERVAL_S = 0.0005
+SWITCH_INTERVAL_S = 0.0005  # interpreter's switch interval while a loop runs
 _in_force: dict[str, bool] = {}
 
 
 def in_force() -> dict[str, bool]:
-    """Which of these settings this process asked for, and whether each took effect."""
+    """Return the settings that this process requested, and whether each took effect."""
     return dict(_in_force)
 
 
@@ -56,20 +56,20 @@ def _set_scheduling(policy: int, slice_ns: int, nice: int) -> bool:
 
 
 def _runs_in_real_time() -> bool:
-    """Whether whoever started this thread gave it SCHED_FIFO or SCHED_RR, which is more than it would ask for."""
+    """Return whether this thread was started under SCHED_FIFO or SCHED_RR, which is stronger than its own request."""
     return hasattr(os, "sched_getscheduler") and os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
 
 
 def _nice() -> int:
-    """The niceness that this thread was started with: whoever started it may have chosen one."""
+    """Return the niceness of this thread, which its starter may have chosen."""
     return os.getpriority(os.PRIO_PROCESS, 0)
 
 
 def prefer_latency() -> bool:
-    """Ask for short time slices for this thread and those it starts: on waking it runs before others' long slices.
+    """Request short time slices for this thread and those it starts; return whether the kernel accepted them.
 
-    Needs no privilege; memory is locked, too, where that is permitted. Returns whether the kernel accepted the slice
-    (Linux 6.12 or newer honours it). A thread that runs under a real-time policy already keeps it.
+    With them, a waking thread runs before others' long slices. This needs no privilege; Linux 6.12 or newer honours it.
+    A thread under a real-time policy keeps that policy. Memory is locked, too, if that is permitted.
     """
     lock_memory()
     if _runs_in_real_time():
@@ -79,7 +79,7 @@ def prefer_latency() -> bool:
 
 
 def lock_memory() -> bool:
-    """Keep this process' pages in memory, so that no cycle waits for a disk; returns whether it was permitted."""
+    """Keep this process' pages in memory, so that no cycle waits for a disk; return whether it was permitted."""
     lock_all = getattr(ctypes.CDLL(None), "mlockall", None)
     locked = bool(lock_all is not None and lock_all(_MCL_CURRENT | _MCL_FUTURE | _MCL_ONFAULT) == 0)
     _in_force["locked memory"] = locked
@@ -87,16 +87,16 @@ def lock_memory() -> bool:
 
 
 def prefer_throughput() -> bool:
-    """Declare this thread and those it starts as work that can wait (SCHED_BATCH, nicer by 5); whether accepted.
+    """Give this thread and those it starts low priority (SCHED_BATCH, niceness +5); return whether accepted.
 
-    Under a real-time policy, too: work that takes long must not keep a processor from threads that are in a hurry.
+    This applies under a real-time policy, too: long computations must not take a processor from urgent threads.
     """
     return _set_scheduling(_SCHED_BATCH, 0, min(_nice() + 5, 19))
 
 
 @contextlib.contextmanager
 def quiet_interpreter() -> Iterator[None]:
-    """No cyclic garbage collection, and quick hand-over between threads, while the block runs; the whole process."""
+    """Disable cyclic garbage collection and switch threads quickly, in the whole process, while the block runs."""
     was_enabled, interval = gc.isenabled(), sys.getswitchinterval()
     gc.collect()
     gc.freeze()
@@ -113,10 +113,10 @@ def quiet_interpreter() -> Iterator[None]:
 
 @contextlib.contextmanager
 def disable_cpu_idle(asked: bool) -> Iterator[bool]:
-    """Keep idle processors out of their idle states while the block runs, if asked and permitted (Linux), all of them.
+    """Keep all processors out of their idle states while the block runs, if `asked` and permitted (Linux).
 
-    A processor that idles costs every cycle the time to wake it, once per process that takes part; one that does not
-    costs power. Yields whether it is in force.
+    Waking an idle processor costs time in every cycle, once per process that takes part; a processor that never idles
+    costs power. Yields whether the setting is in force.
     """
     if not asked:
         yield False
@@ -124,7 +124,7 @@ def disable_cpu_idle(asked: bool) -> Iterator[bool]:
     with contextlib.ExitStack() as held:
         try:
             device = held.enter_context(open(_LATENCY_DEVICE, "r+b", buffering=0))
-            device.write(struct.pack("i", 0))  # the longest time [us] that waking may take, until it is closed
+            device.write(struct.pack("i", 0))  # longest permitted wake-up latency [us], until the device is closed
             _in_force["CPU idle disabled"] = True
         except OSError:
             _in_force["CPU idle disabled"] = False
@@ -132,14 +132,14 @@ def disable_cpu_idle(asked: bool) -> Iterator[bool]:
 
 
 def leave_realtime() -> None:
-    """Ordinary scheduling for this thread, if it was started by one that runs under a real-time policy."""
+    """Return this thread to ordinary scheduling, if it inherited a real-time policy."""
     if _runs_in_real_time():
         _set_scheduling(_SCHED_OTHER, PUNCTUAL_SLICE_NS, _nice())
 
 
 @contextlib.contextmanager
 def fifo_scheduling(priority: int | None) -> Iterator[bool]:
-    """Run this thread under SCHED_FIFO at `priority`, if asked (not None) and permitted.
+    """Run this thread under SCHED_FIFO at `priority`, if requested (not None) and permitted.
 
     Yields whether it, or another real-time policy that the process was started with, is in force.
     """

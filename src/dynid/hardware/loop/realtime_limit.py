@@ -1,23 +1,23 @@
-"""The kernel's limit of real-time programs: whether it leaves a control loop enough room, and whether it struck."""
+"""Kernel limit of real-time programs: whether it leaves room for a control loop, and whether it has stopped one."""
 
 import time
 from collections import deque
 
 from dynid.recording.periodic_holes import RealtimeLimit, named_holes
 
-KEPT_HOLES = 64
-SHORTEST_HOLE_NS = 5_000_000
-# Of what real-time programs may take together: more leaves an executor on the same processor no room, or nothing spare.
+KEPT_HOLES = 64  # number of gaps that are kept
+SHORTEST_HOLE_NS = 5_000_000  # shortest delay of a cycle that counts as a gap
+# Largest share of the limit for the driver, if an executor needs the same processor, and if the driver is alone on it.
 MOST_WITH_OTHERS, MOST_ALONE = 0.55, 0.9
 
 
 def room_warning(share: float, processors: int, limit: RealtimeLimit | None) -> str:
-    """Return that real-time programs have too little room beside a driver, and what helps; "" if they have enough.
+    """Return a warning that real-time programs have too little room beside a driver; "" if they have enough.
 
     Args:
-        share: what the driver takes of a processor under a real-time policy.
-        processors: how many it may use; with one, the executor may have to share it.
-        limit: of real-time programs; None if there is none.
+        share: share of a processor that the driver uses under a real-time policy.
+        processors: number of usable processors; with one, the executor may have to share it.
+        limit: limit of real-time programs; None if there is none.
     """
     if limit is None or share <= (MOST_WITH_OTHERS if processors == 1 else MOST_ALONE) * limit.share:
         return ""
@@ -30,10 +30,10 @@ def room_warning(share: float, processors: int, limit: RealtimeLimit | None) -> 
 
 
 class ShareMeter:
-    """Measures what share of a processor this process takes, from one reading to the next.
+    """Meter of this process' share of a processor between two readings.
 
     Attributes:
-        share: the last one; 0 before it is known.
+        share: last measured share; 0 before the first.
     """
 
     def __init__(self) -> None:
@@ -41,11 +41,11 @@ class ShareMeter:
         self._before: tuple[int, int] | None = None
 
     def restart(self) -> None:
-        """Begin anew."""
+        """Start a new measurement."""
         self._before = None
 
     def note(self, longest_s: float = 1.0) -> None:
-        """Read the clocks; a share is measured over this time at least [s]."""
+        """Read the clocks, and update the share if the last update is at least `longest_s` ago [s]."""
         now = time.monotonic_ns(), time.process_time_ns()
         if self._before is None:
             self._before = now
@@ -55,11 +55,11 @@ class ShareMeter:
 
 
 class HoleWatch:
-    """Keeps the last times at which a control loop stood still.
+    """Record of the last gaps in which a control loop stood still.
 
     Args:
-        period_ns: of the cycle [ns].
-        limit: of real-time programs; None if there is none.
+        period_ns: cycle time [ns].
+        limit: limit of real-time programs; None if there is none.
     """
 
     def __init__(self, period_ns: int, limit: RealtimeLimit | None) -> None:
@@ -67,7 +67,7 @@ class HoleWatch:
         self._holes = deque[tuple[int, int]](maxlen=KEPT_HOLES)
 
     def note(self, began_ns: int) -> None:
-        """Take the time at which a cycle began [ns]."""
+        """Record the start time of a cycle [ns]."""
         hole_ns = began_ns - self._before_ns - self._period_ns
         if hole_ns > SHORTEST_HOLE_NS and self._before_ns:
             self._holes.append((began_ns, hole_ns))
@@ -75,7 +75,7 @@ class HoleWatch:
 
     @property
     def text(self) -> str:
-        """What the holes are if they came with the period of the limit; "" if they did not."""
+        """Explanation of the gaps if they came with the period of the limit; "" if they did not."""
         if self._limit is None or len(self._holes) <= 1:
             return ""
         holes = tuple(self._holes)

@@ -1,4 +1,4 @@
-"""Requests of other threads to the control loop: each is served once, or not at all once its caller has given up."""
+"""Requests of other threads to the control loop: each is served once, or dropped once its caller has given up."""
 
 from collections import deque
 from collections.abc import Callable
@@ -8,9 +8,9 @@ from dynid.errors import SafetyError
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock, wait_in_time
 from dynid.hardware.safety.guard_states import GuardEvent
 
-# How long a caller waits beyond its timeout for a request that the loop has already begun to serve.
+# Longest wait of a caller beyond its timeout for a request that is being served.
 SERVING_S = 1.0
-LOOK_S = 0.02  # between two calls of what a caller does while it waits
+LOOK_S = 0.02  # interval between two calls of `meanwhile`
 Request = GuardEvent | Callable[[], None]
 """A change of the guard's state, or work with the arm between two cycles."""
 
@@ -20,10 +20,10 @@ def nothing() -> None:
 
 
 class RequestQueue:
-    """First in, first out; any thread asks, the loop's thread takes.
+    """First-in, first-out queue: any thread posts requests, the loop's thread takes them.
 
     Args:
-        clock: in whose time callers wait.
+        clock: clock by which callers wait.
     """
 
     def __init__(self, clock: Clock = SYSTEM_CLOCK) -> None:
@@ -32,20 +32,23 @@ class RequestQueue:
         self._failure: BaseException | None = None
 
     def post(self, event: Request) -> "Future[None]":
-        """Ask without waiting; the future is done when the loop has served this, and holds what it could not do."""
+        """Post a request without waiting; return a future that completes when it is served, or holds its error."""
         done: Future[None] = Future()
         self._waiting.append((event, done))
-        if self._failure is not None:  # the loop ended meanwhile
+        if self._failure is not None:  # the loop has ended
             self.refuse_all(self._failure)
         return done
 
     def ask(self, event: Request, timeout_s: float, meanwhile: Callable[[], None] = nothing) -> None:
-        """Wait until the loop has served this; what it could not do is raised here.
+        """Post a request and wait until the loop has served it; an error in serving it is raised here.
 
-        `meanwhile` is called again and again until then.
+        Args:
+            event: the request.
+            timeout_s: timeout by the queue's clock [s].
+            meanwhile: called repeatedly while waiting.
 
         Raises:
-            SafetyError: not served in time. What the loop had not begun by then, it will not begin any more.
+            SafetyError: not served in time. A request that the loop has not begun by then is dropped.
         """
         done = self.post(event)
 
@@ -54,7 +57,7 @@ class RequestQueue:
             return bool(wait([done], min(seconds, LOOK_S)).done)
 
         wait_in_time(self._clock, served, timeout_s)
-        if not done.cancel():  # finished, or being served just now: what comes of it is told
+        if not done.cancel():  # finished, or being served: report its result
             wait([done], SERVING_S)
             if done.done():
                 return done.result()
@@ -63,11 +66,11 @@ class RequestQueue:
 
     @property
     def first(self) -> Request | None:
-        """What waits longest; None if nothing waits."""
+        """Oldest waiting request; None if the queue is empty."""
         return self._waiting[0][0] if self._waiting else None
 
     def take(self) -> "tuple[Request, Future[None]] | None":
-        """The next request whose caller still waits, to be served now; None if there is none."""
+        """Return the next request whose caller still waits, with its future, to be served now; None without one."""
         while self._waiting:
             event, done = self._waiting.popleft()
             if done.set_running_or_notify_cancel():
@@ -75,7 +78,7 @@ class RequestQueue:
         return None
 
     def refuse_all(self, failure: BaseException) -> None:
-        """Reject all waiting and all later requests, because nothing is served any more."""
+        """Reject all waiting and all later requests, because the loop has ended."""
         self._failure = failure
         while (request := self.take()) is not None:
             request[1].set_exception(failure)

@@ -1,1 +1,1 @@
-"""The safety guard: pure decisions on what may reach the motors, braking and holding."""
+"""Safety of a driven arm: the guard that limits motor currents, stops and lowers the arm, and watches the servos."""

@@ -1,8 +1,8 @@
-"""Watch over an arm of which its commander says that it is held: a joint that moves far meanwhile is a fault.
+"""Check of a commander's claim that it holds the arm: a joint that moves far meanwhile is a fault.
 
-Whoever commands the arm watches it as well, and brakes or gives it up. That watch may fail with the commander itself:
-a torque that outlives its motion, a model of another arm, a hold that is begun anew again and again. So the driver
-looks by itself. Without such a claim nothing is watched here.
+The commander of the arm watches it as well, and brakes or stops it. That watch may fail with the commander itself: a
+torque that outlives its motion, a model of another arm, a hold that restarts again and again. So the driver checks
+independently. Without such a claim nothing is checked here.
 """
 
 import numpy as np
@@ -11,24 +11,24 @@ from numpy.typing import NDArray
 from dynid.hardware.safety.limit_kernels import farthest
 from dynid.robot import FloatArray
 
-MOVED_RAD = 0.7  # an executor gives way to a push by half of this, and then holds the arm where it is
-WINDOW_S = 1.5  # within this time or twice as long; slower, a hand may lead a held arm anywhere
+MOVED_RAD = 0.7  # displacement that is a fault: an executor yields to a push by half of it, then holds
+WINDOW_S = 1.5  # the displacement counts over one to two windows, so that slow hand guiding is no fault
 
 
 class ClaimWatch:
-    """Compares a held arm with where it was; one per driver."""
+    """Comparison of a held arm with its earlier positions; one instance per driver."""
 
     def __init__(self, size: int) -> None:
-        self._places: FloatArray = np.zeros((2, size))  # one and two windows ago, or where the claim began
+        self._places: FloatArray = np.zeros((2, size))  # angles one and two windows ago, or at the start of the claim
         self._since_s, self._claimed = 0.0, False
 
     def moved(self, claimed: bool, q: FloatArray, valid: NDArray[np.bool_], now_s: float) -> int | None:
-        """Return the joint that moved too far while the arm was said to be held; None if none did.
+        """Return the index of the joint that moved too far while the arm was claimed to be held; None without one.
 
         Args:
-            claimed: whether the command in force says that it holds the arm.
+            claimed: whether the command in force claims that it holds the arm.
             q: joint angles, (n,) [rad].
-            valid: which of them were read in this cycle, (n,).
+            valid: mask of the joints that were read in this cycle, (n,).
             now_s: time [s].
         """
         if not claimed:

@@ -1,7 +1,7 @@
-"""What stands between a commanded torque and the motors: pure decisions, no I/O, no clock.
+"""Safety guard between the commanded torque and the motors: pure decisions, without I/O or clock.
 
-`SafetyGuard.filter` is called once per control cycle and returns the motor currents that may flow, with the reasons
-for every change. The states and the one table of transitions decide whether any current flows at all.
+`SafetyGuard.filter` is called once per control cycle and returns the permitted motor currents, with the reasons for
+every change. The states and the table of transitions decide whether any current flows at all.
 """
 
 from typing import NamedTuple
@@ -38,11 +38,11 @@ __all__ = ["GuardResult", "GuardState", "SafetyGuard", "SafetySettings", "load_s
 
 
 class GuardResult(NamedTuple):
-    """What may flow in this cycle.
+    """Currents that may flow in one cycle.
 
     Attributes:
         current_a: currents, (n,) [A], as counted at the joints (`dynid.model.transmission`).
-        reasons: what changed them, each at most once; empty when the command passed as it was.
+        reasons: reasons for each change of the command, each at most once; empty if it passed unchanged.
     """
 
     current_a: FloatArray
@@ -50,21 +50,22 @@ class GuardResult(NamedTuple):
 
 
 class SafetyGuard:
-    """Decides, cycle by cycle, which currents may flow.
+    """Guard that decides, cycle by cycle, which currents may flow.
 
-    Without a good command, and in a stop, the arm is braked and then held where it came to rest; a stop then lowers it
-    until it stays where it is without current, and is bounded in time.
+    Without a good command, and in a stop, the arm is braked and then held where it came to rest. A stop then lowers the
+    arm until it stays in place without current; its duration is bounded.
 
     Args:
         robot: joint, velocity, current and torque limits, torque constants, cycle time.
-        settings: thresholds; None are the robot's own, see `load_safety`.
-        mount: how the arm is mounted, a name of robot.yaml; None is the default one.
+        settings: thresholds; None for the robot's own, see `load_safety`.
+        mount: how the arm is mounted, a name from robot.yaml; None for the default mount.
 
     Attributes:
+        settings: thresholds in use.
         state: see `GuardState`; changed by `handle` and `fault` only.
-        fault_text: what the latched fault is, empty without one.
-        load: how much of what trips each servo for overload is used up, (n,); zero where nothing is known.
-        stop_text: why the guard itself began the last stop, empty if it did not; until the next enable.
+        fault_text: description of the latched fault, empty without one.
+        load: share of each servo's overload capacity that is used up, (n,); zero if the capacity is unknown.
+        stop_text: reason why the guard itself began the last stop, empty if it did not; cleared by the next enable.
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings | None = None, mount: str | None = None) -> None:
@@ -76,15 +77,15 @@ class SafetyGuard:
         self._torque_constants, self._transmission = robot.joint_constants, Transmission(robot)
         self._full_caps = np.minimum(robot.current_limits, robot.torque_limits / robot.joint_constants)
         self._caps, self._derated = self._full_caps, False
-        self._warm, self._unread = np.ones(robot.size), np.ones(robot.size)  # what is left of the current limits
+        self._warm, self._unread = np.ones(robot.size), np.ones(robot.size)  # remaining shares of the current limits
         self._overload, self.load = OverloadModel.of(robot), np.zeros(robot.size)
         self._limited_s = np.zeros(robot.size)
         self._refused_above = self.settings.refused_above * self._full_caps * self._torque_constants
-        self._stopping_distance = 0.5 / self.settings.approach_deceleration_rad_s2  # times the velocity squared
+        self._stopping_distance = 0.5 / self.settings.approach_deceleration_rad_s2  # per squared velocity [s^2/rad]
         self._cycle_s = robot.file.bus.cycle_s
         self._fade = float(np.exp(-self._cycle_s / self.settings.release_s))
         self._ramp_step = self._cycle_s / max(self.settings.current_ramp_s, self._cycle_s)
-        self._share = 0.0  # how far the command has taken over from the hold
+        self._share = 0.0  # share of the command against the hold, 0 to 1
         self._posture = Posture(robot, mount, self.settings.table_height_m)
         self._hold, self._stop = Hold(robot, self.settings), StopSequence(self.settings, self._posture)
         self._limits = self._limits_by_row(robot)
@@ -92,10 +93,10 @@ class SafetyGuard:
         self._none = read_only(np.zeros(self._size))
         self._last: FloatArray = self._none
         self._commanded, self._idle_s = False, 0.0
-        self._braked, self._unseen = np.zeros(self._size), False  # exponent of what is left of a velocity
+        self._braked, self._unseen = np.zeros(self._size), False  # exponents of the velocities' assumed decay
 
     def _limits_by_row(self, robot: Robot) -> FloatArray:
-        """Return what `limit_currents` takes of the joints, (6, n)."""
+        """Return the constants of the joints that `limit_currents` needs, (6, n), in SI units."""
         settings, rows = self.settings, np.empty((6, self._size))
         rows[SOFT_LOWER], rows[SOFT_UPPER] = robot.lower + settings.soft_zone_rad, robot.upper - settings.soft_zone_rad
         rows[VELOCITY] = robot.velocity_limits
@@ -105,12 +106,12 @@ class SafetyGuard:
 
     @property
     def torque_needed(self) -> bool:
-        """Whether torque must stay on: while enabled, and while a stop is under way."""
+        """Whether torque must stay on: while enabled, and while a stop is in progress."""
         return self.state is GuardState.ENABLED or not self._stop.done
 
     @property
     def strength(self) -> float:
-        """Share of the voltage with which unseen servos hold their joints, 1 to 0; less than 1 only in a stop."""
+        """Share of the voltage with which unread servos hold their joints themselves; 1, falling to 0 in a stop."""
         return 1.0 if self._stop.done else self._stop.strength
 
     @property
@@ -119,14 +120,14 @@ class SafetyGuard:
         return self._caps
 
     def unseen_are_held(self) -> None:
-        """From now on, in this stop, servos that are not read hold their joints, and let them down slowly."""
+        """Record that, in this stop, unread servos hold their joints themselves and lower them slowly."""
         self._stop.unseen_are_held()
 
     def handle(self, event: GuardEvent) -> GuardState:
-        """Move to the next state.
+        """Move the guard to its next state after an event, and return that state.
 
         Raises:
-            SafetyError: the event is not possible now; the state stays.
+            SafetyError: the event is not possible in the present state, which stays.
         """
         following = TRANSITIONS.get((self.state, event))
         if following is None or (event is GuardEvent.CLEAR and not self._stop.done):
@@ -149,20 +150,23 @@ class SafetyGuard:
         return following
 
     def fault(self, text: str, hold_s: float | None = None) -> None:
-        """Latch a fault from any state; the first one's text stays until it is cleared.
+        """Latch a fault, from any state; the text of the first fault stays until it is cleared.
 
-        A stop that it begins holds the arm for at least `hold_s` [s] before letting it down; None is the settings'.
+        Args:
+            text: description of the fault.
+            hold_s: shortest time for which a stop that this fault begins holds the arm before lowering it [s]; None for
+                the value of the settings.
         """
         self.fault_text = self.fault_text or text
         self._hold_s = self.settings.hold_s if hold_s is None else hold_s
         self.handle(GuardEvent.FAULT)
 
     def abandon_stop(self) -> None:
-        """There is nothing to be stopped any more: no current flows, and none shall."""
+        """End the stop at once, without any further current."""
         self._stop.end()
 
     def set_temperatures(self, deg_c: FloatArray) -> None:
-        """Lower the current limits of warm servos; temperatures are (n,) [deg C], NaN where unknown."""
+        """Lower the current limits of warm servos; temperatures are (n,) [deg C], NaN if unknown."""
         settings = self.settings
         warmth = (deg_c - settings.derate_from_deg_c) / (settings.derate_to_deg_c - settings.derate_from_deg_c)
         factor = 1.0 - (1.0 - settings.derated_fraction) * np.clip(np.nan_to_num(warmth), 0.0, 1.0)
@@ -170,7 +174,7 @@ class SafetyGuard:
         self._lower_caps()
 
     def set_slow_ages(self, age_s: FloatArray) -> None:
-        """Lower the current limits of servos whose slow values are old; ages are (n,) [s]."""
+        """Lower the current limits of servos whose slow values (temperature, errors) are old; ages are (n,) [s]."""
         settings = self.settings
         late = (age_s - settings.slow_data_old_s) / (settings.slow_data_lost_s - settings.slow_data_old_s)
         unread = 1.0 - (1.0 - settings.derated_fraction) * np.clip(late, 0.0, 1.0)
@@ -179,13 +183,18 @@ class SafetyGuard:
             self._lower_caps()
 
     def restore_load(self, load: FloatArray) -> None:
-        """Begin with how much of what trips each servo for overload is used up already, (n,)."""
+        """Set the share of each servo's overload capacity that is used up already, (n,), if the capacity is known."""
         if self._overload is not None:
             self.load = np.array(load, dtype=np.float64)
             self._lower_caps()
 
     def set_load(self, current_a: FloatArray, step_s: float) -> None:
-        """Currents (n,) [A] at the joints that flowed for so long [s]: how near servos are to their overload."""
+        """Update the used share of each servo's overload capacity.
+
+        Args:
+            current_a: currents at the joints, (n,) [A].
+            step_s: time for which they flowed [s].
+        """
         if self._overload is not None:
             limits = self.settings.overload_limits
             loaded = limits and self.load.max() > LIMITED
@@ -202,11 +211,11 @@ class SafetyGuard:
         self._caps = caps if self._derated else self._full_caps
 
     def overloaded(self) -> NDArray[np.bool_]:
-        """Which servos, (n,), have been near tripping for so long that the arm must be stopped."""
+        """Return a mask (n,) of the servos that were near tripping for so long that the arm must be stopped."""
         return np.asarray(self._limited_s > LIMITED_S)
 
     def check_posture(self, q: FloatArray) -> None:
-        """Refuse joint angles, (n,) [rad], that the joints cannot have: a servo's zero is wrong.
+        """Refuse joint angles, (n,) [rad], that the joints cannot have because a servo's zero is wrong.
 
         Raises:
             SafetyError: joints outside their limits by more than `enable_tolerance_rad`, or not finite, by name.
@@ -234,16 +243,17 @@ class SafetyGuard:
         feedback_age_s: float = 0.0,
         step_s: float | None = None,
     ) -> GuardResult:
-        """The currents that may flow in this cycle; to be called once per cycle.
+        """Return the currents that may flow in this cycle; must be called once per cycle.
 
         Args:
-            command_tau: commanded torques, (n,) [N m]; None if there was none yet.
+            command_tau: commanded torques, (n,) [N m]; None before the first command.
             command_age_s: time since the command was given [s].
             q: joint angles, (n,), finite [rad].
             dq: joint velocities, (n,), finite [rad/s].
-            valid: which of q and dq are of this cycle, (n,); None is all. The others are the last that were read.
-            feedback_age_s: for how long readings have missed a servo [s].
-            step_s: time since the cycle before [s]; None is the planned one.
+            valid: mask of the joints whose q and dq are of this cycle, (n,); None for all. The others hold their last
+                reading.
+            feedback_age_s: time for which readings have missed a servo [s].
+            step_s: time since the previous cycle [s]; None for the planned cycle time.
         """
         step_s = self._cycle_s if step_s is None else step_s
         refusal = None
@@ -255,18 +265,20 @@ class SafetyGuard:
             reason = Reason.FAULT if self.state is GuardState.FAULT else Reason.DISABLED
             return GuardResult(self._none, (reason,))
         known_dq = self._known_velocity(dq, valid, step_s)
+        if self.settings.tool_limit_m_s is not None and self.state is GuardState.ENABLED:
+            self._watch_tool(self.settings.tool_limit_m_s, q, known_dq)
         reasons: list[Reason] = []
         if self.state is GuardState.ENABLED and refusal is None and command_tau is not None:
-            drive, braking = self._follow(command_tau, reasons)
+            drive, braking = self._follow(command_tau, q, known_dq, valid, step_s, reasons)
             commanded = 1.0 - braking
         else:
             reasons.append(self._halt_reason(refusal))
             if not self._holding:
                 self._holding = True
-                self._hold.begin(dq)  # as it was read: nothing has braked a joint that is not seen
+                self._hold.begin(dq)  # velocities as read: no brake has acted on an unread joint yet
             self._share *= self._fade
             phase = Phase.HOLD if self.state is GuardState.ENABLED else self._advance_stop(q, known_dq, valid, step_s)
-            if phase is Phase.LOOK:  # no current at all, and no damping: as after torque off
+            if phase is Phase.LOOK:  # neither current nor damping, as after torque off
                 self._last = self._none
                 self._hold.track(self._none, dq, valid)
                 return GuardResult(self._none, tuple(reasons))
@@ -278,27 +290,39 @@ class SafetyGuard:
         return GuardResult(current, tuple(reasons))
 
     def _known_velocity(self, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float) -> FloatArray:
-        """The velocities, (n,); where one was not read, what the brake has left of the last one, as far as is known."""
+        """Return velocities (n,) [rad/s]; unread joints get their last one, decayed by the assumed braking."""
         if valid is None or np.count_nonzero(valid) == self._size:
             if self._unseen:
                 self._braked[:], self._unseen = 0.0, False
             return dq
         self._unseen = True
-        # where nobody is seen, cycles are long, and what brakes lasts for all of each
+        # while no joint is read, cycles are long, and a braking current lasts for a whole cycle
         lasts_s = self.settings.blind_brake_s if valid.any() else self.settings.blind_alone_s
-        passed = step_s / lasts_s if self._holding else 0.0  # no brake before
+        passed = step_s / lasts_s if self._holding else 0.0  # the brake acts only in a hold
         self._braked = np.where(valid, 0.0, self._braked + passed)
         return np.where(valid, dq, dq * np.exp(-self._braked))
 
-    def _follow(self, tau: FloatArray, reasons: list[Reason]) -> tuple[FloatArray, float]:
-        """(current that drives, (n,) [A]; share of the brake): the command, taking over from the hold."""
+    def _follow(
+        self,
+        tau: FloatArray,
+        q: FloatArray,
+        dq: FloatArray,
+        valid: NDArray[np.bool_] | None,
+        step_s: float,
+        reasons: list[Reason],
+    ) -> tuple[FloatArray, float]:
+        """Return the drive current (n,) [A] and the share of the brake while the command takes over from the hold.
+
+        The hold stays active with the remaining share. With a constant current the arm would sag, most of all after
+        torque on, when that current is zero.
+        """
         self._holding = False
         self._share = min(1.0, self._share + self._ramp_step)
         drive = tau / self._torque_constants
         if self._share < 1.0:
             reasons.append(Reason.CURRENT_RAMP)
             cut = np.clip(drive, -self._caps, self._caps)
-            drive = self._share * cut + (1.0 - self._share) * self._hold.held
+            drive = self._share * cut + (1.0 - self._share) * self._hold.drive(q, dq, valid, self._caps, step_s)
         return drive, 1.0 - self._share
 
     def _halt_reason(self, refusal: Reason | None) -> Reason:
@@ -309,7 +333,7 @@ class SafetyGuard:
         return Reason.COMMANDS_ENDED if self.stop_text else Reason.STOPPING
 
     def _advance_stop(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float) -> Phase:
-        """Advance the stop by one cycle, and return what it does now."""
+        """Advance the stop by one cycle and return its phase."""
         stop, before = self._stop, self._stop.phase
         stop.advance(q, dq, self._hold.held / self._full_caps, step_s, valid)
         if before in (Phase.HOLD, Phase.LOOK) and stop.phase is Phase.LOWER:
@@ -325,7 +349,7 @@ class SafetyGuard:
     def _carry(
         self, phase: Phase, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float
     ) -> FloatArray:
-        """The current, (n,) [A], that holds the arm without its damping, or with which it is followed down."""
+        """Return the current (n,) [A] of a stop: that of holding without its damping, or of lowering with it."""
         if phase is Phase.HOLD:
             return self._hold.drive(q, dq, valid, self._caps, step_s)
         self._posture.place(q)
@@ -333,16 +357,23 @@ class SafetyGuard:
         return self._hold.lower(q, dq, valid, self._caps, lean, step_s, self._within)
 
     def _within(self, rates: FloatArray) -> float:
-        """The factor that keeps joint velocities, (n,) [rad/s], within the speed of an arm that is lowered."""
+        """Return the factor that keeps joint velocities, (n,) [rad/s], within the allowed speeds of lowering."""
         settings = self.settings
         return self._posture.pace(rates, settings.lower_tool_m_s, settings.table_tool_m_s, settings.table_near_m)
 
     def _limit(
         self, drive: FloatArray, braking: float, commanded: float, q: FloatArray, dq: FloatArray, reasons: list[Reason]
     ) -> FloatArray:
-        """What may flow of a drive current, (n,) [A], with the brake that its share and the limits ask for.
+        """Return the limited current (n,) [A] for a drive current, and append the limits that acted to `reasons`.
 
-        By the share that is `commanded` a spring keeps joints out of their soft zones; a stop lays them onto stops.
+        Args:
+            drive: drive current, (n,) [A].
+            braking: share of the brake, 0 to 1.
+            commanded: share of the spring that keeps joints out of their soft zones, 0 to 1; a stop lays joints onto
+                their mechanical stops instead.
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+            reasons: list to which the reasons are appended.
         """
         current, did = limit_currents(
             drive, braking, commanded, q, dq, self._last, self._caps, self._limits, self._stopping_distance
@@ -359,19 +390,26 @@ class SafetyGuard:
         return current
 
     def _refusal(self, tau: FloatArray | None, age_s: float, feedback_age_s: float) -> Reason | None:
-        """Why a command is not followed; None for a good one."""
+        """Return the reason why a command tau (n,) [N m] is not followed; None for a good command."""
         if tau is None:
             return Reason.NO_COMMAND
         if tau.shape != (self._size,):
             return Reason.BAD_COMMAND
         if not within(tau, self._refused_above):
             return Reason.HUGE_COMMAND if np.isfinite(tau).all() else Reason.BAD_COMMAND
-        if not age_s <= self.settings.command_timeout_s:  # a NaN age is refused too
+        if not age_s <= self.settings.command_timeout_s:  # refuses a NaN age, too
             return Reason.STALE_COMMAND
         return Reason.NO_FEEDBACK if feedback_age_s > self.settings.command_timeout_s else None
 
+    def _watch_tool(self, limit_m_s: float, q: FloatArray, dq: FloatArray) -> None:
+        """Latch a fault if the tool, or another link's end, exceeds the limit of all modes [m/s]."""
+        self._posture.place(q)
+        speed = self._posture.speed(dq)
+        if not speed <= limit_m_s:
+            self.fault(f"the tool or a link moved at {speed:.2f} m/s, tool_limit_m_s allows {limit_m_s:g} m/s")
+
     def _watch_commands(self, refusal: Reason | None, step_s: float) -> None:
-        """Stop an enabled arm that nobody commands any more."""
+        """Stop an enabled arm that has received no usable command for too long."""
         if refusal is None:
             self._commanded, self._idle_s = True, 0.0
             return

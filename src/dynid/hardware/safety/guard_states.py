@@ -1,10 +1,13 @@
-"""The guard's states, the one table of transitions between them, and its reasons, as data."""
+"""States, events, transition table and reasons of the safety guard, as data."""
 
 from enum import Enum
 
 
 class GuardState(Enum):
-    """DISABLED: no torque. ENABLED: commands pass. STOPPING: damped stop. FAULT: damped stop, latched until cleared."""
+    """State of the guard.
+
+    DISABLED: no torque. ENABLED: commands pass. STOPPING: damped stop. FAULT: damped stop, latched until cleared.
+    """
 
     DISABLED = "disabled"
     ENABLED = "enabled"
@@ -13,7 +16,7 @@ class GuardState(Enum):
 
 
 class GuardEvent(Enum):
-    """What moves the guard from state to state."""
+    """Event that moves the guard from one state to the next."""
 
     ENABLE = "enable"
     DISABLE = "disable"
@@ -41,7 +44,7 @@ TRANSITIONS: dict[tuple[GuardState, GuardEvent], GuardState] = {
 
 
 class Reason(Enum):
-    """Why the currents are not simply the commanded torque over the torque constant."""
+    """Reason for which the currents differ from commanded torque over torque constant."""
 
     DISABLED = "disabled"
     STOPPING = "stopping"

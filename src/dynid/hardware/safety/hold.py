@@ -10,25 +10,25 @@ from dynid.hardware.safety.settings import SafetySettings
 from dynid.model.friction import FrictionLaw
 from dynid.robot import FloatArray, Robot
 
-LONGEST_STEP_CYCLES = 5  # a longer cycle counts as one of so many
-TRACKED_EVERY = 4  # means over a hundred cycles do not need every one
-SLOW_RAD_S = 0.05  # Coulomb friction is full from about here on
-ENOUGH_WEIGHT = 0.9  # after some two averaging times
-DOUBT = 2.0  # times the current that accelerates a joint: of 0, 1, 2, 3 the least energy where nobody answers
-CREEP_RAD_S = 0.2  # a joint held in its soft zone is led out of it so slowly
-STANDING_RAD_S = 0.02  # below the first step of a servo's velocity register
-GIVING_A_S = 0.6  # of the load that a joint is held with, see `Relief`
-RESTS_WITHIN_RAD = 0.02  # a joint that stands so near to where it is held has nothing to learn
-FADED = 3.0  # time constants within `lower_s` in which the current of an unseen joint fades
-YIELD_1_S = 100.0  # rate at which the spring of a joint that is lowered relaxes, up to the joint's allowed speed
-SLOW_DAMPING = 0.1  # share of the damping against the allowed speed; what is faster is damped in full
+LONGEST_STEP_CYCLES = 5  # longest time step that the hold integrates, in cycles
+TRACKED_EVERY = 4  # cycles per update of the means, which cover some hundred cycles
+SLOW_RAD_S = 0.05  # transition velocity of the friction law: Coulomb friction is full above it
+ENOUGH_WEIGHT = 0.9  # weight of the means from which they are used; reached after some two averaging times
+DOUBT = 2.0  # ratio of load uncertainty to accelerating current: of 0 to 3 the least motion if no servo replies
+CREEP_RAD_S = 0.2  # speed at which a joint held in its soft zone is moved out of it
+STANDING_RAD_S = 0.02  # a slower joint stands; below the first step of a servo's velocity register
+GIVING_A_S = 0.6  # rate at which a holding current gives way [A/s], see `Relief`
+RESTS_WITHIN_RAD = 0.02  # position error below which the integral of a standing joint stops
+FADED = 3.0  # time constants per `lower_s` in the fading current of an unread joint
+YIELD_1_S = 100.0  # rate at which the spring of a lowered joint relaxes, up to the joint's allowed speed
+SLOW_DAMPING = 0.1  # share of damping on velocity within the allowed speed; excess velocity is damped fully
 
 
 class DriveEstimate:
-    """What part of the currents carries the load, while the arm moves: the rest accelerates it and overcomes friction.
+    """Estimate of the load current of a moving arm: the measured current less acceleration and friction.
 
-    From means over `load_average_s`: the mean of an acceleration is the change of velocity over that time. Inertia and
-    friction are rough figures of the settings; without them all current counts as load.
+    It uses means over `load_average_s`: the mean acceleration is the change of velocity over that time. Inertia and
+    friction are rough figures from the settings; without them all current counts as load.
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings) -> None:
@@ -38,19 +38,25 @@ class DriveEstimate:
         figures = {"fv": settings.viscous_friction_nm_s_rad or none, "fb": settings.coulomb_friction_nm or none}
         law = {symbol: np.array(values) for symbol, values in figures.items()}
         self._friction, self._constants = FrictionLaw.of(robot.size, law, SLOW_RAD_S), constants
-        self._friction.torque(np.zeros(robot.size))  # compiled now, not in a control cycle
+        self._friction.torque(np.zeros(robot.size))  # compile now, not in a control cycle
         self._step = TRACKED_EVERY * robot.file.bus.cycle_s / average_s
         self._calls = 0
         self._current, self._dq = np.zeros(robot.size), np.zeros(robot.size)
-        self._weight = 0.0  # of what was tracked in the means
+        self._weight = 0.0  # weight of the tracked cycles in the means, 0 to 1
 
     def reset(self) -> None:
-        """Forget the past."""
+        """Clear the means."""
         self._current[:] = self._dq[:] = 0.0
         self._weight = 0.0
 
     def track(self, current: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
-        """One cycle more: current (n,) [A], velocity (n,) [rad/s]; what is not `valid` was not read."""
+        """Include one cycle in the means.
+
+        Args:
+            current: currents, (n,) [A].
+            dq: joint velocities, (n,) [rad/s].
+            valid: mask of the joints that were read, (n,); None for all. The others are skipped.
+        """
         self._calls += 1
         if self._calls % TRACKED_EVERY:
             return
@@ -60,9 +66,12 @@ class DriveEstimate:
         self._weight += self._step * (1.0 - self._weight)
 
     def load(self, dq: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """The current that carries the load, and how far off it may be, (n,) [A] each; None while it is not known.
+        """Return the load current and its uncertainty, (n,) [A] each; None while too few cycles are known.
 
-        At velocities dq, (n,) [rad/s]. In doubt is what accelerates: other joints that accelerate count, too.
+        The uncertainty is twice the accelerating current, because the acceleration of other joints also loads this one.
+
+        Args:
+            dq: present joint velocities, (n,) [rad/s].
         """
         if self._weight < ENOUGH_WEIGHT:
             return None
@@ -72,10 +81,10 @@ class DriveEstimate:
 
 
 class Hold:
-    """Holds every joint where it came to rest, by a spring and an integral that learns the load.
+    """Controller that holds every joint where it came to rest, by a spring and an integral that learns the load.
 
-    Braking is not here: it is one damping for whatever the guard does. A joint is captured, that is held where it
-    then is, once it is slow, or after a while. All arrays are (n,), in joint order; currents in A.
+    The brake is not part of it: the guard applies one damping in all states. A joint is captured, that is, held at its
+    present position, once it is slow, or after a fixed time. All arrays are (n,), in joint order; currents in A.
 
     Args:
         robot: limits, torque constants, cycle time.
@@ -83,9 +92,9 @@ class Hold:
 
     Attributes:
         damping: current per velocity [A s/rad].
-        stiffness: current per way [A/rad], of the spring that holds a joint.
-        load: the current that carries the load, as far as it is known; `begin` and `drive` learn it.
-        held: the current that `drive` has held with at last: the load, and what the spring carries of it.
+        stiffness: current per displacement [A/rad] of the spring that holds a joint.
+        load: current that carries the load, as far as it is known; learned by `begin` and `drive`.
+        held: last holding current of `drive` or `lower`: the load plus the spring's current.
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings) -> None:
@@ -103,17 +112,23 @@ class Hold:
         self.load, self._doubt, self.held = np.zeros((3, robot.size))
         self._reference = np.zeros(robot.size)
         self._captured = np.zeros(robot.size, dtype=np.bool_)
-        self._followed = np.zeros(robot.size, dtype=np.bool_)  # whose spring ends at the reference, not where it held
+        self._followed = np.zeros(robot.size, dtype=np.bool_)  # joints whose spring already ends at the reference
         self._age_s = 0.0
         self._relief = Relief.of(robot, GIVING_A_S)
 
     def reset(self) -> None:
-        """Forget the past, for an arm whose torque comes on."""
+        """Clear all learned loads, before the torque of an arm is switched on."""
         self._drive.reset()
         self.load[:] = self._doubt[:] = self.held[:] = 0.0
+        self._captured[:] = False
+        self._age_s = 0.0
 
     def begin(self, dq: FloatArray) -> None:
-        """Let go of where joints were held: each is captured again; dq are their velocities, (n,) [rad/s]."""
+        """Release the held positions, so that each joint is captured again.
+
+        Args:
+            dq: joint velocities, (n,) [rad/s].
+        """
         known = self._drive.load(dq)
         if known is not None:
             self.load[:], self._doubt[:] = known
@@ -123,7 +138,13 @@ class Hold:
             self._relief.reset()
 
     def track(self, current: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None = None) -> None:
-        """What flows in this cycle, (n,) [A], and how the joints move, (n,) [rad/s]: the load is learned from it."""
+        """Learn the load from one cycle.
+
+        Args:
+            current: currents that flow in this cycle, (n,) [A].
+            dq: joint velocities, (n,) [rad/s].
+            valid: mask of the joints that were read, (n,); None for all.
+        """
         self._drive.track(current, dq, valid)
 
     def drive(
@@ -134,15 +155,16 @@ class Hold:
         caps: FloatArray,
         step_s: float | None = None,
     ) -> FloatArray:
-        """The holding current of this cycle, (n,) [A], damping not included.
+        """Return the holding current of this cycle, (n,) [A], without damping.
 
         Args:
-            q: joint angles [rad].
-            dq: joint velocities [rad/s].
-            valid: which of them are of this cycle; None is all. The others keep their load. Nobody sees what comes of
-                it, and too much of it drives a joint faster than it would fall: what is in doubt is left out.
-            caps: current limits [A].
-            step_s: time since the cycle before [s]; None is the planned one.
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+            valid: mask of the joints whose q and dq are of this cycle, (n,); None for all. The others keep their load,
+                less its uncertainty: their motion is not measured, and too much current would drive a joint faster than
+                it would fall.
+            caps: current limits, (n,) [A].
+            step_s: time since the previous cycle [s]; None for the planned cycle time.
         """
         step_s = self._bounded(step_s)
         self._age_s += step_s
@@ -156,8 +178,8 @@ class Hold:
         inside = np.minimum(np.maximum(self._reference, self._lower), self._upper) - self._reference
         creep = self._creep * self._cycle_s
         self._reference += np.minimum(np.maximum(inside, -creep), creep)
-        # Friction carries a part of what is missing at a joint that stands: to learn on would break it loose, to
-        # stick again on the other side, and so on.
+        # At a standing joint, friction carries part of the missing load. Further learning would break it loose, and it
+        # would stick again on the other side, and so on.
         learning = (np.abs(dq) > STANDING_RAD_S) | (np.abs(stretch) > RESTS_WITHIN_RAD)
         if self._relief is not None and (valid is None or valid.all()):
             self.load += self._relief.step(step_s, q, self.held)
@@ -177,20 +199,21 @@ class Hold:
         step_s: float | None,
         within: Callable[[FloatArray], float],
     ) -> FloatArray:
-        """The current of this cycle, (n,) [A], with which the arm is followed down, damping included.
+        """Return the current of this cycle, (n,) [A], that lowers the arm slowly, with damping.
 
-        What held a joint becomes the stretch of its spring. The spring's end then yields towards the joint, and towards
-        where the joint is leaned, at most at an allowed speed. So a joint that falls faster is held back, and the
-        current of a joint that stands fades to nothing, or to its lean.
+        The current that held a joint becomes the stretch of its spring. The spring's end then yields towards the joint,
+        and towards the side to which the joint is leaned, at most at an allowed speed. So a joint that falls faster is
+        held back, and the current of a joint that stands fades to zero, or to its leaning current.
 
         Args:
-            q: joint angles [rad].
-            dq: joint velocities [rad/s].
-            valid: which of them are of this cycle; None is all. The current of the others fades within `lower_s`.
-            caps: current limits [A].
-            lean: currents that push joints [A]; 0 pushes none.
-            step_s: time since the cycle before [s]; None is the planned one.
-            within: returns the factor that brings joint velocities (n,) [rad/s] within the speed of the links.
+            q: joint angles, (n,) [rad].
+            dq: joint velocities, (n,) [rad/s].
+            valid: mask of the joints whose q and dq are of this cycle, (n,); None for all. The current of the others
+                fades within `lower_s`.
+            caps: current limits, (n,) [A].
+            lean: currents that push joints out of a balance, (n,) [A]; 0 pushes none.
+            step_s: time since the previous cycle [s]; None for the planned cycle time.
+            within: returns the factor that brings joint velocities (n,) [rad/s] within the allowed speed of the links.
         """
         step_s = self._bounded(step_s)
         seen = np.ones_like(self._captured) if valid is None else valid
@@ -209,24 +232,24 @@ class Hold:
         return self.held - self.damping * (dq - (1.0 - SLOW_DAMPING) * np.where(seen, allowed, 0.0))
 
     def begin_lowering(self, *, free: bool = False) -> None:
-        """From now on follow the arm down from what it was held with in this moment; a `free` arm was not held."""
+        """Start lowering the arm from its present holding current, or from zero current if it was `free`."""
         self._followed[:] = False
         if free:
             self.held[:] = 0.0
 
     def _bounded(self, step_s: float | None) -> float:
-        """A step of time that is not longer than a few cycles [s]."""
+        """Return a time step of at most a few cycles [s]; the planned cycle time for None."""
         return self._cycle_s if step_s is None else min(step_s, LONGEST_STEP_CYCLES * self._cycle_s)
 
     def _sure(self, valid: NDArray[np.bool_] | None) -> FloatArray:
-        """The load, (n,) [A], less what is in doubt of it at joints that are neither seen nor at rest yet."""
+        """Return the load, (n,) [A], reduced by its uncertainty at joints that are neither read nor captured."""
         if valid is None:
             return self.load
         doubt = np.where(valid | self._captured, 0.0, self._doubt)
         return np.asarray(np.sign(self.load) * np.maximum(np.abs(self.load) - doubt, 0.0))
 
     def _capture(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
-        """Hold the joints that are slow enough now."""
+        """Hold the joints that have become slow enough at their present positions."""
         now = ~self._captured
         if self._age_s < self._settings.capture_s:
             now &= np.abs(dq) < self._settings.capture_velocity_rad_s

@@ -1,6 +1,6 @@
-"""The guard's limits for all joints, in one compiled pass each.
+"""Compiled limits of the guard, each one pass over all joints.
 
-A call of numpy on eight numbers takes some microseconds, whatever it computes, and a control cycle needs dozens.
+A numpy call on eight numbers takes some microseconds, whatever it computes, and a control cycle would need dozens.
 """
 
 import numba
@@ -9,21 +9,21 @@ from numpy.typing import NDArray
 
 from dynid.robot import FloatArray
 
-# What a pass did, as bits of its result.
+# Bits of a pass's result: the limits that acted.
 SOFT_ZONE, WITHIN_ZONES, TOO_FAST, CAPPED, TOO_SUDDEN = 1, 2, 4, 8, 16
-# Rows of the constants that the guard's pass takes, (6, n).
+# Rows of the joints' constants in `limits`, (6, n).
 SOFT_LOWER, SOFT_UPPER, VELOCITY, RATE_STEP, DAMPING, STIFFNESS = range(6)
 
 
 @numba.njit(cache=True)
 def _clipped(value: float, limit: float) -> float:
-    """Return a value within +- limit; what is not a number stays as it is."""
+    """Return a value clipped to +- limit, in any unit; NaN stays NaN."""
     return -limit if value < -limit else limit if value > limit else value
 
 
 @numba.njit(cache=True)
 def within(values: FloatArray, limits: FloatArray) -> bool:
-    """Return whether all values (n,) are numbers within their limits (n,), both signs."""
+    """Return whether all values (n,) are numbers of at most their limits (n,) in magnitude, in any unit."""
     for j in range(len(limits)):
         if not abs(values[j]) <= limits[j]:
             return False
@@ -41,7 +41,13 @@ def all_finite(values: FloatArray) -> bool:
 
 @numba.njit(cache=True)
 def farthest(q: FloatArray, places: FloatArray, valid: NDArray[np.bool_]) -> tuple[int, float]:
-    """Return the valid joint that is farthest from one of two places (2, n) [rad], and how far it is."""
+    """Return the valid joint that moved farthest from either of two earlier positions, and its distance [rad].
+
+    Args:
+        q: joint angles, (n,) [rad].
+        places: two earlier joint positions, (2, n) [rad].
+        valid: mask of the joints to consider, (n,).
+    """
     joint, way = 0, 0.0
     for j in range(len(q)):
         if valid[j]:
@@ -53,7 +59,17 @@ def farthest(q: FloatArray, places: FloatArray, valid: NDArray[np.bool_]) -> tup
 
 @numba.njit(cache=True)
 def _zones(q: FloatArray, reach: FloatArray, limits: FloatArray, low: FloatArray, high: FloatArray) -> int:
-    """Mark joints that are in a soft zone or would come to rest there; return `SOFT_ZONE` and `WITHIN_ZONES`."""
+    """Mark joints that are in a soft zone or would come to rest there, and return the bits `SOFT_ZONE`, `WITHIN_ZONES`.
+
+    `WITHIN_ZONES` means that no joint is in a soft zone now.
+
+    Args:
+        q: joint angles, (n,) [rad].
+        reach: angles at which the joints would come to rest, (n,) [rad].
+        limits: constants of the joints by row, (6, n), see `SOFT_LOWER` and following.
+        low: set to 1 for joints at the lower soft zone, else 0, (n,).
+        high: set to 1 for joints at the upper soft zone, else 0, (n,).
+    """
     found, inside = 0, WITHIN_ZONES
     for j in range(len(q)):
         low[j] = q[j] < limits[SOFT_LOWER, j] or reach[j] < limits[SOFT_LOWER, j]
@@ -67,7 +83,7 @@ def _zones(q: FloatArray, reach: FloatArray, limits: FloatArray, low: FloatArray
 
 @numba.njit(cache=True)
 def _cap(drive: FloatArray, last: FloatArray, caps: FloatArray, steps: FloatArray) -> int:
-    """Keep currents (n,) [A] within their limits and rates, in place; what is not a number becomes 0."""
+    """Clip currents (n,) [A] to their limits and rates in place, NaN to 0; return the bits `CAPPED`, `TOO_SUDDEN`."""
     did = 0
     for j in range(len(drive)):
         if not abs(drive[j]) <= caps[j]:
@@ -81,7 +97,7 @@ def _cap(drive: FloatArray, last: FloatArray, caps: FloatArray, steps: FloatArra
     if did & TOO_SUDDEN:
         for j in range(len(drive)):
             eased = last[j] + _clipped(drive[j] - last[j], steps[j])
-            drive[j] = _clipped(eased, caps[j])  # a limit that fell at once does not wait
+            drive[j] = _clipped(eased, caps[j])  # a lowered limit applies at once, whatever the rate
     return did
 
 
@@ -97,27 +113,27 @@ def limit_currents(
     limits: FloatArray,
     stopping_distance: float,
 ) -> tuple[FloatArray, int]:
-    """Return what may flow of a drive current, (n,) [A], and what was done to it, as bits.
+    """Return the limited drive current, (n,) [A], and bits that name the limits that acted on it.
 
-    Near the joint limits no current leads outwards, and motion that does is braked; above the velocity limit no current
-    acts in the direction of motion, and it is braked. The brake comes after both: it only opposes motion, so no limit
-    may take it away. Then every current is kept within its limit and its rate.
+    Near the joint limits no current leads outwards, and motion that does is braked. Above the velocity limit no current
+    acts in the direction of motion, and the motion is braked. The brake is added after both: it only opposes motion, so
+    neither limit may remove it. Then every current is clipped to its limit and its rate.
 
     Args:
         driving: drive current, (n,) [A].
-        braking: share of the brake.
-        commanded: share of the spring that keeps joints out of their soft zones.
+        braking: share of the brake, 0 to 1.
+        commanded: share of the spring that keeps joints out of their soft zones, 0 to 1.
         q: joint angles, (n,) [rad].
         dq: joint velocities, (n,) [rad/s].
-        last: currents of the cycle before, (n,) [A].
+        last: currents of the previous cycle, (n,) [A].
         caps: limits of the currents, (n,) [A].
-        limits: constants of the joints by row, (6, n), see the names above.
-        stopping_distance: times the velocity squared, the way on which a joint stops [s^2/rad].
+        limits: constants of the joints by row, (6, n), see `SOFT_LOWER` and following.
+        stopping_distance: stopping distance per squared velocity [s^2/rad].
     """
     size = len(q)
     drive, reach, low, high = driving.copy(), np.empty(size), np.empty(size), np.empty(size)
     for j in range(size):
-        reach[j] = q[j] + dq[j] * abs(dq[j]) * stopping_distance  # where it would come to rest
+        reach[j] = q[j] + dq[j] * abs(dq[j]) * stopping_distance  # angle at which the joint would come to rest [rad]
     did = _zones(q, reach, limits, low, high)
     near = did & SOFT_ZONE
     braked = np.zeros(size)

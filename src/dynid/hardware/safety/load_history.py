@@ -1,8 +1,8 @@
-"""How much of the servos' overload is used up, kept while no guard runs: over deactivate, reopen and a restart.
+"""Record of the servos' used overload capacity while no guard runs: over deactivation, reopening and restarts.
 
-A guard counts from zero. A servo that was near its overload would get its full current again after the driver was
-stopped for a moment, so the load is kept, and falls as it does at rest. Time is counted since the machine's start,
-which nobody can set; after another start it is at least the time since then.
+A new guard starts its count from zero. A servo that was near its overload would then get its full current again after
+the driver was stopped for a moment. So the load is kept, and decays as it does at rest. Time is counted since the
+machine's boot, because no user can set that clock; after a reboot, the elapsed time is at least the time since boot.
 """
 
 import os
@@ -20,22 +20,28 @@ from dynid.hardware.safety.overload import LIMITED, OverloadModel
 from dynid.resources import load_validated, yaml_text
 from dynid.robot import FloatArray, NonNegative, Robot, Strict
 
-STABLE_NAMES = Path("/dev/serial/by-id")  # links by the adapter's serial number; /dev/ttyUSB0 may be another one's
-WRITTEN_FROM = 0.05  # of what trips: less is worth no file
+STABLE_NAMES = Path("/dev/serial/by-id")  # links by serial number of the adapter; /dev/ttyUSB0 may be another adapter
+WRITTEN_FROM = 0.05  # smallest share of overload capacity for which a file is written
 
 Moment = tuple[str, float]
-"""Which start of the machine, '' where that cannot be read, and the time since then [s]."""
+"""ID of the machine's boot, '' if it cannot be read, and the time since that boot [s]."""
 
 
 def since_start() -> Moment:
-    """Return the present moment; a suspended machine's time counts."""
+    """Return the present moment as (boot ID, time since boot [s]); the time includes suspension of the machine."""
     return boot_id(), time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 def history_file(robot: Robot, port: str, names: Path = STABLE_NAMES) -> Path:
-    """Return where the load of the arm at a port is kept: $XDG_STATE_HOME/dynid, else ~/.local/state/dynid.
+    """Return the path of the file that keeps the load of the arm at a port.
 
-    Two arms have two files, by the serial numbers of their adapters, or by their ports where there are none.
+    It is in $XDG_STATE_HOME/dynid, else ~/.local/state/dynid. Two arms have two files, named after the serial numbers
+    of their adapters, or after their ports if the adapters have none.
+
+    Args:
+        robot: robot whose name is part of the file name.
+        port: device file of the port.
+        names: folder with links to ports, named by serial number.
     """
     device = os.path.realpath(port)
     links = sorted(names.iterdir()) if names.is_dir() else []
@@ -45,7 +51,7 @@ def history_file(robot: Robot, port: str, names: Path = STABLE_NAMES) -> Path:
 
 
 class KeptLoad(Strict):
-    """The schema of the file: shares of what trips, by servo id, and when they were so."""
+    """Schema of the file: used share of overload capacity by servo ID, and the moment of that state."""
 
     schema_version: Literal[1] = 1
     boot_id: str
@@ -54,15 +60,16 @@ class KeptLoad(Strict):
 
 
 class LoadHistory:
-    """The load of one arm's servos.
+    """Record of the used overload capacity of one arm's servos.
 
     Args:
-        robot: servo ids and overload figures.
-        path: the file over restarts; None keeps the load in this object only.
-        moment: returns the present moment.
+        robot: servo IDs and overload figures.
+        path: file that survives restarts; None keeps the load in this object only.
+        moment: returns the present moment as (boot ID, time since boot [s]).
 
     Attributes:
-        problem: why the file could not be used, '' if it could.
+        path: file that survives restarts, or None.
+        problem: reason why the file could not be used, '' if it could.
     """
 
     def __init__(self, robot: Robot, path: Path | None = None, moment: Callable[[], Moment] = since_start) -> None:
@@ -75,7 +82,7 @@ class LoadHistory:
             self._read(path)
 
     def _read(self, path: Path) -> None:
-        """Take up a file; servos of one that cannot be read count as near their overload."""
+        """Read the kept load from a file; if that fails, assume that all servos are near their overload."""
         try:
             found = load_validated(path, KeptLoad)
         except ConfigurationError as error:
@@ -86,7 +93,7 @@ class LoadHistory:
         self._kept = load, (found.boot_id, found.since_start_s)
 
     def now(self) -> FloatArray:
-        """Return the load that is left at this moment, (n,): servos that carry no current recover."""
+        """Return the share of overload capacity that is still used at this moment, (n,): unloaded servos recover."""
         if self._kept is None or self._overload is None:
             return np.zeros(len(self._ids))
         load, (boot_id, then_s) = self._kept
@@ -94,11 +101,11 @@ class LoadHistory:
         if present_id:
             passed_s = now_s - then_s if present_id == boot_id else now_s
         else:
-            passed_s = 0.0  # nobody can say: what is left falls while the driver runs
+            passed_s = 0.0  # elapsed time unknown: assume no recovery before the driver runs
         return self._overload.step(load, np.zeros(len(load)), max(0.0, passed_s))
 
     def keep(self, load: FloatArray) -> None:
-        """Keep the load (n,) of this moment; `problem` says why a file could not be written."""
+        """Store the used share of overload capacity (n,) of this moment; `problem` says why a file was not written."""
         self._kept = np.array(load, dtype=np.float64), self._moment()
         if self.path is None or not (self._on_disk or load.max(initial=0.0) >= WRITTEN_FROM):
             return
@@ -113,4 +120,4 @@ class LoadHistory:
         except OSError as error:
             self.problem = f"the servos' load cannot be kept for a restart: {self.path}: {error.strerror}"
             return
-        self._on_disk = load.max(initial=0.0) >= WRITTEN_FROM  # an idle arm is written as such once
+        self._on_disk = load.max(initial=0.0) >= WRITTEN_FROM  # one more write records an unloaded arm

@@ -1,4 +1,4 @@
-"""The order of a stop: hold, lower, leave balances, and let torque go off an arm that stays where it is without it."""
+"""Sequence of a stop: hold the arm, lower it, push it out of balances, and switch torque off once it stays in place."""
 
 from enum import Enum
 
@@ -9,21 +9,21 @@ from dynid.hardware.safety.posture import Posture
 from dynid.hardware.safety.settings import SafetySettings
 from dynid.robot import FloatArray
 
-ROUNDING_S = 1e-9  # of times that are sums of cycles
+ROUNDING_S = 1e-9  # tolerance for rounding of times that are sums of cycles
 CREPT_RAD = 0.0035  # largest movement that counts as standing: two encoder counts
-LOOK_RAD = 0.1  # movement of a joint at which an arm without current is caught
-LOOK_M_S = 0.1  # speed of a link's end at which it is caught
-LEFT_RAD = 0.05  # movement by which a leaned joint has left its place
-FAR_RAD = 0.35  # movement after which a joint is not leaned any more: gravity is stronger there
+LOOK_RAD = 0.1  # movement of a joint above which an arm without current is caught
+LOOK_M_S = 0.1  # speed of a link's end above which an arm without current is caught
+LEFT_RAD = 0.05  # movement after which a leaned joint has left its balance
+FAR_RAD = 0.35  # movement after which leaning ends: gravity is stronger there
 ABOVE_M = 0.015  # smallest mean height of the links above a joint's axis that can balance there
-BLIND_S = 0.1  # time without any reading from which nobody is expected to answer any more
-UNHELD = 0.02  # part of its limit below which a current holds nothing
-SIDES = 2  # each joint in balance is leaned to both
-LONGEST_LEAN_S = 1.5  # then a joint that moves goes on by itself
+BLIND_S = 0.1  # time without any reading after which no servo is expected to reply
+UNHELD = 0.02  # share of its limit below which a current holds nothing
+SIDES = 2  # each joint in balance is leaned to both sides
+LONGEST_LEAN_S = 1.5  # after this time a moving joint continues by gravity
 
 
 class Phase(Enum):
-    """What a stop does: brake and hold, follow the arm down, lean joints out of balances, or wait without current."""
+    """Phase of a stop: brake and hold, lower the arm, push joints out of balance, or wait without current."""
 
     HOLD = "hold"
     LOWER = "lower"
@@ -32,12 +32,12 @@ class Phase(Enum):
 
 
 class StopSequence:
-    """The order of a stop; bounded in time.
+    """Sequence of a stop, bounded in time.
 
-    The arm is held until it stands, then followed down until nothing holds it. Joints that carry their links above
-    their axis may stand there in balance, so a small current leans them to either side; one that moves is followed
-    down. At last the arm is left without any current and damping. Only if it stays where it is for `lower_dwell_s` may
-    torque go off; otherwise it is caught, and followed down again.
+    The arm is held until it stands, then lowered until no current holds it. Joints that carry their links above their
+    axis may stand there in balance, so a small current pushes them to either side; a joint that moves is lowered
+    further. At last the arm is left without any current and damping. Torque may go off only if the arm stays in place
+    for `lower_dwell_s`; otherwise it is caught, and lowered again.
 
     Args:
         settings: times and thresholds.
@@ -45,10 +45,10 @@ class StopSequence:
 
     Attributes:
         done: whether torque may go off.
-        rested: whether the arm stayed where it was without torque before.
-        phase: what it does now.
-        strength: share of the voltage with which servos that are not read hold their joints themselves, 1 to 0.
-        sides: to which side each joint is leaned now, (n,): -1, 0 or 1.
+        rested: whether the arm stayed in place without current before that.
+        phase: present phase.
+        strength: share of the voltage with which unread servos hold their joints themselves, 1 to 0.
+        sides: side to which each joint is pushed now, (n,): -1, 0 or 1.
     """
 
     def __init__(self, settings: SafetySettings, posture: Posture) -> None:
@@ -61,7 +61,7 @@ class StopSequence:
         self._unseen_s = settings.stop_time_s
 
     def begin(self, hold_s: float) -> None:
-        """Start; the arm is held for at least `hold_s` [s]."""
+        """Start a stop that holds the arm for at least `hold_s` [s]."""
         self.done, self.rested, self.strength, self._hold_s = False, False, 1.0, hold_s
         self._elapsed_s = self._blind_s = 0.0
         self._sagged[:] = self._leaned[:] = 0.0
@@ -69,24 +69,24 @@ class StopSequence:
         self._enter(Phase.HOLD)
 
     def unseen_are_held(self) -> None:
-        """Joints that are not read are lowered slowly, too: there is no hurry."""
+        """Allow the longest stop time for unread joints, too, because their servos lower them slowly by themselves."""
         self._unseen_s = self._settings.longest_stop_s
 
     def end(self) -> None:
-        """There is nothing to stop any more."""
+        """End the stop at once."""
         self.done = True
 
     def advance(
         self, q: FloatArray, dq: FloatArray, held: FloatArray, step_s: float, valid: NDArray[np.bool_] | None = None
     ) -> None:
-        """Advance by one cycle.
+        """Advance the stop by one cycle.
 
         Args:
             q: joint angles, (n,) [rad].
             dq: joint velocities, (n,) [rad/s].
-            held: the current that holds each joint as a part of its limit, (n,) [-].
-            step_s: time since the last cycle [s].
-            valid: which joints were read, (n,); None is all.
+            held: current that holds each joint, as a fraction of its limit, (n,) [-].
+            step_s: time since the previous cycle [s].
+            valid: mask of the joints that were read, (n,); None for all.
         """
         seen = valid is None or bool(valid.any())
         self._elapsed_s += step_s
@@ -101,7 +101,7 @@ class StopSequence:
         self.done = self.rested or self._elapsed_s >= longest_s - ROUNDING_S
 
     def _take_step(self, q: FloatArray, dq: FloatArray, held: FloatArray, step_s: float) -> None:
-        """Move on to the next phase, if this one is over."""
+        """Advance the present phase by one cycle, and enter the next phase if this one is over."""
         settings = self._settings
         still = bool((np.abs(dq) < settings.stop_velocity_rad_s).all())
         if self.phase is not Phase.HOLD and np.abs(q - self._anchor).max() > CREPT_RAD:
@@ -126,14 +126,17 @@ class StopSequence:
             self._look(q, dq)
 
     def _leave_balances(self, q: FloatArray) -> None:
-        """The arm stands, and nothing holds it: lean what may be in balance, or look whether it stays."""
+        """Push joints that may be in balance to one side, or wait without current.
+
+        Called once the arm stands and no current holds it.
+        """
         self._posture.place(q)
         balanced = self._posture.height > ABOVE_M
         if self._leans == SIDES:
             downhill = -np.sign(self._posture.slope)
             self.sides = np.where(self._sagged != 0.0, self._sagged, np.where(downhill == 0.0, 1.0, downhill))
         else:
-            balanced &= np.abs(q - self._from) < LEFT_RAD  # what has left its place needs no other side
+            balanced &= np.abs(q - self._from) < LEFT_RAD  # joints that left their balance need no second lean
             self.sides = -self._leaned
         self.sides = np.where(balanced, self.sides, 0.0)
         if self._leans > 0 and self.sides.any():
@@ -146,7 +149,7 @@ class StopSequence:
         self._anchor = q.copy()
 
     def _look(self, q: FloatArray, dq: FloatArray) -> None:
-        """Whether an arm without current stays where it is."""
+        """Catch an arm that moves without current, or end the stop once it has stayed in place."""
         moved = q - self._from
         self._posture.place(q)
         fast = np.abs(dq).max() > self._settings.lower_rad_s or self._posture.pace(dq, LOOK_M_S, LOOK_M_S, 1.0) < 1.0

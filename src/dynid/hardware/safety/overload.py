@@ -1,7 +1,7 @@
-"""How near each servo is to switching itself off for overload: the square of its current above a nominal one.
+"""Model of the servos' overload protection: the integral of squared current above a nominal current.
 
-y' = I^2 - I_nominal^2 with y >= 0, as drives count it; the servo trips where y reaches what its published current does
-in its published time. Figures by servo model are in the robot's motors.yaml.
+y' = I^2 - I_nominal^2 with y >= 0, as drives count it. The servo trips when y reaches the value that the published trip
+current reaches in the published time. The robot's motors.yaml has the figures of each servo model.
 """
 
 from dataclasses import dataclass
@@ -15,14 +15,14 @@ from dynid.model.transmission import Transmission
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict, read_only
 
-WARNING, LIMITED = 0.75, 0.85  # of what trips: a warning, and the current limit begins to fall
-LOWERED_FULLY, FLOOR = 0.95, 0.97  # there it is this part of the nominal current, which never trips
-MOST_DROOP = 2.0  # times the stated one, which is assumed
-LIMITED_S = 5.0  # an arm that needs more for so long is stopped and let down
+WARNING, LIMITED = 0.75, 0.85  # shares of overload capacity: a warning, and the current limit begins to fall
+LOWERED_FULLY, FLOOR = 0.95, 0.97  # share at which the limit has fallen to FLOOR times the nominal current
+MOST_DROOP = 2.0  # ratio of the largest possible droop to that of motors.yaml, which is an assumption
+LIMITED_S = 5.0  # an arm that needs more than its limit for this long is stopped and lowered [s]
 
 
 class OverloadLimit(Strict):
-    """A current that trips the servo after a time, and one that never does."""
+    """Current that trips a servo after a given time, and nominal current that never trips it."""
 
     current_a: Positive
     trips_after_s: Positive
@@ -36,7 +36,7 @@ class OverloadLimit(Strict):
 
 
 class Winding(Strict):
-    """What a motor's supply can drive through it, at the servo's shaft."""
+    """Supply voltage, winding resistance and back EMF of a motor, the latter as seen at the servo's shaft."""
 
     supply_v: Positive
     resistance_ohm: Positive
@@ -44,14 +44,14 @@ class Winding(Strict):
 
 
 class CurrentLoop(Strict):
-    """First-order lag of the current, and by how much it falls short with speed."""
+    """First-order lag of the current, and its droop with speed."""
 
     lag_s: Positive
     droop_a_s_rad: NonNegative
 
 
 class Sensing(Strict):
-    """Largest offset and standard deviation of the present current; lag of the velocity register."""
+    """Largest offset and standard deviation of the present current, and lag of the velocity register."""
 
     offset_a: NonNegative
     noise_a: NonNegative
@@ -59,7 +59,7 @@ class Sensing(Strict):
 
 
 class Heat(Strict):
-    """Rise of temperature by the power in the winding, and its time constant."""
+    """Temperature rise per power in the winding, its time constant, and the ambient temperature."""
 
     kelvin_per_watt: Positive
     time_constant_s: Positive
@@ -67,7 +67,7 @@ class Heat(Strict):
 
 
 class Motor(Strict):
-    """One servo model. The driver knows its overload; the rest is for the simulated arm."""
+    """Motor data of one servo model; the driver uses its overload figures, the simulated arm also the rest."""
 
     overload: OverloadLimit
     winding: Winding
@@ -77,17 +77,17 @@ class Motor(Strict):
 
 
 class MotorFile(Strict):
-    """The schema of motors.yaml."""
+    """Schema of motors.yaml."""
 
     schema_version: Literal[1]
     models: dict[str, Motor]
 
 
 def load_motors(robot: Robot) -> tuple[Motor, ...] | None:
-    """The motors of all axes in order; None where the robot has no motors.yaml.
+    """Return the motor data of all axes in order; None if the robot has no motors.yaml.
 
     Raises:
-        ConfigurationError: not valid, or a servo model is missing.
+        ConfigurationError: the file is not valid, or a servo model is missing.
     """
     path = robot.folder / "motors.yaml"
     if not path.is_file():
@@ -100,7 +100,7 @@ def load_motors(robot: Robot) -> tuple[Motor, ...] | None:
 
 
 def reachable_speed(robot: Robot) -> FloatArray:
-    """How fast each joint can be, (n,) [rad/s]: the robot's limit, at most the motor's speed without load."""
+    """Return the highest speed of each joint, (n,) [rad/s]: the lower of its limit and its motor's no-load speed."""
     motors = load_motors(robot)
     if motors is None:
         return robot.velocity_limits
@@ -109,7 +109,7 @@ def reachable_speed(robot: Robot) -> FloatArray:
 
 
 def known_droop(robot: Robot) -> FloatArray | None:
-    """The viscous friction, (n,) [N m s/rad], that a droop as of motors.yaml looks like; None without the file."""
+    """Return the apparent viscous friction (n,) [N m s/rad] of the current droop; None without motors.yaml."""
     motors = load_motors(robot)
     if motors is None:
         return None
@@ -119,14 +119,19 @@ def known_droop(robot: Robot) -> FloatArray | None:
 
 @dataclass(frozen=True, eq=False)
 class OverloadModel:
-    """The law for n servos: squares of nominal currents [A^2], and what trips [A^2 s], (n,) each."""
+    """Overload law of n servos.
+
+    Attributes:
+        nominal: squared nominal currents, (n,) [A^2].
+        trips: value of the integral at which each servo trips, (n,) [A^2 s].
+    """
 
     nominal: FloatArray
     trips: FloatArray
 
     @classmethod
     def of(cls, robot: Robot) -> "OverloadModel | None":
-        """The servos of a robot; None where nothing is known of them, see `load_motors`."""
+        """Return the overload model of a robot's servos; None if it has no motors.yaml."""
         motors = load_motors(robot)
         if motors is None:
             return None
@@ -135,19 +140,37 @@ class OverloadModel:
         return cls(read_only([one.nominal_a**2 for one in limits]), read_only(trips))
 
     def step(self, share: FloatArray, current_a: FloatArray, step_s: float) -> FloatArray:
-        """The share of what trips after `step_s` [s] more with currents (n,) [A], from `share` (n,)."""
+        """Return the used share of overload capacity, (n,), after one step.
+
+        Args:
+            share: used share before the step, (n,).
+            current_a: motor currents during the step, (n,) [A].
+            step_s: duration of the step [s].
+        """
         return np.maximum(0.0, share + (current_a * current_a - self.nominal) * (step_s / self.trips))
 
     def along(self, share: FloatArray, current_a: FloatArray, step_s: float | FloatArray) -> FloatArray:
-        """The same for currents (N, n) one after the other; the shares after each, (N, n). Steps may be (N, 1) [s].
+        """Return the used share of overload capacity after each of N steps, (N, n).
 
-        A sum that is held at zero is the sum less the lowest that it would have reached (Lindley's recursion).
+        A sum that is held at zero is the sum less the lowest value that it would have reached (Lindley's recursion).
+
+        Args:
+            share: used share before the first step, (n,).
+            current_a: motor currents of the steps, (N, n) [A].
+            step_s: duration of all steps, or of each, (N, 1) [s].
         """
         rises = (current_a * current_a - self.nominal) * (step_s / self.trips)
         free = np.cumsum(np.vstack([share, rises]), axis=0)
         return np.asarray(free - np.minimum(0.0, np.minimum.accumulate(free, axis=0)))[1:]
 
     def cap(self, share: FloatArray, full_a: FloatArray) -> FloatArray:
-        """Current limits (n,) [A] with which no servo trips: from `LIMITED` on they fall below the nominal current."""
+        """Return current limits (n,) [A] with which no servo trips.
+
+        Above a share of `LIMITED` they fall linearly from the full limits to slightly below the nominal currents.
+
+        Args:
+            share: used share of overload capacity, (n,).
+            full_a: full current limits, (n,) [A].
+        """
         lowered = np.clip((share - LIMITED) / (LOWERED_FULLY - LIMITED), 0.0, 1.0)
         return np.minimum(full_a, full_a + lowered * (FLOOR * np.sqrt(self.nominal) - full_a))

@@ -1,8 +1,8 @@
-"""Where an arm's links are and how fast they move, from its URDF and the direction of gravity: no masses needed.
+"""Kinematics of an arm under gravity, from its URDF and the direction of gravity, without masses.
 
-The guard lowers an arm by it: which joints carry something above their axis, and so stand in balance at best, and how
-fast the tool and the elbows move. All arrays are (n,) in the order of the axes; a decoupled axis, such as a hand's,
-carries nothing here.
+The guard uses it to lower an arm: it shows which joints carry links above their axis, so that these can at best be in
+balance, and how fast the tool and the elbows move. All arrays are (n,) in the order of the axes; a decoupled axis, such
+as a gripper's, counts as carrying nothing.
 """
 
 import numba
@@ -11,7 +11,8 @@ import numpy as np
 from dynid.model.chain import SerialChain
 from dynid.robot import FloatArray, Robot
 
-BELOW_M = 0.05  # a point this far below the stated table shows that the table is not there
+ANY_M = 1e9  # larger than any distance [m]
+BELOW_M = 0.05  # a point this far below the table's given height shows that the table is not there [m]
 
 
 @numba.njit(cache=True)
@@ -26,14 +27,18 @@ def place_chain(
     origins: FloatArray,
     ends: FloatArray,
 ) -> None:
-    """Write the joints' axes and origins and the links' far ends in the base, (n, 3) each, at joint positions q (n,).
+    """Write joint axes, joint origins and far ends of the links in the base frame at joint positions q.
 
     Args:
-        turns: orientation of each joint frame in the one before it at zero, (n, 3, 3).
-        steps: its origin there, (n, 3) [m].
+        q: joint positions, (n,) [rad or m].
+        turns: orientation of each joint frame in the previous one at zero, (n, 3, 3).
+        steps: origin of each joint frame in the previous one at zero, (n, 3) [m].
         local_axes: joint axes in their own frames, (n, 3).
-        slides: 1 for a prismatic joint, (n,).
+        slides: 1 for a prismatic joint, else 0, (n,).
         tool: far end of the last link in its frame, (3,) [m].
+        axes: output, joint axes, (n, 3) [-].
+        origins: output, origins of the joints, (n, 3) [m].
+        ends: output, far ends of the links, (n, 3) [m].
     """
     n = q.shape[0]
     rotation, position = np.eye(3), np.zeros(3)
@@ -66,10 +71,20 @@ def balance_of(
     height: FloatArray,
     slope: FloatArray,
 ) -> None:
-    """Write how high above its axis each joint carries its links, and how that rises with the joint, (n,) [m].
+    """Write each joint's mean height of its links above its axis (n,) [m], and the slope of that height (n,) [m/rad].
 
-    The links count alike, each at its middle. A joint whose height is positive turns its links away from where they are
-    once they lean; its slope is the first derivative of the mean height, its height the negative second one.
+    All links count equally, each at its middle. A joint with a positive height turns its links further away from
+    upright once they lean. The slope is the first derivative of the mean height by the joint angle, the height is the
+    negative second derivative.
+
+    Args:
+        axes: joint axes in the base, (n, 3).
+        origins: origins of the joints in the base, (n, 3) [m].
+        ends: far ends of the links in the base, (n, 3) [m].
+        slides: 1 for a prismatic joint, else 0, (n,).
+        up: unit vector against gravity, (3,).
+        height: output, mean height of the links above the joint's axis, (n,) [m].
+        slope: output, change of the mean height with the joint, (n,) [m/rad].
     """
     n = axes.shape[0]
     for j in range(n):
@@ -96,13 +111,19 @@ def pace_of(
     table: float,
     near: float,
 ) -> float:
-    """Return by which factor, at most 1, joint velocities (n,) [rad/s] keep every link's end within its speed.
+    """Return the factor, at most 1, by which joint velocities must be scaled to keep every link's end within its speed.
 
     Args:
+        rates: joint velocities, (n,) [rad/s].
+        axes: joint axes in the base, (n, 3).
+        origins: origins of the joints in the base, (n, 3) [m].
+        ends: far ends of the links in the base, (n, 3) [m].
+        slides: 1 for a prismatic joint, else 0, (n,).
+        up: unit vector against gravity, (3,).
         fastest: allowed speed [m/s].
         slow: allowed speed of an end that moves down at the table [m/s].
-        table: height of the table [m]; not a number if it is unknown.
-        near: from this height above the table on the allowed speed falls to `slow` [m].
+        table: height of the table [m]; NaN if it is unknown.
+        near: height above the table below which the allowed speed falls to `slow` [m].
     """
     factor = 1.0
     for k in range(ends.shape[0]):
@@ -114,24 +135,49 @@ def pace_of(
                 velocity += rates[j] * np.cross(axes[j], ends[k] - origins[j])
         speed, allowed = float(np.sqrt(velocity @ velocity)), fastest
         above = ends[k] @ up - table
-        if velocity @ up < 0.0 and above > -BELOW_M and above < near:  # never true without a table
+        if velocity @ up < 0.0 and above > -BELOW_M and above < near:  # false without a table (NaN)
             allowed = slow + (fastest - slow) * max(0.0, above) / near
         if speed * factor > allowed:
             factor = allowed / speed
     return factor
 
 
+@numba.njit(cache=True)
+def speed_of(rates: FloatArray, axes: FloatArray, origins: FloatArray, ends: FloatArray, slides: FloatArray) -> float:
+    """Return the speed of the fastest link's end, the tool included [m/s], at joint velocities (n,) [rad/s]."""
+    fastest = 0.0
+    for k in range(ends.shape[0]):
+        velocity = np.zeros(3)
+        for j in range(k + 1):
+            if slides[j] > 0.0:
+                velocity += rates[j] * axes[j]
+            else:
+                velocity += rates[j] * np.cross(axes[j], ends[k] - origins[j])
+        fastest = max(fastest, float(np.sqrt(velocity @ velocity)))
+    return fastest
+
+
+@numba.njit(cache=True)
+def tool_jacobian(
+    axes: FloatArray, origins: FloatArray, ends: FloatArray, slides: FloatArray, jacobian: FloatArray
+) -> None:
+    """Write the tool's velocity in the base per joint velocity, (3, n) [m/rad]."""
+    n = axes.shape[0]
+    for j in range(n):
+        jacobian[:, j] = axes[j] if slides[j] > 0.0 else np.cross(axes[j], ends[n - 1] - origins[j])
+
+
 class Posture:
-    """Kinematics of one arm under gravity, at the joint positions that `place` was called with last.
+    """Kinematics of one arm under gravity, at the joint positions of the last call of `place`.
 
     Args:
-        robot: its URDF and tool.
-        mount: a mount of robot.yaml; None is the default one.
-        table_m: height of the table over the base link's origin, against gravity [m]; None if it is not known.
+        robot: robot with URDF and tool.
+        mount: a mount of robot.yaml; None for the default mount.
+        table_m: height of the table above the base link's origin, against gravity [m]; None if it is not known.
 
     Attributes:
-        height: of the links above their joint's axis [m]; see `balance_of`.
-        slope: how that height changes with the joint [m/rad].
+        height: mean height of the links above their joint's axis, (n,) [m]; see `balance_of`.
+        slope: change of that height with the joint, (n,) [m/rad].
     """
 
     def __init__(self, robot: Robot, mount: str | None = None, table_m: float | None = None) -> None:
@@ -148,16 +194,19 @@ class Posture:
         self._axes, self._origins, self._ends = np.zeros((3, n, 3))
         self._count = n
         self.height, self.slope = np.zeros((2, robot.size))
-        self.place(np.zeros(robot.size))  # compiled now, not in a control cycle
+        self._jacobian = np.zeros((3, robot.size))
+        self.place(np.zeros(robot.size))  # compile now, not in a control cycle
+        self.speed(np.zeros(robot.size))
+        self.jacobian()
         self.pace(np.zeros(robot.size), 1.0, 1.0, 1.0)
 
     @property
     def tool(self) -> FloatArray:
-        """Where the tool is in the base, (3,) [m]."""
+        """Position of the tool in the base, (3,) [m]."""
         return np.array(self._ends[-1])
 
     def place(self, q: FloatArray) -> None:
-        """Move to joint positions q, (n,) [rad]."""
+        """Update the kinematics for joint positions q, (n,) [rad]."""
         n = self._count
         fixed = (self._turns, self._steps, self._local, self._slides, self._tool)
         place_chain(q[:n], *fixed, self._axes, self._origins, self._ends)
@@ -165,7 +214,37 @@ class Posture:
         balance_of(*links, self._up, self.height[:n], self.slope[:n])
 
     def pace(self, rates: FloatArray, fastest_m_s: float, slow_m_s: float, near_m: float) -> float:
-        """Return the factor that keeps joint velocities (n,) [rad/s] within the links' speeds; see `pace_of`."""
+        """Return the factor that keeps joint velocities (n,) [rad/s] within the links' speeds; see `pace_of`.
+
+        Args:
+            rates: joint velocities, (n,) [rad/s].
+            fastest_m_s: allowed speed of the links' ends [m/s].
+            slow_m_s: allowed speed of an end that moves down at the table [m/s].
+            near_m: height above the table below which the allowed speed falls to `slow_m_s` [m].
+        """
         links = (self._axes, self._origins, self._ends, self._slides)
         limits = (fastest_m_s, slow_m_s, self._table, near_m)
         return float(pace_of(rates[: self._count], *links, self._up, *limits))
+
+    def speed(self, rates: FloatArray) -> float:
+        """Return the speed [m/s] of the fastest link's end, the tool included, at joint velocities (n,) [rad/s]."""
+        return float(speed_of(rates[: self._count], self._axes, self._origins, self._ends, self._slides))
+
+    def jacobian(self) -> FloatArray:
+        """Return the tool's velocity in the base per joint velocity, (3, n) [m/rad]; a buffer until the next call."""
+        tool_jacobian(self._axes, self._origins, self._ends, self._slides, self._jacobian[:, : self._count])
+        return self._jacobian
+
+    def reach(self) -> FloatArray:
+        """Return the most speed of a link's end per velocity of each joint in any posture, (n,) [m/rad]; 0 if none."""
+        ways = np.append(np.linalg.norm(self._steps[1:], axis=1), np.linalg.norm(self._tool))
+        slides = np.append(self._slides[1:], 0.0) > 0.0
+        most = np.cumsum(np.where(slides, ANY_M, ways)[::-1])[::-1]  # a slide moves what is behind it away
+        found = np.zeros(len(self.height))
+        found[: self._count] = np.where(self._slides > 0.0, 1.0, most)
+        return found
+
+    @property
+    def up(self) -> FloatArray:
+        """Direction against gravity in the base, (3,)."""
+        return self._up

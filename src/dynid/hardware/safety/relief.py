@@ -1,8 +1,8 @@
-"""A held joint that pushes against its own friction gives way to it, before that overloads its servo.
+"""Relief of held joints that push against their own friction, before that overloads their servos.
 
-Where lifting ended, the motor carries the load and still pushes against friction: joint 4 of CRANE-X7 with 1.15 A,
-0.61 A of them for the forearm. What holds the joint then gives way slowly until the current is low, and friction
-carries the difference. A joint that slips is held where it is.
+After lifting, the motor carries the load and still pushes against friction: joint 4 of CRANE-X7 with 1.15 A, of which
+the forearm needs 0.61 A. The holding current then decreases slowly until it is low, and friction carries the
+difference. A joint that slips is held at its present position.
 """
 
 import numpy as np
@@ -10,21 +10,21 @@ import numpy as np
 from dynid.hardware.safety.overload import OverloadModel
 from dynid.robot import FloatArray, Robot
 
-ENOUGH = 0.9  # of the current that never trips the servo
-LAG_S = 0.1  # 1 / stiffness over damping, of hold and controllers: a joint that slips comes so much later
-STOOD_S, AVERAGE_S = 0.2, 0.05
-SLIPPED_RAD = 0.004  # two and a half counts of an encoder
+ENOUGH = 0.9  # share of the nominal current (which never trips the servo) above which a joint gives way
+LAG_S = 0.1  # damping over stiffness of hold and controllers: delay with which a slipping joint follows
+STOOD_S, AVERAGE_S = 0.2, 0.05  # shortest standstill before a joint gives way; averaging time of its current
+SLIPPED_RAD = 0.004  # movement that counts as slipping: two and a half encoder counts
 
 
 class Relief:
-    """Which joints give way, at a pace (n,) [rad/s or A/s] that whoever holds them chooses.
+    """Relief of held joints that push against their own friction: what holds them gives way slowly.
 
     Args:
-        overload: which currents never trip the servos.
-        pace: at which what holds a joint gives way.
+        overload: nominal currents, which never trip the servos.
+        pace: rate at which the holding current or position gives way, (n,) [A/s or rad/s].
 
     Attributes:
-        gives: which joints gave way in the last cycle, or would have but for having slipped, (n,).
+        gives: mask of the joints that gave way in the last cycle, (n,); joints that have slipped are excluded.
     """
 
     def __init__(self, overload: OverloadModel, pace: FloatArray) -> None:
@@ -35,23 +35,24 @@ class Relief:
 
     @classmethod
     def of(cls, robot: Robot, pace: float) -> "Relief | None":
-        """Of all joints at one pace [rad/s or A/s]; None where nothing is known of the servos' overload."""
+        """Return the relief of a robot's joints with one rate [rad/s or A/s]; None if their overload is not known."""
         overload = OverloadModel.of(robot)
         return None if overload is None else cls(overload, np.full(robot.size, pace))
 
     def reset(self) -> None:
-        """The joints are not held any more, or elsewhere."""
+        """Restart with the next step, because the joints are no longer held, or held at another position."""
         self._fresh = True
 
     def step(self, dt: float, q: FloatArray, current_a: FloatArray) -> FloatArray:
-        """By how much what holds the joints changes in this cycle, (n,) [pace times s]; against the current's sign.
+        """Return the change of held currents or positions in this cycle, (n,) [A or rad], against the current's sign.
 
-        A joint that slips gets back what it has not followed yet, and gives way no more until `reset`.
+        A joint that slips gets back the part of the change that it has not followed yet, and does not give way again
+        until `reset`.
 
         Args:
-            dt: of the cycle [s].
-            q: joint angles as they are measured, (n,) [rad].
-            current_a: with which the joints are held, (n,) [A].
+            dt: cycle time [s].
+            q: measured joint angles, (n,) [rad].
+            current_a: currents that hold the joints, (n,) [A].
         """
         if self._fresh:
             self._fresh, self._anchor, self._current = False, np.array(q), np.array(current_a)

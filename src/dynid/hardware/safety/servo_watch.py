@@ -1,4 +1,4 @@
-"""Findings about the servos from samples and slow data, as sentences; no I/O."""
+"""Detection of faulty servos from samples and slow data, reported as sentences, without I/O."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,22 +7,22 @@ from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.slow_state import ARMED, SlowState
 from dynid.robot import FloatArray, Robot
 
-DRIVEN_A = 0.15
-UNDRIVEN_SHARE = 0.2
-SUSPICIOUS_CYCLES = 3
-PARTED_DEG = 6.0  # between the servos of one joint: more than backlash, and what is read at another moment
-FOLLOWER_LOST_S = 1.0
-FEWEST_READS = 3  # a process that stalled in one read says nothing of the servo
+DRIVEN_A = 0.15  # goal current above which a servo is checked for driving
+UNDRIVEN_SHARE = 0.2  # a smaller ratio of measured to goal current counts as not driving
+SUSPICIOUS_CYCLES = 3  # consecutive cycles without drive before the servo is reported
+PARTED_DEG = 6.0  # difference between servos of one joint: more than backlash and different reading times explain
+FOLLOWER_LOST_S = 1.0  # silence of a joint's second servo that is a fault
+FEWEST_READS = 3  # fewest incomplete reads for a fault: one may come from a stalled process
 
 
 class ServoWatch:
-    """Finds servos that are silent, report errors, or do not drive any more.
+    """Detector of servos that are silent, report errors, or have stopped driving.
 
     Args:
-        robot: names, ids.
-        feedback_timeout_s: reads that miss a servo for so long are a fault.
+        robot: names and servo IDs.
+        feedback_timeout_s: time of missing replies that is a fault [s].
         fault_deg_c: temperature that is a fault [deg C].
-        slow_lost_s: slow values older than this are a fault [s].
+        slow_lost_s: age of slow values that is a fault [s].
     """
 
     def __init__(self, robot: Robot, feedback_timeout_s: float, fault_deg_c: float, slow_lost_s: float) -> None:
@@ -34,7 +34,12 @@ class ServoWatch:
         self._undriven = np.zeros(robot.size, dtype=np.int64)
 
     def note(self, valid: NDArray[np.bool_], began_ns: int) -> None:
-        """Which servos the read that began at a moment [ns] brought, valid (n,)."""
+        """Record which servos replied to a read.
+
+        Args:
+            valid: mask of the servos that replied, (n,).
+            began_ns: start of the read [ns].
+        """
         if np.count_nonzero(valid) == len(valid):
             self._answered_ns.fill(began_ns)
             self._incomplete_since_ns = self._incomplete_reads = 0
@@ -45,39 +50,47 @@ class ServoWatch:
             self._incomplete_since_ns = began_ns
 
     def missing_s(self, now_ns: int) -> float:
-        """For how long reads have missed a servo [s]."""
+        """Return the time for which reads have been incomplete [s]; 0 if the last read was complete."""
         return (now_ns - self._incomplete_since_ns) * 1e-9 if self._incomplete_since_ns else 0.0
 
     def may_complete(self, now_ns: int) -> bool:
-        """Whether a servo was missed only just now: one lost reply, or one stalled cycle, is no reason to refuse."""
+        """Return whether reads are incomplete, but for so short a time that they may soon be complete again.
+
+        One lost reply, or one stalled cycle, is not a reason to refuse a request.
+        """
         missed_lately = self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < FEWEST_READS
         return self._incomplete_reads > 0 and missed_lately
 
     def silence(self, now_ns: int) -> str:
-        """The fault of servos that were silent for too long, '' without one."""
+        """Return the fault of servos that were silent for too long, '' without one."""
         if self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < FEWEST_READS:
             return ""
         silent = self.silent(now_ns)
         if silent.all():
             return f"no reply for {self._timeout_s} s from any servo: is the cable plugged in and the power on?"
-        if not silent.any():  # now this one, now that one
+        if not silent.any():  # different servos missed at different times
             names = self.names(self._answered_ns < self._answered_ns.max())
             return f"no complete reading of all servos for {self._timeout_s} s; the last ones missed {names}"
         return f"no reply for {self._timeout_s} s from {self.names(silent)}"
 
     def silent(self, now_ns: int) -> NDArray[np.bool_]:
-        """Which servos have not answered for too long, (n,)."""
+        """Return a mask (n,) of the servos that have not replied for too long."""
         return now_ns - self._answered_ns > self._timeout_s * 1e9
 
     def alerts(self, alert: NDArray[np.bool_], slow: SlowState) -> str:
-        """The fault of servos that report a hardware error, alert (n,), as far as it was read; '' without one."""
+        """Return the fault of servos that report a hardware error, '' without one.
+
+        Args:
+            alert: mask of the servos that report an error, (n,).
+            slow: slow data with the kind of error, if it was read.
+        """
         if not alert.any():
             return ""
         found = [f"{self._labels[axis]}{_error_text(int(slow.hardware_error[axis]))}" for axis in np.flatnonzero(alert)]
         return f"hardware error at {', '.join(found)}"
 
     def slow_fault(self, slow: SlowState) -> str:
-        """The first fault that slow data show, '' without one."""
+        """Return the first fault that the slow data show, '' without one."""
         error = slow.hardware_error > 0
         if error.any():
             return self.alerts(error, slow)
@@ -115,7 +128,7 @@ class ServoWatch:
         )
 
     def parted(self, slow: SlowState, now_ns: int) -> str:
-        """Return the fault of servos of one joint that part, or of one that is silent; '' without one."""
+        """Return the fault of servos of one joint that disagree in position, or do not reply; '' without one."""
         apart = np.abs(slow.apart_deg) > PARTED_DEG
         if apart.any():
             at = int(np.flatnonzero(apart)[0])
@@ -129,14 +142,18 @@ class ServoWatch:
         return f"no reply for {FOLLOWER_LOST_S} s from {self.names(silent)}: its joint has lost part of its torque"
 
     def tripped(self, slow: SlowState) -> NDArray[np.bool_]:
-        """Which servos' bus watchdog has tripped, (m,)."""
+        """Return a mask (m,) of the servos whose bus watchdog has tripped."""
         return np.asarray(slow.watchdog == table.WATCHDOG_TRIPPED)
 
     def undriven(self, goal_a: FloatArray, sample_a: FloatArray) -> NDArray[np.bool_] | None:
-        """Servos (n,) that have not carried their goal current in several consecutive calls, None without one.
+        """Return a mask (n,) of servos that repeatedly did not carry their goal current; None without one.
 
-        Either has currents (n,) [A]: what was written last, and what was read since. It is no fault yet, but a reason
-        to ask the servo at once whether its torque is on and its watchdog quiet.
+        This is not a fault yet, but a reason to read at once whether the servo's torque is on and its watchdog has
+        tripped.
+
+        Args:
+            goal_a: goal currents that were written last, (n,) [A].
+            sample_a: currents that were read since, (n,) [A].
         """
         wanted = np.abs(goal_a)
         idle = (wanted > DRIVEN_A) & (np.abs(sample_a) < UNDRIVEN_SHARE * wanted)
@@ -148,7 +165,7 @@ class ServoWatch:
         return long
 
     def names(self, axes: NDArray[np.bool_]) -> str:
-        """The servos of a mask, by id and joint: (n,) of the joints' first servos, or (m,) of all."""
+        """Return the servos of a mask by ID and joint; a mask (n,) is for the joints' first servos, (m,) for all."""
         return ", ".join(label for label, one in zip(self._labels, axes, strict=False) if one)
 
 

@@ -1,4 +1,4 @@
-"""The guard's settings, and one robot's `safety.yaml`."""
+"""Settings of the safety guard, and the loader of a robot's `safety.yaml`."""
 
 from typing import Literal
 
@@ -9,67 +9,86 @@ from dynid.resources import load_validated
 from dynid.robot import NonNegative, Positive, Robot, Strict
 
 TEMPERATURES = ("derate_from_deg_c", "derate_to_deg_c", "fault_deg_c")
-USUAL_LIMIT_DEG_C = 80  # of the temperature limit of most models, for which the defaults are made
+USUAL_LIMIT_DEG_C = 80  # temperature limit of most servo models, for which the defaults are chosen [deg C]
 PER_JOINT = ("hold_damping_nm_s_rad", "inertia_kg_m2", "viscous_friction_nm_s_rad", "coulomb_friction_nm")
 
 
 class SafetySettings(Strict):
-    """Settings of the guard.
+    """Settings of the safety guard.
 
     Attributes:
-        command_timeout_s: a command, or a complete reading, older than this is not followed any more: the arm is braked
-            and held.
-        refused_above: a command beyond so many times the joint's torque limit is no torque that any controller means,
-            and refused; between that and the limit it is cut.
-        commands_ended_s: an enabled arm that had a good command, and then none for so long, is stopped.
-        first_command_s: an enabled arm that gets no good command for so long is stopped.
+        schema_version: version of the file's schema.
+        command_timeout_s: a command, or a complete reading of the arm, older than this is not followed: the arm is
+            braked and held.
+        refused_above: ratio of a command to the joint's torque limit above which the command counts as an error and is
+            refused; between the limit and this ratio it is clipped to the limit.
+        commands_ended_s: an enabled arm that has had a good command is stopped after this time without another one.
+        first_command_s: an enabled arm is stopped if it gets no good command within this time.
         current_ramp_s: time in which the command takes over from the hold, counted from the first good command after
-            enable; without a good command its share falls with `release_s`, so that one late command costs little and a
-            pause restarts the fade-in. 0 is at once.
-        release_s: time constant of that fall.
-        current_rate_1_s: how fast a current may change, in current limits per second.
+            enable, while the hold keeps the remaining share; 0 switches at once. Without a good command the command's
+            share falls with time constant `release_s`, so that one late command costs little and a pause restarts the
+            fade-in.
+        release_s: time constant with which the command's share falls while there is no good command.
+        current_rate_1_s: largest rate of change of a current, in current limits per second.
         soft_zone_rad: within this distance of a joint limit only current that leads back inside passes.
-        approach_deceleration_rad_s2: a joint that could not stop before its soft zone with this is braked.
-        hold_damping_nm_s_rad: damping of braking and holding, (n,); None is `damping_fraction`.
-        damping_fraction: instead: damping current at the joint's velocity limit, as a fraction of its current limit.
-        hold_stiffness_1_s: stiffness of the hold over its damping: how fast a joint returns.
-        hold_integral_1_s: how fast the hold learns the load.
-        load_average_s: the load with which a hold begins is found from the currents' mean over so long.
-        inertia_kg_m2: what a joint carries, roughly, (n,): to separate the load from what accelerates; None is nothing.
-        viscous_friction_nm_s_rad: of a joint, roughly, (n,); None is none.
-        coulomb_friction_nm: of a joint, roughly, (n,); None is none.
-        hold_slip_rad: pushed away farther than this, the held position follows.
-        capture_velocity_rad_s: below this a braked joint is held where it is; all are `capture_s` after the begin.
-        capture_s: see there.
-        blind_brake_s: the velocity of a joint that is not read any more counts as falling with this time constant.
-        blind_alone_s: the same where no joint is read. What brakes then lasts for long cycles and may meet a small
-            inertia: with `blind_brake_s` it drove joints the other way (CRANE-X7, docs/faults.md).
-        blind_travel_s: at its last velocity, a joint that is not read any more goes on for about so long.
-        hold_s: a stop that nobody asked for holds for so long before it lets the arm down.
-        lower_s: time in which the current fades that holds a joint that is not read.
+        approach_deceleration_rad_s2: a joint is braked if it could not stop before its soft zone with this
+            deceleration.
+        hold_damping_nm_s_rad: damping of braking and holding, (n,); None derives it from `damping_fraction`.
+        damping_fraction: damping current at the joint's velocity limit, as a fraction of its current limit; used if
+            `hold_damping_nm_s_rad` is None.
+        hold_stiffness_1_s: stiffness of the hold over its damping, which sets how fast a joint returns.
+        hold_integral_1_s: rate at which the hold's integral learns the load.
+        load_average_s: averaging time of the currents from which the initial load of a hold is estimated.
+        inertia_kg_m2: rough inertia at each joint, (n,), which separates the load from accelerating current; None is
+            zero.
+        viscous_friction_nm_s_rad: rough viscous friction of each joint, (n,); None is zero.
+        coulomb_friction_nm: rough Coulomb friction of each joint, (n,); None is zero.
+        hold_slip_rad: largest distance of a held joint from its held position; if it is pushed farther, that position
+            follows.
+        capture_velocity_rad_s: a braked joint is held where it is once its velocity is below this.
+        capture_s: time after the start of braking at which all joints are held, whatever their velocity.
+        blind_brake_s: assumed time constant with which the velocity of an unread joint falls.
+        blind_alone_s: the same time constant while no joint is read. Braking current then lasts for long cycles and may
+            meet a small inertia: with `blind_brake_s` it reversed joints (CRANE-X7, docs/faults.md).
+        blind_travel_s: time for which a joint that is no longer read is assumed to continue at its last velocity.
+        hold_s: time for which a stop that the operator did not request holds the arm before it lowers it.
+        lower_s: time in which the current that holds an unread joint fades.
         stop_velocity_rad_s: below this velocity a joint stands still.
-        stop_dwell_s: how long all joints must stand still for a stop to go on.
-        lower_from_s: from this time of a stop on the arm is lowered, whatever the joints do.
-        lower_rad_s: largest velocity at which a joint is lowered.
-        lower_tool_m_s: largest speed of the tool, and of the links' ends, at which the arm is lowered.
-        table_height_m: height of a table over the base link's origin, upwards; None if there is none. A link that is
-            deeper than 5 cm below it shows that it is not there.
-        table_tool_m_s: the speed above at the table, in place of `lower_tool_m_s`.
-        table_near_m: from this height over the table on the speed falls to that.
-        lean_fraction: current, as a part of its limit, that pushes a joint out of a balance before torque goes off.
-        lean_s: how long all joints must stand still under it.
-        lower_dwell_s: how long the arm must stay where it is, without any current, before torque goes off.
-        stop_time_s: after this time a stop is complete where no joint is read.
-        longest_stop_s: the same where joints are read: an arm that never comes to rest loses its torque then.
-        enable_tolerance_rad: enable is refused while a joint reads further than this outside its limits.
-        derate_from_deg_c: servo temperature from which the current limit falls, in a straight line.
-        derate_to_deg_c: temperature at which it has fallen to `derated_fraction`.
-        derated_fraction: see there.
-        overload_limits: lower the current limit of a servo that is near its overload, and stop the arm if it needs more
-            for long, see `dynid.hardware.safety.overload`; without it the diagnostics only warn.
-        fault_deg_c: temperature that is a fault; below the one at which the servo would switch itself off.
-        slow_data_old_s: from this age of a servo's slow values (temperature, errors, settings) on its current limit
-            falls, in a straight line. A round of them takes half a second, in a loop that is late four times as long.
+        stop_dwell_s: time for which all joints must stand still before a stop enters its next phase.
+        lower_from_s: time after the start of a stop from which the arm is lowered even if joints still move.
+        lower_rad_s: largest velocity of a joint while the arm is lowered.
+        lower_tool_m_s: largest speed of the tool, and of the links' ends, while the arm is lowered.
+        table_height_m: height of a table above the base link's origin; None if there is none. A link that is more than
+            5 cm below this height shows that the table is not there.
+        table_tool_m_s: largest speed at the table, in place of `lower_tool_m_s`.
+        table_near_m: height above the table below which the largest speed falls from `lower_tool_m_s` to
+            `table_tool_m_s`.
+        lean_fraction: current, as a fraction of its limit, that pushes a joint out of a balance before torque goes off.
+        lean_s: time for which all joints must stand still under that current.
+        lower_dwell_s: time for which the arm must stay in place without current before torque goes off.
+        stop_time_s: longest duration of a stop while no joint is read.
+        longest_stop_s: longest duration of a stop while joints are read: then torque goes off even if the arm still
+            moves.
+        tool_limit_m_s: speed of the tool, or of another link's end, that is a fault in any mode; None disables the
+            check. ISO 10218-1 asks for at most 0.25 m/s in reduced-speed operation.
+        guiding_damped_rad_s: speed of a joint from which hand guiding is damped.
+        guiding_damped_m_s: speed of the tool, or of another link's end, from which hand guiding is damped.
+        guiding_stop_rad_s: speed of a joint at which a guided arm is braked and held.
+        guiding_stop_m_s: speed of the tool, or of another link's end, at which a guided arm is braked and held.
+        guiding_load_n: smallest force along gravity at the tool that counts as a load which appeared or vanished [N].
+        guiding_load_m: distance over which such a force must move the tool before the arm is held; more than 0.015 m.
+        guiding_alone_s: time for which the arm must stand by itself, after a law without a reference has taken over,
+            before hand guiding is permitted.
+        guiding_alone_rad: movement of a joint within that time at which the arm is held.
+        enable_tolerance_rad: enable is refused while a joint reads farther than this outside its limits.
+        derate_from_deg_c: servo temperature above which the current limit falls linearly.
+        derate_to_deg_c: servo temperature at which the current limit has fallen to `derated_fraction`.
+        derated_fraction: fraction of the current limit that remains for a hot servo, or one whose slow values are lost.
+        overload_limits: whether to lower the current limit of a servo that is near its overload, and to stop the arm if
+            it needs more for long, see `dynid.hardware.safety.overload`; if not, the diagnostics only warn.
+        fault_deg_c: servo temperature that is a fault; below the temperature at which the servo shuts down by itself.
+        slow_data_old_s: age of a servo's slow values (temperature, errors, settings) above which its current limit
+            falls linearly. Reading them all once takes half a second, or two seconds in a loop with late cycles.
         slow_data_lost_s: age at which the limit has fallen to `derated_fraction`, and the arm is stopped by a fault.
     """
 
@@ -112,6 +131,15 @@ class SafetySettings(Strict):
     lower_dwell_s: Positive = 1.0
     stop_time_s: Positive = 4.0
     longest_stop_s: Positive = 28.0
+    tool_limit_m_s: Positive | None = None
+    guiding_damped_rad_s: Positive = 0.5
+    guiding_damped_m_s: Positive = 0.25
+    guiding_stop_rad_s: Positive = 2.0
+    guiding_stop_m_s: Positive = 0.4
+    guiding_load_n: Positive = 0.7
+    guiding_load_m: float = Field(default=0.04, ge=0.02)
+    guiding_alone_s: NonNegative = 0.3
+    guiding_alone_rad: Positive = 0.06
     enable_tolerance_rad: NonNegative = 0.087
     derate_from_deg_c: float = 65.0
     derate_to_deg_c: float = 75.0
@@ -123,7 +151,7 @@ class SafetySettings(Strict):
 
 
 def load_safety(robot: Robot) -> SafetySettings:
-    """The safety settings of a robot: its safety.yaml, or the defaults where it has none.
+    """Return the safety settings of a robot: those of its safety.yaml, or the defaults if it has none.
 
     Temperatures that the file does not give are lower for servos that switch themselves off below 80 deg C.
 
@@ -147,11 +175,17 @@ def load_safety(robot: Robot) -> SafetySettings:
             f"{path}: slow_data_old_s {settings.slow_data_old_s} must be less than slow_data_lost_s "
             f"{settings.slow_data_lost_s}: the current limit falls in between"
         )
+    for damped, stop in (("guiding_damped_rad_s", "guiding_stop_rad_s"), ("guiding_damped_m_s", "guiding_stop_m_s")):
+        if not getattr(settings, damped) < getattr(settings, stop):
+            raise ConfigurationError(
+                f"{path}: {damped} {getattr(settings, damped)} must be less than {stop} {getattr(settings, stop)}: "
+                "hand guiding is damped in between"
+            )
     return settings
 
 
 def _for_cooler_servos(settings: SafetySettings, robot: Robot) -> SafetySettings:
-    """Lower the temperatures that are not given by as much as the coolest servo's limit is below the usual one."""
+    """Return settings whose default temperatures are lower if a servo's temperature limit is below the usual one."""
     known = [servo.known for servo in robot.file.servos.values()]
     limits = [one.limits.temperature for one in known if one is not None and one.limits is not None]
     cooler = USUAL_LIMIT_DEG_C - min(limits, default=USUAL_LIMIT_DEG_C)

@@ -1,1 +1,1 @@
-"""Servo models as data: `registers.csv` lists the control table, `models.csv` what each model has of its own."""
+"""Servo models as data: `registers.csv` holds the control table, `models.csv` the values specific to each model."""

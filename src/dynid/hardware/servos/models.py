@@ -1,8 +1,8 @@
 """DYNAMIXEL models by number and by name: unit of current, limits, control table, stall torque and firmware.
 
-`models.csv` has one row per model. Source: ROBOTIS e-manual, the models' pages and their table of specifications, and
-the model numbers of ROBOTIS' dynamixel_hardware_interface. Its last column names what was not found there and is taken
-from a sibling. Nothing here talks to a servo.
+`models.csv` has one row per model. Source: ROBOTIS e-manual (pages of the models and their table of specifications),
+and the model numbers of ROBOTIS' dynamixel_hardware_interface. Its last column names the values that these sources lack
+and that are taken from a sibling model. This module does not communicate with servos.
 """
 
 import csv
@@ -18,7 +18,7 @@ RAD_S_PER_RPM = 2.0 * math.pi / 60.0
 
 @dataclass(frozen=True)
 class StallPoint:
-    """Torque [N m] and current [A] of a servo that is held at a supply voltage [V]."""
+    """Torque [N m] and current [A] of a stalled servo at one supply voltage [V]."""
 
     supply_v: float
     torque_nm: float
@@ -27,9 +27,16 @@ class StallPoint:
 
 @dataclass(frozen=True)
 class ServoLimits:
-    """What a model with current control has in its limit registers as delivered, raw values.
+    """Factory values of the limit registers of a model with current control, in raw counts.
 
-    `voltage_range` is what the voltage limits may be set to, (least, greatest) [0.1 V].
+    Attributes:
+        current: current limit.
+        velocity: velocity limit.
+        temperature: temperature limit [deg C].
+        least_voltage: min voltage limit [0.1 V].
+        most_voltage: max voltage limit [0.1 V].
+        voltage_range: smallest and largest value that either voltage limit accepts [0.1 V].
+        shutdown: bits of the errors after which the servo switches its torque off.
     """
 
     current: int
@@ -43,22 +50,22 @@ class ServoLimits:
 
 @dataclass(frozen=True)
 class Dynamixel:
-    """One servo model.
+    """Published data of one servo model.
 
     Attributes:
-        name: as ROBOTIS writes it, without the connector's letter.
-        number: what it answers to a ping.
-        series: which of its siblings' control tables it has.
+        name: name as ROBOTIS writes it, without the letter of the connector.
+        number: model number, as in the reply to a ping.
+        series: series of models that share a control table.
         current_unit_a: size of one count of goal, present and limit current [A]; None without current control.
-        limits: None without current control, too.
-        gains: velocity I and P, position D, I and P as after power-on.
-        supply_v: the recommended voltage.
-        gear_ratio: motor over shaft; None if not published.
-        stall: by voltage; () if not published.
+        limits: factory limits; None without current control.
+        gains: velocity I and P, position D, I and P gains after power-on, raw.
+        supply_v: recommended supply voltage [V].
+        gear_ratio: motor angle over shaft angle; None if not published.
+        stall: stall points, one per voltage; () if not published.
         no_load_rad_s: fastest speed without load by voltage, (supply [V], speed [rad/s]).
-        watchdog_firmware: the first with a bus watchdog.
-        fast_read_firmware: the first with the fast sync read; None if not known, the driver finds out itself.
-        assumed: which of these are taken from a sibling.
+        watchdog_firmware: first firmware version with a bus watchdog.
+        fast_read_firmware: first firmware version with the fast sync read; None if not known (the driver tries it).
+        assumed: names of the values that are taken from a sibling model.
     """
 
     name: str
@@ -77,30 +84,30 @@ class Dynamixel:
 
     @property
     def has_current_control(self) -> bool:
-        """Whether it can be commanded by current, which dynid needs."""
+        """Whether the model can be commanded by current, which dynid needs."""
         return self.current_unit_a is not None
 
     @property
     def current_limit_a(self) -> float | None:
-        """The largest current that its current limit can be set to [A]; None without current control."""
+        """Largest value of the model's current limit [A]; None without current control."""
         if self.limits is None or self.current_unit_a is None:
             return None
         return self.limits.current * self.current_unit_a
 
     @property
     def torque_constant_nm_per_a(self) -> float | None:
-        """Stall torque over stall current at the recommended voltage [N m/A]: a proposal; None if not published."""
+        """Proposed torque constant [N m/A], from the stall point at the recommended voltage; None if not published."""
         points = [point for point in self.stall if math.isclose(point.supply_v, self.supply_v)]
         return round(points[0].torque_nm / points[0].current_a, 3) if points else None
 
     @property
     def indirect(self) -> tuple[Indirect, ...]:
-        """Blocks of indirect data."""
+        """Blocks of indirect data of this model."""
         return indirect_of(self.series)
 
     @cached_property
     def entries(self) -> dict[int, Entry]:
-        """Control table by address; of a model without current control as if it had that of its series."""
+        """Control table by address; a model without current control gets the current registers of its series, too."""
         gains = ("velocity I gain", "velocity P gain", "position D gain", "position I gain", "position P gain")
         defaults = {"model number": self.number, "present input voltage": round(10 * self.supply_v)}
         defaults |= dict(zip(gains, self.gains, strict=False))
@@ -122,7 +129,7 @@ class Dynamixel:
 
     @cached_property
     def listed(self) -> frozenset[int]:
-        """Addresses that its control table lists."""
+        """Addresses of all bytes that the model's control table lists."""
         return frozenset(at for one in self.entries.values() for at in range(one.register.address, one.register.end))
 
     def __str__(self) -> str:
@@ -131,7 +138,7 @@ class Dynamixel:
 
 
 def _parts(text: str) -> list[list[float]]:
-    """Return the numbers of `a:b|c:d`."""
+    """Return the numbers in a text such as `a:b|c:d` as [[a, b], [c, d]]."""
     return [[float(number) for number in part.split(":")] for part in text.split("|") if part]
 
 
@@ -182,17 +189,17 @@ def _read_models() -> dict[int, Dynamixel]:
 
 DYNAMIXELS = _read_models()  # by model number
 _BY_NAME = {model.name: model for model in DYNAMIXELS.values()}
-MOST_CURRENT_A = max(model.current_limit_a or 0.0 for model in DYNAMIXELS.values())
-USUAL_UNIT_A = DYNAMIXELS[1020].current_unit_a or 0.0  # where a simulated joint names no servo
+MOST_CURRENT_A = max(model.current_limit_a or 0.0 for model in DYNAMIXELS.values())  # highest limit of all models [A]
+USUAL_UNIT_A = DYNAMIXELS[1020].current_unit_a or 0.0  # XM430-W350, for simulated joints without a servo model
 
 
 def dynamixel_named(name: str) -> Dynamixel | None:
-    """Return the model of a name such as XM430-W350, XM430-W350-T or xm430_w350; None for another name."""
+    """Return the model with a name such as XM430-W350, XM430-W350-T or xm430_w350; None if the name is unknown."""
     plain = re.sub(r"[-_ ]([TR]|AT|AR)$", "", name.strip().upper().replace("_", "-"))
     return _BY_NAME.get(plain) or _BY_NAME.get(plain.removesuffix("T").removesuffix("R"))
 
 
 def model_text(number: int) -> str:
-    """Return a model number in words: its name and unit of current, as far as they are known."""
+    """Return a model number as text, with the model's name and unit of current if they are known."""
     model = DYNAMIXELS.get(number)
     return f"model {number}" if model is None else f"model {number} ({model})"

@@ -8,18 +8,25 @@ from collections.abc import Container, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-EEPROM_END = 64
-# by the value of the baud rate register [bit/s]
+EEPROM_END = 64  # first address of the RAM area
+# baud rate [bit/s] by raw value of the baud rate register
 BAUD_RATES = {0: 9_600, 1: 57_600, 2: 115_200, 3: 1_000_000, 4: 2_000_000, 5: 3_000_000, 6: 4_000_000, 7: 4_500_000}
 FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
 class Register:
-    """One entry of the control table: `address` and `size` in bytes, little-endian.
+    """One register of the control table, little-endian.
 
-    `limit` names the register that bounds this one's magnitude, '' for none; `unit` is that of one count, "current"
-    where it depends on the model. `series` are those that have the register, () for all.
+    Attributes:
+        name: name as in ROBOTIS' e-manual, in lower case.
+        address: address of the first byte.
+        size: number of bytes.
+        signed: whether the value is signed.
+        writable: whether the register can be written.
+        unit: unit of one count; "current" if it depends on the model.
+        limit: name of the register that bounds this register's magnitude; '' if there is none.
+        series: the series that have the register; () for all.
     """
 
     name: str
@@ -38,21 +45,25 @@ class Register:
 
     @property
     def end(self) -> int:
-        """The address after the register's last byte."""
+        """Address after the register's last byte."""
         return self.address + self.size
 
     def to_bytes(self, count: int) -> bytes:
-        """The register's bytes for a raw value; OverflowError when it does not fit."""
+        """Return the register's bytes for a raw value.
+
+        Raises:
+            OverflowError: the value does not fit into the register.
+        """
         return int(count).to_bytes(self.size, "little", signed=self.signed or count < 0)
 
     def from_bytes(self, data: bytes | bytearray) -> int:
-        """The raw value from the register's bytes."""
+        """Return the raw value that the register's bytes encode."""
         return int.from_bytes(data, "little", signed=self.signed)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A register in one model: its raw value as delivered or after power-on, and which values may be written."""
+    """A register in one model, with its raw value after delivery or power-on, and the values that may be written."""
 
     register: Register
     default: int
@@ -61,7 +72,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Indirect:
-    """A block of indirect data, `first` up to before `end`, and where its 2-byte indirect addresses begin."""
+    """A block of indirect data: its first address, the address after its end, and the start of its 2-byte pointers."""
 
     first: int
     end: int
@@ -71,7 +82,7 @@ class Indirect:
 # e-manual: 56 indirect bytes, in two blocks; the 330 series has 20
 _USUAL_INDIRECT = (Indirect(224, 252, 168), Indirect(634, 662, 578))
 _INDIRECT = {"X330": (Indirect(208, 228, 168),)}
-# (series, register name): values that may be written, where a series differs from the X430
+# values that may be written, by (series, register name), if the series differs from the X430
 _RANGES = {
     ("X330", "baud rate"): "0..6",
     ("X330", "drive mode"): "0|1|4|5",
@@ -87,7 +98,12 @@ def indirect_of(series: str) -> tuple[Indirect, ...]:
 
 
 def allowed(register: Register, text: str) -> Container[int]:
-    """Return what may be written: `least..greatest`, values with | between them, or nothing for all that fit."""
+    """Return the values that may be written to a register.
+
+    Args:
+        register: the register.
+        text: `least..greatest`, values separated by |, or '' for all values that fit.
+    """
     if not text:
         half = 1 << 8 * register.size - 1
         return range(-half, half) if register.signed else range(2 * half)
@@ -128,9 +144,9 @@ def entries_of(series: str, defaults: dict[str, int], ranges: dict[str, str]) ->
     """Return the control table of one model by address.
 
     Args:
-        series: of `models.csv`.
-        defaults: the model's own raw values by register name.
-        ranges: the model's own values that may be written, by register name, as in the table.
+        series: the model's series, as in `models.csv`.
+        defaults: raw default values specific to the model, by register name.
+        ranges: ranges of writable values specific to the model, by register name, in the notation of `registers.csv`.
     """
     entries = {}
     for register, default, text in _ROWS:

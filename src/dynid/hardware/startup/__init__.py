@@ -1,1 +1,1 @@
-"""Before the loop: servos checked and brought up, and the doctor that only looks."""
+"""Start-up of the servos: checks and set-up before the control loop, and the doctor, which only reads."""

@@ -1,4 +1,4 @@
-"""Bringing the servos of an arm into the state in which the 1 kHz cycle may start: checked, current mode, no torque.
+"""Set-up of an arm's servos before the 1 kHz cycle may start: checked, in current mode, without torque.
 
 Nothing is written before everything was checked, and one message reports all faults.
 """
@@ -23,18 +23,18 @@ from dynid.hardware.startup.servo_checks import (
 )
 from dynid.robot import Robot
 
-REBOOT_S = 3.0
+REBOOT_S = 3.0  # longest duration of a servo's reboot
 REBOOT_POLL_S = 0.05
 
 
 @dataclass(frozen=True)
 class StartOptions:
-    """What a start may do that it does not do unasked.
+    """Additional actions that a start may take.
 
     Attributes:
-        write_eeprom: write settings that differ into the servos' EEPROM; None does so on a simulated line alone. The
-            operating mode is written in any case: the driver needs current mode, and leaves position mode.
-        take_over: start although torque is on; it goes off, and an arm that nobody holds drops.
+        write_eeprom: write differing settings into the servos' EEPROM; None does so on a simulated line only. The
+            operating mode is written in any case: the driver needs current mode, and leaves servos in position mode.
+        take_over: start although torque is on; it is switched off, and an unsupported arm drops.
         reboot_servos: reboot servos that report a hardware error.
     """
 
@@ -43,11 +43,11 @@ class StartOptions:
     reboot_servos: bool = False
 
     def on(self, *, simulated: bool) -> "StartOptions":
-        """Return what may be done on a line, where that depends on its being simulated."""
+        """Return these options with `write_eeprom` decided: if None, it is allowed on a simulated line only."""
         return replace(self, write_eeprom=simulated) if self.write_eeprom is None else self
 
     def allow(self, finding: Finding) -> bool:
-        """Whether the start itself does what a finding asks for."""
+        """Return whether these options permit the start to fix a finding itself."""
         allowed = {"eeprom": self.write_eeprom is True, "torque-off": self.take_over, "reboot": self.reboot_servos}
         return allowed.get(finding.fix, False)
 
@@ -57,12 +57,12 @@ def start_up(bus: ServoBus, robot: Robot, options: StartOptions, *, simulated: b
 
     Args:
         bus: an open bus.
-        robot: what must be on it.
-        options: what may be done.
-        simulated: the line is simulated, see `servo_snapshot.find_servos`.
+        robot: robot whose servos must be on the bus.
+        options: additional actions that are permitted.
+        simulated: whether the line is simulated, see `servo_snapshot.find_servos`.
 
     Returns:
-        One line for each thing that was changed and stays.
+        One line for each lasting change.
 
     Raises:
         BusError: the servos are not the robot's, or not fit to be driven; one message with all findings.
@@ -86,11 +86,11 @@ def _start_up(bus: ServoBus, robot: Robot, options: StartOptions, simulated: boo
 
 
 def check_servos(bus: ServoBus, robot: Robot, simulated: bool) -> None:
-    """Compare who answers with the robot's servos.
+    """Compare the servos that answer with the robot's servos.
 
     Raises:
-        BusError: one message with every servo that is missing, unexpected, of another model, or not to be understood,
-            and where the missing ones are.
+        BusError: servos are missing, unexpected, of another model, or send corrupted packets; one message with all of
+            them, and the baud rates at which missing ones answer.
     """
     presence = servo_snapshot.find_servos(bus, robot, simulated)
     if presence.complete:
@@ -102,7 +102,14 @@ def check_servos(bus: ServoBus, robot: Robot, simulated: bool) -> None:
 def presence_text(
     bus: ServoBus, robot: Robot, presence: servo_snapshot.Presence, elsewhere: dict[int, list[tuple[int, int]]]
 ) -> str:
-    """One sentence about servos that are not as the robot's file says, and what to do."""
+    """Return a message about servos that differ from the robot's file, with the remedy.
+
+    Args:
+        bus: the bus.
+        robot: the expected robot.
+        presence: the servos that answer.
+        elsewhere: (ID, model number) of servos that answer at other baud rates, by rate [bit/s].
+    """
     other = "; ".join(_elsewhere_text(robot, rate, servos) for rate, servos in elsewhere.items())
     if not presence.models and not presence.garbled:
         reason = f"it is not the servo bus of {robot.name}, the power is off, or the servos use another baud rate"
@@ -134,7 +141,7 @@ def presence_text(
 
 
 def _elsewhere_text(robot: Robot, baudrate: int, servos: list[tuple[int, int]]) -> str:
-    """Where servos answer instead, and what to do with them."""
+    """Return a message about servos that answer at another baud rate, with the remedy."""
     ids = ", ".join(str(servo_id) for servo_id, _ in servos)
     delivered = ", factory-fresh" if baudrate == FACTORY_BAUD_RATE else ""
     strangers = [str(servo_id) for servo_id, _ in servos if servo_id not in robot.all_servo_ids]
@@ -146,7 +153,7 @@ def _elsewhere_text(robot: Robot, baudrate: int, servos: list[tuple[int, int]]) 
 
 
 def _snapshots(bus: ServoBus, robot: Robot) -> list[servo_snapshot.Snapshot]:
-    """The registers of all servos; those that answer only pings are set to answer."""
+    """Return the registers of all servos; servos that answer only pings are first set to answer every instruction."""
     try:
         return [servo_snapshot.read_snapshot(bus, servo_id) for servo_id in robot.all_servo_ids]
     except MuteServoError:
@@ -155,7 +162,7 @@ def _snapshots(bus: ServoBus, robot: Robot) -> list[servo_snapshot.Snapshot]:
 
 
 def _let_answer(bus: ServoBus, robot: Robot) -> None:
-    """Have the servos answer every instruction; those that answer only pings and reads are set without a reply."""
+    """Set all servos to answer every instruction, by a write that needs no reply."""
     ids = robot.all_servo_ids
     bus.sync_write(table.STATUS_RETURN_LEVEL, [table.STATUS_RETURN_ALL] * len(ids), ids)
 
@@ -165,10 +172,10 @@ def _judged(robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[Find
 
 
 def configure(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[str]:
-    """Torque off, current mode, full PWM, goal current 0, watchdog off; EEPROM is written only where it differs.
+    """Set torque off, current mode, full PWM, goal current 0, watchdog off; write only EEPROM values that differ.
 
     Returns:
-        One line for each EEPROM register that was changed and stays so.
+        One line for each lasting change of an EEPROM register.
     """
     labels = {one.servo_id: one.label for one in robot.wired_servos}
     weak = {one.servo_id for one in snapshots if one.get(table.GOAL_PWM) < table.FULL_PWM}
@@ -180,7 +187,7 @@ def configure(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapsh
         bus.write(servo_id, table.BUS_WATCHDOG, 0)  # a tripped watchdog would refuse the goals
         if servo_id in weak:
             bus.write(servo_id, table.GOAL_PWM, table.FULL_PWM)
-        bus.write(servo_id, table.GOAL_CURRENT, 0)  # after the mode, whose change sets it to the current limit
+        bus.write(servo_id, table.GOAL_CURRENT, 0)  # after the mode: its change sets the goal to the current limit
     return [
         f"{labels[servo_id]}: {register.name} {found} -> {wanted}"
         for servo_id, register, found, wanted in unfit_settings(robot, snapshots)
@@ -188,10 +195,10 @@ def configure(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapsh
 
 
 def reboot_faulty(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[str]:
-    """Reboot the servos that report a hardware error; their torque goes off.
+    """Reboot the servos that report a hardware error, which switches their torque off.
 
     Returns:
-        One line for each.
+        One line for each rebooted servo.
 
     Raises:
         BusError: a servo did not come back, or reports the error again.
@@ -219,7 +226,7 @@ def _await(bus: ServoBus, servo_id: int) -> None:
             bus.ping(servo_id, QUICK_S[:1])
         except BusTimeoutError:
             if bus.clock.monotonic_ns() > deadline_ns:
-                bus.dialogue.settle()  # names the line, where no other servo answers either
+                bus.dialogue.settle()  # raises an error about the whole line if no servo answers
                 raise BusTimeoutError(f"servo {servo_id} did not answer within {REBOOT_S} s after its reboot") from None
             continue
         return

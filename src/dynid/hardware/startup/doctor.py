@@ -1,6 +1,6 @@
-"""Looks at a real set-up before anything moves: port, line, servos, cycle; reads only, and says what to do.
+"""Examination of a real set-up before anything moves: port, line, servos, cycle; it only reads, and gives remedies.
 
-What could not be read is an error of its own: an arm is not ready by default.
+A value that could not be read is an error of its own: an arm is not ready by default.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,14 +31,14 @@ LIMITS = {"settings", "current limit", "homing offset", "firmware", "firmware ve
     "goal PWM",
     "temperature limit",
 }
-SOME_INCOMPLETE, MANY_INCOMPLETE = 0.001, 0.01  # of the timed reads
+SOME_INCOMPLETE, MANY_INCOMPLETE = 0.001, 0.01  # shares of the timed reads
 LATENCY_FIX, BAUD_FIX = "latency-timer", "baud-rate"
-WRITE_BYTES_PER_SERVO, WRITE_OVERHEAD = 3, 14  # of a sync write of goal currents
+WRITE_BYTES_PER_SERVO, WRITE_OVERHEAD = 3, 14  # bytes in a sync write of goal currents
 
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What was found; `must_act` says whether something must be done before the arm can be driven."""
+    """Result of an examination: the port, the baud rate [bit/s] and the findings."""
 
     port: str
     baudrate: int
@@ -46,7 +46,7 @@ class Diagnosis:
 
     @property
     def must_act(self) -> bool:
-        """Whether a finding is an error."""
+        """Whether a finding is an error, which must be fixed before the arm can be driven."""
         return any(finding.level == "error" for finding in self.findings)
 
 
@@ -60,15 +60,16 @@ def examine(
     clock: Clock = SYSTEM_CLOCK,
     opener: Callable[[str, int], WaitingPortHandler] = open_port,
 ) -> Diagnosis:
-    """Look at everything that a start depends on; nothing is written to the servos.
+    """Examine everything that a start depends on; nothing is written to the servos.
 
     Args:
-        robot: what must be on the line.
+        robot: robot whose servos must be on the line.
         port: path of the serial device.
-        baudrate: [bit/s]; None is the robot's.
-        cycles: how many reads of all servos are timed.
+        baudrate: baud rate [bit/s]; None for the robot's.
+        cycles: number of timed reads of all servos.
         system: root of the system's device files.
-        clock, opener: of the line, see `ServoBus`.
+        clock: clock of the line, see `ServoBus`.
+        opener: opens the port, see `ServoBus`.
     """
     bus = ServoBus(port, baudrate or robot.file.bus.baudrate, robot.servo_ids, clock=clock, opener=opener)
     described = [Finding("robot", "error", text) for text in undrivable(robot)]
@@ -90,7 +91,7 @@ def examine(
 
 
 def _unchecked(robot: Robot, findings: list[Finding], snapshots: Mapping[int, Snapshot]) -> Iterator[Finding]:
-    """List what a start depends on and nobody could look at."""
+    """List the preconditions of a start that could not be checked."""
     checks = {finding.check for finding in findings}
     unread = tuple(servo_id for servo_id in robot.all_servo_ids if servo_id not in snapshots)
     parts = [f"registers of servo{'s' * (len(unread) > 1)} {', '.join(map(str, unread))}"] if unread else []
@@ -116,7 +117,7 @@ def _latency(port: str, system: Path) -> Finding:
 
 
 def _line(bus: ServoBus, robot: Robot, cycles: int, snapshots: dict[int, Snapshot]) -> Iterator[Finding]:
-    """What hangs on the line, and how quickly it answers; puts the registers of each servo into `snapshots`."""
+    """Yield findings about the servos on the line and their speed; add each servo's registers to `snapshots`."""
     simulated = bus.simulated
     presence = find_servos(bus, robot, simulated)
     if not presence.complete:
@@ -144,7 +145,7 @@ def _line(bus: ServoBus, robot: Robot, cycles: int, snapshots: dict[int, Snapsho
 
 
 def _absent(bus: ServoBus, robot: Robot, presence: Presence, simulated: bool) -> Iterator[Finding]:
-    """Servos that are not as the robot's file says, and where they are."""
+    """Yield a finding about servos that differ from the robot's file, and the baud rates at which they answer."""
     elsewhere = find_elsewhere(bus, simulated) if presence.missing else {}
     ids = tuple(sorted({one for servos in elsewhere.values() for one, _ in servos} & set(robot.all_servo_ids)))
     yield Finding(
@@ -158,7 +159,10 @@ def _absent(bus: ServoBus, robot: Robot, presence: Presence, simulated: bool) ->
 
 
 def _unknown_shadows(bus: ServoBus, robot: Robot, unexpected: Sequence[int]) -> Iterator[Finding]:
-    """Unexpected servos that obey one of the robot's: further ones of its joints, which robot.yaml does not name."""
+    """Yield a finding for each unexpected servo that obeys a servo of the robot by its secondary ID.
+
+    Such a servo is a further servo of a joint that robot.yaml does not name.
+    """
     for servo_id in unexpected:
         try:
             obeyed = bus.read(servo_id, table.SECONDARY_ID)
@@ -174,7 +178,12 @@ def _unknown_shadows(bus: ServoBus, robot: Robot, unexpected: Sequence[int]) -> 
 
 
 def _fit(robot: Robot, snapshots: list[Snapshot]) -> Iterator[Finding]:
-    """Whether the servos, all of `Robot.wired_servos`, are fit to be driven, and the arm where it can be."""
+    """Yield findings on whether the servos are fit to be driven, and the arm's posture is plausible.
+
+    Args:
+        robot: the robot.
+        snapshots: registers of all servos, in the order of `Robot.wired_servos`.
+    """
     settings = load_safety(robot)
     found = judge_servos(robot, settings, snapshots)
     yield from found
@@ -200,7 +209,7 @@ def _fit(robot: Robot, snapshots: list[Snapshot]) -> Iterator[Finding]:
 
 
 def _cycle(bus: ServoBus, robot: Robot, cycles: int) -> Finding:
-    """How quickly all servos can be read; the write of the goal currents is added from its bytes on the wire."""
+    """Measure the time of a cycle: reads are timed, the write of the goal currents is computed from its bytes."""
     cycle = StateCycle(bus)
     fast = cycle.probe()
     took_us, incomplete = np.zeros(cycles), 0
@@ -210,7 +219,7 @@ def _cycle(bus: ServoBus, robot: Robot, cycles: int) -> Finding:
         took_us[k] = (bus.clock.monotonic_ns() - began_ns) * 1e-3
         if not complete:
             incomplete += 1
-            bus.dialogue.settle()  # a host that stands still is one fault, not hundreds
+            bus.dialogue.settle()  # a stall of the host counts as one fault, not hundreds
     took_us += bus.wire_s(WRITE_OVERHEAD + WRITE_BYTES_PER_SERVO * robot.size) * 1e6
     p50, p99 = np.percentile(took_us, (50, 99))
     period_us = robot.file.bus.cycle_s * 1e6
@@ -229,7 +238,7 @@ def _cycle(bus: ServoBus, robot: Robot, cycles: int) -> Finding:
 
 
 def _host() -> Iterator[Finding]:
-    """Real-time care that this user may ask for; never required."""
+    """Yield a finding on whether this user may run real-time programs, which is optional."""
     if not realtime_permitted():
         text = "SCHED_FIFO is not permitted for this user; it is optional"
         yield Finding("real time", "ok", f"{text} (rtprio in /etc/security/limits.conf permits it)")

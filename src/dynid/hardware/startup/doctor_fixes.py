@@ -1,4 +1,4 @@
-"""What `dynid doctor --fix` can change, each by its name; everything else is left as it is."""
+"""Fixes of `dynid doctor --fix`, by name; each changes only what its name says."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,17 +28,17 @@ class _Patient:
 def apply_fixes(
     robot: Robot, port: str, baudrate: int | None, names: Sequence[str], system: Path = SYSTEM
 ) -> list[str]:
-    """Make the named changes, in a sensible order.
+    """Apply the named fixes, in the order of `FIXES`.
 
     Args:
-        robot: what is on the line.
+        robot: robot whose servos are on the line.
         port: path of the serial device.
-        baudrate: the rate at which the servos shall answer [bit/s]; None is the robot's.
-        names: of `FIXES`.
+        baudrate: baud rate that the servos shall use [bit/s]; None for the robot's.
+        names: names of fixes, as in `FIXES`.
         system: root of the system's device files.
 
     Returns:
-        One line for everything that was changed.
+        One line for every change.
 
     Raises:
         UnknownNameError: no such fix.
@@ -63,7 +63,7 @@ def apply_fixes(
 
 
 def _baud_rate(patient: _Patient) -> list[str]:
-    """Set the robot's servos that answer at other rates to the one that is asked for."""
+    """Set the robot's servos that answer at other baud rates to the requested one."""
     bus, lines = patient.bus, []
     wanted = next((code for code, rate in table.BAUD_RATES.items() if rate == bus.baudrate), None)
     if wanted is None:
@@ -83,11 +83,11 @@ def _write_baud_rate(bus: ServoBus, servo_id: int, code: int) -> None:
     try:
         bus.write(servo_id, table.BAUD_RATE, code)
     except BusTimeoutError:
-        return  # it may confirm at the new rate already; the ping that follows tells
+        return  # the reply may already have the new rate; the following ping checks it
 
 
 def _torque_off(patient: _Patient) -> list[str]:
-    """Torque off where it is on; the arm drops unless it is held."""
+    """Switch torque off wherever it is on; the arm drops unless it is supported."""
     lines = []
     for snapshot in patient.snapshots():
         if snapshot.get(table.TORQUE_ENABLE):
@@ -105,7 +105,7 @@ def _reboot(patient: _Patient) -> list[str]:
 
 
 def _eeprom(patient: _Patient) -> list[str]:
-    """Write the settings that the driver relies on, where they differ."""
+    """Write the settings that the driver relies on, if they differ."""
     lines = []
     for servo_id, register, found, wanted in unfit_settings(patient.robot, patient.snapshots()):
         with patient.bus.patiently():
@@ -118,7 +118,7 @@ def _nothing(_: _Patient) -> list[str]:
     return []
 
 
-# In the order in which they are made; the latency timer needs no open port and comes before.
+# In the order of execution; the latency timer needs no open port and is set before all others.
 FIXES: dict[str, Callable[[_Patient], list[str]]] = {
     "latency-timer": _nothing,
     "baud-rate": _baud_rate,

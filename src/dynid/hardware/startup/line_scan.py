@@ -1,4 +1,4 @@
-"""Who is on a servo line, at which rate, and how each is set up: for an arm whose robot.yaml is still to be written."""
+"""Scan of a servo line for IDs, baud rates and settings, for an arm whose robot.yaml is still to be written."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,12 +18,13 @@ from dynid.robot.draft_servos import cycle_s
 
 @dataclass(frozen=True)
 class FoundServo:
-    """One servo that answers; without a snapshot only pings were answered.
+    """A servo that answers on the line.
 
     Attributes:
-        servo_id, model_number: as answered to a ping.
-        baudrate: at which it answers [bit/s].
-        snapshot: its registers.
+        servo_id: ID in the answer to a ping.
+        model_number: model number in the answer to a ping.
+        baudrate: baud rate at which the servo answers [bit/s].
+        snapshot: its registers; None if it answers pings only.
     """
 
     servo_id: int
@@ -32,7 +33,7 @@ class FoundServo:
     snapshot: Snapshot | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as plain values."""
+        """Return all data as plain values."""
         found: dict[str, Any] = {"id": self.servo_id, "baudrate": self.baudrate, "model_number": self.model_number}
         one = self.snapshot
         if one is None:
@@ -66,7 +67,8 @@ def scan_port(
     Args:
         port: path of the serial device.
         rates: baud rates to try [bit/s].
-        clock, opener: of the line, see `ServoBus`.
+        clock: clock of the line, see `ServoBus`.
+        opener: opens the port, see `ServoBus`.
 
     Raises:
         BusError: the port cannot be used.
@@ -94,7 +96,7 @@ def _registers(bus: ServoBus, servo_id: int) -> Snapshot | None:
 
 
 def blocks(found: Sequence[FoundServo], port: str) -> dict[str, Any]:
-    """Return `servos` and `bus` of robot.yaml for what was found; a torque constant is a proposal."""
+    """Return the blocks `servos` and `bus` of robot.yaml for the found servos; torque constants are proposals."""
     models = {one.model_number: one.snapshot.model for one in found if one.snapshot is not None}
     servos = {
         model.name: {"model_number": number, "torque_constant_nm_per_a": model.torque_constant_nm_per_a or 1.0}
@@ -110,7 +112,7 @@ def blocks(found: Sequence[FoundServo], port: str) -> dict[str, Any]:
 
 
 def oddities(found: Sequence[FoundServo], robot: Robot | None) -> Iterator[str]:
-    """Yield what does not fit: among the servos, and with what a robot's file says."""
+    """Yield inconsistencies among the found servos, and between them and a robot's file."""
     rates = {one.baudrate for one in found}
     if len(rates) > 1:
         listed = "; ".join(f"{rate}: {_ids(one for one in found if one.baudrate == rate)}" for rate in sorted(rates))
@@ -132,7 +134,7 @@ def oddities(found: Sequence[FoundServo], robot: Robot | None) -> Iterator[str]:
 
 
 def _against(found: Sequence[FoundServo], robot: Robot) -> Iterator[str]:
-    """Yield where servos and a robot's file differ."""
+    """Yield the differences between the found servos and a robot's file."""
     there = {one.servo_id: one for one in found}
     for wired in robot.wired_servos:
         one = there.get(wired.servo_id)

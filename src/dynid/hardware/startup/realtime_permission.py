@@ -1,4 +1,4 @@
-"""What the kernel allows real-time programs: whether this user may run them, and for how long."""
+"""Permission of real-time programs by the kernel: whether this user may run them, and for how long."""
 
 import os
 import subprocess  # nosec - a fixed argument list, no shell
@@ -13,7 +13,7 @@ _TRY = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))"
 
 
 def read_limit(folder: Path = FOLDER) -> RealtimeLimit | None:
-    """Return the limit of this kernel; None if there is none, or the system does not say."""
+    """Return the kernel's limit of real-time programs; None if there is none, or it cannot be read."""
     try:
         runtime, period = (
             int((folder / f"sched_rt_{name}_us").read_text(encoding="ascii")) for name in ("runtime", "period")
@@ -24,7 +24,7 @@ def read_limit(folder: Path = FOLDER) -> RealtimeLimit | None:
 
 
 def realtime_permitted() -> bool:
-    """Return whether the kernel lets this user run a program under SCHED_FIFO, by trying it in a child."""
+    """Return whether the kernel lets this user run a program under SCHED_FIFO, by trying it in a child process."""
     if not hasattr(os, "sched_setscheduler"):
         return False
     tried = subprocess.run(  # noqa: S603 - a fixed argument list, no shell

@@ -1,4 +1,4 @@
-"""What servos must be like before an arm is driven: judged from their registers, each finding with what to do."""
+"""Checks of servos before an arm is driven, from their registers; each finding includes a remedy."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -14,24 +14,24 @@ from dynid.robot.servo_fields import WiredServo, apart_deg, undrivable_number
 
 Level = Literal["ok", "warning", "error"]
 FACTORY_BAUD_RATE = 57_600
-NEEDED_SHUTDOWN = (1 << 2) | (1 << 4) | (1 << 5)  # overheating, electrical shock and overload, as delivered
-FALLS_AT_SHUTDOWN = 1 << 0  # input voltage: without this bit a dip of the supply is an alert, and the arm is stopped
-VOLTAGE_RESERVE_V = 1.0
-REVERSED = 1 << 0  # bit of the drive mode
-APART_DEG = 3.0  # servos of one joint that stand farther from each other are not aligned
+NEEDED_SHUTDOWN = (1 << 2) | (1 << 4) | (1 << 5)  # overheating, electrical shock and overload, the factory setting
+FALLS_AT_SHUTDOWN = 1 << 0  # input voltage: without this bit a dip is only an alert, and the driver stops the arm
+VOLTAGE_RESERVE_V = 1.0  # smallest distance of the voltage from its limits without a warning
+REVERSED = 1 << 0  # reverse bit of the drive mode
+APART_DEG = 3.0  # largest position difference between aligned servos of one joint
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at.
+    """Result of one check.
 
     Attributes:
-        check: what, a word or two.
+        check: name of the check, a word or two.
         level: `ok`; `warning`, the arm can be driven; `error`, something must be done first.
-        text: what was found.
+        text: description of the finding.
         remedy: what to do, '' for nothing.
-        fix: the name under which `dynid doctor --fix` does it, '' where only a person can.
-        servo_ids: the servos it is about.
+        fix: name under which `dynid doctor --fix` does it, '' if it needs a person.
+        servo_ids: IDs of the servos concerned.
     """
 
     check: str
@@ -43,12 +43,18 @@ class Finding:
 
 
 def with_arguments(text: str, arguments: str) -> str:
-    """Return a text whose proposals of `dynid doctor --fix` name the port and whatever else the doctor was given."""
+    """Return a text in which each `dynid doctor --fix` also has the port and other arguments of this run."""
     return text.replace("dynid doctor --fix", f"dynid doctor {arguments} --fix")
 
 
 def judge_servos(robot: Robot, settings: SafetySettings, snapshots: Sequence[Snapshot]) -> list[Finding]:
-    """What is wrong with the servos of a robot, snapshots as `Robot.wired_servos`; empty if nothing is."""
+    """Return findings on all faults of a robot's servos; empty if there are none.
+
+    Args:
+        robot: the robot.
+        settings: settings of the safety guard.
+        snapshots: registers of all servos, in the order of `Robot.wired_servos`.
+    """
     found: list[Finding] = []
     for wired, snapshot in zip(robot.wired_servos, snapshots, strict=True):
         label = wired.label
@@ -60,10 +66,11 @@ def judge_servos(robot: Robot, settings: SafetySettings, snapshots: Sequence[Sna
 
 
 def required_settings(wired: WiredServo) -> dict[Register, int]:
-    """Return what the cycle relies on in a servo's EEPROM: set where it differs.
+    """Return the values that a servo's EEPROM must have for the cycle, by register.
 
-    Drive mode 0 is: torque only on request; its reverse bit as robot.yaml has it. Full PWM, or less current than the
-    goal may flow; the only second id is that of the servo which a shadow obeys; no torque at power-on.
+    Drive mode 0 switches torque on only on request; its reverse bit is that of robot.yaml. The PWM limit is full, as
+    less would limit the current. The secondary ID is the servo that a shadow obeys, else none. Torque stays off at
+    power-on.
     """
     return {
         table.RETURN_DELAY_TIME: 0,
@@ -76,7 +83,7 @@ def required_settings(wired: WiredServo) -> dict[Register, int]:
 
 
 def _state(label: str, snapshot: Snapshot, settings: SafetySettings) -> Iterator[Finding]:
-    """What a servo says of the moment: error, torque, voltage, temperature."""
+    """Yield findings on a servo's present state: error, torque, voltage, temperature."""
     ids = (snapshot.servo_id,)
     if status := snapshot.get(table.HARDWARE_ERROR_STATUS):
         text = f"{label} reports {table.hardware_error_text(status)}"
@@ -106,7 +113,10 @@ def _state(label: str, snapshot: Snapshot, settings: SafetySettings) -> Iterator
 
 
 def _wiring(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
-    """What says how the arm is built, and so is never changed for its owner: reverse mode, and who obeys whom."""
+    """Yield findings on the reverse mode and the secondary ID of servos.
+
+    Both depend on how the arm is built, so the program never changes them.
+    """
     for wired, snapshot in zip(robot.wired_servos, snapshots, strict=True):
         ids, label = (snapshot.servo_id,), wired.label
         if wrong := _reversal(wired, snapshot):
@@ -127,7 +137,7 @@ def _wiring(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
 
 
 def _reversal(wired: WiredServo, snapshot: Snapshot) -> str:
-    """Return what follows from a reverse mode that is not as robot.yaml wants; '' if it is."""
+    """Return the consequence of a reverse mode that differs from robot.yaml; '' if it does not differ."""
     if bool(snapshot.get(table.DRIVE_MODE) & REVERSED) == wired.reverse_mode:
         return ""
     if wired.first:
@@ -140,7 +150,7 @@ def _is_unknown_shadow(robot: Robot, wired: WiredServo, obeyed: int) -> bool:
 
 
 def _apart(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
-    """Servos of one joint whose positions disagree."""
+    """Yield a finding for each servo whose position disagrees with the first servo of its joint."""
     first = snapshots[: robot.size]
     for wired, snapshot in zip(robot.followers, snapshots[robot.size :], strict=True):
         leader, before = robot.wired_servos[wired.axis], first[wired.axis]
@@ -156,9 +166,9 @@ def _apart(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
 
 
 def _setup(wired: WiredServo, snapshot: Snapshot, wanted_a: float) -> Iterator[Finding]:
-    """How a servo is set up: zero, current limit, firmware, shutdown."""
+    """Yield findings on a servo's set-up: zero, current limit, firmware, goal PWM."""
     ids, label, model = (snapshot.servo_id,), wired.label, snapshot.model
-    if (offset := snapshot.get(table.HOMING_OFFSET)) and wired.first:  # others are aligned by theirs
+    if (offset := snapshot.get(table.HOMING_OFFSET)) and wired.first:  # homing offsets align the other servos
         degrees = math.degrees(offset * table.POSITION_RAD_PER_COUNT)
         text = f"{label} has homing offset {offset} ({degrees:.2f} deg) instead of 0, which shifts its zero"
         yield Finding("homing offset", "error", text, "set it to 0, then check the zero pose", "", ids)
@@ -184,7 +194,7 @@ def _setup(wired: WiredServo, snapshot: Snapshot, wanted_a: float) -> Iterator[F
 
 
 def _own_protection(label: str, snapshot: Snapshot, settings: SafetySettings) -> Iterator[Finding]:
-    """At what a servo switches itself off, or raises an alert."""
+    """Yield findings on the limits at which a servo switches itself off, or raises an alert."""
     ids = (snapshot.servo_id,)
     shutdown = snapshot.get(table.SHUTDOWN)
     if missing := NEEDED_SHUTDOWN & ~shutdown:
@@ -196,7 +206,7 @@ def _own_protection(label: str, snapshot: Snapshot, settings: SafetySettings) ->
     limit, limits = snapshot.get(table.TEMPERATURE_LIMIT), None if snapshot.model is None else snapshot.model.limits
     if limits is None:
         return
-    hottest = limits.temperature  # as delivered; the e-manual warns of more
+    hottest = limits.temperature  # factory value; the e-manual warns against higher ones
     if not settings.fault_deg_c < limit <= hottest:
         text = (
             f"{label} has a temperature limit of {limit} deg C, expected more than {settings.fault_deg_c:g} (there the "
@@ -215,14 +225,14 @@ def _own_protection(label: str, snapshot: Snapshot, settings: SafetySettings) ->
 
 
 def _volts(snapshot: Snapshot) -> tuple[float, float, float]:
-    """(present, lowest and highest allowed) voltage [V]."""
+    """Return the present, lowest allowed and highest allowed voltage [V]."""
     registers = (table.PRESENT_INPUT_VOLTAGE, table.MIN_VOLTAGE_LIMIT, table.MAX_VOLTAGE_LIMIT)
     volts, low, high = (snapshot.get(register) * table.VOLTAGE_V_PER_COUNT for register in registers)
     return volts, low, high
 
 
 def _firmware(snapshots: Sequence[Snapshot]) -> list[Finding]:
-    """One finding if servos of one model have different versions."""
+    """Return a finding if servos of one model have different firmware versions."""
     versions: dict[int, dict[int, list[str]]] = {}
     for one in snapshots:
         same = versions.setdefault(one.get(table.MODEL_NUMBER), {})
@@ -239,9 +249,10 @@ def _firmware(snapshots: Sequence[Snapshot]) -> list[Finding]:
 
 
 def eeprom_differences(robot: Robot, snapshots: Sequence[Snapshot]) -> list[tuple[int, Register, int, int]]:
-    """(servo id, register, found, wanted) of every EEPROM setting that the cycle relies on and that differs.
+    """Return (servo ID, register, found, wanted) of every EEPROM setting that differs from the needed value.
 
-    Without those that say how the arm is built, see `_wiring`: they are the owner's, and an error if they differ.
+    Settings that depend on how the arm is built, see `_wiring`, are left out: the owner decides on them, and a
+    difference is an error.
     """
     differences = []
     for wired, snapshot in zip(robot.wired_servos, snapshots, strict=True):
@@ -257,7 +268,10 @@ def eeprom_differences(robot: Robot, snapshots: Sequence[Snapshot]) -> list[tupl
 
 
 def unfit_settings(robot: Robot, snapshots: Sequence[Snapshot]) -> list[tuple[int, Register, int, int]]:
-    """Those that a start may not change unasked: position mode is what the driver leaves, and finds again."""
+    """Return the EEPROM differences that need consent to change: all except position mode.
+
+    The driver leaves servos in position mode, so it finds them in it at the next start.
+    """
     return [
         (servo_id, register, found, wanted)
         for servo_id, register, found, wanted in eeprom_differences(robot, snapshots)
@@ -266,7 +280,7 @@ def unfit_settings(robot: Robot, snapshots: Sequence[Snapshot]) -> list[tuple[in
 
 
 def _settings(robot: Robot, snapshots: Sequence[Snapshot]) -> list[Finding]:
-    """One finding for all settings in EEPROM, or none."""
+    """Return one finding about all EEPROM settings that differ; empty if none differs."""
     by_value: dict[tuple[Register, int, int], list[int]] = {}
     for servo_id, register, found, wanted in unfit_settings(robot, snapshots):
         by_value.setdefault((register, found, wanted), []).append(servo_id)
@@ -287,7 +301,7 @@ def _settings(robot: Robot, snapshots: Sequence[Snapshot]) -> list[Finding]:
 
 
 def is_factory_fresh(snapshot: Snapshot) -> bool:
-    """Whether a servo's settings are those of delivery, its id and baud rate aside."""
+    """Return whether a servo still has its factory settings, apart from ID and baud rate."""
     delay, mode = snapshot.get(table.RETURN_DELAY_TIME), snapshot.get(table.OPERATING_MODE)
     return delay == 250 and mode == table.POSITION_MODE
 

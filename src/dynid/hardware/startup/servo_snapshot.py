@@ -1,4 +1,4 @@
-"""Which servos are on a line, and what their registers hold: read only, nothing is changed."""
+"""Search for the servos on a line, and snapshots of their registers; nothing is changed."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,9 +13,9 @@ from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.servos.models import DYNAMIXELS, Dynamixel
 from dynid.robot import Robot
 
-PING_SLOT_S = 0.003  # a servo that answers a broadcast ping waits so long for every id before its own
-SIMULATED_SILENCE_S = 0.06  # a simulated line has no slots
-MOST_ROUNDS = 3  # of pings to silent servos, while answers come late
+PING_SLOT_S = 0.003  # delay of a servo's answer to a broadcast ping per ID below its own
+SIMULATED_SILENCE_S = 0.06  # silence that ends a scan of a simulated line, which has no such delays
+MOST_ROUNDS = 3  # rounds of pings to silent servos while answers come late
 GARBLED_REMEDY = "two servos share an id, or the line is bad; connect one servo at a time and give each a unique id"
 OTHER_BAUD_RATES = (57_600, 1_000_000, 2_000_000, 3_000_000, 4_000_000, 115_200)
 _BLOCKS = (
@@ -28,14 +28,14 @@ _BLOCKS = (
 
 @dataclass(frozen=True)
 class Presence:
-    """Who answers on a line.
+    """Servos that answer on a line, compared with a robot's.
 
     Attributes:
-        models: model number by id, of all that answer.
-        missing: the robot's servos that do not.
-        unexpected: those that answer and are not the robot's.
-        wrong: the robot's ids at which another model answers.
-        corrupted: ids that send corrupted packets: two servos with one id, or a bad line.
+        models: model numbers by ID, of all servos that answer.
+        missing: IDs of the robot that do not answer.
+        unexpected: IDs that answer and are not the robot's.
+        wrong: IDs of the robot at which another model answers.
+        garbled: IDs that send corrupted packets: two servos with one ID, or a bad line.
     """
 
     models: Mapping[int, int]
@@ -46,17 +46,18 @@ class Presence:
 
     @property
     def complete(self) -> bool:
-        """Whether these are the robot's servos and no others."""
+        """Whether the robot's servos answer, and no others."""
         return not (self.missing or self.unexpected or self.wrong or self.garbled)
 
 
 def find_servos(bus: ServoBus, robot: Robot, simulated: bool) -> Presence:
     """Ping every servo of the robot, then find unexpected ones by a broadcast ping.
 
-    A servo that answers nothing costs a second, and each further one 60 ms: it is the host that may need longer.
+    The first servo that does not answer costs a second, each further one 60 ms: a busy host may delay answers that
+    long.
 
     Raises:
-        SilentLineError: servos answered, and then none does any more.
+        SilentLineError: servos answered before, but none does any more.
         BusError: the port is lost.
     """
     models: dict[int, int] = {}
@@ -69,9 +70,9 @@ def find_servos(bus: ServoBus, robot: Robot, simulated: bool) -> Presence:
             if silent:
                 _ping_each(bus, silent, PATIENT_S, models, garbled)
                 if models:
-                    bus.dialogue.settle()  # where nobody answers any more, these are not the ones to blame
+                    bus.dialogue.settle()  # raises an error if no servo answers any more
             if bus.dialogue.late == late:
-                break  # whoever is silent is so on a host that is not
+                break  # no answer was late, so silence is not the host's fault
         for servo_id, model in scan_line(bus, simulated, models):
             models.setdefault(servo_id, model)
     expected = {one.servo_id: one.model_number for one in robot.wired_servos}
@@ -87,7 +88,15 @@ def find_servos(bus: ServoBus, robot: Robot, simulated: bool) -> Presence:
 def _ping_each(
     bus: ServoBus, servo_ids: Sequence[int], waits_s: Sequence[float], models: dict[int, int], garbled: list[int]
 ) -> None:
-    """Ping servos, and note the model numbers of those that answer; only the first silent one is waited for so long."""
+    """Ping servos, and record model numbers and corrupted answers; only the first silent one gets the full wait.
+
+    Args:
+        bus: an open bus.
+        servo_ids: IDs to ping.
+        waits_s: wait time of each attempt, until a servo was silent [s].
+        models: receives model numbers by ID.
+        garbled: receives IDs that send corrupted packets.
+    """
     for servo_id in servo_ids:
         try:
             models[servo_id] = bus.ping(servo_id, waits_s)
@@ -100,7 +109,7 @@ def _ping_each(
 
 
 def find_elsewhere(bus: ServoBus, simulated: bool) -> dict[int, list[tuple[int, int]]]:
-    """(id, model number) of the servos that answer at other baud rates, by rate [bit/s]."""
+    """Return (ID, model number) of the servos that answer at other baud rates, by rate [bit/s]."""
     found = {}
     for baudrate in OTHER_BAUD_RATES:
         if baudrate != bus.baudrate:
@@ -112,7 +121,7 @@ def find_elsewhere(bus: ServoBus, simulated: bool) -> dict[int, list[tuple[int, 
 
 
 def _is_there(bus: ServoBus, servo_id: int) -> bool:
-    """Whether a servo answers at this rate: what a scan found may be a late answer at another."""
+    """Return whether a servo answers at this baud rate; a scan may have found a late answer at another rate."""
     try:
         bus.ping(servo_id)
     except BusTimeoutError:
@@ -124,7 +133,13 @@ def _is_there(bus: ServoBus, servo_id: int) -> bool:
 
 
 def scan_line(bus: ServoBus, simulated: bool, expected: Collection[int] = ()) -> list[tuple[int, int]]:
-    """Scan the line, and once more if none of the servos that are known to be there answered in time."""
+    """Return (ID, model number) of all servos on the line; repeat the scan if no expected one answered in time.
+
+    Args:
+        bus: an open bus.
+        simulated: whether the line is simulated, which shortens the wait.
+        expected: IDs of servos that are known to be there.
+    """
     ids = MAX_SERVO_ID + 1
     window_s = PING_SLOT_S * ids + bus.wire_s((STATUS_OVERHEAD + PING_PARAMETERS) * ids)
     silence_s = SIMULATED_SILENCE_S if simulated else window_s
@@ -136,14 +151,18 @@ def scan_line(bus: ServoBus, simulated: bool, expected: Collection[int] = ()) ->
 
 
 class Snapshot:
-    """The registers of one servo as they were read."""
+    """Registers of one servo at the time of reading."""
 
     def __init__(self, servo_id: int, blocks: Mapping[int, bytes]) -> None:
         self.servo_id = servo_id
         self._blocks = blocks
 
     def get(self, register: Register) -> int:
-        """A register's raw value; KeyError for one that was not read."""
+        """Return a register's raw value.
+
+        Raises:
+            KeyError: the register was not read.
+        """
         for address, data in self._blocks.items():
             if address <= register.address and register.end <= address + len(data):
                 return register.from_bytes(data[register.address - address : register.end - address])
@@ -151,17 +170,17 @@ class Snapshot:
 
     @property
     def model(self) -> Dynamixel | None:
-        """The servo's model by the number in its register; None if dynid does not know that."""
+        """Model of the servo, by its register; None if dynid does not know the number."""
         return DYNAMIXELS.get(self.get(table.MODEL_NUMBER))
 
 
 def read_snapshot(bus: ServoBus, servo_id: int) -> Snapshot:
-    """The registers of one servo that a start depends on.
+    """Return the registers of one servo that a start depends on.
 
     Raises:
-        MuteServoError: it answers pings, but no reads.
-        BusTimeoutError: it does not answer within a second; a SilentLineError if no servo does.
-        BusError: its answers cannot be understood.
+        MuteServoError: the servo answers pings, but no reads.
+        BusTimeoutError: the servo does not answer within a second; a SilentLineError if no servo does.
+        BusError: its answers are damaged.
     """
     damaged = bus.parser.crc_errors + bus.parser.malformed
     try:

@@ -32,9 +32,11 @@ from dynid.recording.csv_reader import is_csv
 from dynid.recording.mapping import Mapping
 from dynid.recording.recording import load_recording
 from dynid.robot import Robot, load_robot
+from dynid.threads import on_one_thread
 from dynid.verdict import Verdict
 
 Advance = Callable[[str], None]
+CHOSE = "chose the representative"  # what a held-out bag was used for that accepts nothing
 LARGE_ENOUGH = 3  # so many times smaller a bag shows the friction's structure, too
 
 
@@ -223,6 +225,7 @@ def run_all(
     return tuple(runs), failures, sum(outcome.reused for outcome in outcomes.values())
 
 
+@on_one_thread
 def campaign(
     robot: Robot,
     bags: Sequence[Path],
@@ -240,7 +243,8 @@ def campaign(
         robot: the robot the bags must be of.
         bags: what to identify from.
         folder: where finished runs are stored, and looked for.
-        validation_bags: recordings that judge the result, and choose the representative.
+        validation_bags: recordings that nothing is identified from. The first, third and so on accept the result; the
+            others choose the representative.
         settings: None reads the robot's identification.yaml.
         processes: None is one per core.
         advance: called for every finished bag.
@@ -268,18 +272,23 @@ def campaign(
     advance("cloud")
     model = ArmModel.of(robot, mount=feasible[0].mount)
     held_out.refuse_other_constants(feasible[0].torque_constants_nm_per_a)
+    choosing, accepting = held_out.parted()
     cloud = analyse_cloud(
-        [_candidate(run, model, held_out, settings) for run in feasible],
+        [_candidate(run, model, choosing, settings) for run in feasible],
         lambda_min_limit=settings.acceptance.lambda_min_kg_m2,
     )
     chosen = feasible[cloud.representative.index]
     bag = next(bag for bag in bags if bag.name == chosen.bag)
-    study = study_representative(robot, settings, chosen, load_recording(bag, robot), held_out, gears)
+    study = study_representative(robot, settings, chosen, load_recording(bag, robot), accepting, gears)
     same = [run.clie.phi for run in feasible if run.clie is not None and run.interval_s == chosen.interval_s]
     spread = replace(study.result.consistent, base=with_scatter(study.result.base, np.array(same)))
     used = {run.bag: (run.bag, run.bag_sha256, "fitted") for run in runs}
     made = f"campaign of {len(runs)} runs; representative {chosen.label} ({chosen.route}), consistent projection"
-    judges = [(one.name, one.sha256, "held out") for one in held_out.portions]
+    judges = [
+        (one.name, one.sha256, used)
+        for own, used in ((accepting, "held out"), (choosing, CHOSE))
+        for one in own.portions
+    ]
     fitted = {run.bag: run for run in runs}
     result = replace(
         study.result,

@@ -6,7 +6,8 @@ covariance of its scores; it does not depend on how the basis is turned, only on
 
 The representative is chosen among the CLIE sets in three steps: the most central ones are shortlisted; of these the
 feasible ones stay, if there are any (else the choice needs a rescue); of these the one with the smallest error on
-held-out motions is taken. Centrality is the distance to the cloud's median, which stray sets cannot pull.
+motions that choose, and that accept nothing later, is taken. Centrality is Mahalanobis' distance to the cloud's median
+in the cloud's own scatter, so that it depends on no units; neither can be pulled by stray sets.
 """
 
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 SHORTLIST_SHARE = 0.1
 SHORTLIST_LEAST = 5
 FEWEST_RUNS = 3
+MEDIAN_TO_SIGMA = 1.4826  # deviation of a normal distribution over its median deviation
+CLIPPED = 3.0  # deviations, beyond which a value pulls no correlation further
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +42,7 @@ class Candidate:
         names: base parameters, (p,).
         ols, sdp, clie: the stages' parameters, (p,); sdp is where CLIE started.
         lambda_min: smallest eigenvalue of M found for the CLIE set [kg m^2]; NaN if it was not audited.
-        validation_error: relative torque error of the CLIE set on held-out motions; NaN if there were none.
+        validation_error: relative torque error of the CLIE set on motions that choose; NaN if there were none.
     """
 
     trajectory: str
@@ -92,7 +95,7 @@ class Cloud:
         explained: share of the total variance per direction, (k,).
         scores: per stage the sets in the common basis, (N, k).
         spreads: per stage and sampling interval, and over all intervals.
-        distances: of the CLIE sets to the CLIE cloud's median, (N,).
+        distances: of the CLIE sets to the CLIE cloud's median, in deviations of the cloud (Mahalanobis), (N,) [-].
         representative: the chosen run.
         verdict: CLIE spread at most the OLS spread, a check per sampling interval.
     """
@@ -151,7 +154,7 @@ def analyse_cloud(candidates: Sequence[Candidate], *, lambda_min_limit: float = 
         stage: read_only((stacked[k] - centre) @ basis) for k, stage in enumerate(STAGES)
     }
     spreads = _spreads(runs, scores)
-    distances = np.linalg.norm(scores["CLIE"] - np.median(scores["CLIE"], axis=0), axis=1)
+    distances = central_distances(stacked[STAGES.index("CLIE")])
     return Cloud(
         candidates=runs,
         centre=read_only(centre),
@@ -163,6 +166,31 @@ def analyse_cloud(candidates: Sequence[Candidate], *, lambda_min_limit: float = 
         representative=_choose(runs, distances, lambda_min_limit),
         verdict=judge(CONTRACTION, _contractions(spreads)),
     )
+
+
+def central_distances(sets: FloatArray) -> FloatArray:
+    """Mahalanobis' distances (N,) of sets (N, p) to their median, which change with no unit of any parameter.
+
+    Deviations are those of the median deviation, and correlations are of values within `CLIPPED` deviations. They are
+    shrunk towards none by as much as chance alone makes of them (Schaefer and Strimmer 2005): there are often fewer
+    sets than parameters. A parameter without scatter counts nothing.
+    """
+    left = sets - np.median(sets, axis=0)
+    deviations = MEDIAN_TO_SIGMA * np.median(np.abs(left), axis=0)
+    deviations = np.where(deviations > 0.0, deviations, left.std(axis=0))
+    z = left[:, deviations > 0.0] / deviations[deviations > 0.0]
+    if not z.shape[1]:
+        return np.zeros(len(sets))
+    inner = np.clip(z, -CLIPPED, CLIPPED)
+    inner = (inner - inner.mean(axis=0)) / np.maximum(inner.std(axis=0), np.finfo(float).tiny)
+    correlation, count = inner.T @ inner / len(inner), len(inner)
+    products = inner[:, :, None] * inner[:, None, :]
+    chance = np.sum((products - correlation) ** 2, axis=0) / (count * (count - 1))
+    apart = ~np.eye(len(correlation), dtype=bool)
+    whole = float(np.sum(correlation[apart] ** 2))
+    share = min(1.0, float(chance[apart].sum()) / whole) if whole > 0.0 else 1.0
+    shrunk = np.where(apart, (1.0 - share) * correlation, 1.0)
+    return np.asarray(np.sqrt(np.einsum("ki,ki->k", z, z @ np.linalg.pinv(shrunk, hermitian=True))))
 
 
 def _refuse_unusable(runs: tuple[Candidate, ...]) -> None:
@@ -228,13 +256,13 @@ def _choose(runs: tuple[Candidate, ...], distances: FloatArray, limit: float) ->
     feasible = [int(k) for k in shortlist if runs[k].lambda_min >= limit]
     pool = feasible or [int(k) for k in shortlist]
     validated = [k for k in pool if np.isfinite(runs[k].validation_error)]
-    # without held-out motions the most central one is left to decide
+    # without motions to choose by, the most central one is left to decide
     index = min(validated, key=lambda k: runs[k].validation_error) if validated else pool[0]
     rank = int(np.flatnonzero(order == index)[0]) + 1
     run = runs[index]
     sentences = [
-        f"{run.label} lies {distances[index]:.3g} from the median of the {len(runs)} CLIE sets: rank {rank} by "
-        f"distance, and so one of the {len(shortlist)} most central"
+        f"{run.label} lies {distances[index]:.3g} deviations from the median of the {len(runs)} CLIE sets: rank {rank} "
+        f"by distance, and so one of the {len(shortlist)} most central"
     ]
     if feasible:
         sentences.append(
@@ -248,9 +276,9 @@ def _choose(runs: tuple[Candidate, ...], distances: FloatArray, limit: float) ->
         )
     if validated:
         sentences.append(
-            f"of the remaining {len(validated)} it predicts the held-out motions best, with a relative torque error of "
-            f"{run.validation_error:.3g}"
+            f"of the remaining {len(validated)} it predicts the motions that choose best, with a relative torque error "
+            f"of {run.validation_error:.3g}"
         )
     else:
-        sentences.append("without held-out motions, the most central set was chosen")
+        sentences.append("without motions to choose by, the most central set was chosen")
     return Representative(index, rank, not feasible, "; ".join(sentences) + ".")

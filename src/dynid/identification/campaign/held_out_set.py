@@ -1,6 +1,6 @@
 """Held-out bags that judge many sets of parameters."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.linalg import qr
@@ -71,6 +71,17 @@ class HeldOutSet:
             ArmModel.of(robot).names,
             tuple(f"{one.name}: {note}" for one in sources for note in one.notes),
         )
+
+    def parted(self) -> tuple["HeldOutSet", "HeldOutSet"]:
+        """Return the bags that choose among models, and those that accept the chosen one; none is in both.
+
+        Every second bag chooses; a single one accepts.
+        """
+        return self._of(slice(1, None, 2)), self._of(slice(0, None, 2))
+
+    def _of(self, which: slice) -> "HeldOutSet":
+        fields = {name: getattr(self, name)[which] for name in ("portions", "regressions", "plain", "torque_constants")}
+        return replace(self, **fields)
 
     def refuse_other_constants(self, expected: tuple[float, ...]) -> None:
         """Raise DataError where a bag was recorded with other torque constants."""

@@ -20,8 +20,10 @@ from dynid.identification.stages import Refined, Stage, StageName
 from dynid.model.parameters import BaseParameters
 from dynid.recording.recording import Recording
 from dynid.robot import Robot
+from dynid.threads import on_one_thread
 
 
+@on_one_thread
 def refine_jointly(
     robot: Robot, recordings: Sequence[Recording], settings: IdentificationSettings, pooled: Estimate
 ) -> Refined:

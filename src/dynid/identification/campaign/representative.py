@@ -21,6 +21,7 @@ from dynid.identification.data.sources import Portion
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.estimators.table import estimator
+from dynid.identification.export_errors import MODEL_FILE, errors_of, predicted_by
 from dynid.identification.feasibility.audit import AuditResult
 from dynid.identification.pipeline import Identification, conclude
 from dynid.identification.prediction import Motion, pooled_errors, with_dynamics
@@ -120,7 +121,10 @@ def study_representative(
         bands.beside(motion, ArmModel.of(robot, mount=one.mount), one.samples)
         for motion, one in zip(motions["result"], held_out.portions, strict=True)
     )
-    result = replace(result, deviations=bands.table(), motions=(*judged, *result.motions), verdict=verdict)
+    errors = errors_of({MODEL_FILE: judged} | predicted_by(result.exported(), held_out.portions))
+    result = replace(
+        result, deviations=bands.table(), motions=(*judged, *result.motions), exports=errors, verdict=verdict
+    )
     return RepresentativeStudy(run, final, way, result, motions)
 
 

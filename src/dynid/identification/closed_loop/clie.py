@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve, cholesky
+from scipy.linalg import cho_factor, cho_solve, cholesky, eigvalsh
 
 from dynid.control.controller import ControllerSettings
 from dynid.errors import DataError, InfeasibleError
+from dynid.identification.closed_loop.curvature import ResidualCurvature
 from dynid.identification.closed_loop.cuts import CutSet
 from dynid.identification.closed_loop.loop_data import ClosedLoopData
 from dynid.identification.closed_loop.many_loops import ManyLoops
@@ -41,6 +42,8 @@ class ClieOptions(Strict):
 
     maximum_iterations: steps tried.
     tolerance: of the decrease that a further step promises, relative to the cost.
+    deviation_share: the end, too, where a further step moves no parameter, and no linear combination of them, by more
+        than this share of its standard deviation, residuals taken as independent; 0 leaves it to `tolerance`.
     coarse_tolerance: below this promise the fine Jacobian takes over.
     coarse_stride, fine_stride: control cycles per step of the Jacobian's integration, even.
     bound_factor: parameters stay within this many times their first values (the paper's +-100).
@@ -50,6 +53,7 @@ class ClieOptions(Strict):
 
     maximum_iterations: int = 40
     tolerance: Positive = 1e-7
+    deviation_share: NonNegative = 0.1
     coarse_tolerance: Positive = 1e-4
     coarse_stride: int = 8
     fine_stride: int = 4
@@ -177,6 +181,10 @@ class _Refinement:
         self.iterations: list[Iteration] = []
         self.damping = FIRST_DAMPING
         self.stride = options.coarse_stride
+        self.curvature = ResidualCurvature(len(phi0.values))
+        freedom = max(loop.data.tau.size - len(phi0.values), 1)
+        # a step s has s' J'J s = promise * cost, and one deviation of any direction cost / freedom of it
+        self.enough = max(options.tolerance, options.deviation_share**2 / freedom)
         self.expected, self.last_promise = np.inf, np.inf  # relative decreases that steps promise
         self.floor = ROUND_OFF * float(np.sum(loop.data.tau**2))
         self.restoring = False  # whether the current phi violates cuts that an audit has found
@@ -209,12 +217,23 @@ class _Refinement:
             raise DataError(
                 f"the simulated torques do not depend on {', '.join(names)}, so this motion cannot determine them"
             )
+        self.curvature.look(self.phi, self.jacobian, self.residual, self.stride)
         self.scale, self.linearised = 1.0 / lengths, True
+
+    def _bent(self) -> FloatArray:
+        """The Hessian that steps are made with, (p, p): with the residual's curvature while that helps."""
+        plain = np.asarray(self.hessian)
+        if not self.curvature.trusted:
+            return plain
+        whole = plain + self.curvature.matrix
+        lowest = float(eigvalsh(whole * np.outer(self.scale, self.scale), subset_by_index=[0, 0])[0])
+        return whole if lowest > 0.0 else plain
 
     def _trial(self) -> tuple[FloatArray, float]:
         """The minimiser of the damped linear model within the cuts, and the cost that the model promises there."""
         p = len(self.phi)
-        scaled = self.hessian * np.outer(self.scale, self.scale) + self.damping * np.eye(p)
+        hessian = self._bent()
+        scaled = hessian * np.outer(self.scale, self.scale) + self.damping * np.eye(p)
         step = self.scale * cho_solve(cho_factor(scaled), self.scale * self.gradient)
         target = self.phi + step
         metric = cholesky(scaled) / self.scale
@@ -230,13 +249,13 @@ class _Refinement:
             if audit is None or audit.passed:
                 break
         step = trial - self.phi
-        promised = self.cost - 2.0 * self.gradient @ step + step @ self.hessian @ step
+        promised = self.cost - 2.0 * self.gradient @ step + step @ hessian @ step
         return trial, float(promised)
 
     def run(self) -> Reason:
         """Iterate to the end."""
         while len(self.iterations) < self.options.maximum_iterations:
-            done = self.expected < self.options.tolerance or self.cost <= self.floor
+            done = self.expected < self.enough or self.cost <= self.floor
             if done and not self.restoring and self._settled():
                 return "converged"
             if not self.linearised:
@@ -248,7 +267,7 @@ class _Refinement:
             if promise < self.options.coarse_tolerance and self.stride != self.options.fine_stride:
                 self.stride, self.linearised = self.options.fine_stride, False
                 continue
-            if promise < self.options.tolerance:
+            if promise < self.enough:
                 if self._settled():
                     return "converged"
                 continue
@@ -278,6 +297,10 @@ class _Refinement:
         gain = 0.0 if self.restoring else (self.cost - found) / (self.cost - promised)
         if accepted:
             # Gauss-Newton converges linearly: where the promises fall and are kept, the next one is foreseeable
+            if self.linearised:
+                step = trial - self.phi
+                plain = self.cost - 2.0 * self.gradient @ step + step @ self.hessian @ step
+                self.curvature.compare(step, float(plain), found)
             foreseeable = self.stride == self.options.fine_stride and abs(gain - 1.0) < 0.2 and self.last_promise < 1.0
             self.expected = promise * min(promise / self.last_promise, 1.0) if foreseeable else np.inf
             self.last_promise = promise

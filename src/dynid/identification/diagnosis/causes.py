@@ -1,4 +1,4 @@
-"""What a refused model may lack: a spring, a load that changed, friction that drifts.
+"""What a refused model may lack: a spring at a joint. What changes with time is found by `steadiness`.
 
 Each is a group of columns beside all parameters, as in `nearby`. The one that explains most of what is left is named
 where it explains at least half of a joint's squared error.
@@ -10,15 +10,13 @@ from typing import NamedTuple
 import numpy as np
 
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.diagnosis.nearby import beside, links_regressor, weighted_residual
+from dynid.identification.diagnosis.nearby import beside, weighted_residual
 from dynid.identification.estimators.regression import Regression
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
 
 EXPLAINED = 0.5  # of a joint's squared error
 MOST_SAMPLES = 4000
-MOMENTS = 20  # at which a load is tried to have changed
-LOAD = ("M", "MX", "MY", "MZ")  # of the last link
 
 
 class _Cause(NamedTuple):
@@ -33,7 +31,7 @@ def cause_of(model: ArmModel, samples: Samples, regression: Regression) -> str:
     own, weights, y = weighted_residual(samples, regression)
     n, few = regression.axes, slice(0, len(samples), 1 + len(samples) // MOST_SAMPLES)
     own, weights, y = (one.reshape(-1, n, *one.shape[1:])[few] for one in (own, weights, y))
-    tried = [one._replace(columns=one.columns[few] * weights[..., None]) for one in _tried(model, samples, regression)]
+    tried = [one._replace(columns=one.columns[few] * weights[..., None]) for one in _tried(model, samples)]
     rows = len(y) * n
     freed = beside(
         own.reshape(rows, -1),
@@ -53,9 +51,9 @@ def cause_of(model: ArmModel, samples: Samples, regression: Regression) -> str:
     return said
 
 
-def _tried(model: ArmModel, samples: Samples, regression: Regression) -> Iterator[_Cause]:
-    """Springs of single joints, another load from a moment on, and friction that changes with time."""
-    count, n = samples.q.shape
+def _tried(model: ArmModel, samples: Samples) -> Iterator[_Cause]:
+    """Springs of single joints."""
+    n = samples.q.shape[1]
     left = "would explain {share:.0f} % of the squared error of {joint}"
     sprung = {term.joint for term in model.drive.springs}  # springs of these are in the model already
     for k in (joint for joint in range(model.chain_size) if joint not in sprung):
@@ -63,12 +61,3 @@ def _tried(model: ArmModel, samples: Samples, regression: Regression) -> Iterato
         spring = f"a spring of {{value:.3g}} {unit} at {samples.joint_names[k]}"
         words = f"{spring} {left}: does a cable, a hose or a counterbalance pull?"
         yield _Cause(words, (samples.q * (np.arange(n) == k))[..., None])
-    standard = [f"{kind}{model.chain_size}" for kind in LOAD]
-    of_load = model.regrouping.K[:, [model.regrouping.standard.index(name) for name in standard]]
-    load = links_regressor(regression)[:count] @ of_load
-    for place in np.linspace(0, count, MOMENTS + 2).astype(int)[1:-1]:
-        words = f"{{value:+.2g}} kg at the last link from {samples.time[place]:.0f} s on {left}: did the load change?"
-        yield _Cause(words, load * (np.arange(count) >= place)[:, None, None])
-    late = np.linspace(-1.0, 1.0, count)[:, None, None] * np.eye(n)
-    columns = np.concatenate([late * np.sign(samples.dq)[..., None], late * samples.dq[..., None]], axis=2)
-    yield _Cause(f"friction that changes during the motion {left}: warm the arm up, and record again", columns)

@@ -45,7 +45,7 @@ def friction_effects(
         known: standard deviations of what is known of the columns' factors beforehand, (p,).
         transition_rad_s: speed of the sign of dq.
     """
-    effects, groups = _functions(dq, torque, weights, transition_rad_s)
+    effects, groups = friction_functions(dq, torque, weights, transition_rad_s)
     size = effects.shape[2]
     if not size:
         return effects
@@ -102,7 +102,7 @@ def _likelihood(normal: FloatArray, seen: FloatArray, squares: FloatArray) -> fl
     return 0.5 * float(seen @ np.linalg.solve(inside, seen) - np.linalg.slogdet(inside)[1] - np.log(own).sum())
 
 
-def _functions(
+def friction_functions(
     dq: FloatArray, torque: FloatArray, weights: FloatArray, transition_rad_s: float
 ) -> tuple[FloatArray, NDArray[np.int64]]:
     """Effects (N, n, k) whose weighted root mean square is 1 each, and the group (k,) that shares a size."""

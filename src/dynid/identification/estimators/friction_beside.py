@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.identification.estimators.discrepancy import friction_effects
-from dynid.identification.estimators.gear_fit import SHAPE_BOX, GearFit, GearFitter, Parameter, with_parameters
+from dynid.identification.estimators.gear_fit import SHAPE_BOX, GearFit, GearFitter, Parameter, stacked, with_parameters
 from dynid.identification.estimators.gear_ladder import Ladder
+from dynid.identification.estimators.lags import FoundDelay
 from dynid.identification.estimators.play import FoundPlay
 from dynid.model.friction import AS, TERMS, WS, FrictionLaw
 from dynid.robot import FloatArray
@@ -17,6 +18,35 @@ from dynid.robot import FloatArray
 PRIOR = {"N*m*s/rad": 1.0, "N*m": 1.0, "1": 0.5, "1/(N*m)": 0.2}
 PRIOR_SHAPE = {WS: 2.0, AS: 1.0}
 PRIOR_DRIFT = 0.3
+LOADS = ("km", "kms", "ke", "kes", "kmq", "keq")  # friction that grows with load
+
+
+@dataclass(frozen=True, eq=False)
+class LeftOut:
+    """Friction that grows with load, and that a structure leaves out.
+
+    Attributes:
+        columns: its torques in sliding states per unit of each parameter, (N, n, k).
+        judged: the same of all states.
+        known: deviations of the parameters beforehand, (k,).
+    """
+
+    columns: FloatArray
+    judged: FloatArray
+    known: FloatArray
+
+    @classmethod
+    def of(cls, fitter: GearFitter, fit: GearFit) -> "LeftOut":
+        """What the structure of a fit leaves out, linearised there."""
+        terms = tuple(one for one in LOADS if one not in fit.structure.terms)
+        parameters = replace(fit.structure, terms=terms).parameters(fitter.gears)
+        wanted, point = sorted({one.term for one in parameters}), fit.point
+        found = []
+        for sticking in (False, True):
+            rows = fitter.rows.linearise(point.phi, point.law, point.drift, fit.rows.tm, wanted, sticking=sticking)
+            found.append(stacked(rows, parameters, False)[..., rows.W.shape[2] :])
+        known = np.array([PRIOR[TERMS[one.term].unit] for one in parameters])
+        return cls(found[0], found[1], known)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +58,9 @@ class FrictionBeside:
         judged: the same with the rows of all states, sticking ones among them.
         ladder: how its structure was chosen; None where it was given.
         play: between joints and encoders; None where nobody has looked.
+        delay: by which torques lag behind positions; None where nobody has looked.
         given: whether the fit is of other samples, and none was made of these.
+        left_out: friction that grows with load, and that the structure leaves out; None without.
         effects: torques (N, n, k) [N m] of what no parameter stands for, each of its likely size: what remains of play,
             and friction that the law does not hold.
     """
@@ -37,8 +69,10 @@ class FrictionBeside:
     judged: GearFit
     ladder: Ladder | None = None
     play: FoundPlay | None = None
+    delay: FoundDelay | None = None
     effects: FloatArray | None = None
     given: bool = False
+    left_out: "LeftOut | None" = None
 
     @property
     def shape_note(self) -> str:
@@ -85,19 +119,29 @@ class FrictionBeside:
         found = friction_effects(
             rows.samples.dq, rows.target - residual, fit.columns, residual, weights, known, fitter.transition_rad_s
         )
-        return replace(self, effects=found if self.play is None else np.concatenate([self.play.effects, found], axis=2))
+        lags = [one.effects for one in (self.play, self.delay) if one is not None]
+        return replace(self, effects=np.concatenate([*lags, found], axis=2))
 
     @cached_property
     def shape_columns(self) -> tuple[FloatArray, FloatArray]:
-        """Columns of the shape, (N, n, k), which are as open as the others, and what is known of them as deviations."""
-        known = [PRIOR_SHAPE[one.term] for one in self.fit.parameters if one.term in PRIOR_SHAPE]
-        return self.fit.columns[..., self.fit.rows.W.shape[2] :][..., self._shape], np.array(known)
+        """Columns of what is as open as the others, (N, n, k), and what is known of it beforehand as deviations, (k,).
+
+        It is the shape of friction, and what of it grows with load and was left out: on slow motions the data hardly
+        distinguish that from masses, so its smallest structure must not make masses look certain.
+        """
+        known = np.array([PRIOR_SHAPE[one.term] for one in self.fit.parameters if one.term in PRIOR_SHAPE])
+        columns = self.fit.columns[..., self.fit.rows.W.shape[2] :][..., self._shape]
+        if self.left_out is None:
+            return columns, known
+        return np.concatenate([columns, self.left_out.columns], axis=2), np.append(known, self.left_out.known)
 
     def judged_columns(self) -> FloatArray:
         """Columns of all states in the order (f, phi, shape) of `Regression.whole_spread`, (N, n, k)."""
         columns, p = self.judged.columns, self.fit.rows.W.shape[2]
         friction = columns[..., p:]
-        return np.concatenate([friction[..., ~self._shape], columns[..., :p], friction[..., self._shape]], axis=2)
+        more = [] if self.left_out is None else [self.left_out.judged]
+        own = [friction[..., ~self._shape], columns[..., :p], friction[..., self._shape]]
+        return np.concatenate([*own, *more], axis=2)
 
     @property
     def known(self) -> FloatArray:

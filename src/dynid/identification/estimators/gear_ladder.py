@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import solve
 
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.gear_fit import GearFit, GearFitter, Point, Structure
+from dynid.identification.estimators.gear_fit import GearFit, GearFitter, KnownGears, Point, Structure
 from dynid.model.friction import SYMBOLS
 from dynid.model.model_file import FrictionRung
 from dynid.robot import FloatArray
@@ -58,6 +58,17 @@ class Ladder:
     rivals: FloatArray = field(default_factory=lambda: np.zeros((0, 0)))
 
 
+@dataclass(frozen=True, eq=False)
+class KnownStart(KnownGears):
+    """A fit to almost the same samples: friction of its structure is fitted again from there.
+
+    Attributes:
+        ladder: how that structure was chosen; None where it was given.
+    """
+
+    ladder: Ladder | None = None
+
+
 def time_blocks(samples: Samples) -> FloatArray:
     """The block of `BLOCK_S` of time that every sample is in, (N,), from 0 on; recordings share none."""
     starts = np.flatnonzero(np.diff(samples.time, prepend=np.inf) < 0.0)
@@ -86,8 +97,13 @@ class BlockJudge:
 
     def errors(self, fit: GearFit) -> FloatArray:
         """Sum of squared weighted errors of every block, (blocks,)."""
+        return np.asarray(self.of_axes(fit).sum(axis=1))
+
+    def of_axes(self, fit: GearFit) -> FloatArray:
+        """Sums of squared weighted errors of every block and axis, (blocks, n)."""
         size = fit.columns.shape[2]
         rows = np.concatenate([fit.columns, fit.target[..., None]], axis=2) * self._weights[..., None]
+        axes = rows.shape[1]
         blocks = [rows[self._blocks == b].reshape(-1, size + 1) for b in np.unique(self._blocks)]
         squares = np.array([block.T @ block for block in blocks])
         standing = self._fitter.standing_rows(
@@ -99,7 +115,7 @@ class BlockJudge:
         # what is at a bound with all data stays there, so that each fold needs no more than a linear solution
         lower = np.concatenate([self._lower, [one.lower for one in fit.parameters]])
         free = fit.theta > (np.append(lower, -np.inf) if fit.structure.drift else lower) + 1e-9
-        found = np.empty(len(blocks))
+        found = np.empty((len(blocks), axes))
         for fold in range(min(FOLDS, len(blocks))):
             others = whole - squares[fold::FOLDS].sum(axis=0)
             theta = fit.theta.copy()
@@ -108,7 +124,8 @@ class BlockJudge:
             slope = ((others[:-1, -1] - others[:-1, :-1] @ theta) / scale)[free]
             theta[free] += solve(pulled, slope, assume_a="pos", check_finite=False) / scale[free]
             for k in range(fold, len(blocks), FOLDS):
-                found[k] = np.sum((blocks[k][:, -1] - blocks[k][:, :-1] @ theta) ** 2)
+                left = blocks[k][:, -1] - blocks[k][:, :-1] @ theta
+                found[k] = np.sum(left.reshape(-1, axes) ** 2, axis=0)
         return found
 
     def relative(self, errors: FloatArray) -> float:

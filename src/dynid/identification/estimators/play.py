@@ -6,9 +6,9 @@ speeds. To first order in b torques change by
 
     b D,    D = d tau(q + b s, dq + b ds/dt, ddq + b d2s/dt2) / d b,    s = tanh(dq / v) behind the states' filter
 
-a column per joint, beside those of the base parameters and of friction. Its factor b is estimated with them, with a
-prior of `PRIOR_RAD`. What is more than `SIGNIFICANT` deviations above zero is taken off the states, and friction and
-base parameters are fitted once more; s is then what a gap of this width makes of the corrected motion. What remains
+a column per joint. `lags` estimates b beside all that is fitted. What is more than `SIGNIFICANT` deviations above zero
+is taken off the states, and friction and base parameters are fitted once more; s is then what a gap of this width makes
+of the corrected motion. A joint keeps that only if its error falls on blocks of time that were left out. What remains
 open of b, `remaining`, goes into the estimate's covariance.
 """
 
@@ -19,7 +19,7 @@ import numpy as np
 
 from dynid.identification.data.fine_states import FineStates, grid_step_s
 from dynid.identification.data.preprocessing import Samples, central_differences
-from dynid.identification.estimators.gear_fit import GearFit, GearFitter
+from dynid.identification.estimators.gear_fit import GearFit
 from dynid.identification.estimators.gear_rows import GearRows, solved_torques
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
@@ -29,8 +29,6 @@ SIGNIFICANT = 2.0  # deviations
 REVERSAL_RAD_S = 0.05  # v: gears are in touch on one side when faster
 ROUNDS = 2  # of finding s from the corrected motion
 STEP_RAD = 1e-3  # of the difference quotient
-EFFECTIVE = 2.0  # neighbouring samples are correlated behind the low-pass: times that as much variance
-RIDGE = 1e-9  # of a column's squares: what no column tells apart stays as it is
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,11 +39,13 @@ class FoundPlay:
         half: (n,) [rad; m where a joint slides].
         deviations: of it, (n,).
         columns: D of sliding states, (N, n, n) [N m/rad].
+        taken: half the play that was taken off the states, (n,); None: `significant`.
     """
 
     half: FloatArray
     deviations: FloatArray
     columns: FloatArray
+    taken: FloatArray | None = None
 
     @property
     def significant(self) -> FloatArray:
@@ -59,16 +59,9 @@ class FoundPlay:
 
     @property
     def remaining(self) -> FloatArray:
-        """Root mean square of what is left of half the play when the significant part is taken off, (n,).
-
-        Joints of one arm have play of one size, which the most likely normal distribution of all of them gives.
-        """
-        sizes = np.linspace(0.0, PRIOR_RAD, 81)[:, None]
-        total = sizes**2 + self.deviations**2
-        size = float(sizes[np.argmin((np.log(total) + self.half**2 / total).sum(axis=1)), 0])
-        share = size**2 / (size**2 + self.deviations**2)
-        error = share * self.half - self.significant
-        return np.sqrt(share * self.deviations**2 + error**2)
+        """Root mean square of what is left of half the play when a part is taken off, (n,)."""
+        error = self.half - (self.significant if self.taken is None else self.taken)
+        return np.sqrt(self.deviations**2 + error**2)
 
 
 def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) -> tuple[FloatArray, ...]:
@@ -126,19 +119,3 @@ def play_columns(rows: GearRows, fit: GearFit) -> FloatArray:
             columns.append((after - before) / STEP_RAD)
         found.append(np.stack(columns, axis=-1))
     return rows.sliding(found)
-
-
-def find_play(fitter: GearFitter, fit: GearFit) -> FoundPlay:
-    """Play by linear least squares beside all that is fitted, each axis in units of its deviation."""
-    residual = fit.target - fit.columns @ fit.theta
-    weights = fitter.trust / fitter.sigma(residual)
-    D = play_columns(fitter.rows, fit)
-    size = fit.columns.shape[2]
-    X = (np.concatenate([fit.columns, D], axis=2) * weights[..., None]).reshape(-1, size + D.shape[2])
-    normal = X.T @ X
-    normal[np.diag_indices_from(normal)] *= 1.0 + RIDGE
-    normal[np.diag_indices_from(normal)] += np.finfo(float).tiny
-    normal[range(size, len(normal)), range(size, len(normal))] += EFFECTIVE / PRIOR_RAD**2
-    inverse = np.linalg.pinv(normal, hermitian=True)
-    half = inverse[size:] @ (X.T @ (residual * weights).ravel())
-    return FoundPlay(half, np.sqrt(EFFECTIVE * np.diag(inverse)[size:]), D)

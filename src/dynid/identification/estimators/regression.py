@@ -14,11 +14,20 @@ from scipy.linalg import qr
 
 from dynid.errors import DataError, UndeterminedError
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.friction_beside import FrictionBeside
+from dynid.identification.estimators.friction_beside import FrictionBeside, LeftOut
 from dynid.identification.estimators.gear_fit import GearFit, GearFitter, KnownGears, Structure
-from dynid.identification.estimators.gear_ladder import LADDER, Ladder, climb, to_the_end
+from dynid.identification.estimators.gear_ladder import (
+    LADDER,
+    NO_ERROR,
+    BlockJudge,
+    KnownStart,
+    Ladder,
+    climb,
+    to_the_end,
+)
 from dynid.identification.estimators.gear_rows import GearRows, sliding_rows
-from dynid.identification.estimators.play import find_play, without_play
+from dynid.identification.estimators.lags import find_lags
+from dynid.identification.estimators.play import FoundPlay, without_play
 from dynid.identification.estimators.prior_rows import prior_rows, prior_unit
 from dynid.identification.estimators.reduced_rows import ReducedRows, merged
 from dynid.identification.estimators.solution import Solution, solve_triangle
@@ -103,7 +112,7 @@ class Regression:
             samples: states and torques.
             coulomb: how friction is treated; None ignores it. A structure that holds it needs no such treatment.
             known: a fit to other samples of the same arm, whose structure is taken and at which torques are linearised;
-                None fits friction to these.
+                a `KnownStart` is fitted again from there; None fits friction to these.
             structure: that friction is fitted with; None is as `coulomb` has it.
         """
         if coulomb is not None and coulomb.treatment == "estimated" and not model.structure.coulomb_friction:
@@ -151,24 +160,24 @@ class Regression:
         structure: Structure | None,
     ) -> "Regression":
         """The linearised regression of torques with friction."""
+        given = known is not None and not isinstance(known, KnownStart)
         rows = GearRows(model, samples, coulomb.slow_rad_s)
         slow = rows.sliding_share < coulomb.sliding_share if samples.fine else np.abs(samples.dq) < coulomb.slow_rad_s
         trust = np.where(slow, coulomb.slow_weight, 1.0)
         sliding = int((~slow).sum())
-        if known is None and sliding <= len(model.names):  # nothing to choose a structure of friction by
+        if not given and sliding <= len(model.names):  # nothing to choose a structure of friction by
             raise _too_few(sliding, len(model.names), samples, coulomb)
         lower = physical_lower_bounds(model.names)
         fitter = GearFitter(rows, model.gears, trust, lower, coulomb.transition_rad_s)
         fit, ladder = _chosen_fit(fitter, coulomb, known, structure)
-        play = None
-        if known is None and fit.structure.terms and samples.fine:
-            play = find_play(fitter, fit)
-            if play.significant.any():
-                rows = GearRows(model, without_play(samples, play.significant), coulomb.slow_rad_s)
-                fitter = GearFitter(rows, model.gears, trust, lower, coulomb.transition_rad_s)
-                fit = to_the_end(fitter, fitter.fit(fit.structure, fit.point))
-        beside = FrictionBeside(fit, fitter.judged(fit), ladder, play, given=known is not None)
-        if known is None and fit.structure.terms:
+        play, delay = None, None
+        if not given and fit.structure.terms and samples.fine:
+            play, delay = find_lags(fitter, fit)
+            fitter, fit, play = _without_play(fitter, fit, play, coulomb)
+            rows = fitter.rows
+        left_out = LeftOut.of(fitter, fit) if "km" in fit.structure.terms else None
+        beside = FrictionBeside(fit, fitter.judged(fit), ladder, play, delay, given=given, left_out=left_out)
+        if not given and fit.structure.terms:
             beside = beside.with_discrepancy(fitter)
         W, tau, weight = [fit.columns[..., : len(lower)]], [beside.target], [trust]
         more = [rows.by_other_current[0]]
@@ -546,6 +555,8 @@ def _chosen_fit(
     fitter: GearFitter, coulomb: CoulombSettings, known: KnownGears | None, structure: Structure | None
 ) -> tuple[GearFit, Ladder | None]:
     """Friction of a known fit, of a structure, of the settings', or as the data choose it, with what was tried."""
+    if isinstance(known, KnownStart):
+        return to_the_end(fitter, fitter.fit(known.structure, known.point)), known.ladder
     if known is not None:
         return fitter.linearised(known), None
     if structure is None and coulomb.structure == "auto":
@@ -553,6 +564,23 @@ def _chosen_fit(
         return ladder.fit, ladder
     chosen = structure or next(one for one in LADDER if one.name == coulomb.structure)
     return to_the_end(fitter, fitter.fit(chosen)), None
+
+
+def _without_play(
+    fitter: GearFitter, fit: GearFit, play: FoundPlay, coulomb: CoulombSettings
+) -> tuple[GearFitter, GearFit, FoundPlay]:
+    """The fit to states without play, where that lowers a joint's error on blocks left out, and what was taken off."""
+    sigma, taken = fitter.sigma(fitter.rows.target - fit.rows.tau, NO_ERROR), play.significant
+    before = BlockJudge(fitter, sigma).of_axes(fit).sum(axis=0)
+    while taken.any():
+        rows = GearRows(fitter.rows.model, without_play(fitter.rows.samples, taken), coulomb.slow_rad_s)
+        other = GearFitter(rows, fitter.gears, fitter.trust, fitter.lower, fitter.transition_rad_s)
+        found = to_the_end(other, other.fit(fit.structure, fit.point))
+        worse = (taken > 0.0) & (BlockJudge(other, sigma).of_axes(found).sum(axis=0) >= before)
+        if not worse.any():
+            return other, found, replace(play, taken=taken)
+        taken = np.where(worse, 0.0, taken)
+    return fitter, fit, replace(play, taken=taken)
 
 
 def _too_few(equations: int, parameters: int, samples: Samples, coulomb: CoulombSettings | None) -> DataError:

@@ -22,6 +22,7 @@ from dynid.identification.feasibility.pose_kernels import InertiaFunctions, comp
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
+from dynid.threads import on_one_thread
 
 Certificate = Literal["counterexample", "sampled", "searched"]
 CHUNK = 1 << 16  # poses per kernel call
@@ -265,6 +266,7 @@ def _distinct(poses: FloatArray, most: int) -> FloatArray:
     return kept[:count]
 
 
+@on_one_thread
 def audit(
     model: ArmModel,
     phi: BaseParameters,

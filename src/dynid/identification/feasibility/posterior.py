@@ -31,6 +31,7 @@ from dynid.model.springs import is_spring
 from dynid.model.within_limits import LENGTH_UNIT_M, MASS_UNIT_KG, link_rows, spread_out
 from dynid.robot import FloatArray, PhysicalBounds, read_only
 from dynid.robot.link_limits import ArmLimits
+from dynid.threads import on_one_thread
 
 CHAINS = 200
 LEAPFROGS = (10, 20)  # steps of a trajectory, drawn anew for each
@@ -261,6 +262,7 @@ def _whitening(correlation: FloatArray) -> FloatArray:
     return np.asarray((vectors / np.sqrt(np.maximum(values, LEAST_VARIANCE))).T)
 
 
+@on_one_thread
 def possible_arms(
     model: ArmModel,
     belief: Belief,

@@ -23,6 +23,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.numerical_regrouping import independent_columns
 from dynid.model.standard import LinkInertia, from_link_frame
 from dynid.robot import FloatArray, read_only
+from dynid.threads import on_one_thread
 
 UNSEEN = 1e-6  # of the known torque's own size: what is left of it beside the arm's columns, where it cannot be told
 SIGNIFICANT = 3.0
@@ -85,6 +86,7 @@ class JointScale:
         return f"{words}; torque constant {self.torque_constant:g} used, {value:.4g} +- {deviation:.2g} N m/A expected"
 
 
+@on_one_thread
 def check_torque_constants(
     model: ArmModel, without: Samples, carrying: Samples, body: LinkInertia, torque_constants: tuple[float, ...] = ()
 ) -> tuple[JointScale, ...]:

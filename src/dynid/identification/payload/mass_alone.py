@@ -24,6 +24,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.regressor import LINK_PARAMETERS
 from dynid.model.standard import LinkInertia, from_link_frame
 from dynid.robot import FloatArray, read_only
+from dynid.threads import on_one_thread
 
 FAR_M = 0.5  # deviation of a place that nobody knows
 STEP_M = 1e-3  # of a central difference, which is exact: the parameters are quadratic in the place
@@ -101,6 +102,7 @@ class _Rows:
         return np.concatenate([(left[:, 10] - c * (left[:, :10] @ parameters)) / sigma for left, c, sigma in pairs])
 
 
+@on_one_thread
 def check_with_mass_alone(
     model: ArmModel,
     without: Samples,

@@ -30,6 +30,7 @@ from dynid.model.regressor import LINK_PARAMETERS, standard_regressor
 from dynid.model.springs import is_spring
 from dynid.model.standard import pseudo_inertia
 from dynid.robot import FloatArray, read_only
+from dynid.threads import on_one_thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,6 +66,7 @@ class Payload:
         return None
 
 
+@on_one_thread
 def changes_between(model: ArmModel, before: Samples, after: Samples) -> tuple[Change, ...]:
     """Changes of all base parameters between two runs, each identified on its own by weighted least squares."""
     found = [estimator("wls").estimate(model, samples).base for samples in (before, after)]
@@ -98,6 +100,7 @@ def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArr
     return np.concatenate(parts), np.concatenate(torques)
 
 
+@on_one_thread
 def find_payload(model: ArmModel, before: Samples, after: Samples) -> Payload:
     """The change at the last link between two runs.
 

@@ -1,1 +1,1 @@
-"""The emulated servo bus: a pseudo-terminal, and the process that serves it."""
+"""Emulated servo bus: a pseudo-terminal, and the process that serves it."""

@@ -1,4 +1,4 @@
-"""The emulated servo bus as a process of its own; its command is `dynid simulated-arm`."""
+"""Process that serves the emulated servo bus; its command is `dynid simulated-arm`."""
 
 import contextlib
 import json
@@ -39,30 +39,37 @@ def serve(
     ready: Callable[[], None] = lambda: None,
     port_file: Path | None = None,
 ) -> None:
-    """Run a bus as this process' only work, until SIGTERM, SIGINT or the parent's end.
+    """Serve a bus as this process' only work, until SIGTERM, SIGINT or the parent's end.
 
-    Where there is a link, SIGUSR1 pulls the cable and SIGUSR2 plugs it in again. Where there is a body for the hand
-    instead, SIGUSR1 has the arm take it and SIGUSR2 put it down.
+    With a link, SIGUSR1 pulls the cable and SIGUSR2 plugs it in again. With a body for the hand
+    instead, SIGUSR1 makes the arm take it and SIGUSR2 put it down.
 
-    Prints two lines for people: the port's path when it is served, and at the end a JSON object with what
-    `ServoChain.summary` says, which proves that currents are zero. Programs read the port from `port_file`: libraries
+    Two lines are printed for people: the port's path when it is served, and at the end a JSON object with
+    `ServoChain.summary`, which proves that currents are zero. Programs read the port from `port_file`, since libraries
     may print, too.
 
     Args:
-        robot, plant, link, baudrate, wire_time, lock_step, faults, adapter: see `EmulatedServoBus`.
+        robot: see `EmulatedServoBus`, as for the arguments without a description.
+        plant: the arm behind the servos.
         clock: new file for the paused clock, which stops while the driver is late; removed at the end.
-        ignore_interrupt: ignore SIGINT of the terminal, so that a driver can still talk to the servos while it shuts
+        link: symbolic link to the port.
+        ignore_interrupt: ignore SIGINT of the terminal, so that a driver can still command the servos while it shuts
             down; the bus then ends by SIGTERM or with its parent, once its driver is silent.
-        body: that the arm may take into its hand.
+        baudrate: baud rate of the servos [bit/s].
+        wire_time: reply no sooner than the wire would allow.
+        lock_step: advance time by one control cycle with each sync write of goal currents.
+        faults: injected faults.
+        adapter: USB adapter between servos and host.
+        body: payload that the arm may take into its hand.
         ready: called just before the port is announced.
-        port_file: new file for the port's path, complete as soon as it is there; removed at the end.
+        port_file: new file for the port's path, complete as soon as it exists; removed at the end.
 
     Raises:
-        OutputExistsError: `port_file` exists, or what `EmulatedServoBus` says.
+        OutputExistsError: `port_file` exists, or as for `EmulatedServoBus`.
         OutputWriteError: `port_file` cannot be written.
     """
     end_with_parent(expected_parent() or os.getppid())
-    for number in (signal.SIGTERM, signal.SIGHUP):  # leave no files behind, before there is a bus to stop either
+    for number in (signal.SIGTERM, signal.SIGHUP):  # remove files even if a signal arrives before the bus exists
         signal.signal(number, lambda *_: sys.exit(0))
     signal.signal(signal.SIGINT, signal.SIG_IGN if ignore_interrupt else lambda *_: sys.exit(0))
     if port_file is not None:
@@ -87,12 +94,12 @@ def serve(
             bus.close()
             for file in written:
                 file.unlink(missing_ok=True)
-            with contextlib.suppress(BrokenPipeError):  # the parent may be gone
+            with contextlib.suppress(BrokenPipeError):  # the parent may have ended
                 print(json.dumps(_summary(bus, page)), flush=True)
 
 
 def _announce(port: str, port_file: Path | None, ready: Callable[[], None]) -> list[Path]:
-    """Say that a port is served, to programs first, then to people; return the file that was written for it."""
+    """Announce a port, to programs first, then to people; return the file that was written."""
     ready()
     files = [] if port_file is None else [port_file]
     for file in files:
@@ -116,7 +123,7 @@ def _summary(bus: EmulatedServoBus, page: ClockPage | None) -> dict[str, object]
 
 @contextlib.contextmanager
 def traced(plant: ArmPlant, path: Path | None) -> Iterator[Plant]:
-    """The arm; with a path, one whose record is written there when the block ends.
+    """Yield the arm; with a path, its record is written there when the block ends.
 
     Raises:
         OutputExistsError: the file exists.
@@ -133,7 +140,7 @@ def traced(plant: ArmPlant, path: Path | None) -> Iterator[Plant]:
 
 
 def main() -> None:
-    """`dynid simulated-arm` with the same options, under the name that launch files start."""
+    """Run `dynid simulated-arm` with the same options, under the name that launch files start."""
     sys.argv[1:1] = ["simulated-arm"]
     runpy.run_module("dynid", run_name="__main__")
 

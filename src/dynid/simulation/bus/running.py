@@ -1,4 +1,4 @@
-"""A simulated line that is served within the process of its driver."""
+"""Simulated line that is served within the process of its driver."""
 
 import contextlib
 import threading

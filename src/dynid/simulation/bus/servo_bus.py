@@ -1,10 +1,10 @@
-"""The emulated servo bus: a pseudo-terminal that answers DYNAMIXEL Protocol 2.0 like the servos of an arm.
+"""Emulated servo bus: a pseudo-terminal that answers DYNAMIXEL Protocol 2.0 like the servos of an arm.
 
-The driver opens the port's path as it opens a serial port. `servo_process` runs the bus as a process of its own.
+The driver opens the port's path like a serial port. `bus.process` runs the bus as a process of its own.
 
-Timing: a reply is written in one piece at the moment its last byte would have left the wire, counted from the
-arrival of the instruction; so the cycle time of a driver is that of a real line at the same baud rate. Behind a USB
-adapter it is written when the adapter would hand it over.
+Timing: a reply is written in one piece at the time at which its last byte would have left the wire, counted from the
+arrival of the instruction; so the cycle time of a driver is that of a real line at the same baud rate. With a USB
+adapter it is written when the adapter would deliver it.
 """
 
 import contextlib
@@ -33,13 +33,13 @@ from dynid.simulation.servo.trace import TracedArm
 BITS_PER_BYTE = 10  # start, eight data bits, stop
 IDLE_POLL_S = 0.010
 STALE_FRAGMENT_S = 0.010
-# A driver that sends nothing for so long has closed the port; with torque on, it may be one on a busy host.
+# Silence after which a driver counts as gone, without and with torque [s]; with torque on, the host may only be busy.
 SILENCE_S, SILENCE_WITH_TORQUE_S = 0.3, 3.0
 # When the simulator itself was not running (the host stood still), the arm stood still, too: nobody could control it.
 LONGEST_CATCH_UP_S = 0.02
-SLEEP_OVERSHOOT_S = 0.00006  # by so much a sleep may end too late; the rest of the time is waited for awake
+SLEEP_OVERSHOOT_S = 0.00006  # margin for sleeps that end late; the rest of the time is a busy wait [s]
 
-NO_SERVO = -1  # the rate of none
+NO_SERVO = -1  # baud code that no servo has
 TERMINAL_RATES = tuple(rate for rate in table.BAUD_RATES.values() if hasattr(termios, f"B{rate}"))
 
 LineFault = Callable[[list[bytes]], Iterable[bytes | float]]
@@ -47,29 +47,29 @@ LineFault = Callable[[list[bytes]], Iterable[bytes | float]]
 
 
 class EmulatedServoBus:
-    """A servo bus behind a pseudo-terminal.
+    """Servo bus behind a pseudo-terminal.
 
     Args:
-        robot: ids, models, baud rate.
+        robot: robot with IDs, models and baud rate.
         plant: the arm behind the servos.
         baudrate: of the servos [bit/s]; None is the robot's. A client at another rate gets no answer.
-        wire_time: reply no sooner than the wire would have allowed.
-        lock_step: time moves by one control cycle with each sync write of goal currents, and not otherwise;
+        wire_time: reply no sooner than the wire would allow.
+        lock_step: advance time by one control cycle with each sync write of goal currents, and not otherwise;
             without it, time is the wall clock, or `clock`.
-        clock: a time that is held while the driver is late.
+        clock: a clock that pauses while the driver is late.
         link: a symbolic link to the port, made now and removed by `close`.
-        faults: what goes wrong and when.
-        adapter: hands the replies over; None is a direct line. It keeps `clock`, and leaves it time for what it keeps.
+        faults: injected faults with their times.
+        adapter: delivers the replies; None is a direct line. With `clock`, the adapter's latency counts as arm time.
 
     Attributes:
         chain: the servos and the plant.
-        faults: makes the script happen.
-        line_fault: called with the frames of every reply, for fault injection; None leaves them alone.
-        skipped_time_s: wall-clock time that the plant left out because the host stood still for too long [s].
-        dropped_bytes: reply bytes lost because nobody read them.
+        faults: injector of the script.
+        line_fault: called with the frames of every reply, for fault injection; None leaves them unchanged.
+        skipped_time_s: wall-clock time that the plant skipped because the host stood still for too long [s].
+        dropped_bytes: reply bytes lost because no client read them.
 
     Raises:
-        ConfigurationError: the servos have no such baud rate; the script names a servo that is not there, or pulls the
+        ConfigurationError: the servos have no such baud rate; the script names a missing servo, or pulls the
             cable of a port that without a link would come back under another path.
         OutputExistsError: the link exists.
     """
@@ -106,7 +106,7 @@ class EmulatedServoBus:
         self.dropped_bytes = 0
         self._parser = PacketParser()
         self._last_arrival_s = self._wire_free_s = self._wall_free_s = 0.0
-        self._late: list[tuple[float, bytes]] = []  # what goes out later: (when, bytes)
+        self._late: list[tuple[float, bytes]] = []  # pending output: (time, bytes)
         self._trace = plant if isinstance(plant, TracedArm) else None
         self._terminal = ServoTerminal(link)
         self._pulled = self._stopped = self._leaving = self._closed = False
@@ -119,11 +119,11 @@ class EmulatedServoBus:
         return self._terminal.port
 
     def run(self, serving: Callable[[], None] = lambda: None) -> None:
-        """Serve until `stop` is called; `serving` is called when the first step is computed and clients may come."""
+        """Serve until `stop` is called; `serving` is called when the first step is computed and clients may connect."""
         start_s = self._now_s() - self.chain.time_s
         with bounded_timer_slack():
             if not self.lock_step:
-                start_s = self._catch_up(start_s)  # what is compiled or loaded for it keeps no client waiting
+                start_s = self._catch_up(start_s)  # compile and load before clients may connect
             serving()
             while True:
                 sources = [one for one in (self._terminal.descriptor, self._wake_read) if one >= 0]
@@ -150,7 +150,7 @@ class EmulatedServoBus:
         self._wake()
 
     def stop_after_driver(self) -> None:
-        """Make `run` return as soon as nobody talks to the servos any more."""
+        """Make `run` return as soon as no client sends instructions any more."""
         self._leaving = True
         self._wake()
 
@@ -168,7 +168,7 @@ class EmulatedServoBus:
             os.write(self._wake_write, b"x")
 
     def close(self) -> None:
-        """Remove the link and close the pseudo-terminal; more than once does no harm."""
+        """Remove the link and close the pseudo-terminal; repeated calls have no effect."""
         if self._closed:
             return
         self._closed = True
@@ -177,7 +177,7 @@ class EmulatedServoBus:
             os.close(descriptor)
 
     def _patience_s(self) -> float:
-        """How long to wait for instructions [s]."""
+        """Return how long to wait for instructions [s]."""
         due_s = self._due_s()
         if due_s is None:
             return IDLE_POLL_S
@@ -185,22 +185,22 @@ class EmulatedServoBus:
         return max(0.0, min(IDLE_POLL_S, left_s - SLEEP_OVERSHOOT_S))
 
     def _due_s(self) -> float | None:
-        """When something goes out next, by the line's time [s]; None if nothing is to."""
+        """Return when the next bytes go out, by the line's time [s]; None if there are none."""
         kept_ns = None if self._adapter is None else self._adapter.due_ns
         due = [when for when, _ in self._late[:1]] + ([] if kept_ns is None else [kept_ns * 1e-9])
         return min(due, default=None)
 
     def _leave_time(self) -> None:
-        """Behind an adapter a cycle lasts until its reply is handed over: that is the arm's time, and no driver's."""
+        """Advance the arm's clock to the delivery of the reply: the adapter's latency is not the driver's."""
         if self._adapter is not None and self._page is not None and (due_s := self._due_s()) is not None:
             self._page.leave_time_until(round(due_s * 1e9))
 
     def _line_s(self) -> float:
-        """The time that the wire keeps [s]: a direct line of a simulated arm does not wait for anybody."""
+        """Return the time of the wire [s]: a direct line of a simulated arm never pauses."""
         return time.monotonic() if self._adapter is None else self._now_s()
 
     def _follow_cable(self) -> None:
-        """Pull the cable or plug it in, when it is time to."""
+        """Pull the cable or plug it in if it is due."""
         self.faults.advance()
         if (self.faults.plugged and not self._pulled) == self._terminal.plugged:
             return
@@ -214,7 +214,7 @@ class EmulatedServoBus:
             self._terminal.plug()
 
     def _catch_up(self, start_s: float) -> float:
-        """Bring the servos' clock to the wall clock, or the held one; the (possibly moved) time of the servos' zero."""
+        """Advance the servos' clock to the wall clock, or the paused one; return the time of the servos' zero [s]."""
         behind_s = self._now_s() - start_s - self.chain.time_s
         if behind_s > LONGEST_CATCH_UP_S:
             skipped_s = behind_s - LONGEST_CATCH_UP_S
@@ -260,7 +260,7 @@ class EmulatedServoBus:
                 due_s = max(due_s, self._line_s()) + piece
             elif due_s:
                 heapq.heappush(self._late, (due_s, piece))
-                due_s += 1e-9  # what is due at the same time keeps its order
+                due_s += 1e-9  # keep the order of simultaneous output
             else:
                 self._transmit(piece)
 
@@ -269,7 +269,7 @@ class EmulatedServoBus:
         if self._adapter is not None:
             begin_ns = round(max(self._wire_free_s, now_s) * 1e9)
             byte_ns = self._byte_s * 1e9 if self.wire_time else 0.0
-            # held time may jump to a tick; but a reply that is quicker than the wire would pass for a stale one
+            # paused time may jump to a tick, but a reply faster than the wire would count as stale
             self._wall_free_s = max(self._wall_free_s, time.monotonic()) + len(data) * byte_ns * 1e-9
             self._wire_free_s = self._adapter.receive(data, begin_ns, byte_ns) * 1e-9
             return

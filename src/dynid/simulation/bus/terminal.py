@@ -1,4 +1,4 @@
-"""The pseudo-terminal behind which the emulated servos sit: a port that can be opened, pulled and plugged again."""
+"""Pseudo-terminal of the emulated servos: a port that can be opened, pulled and plugged in again."""
 
 import contextlib
 import os
@@ -16,7 +16,7 @@ _CODE_BY_SPEED = {
 
 
 class ServoTerminal:
-    """A pseudo-terminal whose other end is the port; it carries the mark of a simulated line.
+    """Pseudo-terminal whose other end is the port; it carries the mark of a simulated line.
 
     Args:
         link: a symbolic link to the port, removed by `close`; with one, the port keeps its path when it is plugged in
@@ -44,16 +44,16 @@ class ServoTerminal:
 
     @property
     def descriptor(self) -> int:
-        """Where the servos' end is read; -1 while the cable is out."""
+        """File descriptor of the servos' end; -1 while the cable is out."""
         return self._master
 
     @property
     def baud_code(self) -> int | None:
-        """The rate that the client has set, as a value of the baud rate register; None for none of the servos'."""
+        """Return the client's baud rate as a value of the baud rate register; None if servos do not support it."""
         return _CODE_BY_SPEED.get(termios.tcgetattr(self._slave)[5])
 
     def plug(self) -> None:
-        """Make the port; nothing happens if it is there."""
+        """Create the port; do nothing if it exists."""
         if self.plugged:
             return
         self._master, self._slave = os.openpty()  # the slave stays open, so the port outlives its clients
@@ -66,12 +66,12 @@ class ServoTerminal:
             try:
                 self._link.symlink_to(name)
             except BaseException:
-                self._link = None  # not ours to remove
+                self._link = None  # the link belongs to another process
                 self.pull()
                 raise
 
     def pull(self) -> None:
-        """Take the port away; whoever has it open gets errors. Nothing happens if it is not there."""
+        """Remove the port, so that clients get errors; do nothing if it does not exist."""
         if not self.plugged:
             return
         if self._link is not None and self._link.is_symlink():
@@ -81,13 +81,13 @@ class ServoTerminal:
         self._master = self._slave = -1
 
     def read(self) -> bytes:
-        """What clients have written."""
+        """Return the bytes that clients have written."""
         with contextlib.suppress(BlockingIOError):
             return os.read(self._master, 4096)
         return b""
 
     def write(self, data: bytes) -> int:
-        """Send to the client; how many bytes went, fewer than given if nobody reads."""
+        """Send bytes to the client; return how many were sent, fewer than given if no client reads."""
         with contextlib.suppress(BlockingIOError):
             return os.write(self._master, data)
         return 0

@@ -1,1 +1,1 @@
-"""Fault injection: scripts of what goes wrong, and what a bad line does to replies."""
+"""Fault injection: scripts of faults, and the effect of a bad line on replies."""

@@ -1,7 +1,7 @@
-"""What a bad line does to replies: each fault as a function of the frames of one reply, seeded, without I/O.
+"""Line faults: each a function of the frames of one reply, with a seed, without I/O.
 
 A reply to a plain read is one frame per servo; the reply to a fast sync read is one frame with a block per servo.
-Behind a servo that does not answer a plain sync read, none does, see `ServoChain.replies_chained`.
+If a servo does not answer a plain sync read, those after it do not either, see `ServoChain.replies_chained`.
 """
 
 import itertools
@@ -30,15 +30,15 @@ def spoil(
     delay_s: float,
     chained: bool = True,
 ) -> Pieces:
-    """The pieces that go out instead of a reply.
+    """Return the pieces that are sent instead of a reply.
 
     Args:
         kind: the fault.
         frames: the reply.
-        servo_id: whose part of the reply is spoiled; None is all of it, or one part by chance where only one can be.
-        random: picks bits, bytes and places.
-        delay_s: of a late reply [s].
-        chained: whether servos behind one that is missing are, too.
+        servo_id: servo whose part of the reply is corrupted; None is all of it, or a random part if only one can be.
+        random: generator of bits, bytes and places.
+        delay_s: delay of a late reply [s].
+        chained: whether servos after a missing one are missing, too.
     """
     if not frames:
         return []
@@ -58,14 +58,14 @@ def spoil(
 
 
 def _concerns(frame: bytes, servo_id: int) -> bool:
-    """Whether a servo sends this frame or has a block in it."""
+    """Return whether a servo sends this frame or has a block in it."""
     if frame[4] == protocol.BROADCAST_ID:
         return servo_id in [one for one, _, _ in _blocks(frame)]
     return frame[4] == servo_id
 
 
 def _wrong_crc(frame: bytes, _: int | None, random: np.random.Generator) -> Pieces:
-    """One bit flipped, anywhere after the header."""
+    """Flip one random bit after the header."""
     damaged = bytearray(frame)
     damaged[int(random.integers(len(protocol.HEADER), len(frame)))] ^= 1 << int(random.integers(8))
     return [bytes(damaged)]
@@ -76,7 +76,7 @@ def _truncated(frame: bytes, _: int | None, random: np.random.Generator) -> Piec
 
 
 def _garbage(frame: bytes, _: int | None, random: np.random.Generator) -> Pieces:
-    """Random bytes before and after the frame; every other time with the start of a false packet."""
+    """Add random bytes before and after the frame; every other time with the start of a false packet."""
     before, after = (random.bytes(int(random.integers(1, MOST_GARBAGE))) for _ in range(2))
     if random.integers(2):
         before += protocol.HEADER + bytes((int(random.integers(protocol.MAX_SERVO_ID)), int(random.integers(4, 60)), 0))
@@ -84,7 +84,7 @@ def _garbage(frame: bytes, _: int | None, random: np.random.Generator) -> Pieces
 
 
 def _wrong_id(frame: bytes, servo_id: int | None, random: np.random.Generator) -> Pieces:
-    """The reply with a correct CRC, but from an id that was not asked."""
+    """Return the reply with a correct CRC, but from an ID that was not asked."""
     (packet,) = protocol.PacketParser().feed(frame)
     stranger = int(random.integers(100, protocol.MAX_SERVO_ID))
     if packet.packet_id != protocol.BROADCAST_ID:
@@ -99,7 +99,7 @@ def _duplicated(frame: bytes, _: int | None, __: np.random.Generator) -> Pieces:
 
 
 def _blocks(frame: bytes) -> list[tuple[int, int, bytes]]:
-    """(id, error, data) of every servo in a fast reply, whose block size follows from its own length and ids."""
+    """Return (ID, error, data) of every servo in a fast reply, whose block size follows from its length and IDs."""
     (packet,) = protocol.PacketParser().feed(frame)
     content = len(packet.payload) + 2
     for size in range(1, content):

@@ -1,4 +1,4 @@
-"""Faults of a servo bus as data: a script of what happens when, and the injector that makes it happen.
+"""Scripts of servo bus faults as data, and the injector that executes them.
 
 schema_version: 1
 seed: 7
@@ -43,7 +43,7 @@ RegisterName = Annotated[str, AfterValidator(_known_register)]
 
 
 class LineFault(Strict):
-    """Spoiled replies: `replies` of them from `at_s` on, or all during `for_s`; of one servo, or of all."""
+    """Corrupted replies: `replies` of them from `at_s` on, or all during `for_s`; of one servo, or of all."""
 
     kind: LineFaultKind
     at_s: NonNegative = 0.0
@@ -54,7 +54,7 @@ class LineFault(Strict):
 
 
 class ServoError(Strict):
-    """A servo finds a hardware error; those of its shutdown register switch its torque off."""
+    """A hardware error of a servo; those in its shutdown register switch its torque off."""
 
     kind: Literal["hardware_error"]
     at_s: NonNegative = 0.0
@@ -63,7 +63,7 @@ class ServoError(Strict):
 
 
 class ServoReboot(Strict):
-    """A servo reboots by itself: torque off, mode kept, and for `absent_s` it neither receives nor answers."""
+    """A spontaneous reboot of a servo: torque off, mode kept; for `absent_s` it neither receives nor answers."""
 
     kind: Literal["reboot"]
     at_s: NonNegative = 0.0
@@ -72,7 +72,7 @@ class ServoReboot(Strict):
 
 
 class Unplugged(Strict):
-    """The cable is pulled; after `for_s` it is plugged in again, without it never."""
+    """A pulled cable, plugged in again after `for_s`, or never without it."""
 
     kind: Literal["unplugged"]
     at_s: NonNegative = 0.0
@@ -80,9 +80,10 @@ class Unplugged(Strict):
 
 
 class CableCut(Strict):
-    """The cable breaks for good behind a servo, or before the first: all behind it neither receive nor answer any more.
+    """A permanently broken cable after a servo, or before the first: all beyond it neither receive nor answer.
 
-    With the supply in the cable they have no power; `powered`, they drive on until their watchdogs trip.
+    If the cable carries the supply they have no power; if `powered`, they keep their currents until their watchdogs
+    trip.
     """
 
     kind: Literal["cable_cut"]
@@ -92,7 +93,7 @@ class CableCut(Strict):
 
 
 class Stall(Strict):
-    """The simulated arm's process stands still for `for_s` before it serves its `request`-th instruction."""
+    """A pause of the simulated arm's process for `for_s` before it serves its `request`-th instruction."""
 
     kind: Literal["stall"]
     request: Annotated[int, Field(ge=1)]
@@ -100,7 +101,7 @@ class Stall(Strict):
 
 
 class OtherValue(Strict):
-    """A register of a servo has another value, however that came: nothing of the servo's rules is asked."""
+    """A changed register of a servo, set without any of the servo's rules."""
 
     kind: Literal["register"]
     at_s: NonNegative = 0.0
@@ -110,7 +111,7 @@ class OtherValue(Strict):
 
 
 class Unread(Strict):
-    """A servo does not answer reads of a register any more."""
+    """A register of a servo whose reads are no longer answered."""
 
     kind: Literal["unread"]
     at_s: NonNegative = 0.0
@@ -119,7 +120,7 @@ class Unread(Strict):
 
 
 class MissedWrite(Strict):
-    """From the start, a servo misses so many group writes to a register; without `writes` all of them."""
+    """A number of group writes to a register that a servo misses from the start; all of them without `writes`."""
 
     kind: Literal["missed_write"]
     servo: ServoId
@@ -128,7 +129,7 @@ class MissedWrite(Strict):
 
 
 class OtherBaudRate(Strict):
-    """From the start, one servo or all are set to another baud rate."""
+    """Another baud rate of one servo or of all, from the start."""
 
     kind: Literal["baud_rate"]
     servo: ServoId | None = None
@@ -136,7 +137,10 @@ class OtherBaudRate(Strict):
 
 
 class SameId(Strict):
-    """From the start, servo `servo` has the id `of` another; without `servo` it is one more servo on the line."""
+    """A duplicate ID from the start: servo `servo` has the ID `of` another.
+
+    Without `servo` it is an additional servo.
+    """
 
     kind: Literal["same_id"]
     servo: ServoId | None = None
@@ -144,13 +148,13 @@ class SameId(Strict):
 
 
 class FactoryFresh(Strict):
-    """From the start, the servos are as delivered but for their ids: 57,600 bit/s, position mode, return delay 250."""
+    """Servos with factory settings except IDs, from the start: 57,600 bit/s, position mode, return delay 250."""
 
     kind: Literal["factory_fresh"]
 
 
 class RandomFaults(Strict):
-    """From `at_s` on, every reply is spoiled with a probability, by one of the kinds."""
+    """Random corruption of replies from `at_s` on, with a probability, by one of the kinds."""
 
     probability: Annotated[float, Field(ge=0.0, le=1.0)]
     kinds: tuple[LineFaultKind, ...] = LINE_FAULTS
@@ -164,7 +168,7 @@ Fault = Annotated[LineFault | Unplugged | Stall | LaterFault | StartFault, Field
 
 
 class FaultScript(Strict):
-    """What happens to a bus and when; see the module."""
+    """Faults of a bus with their times; see the module."""
 
     schema_version: Literal[1] = 1
     seed: int = 0
@@ -174,29 +178,33 @@ class FaultScript(Strict):
 
     @property
     def unplugs(self) -> bool:
-        """Whether the cable is ever pulled."""
+        """Whether the script pulls the cable."""
         return any(isinstance(fault, Unplugged) for fault in self.faults)
 
 
 def load_faults(path: Path) -> FaultScript:
-    """Read a script; ConfigurationError names the file, field and value that is wrong."""
+    """Read a script.
+
+    Raises:
+        ConfigurationError: not valid; names file, field and value.
+    """
     return load_validated(path, FaultScript)
 
 
 class FaultInjector:
-    """Makes a script happen to the servos of a bus.
+    """Executes a script on the servos of a bus.
 
     Args:
-        script: what and when; faults of the start take effect now.
+        script: the script; faults of the start take effect now.
         chain: the servos.
 
     Attributes:
         plugged: whether the cable is in.
-        injected: how often each kind took effect.
-        requests: instructions that arrived so far.
+        injected: number of effective faults by kind.
+        requests: number of instructions so far.
 
     Raises:
-        ConfigurationError: the script names a servo that is not there.
+        ConfigurationError: the script names a missing servo.
     """
 
     def __init__(self, script: FaultScript, chain: ServoChain) -> None:
@@ -219,7 +227,7 @@ class FaultInjector:
                 self._begin(fault)
 
     def advance(self) -> None:
-        """What is due by the servos' clock: errors and reboots, the cable out or in."""
+        """Execute the faults that are due by the servos' clock: errors, reboots, cable out or in."""
         now_s = self._now_s()
         if now_s is None:
             return
@@ -242,7 +250,7 @@ class FaultInjector:
         self.plugged = not out
 
     def stall_s(self) -> float:
-        """How long the process stands still before it serves the instruction that has arrived [s]; once for each."""
+        """Return the pause before the instruction that has arrived is served [s]; call it once per instruction."""
         self.requests += 1
         if self.requests not in self._stalls:
             return 0.0
@@ -250,7 +258,7 @@ class FaultInjector:
         return self._stalls[self.requests]
 
     def line(self, frames: list[bytes]) -> Pieces:
-        """What goes out instead of a reply now."""
+        """Return the pieces that are sent instead of a reply now."""
         now_s = self._now_s()
         if now_s is None:
             return list(frames)
@@ -270,7 +278,7 @@ class FaultInjector:
         return list(frames)
 
     def _now_s(self) -> float | None:
-        """The script's time [s]; None before its zero."""
+        """Return the script's time [s]; None before its zero."""
         if self._zero_s is None and self.chain.max_abs_current_a.any():
             self._zero_s = self.chain.time_s
         return None if self._zero_s is None else self.chain.time_s - self._zero_s

@@ -1,1 +1,1 @@
-"""Runs without a wall clock: plant, servos and controller in lock-step, as bags."""
+"""Runs without a wall clock: plant, servos and controller in lock-step, written as bags."""

@@ -1,12 +1,12 @@
-"""Two simulated arms in lock-step, each behind its own safety guard, under one pair controller.
+"""Two simulated arms in lock-step, each with its own safety guard, under one bilateral controller.
 
-A cycle: both arms are read; what the pair sees of them may be late, frozen or missing (`Lines`); the pair commands,
-each guard decides on currents, and both arms move on, pushed by a hand and by a wall.
+In each cycle both arms are read; the controller's view of them may be late, frozen or missing (`Lines`); the
+controller commands, each guard decides on currents, and both arms advance under the forces of a hand and a wall.
 """
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 import numpy as np
@@ -24,43 +24,56 @@ from dynid.simulation.lockstep.stepped_arm import SteppedArm
 from dynid.simulation.plant.nuisances import quantise
 
 START_DEG = (0.0, 30.0, 0.0, -90.0, 0.0, -30.0, 0.0, 0.0)
-DELAY_CYCLES = 1  # from sending a torque to its being in force
-NOTICE_S = 0.005  # from the end of a pair to both drivers being disabled, for a service's call
+DELAY_CYCLES = 1  # cycles from sending a torque to its effect
+NOTICE_S = 0.005  # time from the end of a pair until both drivers are disabled, for a service call [s]
 RECORDS = ("q", "dq", "push", "external", "command", "torque", "energy")
 
 
 class Pusher(Protocol):
-    """Whatever pushes the tool of an arm."""
+    """Source of external forces on an arm's tool."""
 
     def wrench(self, time_s: float, tool: ToolState) -> FloatArray:
-        """Force above torque on the tool, (6,) [N, N m]."""
+        """Return the wrench on the tool, force above torque, (6,) [N, N m]."""
 
 
 @dataclass
 class Lines:
-    """What a fault does to states and commands between an arm and the pair; nothing by default.
+    """Faults of states and commands between an arm and the controller; none by default.
 
     Attributes:
-        late_cycles: how old a state is when it arrives.
-        silent_from_s, frozen_from_s: from when no state arrives, or always the same position with new stamps.
-        position_sign, command_sign: what a joint's position or command is multiplied by, (n,).
-        mute_from_s: from when commands do not arrive.
+        late_cycles: age of a state when it arrives [cycles].
+        silent_from_s: time from which no state arrives [s].
+        frozen_from_s: time from which all states have the same positions and velocities with new timestamps [s].
+        still_from_s: time from which encoders stand still [s]: the positions stay, and the velocities are 0.
+        position_sign: factors on the joints' positions, (n,).
+        command_sign: factors on the joints' commands, (n,).
+        mute_from_s: time from which commands do not arrive [s].
     """
 
     late_cycles: int = 0
     silent_from_s: float = np.inf
     frozen_from_s: float = np.inf
+    still_from_s: float = np.inf
     mute_from_s: float = np.inf
     position_sign: FloatArray | float = 1.0
     command_sign: FloatArray | float = 1.0
     _seen: list[Reading] = field(default_factory=list)
 
     def seen(self, time_s: float, reading: Reading) -> Reading:
-        """What the pair sees of a reading."""
+        """Return the controller's view of a reading."""
         if time_s < self.silent_from_s:
-            q = self._seen[-1].q if time_s >= self.frozen_from_s and self._seen else reading.q * self.position_sign
-            self._seen = [*self._seen, Reading(reading.stamp_ns, q, self._torque(reading))][-self.late_cycles - 1 :]
+            seen = self._state(time_s, reading)
+            self._seen = [*self._seen, replace(seen, tau=self._torque(reading))][-self.late_cycles - 1 :]
         return self._seen[0]
+
+    def _state(self, time_s: float, reading: Reading) -> Reading:
+        """The positions and velocities that arrive, with the stamp of this cycle."""
+        if self._seen and time_s >= self.still_from_s:
+            return replace(self._seen[-1], stamp_ns=reading.stamp_ns, dq=np.zeros_like(reading.q))
+        if self._seen and time_s >= self.frozen_from_s:
+            return replace(self._seen[-1], stamp_ns=reading.stamp_ns)
+        dq = None if reading.dq is None else reading.dq * self.position_sign
+        return replace(reading, q=reading.q * self.position_sign, dq=dq)
 
     def _torque(self, reading: Reading) -> FloatArray | None:
         return None if reading.tau is None else reading.tau * self.command_sign
@@ -68,9 +81,9 @@ class Lines:
 
 @dataclass(frozen=True, eq=False)
 class PairRun:
-    """N cycles of two arms: `time_s` (N,), by side rows (2, N, n) in SI and forces at the tools (2, N, 3) [N].
+    """N cycles of two arms: `time_s` (N,), rows by side (2, N, n) in SI and forces at the tools (2, N, 3) [N].
 
-    `q` and `dq` are true, `push` is what hand and wall do to the joints, `external` what the observers think of it.
+    `q` and `dq` are true, `push` is the joint torque of hand and wall, `external` the observers' estimate of it.
     """
 
     time_s: FloatArray
@@ -86,12 +99,12 @@ class PairRun:
 
 
 class LockstepPair:
-    """Two arms of one robot at one posture; `run` moves on.
+    """Two arms of one robot at one posture; `run` advances them.
 
     Args:
-        models: of leader and follower, for the controller.
-        q0: where both start, (n,) [rad], or (2, n).
-        seed: of the leader's nuisances; the follower's are others.
+        models: models of leader and follower, for the controller.
+        q0: start posture of both, (n,) [rad], or (2, n).
+        seed: of the leader's nuisances; the follower's differ.
     """
 
     def __init__(
@@ -120,11 +133,11 @@ class LockstepPair:
         self.time_s, self._stopped_s = 0.0, np.inf
 
     def tool_at_start(self) -> ToolState:
-        """The leader's tool now."""
+        """Return the present state of the leader's tool."""
         return self.tool.state(self.arms[0].plant.q, self.arms[0].plant.dq)
 
     def run(self, seconds: float, hand: Pusher | None, wall: Pusher | None = None) -> PairRun:
-        """Move on; the hand is at the leader, the wall at the follower.
+        """Advance both arms; the hand acts on the leader, the wall on the follower.
 
         Raises:
             SafetyError: the arms cannot be engaged.
@@ -151,7 +164,7 @@ class LockstepPair:
                 force[side, k], measured[side, k] = wrench[:3], readings[side].q
                 kinetic[side, k] = self._kinetic(q, dq)
                 still = np.zeros(n)
-                arm.command(torque, push, (readings[0].q, still, still))  # both follow the leader
+                arm.command(torque, push, (readings[0].q, still, still))  # both follow the leader's posture
                 self._sent[side].append(torque)
             self.time_s += self._cycle
         for arm in self.arms:
@@ -170,7 +183,7 @@ class LockstepPair:
         )
 
     def _kinetic(self, q: FloatArray, dq: FloatArray) -> float:
-        """Kinetic energy [J] by the leader's model."""
+        """Return the kinetic energy [J] by the leader's model."""
         still = np.zeros_like(q)
         momentum, gravity = (self._dynamics(q, still, one, self._phi) for one in (dq, still))
         return float(0.5 * dq @ (momentum - gravity))
@@ -179,11 +192,11 @@ class LockstepPair:
         found = []
         for arm, sent in zip(self.arms, self._sent, strict=True):
             q = arm.measure().copy()
-            found.append(Reading(arm.stamp_ns, q, sent[0] if len(sent) > DELAY_CYCLES else None))
+            found.append(Reading(arm.stamp_ns, q, sent[0] if len(sent) > DELAY_CYCLES else None, arm.velocity))
         return found
 
     def _control(self, readings: Sequence[Reading]) -> None:
-        """What the pair makes of this cycle's readings."""
+        """Update the controller with this cycle's readings."""
         now_ns = max(one.stamp_ns for one in readings)
         seen = [line.seen(self.time_s, one) for line, one in zip(self.lines, readings, strict=True)]
         if self.pair.stopped == "not started":
@@ -198,7 +211,7 @@ class LockstepPair:
                 self._commands[side] = (tau * line.command_sign, self.time_s)
 
     def _disable_guards(self) -> None:
-        """What follows the end of a pair, where that arrives."""
+        """Disable the guards after the end of a pair, if that command arrives."""
         self._stopped_s = min(self._stopped_s, self.time_s)
         for guard, line in zip(self.guards, self.lines, strict=True):
             due = self._stopped_s + NOTICE_S <= self.time_s < line.mute_from_s
@@ -206,7 +219,7 @@ class LockstepPair:
                 guard.handle(GuardEvent.DISABLE)
 
     def _guarded(self, side: int, reading: Reading) -> FloatArray:
-        """The torque that one arm's guard lets flow, (n,) [N m]."""
+        """Return the torque that one arm's guard permits, (n,) [N m]."""
         arm, (tau, since) = self.arms[side], self._commands[side]
         dq = quantise(arm.plant.dq, arm.plant.nuisances.velocity_step)
         result = self.guards[side].filter(tau, self.time_s - since, reading.q, dq)

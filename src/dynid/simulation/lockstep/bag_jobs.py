@@ -1,4 +1,4 @@
-"""Bags of simulated runs, several at a time: what `dynid simulate` and the benchmark wait for."""
+"""Bags of simulated runs, made by several processes for `dynid simulate` and the benchmark."""
 
 import tempfile
 import time
@@ -19,14 +19,14 @@ from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.files import is_file_name, named_motion
 
-FROM_FILE = "file"  # what stands in the place of a profile, as on the real-time chain
+FROM_FILE = "file"  # profile name of trajectories from files, as on the real-time chain
 
 
 def chosen_names(patterns: Sequence[str], known: tuple[str, ...]) -> list[str]:
-    """The trajectories that names, patterns such as 'PA*', or file names mean, in the order given, each once.
+    """Return the trajectories of names, patterns such as 'PA*', or file names, in the given order, each once.
 
     Raises:
-        UnknownNameError: a pattern that means none.
+        UnknownNameError: a pattern without a match.
     """
     names: list[str] = []
     for pattern in patterns:
@@ -42,8 +42,7 @@ def chosen_names(patterns: Sequence[str], known: tuple[str, ...]) -> list[str]:
 
 @dataclass(frozen=True)
 class BagJob:
-    """One bag to make: a robot by name or folder, a trajectory of one profile or of a file, how to simulate, and the
-    new folder."""
+    """Description of one bag: robot by name or folder, trajectory of a profile or file, simulation, new folder."""
 
     robot: str
     trajectory: str
@@ -57,7 +56,7 @@ class BagJob:
 
 @dataclass(frozen=True)
 class BagMade:
-    """How long the motion lasts, and how long simulating and writing it took, by the clock and of the processor [s]."""
+    """Duration of the motion, wall time and processor time of simulating and writing it [s]."""
 
     motion_s: float
     seconds: float
@@ -93,6 +92,6 @@ def make_bag(job: BagJob) -> BagMade:
 
 
 def make_bags(jobs: Sequence[BagJob], processes: int | None = None) -> Iterator[tuple[BagJob, BagMade]]:
-    """Every bag, in processes side by side; yields each as it is finished. None is one process per core."""
+    """Make all bags in parallel processes; yield each when it is finished. None uses one process per core."""
     for index, made in in_processes(make_bag, jobs, processes):
         yield jobs[index], made

@@ -1,4 +1,4 @@
-"""What hands and walls do to an arm's tool: springs and dampers in space, as joint torques J' f."""
+"""Forces of hands and walls on an arm's tool: springs and dampers in space, as joint torques J' f."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ import pinocchio
 from dynid.model.chain import SerialChain
 from dynid.robot import FloatArray, Robot, read_only
 
-TOOL_M = 0.1  # from the last joint along its axis
+TOOL_M = 0.1  # distance of the tool from the last joint along its axis [m]
 Path = Callable[[float], FloatArray]
 
 
@@ -24,7 +24,7 @@ class ToolState:
 
 
 class Tool:
-    """Where an arm's tool is."""
+    """Forward kinematics of an arm's tool."""
 
     def __init__(self, robot: Robot) -> None:
         self._model, self._size = SerialChain.from_robot(robot).model, robot.size
@@ -34,7 +34,7 @@ class Tool:
         self._data = self._model.createData()
 
     def state(self, q: FloatArray, dq: FloatArray) -> ToolState:
-        """At joint angles and velocities (n,) each."""
+        """Return the tool's state at joint angles and velocities (n,) each."""
         n = self._model.nq
         pinocchio.computeJointJacobians(self._model, self._data, np.array(q[:n]))
         pinocchio.updateFramePlacement(self._model, self._data, self._frame)
@@ -48,12 +48,12 @@ class Tool:
 
 @dataclass(frozen=True, eq=False)
 class Hand:
-    """Holds the tool: a spring and damper to a place that moves, and to the rotation in which it took hold.
+    """Hand at the tool: a spring and damper to a moving point, and to the rotation at the time of grasping.
 
     Attributes:
-        path: where the hand is relative to where it took hold, of the time [s], (3,) [m].
-        start: the tool where it took hold.
-        until_s: when it lets go [s].
+        path: displacement of the hand since grasping, a function of time [s], (3,) [m].
+        start: state of the tool at the time of grasping.
+        until_s: time of release [s].
     """
 
     path: Path
@@ -65,7 +65,7 @@ class Hand:
     turning_damping_nm_s: float = 0.15
 
     def wrench(self, time_s: float, tool: ToolState) -> FloatArray:
-        """Force above torque on the tool, (6,) [N, N m]."""
+        """Return the wrench on the tool, force above torque, (6,) [N, N m]."""
         if time_s >= self.until_s:
             return np.zeros(6)
         away = self.start.position + self.path(time_s) - tool.position
@@ -76,14 +76,14 @@ class Hand:
 
 @dataclass(frozen=True)
 class Wall:
-    """A plane that springs back: what is beyond x = `at_m` is pushed back along x."""
+    """Elastic plane: points beyond x = `at_m` are pushed back along x."""
 
     at_m: float
     stiffness_n_m: float
     damping_ns_m: float = 5.0
 
     def wrench(self, time_s: float, tool: ToolState) -> FloatArray:
-        """Force above torque on the tool, (6,) [N, N m]."""
+        """Return the wrench on the tool, force above torque, (6,) [N, N m]."""
         depth, wrench = tool.position[0] - self.at_m, np.zeros(6)
         if depth > 0.0:
             wrench[0] = -max(0.0, self.stiffness_n_m * depth + self.damping_ns_m * tool.twist[0])
@@ -91,13 +91,13 @@ class Wall:
 
 
 def smooth(share: float) -> float:
-    """From 0 to 1 without a jump in acceleration, for a share from 0 to 1."""
+    """Return a smooth step from 0 to 1 with continuous acceleration, for a share from 0 to 1."""
     x = min(max(share, 0.0), 1.0)
     return x * x * x * (10.0 + x * (6.0 * x - 15.0))
 
 
 def wandering(time_s: float) -> FloatArray:
-    """A hand that leads the tool around in free space after half a second, (3,) [m]."""
+    """Return the displacement of a hand that moves the tool around in free space after half a second, (3,) [m]."""
     t = max(time_s - 0.5, 0.0)
     place = read_only(
         [0.05 * np.sin(0.8 * np.pi * t), 0.08 * np.sin(0.6 * np.pi * t), 0.1 * np.sin(0.3 * np.pi * t) ** 2]
@@ -106,5 +106,5 @@ def wandering(time_s: float) -> FloatArray:
 
 
 def pressing(time_s: float, *, depth_m: float = 0.045, from_s: float = 0.5, for_s: float = 1.8) -> FloatArray:
-    """A hand that moves forward along x and stays there, (3,) [m]."""
+    """Return the displacement of a hand that moves forward along x and stays there, (3,) [m]."""
     return read_only([depth_m * smooth((time_s - from_s) / for_s), 0.0, 0.0])

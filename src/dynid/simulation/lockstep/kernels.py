@@ -1,6 +1,6 @@
-"""One control cycle but for MuJoCo, compiled: on rows of eight numbers numpy's calls would cost as much as the physics.
+"""Compiled control cycle without MuJoCo: on rows of eight numbers numpy's calls would cost as much as the physics.
 
-The same arithmetic as `nuisances.Play`, `nuisances.quantise` and `control.ff_pd.FeedforwardPd`, in the same order: the
+The arithmetic and its order are those of `nuisances.Play`, `nuisances.quantise` and `control.ff_pd.FeedforwardPd`: the
 results agree bit for bit.
 """
 
@@ -31,11 +31,16 @@ def sense(
     """Read the encoders of cycle k into row k of `position`, `velocity`, `q_true` and `dq_true`, (N, n) each.
 
     Args:
-        q, dq: joint angles and velocities now, (n,) [rad, rad/s].
+        k: index of the cycle.
+        q: joint angles now, (n,) [rad].
+        dq: joint velocities now, (n,) [rad/s].
         seen: state of the play operator, (n,) [rad]; updated.
         half_play: half the width of the backlash [rad].
         step: encoder resolution [rad], 0 for none.
-        position, velocity, q_true, dq_true: the records; `velocity` without its steps.
+        position: record of encoder positions.
+        velocity: record of velocities without quantisation.
+        q_true: record of true positions.
+        dq_true: record of true velocities.
     """
     for i in range(q.shape[0]):
         angle = min(max(seen[i], q[i] - half_play), q[i] + half_play) if half_play > 0.0 else q[i]
@@ -60,17 +65,20 @@ def actuate(
     in_force: FloatArray,
     motor: FloatArray,
 ) -> None:
-    """Send the torques of cycle k; what is in force then is the goal of `late` cycles before.
+    """Send the torques of cycle k; the goal of `late` cycles before takes effect.
 
     Args:
+        k: index of the cycle.
         late: delay in cycles.
         wanted: the controller's torques, (n,) [N m].
         constants: torque constants, (n,) [N m/A].
         limits: current limits, (n,) [A].
         steps: current resolution of each axis, (n,) [A], 0 for none.
         noise: torque noise, (N, n) [N m].
-        command, goal, in_force, motor: records (N, n) of wanted torques [N m], the currents for them [A], the currents
-            in force from now on [A] and the motors' torques [N m].
+        command: record of wanted torques, (N, n) [N m].
+        goal: record of the currents for them, (N, n) [A].
+        in_force: record of the effective currents from now on, (N, n) [A].
+        motor: record of the motors' torques, (N, n) [N m].
     """
     for i in range(wanted.shape[0]):
         command[k, i] = wanted[i]
@@ -82,7 +90,7 @@ def actuate(
 
 @numba.njit(cache=True, inline="always")
 def nearest(value: float, step: float) -> float:
-    """The nearest multiple of `step`; the value itself where step is 0."""
+    """Return the nearest multiple of `step`; the value itself if step is 0."""
     return float(np.rint(value * (1.0 / step)) * step) if step > 0.0 else value
 
 
@@ -98,15 +106,18 @@ def feedforward_pd(
     state: FloatArray,
     torque: FloatArray,
 ) -> None:
-    """Torque of the FF+PD law (arXiv:2605.15949, eq. 2) into `torque`, (n,) [N m].
+    """Write the torque of the FF+PD law (arXiv:2605.15949, eq. 2) into `torque`, (n,) [N m].
 
     Args:
         decay: e of the pseudo-differentiation over this cycle.
         rate: (1 - e)/T [1/s].
         q: measured positions, (n,) [rad].
-        q_ref, dq_ref, ddq_ref: the reference, (n,) each.
+        q_ref: reference position, (n,).
+        dq_ref: reference velocity, (n,).
+        ddq_ref: reference acceleration, (n,).
         gains: rows of damping gain, stiffness gain, inertia and damping, (4, n).
         state: last position and velocity estimate, (2, n); updated.
+        torque: result, (n,) [N m].
     """
     for i in range(q.shape[0]):
         velocity = decay * state[1, i] + (q[i] - state[0, i]) * rate
@@ -119,7 +130,7 @@ def feedforward_pd(
 
 
 class CompiledFeedforwardPd:
-    """A `FeedforwardPd` for the lock-step loop, with a state of its own; `update` returns a buffer that it reuses."""
+    """`FeedforwardPd` for the lock-step loop, with its own state; `update` returns a buffer that it reuses."""
 
     def __init__(self, law: FeedforwardPdLaw) -> None:
         settings = law.settings
@@ -136,15 +147,15 @@ class CompiledFeedforwardPd:
     def update(
         self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Torque (n,) [N m], as `FeedforwardPd.update` gives it; dt is the lock-step loop's and so positive."""
+        """Return the torque (n,) [N m], as `FeedforwardPd.update` does; the lock-step loop's dt is always positive."""
         decay = math.exp(-dt / self._time_constant)
         feedforward_pd(decay, (1.0 - decay) / dt, q, q_ref, dq_ref, ddq_ref, self._gains, self._state, self._torque)
         return self._torque
 
 
 def compiled_law(controller: Controller) -> Controller:
-    """The same law, compiled where there is a kernel for it; any other controller as it is."""
-    # what is derived from the class may do something else, and its law may have been exchanged
+    """Return a compiled version of the law if there is a kernel for it, else the controller itself."""
+    # a subclass, or an instance with a replaced law, may compute something else
     if type(controller) is FeedforwardPd and type(controller.law) is FeedforwardPdLaw:
         return CompiledFeedforwardPd(controller.law)
     return controller

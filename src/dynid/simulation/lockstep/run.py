@@ -1,9 +1,9 @@
-"""The whole loop in lock-step: plant, servo registers, delay and controller, as fast as the processor allows.
+"""Complete control loop in lock-step: plant, servo registers, delay and controller, as fast as possible.
 
-Each control cycle does what the real-time chain does: read the servos (with their register steps), compute the
-torque, send it. The delay from reading a state to its answer being in force is the wire's and the processes' time,
+Each control cycle does what the real-time chain does: read the servos (quantised by their registers), compute the
+torque, send it. The delay from reading a state to the effect of its answer is the time of wire and processes,
 rounded up to whole cycles, because a servo holds one goal current for one cycle. For CRANE-X7 that is 0.9 ms, so one
-cycle; with the half cycle that the hold takes by itself it is the 1.5 ms of arXiv:2605.15949, section III-B.
+cycle; with the half cycle of the hold itself it is the 1.5 ms of arXiv:2605.15949, section III-B.
 """
 
 import math
@@ -29,7 +29,7 @@ from dynid.trajectory.trajectory import Trajectory, approach
 
 STAMP_STREAM = 3
 CHECK_CYCLES = 200
-# Torque is constant over a cycle, so a step of a whole cycle is as good as several (1e-8 rad over a run).
+# Torque is constant over a cycle, so one integration step per cycle is accurate (1e-8 rad over a run).
 LONGEST_STEP_S = 0.001
 PHASES: tuple[Phase, ...] = ("approach", "trajectory", "rest", "done")
 
@@ -38,23 +38,23 @@ PHASES: tuple[Phase, ...] = ("approach", "trajectory", "rest", "done")
 class SimulatedRun:
     """One run, N cycles of n axes; all arrays read-only, torques in N m.
 
-    The first block is what a bag holds, with the meaning it has there. `q_true`, `dq_true` and `torque_motor` are the
+    The fields up to `ddq_ref` are those of a bag, with the same meaning. `q_true`, `dq_true` and `torque_motor` are the
     simulation's own and are for tests and figures only.
 
     Attributes:
         trajectory_duration: length of the trajectory alone [s].
         joint_names: (n,).
-        phases: the phases that were entered, with the stamp at which each began [ns].
-        stamps_ns: when each state was read, by the recorder's clock, from 0, (N,) [ns].
+        phases: the phases, with the timestamp at which each began [ns].
+        stamps_ns: time of reading of each state by the recorder's clock, from 0, (N,) [ns].
         q: encoder readings, (N, n) [rad].
         dq: velocity registers, (N, n) [rad/s].
         torque_present: present current times torque constant, (N, n).
-        torque_command: what the controller answered to each state, (N, n).
-        torque_goal: what was sent to the servos right after each state, so the answer to an earlier one, (N, n).
+        torque_command: the controller's answer to each state, (N, n).
+        torque_goal: torque sent to the servos right after each state, the answer to an earlier one, (N, n).
         q_ref: reference, (N, n) [rad].
         dq_ref: reference, (N, n) [rad/s].
         ddq_ref: reference, (N, n) [rad/s^2].
-        torque_motor: what the motors did from each state to the next, noise included, (N, n).
+        torque_motor: true motor torque from each state to the next, noise included, (N, n).
         q_true: joint angles, (N, n) [rad].
         dq_true: joint velocities, (N, n) [rad/s].
     """
@@ -84,7 +84,7 @@ class SimulatedRun:
                 value.flags.writeable = False
 
     def window(self, phase: str) -> slice:
-        """The cycles of one of PHASES; of "trajectory" without the standstill that ends it."""
+        """Return the cycles of one of PHASES; "trajectory" excludes the standstill that ends it."""
         for index, (name, begin) in enumerate(self.phases):
             if name == phase:
                 later = self.phases[index + 1][1] if index + 1 < len(self.phases) else self.stamps_ns[-1] + 1
@@ -96,7 +96,7 @@ class SimulatedRun:
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """References of all cycles: stamps (N,) [ns], q, dq, ddq (N, n) each, and the phases with their begin [ns]."""
+    """References of all cycles: timestamps (N,) [ns], q, dq, ddq (N, n) each, and the phases with their start [ns]."""
 
     stamps_ns: NDArray[np.int64]
     q: FloatArray
@@ -108,13 +108,15 @@ class Schedule:
 def schedule(
     robot: Robot, trajectory: Motion, q0: FloatArray, jitter: float, seed: int, *, to_rest: bool = True
 ) -> Schedule:
-    """What `dynid.control.motion.MotionExecutor` would follow, sampled at all stamps at once.
+    """Return the references that `dynid.control.motion.MotionExecutor` would follow, sampled at all timestamps.
 
     Args:
+        robot: the robot.
+        trajectory: the motion.
         q0: measured start posture, (n,) [rad].
-        jitter: standard deviation of the stamps' errors [s].
-        seed: of the errors.
-        to_rest: go back to the rest posture; otherwise the run ends with the standstill after the trajectory.
+        jitter: standard deviation of timestamp errors [s].
+        seed: seed of these errors.
+        to_rest: return to the rest posture; otherwise the run ends with the standstill after the trajectory.
     """
     names = robot.joint_names
     plan: list[Motion] = [approach(q0, trajectory.start, names), trajectory]
@@ -140,7 +142,7 @@ def schedule(
 
 @dataclass(frozen=True, eq=False)
 class Records:
-    """Raw readings of the loop, (N, n) each; register steps are applied afterwards, all at once."""
+    """Raw readings of the loop, (N, n) each; they are quantised afterwards, all at once."""
 
     position: FloatArray
     velocity: FloatArray
@@ -153,7 +155,10 @@ class Records:
 
 
 def _run(plant: ArmPlant, controller: Controller, plan: Schedule, cycle: float, name: str) -> Records:
-    """The 1 kHz loop of a trajectory; the arm leaves its stand at once, and torque noise is drawn once per cycle."""
+    """Run the 1 kHz loop of a trajectory; the arm leaves its stand at once.
+
+    Torque noise is drawn once per cycle.
+    """
     robot, nuisances = plant.robot, plant.nuisances
     count, n = plan.q.shape
     out = Records(*(np.zeros((count, n)) for _ in range(8)))
@@ -202,10 +207,17 @@ def simulate(
     """Run one trajectory on the simulated arm: approach, trajectory and, with `to_rest`, the way to the rest posture.
 
     Args:
-        trajectory: for all axes of the robot.
-        controller: its `reset` is called first; `FeedforwardPd` itself stays as it is, a compiled copy runs.
-        mount, seed, switched_off, q0, stops, standard, friction: as in `ArmPlant`; q0 and stops (n,) [rad].
+        robot: the robot.
+        trajectory: motion of all axes of the robot.
+        controller: its `reset` is called first; `FeedforwardPd` itself is unchanged, since a compiled copy runs.
+        mount: as in `ArmPlant`.
+        seed: as in `ArmPlant`.
+        switched_off: as in `ArmPlant`.
+        q0: as in `ArmPlant`, (n,) [rad].
+        stops: as in `ArmPlant`, (n,) [rad].
+        standard: as in `ArmPlant`.
         to_rest: return to the rest posture at the end.
+        friction: as in `ArmPlant`.
 
     Raises:
         SafetyError: the trajectory leaves the joint stops (the paper's families need wider ones), or the arm does not
@@ -238,7 +250,10 @@ def simulate(
 
 
 def _refuse_beyond(trajectory: Motion, walls: tuple[FloatArray, FloatArray], robot: Robot) -> None:
-    """Exactly where the motion's extremes are its waypoints; by all cycles of the loop where it is any other."""
+    """Refuse a trajectory beyond the stops.
+
+    The check is exact if the motion's extremes are its waypoints; for other motions it covers all cycles of the loop.
+    """
     if isinstance(trajectory, Trajectory):
         trajectory.check_limits(*walls, np.full(robot.size, np.inf))
         return
@@ -246,7 +261,7 @@ def _refuse_beyond(trajectory: Motion, walls: tuple[FloatArray, FloatArray], rob
 
 
 def _refuse_lost(robot: Robot, name: str, plan: Schedule, position: FloatArray, cycles: range) -> None:
-    """On the real-time chain the executor gives up where the arm does not follow; so is it here."""
+    """Raise SafetyError if the arm does not follow, as the executor of the real-time chain does."""
     part = slice(cycles.start, cycles.stop)
     error = np.abs(position[part] - plan.q[part])
     if error.max() > MAX_TRACKING_ERROR_RAD:
@@ -261,7 +276,7 @@ def _refuse_lost(robot: Robot, name: str, plan: Schedule, position: FloatArray, 
 def assembled(
     plant: ArmPlant, trajectory: str, duration_s: float, mount: str, plan: Schedule, raw: Records
 ) -> SimulatedRun:
-    """The run that readings, references and the name and length of its trajectory make."""
+    """Return the run from readings, references and the name and length of its trajectory."""
     constants, nuisances = plant.robot.drive_constants, plant.nuisances
     # The current changes at the very moment of reading: what it was before is half a cycle old, what it will be half
     # a cycle early. The mean is neither, as on the real chain, which writes between readings.

@@ -1,6 +1,6 @@
-"""A simulated run as a bag, with the topics, types and stamps of the real-time chain.
+"""Writer of a simulated run as a bag, with the topics, types and timestamps of the real-time chain.
 
-Nothing of the simulation's own (true angles, motor torques) gets into it.
+The simulation's own quantities (true angles, motor torques) are not written.
 """
 
 from collections.abc import Iterator
@@ -60,7 +60,9 @@ def write_bag(
     """Write a run as a rosbag2.
 
     Args:
-        controller: the settings of the controller that moved it.
+        run: the run.
+        robot: the robot.
+        controller: settings of the controller that moved it.
         folder: the bag's folder; it must not exist yet.
         profile: the trajectory's profile.
         law: name of the control law that moved it.
@@ -88,7 +90,7 @@ def write_bag(
 
 
 def _streams(run: SimulatedRun, stamps: NDArray[np.int64]) -> dict[str, Batch]:
-    """The 1 kHz topics: log times (N,), and messages (N, size) slice by slice."""
+    """Return log times (N,) and messages (N, size) of the 1 kHz topics, slice by slice."""
     state = JointStateEncoder(run.joint_names)
     effort = JointStateEncoder(run.joint_names, fields=("effort",))
     reference = ReferenceEncoder(run.joint_names)
@@ -129,7 +131,7 @@ def _hardware(run: SimulatedRun, robot: Robot) -> HardwareSettings:
 def _experiments(
     run: SimulatedRun, controller: Gained, profile: str, law: str, start_ns: int
 ) -> Iterator[tuple[int, ExperimentSettings]]:
-    """The experiment's settings as they are published: at every new phase, with all phases so far."""
+    """Yield the published experiment settings: at every new phase, with all phases so far."""
     settings = ExperimentSettings(
         trajectory=run.trajectory,
         profile=profile,

@@ -1,7 +1,7 @@
-"""The simulated arm one control cycle at a time, for whatever decides while it runs: executors, switches, pushes.
+"""Simulated arm that advances one control cycle at a time, for code that decides online: executors, switches, pushes.
 
-The same plant, servo registers, delay and noise as `dynid.simulation.lockstep.run`, which knows all references
-beforehand and is faster for it.
+Plant, servo registers, delay and noise are those of `dynid.simulation.lockstep.run`, which knows all references
+in advance and is therefore faster.
 """
 
 import math
@@ -24,13 +24,13 @@ RECORDS = "position velocity q dq command goal in_force motor noise q_ref dq_ref
 
 
 class SteppedArm:
-    """A simulated arm that is read and commanded once per cycle.
+    """Simulated arm that is read and commanded once per cycle.
 
     Args:
         mount, seed, switched_off, q0, standard, friction: as in `ArmPlant`.
 
     Attributes:
-        stamp_ns: when the present state was read [ns].
+        stamp_ns: time of the present state [ns].
     """
 
     def __init__(
@@ -66,16 +66,16 @@ class SteppedArm:
 
     @property
     def position(self) -> FloatArray:
-        """What the encoders said last, (n,) [rad]; zeros before the first measurement."""
+        """Last encoder readings, (n,) [rad]; zeros before the first measurement."""
         return self._seen_position
 
     @property
     def velocity(self) -> FloatArray:
-        """What the velocity registers said last, (n,) [rad/s]; zeros before the first measurement."""
+        """Last readings of the velocity registers, (n,) [rad/s]; zeros before the first measurement."""
         return quantise(self._seen_velocity, self.plant.nuisances.velocity_step)
 
     def _grow(self) -> None:
-        """Room for another block of cycles; its noise and stamps are drawn with it."""
+        """Extend the records by a block of cycles, and draw its noise and timestamps."""
         size = len(self._stamps) + BLOCK
         self._rows = {name: np.vstack([rows, np.zeros((BLOCK, self.robot.size))]) for name, rows in self._rows.items()}
         noise = [self.plant.drive_noise.row(k) for k in range(size - BLOCK, size)]
@@ -108,9 +108,9 @@ class SteppedArm:
     def command(
         self, tau: FloatArray, push: FloatArray | None = None, reference: tuple[FloatArray, ...] | None = None
     ) -> None:
-        """Send torques (n,) [N m] and pass one cycle; `push` (n,) [N m] is what somebody's hand adds meanwhile.
+        """Send torques (n,) [N m] and advance one cycle; `push` (n,) [N m] is the external torque meanwhile.
 
-        `reference` is what is recorded as such: q, dq and ddq, (n,) each.
+        `reference` is recorded as q, dq and ddq, (n,) each.
         """
         rows, k = self._rows, self._count
         if reference is not None:
@@ -132,7 +132,10 @@ class SteppedArm:
         self._count += 1
 
     def follow(self, motion: MotionExecutor, push: FloatArray | None = None) -> MotionStep | None:
-        """One cycle under an executor, pushed by (n,) [N m]: its torques, or none without a command; as it raises."""
+        """Advance one cycle under an executor and an external torque (n,) [N m]; return its step.
+
+        Without a command from the executor the torques are zero; its errors are passed on.
+        """
         q = self.measure()
         step = motion.update(self.stamp_ns, q)
         reference = None if step is None else (step.q_ref, step.dq_ref, step.ddq_ref)
@@ -140,7 +143,7 @@ class SteppedArm:
         return step
 
     def run(self, motion: MotionExecutor, until: Callable[[], bool], longest_s: float) -> bool:
-        """Cycle under an executor until `until()`; False if that took longer than `longest_s` [s] of simulated time."""
+        """Advance under an executor until `until()`; return False after `longest_s` [s] of simulated time."""
         for _ in range(round(longest_s / self._cycle)):
             if until():
                 return True
@@ -149,7 +152,7 @@ class SteppedArm:
         return until()
 
     def recorded(self, name: str, duration_s: float, phases: list[tuple[Phase, int]]) -> SimulatedRun:
-        """Everything since the start as a run; its phases are those of one motion. May be asked for again and again."""
+        """Return everything since the start as a run with the phases of one motion; repeated calls are allowed."""
         noise = self.plant.nuisances.torque_noise / self.robot.drive_constants
         self.plant.sensor_noise = NoiseStream(noise, self._seed, SENSOR_NOISE)
         rows = {name: values[: self._count].copy() for name, values in self._rows.items()}

@@ -1,1 +1,1 @@
-"""The simulated arm: MuJoCo with the nuisances of a real one."""
+"""Simulated arm: MuJoCo with the nuisances of a real one."""

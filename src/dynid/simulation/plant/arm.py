@@ -1,9 +1,9 @@
-"""The simulated arm behind the servos: motor currents in, sensor readings out, MuJoCo in between.
+"""Simulated arm behind the servos: motor currents in, sensor readings out, MuJoCo in between.
 
-Current times torque constant plus torque noise moves the joints. The encoders see them through a little backlash, the
-current sensors see the current that the servo holds, with noise of their own. Register steps are the servos' business
-(the emulated bus, or the lock-step driver). The delay is no business of the plant's either: on the real-time chain the
-wire and the processes make it, and in lock-step the loop does.
+Current times torque constant plus torque noise moves the joints. The encoders measure them through a small backlash;
+the current sensors measure the servo's current, with their own noise. The servos quantise
+(the emulated bus, or the lock-step driver). The plant has no delay either: on the real-time chain the
+wire and the processes cause it, and in lock-step the loop does.
 """
 
 import math
@@ -29,39 +29,39 @@ from dynid.simulation.plant.nuisances import COULOMB, NOISE_PERIOD_S, Magnitudes
 
 DRIVE_NOISE, SENSOR_NOISE, PLACEMENT = 1, 2, 4  # streams of random numbers; 3 is the lock-step loop's
 PLACEMENT_RAD = float(np.deg2rad(0.5))
-SHORTEST_STEP_S = 1e-9  # below this a time is rounding error
+SHORTEST_STEP_S = 1e-9  # shorter times are rounding errors [s]
 
 
 def plant_standard(robot: Robot) -> StandardFile:
-    """The standard parameters of the robot's simulated arm; nothing that identifies may know them."""
+    """Return the standard parameters of the robot's simulated arm; identification must not use them."""
     name = robot.file.simulation.plant_parameters or robot.file.simulation.standard_parameters
     return load_validated(robot.folder / name, StandardFile)
 
 
 class ArmPlant:
-    """A simulated arm of n axes; meets `dynid.simulation.plant.interface.Plant`.
+    """Simulated arm of n axes; implements `dynid.simulation.plant.interface.Plant`.
 
-    The arm rests on a stand until current first flows. From then on it is on its own: with the currents off it falls,
+    The arm rests on a stand until current first flows. After that, without currents, it falls,
     braked by friction alone.
 
-    Torque noise is drawn once per millisecond of simulated time and moves the arm unseen: the current sensors read the
-    held current with a second, independent noise of the same size.
+    Torque noise is drawn once per millisecond of simulated time and is not measured: the current sensors read the
+    current with a second, independent noise of the same size.
 
     Args:
         robot: the robot; its `simulation` section gives steps and nuisances.
         mount: a mount of robot.yaml; None is the default one.
         seed: of all random nuisances; equal seeds and calls give equal runs, bit for bit.
         switched_off: names of nuisances to leave out, see `dynid.simulation.plant.nuisances.NUISANCES`.
-        q0: start posture at rest, (n,) [rad]; None is the robot's rest posture, missed by up to half a degree, because
-            nobody puts an arm down to the encoder count (and a controller that finds no error lets no current flow).
-        stops: lower and upper joint stops, (n,) each [rad]; None is a little beyond the joint limits.
+        q0: start posture at rest, (n,) [rad]; None is the robot's rest posture with errors up to half a degree, because
+            nobody places an arm exactly (and a controller without an error lets no current flow).
+        stops: lower and upper joint stops, (n,) each [rad]; None is slightly beyond the joint limits.
         standard: standard parameters; None is the set that the robot's file names.
-        hold_until_current: False lets the arm go from the start.
+        hold_until_current: False releases the arm at the start.
         longest_step_s: longest step of the integration [s]; None is the robot's `simulation.step_s`.
-        friction: of the gears: a law, or the name of one, see `plant_friction`; None is the choice of robot.yaml.
-        motors: between goal currents and torque; None lets the goal current flow at any speed.
-        hand: how somebody pushes its joints.
-        lead: a hand that leads it along a path.
+        friction: friction law of the gears, or its name, see `plant_friction`; None is the choice of robot.yaml.
+        motors: motor model between goal currents and torque; None lets the goal current flow at any speed.
+        hand: function of external joint torques.
+        lead: a hand that guides the arm along a path.
     """
 
     def __init__(
@@ -89,7 +89,7 @@ class ArmPlant:
         self._plant_options = PlantOptions(mount, read_only(self.friction["fb"]), stops)
         self.compiled = self.recompiled(self.standard)
         self._model = self.compiled.model
-        # MuJoCo would put a diverged arm back to zero and go on; here it stays NaN, and `measure` says so
+        # MuJoCo would reset a diverged arm and continue; here it stays NaN, and `measure` raises
         self._model.opt.disableflags |= mujoco.mjtDisableBit.mjDSBL_AUTORESET
         self._options, self._data = self._model.opt, mujoco.MjData(self._model)
         # views into MuJoCo's own memory; without geometry the axes are its only joints, in order
@@ -98,7 +98,7 @@ class ArmPlant:
         if start.shape != (robot.size,) or not np.isfinite(start).all():
             raise DataError(f"start posture {start}: expected {robot.size} finite angles, one per axis")
         self._q[:] = start
-        mujoco.mj_forward(self._model, self._data)  # the load of the first step
+        mujoco.mj_forward(self._model, self._data)  # compute the load of the first step
         self._gears = GearFriction(self.friction, warm_up, self._model, self._data)
         self._springs = tuple(filter(None, (one.beyond_linear() for one in springs_of(robot, self.standard))))
         self._play = Play(self.nuisances.backlash, start)
@@ -112,9 +112,9 @@ class ArmPlant:
     def _friction(
         self, chosen: FrictionLaw | str | None, switched_off: Collection[str]
     ) -> tuple[FrictionLaw, tuple[float, float]]:
-        """Friction of the gears, and the share of it that goes while they warm up with the time constant [s].
+        """Return the friction of the gears, and its share that vanishes during warm-up with the time constant [s].
 
-        Viscous and Coulomb friction alone stay as they are.
+        Viscous and Coulomb friction alone do not change.
         """
         warm_up = (self.nuisances.warm_up_share, self.nuisances.warm_up_time_s)
         if isinstance(chosen, FrictionLaw):
@@ -124,7 +124,7 @@ class ArmPlant:
         return law, (0.0, 1.0) if constant else warm_up
 
     def recompiled(self, standard: StandardFile) -> PlantModel:
-        """A model of the same arm with other standard parameters; its own model stays."""
+        """Return a model of the same arm with other standard parameters; the arm's own model is unchanged."""
         return compile_plant(self.robot, standard, self._plant_options)
 
     @property
@@ -159,11 +159,18 @@ class ArmPlant:
 
     @property
     def load(self) -> FloatArray:
-        """What gravity, springs and Coriolis forces put on the joints, (n,) [N m]."""
+        """Torques of gravity, springs and Coriolis forces on the joints, (n,) [N m]."""
         return np.asarray(self._beyond_linear(self._q) + self._data.qfrc_spring - self._data.qfrc_bias)
 
+    def load_at(self, q: FloatArray) -> FloatArray:
+        """What gravity would put on the joints of this arm at rest at q (n,) [rad], (n,) [N m]; the arm stays."""
+        data = mujoco.MjData(self._model)
+        data.qpos[:] = q
+        mujoco.mj_forward(self._model, data)
+        return -np.array(data.qfrc_bias)
+
     def set_currents(self, current_a: FloatArray) -> None:
-        """Currents from now on, (n,) [A] at the joints; the first that is not zero takes the arm off its stand."""
+        """Set the currents from now on, (n,) [A] at the joints; the first non-zero one takes the arm off its stand."""
         if self.motors is None:
             self._drive(current_a)
         else:
@@ -172,7 +179,7 @@ class ArmPlant:
             self._held = False
 
     def lock(self, axes: Collection[int]) -> None:
-        """From now on these joints stand still whatever acts on them, as behind a brake."""
+        """Lock these joints from now on, as by a brake."""
         self._gears.lock(axes)
 
     def _drive(self, current_a: FloatArray) -> None:
@@ -180,7 +187,7 @@ class ArmPlant:
         np.multiply(self._current, self.robot.drive_constants, out=self._held_torque)
 
     def advance(self, duration_s: float) -> None:
-        """Move on by a time [s] with the currents held.
+        """Advance by a time [s] with constant currents.
 
         Raises:
             DataError: a negative time.
@@ -203,14 +210,14 @@ class ArmPlant:
         self._time = end
 
     def _handled(self, dt: float) -> FloatArray:
-        """What hands do to the joints for the next dt [s], (n,) [N m]."""
+        """Return the external joint torques of hands for the next dt [s], (n,) [N m]."""
         torques = pushed(self._pushes, self._time, self.size)
         return torques if self._lead is None else torques + self._lead.torques(dt, self._q, self._dq)
 
     def push(self, torque: FloatArray, duration_s: float, hand: FloatArray | None = None) -> None:
-        """Move on by a time [s] with motor torques (n,) [N m] held as they are: no torque constant, noise or stand.
+        """Advance by a time [s] with constant motor torques (n,) [N m], without torque constant, noise or stand.
 
-        `hand`, (n,) [N m], is what somebody's hand adds to them: for the gears it is load.
+        `hand`, (n,) [N m], is an additional external torque, which loads the gears.
         """
         self._held = False
         self._gears.hand[:] = 0.0 if hand is None else hand
@@ -232,7 +239,7 @@ class ArmPlant:
             mujoco.mj_step(self._model, self._data)
 
     def _step_against_springs(self, step_s: float) -> None:
-        """Step with springs that MuJoCo cannot hold, their torques being those in the middle of the step."""
+        """Step with springs that MuJoCo cannot model, with their torques at the middle of the step."""
         motors, hand = self._torque.copy(), self._gears.hand.copy()
         pull = self._beyond_linear(self._q + 0.5 * step_s * self._dq)
         self._torque += pull
@@ -243,18 +250,18 @@ class ArmPlant:
         self._torque[:], self._gears.hand[:] = motors, hand
 
     def _beyond_linear(self, q: FloatArray) -> FloatArray:
-        """Return what springs that MuJoCo cannot hold put on the joints at q (n,) [rad; m], (n,) [N m; N]."""
+        """Return the torques of springs that MuJoCo cannot model at q (n,) [rad; m], (n,) [N m; N]."""
         torques = np.zeros(self.size)
         for spring in self._springs:
             torques[spring.joint] -= spring.torque(q[spring.joint])
         return torques
 
     def measured_position(self) -> FloatArray:
-        """What the encoders see, without their steps, (n,) [rad]; a view that the next call changes."""
+        """Return encoder positions without quantisation, (n,) [rad]; a view that the next call changes."""
         return self._play.update(self._q)
 
     def measured_current(self) -> FloatArray:
-        """What the current sensors see, without their steps, (n,) [A]."""
+        """Return current readings without quantisation, (n,) [A]."""
         current = self._current + self.sensor_noise.row(int((self._time + SHORTEST_STEP_S) / NOISE_PERIOD_S))
         return current if self.motors is None else current + self._transmission.joint_currents(self.motors.error())
 
@@ -267,7 +274,7 @@ class ArmPlant:
             )
 
     def measure(self) -> PlantReading:
-        """The sensors' readings now.
+        """Return the present sensor readings.
 
         Raises:
             DataError: the simulated arm has diverged.
@@ -280,7 +287,7 @@ class ArmPlant:
 
 
 def _placed(robot: Robot, seed: int) -> FloatArray:
-    """Where the arm was put down, (n,) [rad]: near its rest posture, within its limits."""
+    """Return a random start posture, (n,) [rad], near the rest posture and within the limits."""
     missed = np.random.default_rng([seed, PLACEMENT]).uniform(-PLACEMENT_RAD, PLACEMENT_RAD, robot.size)
     return np.clip(robot.rest_posture + missed, robot.lower, robot.upper)
 

@@ -1,8 +1,8 @@
-"""Friction of the simulated arm's gears: what MuJoCo may resist with in the next step, from motor torque and load.
+"""Gear friction of the simulated arm: MuJoCo's friction limits for the next step, from motor torque and load.
 
-MuJoCo knows one constant friction and one damping per joint. Both are written before every step, as BAM does: the load
-is what gravity, springs, Coriolis and centrifugal forces put on the joints, qfrc_spring - qfrc_bias as the step before
-has left them (at its last Runge-Kutta stage, so of the present state to 1e-7).
+MuJoCo has one constant friction and one damping per joint. Both are set before every step, as BAM does: the load
+is the torque of gravity, springs, Coriolis and centrifugal forces, qfrc_spring - qfrc_bias after the previous
+step (at its last Runge-Kutta stage, so of the present state to 1e-7).
 """
 
 import math
@@ -19,11 +19,15 @@ from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.plant.nuisances import COULOMB, Magnitudes
 
-LOCKED_NM = 1000.0  # friction of a joint that nothing moves
+LOCKED_NM = 1000.0  # friction of a locked joint [N m]
 
 
 def check_friction(robot: Robot, chosen: str | None) -> str:
-    """The name of a simulated arm's friction, the choice of robot.yaml where None; UnknownNameError at any other."""
+    """Return the name of a simulated arm's friction; None gives the choice of robot.yaml.
+
+    Raises:
+        UnknownNameError: no such friction.
+    """
     name = chosen or robot.file.simulation.friction
     if name != VISCOUS and name not in known_models(robot):
         raise UnknownNameError("friction", name, (VISCOUS, *known_models(robot)))
@@ -33,17 +37,18 @@ def check_friction(robot: Robot, chosen: str | None) -> str:
 def plant_friction(
     robot: Robot, standard: StandardFile, nuisances: Magnitudes, switched_off: Collection[str], chosen: str | None
 ) -> FrictionLaw:
-    """The friction of a simulated arm's joints.
+    """Return the friction of a simulated arm's joints.
 
     Args:
-        standard: standard parameters, whose viscous and Coulomb friction are the plant's own.
-        nuisances: those of the robot; Coulomb friction is one.
-        switched_off: names of nuisances to leave out; without "coulomb" the standard parameters' own is left.
-        chosen: "viscous" (with Coulomb friction), or a model of which the robot's folder has figures; None is the
+        robot: the robot.
+        standard: standard parameters with the plant's own viscous and Coulomb friction.
+        nuisances: nuisances of the robot; Coulomb friction is one.
+        switched_off: names of nuisances to leave out; without "coulomb" the standard parameters' own friction is left.
+        chosen: "viscous" (with Coulomb friction), or a model for which the robot's folder has values; None is the
             choice of robot.yaml.
 
     Raises:
-        UnknownNameError: no such figures.
+        UnknownNameError: no such values.
         ConfigurationError: motors that move several joints.
     """
     name = check_friction(robot, chosen)
@@ -67,9 +72,9 @@ def resist(
     loss: FloatArray,
     damping: FloatArray,
 ) -> None:
-    """Budgets and damping of all axes into `loss` and `damping`, (n,), friction p being `warm` times as large.
+    """Write budgets and damping of all axes into `loss` and `damping`, (n,), with friction p scaled by `warm`.
 
-    Of the applied torques `hand` comes from outside and so is load, the rest is the motors'.
+    The part `hand` of the applied torques is external, so it is load; the rest comes from the motors.
     """
     for i in range(dq.shape[0]):
         load = hand[i] + spring[i] - bias[i]
@@ -81,15 +86,16 @@ class GearFriction:
     """Writes the friction of a law into a MuJoCo model whose joints are the axes, in order.
 
     Args:
-        law: of all axes.
-        warm_up: share by which friction falls while the gears warm up, and the time constant of it [s].
-        model, data: of MuJoCo.
+        law: friction of all axes.
+        warm_up: share by which friction falls during warm-up, and its time constant [s].
+        model: MuJoCo's model.
+        data: MuJoCo's data.
 
     Attributes:
-        hand: what a hand, or a spring that MuJoCo cannot hold, adds to the motors' torques, (n,) [N m]: load for gears.
+        hand: external torque of a hand, or of a spring that MuJoCo cannot model, (n,) [N m]; it loads the gears.
 
     Raises:
-        DataError: the law has an offset, which MuJoCo's friction has no place for.
+        DataError: the law has an offset, which MuJoCo's friction cannot represent.
     """
 
     def __init__(self, law: FrictionLaw, warm_up: tuple[float, float], model: Any, data: Any) -> None:
@@ -111,17 +117,17 @@ class GearFriction:
         self.update(0.0)
 
     def warmth(self, time_s: float) -> float:
-        """What is left of friction after a time [s]."""
+        """Return the remaining share of friction after a time [s]."""
         return 1.0 - self._share * (1.0 - math.exp(-time_s / self._time_constant))
 
     def update(self, time_s: float) -> None:
-        """Friction for the next step at a time [s], from velocities, motor torques and loads as MuJoCo has them."""
+        """Set the friction of the next step at a time [s], from MuJoCo's velocities, motor torques and loads."""
         warm = self.warmth(time_s)
         seen = self._dq, self._torque, self.hand, self._bias, self._spring
         resist(self._p, warm, *seen, self._loss, self._damping)
         self._loss[self._locked] = LOCKED_NM
 
     def lock(self, axes: Collection[int]) -> None:
-        """See `ArmPlant.lock`."""
+        """Lock these joints; see `ArmPlant.lock`."""
         self._locked = list(axes)
         self.update(self._data.time)

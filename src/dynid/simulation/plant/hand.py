@@ -1,4 +1,4 @@
-"""Somebody's hand at a simulated arm: joints that are pushed to and fro, or all of them led along a path."""
+"""Simulated hand: single joints pushed to and fro, or all joints guided along a path."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,20 +6,23 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.errors import ConfigurationError, UnknownNameError
+from dynid.hardware.safety.posture import Posture
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Motion
 
 STIFFNESS_NM_RAD, DAMPING_NM_S_RAD = 40.0, 0.5
-STALL_RAD = 0.15  # a hand does not pull harder than this lets its spring: it waits until the arm yields
+STALL_RAD = 0.15  # maximum stretch of the hand's spring, at which it waits until the arm yields [rad]
 LET_GO_S = 0.3
+GUIDED_RAD_S, GUIDED_M_S = 1.0, 0.2  # of a hand that leads an arm: half of what ends it, and below what is damped
+LOOKED_S = 0.01
 
 
 @dataclass(frozen=True)
 class Push:
-    """One joint, pushed with torque_nm * sin(2 pi t / period_s).
+    """Periodic torque on one joint, torque_nm * sin(2 pi t / period_s).
 
     Attributes:
-        axis: which joint, from 0.
+        axis: index of the joint, from 0.
         torque_nm: amplitude [N m].
         period_s: [s].
     """
@@ -30,10 +33,10 @@ class Push:
 
     @classmethod
     def parse(cls, text: str, robot: Robot) -> "Push":
-        """A push as `JOINT:TORQUE_NM:PERIOD_S`.
+        """Parse a push from `JOINT:TORQUE_NM:PERIOD_S`.
 
         Raises:
-            ConfigurationError: the text is not of this form, or a number makes no sense.
+            ConfigurationError: the text has another form, or a number is invalid.
             UnknownNameError: the robot has no such joint.
         """
         name, *numbers = text.split(":")
@@ -49,7 +52,7 @@ class Push:
 
 
 def pushed(pushes: Sequence[Push], time_s: float, size: int) -> FloatArray:
-    """Torques of the hand on all joints at a time [s], (n,) [N m]."""
+    """Return the hand's torques on all joints at a time [s], (n,) [N m]."""
     torques = np.zeros(size)
     for push in pushes:
         torques[push.axis] += push.torque_nm * np.sin(2.0 * np.pi * time_s / push.period_s)
@@ -57,17 +60,19 @@ def pushed(pushes: Sequence[Push], time_s: float, size: int) -> FloatArray:
 
 
 class Lead:
-    """A hand that leads all joints along a path, from where they are, and then lets go.
+    """Hand that guides all joints along a path from their present posture, and then lets go.
 
-    It pulls by a spring and a damper at every joint. Along the path it goes on only while the arm follows: an arm that
-    holds its posture is not forced.
+    It pulls by a spring and a damper at every joint. It advances along the path only while the arm follows, so an arm
+    that holds its posture is not forced.
 
     Args:
-        path: where it leads the arm, relative to the path's start.
-        wait_s: how long it watches an arm whose motors carry it before it takes hold [s].
+        path: path of the hand, relative to its start.
+        wait_s: waiting time before it grasps an arm that is carried by its motors [s].
+        pace: share of the path's own speed at which it leads [-].
     """
 
-    def __init__(self, path: Motion, wait_s: float = 1.0) -> None:
+    def __init__(self, path: Motion, wait_s: float = 2.0, pace: float = 1.0) -> None:
+        self._pace = pace
         self._path, self._left_s, self._time_s = path, wait_s, 0.0
         n = len(path.joint_names)
         self._from, self._none = np.zeros(n), np.zeros(n)
@@ -76,11 +81,11 @@ class Lead:
 
     @property
     def done(self) -> bool:
-        """Whether it has let go."""
+        """Whether the hand has let go."""
         return self._time_s > self._path.duration + LET_GO_S
 
     def torques(self, dt: float, q: FloatArray, dq: FloatArray) -> FloatArray:
-        """What it does to an arm at q, dq (n,) [rad, rad/s] for the next dt [s], (n,) [N m]."""
+        """Return the hand's torques on an arm at q, dq (n,) [rad, rad/s] for the next dt [s], (n,) [N m]."""
         self._left_s -= dt
         if self._left_s > 0.0 or self.done:
             return self._none
@@ -90,6 +95,17 @@ class Lead:
         self._path.sample_into(self._time_s, *self._now)
         away = self._from + place - q
         going = float(np.abs(away).max()) < STALL_RAD
-        self._time_s += dt * going
+        self._time_s += self._pace * dt * going
         pull = STIFFNESS_NM_RAD * np.clip(away, -STALL_RAD, STALL_RAD)
-        return np.asarray(pull + DAMPING_NM_S_RAD * (going * speed - dq))
+        return np.asarray(pull + DAMPING_NM_S_RAD * (going * self._pace * speed - dq))
+
+
+def guiding_pace(robot: Robot, path: Motion) -> float:
+    """Return the share of a path's speed at which a hand may lead the arm along it, at most 1; see `GUIDED_RAD_S`."""
+    posture, now, pace = Posture(robot), np.zeros((3, robot.size)), 1.0
+    for time_s in np.arange(0.0, path.duration, LOOKED_S):
+        path.sample_into(float(time_s), *now)
+        posture.place(now[0])
+        fastest = max(posture.speed(now[1]) / GUIDED_M_S, float(np.abs(now[1]).max()) / GUIDED_RAD_S)
+        pace = min(pace, 1.0 / max(fastest, 1.0))
+    return pace

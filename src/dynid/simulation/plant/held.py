@@ -1,4 +1,4 @@
-"""The simulated arm with a body in its hand."""
+"""Simulated arm with a payload in its hand."""
 
 import mujoco
 import numpy as np
@@ -10,13 +10,20 @@ from dynid.robot import FloatArray, Robot
 from dynid.simulation.plant.arm import ArmPlant, plant_standard
 
 SIDE_M = 0.04
-OF_BODIES = ("body_mass", "body_inertia", "body_ipos", "body_iquat")  # of a MuJoCo model
+OF_BODIES = ("body_mass", "body_inertia", "body_ipos", "body_iquat")  # inertial fields of a MuJoCo model
 
 
 def holding(
     robot: Robot, mass_kg: float, offset_m: FloatArray | None = None, arm: StandardFile | None = None
 ) -> StandardFile:
-    """Standard parameters of an arm, by default the simulated one, that holds a cube, off the tool by (3,) [m]."""
+    """Return standard parameters of an arm with a cube in its hand.
+
+    Args:
+        robot: the robot.
+        mass_kg: mass of the cube.
+        offset_m: position of the cube relative to the tool, (3,) [m]; None is zero.
+        arm: the arm without payload; None is the simulated arm.
+    """
     mdh = ArmModel.of(robot).mdh
     own = from_file(arm or plant_standard(robot), mdh)
     centre = np.array(robot.file.tool_m) + (np.zeros(3) if offset_m is None else offset_m)
@@ -28,11 +35,11 @@ def holding(
 
 
 class HeldBody:
-    """A cube that a simulated arm takes into its hand, and puts down again, while it moves.
+    """Cube that a simulated arm can take into its hand and put down again while it moves.
 
     Args:
-        plant: the arm, without it.
-        mass_kg: of the cube.
+        plant: the arm without payload.
+        mass_kg: mass of the cube.
     """
 
     def __init__(self, plant: ArmPlant, mass_kg: float) -> None:
@@ -41,11 +48,11 @@ class HeldBody:
         self._bodies = [{name: getattr(one, name).copy() for name in OF_BODIES} for one in (self._model, full)]
 
     def take(self) -> None:
-        """From now on the arm holds it."""
+        """Attach the cube to the hand."""
         self._set(1)
 
     def put_down(self) -> None:
-        """From now on it does not."""
+        """Detach the cube from the hand."""
         self._set(0)
 
     def _set(self, which: int) -> None:

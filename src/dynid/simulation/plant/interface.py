@@ -1,4 +1,4 @@
-"""What the emulated servo bus asks of the arm behind it."""
+"""Interface between the emulated servo bus and the arm behind it."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -8,12 +8,12 @@ from dynid.robot import FloatArray
 
 @dataclass(frozen=True)
 class PlantReading:
-    """What the sensors read at one moment, at the joints; each (n,), in the order of robot.yaml.
+    """Sensor readings at one time, at the joints; each (n,), in the order of robot.yaml.
 
     Attributes:
         q: joint angles [rad].
         dq: joint velocities [rad/s].
-        current_a: currents [A], as counted at the joints (`dynid.model.transmission`).
+        current_a: currents [A] at the joints (`dynid.model.transmission`).
     """
 
     q: FloatArray
@@ -22,7 +22,7 @@ class PlantReading:
 
 
 class Plant(Protocol):
-    """An arm that currents move; the bus advances its time."""
+    """An arm that is moved by currents; the bus advances its time."""
 
     @property
     def size(self) -> int:
@@ -30,13 +30,13 @@ class Plant(Protocol):
         ...
 
     def advance(self, duration_s: float) -> None:
-        """Move on by a time [s] with the currents held."""
+        """Advance by a time [s] with constant currents."""
         ...
 
     def set_currents(self, current_a: FloatArray) -> None:
-        """Currents from now on, (n,) [A] at the joints; zero where torque is off."""
+        """Set the currents from now on, (n,) [A] at the joints; zero if torque is off."""
         ...
 
     def measure(self) -> PlantReading:
-        """The sensors' readings now."""
+        """Return the present sensor readings."""
         ...

@@ -1,6 +1,6 @@
-"""The motors behind simulated servos: what flows when a current is asked for, and what the servos notice of it.
+"""Motors behind simulated servos: the actual current for a goal current, and the servos' protection.
 
-Figures by servo model, with their sources, are in the robot's motors.yaml. Every effect can be off by itself.
+Values by servo model, with their sources, are in the robot's motors.yaml. Every effect can be disabled separately.
 """
 
 from collections.abc import Collection
@@ -19,10 +19,10 @@ OFFSET, NOISE = 5, 6  # streams of random numbers
 
 
 class Motors:
-    """The motors of all axes, (n,) everything.
+    """Motors of all axes; all arrays are (n,).
 
-    - winding: the supply cannot drive more than I = (V - k_e dq) / R, so torque falls with speed;
-    - lag: the current follows its goal by first order;
+    - winding: the supply limits the current to I = (V - k_e dq) / R, so torque falls with speed;
+    - lag: the current follows its goal with first-order dynamics;
     - droop: it falls short of it with speed in the direction of its torque;
     - offset, noise: of the present current;
     - velocity: the register lags behind the true velocity;
@@ -35,7 +35,7 @@ class Motors:
         seed: of offsets and noise.
 
     Attributes:
-        current: what flows [A].
+        current: actual current [A].
         temperature_deg_c: of the servos.
 
     Raises:
@@ -76,16 +76,16 @@ class Motors:
 
     @property
     def overloaded(self) -> NDArray[np.bool_]:
-        """Which servos find themselves overloaded."""
+        """Whether each servo detects an overload."""
         return np.asarray(self._load >= 1.0)
 
     @property
     def load(self) -> FloatArray:
-        """How much of what trips each servo is used up."""
+        """Used share of each servo's overload limit."""
         return self._load
 
     def step(self, duration_s: float, dq: FloatArray) -> FloatArray:
-        """The currents [A] after a time [s] at the motors' velocities dq [rad/s]."""
+        """Return the currents [A] after a time [s] at the motors' velocities dq [rad/s]."""
         wanted = np.sign(self.goal) * np.maximum(0.0, np.abs(self.goal) - np.sign(self.goal) * self._droop * dq)
         reached = np.clip(
             wanted,
@@ -93,7 +93,7 @@ class Motors:
             (self._supply - self._back_emf * dq) / self._resistance,
         )
         self.current += (reached - self.current) * _followed(duration_s, self._lag)
-        self.current[self.goal == 0.0] = 0.0  # torque is off, or nothing is asked for
+        self.current[self.goal == 0.0] = 0.0  # torque is off or the goal is zero
         self.velocity += (dq - self.velocity) * _followed(duration_s, self._velocity_lag)
         settled = self._ambient + self._rise * self._resistance * self.current**2
         self.temperature_deg_c += (settled - self.temperature_deg_c) * _followed(duration_s, self._warm_up)
@@ -103,11 +103,11 @@ class Motors:
         return self.current
 
     def error(self) -> FloatArray:
-        """By how much the present current is off now [A]."""
+        """Return the present error of the current readings [A]."""
         return self._offset + self._noise.row(int(self._time_s / NOISE_PERIOD_S + 1e-6))
 
 
 def _followed(duration_s: float, lag_s: FloatArray) -> FloatArray:
-    """What share of a step a first order follows in a time; all of it without a lag."""
+    """Return the share of a step that a first-order lag follows in a time; 1 without a lag."""
     with np.errstate(divide="ignore"):
         return 1.0 - np.exp(-duration_s / lag_s)

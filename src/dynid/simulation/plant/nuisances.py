@@ -1,7 +1,7 @@
-"""What a real arm does that the model does not: each nuisance by name, with its magnitude, each of which can be off.
+"""Effects of a real arm that the model lacks: each nuisance by name, with its magnitude; each can be disabled.
 
-Magnitudes are data (robot.yaml, simulation.nuisances). Random nuisances draw from streams of their own, so that
-switching one off leaves the draws of the others as they were.
+Magnitudes are data (robot.yaml, simulation.nuisances). Random nuisances draw from separate streams, so that
+disabling one does not change the draws of the others.
 """
 
 from collections.abc import Collection
@@ -21,25 +21,25 @@ NUISANCES = (COULOMB, TORQUE_NOISE, ENCODER, CURRENT_QUANTISATION, JITTER, BACKL
 
 NOISE_PERIOD_S = 0.001  # torque noise is constant over this time
 NOISE_BLOCK = 1024  # draws per call of the generator
-ROUNDED_RAD = 1e-12  # what rounding takes from a gap that is crossed
-JITTER_CLIP = 0.4  # of a cycle, so that stamps never change places
+ROUNDED_RAD = 1e-12  # rounding tolerance of a crossed gap [rad]
+JITTER_CLIP = 0.4  # maximum jitter [share of a cycle], so that timestamps keep their order
 
 
 @dataclass(frozen=True, eq=False)
 class Magnitudes:
-    """Magnitudes of the active nuisances, SI; what is switched off is zero.
+    """Magnitudes of the active nuisances, SI; disabled ones are zero.
 
     Attributes:
         coulomb_friction: (n,) [N m].
         torque_noise: standard deviation of the torque, constant over each `NOISE_PERIOD_S`, (n,) [N m].
         position_step: encoder resolution [rad].
-        velocity_step: resolution of the velocity register [rad/s]; goes with the encoder.
-        current_step: resolution of goal and present current, each servo its own, (n,) [A].
-        stamp_jitter: standard deviation of a stamp's error [s].
-        backlash: width of the play between joint and encoder [rad].
-        delay: from reading a state to the current that answers it being in force [s].
-        warm_up_share: of friction that goes while gears warm up.
-        warm_up_time_s: time constant of it [s].
+        velocity_step: resolution of the velocity register [rad/s]; it depends on the encoder's.
+        current_step: resolution of goal and present current by servo, (n,) [A].
+        stamp_jitter: standard deviation of a timestamp's error [s].
+        backlash: width of the gap between joint and encoder [rad].
+        delay: from reading a state until the current that answers it takes effect [s].
+        warm_up_share: share of friction that vanishes while gears warm up.
+        warm_up_time_s: its time constant [s].
     """
 
     coulomb_friction: FloatArray
@@ -55,13 +55,14 @@ class Magnitudes:
 
 
 def magnitudes(robot: Robot, switched_off: Collection[str] = ()) -> Magnitudes:
-    """The nuisances of a robot, without those that are switched off.
+    """Return the nuisances of a robot, without the disabled ones.
 
     Args:
+        robot: the robot.
         switched_off: names of `NUISANCES`.
 
     Raises:
-        UnknownNameError: a name that is no nuisance.
+        UnknownNameError: a name that is not a nuisance.
     """
     for name in switched_off:
         if name not in NUISANCES:
@@ -106,7 +107,7 @@ def quantise(values: FloatArray, step: FloatArray | float, out: FloatArray | Non
 class NoiseStream:
     """White noise of fixed standard deviations (n,), one row per period, reproducible from (seed, stream).
 
-    Row k is the same in whatever pieces time goes on; rows long past are gone.
+    Row k does not depend on the order of calls; old rows are discarded.
     """
 
     def __init__(self, sigma: FloatArray, seed: int, stream: int) -> None:
@@ -116,7 +117,7 @@ class NoiseStream:
         self._rows = np.empty((NOISE_BLOCK, len(self._sigma)))
 
     def row(self, k: int) -> FloatArray:
-        """Noise of period k, (n,).
+        """Return the noise of period k, (n,).
 
         Raises:
             DataError: k lies before the block of the latest row.
@@ -131,28 +132,28 @@ class NoiseStream:
         return np.asarray(self._rows[k - self._first])
 
     def rows(self, count: int) -> FloatArray:
-        """Noise of the first `count` periods, (count, n)."""
+        """Return the noise of the first `count` periods, (count, n)."""
         out = np.empty((count, len(self._sigma)))
         for first in range(0, count, NOISE_BLOCK):
-            self.row(first)  # loads its block
+            self.row(first)  # load the block of this row
             out[first : first + NOISE_BLOCK] = self._rows[: count - first]
         return out
 
 
 @numba.njit(cache=True, inline="always")
 def crossed(ahead: float, dq: float, half_play: float) -> bool:
-    """Whether a joint that is `ahead` of what its encoder sees [rad] takes that along, at a velocity dq [rad/s]."""
+    """Return whether a joint `ahead` of its encoder's position [rad] drags it along at a velocity dq [rad/s]."""
     return half_play == 0.0 or (abs(ahead) >= half_play - ROUNDED_RAD and ahead * dq > 0.0)
 
 
-_crossed = crossed.py_func  # for a few numbers: compiling takes longer than it ever saves there
+_crossed = crossed.py_func  # uncompiled for a few numbers, since compiling would take longer than it saves
 
 
 class Play:
     """Backlash as a play operator: the output rests until the input has crossed the gap.
 
-    An approximation on the output side: the encoder sees the joint through a gap of the given width, while the motor's
-    torque acts without one.
+    This approximates backlash on the output side: the encoder measures the joint through a gap of the given width,
+    while the motor's torque acts without one.
     """
 
     def __init__(self, width: float, q: FloatArray) -> None:
@@ -160,12 +161,12 @@ class Play:
         self._output = np.array(q, dtype=np.float64)
 
     def velocity(self, q: FloatArray, dq: FloatArray) -> FloatArray:
-        """What a velocity made from the encoder is at joint positions q and velocities dq, (n,) [rad, rad/s]."""
+        """Return the encoder-based velocity at joint positions q and velocities dq, (n,) [rad, rad/s]."""
         turning = [_crossed(a, v, self._half) for a, v in zip(q - self._output, dq, strict=True)]
         return np.where(turning, dq, 0.0)
 
     def update(self, q: FloatArray) -> FloatArray:
-        """The measured position for the joint position q, (n,) [rad]; a view that the next call changes."""
+        """Return the measured position for joint position q, (n,) [rad]; a view that the next call changes."""
         if self._half:
             np.maximum(self._output, q - self._half, out=self._output)
             np.minimum(self._output, q + self._half, out=self._output)
@@ -175,6 +176,6 @@ class Play:
 
 
 def stamps(count: int, cycle: float, jitter: float, seed: int, stream: int) -> FloatArray:
-    """Stamps of `count` cycles, (count,) [s], each off by a normal error that is clipped so that they stay in order."""
+    """Return timestamps of `count` cycles, (count,) [s], with normal errors that are clipped to keep their order."""
     errors = np.random.default_rng([seed, stream]).standard_normal(count) * jitter
     return read_only(cycle * np.arange(count) + np.clip(errors, -JITTER_CLIP * cycle, JITTER_CLIP * cycle))

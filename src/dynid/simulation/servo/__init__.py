@@ -1,1 +1,1 @@
-"""Emulated servos: control table, chain on one line, trace of what the arm did."""
+"""Emulated servos: control table, chain on one line, record of the arm's motion."""

@@ -22,26 +22,25 @@ OVERHEATING, OVERLOAD = 1 << 2, 1 << 5  # bits of the hardware error status
 
 
 class ServoChain:
-    """Carries out instruction packets and advances the plant.
+    """Executes instruction packets and advances the plant.
 
     Args:
-        robot: gives ids, models and the centre count.
+        robot: gives IDs, models and the centre count.
         plant: the arm; its axes are the robot's joints in order.
         baud_code: value of the servos' baud rate register.
-        lock_step: every sync write of goal currents moves time on by one control cycle, and nothing else does.
+        lock_step: advance time by one control cycle with every sync write of goal currents, and not otherwise.
 
     Attributes:
-        servos: by id; a test may remove, add or change one.
-        twins: by id; a second servo that was given the same id, and collides with the first whenever that answers.
-        line_code: the baud rate register's value at which the host speaks; servos set to another receive nothing. None
-            is whatever they are set to.
+        servos: by ID; a test may remove, add or change one.
+        twins: by ID; a second servo with the same ID, which collides with the first whenever that answers.
+        line_code: the host's baud rate as a register value; servos with another receive nothing. None matches all.
         knows_fast_read: whether the firmware is new enough for the fast sync read.
-        replies_chained: whether a servo answers a sync or bulk read only after it has seen the reply of the one before
-            it, as a logic analyser showed (DynamixelSDK issues 331 and 364): behind one that is silent, all others are.
-        unstated: what the e-manual leaves open, for all servos.
+        replies_chained: whether a servo answers a sync or bulk read only after the reply of the previous one, as a
+            logic analyser showed (DynamixelSDK issues 331 and 364): after a silent one, all others are silent.
+        unstated: behaviour that the e-manual leaves open, for all servos.
         time_s: the servos' clock [s].
-        missed_writes: by id and address, how many group writes to a register a servo will miss.
-        unread: ids and addresses of registers that a servo does not answer reads of.
+        missed_writes: by ID and address, number of group writes to a register that a servo will miss.
+        unread: IDs and addresses of registers whose reads a servo does not answer.
         max_abs_current_a: largest current commanded to each motor since the start, (n,) [A].
     """
 
@@ -55,7 +54,7 @@ class ServoChain:
             one.servo_id: Servo(one.servo_id, one.model_number, baud_code, self.unstated) for one in robot.wired_servos
         }
         self._wired_servos = [self.servos[servo_id] for servo_id in robot.all_servo_ids]
-        for wired, servo in zip(robot.wired_servos, self._wired_servos, strict=True):  # as the arm's maker set them
+        for wired, servo in zip(robot.wired_servos, self._wired_servos, strict=True):  # as in robot.yaml
             servo.set(table.DRIVE_MODE, REVERSED if wired.reverse_mode else 0)
             servo.set(table.SECONDARY_ID, table.NO_ID if wired.obeys is None else wired.obeys)
         self._motors: Motors | None = getattr(plant, "motors", None)
@@ -67,7 +66,7 @@ class ServoChain:
         self.time_s = 0.0
         self._absent_until_s: dict[int, float] = {}
         self.max_abs_current_a = np.zeros(robot.size)
-        self._followers: dict[int, list[Servo]] = {}  # by secondary id
+        self._followers: dict[int, list[Servo]] = {}  # followers by secondary ID
         hottest = [one.get(table.TEMPERATURE_LIMIT) for one in self._wired_servos[: robot.size]]
         self._hottest_deg_c = np.array(hottest)
         self._drive_counts: list[int] = []
@@ -79,7 +78,7 @@ class ServoChain:
         self._update_drive()
 
     def advance(self, duration_s: float) -> None:
-        """Move time on by `duration_s`, in steps of at most 1 ms, watchdogs included."""
+        """Advance time by `duration_s`, in steps of at most 1 ms, watchdogs included."""
         remaining = duration_s
         while remaining > 0.0:
             step = min(remaining, LONGEST_STEP_S)
@@ -94,7 +93,7 @@ class ServoChain:
                 self._trip_watchdogs()
 
     def _protect(self, motors: Motors) -> None:
-        """Servos that are overloaded or too hot say so, and switch their torque off."""
+        """Set the error bits of overloaded or overheated servos, and switch their torque off."""
         for axis in np.flatnonzero(motors.overloaded | (motors.temperature_deg_c >= self._hottest_deg_c)):
             servo = self._wired_servos[axis]
             if servo.torque_enabled:
@@ -102,7 +101,7 @@ class ServoChain:
                 self._update_drive()
 
     def execute(self, packet: Packet) -> list[bytes]:
-        """Carry out one instruction; the status frames that the servos send back, in their order on the wire."""
+        """Execute one instruction; return the servos' status frames, in their order on the wire."""
         self._last_instruction_s = self.time_s
         instruction, payload = packet.instruction, packet.payload
         if packet.packet_id != BROADCAST_ID:
@@ -115,39 +114,42 @@ class ServoChain:
             self._write_group(instruction, payload)
             return []
         if instruction == Instruction.FACTORY_RESET and payload == RESET_ALL:
-            return []  # it would leave all servos with one id
+            return []  # a broadcast ID write would give all servos one ID
         replies = [self._execute_one(servo_id, instruction, payload) for servo_id in sorted(self.servos)]
         return [frame for frames in replies for frame in frames] if instruction == Instruction.PING else []
 
     def answer_damaged(self, servo_id: int) -> list[bytes]:
-        """What a servo answers when an instruction for it has arrived with a wrong CRC."""
+        """Return a servo's answer to an instruction that has arrived with a wrong CRC."""
         servo = self.servo_at(servo_id)
         if servo is None or not self.unstated.crc_error_answered or _level(servo) < table.STATUS_RETURN_ALL:
             return []
         return [build_status(servo_id, table.CRC_ERROR | servo.alert)]
 
     def reply_delay_s(self, frame: bytes) -> float:
-        """How long the servo that sends `frame` waits before it does [s]."""
+        """Return the reply delay of the servo that sends `frame` [s]."""
         servo = self.servos.get(frame[4])
         return servo.get(table.RETURN_DELAY_TIME) * table.RETURN_DELAY_S_PER_COUNT if servo else 0.0
 
     def servo_at(self, servo_id: int) -> Servo | None:
-        """The servo that receives what is sent to an id now; None if there is none."""
+        """Return the servo that receives packets to an ID now; None if there is none."""
         servo = self.servos.get(servo_id)
         if servo is None or self._absent_until_s.get(servo_id, 0.0) > self.time_s:
             return None
         return servo if self.line_code in (None, servo.bytes[table.BAUD_RATE.address]) else None
 
     def restart(self, servo_id: int, absent_s: float = 0.0) -> None:
-        """A servo reboots by itself: torque off, RAM as after power-on; for a while it neither receives nor answers."""
+        """Reboot a servo spontaneously, with torque off and RAM as after power-on.
+
+        For `absent_s` it neither receives nor answers.
+        """
         self.servos[servo_id].reboot()
         self._absent_until_s[servo_id] = self.time_s + absent_s
         self._update_drive()
 
     def cut(self, servo_id: int | None, *, powered: bool) -> None:
-        """The cable breaks behind a servo, None is before the first: those behind it neither receive nor answer.
+        """Break the cable after a servo (None: before the first): those beyond it neither receive nor answer.
 
-        They get power from elsewhere, and hold their goal currents until their watchdogs trip, or are not `powered`.
+        If `powered` from elsewhere, they hold their goal currents until their watchdogs trip.
         """
         ids = tuple(one.servo_id for one in sorted(self.robot.wired_servos, key=lambda one: one.axis))
         behind = ids[0 if servo_id is None else ids.index(servo_id) + 1 :]
@@ -160,28 +162,28 @@ class ServoChain:
         self._update_drive()
 
     def raise_hardware_error(self, servo_id: int, bits: int) -> None:
-        """A servo finds a hardware error; see `Servo.raise_hardware_error`."""
+        """Raise a hardware error at a servo; see `Servo.raise_hardware_error`."""
         self.servos[servo_id].raise_hardware_error(bits)
         self._update_drive()
 
     def set_register(self, servo_id: int, register: table.Register, count: int) -> None:
-        """Set a register of a servo past all rules."""
+        """Set a register of a servo without its rules."""
         self.servos[servo_id].set(register, count)
         self._update_drive()
 
     def give_id_of(self, servo_id: int, other_id: int) -> None:
-        """The servo `servo_id` now has the id of another, and answers beside it."""
+        """Give the servo `servo_id` the ID of another, so that both answer."""
         twin = self.servos.pop(servo_id)
         twin.set(table.ID, other_id)
         self.twins[other_id] = twin
 
     @property
     def torque_on(self) -> bool:
-        """Whether a servo has its torque on."""
+        """Whether at least one servo has its torque on."""
         return any(servo.torque_enabled for servo in self._wired_servos)
 
     def summary(self) -> dict[str, list[float] | list[bool] | float]:
-        """Present and past commands to the motors: for the proof that an arm was left without current."""
+        """Return present and past motor commands, as a proof that an arm was left without current."""
         servos, units = self._wired_servos, self._shafts.current_a.tolist()
         return {
             "torque_enabled": [servo.torque_enabled for servo in servos],
@@ -194,7 +196,7 @@ class ServoChain:
         }
 
     def _read_group(self, blocks: list[tuple[int, int, int]], *, fast: bool) -> list[bytes]:
-        """The replies to a read of (id, address, size) blocks; of a fast one all in one frame, or none."""
+        """Return the replies to a read of (ID, address, size) blocks; for a fast read all in one frame, or none."""
         asked = []
         for servo_id, address, size in blocks:
             servo = self.servo_at(servo_id)
@@ -209,7 +211,7 @@ class ServoChain:
             if not self.twins:
                 return frames
             return [self._collided(frame, block[1:]) for frame, block in zip(frames, asked, strict=True)]
-        # Each servo waits for the block of the one before it, so one that is missing costs the whole reply.
+        # Each servo waits for the previous one's block, so a missing servo prevents the whole reply.
         incomplete = len(asked) < len(blocks) or any(error for _, error, _ in replies)
         if not blocks or incomplete or self.twins or not self.knows_fast_read:
             return []
@@ -240,7 +242,7 @@ class ServoChain:
         self._settle()
 
     def _receivers(self, servo_id: int) -> Iterable[Servo]:
-        """The servos that carry out what is written to an id, those included that have it as their secondary one."""
+        """Return the servos that execute a write to an ID, including those that have it as secondary ID."""
         servo, twin = self.servo_at(servo_id), self.twins.get(servo_id)
         found = () if servo is None else (servo,)
         if twin is None and not self._followers:
@@ -248,7 +250,7 @@ class ServoChain:
         return [*found, *([twin] if twin else []), *self._followers.get(servo_id, ())]
 
     def _execute_one(self, servo_id: int, instruction: int, payload: bytes) -> list[bytes]:
-        """The reply of the servo with this id, or of two at once, which only a receiver that is lucky understands."""
+        """Return the reply of the servo with this ID; of two servos with it, the superposition of both replies."""
         if instruction in (Instruction.READ, Instruction.CLEAR):
             self._refresh()
         servo, twin = self.servo_at(servo_id), self.twins.get(servo_id)
@@ -264,7 +266,7 @@ class ServoChain:
         return [superposed(*frames)] if len(frames) > 1 else frames
 
     def _reply(self, servo: Servo, instruction: int, payload: bytes) -> bytes:
-        """Have a servo carry out an instruction; its status packet, nothing if it is set not to confirm."""
+        """Execute an instruction at a servo; return its status packet, empty if it is set not to confirm."""
         level, servo_id = _level(servo), servo.servo_id
         if self.unread and instruction == Instruction.READ and self._is_unread(servo_id, payload):
             return b""
@@ -274,12 +276,12 @@ class ServoChain:
         return build_status(servo.servo_id if self.unstated.new_id_answers else servo_id, error | servo.alert, data)
 
     def _is_unread(self, servo_id: int, payload: bytes) -> bool:
-        """Whether a read covers a register that its servo does not answer."""
+        """Return whether a read covers a register that its servo does not answer."""
         first, size = int.from_bytes(payload[:2], "little"), int.from_bytes(payload[2:], "little")
         return any(one == servo_id and first <= address < first + size for one, address in self.unread)
 
     def _settle(self) -> None:
-        """After a write: who listens to which id, and what the motors do."""
+        """Update the receivers of each ID and the motor currents after a write."""
         every = [*self.servos.values(), *self.twins.values()]
         if any(servo.servo_id != servo_id for servo_id, servo in [*self.servos.items(), *self.twins.items()]):
             self.servos.clear()
@@ -294,7 +296,7 @@ class ServoChain:
         self._update_drive()
 
     def _collided(self, frame: bytes, block: tuple[int, int]) -> bytes:
-        """What arrives when a second servo with the sender's id answers the same sync read."""
+        """Return the received frame when a second servo with the sender's ID answers the same sync read."""
         twin = self.twins.get(frame[4])
         if twin is None:
             return frame
@@ -302,7 +304,7 @@ class ServoChain:
         return superposed(frame, build_status(frame[4], error | twin.alert, data))
 
     def _refresh(self) -> PlantReading:
-        """Put the plant's present state into the servos' registers."""
+        """Write the plant's present state into the servos' registers."""
         reading, motors = self.plant.measure(), self._transmission
         turned = motors.motor_motion(reading.q - self.robot.zero_offsets)
         counts = zip(
@@ -320,7 +322,7 @@ class ServoChain:
         return reading
 
     def _update_drive(self) -> None:
-        """After anything but a goal current: which servos find their currents themselves, and what is commanded."""
+        """Update the servos' control modes and the commands, after any change except a goal current."""
         controlled = [place for place, servo in enumerate(self._wired_servos) if servo.controls_itself]
         if controlled != self._self_controlled:
             for place in set(self._self_controlled) - set(controlled):
@@ -329,7 +331,7 @@ class ServoChain:
         self._drive()
 
     def _drive(self) -> None:
-        """Hand the motors' currents to the plant when one has changed."""
+        """Pass the motor currents to the plant if one has changed."""
         servos = self._wired_servos
         self._shortest_watchdog_s = min(servo.watchdog_s for servo in servos)
         counts = [servo.drive_current_count for servo in servos]
@@ -338,7 +340,7 @@ class ServoChain:
             self._set_currents(self._shafts.carried(np.array(counts)))
 
     def _control_themselves(self, step_s: float) -> None:
-        """The currents of the next millisecond where servos find them themselves."""
+        """Compute the currents of the next millisecond for servos that control them themselves."""
         dq = self._shafts.velocities(self._transmission.motor_motion(self._refresh().dq))
         current_a = self._shafts.carried(np.array(self._drive_counts))
         for place in self._self_controlled:
@@ -346,7 +348,7 @@ class ServoChain:
         self._set_currents(current_a)
 
     def _set_currents(self, shaft_a: FloatArray) -> None:
-        """Hand on what flows in each servo, (m,) [A] as its shaft counts."""
+        """Pass the currents of the servos, (m,) [A] in the sign of their shafts, to the plant."""
         current_a = self._shafts.motor_currents(shaft_a)
         np.maximum(self.max_abs_current_a, np.abs(current_a), out=self.max_abs_current_a)
         self.plant.set_currents(self._transmission.joint_currents(current_a))
@@ -360,12 +362,12 @@ class ServoChain:
 
 
 def _level(servo: Servo) -> int:
-    """What a servo answers: 0 pings, 1 reads as well, 2 everything."""
+    """Return a servo's status return level: 0 answers pings, 1 reads as well, 2 everything."""
     return servo.bytes[table.STATUS_RETURN_LEVEL.address]
 
 
 def superposed(first: bytes, second: bytes) -> bytes:
-    """Two frames sent at the same time: where they differ, the line shows neither."""
+    """Return two simultaneous frames as received: bytes that differ match neither."""
     longest = max(len(first), len(second))
     pairs = zip(first.ljust(longest, b"\xff"), second.ljust(longest, b"\xff"), strict=True)
     return bytes(one & other for one, other in pairs)

@@ -1,8 +1,8 @@
-"""What flows in a servo that controls its position, velocity or voltage itself, in place of a goal current.
+"""Current of a servo that controls its position, velocity or voltage itself, instead of a goal current.
 
-ROBOTIS e-manual, XM430-W350: the gain registers are divided by 128 (P), 65536 (I) and 16 (D), their terms add up to a
-PWM of which 885 is the supply's whole voltage, and the loop runs once in a millisecond. The winding turns the voltage
-less the back-EMF into current, so that a PWM of 0 brakes. Feedforward is not simulated, nor a profile in velocity mode.
+ROBOTIS e-manual, XM430-W350: the gain registers are divided by 128 (P), 65536 (I) and 16 (D), their terms sum to a
+PWM of which 885 is the full supply voltage, and the loop runs once per millisecond. The winding converts the voltage
+minus the back-EMF into current, so a PWM of 0 brakes. Feedforward is not simulated, nor a profile in velocity mode.
 """
 
 import numpy as np
@@ -13,14 +13,14 @@ from dynid.robot import Robot
 from dynid.simulation.servo.profile import Way
 from dynid.simulation.servo.servo import Servo
 
-# e-manual, XM430-W350 at 12 V: for a robot whose motors are not known
+# defaults for unknown motors: XM430-W350 at 12 V (e-manual)
 USUAL = Winding(supply_v=12.0, resistance_ohm=5.217, back_emf_v_s_rad=2.491)
 P_DIVISOR, I_DIVISOR, D_DIVISOR = 128.0, 65536.0, 16.0
-LOOP_1_S = 1000.0  # errors are added up, and positions compared, once in a millisecond
+LOOP_1_S = 1000.0  # rate of the servo's control loop [1/s]
 
 
 class OwnLoops:
-    """The loops of all m servos of an arm, by their place in `Robot.wired_servos`.
+    """Control loops of all m servos of an arm, by their index in `Robot.wired_servos`.
 
     Args:
         robot: its `motors.yaml` gives the windings.
@@ -34,7 +34,7 @@ class OwnLoops:
         self._ways: dict[int, Way] = {}
 
     def forget(self, place: int) -> None:
-        """The sum of a loop's errors, when its torque goes off."""
+        """Clear a loop's integrator when its torque is switched off."""
         self._sums[place] = 0.0
         self._ways.pop(place, None)
 
@@ -49,14 +49,14 @@ class OwnLoops:
         return float(sign * min(max(current, -most), most))
 
     def _reference(self, place: int, servo: Servo, present: int, steps: float) -> float:
-        """Where a servo wants to be now [counts]: on its way to its goal. A new goal begins a new way from there."""
+        """Return a servo's reference position [counts] on the profile to its goal; a new goal starts a new profile."""
         way = self._ways.get(place)
         if way is None or way.goal != servo.get(table.GOAL_POSITION):
             way = self._ways[place] = Way.of(servo, float(present) if way is None else way.advance(0.0))
         return way.advance(steps)
 
     def _pwm(self, place: int, servo: Servo, dq: float, steps: float) -> float:
-        """What a servo's loop puts out at its own velocity dq [rad/s], so many steps after the last time."""
+        """Return the PWM of a servo's loop at its own velocity dq [rad/s], `steps` after the last call."""
         most, mode = float(servo.get(table.GOAL_PWM)), servo.get(table.OPERATING_MODE)
         if mode == table.PWM_MODE:
             return 0.0 if servo.watchdog_tripped else most
@@ -73,5 +73,5 @@ class OwnLoops:
         total = self._sums[place] + error * steps
         pwm = gains[0] / P_DIVISOR * error + gains[1] / I_DIVISOR * total - damping
         if abs(pwm) <= abs(most):
-            self._sums[place] = total  # which does not grow while the output is at its limit
+            self._sums[place] = total  # anti-windup: the integrator stops while the output is at its limit
         return float(min(max(pwm, -abs(most)), abs(most)))

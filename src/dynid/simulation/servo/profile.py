@@ -1,7 +1,7 @@
-"""The way of a servo to a new goal position: its profile, ROBOTIS e-manual, "What is the Profile", step to trapezoid.
+"""Motion profile of a servo to a new goal position (ROBOTIS e-manual, "What is the Profile", step to trapezoid).
 
-By velocity, the profile velocity and acceleration are limits, 0 for none. By time (bit 2 of the drive mode) they are
-the whole time and that of the acceleration, in milliseconds.
+In velocity-based mode, profile velocity and acceleration are limits, 0 for none. In time-based mode (bit 2 of the drive
+mode) they are the total time and the acceleration time, in milliseconds.
 """
 
 import math
@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from dynid.hardware.bus import control_table as table
 from dynid.simulation.servo.servo import Servo
 
-BY_TIME = 1 << 2  # of the drive mode
+BY_TIME = 1 << 2  # time-based profile bit of the drive mode
 VELOCITY_PER_MS = table.VELOCITY_RAD_S_PER_COUNT / table.POSITION_RAD_PER_COUNT * 1e-3  # position counts
 ACCELERATION_PER_MS2 = 214.577 * table.COUNTS_PER_TURN / 60.0**2 * 1e-6
 
 
 @dataclass
 class Way:
-    """From a position to a goal, both in counts, at rest at both ends.
+    """Profile from a position to a goal, both in counts, at rest at both ends.
 
     Attributes:
-        start: where it begins.
-        goal: where it ends.
-        velocity: the largest, counts in a millisecond; infinite for none.
-        acceleration: the same in a millisecond squared.
-        elapsed_ms: how much of it has passed.
+        start: start position.
+        goal: goal position.
+        velocity: largest velocity [counts/ms]; infinite for no limit.
+        acceleration: largest acceleration [counts/ms^2].
+        elapsed_ms: elapsed time.
     """
 
     start: float
@@ -35,7 +35,7 @@ class Way:
 
     @classmethod
     def of(cls, servo: Servo, start: float) -> "Way":
-        """As a servo's registers say now."""
+        """Return the profile by a servo's present registers."""
         goal = float(servo.get(table.GOAL_POSITION))
         velocity, acceleration = servo.get(table.PROFILE_VELOCITY), servo.get(table.PROFILE_ACCELERATION)
         if not servo.get(table.DRIVE_MODE) & BY_TIME:
@@ -48,13 +48,13 @@ class Way:
         return cls(start, goal, fastest, fastest / gains_ms if gains_ms else math.inf)
 
     def advance(self, duration_ms: float) -> float:
-        """The reference [counts] after a time [ms] more."""
+        """Advance by a time [ms] and return the reference [counts]."""
         self.elapsed_ms += duration_ms
         distance, t = abs(self.goal - self.start), self.elapsed_ms
         velocity = min(self.velocity, math.sqrt(self.acceleration * distance))
         if not distance or math.isinf(velocity):
             return self.goal
-        gains = velocity / self.acceleration  # how long it gains speed
+        gains = velocity / self.acceleration  # acceleration time [ms]
         left = distance / velocity + gains - t
         if left <= 0.0:
             return self.goal

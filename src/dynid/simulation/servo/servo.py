@@ -1,7 +1,7 @@
-"""One emulated X-series servo: its control table and the rules for reading and writing it.
+"""Emulated X-series servo: its control table and the rules for reading and writing it.
 
-Source of the rules: ROBOTIS e-manual, the models' pages and "DYNAMIXEL Protocol 2.0"; what they leave open is a switch
-of `Unstated`. What flows in other modes than current mode is in `own_loops`.
+Source of the rules: ROBOTIS e-manual, the models' pages and "DYNAMIXEL Protocol 2.0"; open points are switches
+of `Unstated`. `own_loops` computes the current in other modes than current mode.
 """
 
 import struct
@@ -18,34 +18,34 @@ _SHIFTING = (table.HOMING_OFFSET, table.DRIVE_MODE, table.OPERATING_MODE)
 _BY_NAME = {register.name: register for register in table.REGISTERS}
 _STATE = struct.Struct("<hii")
 _INT16 = struct.Struct("<h")
-# What every cycle needs, at its place in the table: the general way takes longer than the arm's own mechanics.
+# Offsets of registers used every cycle: the general access takes longer than the arm's mechanics.
 _TORQUE_AT, _MODE_AT, _WATCHDOG_AT, _DRIVE_MODE_AT = (
     register.address for register in (table.TORQUE_ENABLE, table.OPERATING_MODE, table.BUS_WATCHDOG, table.DRIVE_MODE)
 )
 _GOAL_CURRENT_AT, _CURRENT_LIMIT_AT = table.GOAL_CURRENT.address, table.CURRENT_LIMIT.address
 _TICK_AT = table.REALTIME_TICK.address
 _TRIPPED_BYTE = table.WATCHDOG_TRIPPED & 0xFF
-REVERSED, _TORQUE_BY_GOAL = 1 << 0, 1 << 3  # of the drive mode
-_TORQUE_AT_START, _RESTORE_RAM = 1 << 0, 1 << 1  # of the startup configuration
+REVERSED, _TORQUE_BY_GOAL = 1 << 0, 1 << 3  # bits of the drive mode
+_TORQUE_AT_START, _RESTORE_RAM = 1 << 0, 1 << 1  # bits of the startup configuration
 _LARGEST_OFFSET_IN_POSITION_MODE = 1024
 _GAINS = range(76, 92)
-# What a backup holds beside the EEPROM and the indirect addresses: gains, profile acceleration and velocity.
+# RAM registers in a backup besides EEPROM and indirect addresses: gains, profile acceleration and velocity.
 _BACKED_UP = (_GAINS, range(108, 116))
 
 
 class Servo:
-    """A servo's registers; starts as delivered, but with the given id and at the bus' baud rate.
+    """Registers of a servo with factory settings, except for the given ID and the bus' baud rate.
 
     Args:
-        servo_id: id on the bus.
-        model_number: as answered to a ping; a model of `dynid.hardware.servos`.
+        servo_id: ID on the bus.
+        model_number: model number in the answer to a ping; a model of `dynid.hardware.servos`.
         baud_code: value of the baud rate register.
-        unstated: what the e-manual leaves open; shared by the servos of a chain.
+        unstated: behaviour that the e-manual leaves open; shared by the servos of a chain.
 
     Attributes:
         bytes: the control table.
         torque_was_enabled: whether torque was ever on.
-        shut_down: an error of the shutdown register has occurred; torque stays off until a reboot.
+        shut_down: whether an error of the shutdown register has occurred; torque stays off until a reboot.
         registered: (address, data) of a reg write that waits for its action.
     """
 
@@ -55,13 +55,13 @@ class Servo:
         self._entries, self._listed, self._indirect = model.entries, model.listed, model.indirect
         pointers = [range(one.pointers, one.pointers + 2 * (one.end - one.first)) for one in model.indirect]
         self._backed_up = (*_BACKED_UP, *pointers)
-        self._plain: set[tuple[int, int]] = set()  # blocks that are read as they lie there
+        self._plain: set[tuple[int, int]] = set()  # blocks without indirect data
         self._backup: bytes | None = None
         self.bytes = bytearray(table.TABLE_SIZE)
         self.torque_was_enabled = self.shut_down = False
         self.registered: tuple[int, bytes] | None = None
         self._turns: int | None = None
-        self._take_goal = False  # whether the next position that is read becomes the goal
+        self._take_goal = False  # whether the next position reading becomes the goal
         self._offset = 0
         self._shifted = True  # whether present values differ from the shaft's
         self.factory_reset(())
@@ -69,7 +69,7 @@ class Servo:
         self.set(table.BAUD_RATE, baud_code)
 
     def factory_reset(self, kept: Sequence[Register]) -> None:
-        """Registers as delivered but for those to keep, and a reboot."""
+        """Reset registers to factory settings except for those to keep, and reboot."""
         values = [(register, self.get(register)) for register in kept]
         for entry in self._entries.values():
             self.set(entry.register, entry.default)
@@ -78,7 +78,7 @@ class Servo:
         self.reboot()
 
     def reboot(self) -> None:
-        """Start: RAM registers as after power-on, torque off, errors cleared, EEPROM kept."""
+        """Reboot: RAM registers as after power-on, torque off, errors cleared, EEPROM kept."""
         for address, entry in self._entries.items():
             if address >= table.EEPROM_END:
                 self.set(entry.register, entry.default)
@@ -100,18 +100,18 @@ class Servo:
         self.set(table.BACKUP_READY, 1)
 
     def restore_backup(self) -> bool:
-        """Take the EEPROM from the backup and reboot; whether there is one."""
+        """Restore the EEPROM from the backup and reboot; return whether there is a backup."""
         if self._backup is not None:
             self.bytes[: table.EEPROM_END] = self._backup[: table.EEPROM_END]
             self.reboot()
         return self._backup is not None
 
     def get(self, register: Register) -> int:
-        """A register's raw value."""
+        """Return a register's raw value."""
         return register.from_bytes(self.bytes[register.address : register.end])
 
     def set(self, register: Register, count: int) -> None:
-        """Set a register's raw value past all rules, as the servo itself does."""
+        """Set a register's raw value without rules, as the servo itself does."""
         self.bytes[register.address : register.end] = register.to_bytes(count)
         if register in _SHIFTING:
             self._offset = self.get(table.HOMING_OFFSET)
@@ -121,7 +121,7 @@ class Servo:
 
     @property
     def servo_id(self) -> int:
-        """Id on the bus."""
+        """ID on the bus."""
         return self.bytes[table.ID.address]
 
     @property
@@ -131,7 +131,7 @@ class Servo:
 
     @property
     def alert(self) -> int:
-        """The alert bit of the status error byte, or 0."""
+        """Alert bit of the status error byte, or 0."""
         return table.ALERT_BIT if self.bytes[table.HARDWARE_ERROR_STATUS.address] else 0
 
     @property
@@ -141,12 +141,15 @@ class Servo:
 
     @property
     def controls_itself(self) -> bool:
-        """Whether torque is on in another than current mode: the servo finds its current itself."""
+        """Whether torque is on in another mode than current mode, so that the servo computes its current itself."""
         return bool(self.bytes[_TORQUE_AT]) and self.bytes[_MODE_AT] != table.CURRENT_MODE
 
     @property
     def drive_current_count(self) -> int:
-        """The current commanded to the motor; 0 unless torque is on, in current mode, watchdog not tripped."""
+        """Current commanded to the motor [counts].
+
+        It is 0 unless torque is on in current mode and the watchdog has not tripped.
+        """
         found = self.bytes
         if not found[_TORQUE_AT] or found[_MODE_AT] != table.CURRENT_MODE or found[_WATCHDOG_AT] == _TRIPPED_BYTE:
             return 0
@@ -165,13 +168,13 @@ class Servo:
 
     @property
     def watchdog_s(self) -> float:
-        """The armed watchdog time [s]; infinity when off, tripped, or torque is off."""
+        """Armed watchdog time [s]; infinity when off, tripped, or torque is off."""
         count = self.bytes[_WATCHDOG_AT]
         armed = 0 < count != _TRIPPED_BYTE and self.bytes[_TORQUE_AT]
         return count * table.WATCHDOG_S_PER_COUNT if armed else float("inf")
 
     def trip_watchdog(self) -> None:
-        """What the servo does when the bus was silent for longer than the watchdog time."""
+        """Trip the watchdog, as when the bus was silent for longer than the watchdog time."""
         self.set(table.BUS_WATCHDOG, table.WATCHDOG_TRIPPED)
         for register in (*_PROFILE, *(() if self.unstated.goals_survive_trip else _GOALS[1:3])):
             self.set(register, 0)
@@ -184,7 +187,7 @@ class Servo:
             self.set(table.TORQUE_ENABLE, 0)
 
     def set_state(self, current_count: int, velocity_count: int, position_count: int, tick_ms: int) -> None:
-        """What the sensors read now, of the shaft; the registers count as drive mode and homing offset say."""
+        """Set the shaft's present readings; drive mode and homing offset determine the registers."""
         if self._shifted:
             sign = -1 if self.bytes[_DRIVE_MODE_AT] & REVERSED else 1
             current_count, velocity_count = sign * current_count, sign * velocity_count
@@ -200,13 +203,13 @@ class Servo:
         _INT16.pack_into(self.bytes, _TICK_AT, tick_ms)
 
     def forget_turns(self) -> None:
-        """From the next reading on, the present position is the absolute one, within one turn, plus the offset."""
+        """Reset the turn count: from the next reading on, the position is absolute within one turn, plus the offset."""
         self._turns, self._shifted = None, True
 
     # -- reading and writing -----------------------------------------------------------------------------------
 
     def read(self, address: int, size: int) -> tuple[int, bytes]:
-        """(status error, data) for a read instruction."""
+        """Execute a read instruction; return (status error, data)."""
         if (address, size) in self._plain:
             return 0, bytes(self.bytes[address : address + size])
         if size == 0:
@@ -222,11 +225,11 @@ class Servo:
         return 0, bytes(self.bytes[at] for at in targets)
 
     def refusal(self, address: int, data: bytes) -> int:
-        """The status error that a write would be answered with now, 0 for none."""
+        """Return the status error that a write would get now, 0 for none."""
         return self._checked(address, data)[1]
 
     def write(self, address: int, data: bytes) -> int:
-        """Carry out a write instruction; the status error, 0 if it succeeded. A refused write changes nothing."""
+        """Execute a write instruction; return the status error, 0 for success. A refused write changes nothing."""
         writes, error = self._checked(address, data)
         if error:
             return error
@@ -247,14 +250,14 @@ class Servo:
         return 0
 
     def write_goal_current(self, count: int) -> None:
-        """What `write` does with a goal current, quickly and without a status."""
+        """Write a goal current as `write` does, faster and without a status."""
         if self.bytes[_DRIVE_MODE_AT] & _TORQUE_BY_GOAL:
             self.write(_GOAL_CURRENT_AT, _INT16.pack(count))
         elif abs(count) <= _INT16.unpack_from(self.bytes, _CURRENT_LIMIT_AT)[0] and not self.watchdog_tripped:
             _INT16.pack_into(self.bytes, _GOAL_CURRENT_AT, count)
 
     def _targets(self, block: range) -> list[int]:
-        """The addresses at which the bytes of a block really are: indirect data stand for others."""
+        """Return the true addresses of a block's bytes, since indirect data refer to others."""
         targets = list(block)
         for one in self._indirect:
             for at in range(max(one.first, block.start), min(one.end, block.stop)):
@@ -263,7 +266,7 @@ class Servo:
         return targets
 
     def _checked(self, address: int, data: bytes) -> tuple[list[tuple[Register, int]], int]:
-        """Which registers a write sets to which values, and the first reason not to."""
+        """Return the registers and values of a write, and the first reason to refuse it."""
         targets = self._targets(range(address, address + len(data)))
         writes: list[tuple[Register, int]] = []
         place = 0
@@ -294,7 +297,7 @@ class Servo:
         return RESULT_FAIL if register is table.TORQUE_ENABLE and value and self.shut_down else 0
 
     def _change_mode(self) -> None:
-        """What another operating mode resets: gains, profile, goal PWM and current; in position mode the turns."""
+        """Reset gains, profile, goal PWM and current on a change of operating mode; turns in position mode."""
         for address in _GAINS:
             if address in self._entries:
                 self.set(self._entries[address].register, self._entries[address].default)

@@ -1,7 +1,7 @@
-"""What the shafts of simulated servos have to do with the motors of the joints: signs, centres, and shared joints.
+"""Conversion between servo shafts and joint motors in the simulation: signs, centres, and shared joints.
 
-A shaft counts as its servo does with drive mode 0. Which way it is mounted follows from what robot.yaml wants: a servo
-whose registers then are set otherwise reads and pulls the other way, as a real one.
+A shaft counts as its servo does with drive mode 0. The mounting direction follows from robot.yaml: a servo
+whose registers are set otherwise reads and pulls the other way, like a real one.
 """
 
 import numpy as np
@@ -11,12 +11,12 @@ from dynid.robot import FloatArray, Robot, read_only
 
 
 class Shafts:
-    """Converts between the motors of n joints, SI, and the counts of m servos, in the order of `Robot.wired_servos`.
+    """Converter between the motors of n joints, SI, and the counts of m servos, in the order of `Robot.wired_servos`.
 
     The motor of a joint with several servos carries the mean of their currents: its torque constant is that of all.
 
     Attributes:
-        current_a: size of a count of current, (m,) [A].
+        current_a: current per count, (m,) [A].
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -31,13 +31,15 @@ class Shafts:
         self._commanded_a = np.zeros(len(wired))
 
     def counts(self, current_a: FloatArray, dq: FloatArray, q: FloatArray) -> tuple[list[int], list[int], list[int]]:
-        """Return the counts of current, velocity and position of all shafts.
+        """Return current, velocity and position of all shafts in counts.
 
         Args:
-            current_a, dq, q: what the motors' sensors read, (n,) [A, rad/s, rad].
+            current_a: current readings of the motors, (n,) [A].
+            dq: velocities of the motors, (n,) [rad/s].
+            q: positions of the motors, (n,) [rad].
         """
         shaft_a = self._sign * current_a[self._axes]
-        if self._shared:  # each carries its own current, and errs as the joint's sensor does
+        if self._shared:  # each servo carries its own current, with the error of the joint's sensor
             error = current_a - self.motor_currents(self._commanded_a)
             shaft_a = self._commanded_a + self._sign * error[self._axes]
         velocity = self._sign * dq[self._axes] / VELOCITY_RAD_S_PER_COUNT
@@ -45,15 +47,15 @@ class Shafts:
         return _whole(shaft_a / self.current_a), _whole(velocity), _whole(position)
 
     def velocities(self, dq: FloatArray) -> FloatArray:
-        """Return the velocities of the shafts, (m,) [rad/s], at velocities dq of the motors, (n,) [rad/s]."""
+        """Return the velocities of the shafts, (m,) [rad/s], from those of the motors dq, (n,) [rad/s]."""
         return np.asarray(self._sign * dq[self._axes])
 
     def carried(self, counts: IntArray) -> FloatArray:
-        """Return the currents of counts, (m,) [A] as the shafts count."""
+        """Return currents from counts, (m,) [A] in the sign of the shafts."""
         return np.asarray(counts * self.current_a)
 
     def motor_currents(self, shaft_a: FloatArray) -> FloatArray:
-        """Return the motors' currents, (n,) [A], of currents in the servos, (m,) [A] as the shafts count."""
+        """Return the motors' currents, (n,) [A], from those of the servos, (m,) [A] in the sign of the shafts."""
         self._commanded_a = shaft_a
         if not self._shared:
             return np.asarray(self._sign * shaft_a)

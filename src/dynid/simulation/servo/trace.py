@@ -1,4 +1,4 @@
-"""A record of what the simulated arm really did, for judging a driver by the arm and not by what the driver says."""
+"""Record of the simulated arm's true motion, to judge a driver by the arm instead of by its reports."""
 
 import io
 from dataclasses import dataclass
@@ -17,13 +17,13 @@ CHUNK = 4096
 
 @dataclass(frozen=True, eq=False)
 class ArmTrace:
-    """What the arm did, K moments of n axes, read-only.
+    """True motion of the arm, K samples of n axes, read-only.
 
     Attributes:
-        time_s: since the start of the arm, or on the monotonic clock where it runs in real time, (K,) [s].
+        time_s: time since the start of the arm, or on the monotonic clock if it runs in real time, (K,) [s].
         q: true joint angles, (K, n) [rad].
         dq: true joint velocities, (K, n) [rad/s].
-        current_a: motor currents up to that moment, (K, n) [A].
+        current_a: motor currents up to that time, (K, n) [A].
     """
 
     time_s: FloatArray
@@ -36,13 +36,13 @@ class ArmTrace:
             array.flags.writeable = False
 
     def between(self, begin_s: float, end_s: float) -> "ArmTrace":
-        """The moments after `begin_s` up to `end_s` [s]."""
+        """Return the samples after `begin_s` up to `end_s` [s]."""
         first, last = np.searchsorted(self.time_s, [begin_s, end_s], side="right")
         part = slice(int(first), int(last))
         return ArmTrace(self.time_s[part], self.q[part], self.dq[part], self.current_a[part])
 
     def save(self, path: Path) -> None:
-        """Write a new file, whole or not at all.
+        """Write a new file completely or not at all.
 
         Raises:
             OutputExistsError: the file exists.
@@ -53,13 +53,13 @@ class ArmTrace:
 
 
 class TracedArm:
-    """An `ArmPlant` whose every step is recorded; meets `dynid.simulation.plant.interface.Plant`.
+    """`ArmPlant` with a record of every step; implements `dynid.simulation.plant.interface.Plant`.
 
     Args:
-        keep_s: how much of the past is kept at least [s]; None is all.
+        keep_s: minimum length of the record [s]; None keeps all.
 
     Attributes:
-        zero_s: what the record's clock says at the start of the arm [s].
+        zero_s: time of the record's clock at the start of the arm [s].
     """
 
     def __init__(self, plant: ArmPlant, keep_s: float | None = None) -> None:
@@ -77,11 +77,11 @@ class TracedArm:
 
     @property
     def motors(self) -> Motors | None:
-        """The motors behind the servos, if they are simulated."""
+        """Motors behind the servos, if they are simulated."""
         return self.plant.motors
 
     def advance(self, duration_s: float) -> None:
-        """Move on by a time [s] with the currents held."""
+        """Advance by a time [s] with constant currents."""
         plant, n = self.plant, self.plant.size
         plant.advance(duration_s)
         if self._filled == CHUNK:
@@ -92,16 +92,16 @@ class TracedArm:
         self._filled += 1
 
     def set_currents(self, current_a: FloatArray) -> None:
-        """Motor currents from now on, (n,) [A]."""
+        """Set the motor currents from now on, (n,) [A]."""
         self._current[:] = current_a
         self.plant.set_currents(current_a)
 
     def measure(self) -> PlantReading:
-        """The sensors' readings now."""
+        """Return the present sensor readings."""
         return self.plant.measure()
 
     def trace(self) -> ArmTrace:
-        """What was recorded so far."""
+        """Return the record so far."""
         rows = np.concatenate([*self._chunks, self._rows[: self._filled]])
         n = self.plant.size
         return ArmTrace(rows[:, 0].copy(), rows[:, 1 : 1 + n], rows[:, 1 + n : 1 + 2 * n], rows[:, 1 + 2 * n :])

@@ -1,4 +1,4 @@
-"""What the e-manual leaves open about a servo, as switches; and the error numbers of a status packet."""
+"""Servo behaviour that the e-manual leaves open, as switches; and the error numbers of a status packet."""
 
 from dataclasses import dataclass
 
@@ -7,18 +7,18 @@ RESULT_FAIL, INSTRUCTION_ERROR, CRC_ERROR, RANGE_ERROR, LENGTH_ERROR, LIMIT_ERRO
 
 @dataclass
 class Unstated:
-    """What the e-manual does not say, or says otherwise than users observed; tests try both values of each.
+    """Behaviour that the e-manual omits, or states otherwise than users observed; tests try both values of each.
 
     Attributes:
-        gaps_readable: a read may reach across unlisted addresses, which are 0; one of nothing else is always refused.
-        unlisted_error: of an access to unlisted addresses; the e-manual says 7, an MX-28 sent 4 (DynamixelSDK 456).
-        crc_error_answered: an instruction that arrives damaged is answered with status 3; else not at all.
-        rearms_while_tripped: a tripped watchdog takes a new time without a 0 before.
-        goals_survive_trip: when the watchdog is cleared, the goals from before it tripped are in force again.
-        registered_at_once: a reg write is checked when it arrives; else only when the action comes.
-        reset_with_torque: a factory reset is carried out although torque is on.
-        torque_on_holds: a servo that controls its position takes the present one as goal when torque comes on; else it
-            goes to the goal in its register.
+        gaps_readable: a read may span unlisted addresses, which are 0; a read of unlisted ones alone is refused.
+        unlisted_error: status of an access to unlisted addresses; 7 by e-manual, 4 from an MX-28 (DynamixelSDK 456).
+        crc_error_answered: a damaged instruction is answered with status 3; else not at all.
+        rearms_while_tripped: a tripped watchdog accepts a new time without a 0 before.
+        goals_survive_trip: after the watchdog is cleared, the goals from before the trip are effective again.
+        registered_at_once: a reg write is checked on arrival; else only at the action.
+        reset_with_torque: a factory reset is executed although torque is on.
+        torque_on_holds: a servo in a position mode takes the present position as goal when torque comes on; else it
+            moves to the goal in its register.
         new_id_answers: the confirmation of an ID change has the new ID; else the old one.
     """
 

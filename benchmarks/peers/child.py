@@ -1,0 +1,34 @@
+"""`python -m benchmarks.peers.child MODULE FOLDER SECONDS`: run one peer, and say what it took.
+
+The last line of its output is a JSON object: processor time [s], peak memory [MB], and the error, if there is one.
+"""
+
+import importlib
+import json
+import resource
+import sys
+from pathlib import Path
+
+from benchmarks.peers.exchange import Found, read_given, save_found
+
+
+def main() -> None:
+    """Run the peer that the command line names."""
+    module, folder, seconds = sys.argv[1], Path(sys.argv[2]), float(sys.argv[3])
+    error = ""
+    try:
+        found = importlib.import_module(f"benchmarks.peers.{module}").identify(read_given(folder, seconds))
+        if isinstance(found, Found):
+            save_found(folder / f"{module}.npz", found)
+    except ImportError as missing:
+        error = f"not installed: {missing}"
+    except Exception as failed:  # a peer's failure is a row of the table, whatever it is
+        error = f"{type(failed).__name__}: {failed}"
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    seconds_used, most = sum(one.ru_utime + one.ru_stime for one in used), max(one.ru_maxrss for one in used)
+    figures = {"processor_s": seconds_used, "memory_mb": most / 1024.0, "error": error}
+    print(json.dumps(figures))
+
+
+if __name__ == "__main__":
+    main()

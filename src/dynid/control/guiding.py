@@ -1,0 +1,225 @@
+"""Hand guiding within limits: what is fast is damped, and an arm that falls or drives itself is held.
+
+Laws without a reference hold nothing: whatever the hand lets go of, or the model does not know, moves the arm. So every
+such law runs under this watch. What is faster than `GuidingSpeed` allows is damped, and then braked and held where it
+comes to rest, as the driver holds an arm in a stop. So is an arm that a load moves, see `LoadWatch`, and one that moves
+while a law takes over, before a hand may lead it. It stays held until somebody asks for a hold or another law.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from dynid.control.bilateral.observer import ArmObserver
+from dynid.control.control_model import ControlModel
+from dynid.control.controller import TorqueLaw
+from dynid.control.dynamics_kernel import SingleState
+from dynid.control.filters import PseudoDifferentiator
+from dynid.control.guiding_speed import GuidingSpeed
+from dynid.control.load_watch import LoadWatch
+from dynid.control.model_laws import GravityCompensation
+from dynid.hardware.safety.hold import Hold
+from dynid.hardware.safety.settings import SafetySettings, load_safety
+from dynid.robot import FloatArray, Robot
+
+TAKE_OVER_S = 0.5  # in which a law or the driver's commands fade in
+FADE_S = 0.5  # in which a hold gives way to the law again
+STANDING_RAD_S = 0.1  # an arm that is faster when a law takes over is led by a hand already
+CREEPING_RAD_S = 0.03  # an arm that is slower stands
+SMOOTHED_S = 0.02  # of the velocity where no model observes it
+FREE_M_S, FREE_RAD_S = 0.1, 0.5  # a held arm that is faster was let go of: what it carries is estimated anew
+LONGEST_STEP_S = 0.02  # after a longer gap in the states observation begins anew
+
+
+@dataclass(frozen=True, eq=False)
+class Means:
+    """What guiding needs of an arm: limits of speed, a hold, a watch on loads, and current limits (n,) [A]."""
+
+    settings: SafetySettings
+    speed: GuidingSpeed
+    hold: Hold
+    load: LoadWatch
+    caps: FloatArray
+
+    @classmethod
+    def of(cls, robot: Robot) -> "Means":
+        """Return the means of a robot, compiled."""
+        settings = load_safety(robot)
+        hold = Hold(robot, settings)
+        speed = GuidingSpeed(robot, settings, hold.damping * robot.joint_constants)
+        caps = np.minimum(robot.current_limits, robot.torque_limits / robot.joint_constants)
+        return cls(settings, speed, hold, LoadWatch(settings), caps)
+
+
+class Guiding:
+    """Watches and limits one guided arm, a cycle at a time.
+
+    Args:
+        robot: limits and kinematics; its safety.yaml has the limits of hand guiding.
+
+    Attributes:
+        held: why the arm is held instead of guided, "" while it is not.
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self._robot, self.held = robot, ""
+        self._law: TorqueLaw | None = None
+        self._observer: ArmObserver | None = None
+        self._filter = PseudoDifferentiator(SMOOTHED_S, robot.size)
+        self._up, self._none = np.zeros(3), np.zeros(robot.size)
+        self._dq: FloatArray = self._none
+        self._share = 0.0  # of the hold in the torque
+        self._alone_s, self._from = 0.0, np.zeros(robot.size)
+
+    @cached_property
+    def means(self) -> Means:
+        """What guiding needs of the arm; made at the first use."""
+        return Means.of(self._robot)
+
+    def begin(self, law: TorqueLaw, q: FloatArray) -> None:
+        """Watch over an arm at q (n,) [rad] that a law without a reference takes over; what held it gives way.
+
+        An arm that moves under another such law is led by a hand already, and may go on.
+        """
+        led = self._law is not None and not self.held and float(np.abs(self._dq).max()) > STANDING_RAD_S
+        if self._law is None and self._share == 0.0:  # what is known of the arm is old
+            self.means.hold.reset()
+            if self._observer is not None:
+                self._observer.reset(q)
+        self.means.load.clear()
+        self._filter.reset(q)
+        dynamics = law.dynamics if isinstance(law, GravityCompensation) else None
+        if isinstance(law, GravityCompensation) and isinstance(dynamics, SingleState):
+            self._observe_with(law.model, dynamics, q)
+        else:
+            self._observer = None
+        self._law, self.held, self._from = law, "", np.array(q)
+        self._alone_s = 0.0 if led else TAKE_OVER_S + self.means.settings.guiding_alone_s
+
+    def restart(self, law: TorqueLaw, q: FloatArray) -> None:
+        """Begin anew, without a hold: torque is or was off, or the driver moves the arm, which is at q (n,) [rad]."""
+        self.end()
+        self.begin(law, q)
+
+    def leave(self) -> None:
+        """Watch no longer: a law with a reference takes over; what held the arm gives way to it."""
+        self._law, self.held = None, ""
+
+    def end(self) -> None:
+        """Forget the arm: nothing is commanded any more."""
+        self.leave()
+        self._share = 0.0
+
+    def update(self, dt: float, q: FloatArray, tau: FloatArray) -> FloatArray:
+        """Return the torque (n,) [N m] of this cycle from that of the law.
+
+        Args:
+            dt: time since the last cycle [s].
+            q: joint angles, (n,) [rad].
+            tau: of the law, (n,) [N m].
+        """
+        if self._law is None and self._share == 0.0:
+            return tau
+        dq = self._dq = self._velocity(dt, q)
+        if self._law is not None and not self.held:
+            tau = self._limited(dt, q, dq, tau)
+        if self._share > 0.0:
+            tau = self._with_hold(dt, q, dq, tau)
+        if self._observer is not None:
+            self._observer.applied(tau)
+        self.means.hold.track(tau / self._robot.joint_constants, dq)
+        return tau
+
+    # -- within a cycle ----------------------------------------------------------------------------------------
+
+    def _observe_with(self, model: ControlModel, dynamics: SingleState, q: FloatArray) -> None:
+        if self._observer is None or self._observer.dynamics is not dynamics:
+            self._observer = ArmObserver(model, dynamics)
+            self._observer.reset(q)
+        else:
+            self._observer.exchange(model)
+        gravity = dynamics.arm.gravity
+        self._up = -gravity / max(float(np.linalg.norm(gravity)), 1e-9)
+
+    def _velocity(self, dt: float, q: FloatArray) -> FloatArray:
+        """The velocity of this cycle, (n,) [rad/s]: by the model where there is one."""
+        if self._observer is None:
+            return self._filter.update(dt, q)
+        if dt > LONGEST_STEP_S:
+            self._observer.reset(q)
+        else:
+            self._observer.update(dt, q)
+        return np.asarray(self._observer.dq)
+
+    def _limited(self, dt: float, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
+        """The law's torque, (n,) [N m], with damping; begins to hold the arm where something is wrong."""
+        speed = self.means.speed
+        speed.update(q, dq)
+        reason = self._alone(dt, q, dq) or speed.excess(dq) or self._loaded(dt, dq)
+        if reason:
+            self._take_hold(reason, q, dq)
+        return speed.damped(dq, tau)
+
+    def _alone(self, dt: float, q: FloatArray, dq: FloatArray) -> str:
+        """Say that the arm moves though no hand should lead it yet; "" if it does not."""
+        if self._alone_s <= 0.0:
+            return ""
+        self._alone_s -= dt
+        if float(np.abs(dq).max()) > CREEPING_RAD_S:  # it does not stand yet
+            self._alone_s = max(self._alone_s, self.means.settings.guiding_alone_s)
+        moved = np.abs(q - self._from)
+        if moved.max() <= self.means.settings.guiding_alone_rad:
+            return ""
+        joint = int(np.argmax(moved))
+        return (
+            f"{self._robot.joint_names[joint]} moved by {np.rad2deg(moved[joint]):.1f} deg while {self._name} took "
+            "over; check the mount, the model and the payload, or lead the arm a second later"
+        )
+
+    @property
+    def _name(self) -> str:
+        return "nothing" if self._law is None else self._law.name
+
+    def _loaded(self, dt: float, dq: FloatArray) -> str:
+        """Say that a load moves the arm; "" if none does, or if the arm has not shown yet that it stands."""
+        load, speed, observer = self.means.load, self.means.speed, self._observer
+        if observer is None or self._alone_s > 0.0:
+            return ""
+        load.update(dt, observer.external, dq, speed.posture.jacobian(), self._up)
+        if not load.found(speed.tool_share):
+            return ""
+        what = "hangs at" if load.force_n < 0.0 else "is missing at"
+        return f"a load {what} the tool ({abs(load.force_n):.1f} N move it), or a hand pulls like one"
+
+    def _take_hold(self, reason: str, q: FloatArray, dq: FloatArray) -> None:
+        """Brake the arm, and hold it where it comes to rest."""
+        self.held, self._share = reason, 1.0
+        self.means.hold.begin(dq)  # with the load by the mean of what was commanded
+        if self._observer is not None:
+            self._carry(self._observer, dq)
+
+    def _carry(self, observer: ArmObserver, dq: FloatArray) -> None:
+        """Hold with what the model says that the arm carries, and with what else it is observed to carry."""
+        means, most = self.means, self.means.caps
+        carried = (observer.bias - observer.external) / self._robot.joint_constants
+        means.hold.begin(dq)
+        means.hold.load[:] = np.minimum(np.maximum(carried, -most), most)
+
+    def _with_hold(self, dt: float, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
+        """The torque, (n,) [N m], with the hold's share; without `held` it fades."""
+        means = self.means
+        if not self.held:
+            self._share = max(0.0, self._share - dt / FADE_S)
+        elif self._observer is not None and self._runs(q, dq):
+            self._carry(self._observer, dq)
+        current = means.hold.drive(q, dq, None, means.caps, dt) - means.hold.damping * dq
+        limited = np.minimum(np.maximum(current, -means.caps), means.caps)
+        return tau + self._share * (limited * self._robot.joint_constants - tau)
+
+    def _runs(self, q: FloatArray, dq: FloatArray) -> bool:
+        """Whether an arm that is held is too fast to be: it is still braked, or a hand has let go of it."""
+        if float(np.abs(dq).max()) > FREE_RAD_S:
+            return True
+        self.means.speed.update(q, dq)
+        return self.means.speed.tool_m_s > FREE_M_S

@@ -1,0 +1,146 @@
+"""Whether what accelerates a guided arm is a load that appeared or vanished, and not a hand.
+
+A load pulls at the tool along gravity, with the same force all the way, and mostly the tool gains speed; one that
+vanished is missed in the same way, upwards. A hand that leads the arm mostly pulls in another direction, and changes
+its force: most of it sets the arm in motion. So the torque from outside is compared with a force along gravity at the
+tool. As long as such a force explains it and moves the tool in its own direction, the tool's path counts. After
+`guiding_load_m` of it the arm is held if the force was even, if it was steady and the tool gained speed, or if the tool
+is so fast that it is damped. On a path half as long again, a large force that explains nearly all may be less even. A
+hand that pulls like a load is taken for one.
+"""
+
+import math
+
+import numba
+import numpy as np
+
+from dynid.hardware.safety.settings import SafetySettings
+from dynid.robot import FloatArray
+
+MOVING_RAD_S = 0.04  # velocity from which a joint slides: one that sticks hides what pulls at it
+HEAVIEST_N = 16.0  # force of the heaviest load; what pulls harder at a short lever is no load
+# Largest share of the torque from outside that a load may leave unexplained: in a cycle, and on the mean along the path
+# for a heavy load and a light one
+UNEXPLAINED, UNEXPLAINED_MEAN, UNEXPLAINED_LIGHT = 0.45, 0.28, 0.2
+# Largest standard deviation of the force along the path, over its mean: of a force that needs no other evidence, of
+# such a force on a long path, and of one under which the tool gains speed
+EVEN, EVEN_LONG, STEADY = 0.16, 0.21, 0.3
+# Least mean force [N], largest unexplained share and largest spread of a load that explains nearly all on a long path:
+# joints that stick at first hide a part of it
+HEAVY_N, CLEAR, UNEVEN = 3.0, 0.15, 0.4
+FASTER = 1.1  # times the speed from which the tool is damped, which a hand that leads it at that speed may exceed
+LONG, LIGHT_N = 1.5, 2.0  # times the path that is long enough; mean force below which a path must be long
+FORGOTTEN_S = 0.12  # an interruption that is longer begins the path anew
+SMOOTHED_S = 0.03  # time constant of the torques from outside: an encoder's steps make noise of them
+BEGIN_M = 0.015  # part of the path in which a hand sets the tool in motion, too
+GAINED_M2_S2 = 0.015  # least gain of the tool's squared speed along the rest of it, by a straight line through it
+# Path [m], pause [s]; integrals over the path of the force, its square and the unexplained share, and over the rest of
+# it of the squared speed, and that times the rest
+PATH, LOST_S, FORCE, FORCE_2, LEFT, SPEED_2, SPEED_2_PATH = range(7)
+
+
+@numba.njit(cache=True)
+def force_along(external: FloatArray, rise: FloatArray, dq: FloatArray, moving: float) -> tuple[float, float]:
+    """Return the force at the tool along a direction [N] that explains torques from outside, and the share it leaves.
+
+    Args:
+        external: torques from outside, (n,) [N m].
+        rise: speed of the tool in that direction per joint velocity, (n,) [m/rad].
+        dq: joint velocities, (n,) [rad/s].
+        moving: only joints that are faster count [rad/s].
+    """
+    along = size = total = 0.0
+    for j in range(len(dq)):
+        if abs(dq[j]) > moving:
+            along += rise[j] * external[j]
+            size += rise[j] * rise[j]
+            total += external[j] * external[j]
+    if size < 1e-6 or total < 1e-9:
+        return 0.0, 1.0
+    return along / size, np.sqrt(max(0.0, 1.0 - along * along / (size * total)))
+
+
+@numba.njit(cache=True)
+def pull_of(
+    state: FloatArray,
+    smooth: FloatArray,
+    dt: float,
+    external: FloatArray,
+    dq: FloatArray,
+    jacobian: FloatArray,
+    up: FloatArray,
+    least_n: float,
+) -> float:
+    """Take one cycle into `state` (7,), and return the force of what may be a load [N], upwards; 0 if nothing may.
+
+    Args:
+        smooth: torques from outside, smoothed, (n,) [N m]; replaced.
+        dt: time since the last cycle [s].
+        external, dq: as in `force_along`.
+        jacobian: velocity of the tool per joint velocity, (3, n) [m/rad].
+        up: direction against gravity, (3,).
+        least_n: smallest force of a load [N].
+    """
+    smooth += dt / (SMOOTHED_S + dt) * (external - smooth)
+    rise = up @ jacobian
+    force, left = force_along(smooth, rise, dq, MOVING_RAD_S)
+    velocity = jacobian @ dq
+    pulls = least_n <= abs(force) <= HEAVIEST_N and left <= UNEXPLAINED and force * (up @ velocity) > 0.0
+    if not pulls or force * state[FORCE] < 0.0:
+        state[LOST_S] += dt
+        if state[LOST_S] > FORGOTTEN_S:
+            state[:] = 0.0
+        return 0.0
+    squared = velocity @ velocity
+    step = dt * np.sqrt(squared)
+    state[LOST_S] = 0.0
+    state[PATH] += step
+    state[FORCE] += step * force
+    state[FORCE_2] += step * force * force
+    state[LEFT] += step * left
+    if state[PATH] > BEGIN_M:
+        state[SPEED_2] += step * squared
+        state[SPEED_2_PATH] += step * squared * (state[PATH] - BEGIN_M)
+    return float(force)
+
+
+class LoadWatch:
+    """Follows what pulls at the tool of a guided arm, a cycle at a time.
+
+    Attributes:
+        force_n: force of what may be a load, upwards [N]; 0 if nothing may.
+    """
+
+    def __init__(self, settings: SafetySettings) -> None:
+        self._least_n, self._path_m = settings.guiding_load_n, settings.guiding_load_m
+        self._state, self._smooth, self.force_n = np.zeros(7), np.zeros(0), 0.0
+        self.update(0.0, np.zeros(1), np.zeros(1), np.zeros((3, 1)), np.zeros(3))  # compiled now, not in a cycle
+
+    def clear(self) -> None:
+        """Begin anew."""
+        self._state[:], self._smooth, self.force_n = 0.0, np.zeros(0), 0.0
+
+    def update(self, dt: float, external: FloatArray, dq: FloatArray, jacobian: FloatArray, up: FloatArray) -> None:
+        """Take one cycle: dt [s], external (n,) [N m], dq (n,) [rad/s], jacobian (3, n), up (3,), as in `pull_of`."""
+        if len(self._smooth) != len(external):
+            self._smooth = external.copy()
+        self.force_n = pull_of(self._state, self._smooth, dt, external, dq, jacobian, up, self._least_n)
+
+    def found(self, speed: float) -> bool:
+        """Return whether a load moves the arm; speed [-] is the tool's over the one from which it is damped.
+
+        A tool that is faster than that needs no other evidence; a little faster, it may be a hand for as long again.
+        """
+        path, _, force, squares, left, sped, sped_path = self._state.tolist()
+        light = abs(force) < LIGHT_N * path
+        least_m, most = (LONG * self._path_m, UNEXPLAINED_LIGHT) if light else (self._path_m, UNEXPLAINED_MEAN)
+        if not self.force_n or path <= least_m or left > most * path:
+            return False
+        if speed > FASTER or (speed > 1.0 and path > 2.0 * self._path_m):
+            return True
+        mean, rest = force / path, path - BEGIN_M
+        spread = math.sqrt(max(0.0, squares / path - mean * mean)) / abs(mean)
+        clear = abs(mean) >= HEAVY_N and left <= CLEAR * path
+        even = spread <= (EVEN if path < LONG * self._path_m else UNEVEN if clear else EVEN_LONG)
+        gains = 12.0 * (sped_path - 0.5 * rest * sped) / rest**2 >= GAINED_M2_S2
+        return even or (gains and spread <= STEADY)

@@ -1,0 +1,83 @@
+"""A part of the time of a recording, in place of the whole."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.identification.data.signals import Signals
+from dynid.identification.data.sources import Source
+from dynid.identification.settings import IdentificationSettings
+
+
+class Span(NamedTuple):
+    """A span of time on the axis of a recording [s]; None is its own begin or end."""
+
+    begin_s: float | None = None
+    end_s: float | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether nothing is left out."""
+        return self.begin_s is None and self.end_s is None
+
+    @property
+    def words(self) -> str:
+        """The span in words."""
+        begin = "" if self.begin_s is None else f" from {self.begin_s:g} s"
+        return begin + ("" if self.end_s is None else f" until {self.end_s:g} s")
+
+
+def parts_of(sources: Sequence[Source], span: Span) -> list[Source]:
+    """Return the same recordings with nothing outside of a span.
+
+    Raises:
+        DataError: the span ends before it begins; where signals are read, that it leaves nothing of a recording.
+    """
+    if span.whole:
+        return list(sources)
+    if span.begin_s is not None and span.end_s is not None and span.begin_s >= span.end_s:
+        raise DataError(f"the part{span.words} ends before it begins: give a later end or an earlier begin")
+    return [_part(one, span) for one in sources]
+
+
+def _part(source: Source, span: Span) -> Source:
+    """Return one recording with nothing outside of a span."""
+
+    def signals(settings: IdentificationSettings) -> Signals:
+        return _cut(source.signals(settings), span, str(source.path))
+
+    note = f"only rows{span.words} are used"
+    rows = None if source.rows is None else _cut(source.rows, span, str(source.path))
+    return replace(source, signals=signals, rows=rows, recording=None, notes=(*source.notes, note))
+
+
+def _cut(signals: Signals, span: Span, name: str) -> Signals:
+    """Return signals within a span."""
+    begin, end = signals.window or (float(signals.time[0]), float(signals.time[-1]))
+    begin = begin if span.begin_s is None else max(begin, span.begin_s)
+    end = end if span.end_s is None else min(end, span.end_s)
+    first, last = np.searchsorted(signals.time, [begin, end], side="left")
+    if last - first < 2:
+        raise DataError(
+            f"{name} has no rows{span.words}; its motion lasts from {signals.time[0]:.3g} s to {signals.time[-1]:.3g} s"
+        )
+    own = slice(int(first), int(last))
+    torques = slice(*np.searchsorted(signals.torque_time, [begin, end]).tolist())
+    other = signals.other
+    if other is not None:
+        kept = slice(*np.searchsorted(other.time, [begin, end]).tolist())
+        other = replace(other, time=other.time[kept], tau=other.tau[kept])
+    return replace(
+        signals,
+        time=signals.time[own],
+        q=signals.q[own],
+        torque_time=signals.torque_time[torques],
+        tau=signals.tau[torques],
+        window=None if signals.window is None else (begin, end),
+        dq=None if signals.dq is None else signals.dq[own],
+        q_read=None if signals.q_read is None else signals.q_read[own],
+        other=other,
+    )

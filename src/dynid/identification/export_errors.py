@@ -1,0 +1,72 @@
+"""How well the exported files predict held-out torques, beside the model that they were made of.
+
+A file that holds two figures of friction per joint cannot predict what the whole law does, and a URDF has no rotor
+inertias. So every file is read back as a simulator would, predicts the recordings that judge the model, and states the
+error that this costs.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from dynid.export.result_files import MJCF_FILE, URDF_FILE, simulator_texts
+from dynid.identification.data.sources import Portion
+from dynid.identification.prediction import Motion, pooled_errors, predict
+from dynid.model.friction import FrictionLaw
+from dynid.model.mdh import MdhChain
+from dynid.model.model_file import ExportError
+from dynid.model.parameters import StandardParameters
+from dynid.robot import Robot
+from dynid.runtime.model import Model
+from dynid.runtime.simulator_file import model_of_text
+
+MODEL_FILE = "model.yaml"
+FILES = (MODEL_FILE, MJCF_FILE, URDF_FILE)
+
+
+def exported_models(
+    robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str, friction: FrictionLaw | None
+) -> dict[str, Model]:
+    """Return what MJCF and URDF hold of a result, by file name; arguments as of `write_exports`."""
+    texts = simulator_texts(robot, mdh, standard, mount, friction)
+    return {name: model_of_text(text, robot, name) for name, text in texts.items()}
+
+
+def predicted_by(models: Mapping[str, Model], portions: Sequence[Portion]) -> dict[str, tuple[Motion, ...]]:
+    """Return what each model predicts for portions of recordings, by its name."""
+    return {name: tuple(predict(model, one) for one in portions) for name, model in models.items()}
+
+
+def errors_of(judged: Mapping[str, Sequence[Motion]]) -> tuple[ExportError, ...]:
+    """Return the errors of every file's held-out motions: all of them together, then each if there are several."""
+    found = []
+    for file, motions in judged.items():
+        parts = [("", motions), *((one.name, [one]) for one in motions)] if len(motions) > 1 else [("", motions)]
+        for name, part in parts if motions else ():
+            errors = pooled_errors(part)
+            over = name or ", ".join(one.name for one in motions)
+            found.append(ExportError(file=file, recordings=over, moving=errors.moving, relative=errors.relative))
+    return tuple(found)
+
+
+def error_sentences(errors: Sequence[ExportError]) -> dict[str, str]:
+    """Return what the header of each exported file says of its error, by file name."""
+    first: dict[str, ExportError] = {}
+    for one in errors:
+        first.setdefault(one.file, one)
+    if not first:
+        return dict.fromkeys(
+            FILES[1:],
+            "The torque error of this file is not known, because no recording was held out; dynid validate measures "
+            "it on one.",
+        )
+    model = first[MODEL_FILE]
+    return {
+        file: f"Held-out torque error of this file: {_percent(one.moving)} of the torque of joints in motion, of "
+        f"model.yaml {_percent(model.moving)} (with samples at rest {_percent(one.relative)} and "
+        f"{_percent(model.relative)}); predicted: {one.recordings}."
+        for file, one in first.items()
+        if file != MODEL_FILE
+    }
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.3g} %"

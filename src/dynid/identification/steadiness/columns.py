@@ -1,0 +1,75 @@
+"""Columns of what may change while an arm is recorded: bodies, zeros, torque scales, offsets, friction, the mount."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.identification.data.samples import Samples
+from dynid.identification.diagnosis.nearby import across, links_regressor, sliding
+from dynid.identification.estimators.regression import Regression
+from dynid.model.drive import RESISTING, of_kinds
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray
+
+BODY, ZERO, SCALE, OFFSET, FRICTION, MOUNT = "body", "zero", "scale", "offset", "friction", "mount"
+LOAD = ("M", "MX", "MY", "MZ")  # of a body at the last link
+STEP_RAD = 1e-4  # of derivatives by positions
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """One thing that may change.
+
+    Attributes:
+        kind: one of the names above.
+        axes: its joints, counted from 0; () of a body, of the mount, and of all joints together.
+        columns: torques per unit of it, (N, n, k): per kg and kg m, rad, share, N m.
+    """
+
+    kind: str
+    axes: tuple[int, ...]
+    columns: FloatArray
+
+
+def readings(model: ArmModel, samples: Samples, regression: Regression) -> tuple[Reading, ...]:
+    """Return everything that is tried, linearised at the least-squares fit of a regression."""
+    solution = regression.solve()
+    count, n = samples.q.shape
+    base = BaseParameters(model.names, solution.phi)
+    links = np.asarray(links_regressor(regression)[:count] @ of_kinds(base, RESISTING, others=True).values)
+    whole = regression.torques - regression.misfit(solution.phi, solution.friction)
+    rubs = whole - links
+    each = np.eye(n)
+    own = [(k,) for k in range(n)]
+    found = [Reading(BODY, (), _body(model, regression, count))]
+    found += [Reading(SCALE, (), whole[..., None])]
+    found += [Reading(SCALE, one, (whole * each[one])[..., None]) for one in own]
+    found += [Reading(OFFSET, one, np.broadcast_to(each[one], (count, n))[..., None]) for one in own]
+    found += [Reading(FRICTION, (), rubs[..., None])]
+    found += [Reading(FRICTION, one, (rubs * each[one])[..., None]) for one in own]
+    found += _zeros(model, samples, base)
+    if size := float(np.linalg.norm(model.gravity)):
+        tilts = [model.gravity_torque(samples.q, base, size * one) for one in across(model.gravity)]
+        found.append(Reading(MOUNT, (), np.stack(tilts, axis=2)))
+    slides = sliding(regression, count)[..., None]
+    return tuple(Reading(one.kind, one.axes, one.columns * slides) for one in found)
+
+
+def _body(model: ArmModel, regression: Regression, count: int) -> FloatArray:
+    """Return torques (N, n, 4) of a body's mass and first moments in the last link's frame."""
+    standard = [f"{kind}{model.chain_size}" for kind in LOAD]
+    of_load = model.regrouping.K[:, [model.regrouping.standard.index(name) for name in standard]]
+    return np.asarray(links_regressor(regression)[:count] @ of_load)
+
+
+def _zeros(model: ArmModel, samples: Samples, base: BaseParameters) -> list[Reading]:
+    """Return what a small error of each joint's zero does to the torques."""
+    given = model.inverse_dynamics(samples.q, samples.dq, samples.ddq, base)
+    found = []
+    for axis in range(model.chain_size):
+        moved = np.array(samples.q)
+        moved[:, axis] += STEP_RAD
+        change = model.inverse_dynamics(moved, samples.dq, samples.ddq, base) - given
+        found.append(Reading(ZERO, (axis,), (change / STEP_RAD)[..., None]))
+    return found

@@ -1,0 +1,170 @@
+"""Fits of readings that change with time, from the information matrices of windows."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve_triangular
+from scipy.special import fdtrc
+
+from dynid.robot import FloatArray
+
+SEPARATE = 1e-3  # of a column's squared length that must be left beside all others
+RIDGE = 1e-9  # of unit columns: parameters that are not separate must not stop the factorisation
+LEAST_FREEDOM = 6.0  # of F's denominator
+LEAST_CORRELATION = 1e-6  # eigenvalue of a correlation matrix; smaller ones are rounding
+
+
+@dataclass(frozen=True, eq=False)
+class ChangeFit:
+    """A fitted change.
+
+    Attributes:
+        values: of the reading's columns, per unit of the function of time, (k,).
+        deviations: their standard deviations, (k,).
+        explained: squared residual that it takes away, weighted.
+        by_noise: the same as noise alone makes it.
+        chance: probability of as much where nothing changed.
+        theta_at_start: change of all parameters (p,) if the reading is 0 at the start.
+        theta_at_end: the same if it is 0 at the end.
+    """
+
+    values: FloatArray
+    deviations: FloatArray
+    explained: float
+    by_noise: float
+    chance: float
+    theta_at_start: FloatArray
+    theta_at_end: FloatArray
+
+
+class Information:
+    """Products of [X Z y] by windows, in which some of Z may have become parameters.
+
+    X are columns of all parameters, Z of readings, y is the residual of a fit.
+    """
+
+    def __init__(self, products: FloatArray, parameters: int) -> None:
+        """Begin with products (w, k, k), of which the first `parameters` columns are X and the last one is y."""
+        self.products, self.size = products, parameters
+        total = products.sum(axis=0)
+        X = total[:parameters, :parameters]
+        self.scale = np.sqrt(np.maximum(np.diag(X), np.finfo(float).tiny))
+        scaled = X / np.outer(self.scale, self.scale)
+        self.root = np.linalg.cholesky(scaled + RIDGE * np.eye(parameters))
+        across = products[:, :parameters, parameters:] / self.scale[None, :, None]
+        flat = across.transpose(1, 0, 2).reshape(parameters, -1)
+        freed = solve_triangular(self.root, flat, lower=True)
+        self.across = freed.reshape(parameters, len(products), -1).transpose(1, 0, 2)  # L^-1 X'[Z y] by windows
+        self.own = products[:, parameters:, parameters:]
+
+    def without(self, columns: Sequence[int], course: FloatArray, beside: bool) -> tuple[FloatArray, FloatArray]:
+        """Return D'D (k, k) and D'y (k,) of Z columns times a course (w,), freed of X and, if `beside`, of Z itself."""
+        c = list(columns)
+        own, target = self.own[:, c][:, :, c], self.own[:, c, -1]
+        across = np.tensordot(course, self.across[:, :, c], 1)
+        y = self.across[:, :, -1].sum(axis=0)
+        G = np.tensordot(course**2, own, 1) - across.T @ across
+        b = course @ target - across.T @ y
+        if beside:
+            constant = self.across[:, :, c].sum(axis=0)
+            Z = own.sum(axis=0) - constant.T @ constant
+            mixed = np.tensordot(course, own, 1) - constant.T @ across  # Z'D
+            left = target.sum(axis=0) - constant.T @ y
+            inverse = np.linalg.pinv(Z, rcond=SEPARATE, hermitian=True)
+            G, b = G - mixed.T @ inverse @ mixed, b - mixed.T @ inverse @ left
+        return G, b
+
+    def explains(self, columns: Sequence[int], course: FloatArray, beside: bool) -> float:
+        """Return the squared residual that Z columns times a course (w,) take away."""
+        G, b = self.without(columns, course, beside)
+        inverse = self._inverse(G, columns, course)
+        return float(b @ inverse @ b)
+
+    def _inverse(self, G: FloatArray, columns: Sequence[int], course: FloatArray) -> FloatArray:
+        """Return the inverse of D'D in directions that are separate from the parameters."""
+        size = np.sqrt(np.maximum(course**2 @ self.own[:, list(columns), list(columns)], np.finfo(float).tiny))
+        values, vectors = np.linalg.eigh(G / np.outer(size, size))
+        kept = values > SEPARATE
+        scaled = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
+        return np.asarray(scaled / np.outer(size, size))
+
+    def fit(self, columns: Sequence[int], course: FloatArray, beside: bool) -> ChangeFit:
+        """Fit Z columns times a course (w,), with its robust covariance over windows."""
+        G, b = self.without(columns, course, beside)
+        inverse = self._inverse(G, columns, course)
+        values = inverse @ b
+        S, freedom = self._spread(columns, course, beside, values)
+        V = inverse @ S @ inverse
+        chance = _chance(values, V, freedom)
+        start = self._moved(columns, course)
+        end = self._moved(columns, course - course[-1]) if beside else start
+        return ChangeFit(values, np.sqrt(np.diag(V)), float(b @ values), float(np.sum(inverse * S)), chance, start, end)
+
+    def _moved(self, columns: Sequence[int], course: FloatArray) -> FloatArray:
+        """Return by how much the parameters (p,) change if the reading is fitted with this course beside them."""
+        G, b = self.without(columns, course, False)
+        values = self._inverse(G, columns, course) @ b
+        across = np.tensordot(course, self.across[:, :, list(columns)], 1) @ values
+        return np.asarray(-solve_triangular(self.root, across, lower=True, trans="T") / self.scale)
+
+    def _spread(
+        self, columns: Sequence[int], course: FloatArray, beside: bool, values: FloatArray
+    ) -> tuple[FloatArray, float]:
+        """Return the covariance (k, k) of D'y by the scores of windows, and how many windows it rests on."""
+        c = [self.size + k for k in columns]
+        own = [*range(self.size), *(c if beside else [])]
+        total = self.products.sum(axis=0)
+        N = total[np.ix_(own, own)]
+        size = np.sqrt(np.maximum(np.diag(N), np.finfo(float).tiny))
+        pseudo = np.linalg.pinv(N / np.outer(size, size), rcond=1e-10, hermitian=True) / np.outer(size, size)
+        imitated = pseudo @ np.tensordot(course, self.products[:, own][:, :, c], 1)  # of D by the others, (m, k)
+        u = np.zeros((len(course), self.products.shape[1]))
+        u[:, -1], u[:, own] = 1.0, -(pseudo @ total[own, -1] - imitated @ values)
+        u[:, c] -= course[:, None] * values
+        errors = np.einsum("wij,wj->wi", self.products, u)
+        scores = course[:, None] * errors[:, c] - errors[:, own] @ imitated
+        about = course - course.mean() if beside else course
+        shown = about[:, None] ** 2 * np.diagonal(self.products[:, c][:, :, c], axis1=1, axis2=2)
+        return _covariance(scores), _freedom(shown)
+
+    def with_course(self, columns: Sequence[int], course: FloatArray) -> "Information":
+        """Return the same with Z columns times a course (w,) among the parameters."""
+        c = [self.size + k for k in columns]
+        more = self.products[:, :, c] * course[:, None, None]
+        corner = more[:, c] * course[:, None, None]
+        p = self.size
+        rows = np.concatenate([self.products[:, :p], more.transpose(0, 2, 1), self.products[:, p:]], axis=1)
+        cross = np.concatenate([more[:, :p], corner, more[:, p:]], axis=1)
+        return Information(np.concatenate([rows[:, :, :p], cross, rows[:, :, p:]], axis=2), p + len(c))
+
+
+def _covariance(scores: FloatArray) -> FloatArray:
+    """Return the covariance (k, k) of the sum of scores (w, k); neighbouring windows may be correlated (Bartlett)."""
+    S = scores.T @ scores
+    for lag, weight in ((1, 2.0 / 3.0), (2, 1.0 / 3.0)):
+        both = scores[lag:].T @ scores[:-lag]
+        S = S + weight * (both + both.T)
+    values, vectors = np.linalg.eigh(0.5 * (S + S.T))
+    plain = scores.T @ scores
+    least = 0.25 * float(np.trace(plain)) / max(len(S), 1) * 1e-6
+    return np.asarray((vectors * np.maximum(values, least)) @ vectors.T)
+
+
+def _chance(values: FloatArray, V: FloatArray, windows: float) -> float:
+    """Return the probability of values (k,) with covariance V (k, k) from so many windows where the truth is 0."""
+    spread = np.sqrt(np.maximum(np.diag(V), np.finfo(float).tiny))
+    correlation, vectors = np.linalg.eigh(V / np.outer(spread, spread))
+    kept = correlation > LEAST_CORRELATION
+    d = int(kept.sum())
+    if not d:
+        return 1.0
+    along = vectors[:, kept].T @ (values / spread)
+    wald, freedom = float((along**2 / correlation[kept]).sum()), max(LEAST_FREEDOM, windows - d)
+    return float(fdtrc(d, freedom, wald / d * freedom / (freedom + d)))
+
+
+def _freedom(shown: FloatArray) -> float:
+    """Return degrees of freedom of a variance from the parts (w, k) that windows have in each column (Priestley)."""
+    total, squares = shown.sum(axis=0), (shown**2).sum(axis=0)
+    return 1.5 * float(np.min(total**2 / np.maximum(squares, np.finfo(float).tiny)))

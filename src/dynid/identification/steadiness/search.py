@@ -1,0 +1,214 @@
+"""Search for changes of an arm during its recordings, and for constant offsets of its torques.
+
+Every reading is tried with several courses over time: steps at the borders of windows and a straight line. A course
+that explains most, for the number of its columns, becomes part of the fit, and the search begins again beside it. So a
+change is named once and not by all that it resembles.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from dynid.identification.data.samples import Samples
+from dynid.identification.diagnosis.nearby import weighted_residual
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.steadiness.columns import OFFSET, Reading, readings
+from dynid.identification.steadiness.fit import ChangeFit, Information
+from dynid.identification.steadiness.windows import Windows
+from dynid.model.dynamics import ArmModel
+from dynid.robot import FloatArray, Robot
+
+Course = Literal["step", "drift", "constant"]
+MOMENTS = 23  # at which something may have changed
+CHANCE = 1e-3  # that something is named where nothing changed, for all changes and for all constants together
+MOST = 3  # changes that are named
+NEGLIGIBLE = 0.002  # of gravity's or all torques: a change that moves them by less is not named
+DEVIATIONS = 2.0  # of an offset that is not seen
+POSTURES = 300  # over which gravity is compared
+MARGIN = 2  # windows at either end, within which no step is looked for
+NEAR = 0.5  # of the largest explained squared error: what explains less is not fitted
+COST = 2.0  # times the squared error that noise makes a reading explain, by which readings are compared
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that changes during the recordings, or a constant that the model does not have.
+
+    Attributes:
+        kind: of the reading, see `columns`.
+        axes: joints, counted from 0; () of all together, of a body and of the mount.
+        course: over time.
+        values: sizes of the reading's columns.
+        chance: probability of as much where nothing changed, for all readings that were tried.
+        explained: part of the squared error that it takes away.
+        gravity: by how much gravity torques of the model move with it, over their size (root mean square).
+        torque: the same of the model's torques along the recorded motions.
+        at: time of a step [s] on the axis of its recording.
+        recording: number of that recording.
+        into: whether the step is at the start of that recording.
+    """
+
+    kind: str
+    axes: tuple[int, ...]
+    course: Course
+    values: tuple[float, ...]
+    chance: float
+    explained: float
+    gravity: float
+    torque: float
+    at: float = 0.0
+    recording: int = 0
+    into: bool = False
+
+    @property
+    def moved(self) -> float:
+        """The larger of what gravity and torques move by."""
+        return max(self.gravity, self.torque)
+
+
+class _Tried(NamedTuple):
+    """A reading with a course, and what it explains."""
+
+    reading: Reading
+    columns: list[int]
+    course: Course
+    over: FloatArray
+    window: int
+    explained: float
+
+
+class Search:
+    """Changes beside one fit."""
+
+    def __init__(self, robot: Robot, model: ArmModel, samples: Samples, regression: Regression) -> None:
+        """Prepare the columns of all readings and their products."""
+        self.samples, self.regression = samples, regression
+        self.windows = Windows.of(samples)
+        self.tried = readings(model, samples, regression)
+        # rows of standing states follow, whose torque friction may hide: no reading has columns there
+        rows = slice(0, len(samples) * model.axes)
+        own, weights, y = (one[rows] for one in weighted_residual(samples, regression))
+        columns = np.concatenate([one.columns for one in self.tried], axis=2).reshape(len(y), -1)
+        whole = np.concatenate([own, columns * weights[:, None], y[:, None]], axis=1)
+        self.information = Information(self.windows.products(whole, model.axes), own.shape[1])
+        sizes = np.cumsum([0, *(one.columns.shape[2] for one in self.tried)])
+        self.places = [list(range(a, b)) for a, b in pairwise(sizes.tolist())]
+        solution = regression.solve()
+        self.phi = solution.phi
+        self.first_phi = int(solution.sliding[: regression.friction_size].sum())
+        still, size = np.zeros((POSTURES, model.axes)), model.chain_size
+        postures, random = still.copy(), np.random.default_rng(0)
+        postures[:, :size] = random.uniform(robot.audit_lower, robot.audit_upper, (POSTURES, len(robot.audit_lower)))
+        smooth = [not one.startswith(("FC", "FS", "OF")) for one in model.names]
+        self.gravity = model.regressor(postures, still, still) * np.array(smooth)
+
+    def courses(self) -> Iterator[tuple[Course, FloatArray, int]]:
+        """Yield courses (w,) from 0 to 1, with the window at which a step is."""
+        share = self.windows.share
+        yield "drift", share, 0
+        starts = np.flatnonzero(np.diff(self.windows.recording)) + 1
+        evenly = np.rint(np.linspace(MARGIN, len(share) - MARGIN, MOMENTS)).astype(int)
+        for k in np.unique([*starts, *evenly]).tolist():
+            if MARGIN <= k <= len(share) - MARGIN:
+                yield "step", (np.arange(len(share)) >= k).astype(float), k
+
+    def changes(self) -> tuple[Change, ...]:
+        """Return what changes surely, the most telling first."""
+        information, found = self.information, list[Change]()
+        total = float(information.products[:, -1, -1].sum())
+        courses = list(self.courses())
+        constant = np.ones(len(self.windows))
+        count = len(self.tried) * len(courses)
+        for _ in range(MOST):
+            tried = self._all(information, courses, constant)
+            chosen = self._best(tried, information)
+            if chosen is None:
+                break
+            best, fit = chosen
+            chance = min(1.0, (self.samples.tau.shape[1] if best.course == "constant" else count) * fit.chance)
+            if chance > CHANCE:
+                break
+            change = self._change(best, fit, chance, total)
+            if change.moved >= NEGLIGIBLE:
+                found.append(change)
+            information = information.with_course(best.columns, best.over)
+        return tuple(found)
+
+    def _all(
+        self, information: Information, courses: Sequence[tuple[Course, FloatArray, int]], constant: FloatArray
+    ) -> list[_Tried]:
+        """Try every reading with every course."""
+        found = []
+        for one, columns in zip(self.tried, self.places, strict=True):
+            for course, over, window in courses:
+                explained = information.explains(columns, over, True)
+                found.append(_Tried(one, columns, course, over, window, explained))
+            if one.kind == OFFSET:
+                explained = information.explains(columns, constant, False)
+                found.append(_Tried(one, columns, "constant", constant, 0, explained))
+        return found
+
+    def _best(self, tried: Sequence[_Tried], information: Information) -> tuple[_Tried, ChangeFit] | None:
+        """Return the reading that explains most beyond what noise makes each of its columns explain, with its fit."""
+        best: dict[int, _Tried] = {}
+        for one in tried:
+            own = best.get(one.columns[0])
+            if own is None or one.explained > own.explained:
+                best[one.columns[0]] = one
+        most = max((one.explained for one in best.values()), default=0.0)
+        fits = [
+            (one, information.fit(one.columns, one.over, one.course != "constant"))
+            for one in best.values()
+            if one.explained > NEAR * most
+        ]
+        return max(fits, key=lambda pair: pair[1].explained - COST * pair[1].by_noise, default=None)
+
+    def _change(self, one: _Tried, fit: ChangeFit, chance: float, total: float) -> Change:
+        """Describe a fitted change."""
+        return Change(
+            one.reading.kind,
+            one.reading.axes,
+            one.course,
+            tuple(fit.values.tolist()),
+            chance,
+            fit.explained / max(total, np.finfo(float).tiny),
+            *self._moved(fit),
+            at=float(self.windows.begin[one.window]),
+            recording=int(self.windows.recording[one.window]),
+            into=bool(one.window and self.windows.recording[one.window] != self.windows.recording[one.window - 1]),
+        )
+
+    def hidden_offsets(self, share: float) -> tuple[tuple[int, float, float], ...]:
+        """Return joints whose constant offset may hide in gravity parameters.
+
+        Args:
+            share: of gravity torques, by which the offset moves them within `DEVIATIONS` standard deviations.
+
+        Returns:
+            Joint, counted from 0; so many deviations of the offset [N m]; the share of gravity torques.
+        """
+        constant, found = np.ones(len(self.windows)), []
+        for one, columns in zip(self.tried, self.places, strict=True):
+            if one.kind != OFFSET:
+                continue
+            fit = self.information.fit(columns, constant, False)
+            size = DEVIATIONS * float(fit.deviations[0])
+            moved = self._moved(fit)[0] / max(abs(float(fit.values[0])), np.finfo(float).tiny) * size
+            if moved > share:
+                found.append((one.axes[0], size, moved))
+        return tuple(found)
+
+    def _moved(self, fit: ChangeFit) -> tuple[float, float]:
+        """Return by how much gravity and torques move, over their size; the larger of both ends of time."""
+        p, first = len(self.phi), self.first_phi
+        gravity = float(np.linalg.norm(self.gravity @ self.phi))
+        size = float(np.linalg.norm(self.regression.torques))
+        rows = len(self.samples) * self.regression.axes
+        W = self.regression.W[:rows]
+        at = [one[first : first + p] for one in (fit.theta_at_start, fit.theta_at_end)]
+        of_gravity = max(float(np.linalg.norm(self.gravity @ one)) for one in at) / max(gravity, 1e-12)
+        of_torque = max(float(np.linalg.norm(W @ one)) for one in at) / max(size, 1e-12)
+        return of_gravity, of_torque

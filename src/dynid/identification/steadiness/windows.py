@@ -1,0 +1,77 @@
+"""Information matrices of a regression by windows of time.
+
+Weighted columns X of all parameters, columns Z of readings and the residual y are multiplied window by window. Every
+reading that changes with time is a reading's column times a function of time, so its fit and its scores follow from
+these products alone, without the rows.
+"""
+
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.identification.data.samples import Samples
+from dynid.identification.estimators.uncertainty import MEMORY_S
+from dynid.robot import FloatArray
+
+FEWEST, MOST = 24, 120  # windows of all recordings together
+GAP_INTERVALS = 3.0  # a longer step from sample to sample begins another window
+
+
+@dataclass(frozen=True, eq=False)
+class Windows:
+    """Windows of time that cover all samples in order.
+
+    Attributes:
+        first: index of the first sample of each window, (w,).
+        count: number of samples.
+        begin, middle: time of each window [s] on its recording's axis, (w,).
+        recording: number of the recording that each window is of, (w,).
+        share: place of the middle of each window in the samples of all recordings, 0 to 1, (w,).
+    """
+
+    first: NDArray[np.int64]
+    count: int
+    begin: FloatArray
+    middle: FloatArray
+    recording: NDArray[np.int64]
+    share: FloatArray
+
+    def __len__(self) -> int:
+        return len(self.first)
+
+    @classmethod
+    def of(cls, samples: Samples) -> "Windows":
+        """Return windows of about `MEMORY_S`, longer in long recordings, none of which holds two recordings."""
+        time, interval, count = samples.time, samples.settings.interval_s, len(samples)
+        width = max(MEMORY_S / interval, count / MOST, 1.0)
+        width = min(width, max(count / FEWEST, 2.0))
+        starts = [0, *(np.flatnonzero(np.diff(time) <= 0.0) + 1).tolist(), count]
+        first: list[int] = []
+        recording: list[int] = []
+        for k, (a, b) in enumerate(pairwise(starts)):
+            own = np.unique(np.rint(np.linspace(a, b, max(1, round((b - a) / width)) + 1)).astype(int))[:-1]
+            first += own.tolist()
+            recording += [k] * len(own)
+        begins = np.array(first)
+        ends = np.append(begins[1:], count)
+        middle = 0.5 * (begins + ends - 1)
+        return cls(
+            begins,
+            count,
+            time[begins],
+            0.5 * (time[begins] + time[ends - 1]),
+            np.array(recording),
+            middle / max(count - 1, 1),
+        )
+
+    def products(self, rows: FloatArray, axes: int) -> FloatArray:
+        """Return A'A of each window, (w, k, k).
+
+        Args:
+            rows: A (N n, k).
+            axes: n, rows of one sample.
+        """
+        parts = np.split(rows, axes * self.first[1:])
+        return np.stack([part.T @ part for part in parts])

@@ -1,0 +1,87 @@
+"""Changes of an arm in words: what changed, when, by how much, and what to do."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dynid.identification.steadiness.columns import BODY, FRICTION, MOUNT, OFFSET, SCALE, ZERO
+from dynid.identification.steadiness.search import Change
+
+CAUSES = {
+    BODY: "a tool or load was taken up, laid down or lost",
+    ZERO: "a coupling slipped, or the encoder lost counts",
+    SCALE: "magnets lose torque as they warm up, or the supply changed",
+    OFFSET: "a torque sensor drifts, or a cable pulls",
+    FRICTION: "let the arm warm up before you record",
+    MOUNT: "the base moved",
+}
+
+
+def sentence(change: Change, joints: Sequence[str], units: Sequence[str], recordings: Sequence[str]) -> str:
+    """Return a change in words.
+
+    Args:
+        change: what was found.
+        joints: names of all joints.
+        units: of their positions and torques, such as "rad" and "N m", by joint.
+        recordings: names of all recordings.
+    """
+    words = f"{_what(change, joints, units)} {_when(change, recordings)}".rstrip()
+    costs = (
+        f"which moves gravity torques by {100 * change.gravity:.2g} % and all torques by {100 * change.torque:.2g} %"
+    )
+    return f"{words}, {costs}: {_advice(change, len(recordings) > 1)}"
+
+
+def _what(change: Change, joints: Sequence[str], units: Sequence[str]) -> str:
+    """Return what changed, and by how much."""
+    of = f"joint {joints[change.axes[0]]}" if change.axes else "all joints"
+    size = change.values[0]
+    if change.kind == BODY:
+        return f"the body at the last link changes by {size:+.2g} kg"
+    if change.kind == ZERO:
+        return f"the position zero of {of} moves by {-size:+.2g} {units[change.axes[0]]}"
+    if change.kind == SCALE:
+        return f"the torques of {of} {'rise' if size > 0 else 'fall'} by {abs(100 * size):.2g} %"
+    if change.kind == FRICTION:
+        return f"friction of {of} {'rises' if size > 0 else 'falls'} by {abs(100 * size):.2g} %"
+    if change.kind == MOUNT:
+        return f"gravity tilts by {np.degrees(np.linalg.norm(change.values)):.2g} deg"
+    unit = "N" if units[change.axes[0]] == "m" else "N m"
+    if change.course == "constant":
+        return f"the torques of {of} hold a constant offset of {size:+.2g} {unit}"
+    return f"a constant torque of {of} changes by {size:+.2g} {unit}"
+
+
+def _when(change: Change, recordings: Sequence[str]) -> str:
+    """Return when it changed."""
+    if change.course == "constant":
+        return ""
+    if change.course == "drift":
+        return "from first to last"
+    if change.into:
+        return f"from recording {recordings[change.recording]} on"
+    several = f" of {recordings[change.recording]}" if len(recordings) > 1 else ""
+    return f"from {change.at:.0f} s{several} on"
+
+
+def _advice(change: Change, several: bool) -> str:
+    """Return what may be the cause, and what to do."""
+    if change.course == "constant":
+        return "if the offset is real, set friction_offset in the structure of robot.yaml; else mend its zero"
+    if change.course == "drift":
+        return CAUSES[change.kind]
+    if change.into or several:
+        return f"{CAUSES[change.kind]}; identify the recordings before and after it alone"
+    return f"{CAUSES[change.kind]}; '--until {change.at:.0f}' and '--from {change.at:.0f}' identify each part alone"
+
+
+def hidden_offset(found: Sequence[tuple[int, float, float]], joints: Sequence[str]) -> str:
+    """Return offsets that data do not distinguish from gravity, in words; "" without any."""
+    if not found:
+        return ""
+    each = ", ".join(f"{size:.2g} N m at {joints[axis]} ({100 * moved:.2g} %)" for axis, size, moved in found)
+    return (
+        f"a constant torque is not distinguished from gravity: two standard deviations are {each} of gravity torques; "
+        "record postures in which gravity changes its sign, or hold a known mass"
+    )

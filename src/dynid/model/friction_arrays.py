@@ -1,0 +1,85 @@
+"""The friction law as functions of whole arrays, for programs that trace or differentiate them, such as jax.
+
+    import jax.numpy as jnp
+
+    friction = dynid.load_model("runs/model").friction_arrays(jnp)
+    budget = jax.jit(friction.budget)(dq, motor, load)       # what a joint resists with: `frictionloss` of MJX
+    torque = jax.vmap(friction.torque)(dq, motor, load)      # or as a torque that opposes the motion
+
+`dynid.model.friction` defines the law; this file follows it without branches, indices or changed arrays, by nothing but
+functions that numpy and jax.numpy share. A test compares the two.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.model.friction import SYMBOLS, FrictionLaw
+
+WRITTEN = ("fv", "fb", "fa", "of", "fs", "km", "ke", "kms", "kes", "kmq", "keq", "ws", "a")
+Array = Any  # of numpy, jax.numpy or what has their functions
+
+
+@dataclass(frozen=True, eq=False)
+class ArrayFriction:
+    """Friction of n axes as functions of arrays (..., n); make one by `of`.
+
+    Attributes:
+        xp: numpy, jax.numpy or another module with their functions.
+        values: the parameters by symbol, (n,) each, SI.
+        transition_rad_s: v of tanh(dq / v) that stands for sign(dq); 0 is the sign itself.
+    """
+
+    xp: Any
+    values: dict[str, Array]
+    transition_rad_s: float
+
+    @classmethod
+    def of(cls, law: FrictionLaw, xp: Any) -> "ArrayFriction":
+        """Return a law as functions of the arrays of a module.
+
+        Raises:
+            DataError: the law has a term that this file does not know.
+        """
+        if unknown := [one for one in SYMBOLS if one not in WRITTEN and one in law.terms]:
+            raise DataError(f"friction has the terms {', '.join(unknown)}, which dynid.model.friction_arrays lacks")
+        return cls(xp, {one: xp.asarray(np.array(law[one])) for one in WRITTEN}, law.transition_rad_s)
+
+    def direction(self, dq: Array) -> Array:
+        """Return sign(dq), or tanh(dq / v) if the law has a transition speed v."""
+        return self.xp.tanh(dq / self.transition_rad_s) if self.transition_rad_s > 0.0 else self.xp.sign(dq)
+
+    def budget(self, dq: Array, motor: Array, load: Array) -> Array:
+        """Return what the joints resist with at most, (..., n) [N m], in the direction sign(dq).
+
+        Args:
+            dq: velocities (..., n) [rad/s].
+            motor: torques of the motors on the joints, (..., n) [N m].
+            load: torques that gravity, Coriolis forces and contact put on the joints, (..., n) [N m].
+        """
+        return self._budget(self.xp.sign(dq), dq, motor, load)
+
+    def torque(self, dq: Array, motor: Array, load: Array) -> Array:
+        """Return the friction torques, (..., n) [N m], that motors overcome in motion; arguments as of `budget`."""
+        x, p = self.direction(dq), self.values
+        return p["fv"] * dq + p["of"] + x * self._budget(x, dq, motor, load)
+
+    def _budget(self, x: Array, dq: Array, motor: Array, load: Array) -> Array:
+        xp, p = self.xp, self.values
+        against, smaller = motor * load < 0.0, xp.abs(load) < xp.abs(motor)
+        driving, driven = p["keq"] * load * load, p["kmq"] * motor * motor
+        quadratic = xp.where(against, xp.where(smaller, driving, driven), 0.0)
+        faded = p["fs"] + xp.abs(p["kes"] * load - p["kms"] * motor) + quadratic
+        return p["fb"] + p["fa"] * x + xp.abs(p["ke"] * load - p["km"] * motor) + self._fading(dq) * faded
+
+    def _fading(self, dq: Array) -> Array:
+        """Return s = exp(-(|dq| / ws)^a), 1 at rest; where ws is not given 0 away from rest.
+
+        Powers are taken of positive numbers alone, so that derivatives are finite everywhere.
+        """
+        xp, ws, a = self.xp, self.values["ws"], self.values["a"]
+        rests, known = dq == 0.0, ws > 0.0
+        ratio = xp.where(rests, 1.0, xp.abs(dq)) / xp.where(known, ws, 1.0)
+        return xp.where(rests, 1.0, xp.where(known, xp.exp(-(ratio**a)), 0.0))

@@ -1,0 +1,59 @@
+"""An identified model as a MuJoCo model that can be stepped, its friction included."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import mujoco
+import numpy as np
+
+from dynid.errors import DataError
+from dynid.export.mjcf import PlantOptions, compile_plant
+from dynid.export.mujoco_friction import MujocoFriction
+from dynid.export.simple_friction import whole_friction
+from dynid.model.standard import to_file
+from dynid.robot import Robot
+from dynid.runtime.model import Model, load_model
+
+
+class MujocoArm(NamedTuple):
+    """A MuJoCo model, its data at the pose of all zeros, and the friction that is written into it before each step."""
+
+    model: mujoco.MjModel
+    data: mujoco.MjData
+    friction: MujocoFriction
+
+
+def mujoco_model(
+    result: Path | str | Model, robot: Robot | None = None, *, mount: str | None = None, geometry: bool = False
+) -> MujocoArm:
+    """Return a result as a MuJoCo model, its data and its friction.
+
+    Call `friction.update(data)` before every `mujoco.mj_step(model, data)`. Torques go into `data.ctrl`, one actuator
+    per joint under the joint's name, within the torque limits of robot.yaml, or into `data.qfrc_applied`.
+
+    Args:
+        result: folder that identify wrote, its model.yaml, or a loaded model.
+        robot: that a result is of; None loads the one that model.yaml names.
+        mount: decides on gravity; None is the model's own.
+        geometry: keep the drawn shapes, for a viewer, and fingers that only follow; then use `friction.dofs`.
+
+    Raises:
+        InputNotFoundError, ConfigurationError: no such file, or it is no model.yaml.
+        DataError: the links are not known, lengths were replaced, or friction has an offset, which MuJoCo cannot hold.
+    """
+    model = result if isinstance(result, Model) else load_model(result, robot)
+    own = model.robot
+    if model.standard is None or model.lengths_m:
+        lacks = "holds base parameters only" if model.standard is None else "replaces lengths of the URDF"
+        raise DataError(
+            f"the model of {own.name} {lacks}, so no MuJoCo model can be built of it: load a result folder that "
+            "identify wrote for the URDF's geometry"
+        )
+    arm = model.arm(mount)
+    content = to_file(model.standard, arm.mdh, own.name, own.joint_names, "identified")
+    options = PlantOptions(mount or model.mount, np.zeros(own.size), geometry=geometry, motors=True)
+    plant = compile_plant(own, content, options).model
+    friction = MujocoFriction(plant, whole_friction(own, model.base, model.friction_law), own.joint_names)
+    data = mujoco.MjData(plant)
+    mujoco.mj_forward(plant, data)
+    return MujocoArm(plant, data, friction)

@@ -1,0 +1,108 @@
+"""A change of an arm during its recordings is named with time, joint and size; a steady arm raises no alarm."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from recordings import motion, recorded
+
+from dynid.identification.checks import FITTED
+from dynid.identification.data.sample_sets import join
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.settings import load_identification
+from dynid.identification.steadiness.columns import BODY, OFFSET, SCALE, ZERO
+from dynid.identification.steadiness.steadiness import Steadiness, steadiness
+from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
+from dynid.robot import FloatArray, load_robot
+
+ROBOT = load_robot("aloha_class")
+MODEL, SETTINGS = ArmModel.of(ROBOT), load_identification(ROBOT)
+COULOMB = SETTINGS.coulomb_friction.model_copy(update={"structure": "Coulomb-viscous"})
+TIME, Q, DQ, DDQ = motion(ROBOT, 25.0, 0)
+RAMP = (TIME / TIME[-1])[:, None]
+LIMIT = SETTINGS.acceptance.change_of_arm
+
+
+def one(axis: int) -> FloatArray:
+    return (np.arange(ROBOT.size) == axis).astype(float)
+
+
+def load(mass_kg: float, from_s: float) -> FloatArray:
+    """Torques (N, n) [N m] of a mass 5 cm in front of the last link's origin, from a moment on."""
+    standard, last = MODEL.regrouping.standard, MODEL.chain_size
+    given = {f"M{last}": mass_kg, f"MX{last}": 0.05 * mass_kg}
+    phi = BaseParameters(MODEL.names, MODEL.regrouping.K @ np.array([given.get(name, 0.0) for name in standard]))
+    return np.asarray(MODEL.inverse_dynamics(Q, DQ, DDQ, phi) * (TIME > from_s)[:, None])
+
+
+def found(*recordings: dict[str, Any]) -> Steadiness:
+    """Changes in recordings with these faults."""
+    samples = join([recorded(ROBOT, **fault).samples(SETTINGS) for fault in recordings])
+    regression = Regression.stack(MODEL, samples, COULOMB)
+    return steadiness(ROBOT, MODEL, samples, regression, [f"run {k}" for k in range(len(recordings))], LIMIT)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind", "axes", "size", "words"),
+    [
+        (
+            {"torques": lambda tau: tau + load(0.2, 12.0)},
+            BODY,
+            (),
+            0.2,
+            ("at the last link changes by +0.", "from 12 s on"),
+        ),
+        ({"positions": lambda q: q + 0.1 * RAMP * one(1)}, ZERO, (1,), -0.1, ("shoulder", "from first to last")),
+        ({"torques": lambda tau: tau * (1.0 - 0.15 * RAMP)}, SCALE, (), -0.15, ("of all joints fall by 1", "magnets")),
+        ({"torques": lambda tau: tau * (1.0 - 0.15 * RAMP * one(1))}, SCALE, (1,), -0.15, ("shoulder fall by 1",)),
+        (
+            {"torques": lambda tau: tau + (TIME > 10.0)[:, None] * 1.5 * one(2)},
+            OFFSET,
+            (2,),
+            1.5,
+            ("a constant torque of joint elbow changes by +1.5 N m from 10 s on",),
+        ),
+    ],
+)
+def test_a_change_is_refused_and_named(
+    fault: dict[str, Any], kind: str, axes: tuple[int, ...], size: float, words: tuple[str, ...]
+) -> None:
+    steady = found(fault)
+    first = steady.changes[0]
+    assert (first.kind, first.axes) == (kind, axes)
+    assert abs(first.values[0]) == pytest.approx(abs(size), rel=0.15)
+    assert all(part in steady.sentences[0] for part in words), steady.sentences
+    rule = next(rule for rule in FITTED if rule.id == "same_arm")
+    assert rule.limit == "acceptance.change_of_arm"
+    assert steady.measured[0] > LIMIT
+    assert steady.beyond(LIMIT)[0] == steady.sentences[0]
+
+
+def test_a_small_change_is_a_note_with_its_cost() -> None:
+    steady = found({"torques": lambda tau: tau * (1.0 - 0.03 * RAMP)})
+    assert steady.changes[0].kind == SCALE
+    assert 0.0 < steady.measured[0] < LIMIT
+    assert not steady.beyond(LIMIT)
+    assert "which moves gravity torques by" in steady.notes(LIMIT)[0]
+
+
+def test_another_body_in_the_second_recording_is_named_with_that_recording() -> None:
+    other = motion(ROBOT, 25.0, 1)
+    standard, last = MODEL.regrouping.standard, MODEL.chain_size
+    body = MODEL.regrouping.K @ np.array([0.2 * (name == f"M{last}") for name in standard])
+    added = MODEL.inverse_dynamics(*other[1:], BaseParameters(MODEL.names, body))
+    steady = found({}, {"seed": 1, "torques": lambda tau: tau + added})
+    assert steady.changes[0].kind == BODY
+    assert "from recording run 1 on" in steady.sentences[0]
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_is_named_in_a_steady_arm(seed: int) -> None:
+    assert found({"seed": seed, "coulomb": 0.1 + 0.1 * seed, "noise": 0.01 * (1 + seed % 3)}).changes == ()
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+def test_another_scale_from_first_to_last_is_no_change(axis: int) -> None:
+    """A torque constant that is wrong all the time is another suspicion's matter."""
+    assert found({"torques": lambda tau: tau * (1.0 + 0.3 * one(axis))}).measured[0] < LIMIT

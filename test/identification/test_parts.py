@@ -1,0 +1,40 @@
+"""A part of the time of a recording is identified as if the rest had not been recorded."""
+
+import numpy as np
+import pytest
+from recordings import recorded
+
+from dynid.errors import ConfigurationError, DataError
+from dynid.identification.data.parts import Span, parts_of
+from dynid.identification.methods import identify
+from dynid.identification.settings import load_identification
+from dynid.robot import load_robot
+
+ROBOT = load_robot("aloha_class")
+SETTINGS = load_identification(ROBOT)
+
+
+def test_a_part_holds_the_rows_of_its_span_and_says_so() -> None:
+    whole = recorded(ROBOT)
+    (part,) = parts_of([whole], Span(5.0, 15.0))
+    signals = part.signals(SETTINGS)
+    assert (signals.time[0], signals.time[-1]) == (pytest.approx(5.0), pytest.approx(14.99))
+    assert len(signals.tau) == len(signals.torque_time) == len(signals.q) == 1000
+    assert "only rows from 5 s until 15 s are used" in part.notes
+    assert np.array_equal(signals.q, whole.signals(SETTINGS).q[500:1500])
+
+
+def test_without_a_span_recordings_stay_as_they_are() -> None:
+    whole = recorded(ROBOT)
+    assert parts_of([whole], Span()) == [whole]
+
+
+@pytest.mark.parametrize(("span", "words"), [((15.0, 5.0), "ends before it begins"), ((90.0, None), "has no rows")])
+def test_a_span_without_rows_is_refused(span: tuple[float, float | None], words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        parts_of([recorded(ROBOT)], Span(*span))[0].signals(SETTINGS)
+
+
+def test_a_span_belongs_to_a_regression() -> None:
+    with pytest.raises(ConfigurationError, match="span belongs to method 'regression'"):
+        identify(ROBOT, [recorded(ROBOT)], method="closed-loop", span=(1.0, None))
