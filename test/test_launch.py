@@ -134,7 +134,7 @@ def declared_arguments(source: str) -> dict[str, str]:
 
 
 def test_the_launch_files_that_the_readme_names_are_there() -> None:
-    expected = ("adaptive", "bringup", "collect", "control", "gazebo", "identify", "ros2_control", "two_arms")
+    expected = ("adaptive", "bringup", "collect", "control", "gazebo", "hold", "identify", "ros2_control", "two_arms")
     assert NAMES == [f"{name}.launch.py" for name in expected]
 
 

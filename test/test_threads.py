@@ -21,38 +21,39 @@ def threads() -> set[int]:
 
 
 @pytest.fixture(autouse=True)
-def two_threads() -> Iterator[None]:
+def theirs() -> Iterator[set[int]]:
+    """Yield the caller's numbers; a library that began on one processor keeps one thread."""
     np.eye(2) @ np.eye(2)
     with threadpool_limits(limits=THEIRS):
-        assert threads() == {THEIRS}
-        yield
+        assert threads() <= {1, THEIRS}
+        yield threads()
 
 
-def test_limit_ends_with_the_function() -> None:
+def test_limit_ends_with_the_function(theirs: set[int]) -> None:
     assert on_one_thread(threads)() == {1}
-    assert threads() == {THEIRS}
+    assert threads() == theirs
 
 
-def test_nested_limit_keeps_the_outer_one() -> None:
+def test_nested_limit_keeps_the_outer_one(theirs: set[int]) -> None:
     @on_one_thread
     def outer() -> tuple[set[int], set[int]]:
         return on_one_thread(threads)(), threads()
 
     assert outer() == ({1}, {1})
-    assert threads() == {THEIRS}
+    assert threads() == theirs
 
 
-def test_error_gives_the_callers_number_back() -> None:
+def test_error_gives_the_callers_number_back(theirs: set[int]) -> None:
     @on_one_thread
     def fails() -> None:
         raise DataError("no")
 
     with pytest.raises(DataError):
         fails()
-    assert threads() == {THEIRS}
+    assert threads() == theirs
 
 
-def test_identify_from_python_computes_on_one_thread(robot: Robot) -> None:
+def test_identify_from_python_computes_on_one_thread(robot: Robot, theirs: set[int]) -> None:
     seen: list[set[int]] = []
 
     class Enough(Exception):
@@ -67,4 +68,4 @@ def test_identify_from_python_computes_on_one_thread(robot: Robot) -> None:
     with pytest.raises(Enough):
         identify(robot, recording_from_arrays(robot, time, q, 0.1 * q), progress=stop)
     assert seen == [{1}]
-    assert threads() == {THEIRS}
+    assert threads() == theirs

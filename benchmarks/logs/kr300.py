@@ -24,7 +24,6 @@ from dynid.resources import load_validated, yaml_text
 from dynid.robot import FloatArray, Robot, load_robot
 from dynid.runtime.model import Model
 
-TWISTED = 3  # axes with a second encoder
 SETTINGS = JudgeSettings(grid_s=0.004, window_s=0.16, slow_rad_s=0.02)
 PLAIN: FrictionStructure = "Coulomb-viscous"
 LOAD: FrictionStructure = "directional"

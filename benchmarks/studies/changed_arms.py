@@ -101,11 +101,6 @@ def with_body(one: Subject, mass_kg: float, when: float = 0.5) -> Log:
     return _faulty(one.log, tau=one.log.tau + body_torque(one, mass_kg) * (_ramp(one.log) > when))
 
 
-def with_offset(one: Subject, axis: int, size_nm: float) -> Log:
-    """A constant torque beside those of one joint."""
-    return _faulty(one.log, tau=one.log.tau + size_nm * _one(one.log, axis))
-
-
 def with_zero(one: Subject, axis: int, size_rad: float) -> Log:
     """An encoder whose zero creeps by so much until the end."""
     return _faulty(one.log, q=one.log.q + size_rad * _ramp(one.log) * _one(one.log, axis))

@@ -67,7 +67,7 @@ __all__ = [*_PLACES]
 
 
 def __getattr__(name: str) -> Any:
-    """A public name, loaded when it is first used."""
+    """Return a public name, which is imported at its first use."""
     if name not in _PLACES:
         raise AttributeError(f"module 'dynid' has no attribute '{name}'")
     globals()[name] = getattr(import_module(f"dynid.{_PLACES[name]}"), name)

@@ -1,24 +1,24 @@
-"""The `dynid` command, also as `python -m dynid`."""
+"""Entry point of the `dynid` command, also as `python -m dynid`."""
 
 import atexit
 import gc
 import importlib
 import sys
 
-# While modules load, the default looks through all objects again and again: a tenth of what a short command takes.
+# Garbage-collection thresholds: with the defaults, collections during imports take a tenth of a short command's time.
 COLLECT_EVERY = 500_000, 20, 20
 
 
 def main() -> None:
-    """Run the command."""
+    """Run the `dynid` command."""
     start("dynid.cli")
 
 
 def start(module: str) -> None:
-    """Run `main` of a module; an interrupt while it is still being loaded ends it as any other does."""
+    """Run `main` of a module; an interrupt during its import ends the process as any other interrupt does."""
     try:
         gc.set_threshold(*COLLECT_EVERY)
-        atexit.register(gc.freeze)  # what is left goes with the process; looking through it takes a quarter of a second
+        atexit.register(gc.freeze)  # skips the last collection, which takes a quarter of a second
         importlib.import_module(module).main()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)

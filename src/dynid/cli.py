@@ -1,4 +1,4 @@
-"""From motor current to a dynamic model of a robot arm. An error is one sentence and a non-zero exit code."""
+"""Identify the dynamics of a robot arm from motor currents. An error is one sentence and a non-zero exit code."""
 
 import io
 import os
@@ -13,8 +13,8 @@ from dynid.commands.terminal import flags_first, set_level
 from dynid.errors import DynidError, one_line
 
 INTERRUPTED = 130
-NO_ARGUMENTS = ["--help"]  # what a bare `dynid` does
-# Of the click that this version of typer uses: the package, or a copy of its own.
+NO_ARGUMENTS = ["--help"]  # arguments of `dynid` if none are given
+# UsageError of the click version that typer uses, which is either the package or typer's own copy.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
 USAGE = 2
 
@@ -27,7 +27,7 @@ def options(
     ] = False,
     version: Annotated[bool, typer.Option("--version", help="Print the version and exit.", is_eager=True)] = False,
 ) -> None:
-    """From motor current to a dynamic model of a robot arm. An error is one sentence and a non-zero exit code."""
+    """Identify the dynamics of a robot arm from motor currents. An error is one sentence and a non-zero exit code."""
     if version:
         print(f"dynid {__version__}")
         raise typer.Exit()
@@ -39,7 +39,7 @@ def options(
 
 
 def app_of(commands: type[Commands]) -> typer.Typer:
-    """Return the typer application whose commands this class finds."""
+    """Return the typer application with the commands of the given class."""
     made = typer.Typer(cls=commands, pretty_exceptions_enable=False, help=__doc__, rich_markup_mode="markdown")
     made.callback(invoke_without_command=True)(options)
     return made
@@ -49,7 +49,7 @@ app = app_of(Commands)
 
 
 def main() -> None:
-    """Run the command."""
+    """Run the `dynid` command."""
     run(app)
 
 
@@ -58,10 +58,10 @@ def run(app: typer.Typer, name: str | None = None) -> None:
 
     Args:
         app: the application.
-        name: what the help calls it; None is the name of the program.
+        name: name of the command in its help; None is the name of the program.
     """
     for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # a terminal that lacks a character shows '?' in its place
+        if isinstance(stream, io.TextIOWrapper):  # a character that the terminal lacks becomes '?'
             stream.reconfigure(errors="replace")
     try:
         code = app(args=flags_first(sys.argv[1:]) or NO_ARGUMENTS, prog_name=name, standalone_mode=False)
@@ -77,20 +77,20 @@ def run(app: typer.Typer, name: str | None = None) -> None:
         code = INTERRUPTED
     if code == INTERRUPTED:
         print("interrupted", file=sys.stderr)
-    sys.exit(code if isinstance(code, int) else 0)  # typer returns the code of an Exit and does not raise it
+    sys.exit(code if isinstance(code, int) else 0)  # typer returns the code of an Exit instead of raising it
 
 
 def _refused(error: OSError) -> int:
-    """Say in one sentence what the operating system refused, such as the output of a full disk; returns the code."""
+    """Print one sentence on what the operating system refused, such as a write to a full disk; return the exit code."""
     about = "what it prints" if error.filename is None else str(error.filename)
     print(f"error: {one_line(f'{about}: {error.strerror or error}')}", file=sys.stderr)
-    # what is still buffered would be refused again while Python ends
+    # discard buffered output, which the system would refuse again when Python exits
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     return 1
 
 
 def _sentence(error: Exception) -> str:
-    """What is wrong with the arguments, and which help to read."""
+    """Return a sentence on the fault in the arguments, and on the help to read."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "dynid"
     message = " ".join(error.format_message().split())  # type: ignore[attr-defined]

@@ -1,7 +1,7 @@
-"""The one door for YAML and JSON texts, which are looked at before anything is built from them.
+"""Readers of YAML and JSON texts that check size, depth and aliases before they build any value.
 
-A loader follows brackets into the stack and aliases without end: a text of some kilobytes ends the process, or fills
-the memory. Its events take neither.
+A loader recurses into nested brackets and expands aliases without limit, so a text of some kilobytes can crash the
+process or fill the memory. The parser's events, which are checked here, cause neither.
 """
 
 import json
@@ -13,22 +13,23 @@ import yaml
 
 from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, cut, one_line
 
-# The same safe loader in C where PyYAML has it: every command reads several files, and in Python each takes 50 ms.
+# PyYAML's safe loader in C if available: every command reads several files, and in Python each takes 50 ms.
 _SAFE_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 MOST_YAML_BYTES = MOST_JSON_BYTES = 64 * 2**20
 DEEPEST_YAML, MOST_YAML_ALIASES = 50, 100
-MOST_YAML_VALUES = 600_000  # aliases followed; the longest trajectory of eight joints has 560,000
+MOST_YAML_VALUES = 600_000  # maximum with aliases expanded; the longest trajectory of eight joints has 560,000
 
 
 def parse_yaml(text: str, named: object, kind: type[DynidError] = ConfigurationError) -> Any:
     """Return the value of a YAML text, read with the safe loader.
 
     Args:
-        named: what the text is, for messages; usually its path.
-        kind: of the error.
+        text: the YAML text.
+        named: name of the text for messages, usually its path.
+        kind: class of the error.
 
     Raises:
-        kind: not valid YAML, or larger, deeper or more often repeated by aliases than any file of the product is.
+        kind: the text is not valid YAML, or larger, deeper or with more aliases than any file of dynid.
     """
     try:
         refuse_large(len(text), MOST_YAML_BYTES, named, "YAML", kind)
@@ -37,13 +38,13 @@ def parse_yaml(text: str, named: object, kind: type[DynidError] = ConfigurationE
     except DynidError:
         raise
     except Exception as error:
-        # the loader's constructors let through what int(), datetime() and the like make of a strange value
+        # the loader does not catch errors that int(), datetime() and similar calls raise for invalid values
         raise kind(f"{named} is not a valid YAML file: {one_line(str(error))[:300]}") from error
 
 
 @dataclass
 class _Block:
-    """An open block: its anchor, the values before it, and of a mapping the keys so far and whether one is due."""
+    """Open YAML block: its anchor, the number of values before it, the keys of a mapping, and whether a key is due."""
 
     anchor: str | None
     before: int
@@ -53,7 +54,7 @@ class _Block:
 
 @dataclass
 class _Size:
-    """Size of a YAML text whose aliases are followed: values so far, values of each anchor, and open blocks."""
+    """Size of a YAML text with aliases expanded: values so far, values of each anchor, and open blocks."""
 
     values: int = 0
     aliases: int = 0
@@ -62,7 +63,7 @@ class _Size:
     twice: str | None = None
 
     def take(self, event: yaml.Event) -> None:
-        """Count one event."""
+        """Count one event of the YAML parser."""
         if isinstance(event, yaml.CollectionEndEvent):
             block = self.open.pop()
             if block.anchor is not None:
@@ -81,7 +82,7 @@ class _Size:
             self.values += 1
 
     def _note_key(self, event: yaml.NodeEvent) -> None:
-        """Notice a key that its block has already: the loader would forget what was said first."""
+        """Record a key that its block contains twice, since the loader would silently drop the first value."""
         block = self.open[-1] if self.open else None
         if block is None or block.keys is None:
             return
@@ -93,7 +94,10 @@ class _Size:
 
 
 def _refuse_yaml_bomb(text: str, named: object, kind: type[DynidError]) -> None:
-    """Look at the events alone, which take no memory: the loader would follow nesting and aliases without end."""
+    """Raise an error of class `kind` if a YAML text is too deep, too large or repeats a key.
+
+    Only the parser's events are checked, which take little memory.
+    """
     size = _Size()
     for event in yaml.parse(text, Loader=_SAFE_LOADER):
         size.take(event)
@@ -118,11 +122,12 @@ def parse_json(text: str | bytes, named: object, kind: type[DynidError] = Config
     """Return the value of a JSON text.
 
     Args:
-        named: what the text is, for messages; usually its path.
-        kind: of the error.
+        text: the JSON text.
+        named: name of the text for messages, usually its path.
+        kind: class of the error.
 
     Raises:
-        kind: not valid JSON, longer than `MOST_JSON_BYTES`, or nested deeper than Python's stack allows.
+        kind: the text is not valid JSON, longer than `MOST_JSON_BYTES`, or nested deeper than Python's stack allows.
     """
     refuse_large(len(text), MOST_JSON_BYTES, named, "JSON", kind)
     try:
@@ -134,23 +139,23 @@ def parse_json(text: str | bytes, named: object, kind: type[DynidError] = Config
 
 
 def refuse_large(size: int, most: int, named: object, what: str, kind: type[DynidError]) -> None:
-    """Raise an error of this kind where a text has more than `most` bytes; `what` is what it should be."""
+    """Raise an error of class `kind` if a text has more than `most` bytes; `what` names the expected format."""
     if size > most:
         raise kind(f"{named} has {size} bytes, expected {what} of at most {most}")
 
 
 def read_text(path: Path, what: str, most: int, kind: type[DynidError] = ConfigurationError) -> str:
-    """Return the text of a regular UTF-8 file of at most `most` bytes; `what` it is expected to be, for messages.
+    """Return the text of a regular UTF-8 file of at most `most` bytes; `what` names the expected format.
 
     Raises:
-        InputNotFoundError: no such file.
-        kind: not a regular file, too large, or not UTF-8 text.
+        InputNotFoundError: the file does not exist.
+        kind: the file is not regular, too large, or not UTF-8 text.
     """
     try:
         if not path.is_file() and path.exists() and not path.is_dir():
             raise kind(f"{path} is not a regular file; expected a {what} file")
         refuse_large(path.stat().st_size, most, path, f"a {what} file", kind)
-        return path.read_text(encoding="utf-8-sig")  # editors of Windows put a mark before the text
+        return path.read_text(encoding="utf-8-sig")  # Windows editors put a byte-order mark before the text
     except FileNotFoundError:
         raise InputNotFoundError(f"no such file: {path}; expected a {what} file") from None
     except DynidError:
@@ -160,10 +165,10 @@ def read_text(path: Path, what: str, most: int, kind: type[DynidError] = Configu
 
 
 def read_yaml(path: Path, kind: type[DynidError] = ConfigurationError) -> Any:
-    """Return the content of a YAML file; see `read_text` and `parse_yaml` for errors."""
+    """Return the content of a YAML file; raises the errors of `read_text` and `parse_yaml`."""
     return parse_yaml(read_text(path, "YAML", MOST_YAML_BYTES, kind), path, kind)
 
 
 def read_json(path: Path, kind: type[DynidError] = ConfigurationError, what: str = "JSON") -> Any:
-    """Return the content of a JSON file; see `read_text` and `parse_json` for errors."""
+    """Return the content of a JSON file; raises the errors of `read_text` and `parse_json`."""
     return parse_json(read_text(path, what, MOST_JSON_BYTES, kind), path, kind)

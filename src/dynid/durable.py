@@ -1,6 +1,7 @@
-"""Files and names that outlive a loss of power, and names that are taken without overwriting on any file system.
+"""File operations that survive a loss of power, and renaming that never overwrites, on any file system.
 
-A file is on the disk after its own fsync, its name after that of the folder. What is reported as written has had both.
+A file's content is on the disk after its own fsync, its name after an fsync of the folder. An output that is reported
+as written has had both.
 """
 
 import ctypes
@@ -12,12 +13,12 @@ from pathlib import Path
 from typing import Any
 
 _AT_FDCWD, _RENAME_NOREPLACE = -100, 1
-# of file systems and kernels that cannot rename without replacing, or cannot bring a folder to the disk on its own
+# Error codes of file systems and kernels that cannot rename without replacing, or cannot synchronise a folder.
 _UNABLE = (errno.EINVAL, errno.ENOSYS, errno.EOPNOTSUPP, errno.ENOTSUP, errno.EPERM)
 
 
 def sync_file(path: Path) -> None:
-    """Bring a file's content to the disk; raises OSError."""
+    """Wait until a file's content is on the disk; raises OSError."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -26,9 +27,9 @@ def sync_file(path: Path) -> None:
 
 
 def sync_folder(path: Path) -> None:
-    """Bring the names in a folder to the disk; raises OSError.
+    """Wait until the names in a folder are on the disk; raises OSError.
 
-    File systems that refuse it, such as those of Windows shares, write names at once.
+    File systems that do not support this, such as those of Windows shares, write names at once.
     """
     try:
         sync_file(path)
@@ -38,7 +39,7 @@ def sync_folder(path: Path) -> None:
 
 
 def sync_tree(path: Path) -> None:
-    """Bring all files and folders below a folder to the disk, and its own names; raises OSError."""
+    """Wait until all files and folders below a folder, and its own names, are on the disk; raises OSError."""
     for folder, _, files in os.walk(path, topdown=False):
         for name in files:
             sync_file(Path(folder) / name)
@@ -46,7 +47,7 @@ def sync_tree(path: Path) -> None:
 
 
 def make_folders(path: Path) -> None:
-    """Make a folder and those above it that are missing, and bring their names to the disk; raises OSError."""
+    """Create a folder and its missing parents, and wait until their names are on the disk; raises OSError."""
     missing = [one for one in (path, *path.parents) if not one.exists()]
     path.mkdir(parents=True, exist_ok=True)
     for one in reversed(missing):
@@ -54,16 +55,16 @@ def make_folders(path: Path) -> None:
 
 
 def new_file(folder: Path, name: str) -> tuple[int, Path]:
-    """Return a descriptor, open for writing, and the path of a new file that nothing else calls so; raises OSError.
+    """Create a file with a unique random name; return a descriptor for writing and its path; raises OSError.
 
-    The file has the mode that the user's umask gives: file systems without modes refuse to change it later.
+    The file gets the mode of the user's umask at once, because file systems without modes refuse to change it later.
     """
     path = folder / f".{name}.{secrets.token_hex(4)}"
     return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644), path
 
 
 def take_name(made: Path, path: Path) -> None:
-    """Give a file or folder another name, and bring that to the disk.
+    """Rename a file or folder without overwriting, and wait until the new name is on the disk.
 
     Raises:
         FileExistsError: the name is taken.
@@ -71,7 +72,7 @@ def take_name(made: Path, path: Path) -> None:
     """
     if not _renamed_without_replacing(made, path):
         if made.is_dir():
-            os.mkdir(path)  # a folder replaces an empty one
+            os.mkdir(path)  # reserves the name; a folder may replace an empty one
         else:
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644))
         try:
@@ -84,12 +85,12 @@ def take_name(made: Path, path: Path) -> None:
 
 @cache
 def _renameat2() -> Any:
-    """The system call of Linux; None in a C library without it."""
+    """Return the C function of Linux that renames without overwriting; None if the C library lacks it."""
     return getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
 
 
 def _renamed_without_replacing(made: Path, path: Path) -> bool:
-    """Whether the file system renamed it in one step, which a name that is taken prevents; raises OSError."""
+    """Rename in one step, unless the name is taken; return False if the file system cannot; raises OSError."""
     rename = _renameat2()
     if rename is None:
         return False

@@ -1,25 +1,25 @@
-"""Every error that dynid raises on purpose.
+"""All errors that dynid raises on purpose.
 
-Each is a `DynidError` and also the builtin kind a caller would expect, so both `except DynidError` and
-`except ValueError` work. A message names the thing, its value, what was expected and what to do. Values may come from
-anybody's file: `shown` writes them.
+Each is a `DynidError` and also the builtin kind that a caller expects, so both `except DynidError` and `except
+ValueError` work. A message names the thing, its value, what was expected and what to do. `shown` formats values from
+files, which may hold anything.
 """
 
 import reprlib
 
-LONGEST_SHOWN = 80  # characters of a value in a message
+LONGEST_SHOWN = 80  # maximum number of characters of a value in a message
 
 
 class DynidError(Exception):
-    """Base of all errors that a user can cause or can mend."""
+    """Base class of all errors that a user can cause or fix."""
 
 
 class ConfigurationError(DynidError, ValueError):
-    """A configuration file or setting is not usable."""
+    """Error for a configuration file or setting that is not usable."""
 
 
 class UnknownNameError(DynidError, LookupError):
-    """A robot, trajectory, joint or model name that does not exist."""
+    """Error for a name of a robot, trajectory, joint or model that does not exist."""
 
     def __init__(self, kind: str, name: str, known: "list[str] | tuple[str, ...]") -> None:
         super().__init__(f"unknown {kind} '{name}'; known: {', '.join(known) or 'none'}")
@@ -27,63 +27,63 @@ class UnknownNameError(DynidError, LookupError):
 
 
 class DataError(DynidError, ValueError):
-    """A recording or an array does not hold what is needed."""
+    """Error for a recording or an array that does not hold the required data."""
 
 
 class InputNotFoundError(DynidError, FileNotFoundError):
-    """A file or folder that was named does not exist."""
+    """Error for a named file or folder that does not exist."""
 
 
 class OutputExistsError(DynidError, FileExistsError):
-    """An output that exists already; results are never overwritten."""
+    """Error for an output that exists already, since results are never overwritten."""
 
 
 class OutputWriteError(DynidError, OSError):
-    """An output cannot be written: disk full, no permission, a file where a folder is needed."""
+    """Error for an output that cannot be written: disk full, no permission, or a file in place of a folder."""
 
 
 class BagWriteError(DynidError, OSError):
-    """A bag cannot be written: disk full, no permission, not open."""
+    """Error for a bag that cannot be written: disk full, no permission, or not open."""
 
 
 class UndeterminedError(DataError):
-    """Recordings that leave parameters open."""
+    """Error for recordings that do not determine all parameters."""
 
 
 class InfeasibleError(DynidError, ArithmeticError):
-    """An optimisation or projection has no admissible solution."""
+    """Error for an optimisation or projection without an admissible solution."""
 
 
 class BusError(DynidError, OSError):
-    """The servo bus cannot be opened, or does not answer as it must."""
+    """Error for a servo bus that cannot be opened, or does not answer correctly."""
 
 
 class BusTimeoutError(BusError, TimeoutError):
-    """The servo bus did not answer in time."""
+    """Error for a servo bus that did not answer in time."""
 
 
 class MuteServoError(BusTimeoutError):
-    """A servo answers pings, but no reads or no writes."""
+    """Error for a servo that answers pings but no reads or no writes."""
 
 
 class SilentLineError(BusTimeoutError):
-    """No servo answers any more, though servos answered before."""
+    """Error for a bus on which no servo answers any more, although servos answered before."""
 
 
 class SafetyError(DynidError, RuntimeError):
-    """A motion or command was refused because it is not safe."""
+    """Error for a motion or command that was refused because it is not safe."""
 
 
 class MissingLibraryError(DynidError, ImportError):
-    """A library is missing: of the operating system, or a Python package that dynid itself does not need."""
+    """Error for a missing library of the operating system, or a missing optional Python package."""
 
 
 class NodeError(DynidError, RuntimeError):
-    """A ROS node or service did not do what it was asked."""
+    """Error for a ROS node or service that did not fulfil a request."""
 
 
 def refuse_other_kind(value: object, kind: "type | tuple[type, ...]", what: str, cure: str) -> None:
-    """Raise ConfigurationError where a value that a caller gave is of another kind; `cure`: what to do."""
+    """Raise ConfigurationError if a caller's value is of another type; the message ends with `cure`, what to do."""
     if not isinstance(value, kind):
         kinds = kind if isinstance(kind, tuple) else (kind,)
         expected = " or ".join(one.__name__ for one in kinds)
@@ -93,7 +93,7 @@ def refuse_other_kind(value: object, kind: "type | tuple[type, ...]", what: str,
 
 
 class _Short(reprlib.Repr):
-    """`repr` of at most some entries and levels, whatever a value holds."""
+    """Variant of `repr` with limited entries and levels for any value."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -111,7 +111,7 @@ _SHORT = _Short()
 
 
 def shown(value: object, most: int = LONGEST_SHOWN) -> str:
-    """Return a value as Python writes it, in one line of at most `most` characters, without building more of it."""
+    """Return a value's `repr` in one line of at most `most` characters, without building a longer text."""
     return cut(one_line(_SHORT.repr(value)), most)
 
 

@@ -1,4 +1,4 @@
-"""Independent pieces of work in several processes, one per core."""
+"""Execution of independent pieces of work in several processes, one per core."""
 
 import contextlib
 import multiprocessing
@@ -15,31 +15,32 @@ from typing import Any, TypeVar
 from dynid.errors import DynidError
 from dynid.threads import THREAD_VARIABLES
 
-AHEAD = 4  # pieces per process that are under way or wait for an earlier one: their results take memory
+AHEAD = 4  # maximum number of pieces per process in progress or waiting for an earlier one, to limit memory
 QUARTERS = 4
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
 def cores() -> int:
-    """Number of cores that this process may use."""
+    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def in_processes(
     work: Callable[[Item], Result], items: Sequence[Item], processes: int | None = None
 ) -> Iterator[tuple[int, Result]]:
-    """`work` on every item; yields the item's place and its result as each is finished.
+    """Call `work` on every item in several processes; yield each item's index and result as it is finished.
 
-    Items begin in the order given, so long ones should come first. What a piece raises is raised here, after the
-    pieces under way have ended; pieces not yet begun are given up, as they are on KeyboardInterrupt.
+    Items start in the given order, so long ones should come first. An error of a piece is raised here, after the pieces
+    in progress have ended. Pieces that have not started are then cancelled, as they are on KeyboardInterrupt.
 
     Args:
-        work: a function at the top level of a module; it and the items travel by pickle between our own processes.
-        processes: None is one per core; 1 works in this process.
+        work: a function at the top level of a module; it is pickled, as are the items.
+        items: arguments of the calls.
+        processes: number of processes; None is one per core; 1 works in this process.
 
     Raises:
-        DynidError: a process has ended with its piece.
+        DynidError: a process ended during its piece.
     """
     count = min(processes or cores(), len(items))
     if count <= 1:
@@ -57,9 +58,9 @@ Map = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 @contextlib.contextmanager
 def process_map(processes: int | None = None) -> Iterator[Map]:
-    """A `map` over processes that stay for all of its calls; results come in the order of the items.
+    """Yield a `map` function over processes that serve all of its calls; results come in the order of the items.
 
-    Work and items as in `in_processes`.
+    The function and the items must fulfil the conditions of `in_processes`.
     """
     count = processes or cores()
     if count <= 1:
@@ -78,10 +79,10 @@ def process_map(processes: int | None = None) -> Iterator[Map]:
 
 
 def in_order(submit: Callable[[Any], Any], items: Iterable[Any], ahead: int) -> Iterator[Any]:
-    """Results of the futures that `submit` makes of items, in their order; at most so many are under way or kept.
+    """Yield the results of the futures that `submit` makes of items, in order, with at most `ahead` pending.
 
     Raises:
-        DynidError: who works on an item has ended; and what the work itself raises.
+        DynidError: a worker process ended; errors of the work itself are raised, too.
     """
     waiting: deque[Any] = deque()
     for item in items:
@@ -99,7 +100,7 @@ def _result(future: Any) -> Any:
 
 @contextlib.contextmanager
 def _named_if_broken() -> Iterator[None]:
-    """What a broken pool raises, as one sentence."""
+    """Convert the error of a broken process pool to a DynidError of one sentence."""
     try:
         yield
     except BrokenExecutor as error:
@@ -109,7 +110,7 @@ def _named_if_broken() -> Iterator[None]:
 
 
 def watched(spread: Map, said: Callable[[str], None]) -> Map:
-    """The same map, which says four times per call how far it is."""
+    """Return the map with a progress report, which calls `said` four times per call of the map."""
 
     def watch(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         pieces = list(items)
@@ -124,9 +125,9 @@ def watched(spread: Map, said: Callable[[str], None]) -> Map:
 
 @contextlib.contextmanager
 def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
-    """So many processes; what has not begun is given up at the end."""
+    """Yield a pool of `count` processes; pieces that have not started are cancelled at the end."""
     with _one_thread_each():
-        # a fresh interpreter: a fork of a process with threads may hang
+        # a new interpreter, because a fork of a process with threads may hang
         pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_begin)
         try:
             yield pool
@@ -136,7 +137,7 @@ def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
 
 @contextlib.contextmanager
 def _one_thread_each() -> Iterator[None]:
-    """Children that start meanwhile run their libraries with one thread: every core has work of its own."""
+    """Limit the libraries of child processes started in the block to one thread, since every core is busy."""
     before = {name: os.environ.get(name) for name in THREAD_VARIABLES}
     os.environ.update(dict.fromkeys(THREAD_VARIABLES, "1"))
     try:
@@ -151,8 +152,8 @@ def _one_thread_each() -> Iterator[None]:
 
 @contextlib.contextmanager
 def _deaf_children() -> Iterator[None]:
-    """Children that start meanwhile hold SIGINT back until `_begin`: Python's start-up would print a traceback."""
-    resource_tracker.ensure_running()  # it unblocks signals when it starts
+    """Block SIGINT in child processes started in the block until `_begin`, to avoid tracebacks of Python's start."""
+    resource_tracker.ensure_running()  # started before, because it unblocks signals at its start
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -161,9 +162,9 @@ def _deaf_children() -> Iterator[None]:
 
 
 def _begin() -> None:
-    """At the start of a child: end with the parent, and end on SIGINT, cleaned up and without a traceback."""
+    """Prepare a child process to end with its parent, and to end on SIGINT cleanly and without a traceback."""
     _watch()
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # as a job in the background has it
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # background jobs ignore SIGINT
         if signal.SIGINT in signal.sigpending():
             os._exit(1)
         signal.signal(signal.SIGINT, lambda *_: sys.exit(1))
@@ -171,12 +172,12 @@ def _begin() -> None:
 
 
 def _watch() -> None:
-    """End this process when its parent was killed and can no longer end it."""
+    """Start a thread that ends this process if its parent is killed and can no longer end it."""
 
     def wait() -> None:
         sentinel = multiprocessing.parent_process()
         assert sentinel is not None
-        sentinel.join()  # the parent's identifier may still be its own then, so it is not looked at
+        sentinel.join()  # os.getppid() is not used: it may still name the dead parent
         os._exit(1)
 
     threading.Thread(target=wait, daemon=True).start()

@@ -1,4 +1,4 @@
-"""Where shipped files are, and how files are read and written: safely, whole or not at all."""
+"""Location of shipped files, and file operations that are safe and atomic."""
 
 import contextlib
 import difflib
@@ -32,16 +32,16 @@ from dynid.errors import (
 )
 
 Schema = TypeVar("Schema", bound=BaseModel)
-MOST_ARRAY_BYTES = 256 * 2**20  # an hour of eight joints at 200 Hz has 80 MiB
-LEAST_FREE_BYTES = 16 * 2**20  # of a disk that a result is to be written to; results have some MiB
+MOST_ARRAY_BYTES = 256 * 2**20  # maximum size of unpacked arrays; an hour of eight joints at 200 Hz takes 80 MiB
+LEAST_FREE_BYTES = 16 * 2**20  # minimum free space before a result is written; results take some MiB
 _SAFE_DUMPER = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def share_folder() -> Path:
-    """The folder that holds config/, urdf/ and launch/.
+    """Return the folder that holds config/, urdf/ and launch/.
 
-    A source tree (editable installs run from it) wins over installed copies, so that an edit takes effect;
-    then every ament prefix, then the data path of this Python environment.
+    A source tree, from which editable installs run, precedes installed copies, so that an edit takes effect. Then
+    follow every ament prefix and the data path of this Python environment.
 
     Raises:
         InputNotFoundError: dynid was installed without its share files.
@@ -60,10 +60,10 @@ def share_folder() -> Path:
 
 @contextlib.contextmanager
 def guarded(path: Path | str, what: str, kind: type[DynidError] = DataError) -> Iterator[None]:
-    """The one entry of a file format: whatever libraries make of a strange file becomes one error that names it.
+    """Convert all errors of libraries in the block to one error that names the file.
 
     Raises:
-        kind: an error that is none of dynid's left the block.
+        kind: an error that is not a `DynidError` left the block.
     """
     try:
         yield
@@ -77,10 +77,10 @@ def guarded(path: Path | str, what: str, kind: type[DynidError] = DataError) -> 
 
 @contextlib.contextmanager
 def stored_arrays(path: Path, most: int = MOST_ARRAY_BYTES) -> Iterator["np.lib.npyio.NpzFile"]:
-    """Give the arrays of an .npz file to the block.
+    """Open an .npz file and give its arrays to the block.
 
     Raises:
-        DataError: it is damaged, or its arrays take more than `most` bytes once unpacked.
+        DataError: the file is damaged, or its arrays take more than `most` bytes once unpacked.
     """
     with guarded(path, "file of arrays"):
         with zipfile.ZipFile(path) as packed:
@@ -92,7 +92,7 @@ def stored_arrays(path: Path, most: int = MOST_ARRAY_BYTES) -> Iterator["np.lib.
 
 
 def yaml_text(content: Any, width: int = 140) -> str:
-    """Plain values as YAML, in their order."""
+    """Return plain values as YAML text, with keys in their original order."""
     return str(yaml.dump(content, Dumper=_SAFE_DUMPER, sort_keys=False, width=width, allow_unicode=True))
 
 
@@ -104,12 +104,12 @@ def load_validated(path: Path, schema: type[Schema]) -> Schema:
         raise ConfigurationError(f"{path}: {invalid_fields(error, schema)}") from error
 
 
-MOST_LISTED = 20  # wrong fields in one message
+MOST_LISTED = 20  # maximum number of invalid fields in one message
 _KINDS = {"dict": "a block of fields", "model": "a block of fields", "tuple": "a list", "list": "a list"}
 
 
 def invalid_fields(error: ValidationError, schema: type[BaseModel]) -> str:
-    """What is wrong with the fields of a file, in words: field, value, what was expected, and a name that is close."""
+    """Return a sentence on the invalid fields of a file: field, value, expected value, and a similar known name."""
     parts = schema.model_json_schema()
     known = {name for part in (parts, *parts.get("$defs", {}).values()) for name in part.get("properties", {})}
     lines, errors = [], error.errors(include_url=False)
@@ -131,7 +131,7 @@ def invalid_fields(error: ValidationError, schema: type[BaseModel]) -> str:
 
 @contextlib.contextmanager
 def _writing(path: Path) -> Iterator[None]:
-    """Raise OutputWriteError where the system cannot write what belongs to `path`."""
+    """Convert OSErrors in the block to an OutputWriteError that names `path`."""
     try:
         yield
     except DynidError:
@@ -149,10 +149,10 @@ def _refuse_below_a_file(path: Path) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder and those above it where they are missing; their names outlive a loss of power.
+    """Create a folder and its missing parents, whose names survive a loss of power.
 
     Raises:
-        OutputWriteError: that is not possible.
+        OutputWriteError: the folder cannot be created.
     """
     _refuse_below_a_file(path / "-")
     with _writing(path):
@@ -160,7 +160,7 @@ def make_folder(path: Path) -> None:
 
 
 def write_whole(path: Path, content: str | bytes) -> None:
-    """Write a file, text as UTF-8, whole or not at all; never over an existing one. It outlives a loss of power.
+    """Write a file atomically, text as UTF-8, never over an existing file; the file survives a loss of power.
 
     Raises:
         OutputExistsError: the file exists.
@@ -182,17 +182,18 @@ def write_whole(path: Path, content: str | bytes) -> None:
 
 
 def new_path(path: Path) -> Path:
-    """The path with the first number appended that is not taken."""
+    """Return the path with the first free number appended."""
     numbered = (path.with_name(f"{path.name}-{number}") for number in count(1))
     return next(one for one in numbered if not one.exists())
 
 
 def refuse_existing(path: Path) -> None:
-    """Look, before the work begins, whether an output can be written; leaves nothing behind.
+    """Raise an error if an output cannot be written, as a check before the work; leaves no files behind.
 
     Raises:
-        OutputExistsError: it exists already.
-        OutputWriteError: it would lie below a file, or the system refuses the name, the folder or `LEAST_FREE_BYTES`.
+        OutputExistsError: the output exists already.
+        OutputWriteError: it would lie below a file, the system refuses the name or the folder, or less than
+            `LEAST_FREE_BYTES` are free.
     """
     _refuse_taken(path)
     with _writing(path):
@@ -209,7 +210,7 @@ def refuse_existing(path: Path) -> None:
 
 
 def _refuse_taken(path: Path) -> None:
-    with _writing(path):  # a name may be too long, or a folder closed to us
+    with _writing(path):  # the name may be too long, or the folder not accessible
         _refuse_below_a_file(path)
         exists = path.exists() or path.is_symlink()
     if exists:
@@ -219,7 +220,7 @@ def _refuse_taken(path: Path) -> None:
 
 
 def move_to_output(made: Path, path: Path) -> None:
-    """Give a folder or file, already on the disk, the name of an output.
+    """Rename a folder or file that is already on the disk to the name of an output.
 
     Raises:
         OutputExistsError: the name is taken.
@@ -235,9 +236,10 @@ def move_to_output(made: Path, path: Path) -> None:
 
 @contextlib.contextmanager
 def whole_folder(path: Path) -> Iterator[Path]:
-    """A folder that appears under its name only when the block ends without an error, and outlives a loss of power.
+    """Yield a working folder that gets the name `path` only if the block ends without an error.
 
-    Yields a working folder beside it; on an error the working folder is removed and `path` stays untouched.
+    The finished folder survives a loss of power. After an error the working folder, which is next to `path`, is removed
+    and `path` stays untouched.
 
     Raises:
         OutputExistsError: `path` exists.

@@ -1,4 +1,4 @@
-"""How many threads the libraries for linear algebra may start in a process, and while dynid computes in it.
+"""Limit of the number of threads that linear-algebra libraries start, in a process or during a call.
 
 Matrices here are small: threads of a linear-algebra library only wait for each other, on a busy host for seconds.
 """
@@ -14,7 +14,7 @@ Result = TypeVar("Result")
 
 
 def one_thread_each() -> None:
-    """Let libraries that are loaded from now on use one thread, unless the environment already says how many.
+    """Limit libraries that are loaded later to one thread, unless the environment already sets a number.
 
     For processes of dynid's own, which then start no threads at all; `on_one_thread` is for calls from other processes.
     """

@@ -1,6 +1,6 @@
-"""Results judge themselves: a verdict is a list of named checks.
+"""Verdict of a result, as a list of named checks.
 
-The same list feeds the table, the exit code and the decision to publish.
+The same list serves the table, the exit code and the decision to publish.
 """
 
 import math
@@ -13,11 +13,11 @@ Group = Literal["", "Data", "Estimation", "Physics", "Prediction", "Campaign", "
 
 
 class Check(Strict):
-    """One criterion: a value against a limit. NaN, for a check that could not be made, never passes.
+    """Criterion that compares a value with a limit; NaN, the value of a check that could not be made, never passes.
 
-    `id` names the criterion for programs and never changes; `name` is for people and may. `group` is the question that
-    the check answers. Both are empty in files that were written before checks had them. `sense` says which side is
-    good: "at most", "at least", or "equals".
+    `id` names the criterion for programs and never changes; `name` is for people and may change. `group` is the
+    question that the check answers. Both are empty in files of older versions. `sense` says which side is good: "at
+    most", "at least", or "equals".
     """
 
     id: str = ""
@@ -42,15 +42,15 @@ class Check(Strict):
 
     @property
     def made(self) -> bool:
-        """Whether the check could be made: `detail` says why not."""
+        """Whether the check could be made; if not, `detail` gives the reason."""
         return not math.isnan(self.value)
 
     def as_dict(self) -> dict[str, Any]:
-        """The check and its outcome as plain values."""
+        """Return the check and its outcome as plain values."""
         return self.model_dump() | {"passed": self.passed}
 
     def sentence(self) -> str:
-        """The check in words."""
+        """Return the check and its outcome as a sentence."""
         unit = f" {self.unit}" if self.unit else ""
         if not self.made:
             return f"{self.name}: not checked ({self.detail or 'no value'})"
@@ -61,7 +61,7 @@ class Check(Strict):
 
 @dataclass(frozen=True)
 class Verdict:
-    """The conjunction of named checks; without any check nothing is accepted."""
+    """Verdict that accepts a result if every check passed; without any check nothing is accepted."""
 
     checks: tuple[Check, ...]
 
@@ -71,12 +71,12 @@ class Verdict:
         return bool(self.checks) and all(check.passed for check in self.checks)
 
     def as_dict(self) -> dict[str, Any]:
-        """The verdict as plain values."""
+        """Return the verdict as plain values."""
         return {"accepted": self.accepted, "checks": [check.as_dict() for check in self.checks]}
 
     @property
     def failed(self) -> tuple[Check, ...]:
-        """The checks that did not pass."""
+        """Checks that did not pass."""
         return tuple(check for check in self.checks if not check.passed)
 
     def __str__(self) -> str:

@@ -13,6 +13,7 @@ import yaml
 from typer.testing import CliRunner
 
 from dynid.cli import app
+from dynid.commands import mapping as mapping_command
 from dynid.errors import ConfigurationError, DataError, OutputWriteError
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import read_model_file
@@ -324,9 +325,26 @@ def test_radians_taken_for_degrees_fail_a_check(files, tmp_path: Path) -> None:
     assert code == 1 and "relative torque error of the worst joint, identification" in failed
 
 
-def test_a_csv_without_a_mapping_is_refused(files, tmp_path: Path) -> None:
-    with pytest.raises(ConfigurationError, match=r"fit\.csv is a CSV file; describe its columns with --mapping"):
-        run(files[0], "--out", tmp_path / "model")
+def test_csv_without_a_mapping_gets_a_draft_that_somebody_must_look_at(
+    files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit = files[0]
+    out, draft = tmp_path / "model", tmp_path / "model.mapping.yaml"
+    with pytest.raises(ConfigurationError, match=f"one was drafted: look at every unit and sign in {draft}.*--mapping"):
+        run(fit, "--out", out)
+    assert not out.exists() and yaml.safe_load(draft.read_text())["position"]["columns"]
+    with pytest.raises(ConfigurationError, match=f"its draft is there: .* repeat with --mapping {draft}"):
+        run(fit, "--out", out)
+    draft.unlink()
+    monkeypatch.setattr(mapping_command, "somebody_looks", lambda: True)
+    for agreed, code in ((False, None), (True, 0)):
+        monkeypatch.setattr(mapping_command.typer, "confirm", lambda *_, agreed=agreed, **__: agreed)
+        if code is None:
+            with pytest.raises(ConfigurationError, match="nothing was identified: look at"):
+                run(fit, "--out", out)
+            draft.unlink()
+        else:
+            assert run(fit, "--out", out)[0] == code and (out / "model.yaml").is_file()
 
 
 @pytest.mark.slow

@@ -135,7 +135,7 @@ def test_an_unknown_method_is_told_the_choices(bags: Path) -> None:
     [
         ("closed-loop", {"held_out_share": 0.3}, "held_out_share belongs to method 'regression'"),
         ("campaign", {"setup": ["tilt"]}, "setup belongs to method 'regression'"),
-        ("regression", {"processes": 2}, "processes belongs to method 'campaign'"),
+        ("closed-loop", {"processes": 2}, "processes belongs to the methods 'regression' and 'campaign'"),
         ("closed-loop", {"runs": "runs"}, "runs belongs to method 'campaign'"),
     ],
 )

@@ -10,13 +10,16 @@ from small_arm import small_arm
 
 from dynid.control.motion_draft import STIFFNESS, STUCK_RAD, write_motions
 from dynid.control.self_collision import SelfCollision
+from dynid.errors import SafetyError
 from dynid.model.chain import SerialChain
+from dynid.model.drivable import beyond_urdf
 from dynid.model.gear_presets import at_joint, gear_friction, known_models, load_gears
 from dynid.model.pinocchio_library import pinocchio
 from dynid.robot import Robot, load_robot
 from dynid.robot.draft import Draft, draft_robot, write_draft
 from dynid.robot.draft_gears import MODERATE
 from dynid.robot.draft_rest import CLEARANCE_M
+from dynid.robot.draft_servos import round_down
 from dynid.robot.file import Joint
 
 
@@ -83,18 +86,30 @@ def test_gains_overcome_stiction_within_a_few_degrees(tmp_path: Path) -> None:
     assert (stuck_rad < STUCK_RAD).all() and STUCK_RAD < np.deg2rad(5.0)
 
 
-def test_a_torque_limit_that_does_not_start_the_arm_is_raised_and_asked_about(tmp_path: Path) -> None:
-    weak, _ = drafted(tmp_path / "weak", text=small_arm(effort=0.5))
+def test_limits_stay_at_the_urdf_effort_and_a_question_names_the_current(tmp_path: Path) -> None:
+    weak, robot = drafted(tmp_path / "weak", text=small_arm(effort=0.5))
+    constant = robot.torque_constants[1]
+    assert (robot.torque_limits <= 0.5 + 1e-9).all() and not list(beyond_urdf(robot))
+    question = weak.questions["joints.joint_2.current_limit_a"]
+    assert "gravity takes up to 1.07 N m and gear friction 1.37 N m more" in question
+    assert "write current_limit_a: 1.15 and beyond_urdf: [torque]" in question and 1.15 * constant > 0.5
+    with pytest.raises(SafetyError, match=r"too little torque for gravity and friction: .*joint_2 has 0.42"):
+        write_motions(robot, robot.folder)
+    assert not (robot.folder / "excitation.yaml").exists()
+
+
+def test_a_servo_too_weak_for_its_joint_is_asked_about(tmp_path: Path) -> None:
     strong, _ = drafted(tmp_path / "strong", text=small_arm(effort=4.0))
-    key = "joints.joint_2.current_limit_a"
-    assert (
-        "gravity takes up to 1.07 N m and gear friction 1.37" in weak.questions[key]
-        and "does not reach" in strong.questions[key]
-    )
-    joint = weak.content["joints"][1]
-    assert joint["current_limit_a"] == pytest.approx(1.15)  # half the stall current
+    assert strong.content["joints"][1]["current_limit_a"] == pytest.approx(1.15)  # half the stall current
     tiny, _ = drafted(tmp_path / "tiny", "XL330-M077")
-    assert "does not reach: is it the right servo?" in tiny.questions[key]
+    key = "joints.joint_2.current_limit_a"
+    assert "half the stall current of XM430-W350" in strong.questions[key]
+    assert "more than XL330-M077 may take: is it the right servo?" in tiny.questions[key]
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0.5618, 0.561), (1.15, 1.15), (2.0, 2.0), (12.39, 12.3)])
+def test_a_limit_never_grows_by_rounding(value: float, expected: float) -> None:
+    assert round_down(value) == pytest.approx(expected)
 
 
 # -- rest posture ------------------------------------------------------------------------------------------------

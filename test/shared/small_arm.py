@@ -19,7 +19,7 @@ def _vector(values: tuple[float, ...]) -> str:
     return " ".join(f"{value:g}" for value in values)
 
 
-def small_arm(shapes: bool = True, effort: float = 1.0) -> str:
+def small_arm(shapes: bool = True, effort: float = 4.0) -> str:
     """Return the text of its URDF; all servos are in one `<ros2_control>` block, their models are not named."""
     box = '<collision><origin xyz="0 0 0.005"/><geometry><box size="0.1 0.1 0.03"/></geometry></collision>'
     base = f'<link name="base">{box}</link>'

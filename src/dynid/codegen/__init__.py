@@ -1,1 +1,1 @@
-"""Programs generated from the equations of motion: emitted, compiled once, and run over millions of states."""
+"""Generated programs of the equations of motion: emitted as text, compiled once, and run over millions of states."""

@@ -1,6 +1,7 @@
-"""Loops around generated programs, for arrays of states of any length.
+"""Compiled loops that run generated programs over arrays of states of any length.
 
-They are the same for all arms and compiled once: a program is an address, see `dynid.codegen.kernels.load_programs`.
+The loops are the same for all arms and compiled once; each receives its program as an address, see
+`dynid.codegen.kernels.load_programs`.
 """
 
 from typing import Any
@@ -21,7 +22,7 @@ def fill_lanes(source: Any, first: int, target: Any) -> None:
 
 @compiled
 def count_outside(block: Any, limit: float) -> int:
-    """How many entries are not within +-limit; NaN is not."""
+    """Return the number of entries that are NaN or outside +-limit."""
     count = 0
     for j in range(len(block)):
         for lane in range(LANES):
@@ -31,9 +32,10 @@ def count_outside(block: Any, limit: float) -> int:
 
 @compiled
 def smallest_pivots(program: int, chain: int, q: Any, phi: Any, eps: Any, smallest: Any) -> int:
-    """Smallest LDL pivot of M(q; phi) - eps I per pose; once a pivot is not positive, later ones do not count.
+    """Write the smallest LDL pivot of M(q; phi) - eps I at each pose to `smallest`.
 
-    `program` gives the pivots of `chain` positions, phi and eps. Returns how many positions were out of range.
+    `program` computes the pivots from `chain` positions, phi and eps. The search at a pose ends at the first pivot that
+    is not positive, since later pivots have no meaning. Returns the number of positions out of range.
     """
     positions, values = np.empty((chain, LANES)), np.empty((q.shape[1], LANES))
     outside = 0
@@ -52,7 +54,10 @@ def smallest_pivots(program: int, chain: int, q: Any, phi: Any, eps: Any, smalle
 
 @compiled
 def evaluate_states(program: int, chain: int, q: Any, dq: Any, third: Any, phi: Any, result: Any) -> int:
-    """A program's outputs, (N, k), for states and a third vector, (N, n) each; returns how many q were out of range."""
+    """Write a program's outputs (N, k) for states and a third vector, (N, n) each, to `result`.
+
+    Returns the number of positions out of range.
+    """
     lanes, values = np.empty((3, q.shape[1], LANES)), np.empty((result.shape[1], LANES))
     a, b, c = lanes[0], lanes[1], lanes[2]
     outside = 0

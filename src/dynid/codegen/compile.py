@@ -1,6 +1,7 @@
-"""Compiled kernels of an arm: the same mathematics as `ArmModel`, for millions of states.
+"""Compiled functions of an arm with the same mathematics as `ArmModel`, for millions of states.
 
-Any serial chain with decoupled axes. Every function checks its arguments once, then runs in SIMD machine code.
+They serve any serial chain with decoupled axes. Every function checks its arguments once, then runs in SIMD machine
+code.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ PivotFunction = Callable[[FloatArray, BaseParameters, float], FloatArray]
 
 
 def refuse_outside(count: int, q: FloatArray, chain_size: int) -> None:
-    """Raise DataError where `count` chain positions of q (N, n) [rad] were not within the polynomials' range."""
+    """Raise DataError if `count` chain positions of q (N, n) [rad] were outside of the polynomials' range."""
     if count:
         inside = np.abs(q[:, :chain_size]) <= RANGE
         row, joint = (int(k) for k in np.argwhere(~inside)[0])
@@ -40,11 +41,13 @@ def _generate_pivots(model: ArmModel) -> Generated:
 
 
 def compile_pivots(model: ArmModel) -> PivotFunction:
-    """A function `(q (N, n) [rad], phi, eps) -> (N,)`: the smallest LDL pivot of M(q; phi) - eps I per pose [kg m^2].
+    """Return a function for the smallest LDL pivot of M(q; phi) - eps I at each pose.
+
+    Its arguments are q (N, n) [rad], phi and eps [kg m^2]; it returns (N,) [kg m^2].
 
     M(q; phi) >= eps I holds at a pose exactly if the pivot is positive (Sylvester's law of inertia; a pivot of exactly
-    0 is on the boundary). The pivot is no eigenvalue: its sign is exact, its size only indicates the distance to the
-    boundary.
+    0 is on the boundary). The pivot is not an eigenvalue: its sign is exact, its size only indicates the distance to
+    the boundary.
     """
     program = load_programs("pivots", model, lambda: _generate_pivots(model)).addresses["pivots"]
 
@@ -60,12 +63,13 @@ def compile_pivots(model: ArmModel) -> PivotFunction:
 
 
 class StatesKernel:
-    """One program on arrays of states: q, dq and a third vector (N, n), and phi, to (N, outputs).
+    """Compiled program that computes outputs (N, outputs) from q, dq, a third vector (N, n) each, and phi.
 
     Args:
+        model: the arm.
         name: prefix of the generated module's name.
-        third: attribute of `SymbolicArm` that the third vector is for, such as "ddq".
-        output: makes the expression.
+        third: name of the third vector, an attribute of `SymbolicArm` such as "ddq".
+        output: function that returns the expression of the outputs.
     """
 
     def __init__(self, model: ArmModel, name: str, third: str, output: Callable[[SymbolicArm], ca.SX]) -> None:
@@ -81,7 +85,7 @@ class StatesKernel:
         raise TypeError("a compiled kernel is an address in this process; another one makes its own from the arm")
 
     def __call__(self, outputs: int, phi: FloatArray, *states: FloatArray) -> FloatArray:
-        """So many outputs per state, (N, outputs), for phi (p,) and states q, dq and the third, (N, n) each."""
+        """Return the outputs (N, outputs) for phi (p,) and the states q, dq and third vector, (N, n) each."""
         q, dq, third = self.model.states(*states)
         result, chain = np.empty((len(q), outputs)), self.model.chain_size
         refuse_outside(block_loops.evaluate_states(self._program, chain, q, dq, third, phi, result), q, chain)
@@ -91,7 +95,7 @@ class StatesKernel:
 def compile_inverse_dynamics(
     model: ArmModel,
 ) -> Callable[[FloatArray, FloatArray, FloatArray, BaseParameters], FloatArray]:
-    """A function `(q, dq, ddq, phi) -> tau`, all (N, n): `ArmModel.inverse_dynamics` (paper eq. 3)."""
+    """Return a function `(q, dq, ddq, phi) -> tau`, all (N, n), equal to `ArmModel.inverse_dynamics` (paper eq. 3)."""
     kernel = StatesKernel(model, "inverse", "ddq", lambda arm: arm.inverse_dynamics(arm.ddq))
 
     def inverse_dynamics(q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: BaseParameters) -> FloatArray:
@@ -102,7 +106,7 @@ def compile_inverse_dynamics(
 
 
 def compile_regressor(model: ArmModel) -> Callable[[FloatArray, FloatArray, FloatArray], FloatArray]:
-    """A function `(q, dq, ddq) -> W (N, n, p)`, states (N, n): `ArmModel.regressor` (paper eq. 4)."""
+    """Return a function `(q, dq, ddq) -> W (N, n, p)` of states (N, n), equal to `ArmModel.regressor` (paper eq. 4)."""
     n, p = model.axes, len(model.names)
     kernel = StatesKernel(
         model, "regressor", "ddq", lambda arm: ca.densify(ca.jacobian(arm.inverse_dynamics(arm.ddq), arm.phi)).T

@@ -1,7 +1,7 @@
-"""CasADi expressions as straight-line program text for `dynid.codegen.vector_ir`.
+"""Translation of CasADi expressions to straight-line program text for `dynid.codegen.vector_ir`.
 
-sin and cos become branch-free polynomials of the half angle, good to rounding for |q| <= RANGE; callers reject states
-outside.
+sin and cos become branch-free polynomials of the half angle, accurate to rounding for |q| <= RANGE. Callers reject
+states outside of this range.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,20 +15,20 @@ from numpy.polynomial import Chebyshev
 
 from dynid.codegen.vector_ir import LANES, WIDTH
 
-RANGE = 3.5  # rad
+RANGE = 3.5  # largest |q| for which the polynomials of sin and cos are accurate [rad]
 _BINARY = {ca.OP_ADD: "+", ca.OP_SUB: "-", ca.OP_MUL: "*", ca.OP_DIV: "/", ca.OP_FMIN: "min"}
 
 
 @dataclass(frozen=True)
 class Program:
-    """A straight-line program.
+    """Straight-line program as text, with the layout of its arrays.
 
     Attributes:
         text: assignments, one per line.
-        names: its arrays in order.
-        shared: those with one value for all lanes.
-        row: lanes of the others.
-        width: lanes of one operation.
+        names: names of the arrays, in order.
+        shared: names of the arrays with one value for all lanes.
+        row: number of lanes of the other arrays.
+        width: number of lanes of one operation.
     """
 
     text: str
@@ -40,7 +40,7 @@ class Program:
 
 @lru_cache(maxsize=1)
 def _half_angle_polynomials() -> tuple[list[float], list[float]]:
-    """Coefficients in z = x^2 of sin(x)/x and cos(x), for |x| <= RANGE / 2."""
+    """Return the coefficients in z = x^2 of sin(x)/x and cos(x), for |x| <= RANGE / 2."""
     domain, degree = [0.0, (RANGE / 2) ** 2], 10
 
     def fitted(function: Callable[[Any], Any]) -> list[float]:
@@ -51,14 +51,14 @@ def _half_angle_polynomials() -> tuple[list[float], list[float]]:
 
 
 class _Writer:
-    """The program's lines so far and what CasADi's work vector holds."""
+    """Writer of a program's lines, which computes sine and cosine of each angle only once."""
 
     def __init__(self) -> None:
         self.lines: list[str] = []
         self._angles: dict[str, tuple[str, str]] = {}
 
     def value(self, expression: str) -> str:
-        """A new value; returns its name."""
+        """Append an assignment of an expression to a new value, and return the value's name."""
         name = f"v{len(self.lines)}"
         self.lines.append(f"{name} = {expression}")
         return name
@@ -70,7 +70,7 @@ class _Writer:
         return value
 
     def sine_cosine(self, angle: str) -> tuple[str, str]:
-        """sin and cos of an angle, computed once."""
+        """Return the names of sine and cosine of an angle, computed at the first call."""
         if angle not in self._angles:
             odd, even = _half_angle_polynomials()
             x = self.value(f"0.5 * {angle}")
@@ -82,7 +82,7 @@ class _Writer:
         return self._angles[angle]
 
     def operation(self, op: int, operands: list[str]) -> str:
-        """The value of one CasADi instruction."""
+        """Append one CasADi instruction, and return the name of its value."""
         if op in _BINARY:
             return self.value(f"{operands[0]} {_BINARY[op]} {operands[1]}")
         (x,) = operands
@@ -95,9 +95,9 @@ class _Writer:
 def emit(
     inputs: Mapping[str, ca.SX], shared: Mapping[str, ca.SX], outputs: Mapping[str, ca.SX], row: int = LANES
 ) -> Program:
-    """The program that computes outputs from lane inputs and shared inputs, common subexpressions once.
+    """Return the program that computes outputs from lane inputs and shared inputs, without repeated subexpressions.
 
-    An output is stored by columns; of a sparse one only the structural nonzeros.
+    An output is stored by columns; a sparse one is stored as its structural nonzeros.
     """
     symbols = {**inputs, **shared}
     elements: list[Any] = [element for value in outputs.values() for element in value.nonzeros()]

@@ -1,7 +1,8 @@
-"""Generated modules: written once into the user's cache folder, compiled once by numba, then loaded.
+"""Cache of generated modules: written once into the user's cache folder, compiled once by numba, then loaded.
 
-A module's name is a hash of the arm (structure, geometry, gravity) and of the generator, so nothing stale is ever
-loaded. Without a folder that can be written and belongs to the user, a private temporary folder serves this process.
+A module's name contains a hash of the arm (structure, geometry, gravity) and of the generator, so an outdated module is
+never loaded. If there is no folder that is writable and owned by the user, a private temporary folder serves the
+process.
 """
 
 import ast
@@ -45,13 +46,13 @@ _DECORATOR = '@numba.njit(cache=True, error_model="numpy", fastmath={"contract",
 
 @lru_cache(maxsize=1)
 def cache_folder() -> Path:
-    """The folder of generated modules: $DYNID_CACHE, else $XDG_CACHE_HOME/dynid, else ~/.cache/dynid."""
+    """Return the folder of generated modules: $DYNID_CACHE, else $XDG_CACHE_HOME/dynid, else ~/.cache/dynid."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser())
     folder = Path(os.environ.get(CACHE_VARIABLE) or base / "dynid")
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         status = folder.stat()
-        # modules in it are executed: nobody else may be able to write them
+        # the folder's modules are executed, so other users must not be able to write to it
         if status.st_uid == os.getuid() and not status.st_mode & 0o022 and os.access(folder, os.W_OK):
             return folder
         reason = "other users may write to it"
@@ -69,18 +70,18 @@ def cache_folder() -> Path:
 
 
 def is_private(folder: Path) -> bool:
-    """Return whether a cache folder is a temporary one that serves this process alone."""
+    """Return whether a cache folder is a temporary one for this process alone."""
     return folder.name.startswith(PRIVATE_PREFIX)
 
 
 @lru_cache(maxsize=64)
 def _source(module: ModuleType) -> str:
-    """A module's text, read once, so that what is hashed is what is written even if the file is edited meanwhile."""
+    """Return a module's text, read only once, so that hash and generated code agree even if the file is edited."""
     return inspect.getsource(module)
 
 
 def _function_source(function: Callable[..., Any]) -> str:
-    """A function's text, by its name."""
+    """Return the source text of a function."""
     text = _source(sys.modules[function.__module__])
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == function.__name__:
@@ -93,14 +94,14 @@ for _module in (emit, symbolic, vector_ir):
 
 
 def arm_key(model: ArmModel) -> str:
-    """Everything that the expressions of an arm depend on, as text."""
+    """Return a text of all data that the expressions of an arm depend on."""
     mdh = model.mdh
     arrays = [mdh.alpha, mdh.d, mdh.r, mdh.offset, mdh.base[:3, :3], model.gravity]
     return repr((model.names, model.axes, [[float(x).hex() for x in a.ravel()] for a in arrays], model.options))
 
 
 def module_source(programs: Mapping[str, Program], constants: Mapping[str, object], loops: Loops) -> str:
-    """A generated module: constants, programs as intrinsics, and the loops around them as compiled functions."""
+    """Return the text of a generated module: constants, programs as intrinsics, and compiled loops around them."""
     parts = [_HEAD]
     parts += [f"{name} = {value!r}\n" for name, value in constants.items()]
     parts += [_intrinsic(name, program) for name, program in programs.items()]
@@ -114,7 +115,7 @@ def _intrinsic(name: str, program: Program) -> str:
 
 
 def programs_source(programs: Mapping[str, Program], constants: Mapping[str, object]) -> str:
-    """A generated module of programs that stand alone, each for `run_program` and all its lanes."""
+    """Return the text of a generated module of standalone programs, each for all lanes, called by `run_program`."""
     parts = [_HEAD]
     for name, program in programs.items():
         arrays = ", ".join(f"a{k}" for k in range(len(program.names)))
@@ -126,7 +127,7 @@ def programs_source(programs: Mapping[str, Program], constants: Mapping[str, obj
 
 
 def _write(path: Path, text: str) -> None:
-    """Write whole; another process may write the same content at the same time."""
+    """Write a file atomically, since another process may write the same content at the same time."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     with os.fdopen(handle, "w", encoding="utf-8") as stream:
         stream.write(text)
@@ -135,19 +136,20 @@ def _write(path: Path, text: str) -> None:
 
 @dataclass(frozen=True)
 class Generated:
-    """What is generated for an arm: programs by name, and constants that the loops need beside the arm's sizes."""
+    """Generated programs of an arm by name, and constants that the loops need in addition to the arm's sizes."""
 
     programs: Mapping[str, Program]
     constants: Mapping[str, object] = field(default_factory=dict)
 
 
 def load_kernels(name: str, model: ArmModel, generate: Callable[[], Generated], loops: Loops) -> ModuleType:
-    """The generated module `name` of an arm, from the cache or made now.
+    """Return the generated module `name` of an arm, from the cache or newly generated.
 
     Args:
         name: prefix of the module's name.
-        generate: makes the programs and constants; called only when the module is not in the cache.
-        loops: functions whose source goes into the module, those called before those that call.
+        model: the arm.
+        generate: function that generates programs and constants; called only if the module is not in the cache.
+        loops: functions whose source goes into the module; a called function precedes its callers.
     """
     sizes = {
         "CHAIN": model.chain_size,
@@ -166,12 +168,12 @@ def load_kernels(name: str, model: ArmModel, generate: Callable[[], Generated], 
 
 
 class Programs(NamedTuple):
-    """Programs that stand alone.
+    """Standalone programs of an arm.
 
     Attributes:
-        addresses: of the programs by name, for `run_program`. They are there as long as this process: nothing ever
-            unloads a generated module.
-        constants: what was generated beside them.
+        addresses: addresses of the programs by name, for `run_program`. They stay valid until the process ends, since a
+            generated module is never unloaded.
+        constants: constants generated with the programs.
     """
 
     addresses: dict[str, int]
@@ -179,7 +181,7 @@ class Programs(NamedTuple):
 
 
 def load_programs(name: str, model: ArmModel, generate: Callable[[], Generated]) -> Programs:
-    """An arm's programs, from the cache or made now; see `load_kernels`."""
+    """Return an arm's standalone programs, from the cache or newly generated; see `load_kernels`."""
 
     def make() -> str:
         generated = generate()
@@ -190,13 +192,13 @@ def load_programs(name: str, model: ArmModel, generate: Callable[[], Generated])
 
 
 def load_loops(name: str, constants: Mapping[str, object], loops: Loops) -> ModuleType:
-    """The generated module `name` of loops that get programs by their addresses: for all arms of the same constants."""
+    """Return the generated module `name` of loops that take programs by address, shared by arms of equal constants."""
     sizes = {"LANES": vector_ir.LANES, "WIDTH": vector_ir.WIDTH, "RANGE": emit.RANGE, **constants}
     return _load(name, sorted(sizes.items()), loops, lambda: module_source({}, sizes, loops))
 
 
 def _load(name: str, of: object, functions: Sequence[Callable[..., Any]], make: Callable[[], str]) -> ModuleType:
-    """The generated module that `make` writes; it depends on nothing but `of` and the sources of `functions`."""
+    """Load the generated module that `make` writes; it depends on `of` and on the sources of `functions` only."""
     sources = {emit, symbolic, vector_ir, sys.modules[__name__]}
     sources |= {sys.modules[function.__module__] for function in functions}
     ordered = tuple(sorted(sources, key=lambda module: module.__name__))

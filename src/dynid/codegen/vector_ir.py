@@ -1,8 +1,8 @@
-"""Straight-line programs as SIMD machine code: one numba intrinsic per program.
+"""Compilation of straight-line programs to SIMD machine code, one numba intrinsic per program.
 
-A program is a list of assignments such as `v7 = v3 * phi[2]`. The intrinsic lowers every one to an LLVM operation on
-`WIDTH` lanes, so vectorisation does not depend on what the optimiser recognises, and numba's front end, whose time
-grows with the number of statements, never sees them. LLVM maps the width to what the processor has.
+A program is a list of assignments such as `v7 = v3 * phi[2]`. The intrinsic lowers each to an LLVM operation on `WIDTH`
+lanes, so vectorisation does not depend on the optimiser. numba's front end, whose time grows with the number of
+statements, does not process them. LLVM maps the width to the processor's registers.
 """
 
 import hashlib
@@ -14,8 +14,8 @@ from llvmlite import ir  # type: ignore[import-untyped]
 from numba.core import types
 from numba.extending import intrinsic
 
-WIDTH = 4  # lanes of one operation: one AVX2 register, two SSE or NEON ones; wider was slower where it was measured
-LANES = 16  # columns of every lane array: enough independent groups to hide latencies; see `compiled`
+WIDTH = 4  # lanes of one operation: one AVX2 register, two SSE or NEON ones; wider was slower in measurements
+LANES = 16  # columns of every lane array: independent groups that hide latencies; for changes see `compiled`
 _FLAGS = ("contract", "nsz", "arcp")
 _DOUBLE, _INDEX = ir.DoubleType(), ir.IntType(64)
 _POINTER, _DATA = _DOUBLE.as_pointer(), types.CPointer(types.float64)  # type: ignore[attr-defined]
@@ -24,22 +24,22 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 
 def compiled(loop: Loop) -> Loop:
-    """A loop around programs as machine code, for all arms: compiled once and kept beside its source.
+    """Compile a loop around programs to machine code that serves all arms and is cached beside its source.
 
-    numba compiles it anew where its own file has changed. So after a change of `LANES`, or of a loop in another file
-    that it calls, delete the folders `__pycache__`: what is kept there would run on arrays of the old size.
+    numba recompiles the loop if its own file changes. After a change of `LANES`, or of a loop in another file that it
+    calls, delete the folders `__pycache__`: the cached code would run on arrays of the old size.
     """
     made: Loop = numba.njit(cache=True, error_model="numpy", fastmath=set(_FLAGS))(loop)
     return made
 
 
 def program_type(arrays: int) -> Any:
-    """Of a program that stands alone: it takes where the data of so many arrays begin, and gives nothing."""
+    """Return the type of a standalone program: it takes pointers to the data of `arrays` arrays and returns nothing."""
     return types.void(*[_DATA] * arrays)
 
 
 class _Lowering:
-    """State of one program's translation."""
+    """Translation of one program to LLVM instructions."""
 
     def __init__(
         self, builder: Any, pointers: Mapping[str, Any], shared: Sequence[str], lane: Any, row: int, width: int
@@ -95,15 +95,15 @@ class _Lowering:
 def straight_line(
     text: str, names: Sequence[str], shared: Sequence[str], row: int = LANES, width: int = WIDTH
 ) -> Callable[..., None]:
-    """An intrinsic `f(lane, arrays)` that runs a program for the lanes lane .. lane + width - 1.
+    """Return an intrinsic `f(lane, arrays)` that runs a program for the lanes lane .. lane + width - 1.
 
     Args:
         text: the program; an operand is a value, a number, or `name[row]`.
-        names: the arrays' names in the order of the tuple; (rows, row) C-contiguous float64, or (size,) if shared,
-            as arrays or as pointers to their data.
-        shared: the arrays that have one value for all lanes.
-        row: lanes of every array that is not shared.
-        width: lanes of one operation; 1 gives scalar code.
+        names: names of the arrays in the order of the tuple. Each is (rows, row) C-contiguous float64, or (size,) if
+            shared, given as an array or as a pointer to its data.
+        shared: names of the arrays that have one value for all lanes.
+        row: number of lanes of every array that is not shared.
+        width: number of lanes of one operation; 1 gives scalar code.
     """
 
     symbol = "dynid_" + hashlib.sha256(f"{row} {width} {text}".encode()).hexdigest()[:16]
@@ -130,7 +130,7 @@ def straight_line(
 
 @intrinsic
 def run_program(typing_context: Any, program: Any, arrays: Any) -> Any:
-    """Run the program at an address, see `program_type`, for all lanes of a tuple of arrays."""
+    """Run the program at an address for all lanes of a tuple of arrays; `program_type` gives its type."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         pointers = _data(context, builder, signature.args[1], arguments[1])
@@ -142,7 +142,7 @@ def run_program(typing_context: Any, program: Any, arrays: Any) -> Any:
 
 
 def _data(context: Any, builder: Any, kinds: Any, arrays: Any) -> list[Any]:
-    """Where the data of a tuple of arrays, or of pointers, begin."""
+    """Return pointers to the data of a tuple of arrays or pointers."""
     values = [builder.extract_value(arrays, k) for k in range(len(kinds))]
     return [
         context.make_array(kind)(context, builder, value).data if isinstance(kind, types.Array) else value
@@ -151,7 +151,7 @@ def _data(context: Any, builder: Any, kinds: Any, arrays: Any) -> list[Any]:
 
 
 def _function(module: Any, symbol: str, kinds: Sequence[Any]) -> Any:
-    """A function of its own for a program: inlined into its callers it would be optimised over and over."""
+    """Return a separate function for a program, since LLVM would optimise an inlined one again in every caller."""
     if symbol in module.globals:
         return module.globals[symbol]
     function = ir.Function(module, ir.FunctionType(ir.VoidType(), kinds), symbol)

@@ -1,4 +1,4 @@
-"""Commands of `dynid`, one module each: the function or the group of commands that has the module's name."""
+"""Commands of `dynid`, one module for each: it holds a function or command group with the module's name."""
 
 import os
 from typing import Any
@@ -8,12 +8,12 @@ from typer.core import TyperGroup
 from dynid.commands.typer_command import compiled_first, imported, typer_command
 from dynid.threads import one_thread_each
 
-one_thread_each()  # the libraries read it when they are loaded, which is when the first command is
-os.environ.setdefault("MUJOCO_GL", "disable")  # no command draws; looking for a display takes time
+one_thread_each()  # numerical libraries read the setting when they are loaded with the first command
+os.environ.setdefault("MUJOCO_GL", "disable")  # no command renders, and searching for a display takes time
 
 # in the order of `dynid --help`, by panel
 PANELS = {
-    "Record": ("demo", "collect", "teach", "replay", "trajectories", "simulate", "bag"),
+    "Record": ("demo", "collect", "hold", "teach", "replay", "trajectories", "simulate", "bag"),
     "Identify": ("identify", "campaign", "joint-id", "adaptive", "logs", "payload", "torque-constants"),
     "Judge and use a model": ("validate", "audit", "report", "feel", "posterior", "export"),
     "Your robot": ("robot",),
@@ -21,17 +21,17 @@ PANELS = {
     "Study": ("compare", "essential", "regressor", "excite", "elastic"),
 }
 COMMANDS = tuple(name for names in PANELS.values() for name in names)
-# Commands that compile what they run before they begin; those that start a chain of nodes leave it to the chain.
+# Commands that compile their programs at the start; those with a chain of nodes leave it to the chain.
 COMPILED = ("simulated-arm", "simulate", "identify", "adaptive", "audit", "validate", "feel", "posterior")
 
 
 class Commands(TyperGroup):
-    """Every command of `dynid`; a module is imported when somebody names its command, or asks for help."""
+    """Group of all `dynid` commands, which imports a command's module when the command or its help is requested."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         names: dict[str, Any] = dict.fromkeys(COMMANDS)
-        self.commands = names  # for the help, and to suggest one where another was meant
+        self.commands = names  # for the help, and for suggestions after a mistyped name
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
         """Return the command with this name, or None."""

@@ -1,4 +1,4 @@
-"""`dynid adaptive`: an unknown simulated arm, identified while it moves."""
+"""`dynid adaptive`: identification of an unknown simulated arm while it moves."""
 
 import math
 from collections.abc import Sequence
@@ -49,9 +49,9 @@ def adaptive(
 
 
 def chosen_settings(longest: float | None, after: Path | None, precision: float | None = None) -> "AdaptiveSettings":
-    """The settings of a run; a longest motion [s] that cannot be is a wrong option.
+    """Return the settings of a run; report a `longest` motion [s] that is not possible as a wrong option.
 
-    `precision` is the limit of links and rotors [%], see `AdaptiveSettings.as_precise_as`; None is the usual one.
+    `precision` limits the intervals of links and rotors [%], see `AdaptiveSettings.as_precise_as`; None is the default.
     """
     from dynid.adaptive.settings import AdaptiveSettings, longest_motion
 
@@ -63,12 +63,12 @@ def chosen_settings(longest: float | None, after: Path | None, precision: float 
 
 
 def exit_code(result: "AdaptiveResult") -> int:
-    """1 where the model was not accepted."""
+    """Return the exit code: 1 if the model was not accepted, else 0."""
     return 0 if result.run.accepted else 1
 
 
 def said(changes: "Sequence[Change]") -> list[str]:
-    """One line for every change."""
+    """Return one line of text for every change."""
     if not changes:
         return ["  no parameter changed beyond chance"]
     return [
@@ -78,7 +78,7 @@ def said(changes: "Sequence[Change]") -> list[str]:
 
 
 def show(result: "AdaptiveResult", as_json: bool) -> None:
-    """Print what came out."""
+    """Print the result of an adaptive run."""
     if as_json:
         print_json(result.as_dict())
         return
@@ -100,7 +100,7 @@ def run_and_show(
     after: Path | None = None,
     held_kg: float = 0.0,
 ) -> "AdaptiveResult":
-    """Run in lock-step, write and print; errors as of `adaptive.files`."""
+    """Run in lock-step, write the files and print the result; errors as in `adaptive.files`."""
     from dynid.adaptive.files import AdaptiveFiles, run_adaptively
 
     with stages("adaptive", 30) as begin:

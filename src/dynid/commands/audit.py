@@ -1,4 +1,4 @@
-"""`dynid audit`: is the inertia matrix of a model positive definite at every pose?"""
+"""`dynid audit`: check that a model's inertia matrix is positive definite at every pose."""
 
 from typing import Annotated
 
@@ -20,7 +20,7 @@ def audit(
 ) -> None:
     """Search the audit domain for the smallest eigenvalue of M(q); exit code 1 unless it is shown to be positive.
 
-    Where the file's parameters are rounded and their last digit can decide, the answer is "undecided within rounding".
+    If the rounding of the file's parameters decides the sign, the answer is "undecided within rounding".
     """
     from dynid.identification.feasibility.audit import Auditor
     from dynid.identification.feasibility.rounding import left_open, rounding_of

@@ -1,4 +1,4 @@
-"""`dynid bag`: what a bag holds, and how to repair one."""
+"""`dynid bag`: summary and repair of bags."""
 
 from pathlib import Path
 from typing import Annotated
@@ -35,6 +35,6 @@ def bag(
     for topic in info.topics:
         rate = f"{topic.rate_hz:.1f} Hz" if topic.rate_hz else ""
         missed = f", {topic.drops.missed} of {topic.drops.expected} cycles missing" if topic.drops else ""
-        name, kind = one_line(topic.name), one_line(topic.message_type)  # whoever wrote the bag chose them
+        name, kind = one_line(topic.name), one_line(topic.message_type)  # names from the bag may contain line breaks
         say(f"  {name}  {topic.count} x {kind}  {rate}{missed}", markup=False)
     say(*(f"  [yellow]{escape(one_line(finding))}[/yellow]" for finding in info.findings))

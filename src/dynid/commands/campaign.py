@@ -1,4 +1,4 @@
-"""`dynid campaign`: every bag at every sampling interval, then one accepted model."""
+"""`dynid campaign`: identification from every bag at every sampling interval, then one accepted model."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -64,7 +64,7 @@ def campaign(
 
 
 def _print(result: "Identification", written: tuple[Path, ...]) -> None:
-    """Routing, failures, the representative, and the verdicts."""
+    """Print routing, failures, the representative model, and the verdicts."""
     from dynid.reporting.tables import print_verdict
     from dynid.reporting.verdict_words import outcome
 

@@ -1,7 +1,7 @@
 """`dynid collect`: drive the arm with the whole chain and record it.
 
-A list of trajectories, one bag each, where the same call resumes an interrupted collection; or, adaptively, segments
-that are planned while the arm moves.
+It executes a list of trajectories, with one bag each; the same call resumes an interrupted collection. With --adaptive,
+segments are planned while the arm moves.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dynid.nodes.collection import Collection
     from dynid.robot import Robot
 
-MOST_MISSED = 0.001  # of a bag's cycles; see `data` in identification.yaml for what identification itself takes
+MOST_MISSED = 0.001  # largest share of missed cycles in a bag; `data` in identification.yaml has another limit
 
 
 def collect(
@@ -127,7 +127,7 @@ def _refuse_no_scene(scene: str | None) -> None:
 
 
 def _checked_scene(robot: "Robot", scene: str | None) -> str:
-    """Return a scene as the executor takes it, after reading it once: a wrong file is refused before anything moves."""
+    """Return a scene in the executor's form, after reading it once to refuse a wrong file before anything moves."""
     from dynid.control.safe_box import NO_SCENE, box_of
 
     if scene is None:
@@ -138,7 +138,7 @@ def _checked_scene(robot: "Robot", scene: str | None) -> str:
 
 
 def _show(collection: "Collection", console: "Console", as_json: bool) -> list[str]:
-    """Print what was recorded, and return the names of the bags that miss states."""
+    """Print the recorded bags, and return the names of bags with missing states."""
     done = collection.done
     poor = [name for name, one in done.items() if one["lost"] or one["missed_fraction"] > MOST_MISSED]
     if as_json:
@@ -155,7 +155,7 @@ def _show(collection: "Collection", console: "Console", as_json: bool) -> list[s
 
 
 def _adaptive_words(robot: "Robot", longest: float | None, after: Path | None) -> str:
-    """Return what an adaptive run may do."""
+    """Return a description of the possible motion of an adaptive run, for the request for consent."""
     from dynid.commands.adaptive import chosen_settings
     from dynid.trajectory.families import load_excitation
 
@@ -193,7 +193,7 @@ def _adaptively(
 
 @contextmanager
 def motion_bar() -> "Iterator[Report]":
-    """Yields what shows the motion under way."""
+    """Yield a function that shows the progress of the present motion."""
     console = stderr()
     columns = (TextColumn("{task.description:48}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:

@@ -1,4 +1,4 @@
-"""`dynid compare`: several estimators on the same data."""
+"""`dynid compare`: comparison of several estimators on the same data."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -85,7 +85,7 @@ def compare(
 
 
 def _errors(rows: "list[Row]") -> dict[str, list[float | None]]:
-    """Relative torque errors [%] in sample, and out of it where data were held out."""
+    """Return relative torque errors [%] in sample, and out of sample if data were held out."""
     found = {
         "in sample": [None if row.in_sample is None else 100 * row.in_sample.relative for row in rows],
         "out of sample": [None if row.out_of_sample is None else 100 * row.out_of_sample.relative for row in rows],
@@ -106,7 +106,7 @@ def _table(rows: "list[Row]", size: int, title: str) -> Table:
 
 
 def _feasibility(row: "Row") -> str:
-    """In words: consistent, or what the poses that were looked at say, and how many links some body has."""
+    """Return whether a result is physically consistent, or else whether M(q) and how many links are definite."""
     assert row.outcome is not None
     if row.outcome.consistent:
         return "consistent"

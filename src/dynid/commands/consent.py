@@ -1,4 +1,4 @@
-"""Consent to what a command does to a REAL arm: one line says it, a terminal asks, and a script gives `--yes`."""
+"""Consent to actions on a REAL arm: one line describes the action, a terminal asks, and a script passes `--yes`."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -14,36 +14,36 @@ if TYPE_CHECKING:
     from dynid.trajectory.motion import Motion
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Agree beforehand to what a REAL arm will do: for scripts.")]
-SAMPLES = 2000  # of a motion, to find how far it goes
+SAMPLES = 2000  # number of samples of a motion to find its range
 APPROACH = "before and after that it moves slowly between where it is and its rest posture"
 
 
 def ask_before_moving(robot: "Robot", port: str | None, what: str, yes: bool) -> None:
-    """Say what a real arm on a port will do, and continue with consent alone; see `ask`.
+    """Describe what a real arm on a port will do, and continue only with consent; see `ask`.
 
     Args:
-        robot: what moves.
-        port: that was given; None is the simulated arm, which needs no consent.
-        what: what will move, how far, how fast and for how long.
+        robot: robot that will move.
+        port: port that was given; None is the simulated arm, which needs no consent.
+        what: description of the motion: its range, speed and duration.
         yes: whether consent was given beforehand.
 
     Raises:
-        SafetyError: no consent.
+        SafetyError: consent was not given.
     """
     ask(port, f"the REAL arm on {port} ({robot.file.title}) will move: {what}", yes)
 
 
 def ask(port: str | None, sentence: str, yes: bool) -> None:
-    """Print what will happen behind a port and ask for consent at a terminal, if the line is not simulated.
+    """Print what will happen on a port, and ask for consent at a terminal unless the line is simulated.
 
     Raises:
-        SafetyError: it was not given, or there is no terminal to ask at and `yes` was not given.
+        SafetyError: consent was not given, or there is no terminal and `yes` was not given.
     """
     from dynid.hardware.bus.simulated_line import is_simulated_port
 
     if port is None or is_simulated_port(port):
         return
-    print(sentence, file=sys.stderr, flush=True)  # also where quiet was asked for
+    print(sentence, file=sys.stderr, flush=True)  # even with --quiet
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -53,7 +53,7 @@ def ask(port: str | None, sentence: str, yes: bool) -> None:
 
 
 def words_of_motions(robot: "Robot", motions: Sequence["Motion"]) -> str:
-    """Return what an executor will do: names, ranges of all joints, peak velocity and duration."""
+    """Return a description of motions: names, ranges of all joints, peak velocity and duration."""
     names = ", ".join(dict.fromkeys(motion.name for motion in motions))
     reached = [robot.rest_posture[None]]
     reached += [one.sample_all(np.linspace(0.0, one.duration, SAMPLES))[0] for one in motions]
@@ -67,11 +67,11 @@ def words_of_motions(robot: "Robot", motions: Sequence["Motion"]) -> str:
 
 
 def ranges(lower: "FloatArray", upper: "FloatArray") -> str:
-    """Return the ranges of all joints by their numbers, from (n,) and (n,) [rad]."""
+    """Return a text with the ranges of all joints by their numbers, from lower and upper bounds (n,) [rad]."""
     ends: Iterable[tuple[float, float]] = zip(np.rad2deg(lower).tolist(), np.rad2deg(upper).tolist(), strict=True)
     return "joints " + ", ".join(f"{k}: {low:.0f} to {high:.0f}" for k, (low, high) in enumerate(ends, 1)) + " deg"
 
 
 def words_within_limits(robot: "Robot", how: str, fastest_rad_s: float, seconds: str) -> str:
-    """Return what an arm will do whose way is not known beforehand: joint limits, peak velocity and duration."""
+    """Return a description of a motion whose path is not known beforehand: joint limits, peak velocity, duration."""
     return f"{how}; {ranges(robot.lower, robot.upper)}; at up to {fastest_rad_s:.2f} rad/s; {seconds}; {APPROACH}"

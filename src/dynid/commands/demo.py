@@ -107,7 +107,7 @@ def demo(
 
 
 def _two_arms(robot: str, out: Path | None, real_arm: str | None, mount: str | None, seed: int, as_json: bool) -> None:
-    """A follower that meets a wall, and a leader that feels it."""
+    """Run the demo of bilateral control, in which the follower touches a wall and the leader renders its force."""
     from dynid.commands.terminal import stages
     from dynid.demo.two_arms import run_two_arms
     from dynid.reporting.tables import print_verdict
@@ -127,12 +127,12 @@ def _two_arms(robot: str, out: Path | None, real_arm: str | None, mount: str | N
 
 
 def _output(out: Path | None, name: str) -> Path:
-    """The folder that was asked for, else one below runs/ with the time in its name."""
+    """Return the requested folder, or else a new one below runs/ with the time in its name."""
     return (out or Path("runs") / f"{name}-{datetime.now():%Y%m%d-%H%M%S}").absolute()
 
 
 def _list_results(output: Path) -> None:
-    """List the files of the result."""
+    """Print the files of the result."""
     report = "report.html" if (output / "report.html").is_file() else "model/report.html"
     kinds = {
         report: "the report: open it in a browser",

@@ -1,4 +1,4 @@
-"""`dynid doctor`: looks at a set-up before anything moves."""
+"""`dynid doctor`: check of a set-up before anything moves."""
 
 import shlex
 from dataclasses import asdict, replace
@@ -63,7 +63,7 @@ def doctor(
 
 
 def _with_arguments(found: "Diagnosis", robot: str, baudrate: int | None) -> "Diagnosis":
-    """Have the findings propose fixes for the port, the robot and the baud rate that were given."""
+    """Return the findings with the given port, robot and baud rate in the commands that they propose."""
     from dynid.hardware.startup.servo_checks import with_arguments
 
     told = [found.port]

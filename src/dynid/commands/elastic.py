@@ -1,4 +1,4 @@
-"""`dynid elastic`: arms with elastic joints: which parameters are identifiable, and how well."""
+"""`dynid elastic`: study of arms with elastic joints: identifiable parameters and their accuracy."""
 
 import typer
 from rich.table import Table

@@ -1,4 +1,4 @@
-"""`dynid essential`: which parameters a motion shows, and standard parameters close to a-priori ones."""
+"""`dynid essential`: parameters that a motion excites, and standard parameters close to a-priori values."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

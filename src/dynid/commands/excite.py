@@ -1,4 +1,4 @@
-"""`dynid excite`: excitation motions for a robot; one subcommand per method."""
+"""`dynid excite`: design of excitation motions for a robot; one subcommand per method."""
 
 import time
 from dataclasses import asdict
@@ -50,7 +50,7 @@ def optimised(
         for name in excitation.names:
             try:
                 motion = excitation.trajectory(name, profile)
-            except SafetyError:  # a primitive that this robot may not execute is nothing to compare with
+            except SafetyError:  # skip the comparison if the robot may not execute this primitive
                 continue
             rows[name] = {"duration_s": motion.duration, "kappa": condition_number(optimiser.regressor, motion)}
     shorter = {name: row for name, row in rows.items() if row["duration_s"] <= duration * 1.01}

@@ -15,7 +15,7 @@ export = typer.Typer(help="Write a model as source code for other programs.", no
 
 @export.callback()
 def _group() -> None:
-    """Write a model as source code for other programs."""  # without it typer takes the one command for the group
+    """Write a model as source code for other programs."""  # else typer makes a single command the group
 
 
 @export.command("c")

@@ -1,4 +1,4 @@
-"""`dynid feel`: contacts of recorded motions, found without a sensor."""
+"""`dynid feel`: detection of contacts in recorded motions, without a force sensor."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 class _Felt(NamedTuple):
-    """What one recording shows: its name, its first stamp and length [s], its contacts; or why it shows nothing."""
+    """Contacts of one recording, or the reason why it cannot be used.
+
+    `start_s` is its first stamp [s], `length_s` its duration [s].
+    """
 
     name: str
     start_s: float
@@ -24,7 +27,7 @@ class _Felt(NamedTuple):
     refusal: str = ""
 
     def as_dict(self, robot: str, frame: str) -> dict[str, Any]:
-        """For JSON, times counted from the first stamp."""
+        """Return the result as a dictionary for JSON, with times counted from the first stamp."""
         own = {"robot": robot, "frame": frame, "recording": self.name, "length_s": self.length_s}
         contacts = [contact.as_dict(self.start_s) for contact in self.contacts]
         return own | {"contacts": contacts, "notes": list(self.notes), "refused": self.refusal}
@@ -40,7 +43,7 @@ def feel(
     """Find contacts in recordings: when, which joint felt them, joint torques and the force at the tool.
 
     In recordings of an arm that nothing touched, this counts false alarms. With --json, one recording is an object,
-    several are a list of them. Exits with 1 where one of several cannot be used.
+    several are a list of objects. Exit code 1 if one of several recordings cannot be used.
     """
     from dynid.contact.recorded import measured_torques, refuse_coarser, sense_of, torques_before
     from dynid.errors import DynidError

@@ -1,10 +1,11 @@
-"""`dynid identify`: a model from recorded motions, bags or CSV files."""
+"""`dynid identify`: identification of a model from recorded motions in bags or CSV files."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from dynid.commands.mapping import mapping_or_draft
 from dynid.commands.options import (
     DEFAULT_ROBOT,
     EffortOption,
@@ -89,10 +90,15 @@ def identify(
     settings = load_identification(loaded)
     chosen = {"estimator": estimator, "rows": rows}
     settings = settings.model_copy(update={key: value for key, value in chosen.items() if value is not None})
-    columns = read_mapping(mapping, skip_corrupt_rows, position=position, effort=effort)
+    columns = mapping_or_draft(
+        read_mapping(mapping, skip_corrupt_rows, position=position, effort=effort),
+        [*recordings, *(validate or [])],
+        loaded,
+        out,
+    )
     judging = validate_mapping and read_mapping(validate_mapping, skip_corrupt_rows, otherwise=columns)
     refuse_unused_units(columns, [*recordings, *(validate or [])])
-    recordings = [path.resolve() if dask else path for path in recordings]  # workers may stand in another folder
+    recordings = [path.resolve() if dask else path for path in recordings]  # workers may run in another folder
     bar = progress_bar("identifying", len(recordings) + 2) if method == "campaign" else None
     with bar or stages("identifying", len(recordings) + 6) as begin:
         result = run(

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Job:
-    """One joint: a bag to make on the simulated arm unless it is there, and to fit."""
+    """Work for one joint: its bags, which the simulated arm records if they are missing, and the fit."""
 
     robot: str
     joint: int
@@ -59,7 +59,7 @@ def _simulate(job: _Job) -> None:
 
 
 def _identify(job: _Job) -> "JointLevel":
-    """Fit one joint from all excitations of it in the job's bags."""
+    """Fit one joint from all its excitations in the job's bags."""
     from dynid.control.controller import load_controller
     from dynid.identification.joint_level.excitation import excited_joints, identify_joint
     from dynid.recording.recording import load_recording
@@ -74,10 +74,10 @@ def _identify(job: _Job) -> "JointLevel":
 
 
 def chosen_joints(robot: "Robot", wanted: Sequence[str]) -> list[int]:
-    """Indices of joints given by number (counted from 1) or name; all of them if none is given.
+    """Return indices of joints given by number (counted from 1) or name; all joints if no joint is given.
 
     Raises:
-        UnknownNameError: no such joint.
+        UnknownNameError: the robot has no such joint.
     """
     names = robot.joint_names
     indices = []
@@ -92,7 +92,7 @@ def chosen_joints(robot: "Robot", wanted: Sequence[str]) -> list[int]:
 
 
 def _jobs_of_bags(robot: "Robot", name: str, bags: Sequence[Path], wanted: Sequence[str]) -> list[_Job]:
-    """One job for every joint that the bags excite, or for those that are wanted."""
+    """Return one job for every joint that the bags excite, or only for the wanted joints."""
     from dynid.identification.joint_level.excitation import excited_joints
     from dynid.recording.recording import load_recording
 
@@ -184,7 +184,7 @@ def joint_id(
 
 
 def _excitation_words(robot: "Robot", joints: Sequence[int]) -> str:
-    """Return what the excitation of some joints does."""
+    """Return a description of the excitation of some joints, for the request for consent."""
     from dynid.control.open_loop import RETURN_S, ExcitationSettings, signals
 
     chosen, step_s = ExcitationSettings(), robot.file.bus.cycle_s
@@ -195,9 +195,10 @@ def _excitation_words(robot: "Robot", joints: Sequence[int]) -> str:
 
 
 def _excite_live(robot: "Robot", jobs: Sequence[_Job], folder: Path, port: str | None) -> None:
-    """Excite joints one after the other through the running nodes, one bag each."""
+    """Excite joints one after the other through the running nodes, with one bag each."""
     from dynid.control.open_loop import PREFIX, PROFILE
     from dynid.nodes.chain import Chain, ChainOptions
+    from dynid.nodes.supervisor import lower_arm
 
     first = jobs[0]
     options = ChainOptions(first.robot, port, first.mount, first.without, first.seed, friction=first.friction)
@@ -207,8 +208,7 @@ def _excite_live(robot: "Robot", jobs: Sequence[_Job], folder: Path, port: str |
             name = f"{PREFIX}{job.joint + 1}"
             chain.run_trajectory(name, PROFILE, job.bags[0], lambda *_: None)
             advance(f"excited joint {job.joint + 1}")
-        chain.supervisor.set_enabled("hardware", False)
-        chain.supervisor.trigger("executor/release")
+        lower_arm(chain.supervisor)
 
 
 def _print(results: Sequence["JointLevel"], written: Sequence[Path]) -> None:

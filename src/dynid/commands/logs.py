@@ -1,4 +1,4 @@
-"""`dynid logs`: which recordings a folder holds, at which rates, and what each lacks."""
+"""`dynid logs`: list of the recordings in a folder, with their rates and their defects."""
 
 import shlex
 from pathlib import Path
@@ -26,7 +26,7 @@ def logs(
     keep: Moved = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """List recordings that nobody made for identification: rates, signals, gaps, and what each lacks.
+    """List recordings that were not made for identification: rates, signals, gaps, and what each lacks.
 
     dynid identify takes the same folder and options.
     """
@@ -59,7 +59,7 @@ def _instead(folder: Path, options: dict[str, Any]) -> str:
 
 
 def _show(rows: list[dict[str, Any]], folder: Path) -> None:
-    """The logs as a table, and what each lacks."""
+    """Print the logs as a table, with the defects of each."""
     listed = table("logs", "", "log", "rows", "seconds", "rows per second", "torques", "goals", words=2)
     for number, row in enumerate(rows, 1):
         rate = "" if row["rate_hz"] is None else f"{row['rate_hz']:.1f}"
@@ -77,10 +77,10 @@ def _show(rows: list[dict[str, Any]], folder: Path) -> None:
 
 
 def _short(name: str, folder: Path) -> str:
-    """A log's name without the folder that was asked for."""
+    """Return a log's name relative to the requested folder."""
     return name.removeprefix(f"{folder}/")
 
 
 def _lack(row: dict[str, Any]) -> str:
-    """What a log lacks, or why it is none."""
+    """Return what a log lacks, or why it is not a usable recording."""
     return f"{'lacks' if row['rows'] else 'cannot be used:'} {row['missing']}"

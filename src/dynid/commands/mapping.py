@@ -1,12 +1,21 @@
-"""`dynid robot mapping`: a first mapping of a CSV recording, drafted from its header and its values."""
+"""`dynid robot mapping`: draft of the mapping of a CSV recording, from its header and values."""
 
+import sys
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dynid.commands.options import JsonOption
 from dynid.commands.terminal import print_json, say
+from dynid.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from dynid.recording.csv_draft import Draft
+    from dynid.recording.log import Log
+    from dynid.recording.mapping import Mappings
+    from dynid.robot import Robot
 
 HEAD = """\
 # Drafted from the header of {csv} and its values. CHECK every unit and sign: dynid cannot know them.
@@ -21,28 +30,88 @@ def mapping(
     as_json: JsonOption = False,
 ) -> None:
     """Draft the mapping of a CSV recording from its header; the recording is read with it once."""
+    from dynid.robot import load_robot
+
+    loaded = load_robot(robot)
+    draft, run = write_draft(csv, loaded, out, rate_hz)
+    if as_json:
+        print_json(
+            {"file": str(out), "rows": len(run.time), "seconds": float(run.time[-1]), "mapping": draft.content}
+            | {"assumed": draft.assumed}
+        )
+        return
+    say(*words_of_draft(draft, loaded), markup=False)
+    say(f"  {out}  {len(run.time)} rows, {run.time[-1]:.1f} s; check every unit and sign")
+
+
+def write_draft(csv: Path, robot: "Robot", out: Path, rate_hz: float | None = None) -> "tuple[Draft, Log]":
+    """Write the draft of a mapping, and read the recording with it once.
+
+    Raises:
+        OutputExistsError: `out` exists.
+        DataError: the columns do not say enough, or cannot be read so; says which, and what to do.
+    """
     from dynid.recording.csv_draft import draft_mapping
     from dynid.recording.csv_mapping import CsvMapping
     from dynid.recording.csv_reader import read_csv
     from dynid.resources import refuse_existing, write_whole, yaml_text
-    from dynid.robot import load_robot
 
     refuse_existing(out)
-    loaded = load_robot(robot)
-    draft = draft_mapping(csv, loaded, rate_hz)
-    content = draft.content
-    run = read_csv(csv, loaded, CsvMapping.model_validate(content))
+    draft = draft_mapping(csv, robot, rate_hz)
+    run = read_csv(csv, robot, CsvMapping.model_validate(draft.content))
     assumed = "".join(f"# Assumed: {one}.\n" for one in draft.assumed)
-    write_whole(out, HEAD.format(csv=csv.name) + assumed + yaml_text(content))
-    if as_json:
-        print_json(
-            {"file": str(out), "rows": len(run.time), "seconds": float(run.time[-1]), "mapping": content}
-            | {"assumed": draft.assumed}
-        )
-        return
+    write_whole(out, HEAD.format(csv=csv.name) + assumed + yaml_text(draft.content))
+    return draft, run
+
+
+def words_of_draft(draft: "Draft", robot: "Robot") -> list[str]:
+    """Return which column and unit was taken for each joint, and what was assumed, a line each."""
+    lines = []
     for kind in ("position", "velocity", "torque"):
-        if kind in content:
-            pairs = zip(loaded.joint_names, content[kind]["columns"], content[kind]["unit"], strict=True)
-            say(f"{kind}: " + ", ".join(f"{joint} = {column} [{unit}]" for joint, column, unit in pairs), markup=False)
-    say(*(f"assumed: {one}" for one in draft.assumed), markup=False)
-    say(f"  {out}  {len(run.time)} rows, {run.time[-1]:.1f} s; check every unit and sign")
+        if kind in draft.content:
+            group = draft.content[kind]
+            pairs = zip(robot.joint_names, group["columns"], group["unit"], strict=True)
+            lines.append(f"{kind}: " + ", ".join(f"{joint} = {column} [{unit}]" for joint, column, unit in pairs))
+    return [*lines, *(f"assumed: {one}" for one in draft.assumed)]
+
+
+def somebody_looks() -> bool:
+    """Whether there is a terminal at which a question can be answered."""
+    return sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def mapping_or_draft(
+    columns: "Mappings | None", recordings: Sequence[Path], robot: "Robot", out: Path
+) -> "Mappings | None":
+    """Return the mappings, or, for CSV files without one, a draft that somebody at the terminal agreed to.
+
+    Args:
+        columns: mappings that were given; None without.
+        recordings: all that are read with them.
+        robot: whose joints the columns are.
+        out: the draft is written beside it, as OUT.mapping.yaml.
+
+    Raises:
+        ConfigurationError: there is nobody to look at the draft, or it was not agreed to; names the file.
+        DataError: as of `write_draft`.
+    """
+    from dynid.commands.options import read_mapping
+    from dynid.recording.csv_reader import is_csv
+    from dynid.recording.mapping import Mappings
+
+    csv = next((path for path in recordings if is_csv(path) and path.is_file()), None)
+    if csv is None or (columns is not None and columns.csv is not None):
+        return columns
+    file = out.with_name(f"{out.name}.mapping.yaml")
+    then = f"look at every unit and sign in {file}, mend it, and repeat with --mapping {file}"
+    if file.exists():
+        raise ConfigurationError(f"{csv} needs a mapping, and its draft is there: {then}")
+    draft, _ = write_draft(csv, robot, file)
+    print(*words_of_draft(draft, robot), sep="\n", file=sys.stderr, flush=True)
+    if not somebody_looks():
+        raise ConfigurationError(f"{csv} has no mapping, so one was drafted: {then}")
+    if not typer.confirm(f"{file} is a draft. Is every unit and sign right?", err=True):
+        raise ConfigurationError(f"nothing was identified: {then}")
+    found, known = read_mapping(file), columns or Mappings()
+    assert found is not None
+    return Mappings(found.csv, known.bag)

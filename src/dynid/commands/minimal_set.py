@@ -1,4 +1,4 @@
-"""`dynid robot minimal-set`: the minimal set of a robot's links by another way than `robot check`'s."""
+"""`dynid robot minimal-set`: minimal parameter set of a robot's links, by another method than `robot check`."""
 
 from typing import Annotated
 

@@ -1,4 +1,4 @@
-"""Options that several commands share, and how a model is named."""
+"""Options that several commands share, and the resolution of robot and model names."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ import typer
 
 from dynid.errors import ConfigurationError, DynidError, UnknownNameError
 
-if TYPE_CHECKING:  # every command would load them, `--help` too
+if TYPE_CHECKING:  # not at run time, since every command, even `--help`, would load them
     from dynid.model.dynamics import ArmModel
     from dynid.model.model_file import ModelFile
     from dynid.model.parameters import BaseParameters
@@ -102,10 +102,10 @@ DEFAULT_ROBOT, DEFAULT_PROFILE = "crane_x7", "limited"
 
 
 def load_arm(robot: str, mount: str | None, without: Sequence[str] | None, friction: str | None = None) -> "Robot":
-    """A robot that is to be driven or simulated.
+    """Return a robot that will be driven or simulated, with its options checked.
 
     Raises:
-        UnknownNameError: no such robot, mount, nuisance or friction.
+        UnknownNameError: there is no such robot, mount, nuisance or friction.
     """
     from dynid.robot import load_robot
     from dynid.simulation.plant.gear_friction import check_friction
@@ -120,7 +120,7 @@ def load_arm(robot: str, mount: str | None, without: Sequence[str] | None, frict
 
 @contextmanager
 def needs_ros(what: str) -> Iterator[None]:
-    """Around imports of `dynid.nodes`; DynidError says where ROS comes from if it is missing."""
+    """Wrap imports of `dynid.nodes`: raise DynidError with a hint how to get ROS if it is missing."""
     try:
         yield
     except ImportError as error:
@@ -138,16 +138,18 @@ def read_mapping(
     effort: str | None = None,
     otherwise: "Mappings | None" = None,
 ) -> "Mappings | None":
-    """Return the mappings that a file and options give; None where they give none.
+    """Return the mappings that a file and options define, or None if they define no mapping.
 
     Args:
-        path: mapping file, of CSV files or of bags.
-        skip_corrupt_rows: leave corrupt rows of CSV files out, even if the mapping does not.
-        position, effort: units in bags and data sets.
-        otherwise: what holds for the kind of recording that these do not describe.
+        path: mapping file for CSV files or bags.
+        skip_corrupt_rows: skip corrupt rows of CSV files, even if the mapping does not.
+        position: unit of positions in bags and data sets.
+        effort: unit of efforts in bags and data sets.
+        otherwise: mappings for the kind of recording that file and options do not describe.
 
     Raises:
-        InputNotFoundError, ConfigurationError: as of `mappings_of` and `stated_units`.
+        InputNotFoundError: the file is missing, see `mappings_of`.
+        ConfigurationError: file or units are not valid, see `mappings_of` and `stated_units`.
     """
     from dynid.recording.mapping import Mappings, mappings_of, stated_units
 
@@ -161,7 +163,7 @@ def read_mapping(
 
 
 def refuse_unused_units(mapping: "Mappings | None", recordings: Sequence[Path]) -> None:
-    """Raise ConfigurationError where units of bags are stated, and all recordings are CSV files."""
+    """Raise ConfigurationError if units for bags are given, but all recordings are CSV files."""
     from dynid.recording.csv_reader import is_csv
 
     if mapping is not None and mapping.bag is not None and recordings and all(is_csv(path) for path in recordings):
@@ -172,15 +174,15 @@ def refuse_unused_units(mapping: "Mappings | None", recordings: Sequence[Path]) 
 
 
 def shipped_models(robot: "Robot") -> tuple[str, ...]:
-    """Names of the models that ship with a robot."""
+    """Return the names of the models that ship with a robot."""
     return tuple(sorted(path.stem for path in (robot.folder / "models").glob("*.yaml")))
 
 
 def model_path(robot: "Robot", name_or_path: str) -> Path:
-    """A model file, or the result folder that holds a model.yaml, or a shipped model by its name.
+    """Return the path of a model, given as a file, a result folder with a model.yaml, or a shipped model's name.
 
     Raises:
-        UnknownNameError: none of these.
+        UnknownNameError: it is none of these.
     """
     path = Path(name_or_path)
     if path.is_file():
@@ -194,11 +196,12 @@ def model_path(robot: "Robot", name_or_path: str) -> Path:
 
 
 def read_model(robot: "Robot", path: Path, mount: str | None = None) -> "ModelFile":
-    """A model file; a file of standard parameters is read as one, its base parameters being computed.
+    """Return the model of a file; a file of standard parameters is accepted, and its base parameters are computed.
 
     Raises:
-        InputNotFoundError, ConfigurationError: no such file, or neither kind.
-        DataError: of another robot.
+        InputNotFoundError: the file is missing.
+        ConfigurationError: the file is of neither kind.
+        DataError: the file belongs to another robot.
     """
     from dynid.documents import read_yaml
     from dynid.errors import DataError
@@ -226,10 +229,10 @@ def read_model(robot: "Robot", path: Path, mount: str | None = None) -> "ModelFi
 
 
 def parameters_for(model: "ArmModel", content: "ModelFile", robot: "Robot") -> "BaseParameters":
-    """The file's base parameters as phi of `model`, whose lengths may be another profile's.
+    """Return a file's base parameters as phi of `model`, whose link lengths may come from another profile.
 
     Raises:
-        DataError: the file is of another robot or structure.
+        DataError: the file belongs to another robot or structure.
     """
     from dynid.model.dynamics import ArmModel
     from dynid.model.parameters import BaseParameters

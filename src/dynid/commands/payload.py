@@ -1,4 +1,4 @@
-"""`dynid payload`: what changed between two runs, as a payload and as changed parameters, with uncertainty."""
+"""`dynid payload`: change between two runs, as a payload and as changed parameters, with uncertainty."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any

@@ -1,4 +1,4 @@
-"""`dynid posterior`: arms that a result leaves possible, as files for domain randomisation."""
+"""`dynid posterior`: arms drawn from the posterior of a result, as files for domain randomisation."""
 
 import json
 from pathlib import Path
@@ -23,7 +23,7 @@ def posterior(
     robot: Annotated[str | None, typer.Option(help="Name or folder of the robot; else the one of model.yaml.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw arms from the posterior of a result: every one consistent, together as uncertain as the data leave them."""
+    """Draw arms from the posterior of a result: each physically consistent, with the spread of the posterior."""
     from dynid.export.arms import SUFFIX, write_arms, write_table
     from dynid.identification.feasibility.belief import Belief
     from dynid.identification.feasibility.posterior import possible_arms

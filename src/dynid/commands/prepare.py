@@ -1,4 +1,4 @@
-"""`dynid prepare`: compile what commands and nodes run, before the first of them needs it."""
+"""`dynid prepare`: compile the programs of commands and nodes before they are needed."""
 
 from dynid.commands import options as opt
 from dynid.commands.terminal import print_json, say
@@ -7,7 +7,7 @@ from dynid.commands.terminal import print_json, say
 def prepare(
     robot: opt.RobotOption = opt.DEFAULT_ROBOT, mount: opt.MountOption = None, as_json: opt.JsonOption = False
 ) -> None:
-    """Compile what commands and nodes run, once; a command that finds something missing does the same."""
+    """Compile the programs that commands and nodes run; a command that finds a program missing compiles it as well."""
     from dynid.rehearsal.compiling import ensure_compiled
     from dynid.robot import load_robot
 

@@ -1,4 +1,4 @@
-"""`dynid regressor`: the base regressor for states from a file, for use in other people's code."""
+"""`dynid regressor`: the base regressor for states from a file, for use in other programs."""
 
 import io
 import json
@@ -68,10 +68,10 @@ def regressor(
 
 
 def _states(path: Path, size: int) -> np.ndarray:
-    """q, dq, ddq from a CSV file, (3, N, size).
+    """Return q, dq, ddq from a CSV file, (3, N, size) in SI.
 
     Raises:
-        DataError: corrupt rows, or another number of columns.
+        DataError: a row is corrupt, or the number of columns is wrong.
     """
     from dynid.recording.csv_table import read_table
 

@@ -1,4 +1,4 @@
-"""`dynid replay`: run a motion that a hand has shown."""
+"""`dynid replay`: replay of a hand-guided motion."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,10 +32,10 @@ def replay(
     seed: opt.SeedOption = 0,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Replay what a hand has shown: smoothed, slower where it exceeds limits, checked whole, then followed.
+    """Replay a motion shown by hand: smoothed, slower where it exceeds limits, checked as a whole, then followed.
 
-    The arm approaches the first posture slowly and returns to its rest posture. Exit code 1 if a joint was more than
-    3 deg off the path that was shown, or off a file's.
+    The arm approaches the first posture slowly and returns to its rest posture. Exit code 1 if a joint was more than 3
+    deg off the path that was shown, or off that of a trajectory file.
     """
     from dynid.control.shown import shown_of
     from dynid.resources import refuse_existing
@@ -45,6 +45,7 @@ def replay(
     path, folder = opt.model_path(loaded, model).absolute(), out.absolute()
     with opt.needs_ros("replaying"):
         from dynid.nodes.chain import Chain, ChainOptions
+        from dynid.nodes.supervisor import lower_arm
         from dynid.nodes.teaching import replayed
     refuse_existing(folder)
     shown, motion = None, source.absolute()
@@ -58,8 +59,7 @@ def replay(
         chain.bring_up()
         found = replayed(chain, path, motion, folder / "bag", report, shown)
         report("bringing the arm to rest", 0.0, 0.0)
-        chain.supervisor.set_enabled("hardware", False)
-        chain.supervisor.trigger("executor/release")
+        lower_arm(chain.supervisor)
     off = float(np.rad2deg(found.error_rad if found.shown_error_rad is None else found.shown_error_rad))
     if as_json:
         facts = {"bag": str(folder / "bag"), "largest_error_deg": off, "duration_s": found.duration_s}
@@ -71,7 +71,7 @@ def replay(
 
 
 def _ask(robot: "Robot", port: str | None, shown: "Shown | None", motion: Path, yes: bool) -> None:
-    """Ask before a real arm follows what was shown, or a file."""
+    """Ask for consent before a real arm follows a motion shown by hand or a file."""
     from dynid.trajectory.families import load_excitation
     from dynid.trajectory.files import named_motion
 

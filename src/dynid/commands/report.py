@@ -1,4 +1,4 @@
-"""`dynid report`: one self-contained HTML file about a result, alone or beside others."""
+"""`dynid report`: one self-contained HTML file about a result, alone or compared with others."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`dynid robot`: a robot of your own as a folder, drafted from its URDF and checked."""
+"""`dynid robot`: a folder for your own robot, drafted from its URDF and checked."""
 
 import tempfile
 from collections.abc import Iterator
@@ -88,7 +88,7 @@ def _written_draft(
     servos: Path | None,
     servo_model: list[str],
 ) -> "Draft":
-    """Draft a robot from a plain URDF and write its folder."""
+    """Draft a robot from a plain URDF, write its folder and return the draft."""
     from dynid.robot.draft import draft_robot, write_draft
 
     pairs = (text.rpartition(":=") for text in servo_model)
@@ -100,7 +100,7 @@ def _written_draft(
 
 @contextmanager
 def _plain_urdf(urdf: Path, arguments: list[str]) -> Iterator[Path]:
-    """The URDF itself, or while the block runs a file with what a .xacro stands for."""
+    """Yield the URDF itself, or a temporary file with the URDF that a .xacro expands to."""
     from dynid.robot.xacro_file import SUFFIX, expanded
 
     pairs = [text.partition(":=") for text in arguments]
@@ -118,9 +118,9 @@ def _plain_urdf(urdf: Path, arguments: list[str]) -> Iterator[Path]:
 
 
 def _drafted_motions(folder: Path, nominal: "StandardFile | str") -> str:
-    """Motions and gains beside a new robot.yaml; why there are none, '' if there are.
+    """Write motions and gains beside a new robot.yaml; return why this failed, '' if it did not.
 
-    `nominal` are standard parameters, or says why there are none.
+    `nominal` holds standard parameters, or the reason why there are none.
     """
     from dynid.control.motion_draft import write_motions
     from dynid.robot import load_robot
@@ -164,7 +164,7 @@ def check(
 ) -> None:
     """Report what a robot is ready for and what is missing, and list its base parameters.
 
-    Exit code 1 if it cannot be identified yet; questions that only driving the arm raises are no reason.
+    Exit code 1 if it cannot be identified yet; questions that matter only for driving the arm do not count.
     """
     from dynid.robot import load_robot
     from dynid.robot.check import check_robot

@@ -1,4 +1,4 @@
-"""`dynid robot scan`: who is on a servo line, and what robot.yaml needs of it."""
+"""`dynid robot scan`: list of the servos on a line, with the entries that robot.yaml needs."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`dynid simulate`: trajectories on the simulated arm in lock-step, faster than real time, as bags."""
+"""`dynid simulate`: run trajectories on the simulated arm in lock-step, faster than real time, and write bags."""
 
 import time
 from pathlib import Path
@@ -61,7 +61,7 @@ def simulate(
 
 
 def _report(done: "dict[str, BagMade]", out: Path, seconds: float, as_json: bool) -> None:
-    """The bags, and motion over the time that simulating and writing it took, by the clock and of the processor."""
+    """Print the bags, and the ratio of motion time to wall-clock time and to processor time."""
     motion = sum(one.motion_s for one in done.values())
     factor = motion / sum(one.seconds for one in done.values())
     if as_json:

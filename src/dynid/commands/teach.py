@@ -1,4 +1,4 @@
-"""`dynid teach`: lead the arm by hand while it is recorded."""
+"""`dynid teach`: hand guiding of the arm while it is recorded."""
 
 from pathlib import Path
 from typing import Annotated
@@ -33,20 +33,26 @@ def teach(
 ) -> None:
     """Lead the arm by hand and record it: it carries its own weight, and stays where you leave it.
 
-    Leave it alone for some seconds, and the recording ends; the arm is then lowered. What you have shown becomes
-    motion.yaml, smoothed, and slower where it exceeds limits; `dynid replay` runs it.
+    A real arm first shows that every joint carries what the model says, see `dynid hold`.
+    The recording ends when the arm has been left alone for some seconds; the arm is then lowered. The motion that you
+    have shown becomes motion.yaml, smoothed, and slower where it exceeds limits; `dynid replay` runs it.
     """
     loaded = opt.load_arm(robot, mount, without, friction)
     path = opt.model_path(loaded, model).absolute()
     with opt.needs_ros("teaching"):
         from dynid.nodes.chain import Chain, ChainOptions
+        from dynid.nodes.holding import check_motions, checked
+        from dynid.nodes.supervisor import lower_arm
         from dynid.nodes.teaching import led
     from dynid.control.shown import shown_of
     from dynid.resources import refuse_existing
+    from dynid.runtime.model import load_model
 
+    own = load_model(path, loaded).mounted(mount or loaded.file.default_mount)
+    motions = check_motions(own) if real_arm else ()  # the simulated hand takes hold at once
     what = words_within_limits(
         loaded,
-        "it carries its own weight, and goes where a hand leads it",
+        "to and fro about two postures; then it carries its own weight, and goes where a hand leads it",
         float(loaded.velocity_limits.max()),
         f"until it has rested for {rest:g} s",
     )
@@ -59,10 +65,13 @@ def teach(
     bag, motion = out.absolute() / "bag", out.absolute() / "motion.yaml"
     with motion_bar() as report, Chain(loaded, options, out.absolute() / "logs") as chain:
         chain.activate()
+        if motions:
+            chain.supervisor.set_enabled("hardware", True)
+            chain.supervisor.trigger("executor/hold")
+            checked(chain.supervisor, own, motions, report)
         led(chain, path, bag, report, rest)
         report("bringing the arm to rest", 0.0, 0.0)
-        chain.supervisor.set_enabled("hardware", False)
-        chain.supervisor.trigger("executor/release")
+        lower_arm(chain.supervisor)
     shown = shown_of(loaded, bag, out.name, speed)
     shown.save(motion)
     if as_json:

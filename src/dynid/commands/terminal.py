@@ -1,6 +1,6 @@
-"""What commands print, and how much: results on standard output, progress on standard error, colour on terminals only.
+"""Output of commands: results on standard output, progress on standard error, colour on terminals only.
 
-Quiet leaves errors, the exit code, and the JSON object that was asked for; verbose reports every stage with its time.
+The level quiet prints only errors and requested JSON objects; verbose reports every stage with its duration.
 """
 
 import json
@@ -18,14 +18,14 @@ from rich.text import Text
 
 Level = Literal["quiet", "normal", "verbose"]
 Advance = Callable[[str], None]
-SCHEMA_VERSION = 1  # of every JSON object; it grows when a field changes its name or meaning
-SILENT_S = 10.0  # a command that takes longer says what it does where no bar can be seen
+SCHEMA_VERSION = 1  # version of every JSON object; increased when a field changes its name or meaning
+SILENT_S = 10.0  # time after which a command without a visible bar prints its stages
 FLAGS = ("-q", "--quiet", "-v", "--verbose")
 _level: Level = "normal"
 
 
 def set_level(level: Level) -> None:
-    """How much the commands of this process print from now on."""
+    """Set how much the commands of this process print from now on."""
     global _level
     _level = level
 
@@ -36,10 +36,10 @@ def is_quiet() -> bool:
 
 
 class SafeConsole(Console):
-    """A console for texts that files, folders and topics name: none of them commands the terminal or ends a command."""
+    """A console that prints names from files and topics safely: control characters in them have no effect."""
 
     def render_str(self, text: str, **options: Any) -> Text:
-        """Return a text without control characters; one whose brackets are no markup is shown as it is."""
+        """Return a text without control characters; text that is not valid markup is shown literally."""
         plain = "".join(one if one.isprintable() or one in "\n\t" else " " for one in text)
         try:
             return super().render_str(plain, **options)
@@ -48,21 +48,21 @@ class SafeConsole(Console):
 
 
 def stdout() -> Console:
-    """Where results go: standard output."""
+    """Return the console for results, on standard output."""
     return SafeConsole(quiet=is_quiet())
 
 
 def say(*lines: str, markup: bool = True) -> None:
-    """Results, a line each, never broken: paths and figures are copied from them."""
+    """Print results, one line each, without line breaks, so that paths and figures can be copied."""
     console = stdout()
     for line in lines:
         console.print(line, soft_wrap=True, highlight=False, markup=markup)
 
 
 def print_json(content: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, by_name: bool = False) -> None:
-    """JSON for a program: an object whose first field is the version of its fields, or rows that have one each.
+    """Print JSON for programs: an object that begins with its schema version, or several such rows.
 
-    Rows are a list, or stand `by_name` in an object.
+    Rows are printed as a list, or `by_name` as fields of an object.
     """
 
     def versioned(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -75,7 +75,7 @@ def print_json(content: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, by_n
 
 
 def with_deviation(value: float, deviation: float) -> str:
-    """A value and its deviation, to the second digit of the deviation: `34 +- 19`, `0.123 +- 0.032`."""
+    """Return a value with its standard deviation to two digits: `34 +- 19`, `0.123 +- 0.032`."""
     if not (math.isfinite(value) and math.isfinite(deviation) and deviation > 0.0):
         return f"{value:.3g} +- {deviation:.2g}"
     places = 1 - math.floor(math.log10(float(f"{deviation:.1e}")))
@@ -83,7 +83,7 @@ def with_deviation(value: float, deviation: float) -> str:
 
 
 def table(title: str | None, *headings: str, words: int = 1) -> Table:
-    """A table whose first columns, so many, hold words and stand left; the others hold figures and stand right."""
+    """Return a table whose first `words` columns hold left-aligned text and the others right-aligned figures."""
     made = Table(title=title, title_justify="left")
     for place, heading in enumerate(headings):
         made.add_column(heading, justify="left" if place < words else "right")
@@ -91,12 +91,12 @@ def table(title: str | None, *headings: str, words: int = 1) -> Table:
 
 
 def stderr() -> Console:
-    """Where progress goes: standard error, so that a pipe holds results only."""
+    """Return the console for progress, on standard error, so that a pipe holds only results."""
     return SafeConsole(stderr=True, quiet=is_quiet())
 
 
 def flags_first(arguments: Sequence[str]) -> list[str]:
-    """The arguments with quiet and verbose before the command, wherever they were written; not those after '--'."""
+    """Return the arguments with quiet and verbose flags moved to the front, except for arguments after '--'."""
     words = list(arguments)
     end = words.index("--") if "--" in words else len(words)
     flags = [word for word in words[:end] if word in FLAGS]
@@ -105,7 +105,7 @@ def flags_first(arguments: Sequence[str]) -> list[str]:
 
 @contextmanager
 def progress_bar(text: str, total: int) -> Iterator[Advance]:
-    """Yields a function that advances a bar by one and says what was done; the bar shows the remaining time."""
+    """Yield a function that advances a bar by one and names the finished step; the bar shows the remaining time."""
     columns = (
         progress.TextColumn("{task.description}", markup=False),
         progress.BarColumn(),
@@ -124,9 +124,9 @@ def progress_bar(text: str, total: int) -> Iterator[Advance]:
 
 @contextmanager
 def stages(text: str, total: int) -> Iterator[Advance]:
-    """Yields a function that names the stage that begins; about `total` of them make the bar's length.
+    """Yield a function that starts a stage by its name; `total` is the approximate number of stages.
 
-    Stages differ in length, so the time that remains is a guess; verbose prints each with the time that it took.
+    Stages differ in length, so the remaining time is a rough estimate; verbose prints each stage with its duration.
     """
     columns = (
         progress.TextColumn("{task.description}", markup=False),
@@ -150,14 +150,14 @@ def stages(text: str, total: int) -> Iterator[Advance]:
 
 
 def _bar(columns: tuple[progress.ProgressColumn, ...]) -> progress.Progress:
-    """A bar with the time that remains; none where nobody could see it move."""
+    """Return a bar with the remaining time; it is disabled if standard error is not a terminal."""
     console = stderr()
     remaining = (progress.TextColumn("[dim]remaining[/dim]"), progress.TimeRemainingColumn(compact=True))
     return progress.Progress(*columns, *remaining, console=console, transient=True, disable=not console.is_terminal)
 
 
 class _Stages:
-    """Reports each stage as it begins where no bar can be seen, and when it is finished with its time if verbose."""
+    """Reporter of stages without a bar: late stages as they begin, and with verbose the duration of each stage."""
 
     def __init__(self) -> None:
         self._console, self._began = stderr(), time.monotonic()

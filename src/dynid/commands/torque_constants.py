@@ -1,4 +1,4 @@
-"""`dynid torque-constants`: what a known mass says of the torque constants."""
+"""`dynid torque-constants`: check of the torque constants with a body of known mass."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""`dynid trajectories`: the motions of a robot as a list, and one of them as a figure."""
+"""`dynid trajectories`: list of a robot's motions, and a figure of each."""
 
 from pathlib import Path
 from typing import Annotated

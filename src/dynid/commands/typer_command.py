@@ -1,4 +1,4 @@
-"""A function or a group of commands as a command of typer's, made when somebody names it."""
+"""Conversion of a function or a group into a typer command when it is requested."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -11,13 +11,13 @@ from dynid.commands.options import DEFAULT_ROBOT
 
 
 def imported(package: str, name: str) -> Any:
-    """The function or group of a command: its module in the package has its name, with underscores."""
+    """Return the function or group of a command from the package's module of the same name, with underscores."""
     file = name.replace("-", "_")
     return getattr(import_module(f"{package}.{file}"), file)
 
 
 def compiled_first(command: Callable[..., Any]) -> Callable[..., Any]:
-    """Return the command with a step before it that compiles what it runs on its robot and mount."""
+    """Return the command with a preceding step that compiles its programs for the robot and mount."""
 
     @wraps(command)
     def run(**given: Any) -> Any:
@@ -26,7 +26,7 @@ def compiled_first(command: Callable[..., Any]) -> Callable[..., Any]:
         from dynid.robot import load_robot
 
         robot = load_robot(given.get("robot") or DEFAULT_ROBOT)
-        robot.gravity(given.get("mount"))  # refuses a mount that there is not
+        robot.gravity(given.get("mount"))  # refuses an unknown mount
         ensure_compiled(robot, given.get("mount"), (lambda _: None) if is_quiet() else None)
         return command(**given)
 
@@ -34,7 +34,7 @@ def compiled_first(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def typer_command(name: str, found: Any, panel: str | None = None) -> Any:
-    """Return the typer command of a function, or the group of a typer app, for this panel of the parent's help."""
+    """Return a function as a typer command, or a typer app as a group, for a panel of the parent's help."""
     parent = typer.Typer(add_completion=False, callback=lambda: None, rich_markup_mode="markdown")
     if isinstance(found, typer.Typer):
         parent.add_typer(found, name=name, rich_help_panel=panel)

@@ -1,4 +1,4 @@
-"""`dynid validate`: how well a model predicts the torques of recorded motions."""
+"""`dynid validate`: prediction error of a model for the torques of recorded motions."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -64,7 +64,7 @@ def validate(
 
 
 def _predictor(robot: "Robot", named: str) -> "tuple[Model, set[str]]":
-    """Return the model of a name, a folder or a file, and the SHA-256 of the recordings that it was fitted to."""
+    """Return the model of a name, folder or file, and the SHA-256 of the recordings to which it was fitted."""
     from dynid.model.dynamics import ArmModel
     from dynid.runtime.model import Model
     from dynid.runtime.simulator_file import is_simulator_file, read_simulator_file

@@ -1,1 +1,1 @@
-"""Control laws and filters."""
+"""Control laws, the phases of a motion, and checks before a motion."""

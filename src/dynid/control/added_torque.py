@@ -1,6 +1,7 @@
-"""Torques that come with a motion and are added to those of the control law: a model's, known to whoever planned it.
+"""Feed-forward torques that come with a motion and are added to those of the control law.
 
-trajectory_msgs/JointTrajectoryPoint calls them efforts, and ros2_control's joint trajectory controller adds them, too.
+The planner computes them from a model. trajectory_msgs/JointTrajectoryPoint calls them efforts, and ros2_control's
+joint trajectory controller adds them as well.
 """
 
 from dataclasses import dataclass
@@ -10,24 +11,24 @@ import numpy as np
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray, Robot
 
-BLEND_S = 0.5  # over this time a difference between what was added and what is to be added fades
-STOP_S = 0.1  # the same for an arm that does not follow: what was added may be what drives it
+BLEND_S = 0.5  # time over which a step in the added torque is blended
+STOP_S = 0.1  # the same for an arm that left its reference: the added torque may be the cause
 
 
 @dataclass(frozen=True, eq=False)
 class TorqueCurve:
-    """Torques over the time of a motion, joined by straight lines and constant beyond both ends.
+    """Torques over the time of a motion, interpolated linearly and constant beyond both ends.
 
     Attributes:
-        times: (k,) [s], increasing.
-        torques: (k, n) [N m].
+        times: times of the points, increasing, (k,) [s].
+        torques: torques at these times, (k, n) [N m].
     """
 
     times: FloatArray
     torques: FloatArray
 
     def at(self, t: float) -> FloatArray:
-        """At a time of the motion [s], (n,) [N m]."""
+        """Return the interpolated torques (n,) [N m] at a time of the motion [s]."""
         k = int(np.searchsorted(self.times, t))
         if k == 0:
             return np.asarray(self.torques[0])
@@ -38,11 +39,11 @@ class TorqueCurve:
 
     @property
     def beginning(self) -> "TorqueCurve":
-        """Its first torques for ever: for the way to where the motion begins."""
+        """A constant curve with the first torques, for the approach to the motion's start."""
         return TorqueCurve(self.times[:1], self.torques[:1])
 
     def refuse_excess(self, robot: Robot, name: str) -> None:
-        """Raise SafetyError where a motor cannot give a torque; `name` is the motion's."""
+        """Raise SafetyError if a torque exceeds the motor's limit; `name` is the motion's name."""
         over = np.abs(self.torques) - robot.torque_limits
         k, joint = np.unravel_index(int(np.argmax(over)), over.shape)
         if over[k, joint] > 0.0:
@@ -53,10 +54,12 @@ class TorqueCurve:
 
 
 class AddedTorque:
-    """What is added in each cycle, without a jump from one motion to the next; it never outlives its motion.
+    """Torque that is added to the control law's in each cycle, blended from one motion to the next without a jump.
+
+    It fades when its motion ends.
 
     Attributes:
-        now: added in the last cycle, (n,) [N m].
+        now: torque that was added in the last cycle, (n,) [N m].
     """
 
     def __init__(self, size: int) -> None:
@@ -65,23 +68,26 @@ class AddedTorque:
         self._difference, self._left_s, self._blend_s = np.zeros(size), 0.0, BLEND_S
 
     def follow(self, curve: TorqueCurve) -> None:
-        """Add the torques of a motion that begins."""
+        """Start to add the torques of a new motion, blending over from those added now."""
         self._curve, self._blend_s = curve, BLEND_S
         self._difference, self._left_s = self.now - curve.at(0.0), BLEND_S
 
     def fade(self, over_s: float = BLEND_S) -> None:
-        """Take what is added back within a time [s]; what fades already goes on fading, faster if asked to."""
+        """Fade the added torque to zero within a time [s].
+
+        A fade under way continues; it becomes faster if a shorter time is requested.
+        """
         if self._curve is self._none and self._left_s <= over_s:
             return
         self._curve, self._difference = self._none, self.now
         self._left_s = self._blend_s = over_s
 
     def clear(self) -> None:
-        """Add nothing, at once: for an arm without torque."""
+        """Set the added torque to zero at once, for an arm whose torque is off."""
         self.now, self._curve, self._left_s = self._nothing, self._none, 0.0
 
     def update(self, dt: float, t: float) -> FloatArray:
-        """Torques (n,) [N m] at time `t` [s] of the motion, `dt` [s] after the cycle before."""
+        """Return the torques (n,) [N m] to add at time `t` [s] of the motion, `dt` [s] after the previous cycle."""
         if self._curve is self._none and not self._left_s:
             return self._nothing
         self._left_s = max(0.0, self._left_s - dt)

@@ -1,4 +1,4 @@
-"""A control law with the velocity estimate that all laws share, exchanged for another one without a jump in torque."""
+"""Controller that runs a control law with a shared velocity estimate and exchanges laws without a jump in torque."""
 
 import math
 
@@ -8,25 +8,28 @@ from dynid.control.controller import TorqueLaw
 from dynid.control.filters import PseudoDifferentiator
 from dynid.robot import FloatArray
 
-BLEND_S = 0.5  # over this time the difference between the former and the present law fades
-LED_S = 0.05  # who leads an arm is slow; a position that trembles by one encoder step then seems to move slowly
-LED_KEPT_S = 0.2  # a led joint that sticks for a moment is still led: its velocity fades over this time
-TURNED_RAD_S = 0.06  # unless it moves back, by more than an encoder that trembles
+BLEND_S = 0.5  # time over which the former law's torque is blended into the present law's
+LED_S = 0.05  # averaging time of a guided arm's velocity: makes encoder quantisation look like slow motion
+LED_KEPT_S = 0.2  # decay time of a guided joint's velocity, so that a joint that sticks briefly still counts as guided
+TURNED_RAD_S = 0.06  # reverse velocity that ends this decay; more than encoder noise
 
 
 class ArmController:
     """A `Controller` that runs one `TorqueLaw` at a time.
 
-    Bumpless: in the first cycle after `switch_to` both laws are asked about the same state, the former one with the
-    reference that it had last; their difference is added to the new law's torque and fades linearly over `BLEND_S`. The
-    velocity filter goes on, whichever law runs. Laws that follow no reference get the velocity averaged over `LED_S`,
-    which falls no faster than over `LED_KEPT_S` while a joint does not move back.
+    Laws are exchanged without a bump. In the first cycle after `switch_to` both laws are evaluated at the same state,
+    the former law with its last reference. The difference of both torques is added to the new law's torque and fades
+    linearly over `BLEND_S`. The velocity filter continues across the exchange. Laws without a reference get the
+    velocity averaged over `LED_S`; until a joint reverses, this velocity decays no faster than with the time constant
+    `LED_KEPT_S`.
 
-    A law that follows no reference holds nothing, and an arm whose torque has just come on is held by feedback alone:
-    it would fall while the difference fades. So there the former law continues with its feedback, and fades itself.
+    A law without a reference has no position feedback. If it takes over an arm whose torque has just come on, feedback
+    still carries the arm, which would fall while the difference fades. So when such a law takes over, the former law
+    continues with its feedback, and its whole torque is faded out.
 
     Args:
-        time_constant: of the pseudo-differentiation [s].
+        law: the law that runs first.
+        time_constant: time constant of the pseudo-differentiation [s].
         size: number of joints n.
     """
 
@@ -38,16 +41,16 @@ class ArmController:
         self._is_led = False
         self._dq, self._led_dq = np.zeros((2, size))
         self._reference = np.zeros((3, size))
-        self._difference = np.zeros(size)  # at the switch, from the law that holds, else from the new one
-        # The law that fades with its feedback, and the reference that it keeps
+        self._difference = np.zeros(size)  # former torque at the switch minus that of `_holding`, else of the new law
+        # Law that is faded out with its feedback active, and its last reference
         self._holding: TorqueLaw | None = None
         self._kept = np.zeros((3, size))
         self._left_s = 0.0
-        self._started = False  # whether a law has given a torque since the last reset
+        self._started = False  # whether a torque was computed since the last reset
 
     @property
     def law(self) -> TorqueLaw:
-        """The law that runs."""
+        """The law that runs now."""
         return self._law
 
     @property
@@ -63,22 +66,29 @@ class ArmController:
         self._dq = np.zeros_like(self._dq)
 
     def switch_to(self, law: TorqueLaw, *, at_once: bool = False) -> None:
-        """Run another law, or the same one with other values, from the next cycle on.
+        """Run another law, or the same law with other parameters, from the next cycle on.
 
         Args:
-            at_once: let nothing of the former law fade: for an arm that must be braked now.
+            law: the law to run.
+            at_once: switch without blending, for an arm that must brake now.
         """
         if at_once or not self._started:
             self._former, self._holding, self._left_s = None, None, 0.0
         elif self._former is None:
-            self._former = self._law  # of two switches within one cycle, the law that ran is the one before both
+            self._former = self._law  # after two switches within one cycle, blend from the law that ran before both
         self._law = law
 
     def update(
         self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Torque (n,) [N m] from the measured q and the reference, all (n,) in SI, dt [s] after the previous
-        call.
+        """Return the torque (n,) [N m] from the measured q and the reference, all (n,) in SI units.
+
+        Args:
+            dt: time since the previous call [s].
+            q: measured positions, (n,) [rad].
+            q_ref: reference positions, (n,) [rad].
+            dq_ref: reference velocities, (n,) [rad/s].
+            ddq_ref: reference accelerations, (n,) [rad/s^2].
 
         Raises:
             DataError: dt is not positive.
@@ -97,13 +107,13 @@ class ArmController:
         return torque
 
     def _missing(self, torque: FloatArray, q: FloatArray, dq: FloatArray) -> FloatArray:
-        """What the running law's torque (n,) lacks of what fades, (n,) [N m]."""
+        """Return the difference (n,) [N m] between the fading torque and the running law's torque (n,) [N m]."""
         if self._holding is None:
             return self._difference
         return self._holding.torque(q, dq, *self._kept) + self._difference - torque
 
     def _begin_blend(self, former: TorqueLaw, torque: FloatArray, q: FloatArray, dq: FloatArray) -> None:
-        """The former law begins to fade; `torque` (n,) is the new one's."""
+        """Start to fade the former law out; `torque` (n,) [N m] is the new law's."""
         before = former.torque(q, dq, *self._reference)
         if self._left_s > 0.0:
             before = before + self._missing(before, q, dq) * (self._left_s / BLEND_S)
@@ -117,7 +127,10 @@ class ArmController:
         self._left_s, self._former = BLEND_S, None
 
     def _led_velocity(self, dt: float, q: FloatArray) -> FloatArray | None:
-        """The slower velocity estimate of an arm that is led, (n,) [rad/s], from standstill on; None for other laws."""
+        """Return the slower velocity estimate (n,) [rad/s] of a hand-guided arm; None if the law has a reference.
+
+        The estimate starts at zero when hand guiding begins.
+        """
         if self._law.follows_reference:
             self._is_led = False
             return None

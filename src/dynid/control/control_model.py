@@ -1,4 +1,4 @@
-"""The model that feeds a controller, and the gate that it must pass: a wrong model moves metal."""
+"""Model that feeds a controller, and the safety gate that it must pass before it may move an arm."""
 
 from dataclasses import dataclass
 
@@ -15,22 +15,23 @@ from dynid.model.standard import from_file, pseudo_inertia
 from dynid.resources import guarded
 from dynid.robot import Robot, read_only
 
-GATE_POSES = 1 << 17  # three milliseconds: the gate is passed between two control cycles
+GATE_POSES = 1 << 17  # number of poses; takes three milliseconds, so a gate check fits between control cycles
 GATE_SEED = 20260515
-STATED_APART = 1e-6  # relative: rounding of the file
-FEW, TIMES_THE_LIMIT = 256, 10.0  # poses for torques, at the speed limits; and how far a prediction may exceed drives
+STATED_APART = 1e-6  # largest relative difference: rounding in the file
+FEW, TIMES_THE_LIMIT = 256, 10.0  # poses for the torque check at full speed; factor over the torque limits
 
 
 @dataclass(frozen=True, eq=False)
 class ControlModel:
-    """A model as it is handed to controllers; arrays are read-only.
+    """Model in the form that controllers take; arrays are read-only.
 
     Attributes:
-        structure_hash: of the structure that the parameters belong to, see `ArmModel.structure_hash`.
+        robot: name of the robot.
+        structure_hash: hash of the structure that the parameters belong to, see `ArmModel.structure_hash`.
         phi: base parameters.
-        friction: what stands beside the base parameters; all zero where nothing does. Friction terms among the base
-            parameters (FV, and FC, OF, FS, FCM where the structure has them) are not repeated here.
-        accepted: whether its verdict is positive.
+        friction: friction terms in addition to the base parameters; all zero if there are no such terms. Friction terms
+            among the base parameters (FV, and FC, OF, FS, FCM if the structure has them) are not repeated here.
+        accepted: whether the model passed its verdict.
     """
 
     robot: str
@@ -41,10 +42,10 @@ class ControlModel:
 
 
 def from_model_file(content: ModelFile, model: ArmModel) -> ControlModel:
-    """The model of a model.yaml.
+    """Return the control model of a model.yaml.
 
     Raises:
-        DataError: the file is of another structure, or has links that no body can be.
+        DataError: the file belongs to another structure, or a link is not physically consistent.
     """
     with guarded(f"the model of {content.robot}", "set of parameters"):
         _refuse_no_bodies(content, model)
@@ -54,7 +55,7 @@ def from_model_file(content: ModelFile, model: ArmModel) -> ControlModel:
 
 
 def _refuse_no_bodies(content: ModelFile, model: ArmModel) -> None:
-    """Raise DataError where links are no bodies, or the base parameters are not those of the links."""
+    """Raise DataError if a link is not physically consistent, or the base parameters do not follow from the links."""
     if content.standard is None:
         return
     standard = from_file(content.standard, model.mdh)
@@ -79,15 +80,15 @@ def _refuse_no_bodies(content: ModelFile, model: ArmModel) -> None:
 
 
 def friction_beside(friction: FrictionLaw | None, axes: int) -> FrictionLaw:
-    """Friction as controllers take it: a law of all axes, of zeros where there is none."""
+    """Return the additional friction law for controllers: the given law, or zero friction on all axes if it is None."""
     return FrictionLaw.of(axes, {}) if friction is None else friction
 
 
 class ModelGate:
-    """Refuses models that must not move a certain arm.
+    """Gate that refuses models which must not move a given arm.
 
-    Positive definiteness is tested at `GATE_POSES` poses of the robot's audit domain: the verdict of an accepted model
-    rests on a far longer search; this is the last look, at the values that actually arrived.
+    It tests the inertia matrix for positive definiteness at `GATE_POSES` poses of the robot's audit domain. The verdict
+    of an accepted model rests on a far longer search; the gate checks once more the values that were received.
     """
 
     def __init__(self, robot: Robot, model: ArmModel) -> None:
@@ -98,22 +99,22 @@ class ModelGate:
         self._poses = read_only(poses)
         self._pivots = compile_pivots(model)
         ones = BaseParameters(model.names, np.ones(len(model.names)))
-        self._pivots(self._poses[:1], ones, 0.0)  # compiles now, not when the arm moves
+        self._pivots(self._poses[:1], ones, 0.0)  # compile now, not while the arm moves
         few = self._poses[:FEW]
         self._rates = np.where(np.arange(FEW)[:, None] % 2, 1.0, -1.0) * robot.velocity_limits
         self._held = model.regressor(few, np.zeros_like(few), np.zeros_like(few))
         self._moved = model.regressor(few, self._rates, np.ones_like(few))
         try:
             self._most = TIMES_THE_LIMIT * robot.torque_limits
-        except ConfigurationError:  # of an arm without limits, torques must be finite
+        except ConfigurationError:  # without torque limits, torques must only be finite
             self._most = np.full(robot.size, np.finfo(np.float64).max)
 
     def check(self, candidate: ControlModel) -> None:
-        """Let a model pass.
+        """Raise SafetyError with a one-sentence reason if the model must not move the arm.
 
         Raises:
-            SafetyError: of another robot or structure, not accepted, not positive definite, friction that is not of
-                every axis, or torques that no drive of the arm gives; one sentence.
+            SafetyError: the model belongs to another robot or structure, is not accepted, is not positive definite, has
+                friction for another number of axes, or predicts torques far beyond the drives' limits.
         """
         hint = "; the controllers keep their model"
         if candidate.robot != self._robot.name:

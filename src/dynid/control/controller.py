@@ -1,4 +1,4 @@
-"""What every controller and control law offers, and the settings of one robot's controller."""
+"""Interfaces of controllers and control laws, and the settings of a robot's controller."""
 
 from pathlib import Path
 from typing import Literal, Protocol
@@ -9,27 +9,27 @@ from dynid.errors import ConfigurationError
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict
 
-# Sure not to drive a joint even where friction is overestimated by 40 %: warm gears rub a fifth less, which is 25 %.
-# It halves the push of all joints but the loaded shoulder of the simulated CRANE-X7.
+# Does not drive a joint even if friction is overestimated by 40 %; warm gears, with a fifth less friction, make 25 %.
+# It halves the guiding force at all joints of the simulated CRANE-X7 except its loaded shoulder.
 FRICTION_SHARE = 0.68
-MOST_GAIN = 2e5  # more no arm has; what is beyond overflows sooner or later
+MOST_GAIN = 2e5  # above the gain of any real arm; larger values could overflow
 Gains = dict[str, float | tuple[float, ...]]
 
 
 class Gained(Protocol):
-    """Whatever has gains that an experiment records."""
+    """Interface of objects whose gains are recorded with an experiment."""
 
     def gains(self) -> Gains:
-        """The gains, by the names of their equation."""
+        """Return the gains, keyed by their symbols in the law's equation."""
         ...
 
 
 class TorqueLaw(Gained, Protocol):
-    """State and reference in, torque out; without a memory, so that laws can take over from each other at any moment.
+    """A control law from state and reference to torque, without memory, so that laws can be exchanged at any moment.
 
     Attributes:
-        name: what the parameter `controller` and the record of an experiment call it.
-        follows_reference: False where the arm goes wherever it is led.
+        name: name in the parameter `controller` and in the record of an experiment.
+        follows_reference: False if the law has no position feedback, so that the arm can be guided by hand.
     """
 
     name: str
@@ -38,20 +38,20 @@ class TorqueLaw(Gained, Protocol):
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """The torque (n,) [N m] for measured q, estimated dq and the reference, all (n,) in SI; a new array."""
+        """Return the torque (n,) [N m] for measured q, estimated dq and the reference, all (n,) in SI; a new array."""
         ...
 
 
 class Controller(Protocol):
-    """A joint torque law: measured state and reference in, torque out; it keeps state, so one per arm."""
+    """A joint controller from measured state and reference to torque; it keeps state, so each arm needs its own."""
 
     def reset(self, q: FloatArray) -> None:
-        """Forget the past and start at rest at the measured posture q, (n,) [rad]."""
+        """Clear the internal state and start at rest at the measured posture q, (n,) [rad]."""
 
     def update(
         self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """The torque (n,) [N m] of this cycle.
+        """Return the torque (n,) [N m] of this cycle.
 
         Args:
             dt: time since the previous cycle [s], positive.
@@ -66,11 +66,11 @@ class Controller(Protocol):
 class ControllerSettings(Strict):
     """Settings of the FF+PD law, one value per joint in the robot's joint order (arXiv:2605.15949, eq. 2).
 
-    `inertia` is M_hat and `damping` D_hat: they realise the motion and are no identification result. Computed torque
-    takes the two gains and the filter from here, too. `friction_share` is how much of the friction gravity compensation
-    takes off the hand that leads the arm. Efforts that come with a motion may be beyond the predicted torques by
-    `effort_share` of the torque limit, and bend no joint by more than `effort_deflection_rad`. `sway_rad` and `sway_hz`
-    say how an arm that is held sways, 0 rad not at all.
+    `inertia` is M_hat and `damping` is D_hat: design parameters of the controller, not identification results. Computed
+    torque uses the same two gains and the same filter. `friction_share` is the share of the modelled friction that
+    gravity compensation takes off the guiding hand. Efforts that come with a motion may exceed the predicted torques by
+    at most `effort_share` of the torque limit, and may deflect no joint by more than `effort_deflection_rad`.
+    `sway_rad` and `sway_hz` are amplitude and frequency of the swaying of a held arm; 0 rad switches it off.
     """
 
     schema_version: Literal[1]
@@ -102,7 +102,7 @@ class ControllerSettings(Strict):
         return len(self.inertia_kg_m2)
 
     def gains(self) -> Gains:
-        """The gains under the names that eq. 2 gives them, as an experiment records them."""
+        """Return the gains, keyed by their symbols in eq. 2, as an experiment records them."""
         return {
             "K_P": self.proportional_gain_1_s2,
             "K_V": self.velocity_gain_1_s,
@@ -113,11 +113,11 @@ class ControllerSettings(Strict):
 
 
 def load_controller(robot: Robot, path: Path | None = None) -> ControllerSettings:
-    """The controller settings of a robot: its controller.yaml, or another file of the same schema.
+    """Return the controller settings of a robot, from its controller.yaml or another file of the same schema.
 
     Raises:
-        InputNotFoundError: no such file.
-        ConfigurationError: not valid, or not one value per joint.
+        InputNotFoundError: the file does not exist.
+        ConfigurationError: the file is not valid, or does not have one value per joint.
     """
     file = path or robot.folder / "controller.yaml"
     settings = load_validated(file, ControllerSettings)

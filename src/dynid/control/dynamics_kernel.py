@@ -1,6 +1,6 @@
-"""Inverse dynamics of one state in scalar machine code: what a control cycle can afford (about a microsecond).
+"""Inverse dynamics of a single state in scalar machine code, fast enough for a control cycle (about a microsecond).
 
-The same equations as `dynid.codegen.compile`, whose kernels take many states at once.
+The equations are those of `dynid.codegen.compile`, whose kernels take many states at once.
 """
 
 from collections.abc import Callable, Sequence
@@ -17,19 +17,19 @@ from dynid.model.symbolic import SymbolicArm
 from dynid.robot import FloatArray
 
 TRANSITION_RAD_S = 0.02
-CHAIN = 0  # of the arm; every generated module has its own
+CHAIN = 0  # number of chain joints; replaced in each generated module
 
 if TYPE_CHECKING:
 
     def torque_program(lane: int, arrays: Any) -> None:
-        """Program: torques from q, dq, ddq and phi."""
+        """Compute torques from q, dq, ddq and phi; a placeholder for the generated program."""
 
 
 InverseDynamics = Callable[[FloatArray, FloatArray, FloatArray, FloatArray], FloatArray]
 
 
 def positions_outside(q: Any) -> int:
-    """How many of the chain's positions are out of the polynomials' range; NaN is."""
+    """Return the number of chain joints outside the range of the generated polynomials; NaN counts as outside."""
     count = 0
     for j in range(CHAIN):
         if not abs(q[j]) <= RANGE:
@@ -38,16 +38,16 @@ def positions_outside(q: Any) -> int:
 
 
 def single_state(q: Any, dq: Any, ddq: Any, phi: Any, tau: Any) -> int:
-    """Torques of one state into `tau`; returns how many positions were out of the polynomials' range."""
+    """Write the torques of one state into `tau`; return the number of joints outside the range of the polynomials."""
     torque_program(0, (q, dq, ddq, phi, tau))
     return positions_outside(q)
 
 
-SINGLE_STATE = (positions_outside, single_state)  # as `load_kernels` takes them
+SINGLE_STATE = (positions_outside, single_state)  # argument of `load_kernels`
 
 
 def generate(model: ArmModel) -> Generated:
-    """The program that `single_state` runs."""
+    """Return the generated program that `single_state` runs."""
     arm = SymbolicArm(model)
     inputs = {"q": arm.q, "dq": arm.dq, "ddq": arm.ddq}
     program = emit(inputs, {"phi": arm.phi}, {"tau": arm.inverse_dynamics(arm.ddq)}, row=1)
@@ -55,7 +55,7 @@ def generate(model: ArmModel) -> Generated:
 
 
 def refuse_outside(model: ArmModel, q: FloatArray) -> NoReturn:
-    """Raise SafetyError: a chain joint of q (n,) [rad] is out of the polynomials' range."""
+    """Raise SafetyError because a chain joint of q (n,) [rad] is outside the range of the generated polynomials."""
     raise SafetyError(
         f"a joint is at {np.abs(q[: model.chain_size]).max():.3f} rad; the dynamics are computed within "
         f"+-{RANGE} rad only"
@@ -63,14 +63,18 @@ def refuse_outside(model: ArmModel, q: FloatArray) -> NoReturn:
 
 
 class SingleState:
-    """A function `(q, dq, ddq, phi values) -> tau`, (n,) each: `ArmModel.inverse_dynamics` (paper eq. 3).
+    """A compiled function `(q, dq, ddq, phi values) -> tau`, (n,) each: `ArmModel.inverse_dynamics` (paper eq. 3).
 
-    Signs of velocities change smoothly, see `FrictionLaw.transition_rad_s`: a torque that jumps would shake the arm.
-    It is compiled here, not at its first call: a control loop must not wait for a compiler.
-    The function raises SafetyError where a chain joint is beyond +-RANGE, out of which its polynomials do not hold.
+    The sign of a velocity is replaced by a smooth function, see `FrictionLaw.transition_rad_s`, because a torque that
+    jumps would shake the arm. The constructor compiles the function, so that a control loop never waits for a compiler.
+    A call raises SafetyError if a chain joint is beyond +-RANGE, since the generated polynomials hold only within it.
+
+    Args:
+        arm: the model of the arm.
+        transition_rad_s: velocity scale of the smooth sign function [rad/s].
 
     Attributes:
-        arm: whose dynamics these are.
+        arm: the model of the arm.
     """
 
     def __init__(self, arm: ArmModel, transition_rad_s: float = TRANSITION_RAD_S) -> None:
@@ -78,12 +82,12 @@ class SingleState:
         self._axes, self._has_dry = arm.axes, bool(arm.dry_places)
         self._kernel = load_kernels("single", arm, lambda: generate(arm), SINGLE_STATE).single_state
         still, values = np.zeros(arm.axes), np.zeros(len(arm.names))
-        for writable in (True, False):  # numba compiles for each; phi is read-only
+        for writable in (True, False):  # compile for both kinds of arrays, since phi is read-only
             values.flags.writeable = writable
             self(still, still, still, values)
 
     def __call__(self, q: FloatArray, dq: FloatArray, ddq: FloatArray, phi: FloatArray) -> FloatArray:
-        """Torques (n,) [N m] of q, dq, ddq, (n,) each in SI, and base parameters' values (p,)."""
+        """Return the torques (n,) [N m] for q, dq, ddq, (n,) each in SI, and the values of the base parameters (p,)."""
         tau = np.empty(self._axes)
         if self._kernel(q, dq, ddq, phi, tau):
             refuse_outside(self.arm, q)
@@ -92,18 +96,19 @@ class SingleState:
         return tau
 
     def dry(self, dq: FloatArray, phi: FloatArray) -> FloatArray:
-        """The part (n,) [N m] of drive-side base parameters that have no derivative everywhere, signs made smooth."""
+        """Return the torque (n,) [N m] of drive-side base parameters with jumps, such as dry friction, smoothed."""
         return np.asarray(self.arm.dry_values_torque(dq[None], phi, self._transition_rad_s)[0])
 
 
 def compile_single(model: ArmModel, transition_rad_s: float = TRANSITION_RAD_S) -> SingleState:
-    """See `SingleState`."""
+    """Return the compiled inverse dynamics of a model, see `SingleState`."""
     return SingleState(model, transition_rad_s)
 
 
 def within_a_turn(q: FloatArray, aperiodic: Sequence[bool]) -> FloatArray:
-    """The same pose (n,) [rad] between -pi and pi, where the generated dynamics hold; axes that do not repeat stay.
+    """Return the equivalent pose (n,) [rad] between -pi and pi, for which the generated dynamics hold.
 
-    `aperiodic` is that of the `ArmModel`.
+    Axes with a true `aperiodic` flag (see `ArmModel.aperiodic`) are left unchanged: their torque differs after a full
+    turn.
     """
     return np.where(aperiodic, q, q - 2.0 * np.pi * np.round(q / (2.0 * np.pi)))

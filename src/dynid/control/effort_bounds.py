@@ -1,7 +1,8 @@
-"""Bounds on torques that somebody else adds to a motion: near what the model predicts, and no large deflection.
+"""Bounds on externally supplied feed-forward torques: close to the model's prediction, and without large deflections.
 
-The law gives M_hat ddq + D_hat dq by itself; what it lacks of the predicted torque is what efforts are for. Beyond that
-an effort bends the arm off its reference by its size over the law's stiffness, and is wrong or meant for another arm.
+The law itself gives M_hat ddq + D_hat dq. Efforts are meant to supply the rest of the predicted torque. An effort
+beyond that deflects the arm from its reference by the excess divided by the law's stiffness. A large excess means that
+the effort is wrong or meant for another arm.
 """
 
 import numpy as np
@@ -14,15 +15,16 @@ from dynid.errors import SafetyError
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Motion
 
-STEP_S = 0.01  # between the moments that are looked at, beside the times of the points
+STEP_S = 0.01  # interval between checked times, in addition to the times of the points
 
 
 class EffortBound:
-    """Refuses efforts that the model does not explain.
+    """Check that refuses efforts which the model does not explain.
 
     Args:
-        robot: names and torque limits of the joints.
-        settings: of the law that follows the motion; `effort_share` and `effort_deflection_rad` are the bounds.
+        robot: robot with the names and torque limits of the joints.
+        settings: settings of the law that follows the motion; `effort_share` and `effort_deflection_rad` are the
+            bounds.
     """
 
     def __init__(self, robot: Robot, settings: ControllerSettings) -> None:
@@ -32,19 +34,24 @@ class EffortBound:
 
     @property
     def most(self) -> FloatArray:
-        """Largest effort beyond the predicted one, (n,) [N m]."""
+        """Largest permitted excess of an effort over the predicted effort, (n,) [N m]."""
         settings = self._settings
         return np.minimum(
             settings.effort_share * self._robot.torque_limits, settings.effort_deflection_rad * self._stiffness
         )
 
     def refuse(self, motion: Motion, added: TorqueCurve, torques: Torques | None) -> None:
-        """Refuse efforts along a motion that lie beyond the predicted ones or on the other side of zero.
+        """Raise SafetyError if an effort along a motion deviates too much from the prediction.
 
-        Without `torques` no effort is predicted.
+        An effort may lie anywhere between zero and the predicted effort, and beyond that interval by at most `most`.
+
+        Args:
+            motion: the motion.
+            added: efforts along the motion.
+            torques: function that predicts torques; None predicts zero effort.
 
         Raises:
-            SafetyError: names joint, time, effort, prediction and bound.
+            SafetyError: an effort is beyond the bound; names joint, time, effort, prediction and bound.
         """
         times = np.union1d(added.times, np.arange(0.0, motion.duration + STEP_S, STEP_S))
         q, dq, ddq = motion.sample_all(times)

@@ -1,4 +1,4 @@
-"""All terms of the equation of motion at one state, from one kernel: what a law that needs M, C dq + g can afford."""
+"""All terms of the equation of motion at one state from one kernel, for laws that need M and C dq + g in each cycle."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,16 +19,16 @@ from dynid.robot import FloatArray
 if TYPE_CHECKING:
 
     def terms_program(lane: int, arrays: Any) -> None:
-        """Program: inertia matrix, rigid links' torques and bias from q, dq and phi."""
+        """Compute inertia matrix, links' torques and bias from q, dq and phi; a placeholder for the generated code."""
 
 
 EquationTerms = Callable[[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray], None]
 
 
 def equation_terms(q: Any, dq: Any, phi: Any, inertia: Any, rigid: Any, bias: Any) -> int:
-    """M(q), C dq + g and the bias of one state into the last three; returns how many positions were out of range.
+    """Write M(q), C dq + g and the bias into the last three arguments; return the number of joints out of range.
 
-    Where any is, nothing is written.
+    Nothing is written if a joint is out of range.
     """
     beyond = positions_outside(q)
     if beyond == 0:
@@ -50,11 +50,15 @@ def _generate(model: ArmModel) -> Generated:
 
 
 def compile_terms(dynamics: SingleState) -> EquationTerms:
-    """A function `(q, dq, phi values, inertia, rigid, bias)` that fills the last three, of the same arm.
+    """Return a function `(q, dq, phi values, inertia, rigid, bias)` that fills its last three arguments.
 
-    `inertia` (n, n) [kg m^2] is M(q), `rigid` (n,) [N m] is C dq + g of the links, `bias` (n,) [N m] is what `dynamics`
-    gives at accelerations of 0, so with those drive-side parameters that are among the base parameters. All arrays are
-    contiguous, phi is read-only. It raises SafetyError where `dynamics` does, and then fills nothing.
+    `inertia` (n, n) [kg m^2] is M(q). `rigid` (n,) [N m] is C dq + g of the links. `bias` (n,) [N m] is the torque that
+    `dynamics` gives at zero acceleration, including drive-side terms that are among the base parameters. All arrays are
+    contiguous; phi is read-only. The function raises SafetyError for the same states as `dynamics`, and then fills
+    nothing.
+
+    Args:
+        dynamics: inverse dynamics of the same arm.
     """
     model = dynamics.arm
     kernel = load_kernels("terms", model, lambda: _generate(model), [positions_outside, equation_terms]).equation_terms

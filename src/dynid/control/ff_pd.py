@@ -21,7 +21,7 @@ class FeedforwardPdLaw:
     def __init__(self, settings: ControllerSettings) -> None:
         self.settings = settings
         inertia = np.array(settings.inertia_kg_m2)
-        # The products K_V M_hat and K_P M_hat are what eq. 2 multiplies the errors with.
+        # K_V M_hat and K_P M_hat are the factors of the errors in eq. 2.
         self.damping_gain = read_only(inertia * np.array(settings.velocity_gain_1_s))
         self.stiffness_gain = read_only(inertia * np.array(settings.proportional_gain_1_s2))
         self._inertia = read_only(inertia)
@@ -30,7 +30,7 @@ class FeedforwardPdLaw:
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Torque (n,) [N m]; dq is the pseudo-differentiated velocity."""
+        """Return the torque (n,) [N m]; dq (n,) [rad/s] is the pseudo-differentiated velocity."""
         torque = self.damping_gain * (dq_ref - dq)
         torque += self.stiffness_gain * (q_ref - q)
         torque += self._inertia * ddq_ref
@@ -38,12 +38,12 @@ class FeedforwardPdLaw:
         return torque
 
     def gains(self) -> Gains:
-        """K_P, K_V, M_hat, D_hat and Tf."""
+        """Return the gains K_P, K_V, M_hat, D_hat and Tf."""
         return self.settings.gains()
 
 
 class FeedforwardPd(ArmController):
-    """The law with its velocity filter, for n joints; call `reset` before the first `update`."""
+    """The FF+PD law with its velocity filter, for n joints; call `reset` before the first `update`."""
 
     def __init__(self, settings: ControllerSettings) -> None:
         law = FeedforwardPdLaw(settings)

@@ -1,4 +1,4 @@
-"""Pseudo-differentiation: velocity from positions by s/(1 + Tf s), for every joint at once."""
+"""Pseudo-differentiation: velocity from positions by s/(1 + Tf s), for all joints at once."""
 
 import math
 
@@ -9,18 +9,19 @@ from dynid.robot import FloatArray
 
 
 class PseudoDifferentiator:
-    """Discrete s/(1 + Tf s) with a sample time of its own at every step (arXiv:2605.15949, section III-B).
+    """Discrete filter s/(1 + Tf s) with a variable sample time (arXiv:2605.15949, section III-B).
 
-    First-order-hold discretisation, exact for an input that is linear between samples:
-    y_k = e y_{k-1} + (1 - e) (x_k - x_{k-1})/T with e = exp(-T/Tf).
-    Preferred to Tustin's rule because the pole e lies in (0, 1) for every T. Tustin's (2 Tf - T)/(2 Tf + T)
-    turns negative, and the output alternates, once a late cycle exceeds T = 2 Tf (4 ms at Tf = 2 ms); a
-    zero-order hold would treat the position as a staircase and add half a sample of delay. A ramp is
-    differentiated without error.
+    The first-order-hold discretisation is exact for an input that is linear between samples:
+
+        y_k = e y_{k-1} + (1 - e) (x_k - x_{k-1})/T with e = exp(-T/Tf).
+
+    It is preferred to Tustin's rule because its pole e lies in (0, 1) for every T. Tustin's pole (2 Tf - T)/(2 Tf + T)
+    becomes negative, and the output alternates, once a late cycle exceeds T = 2 Tf (4 ms at Tf = 2 ms). A zero-order
+    hold would treat the position as a staircase and add half a sample of delay. A ramp is differentiated without error.
     """
 
     def __init__(self, time_constant: float, size: int) -> None:
-        """Time constant Tf [s] and number of joints."""
+        """Create the filter for a time constant Tf [s] and a number of joints."""
         if not (math.isfinite(time_constant) and time_constant > 0.0):
             raise ConfigurationError(f"pseudo-differentiation time constant is {time_constant} s; it must be positive")
         self.time_constant = time_constant
@@ -35,18 +36,17 @@ class PseudoDifferentiator:
         self._started = True
 
     def update(self, dt: float, x: FloatArray) -> FloatArray:
-        """The derivative after one more sample.
+        """Return the derivative after one more sample.
 
         Args:
             dt: time since the previous sample [s].
-            x: new sample, (n,).
+            x: new sample, (n,) in any unit.
 
         Returns:
-            (n,) per second; a new array.
+            Derivative (n,) in the sample's unit per second; a new array.
 
         Raises:
-            DataError: dt is not positive and finite (a repeated or reversed stamp), or `reset` was never
-            called.
+            DataError: dt is not positive and finite (a repeated or reversed stamp), or `reset` was never called.
         """
         if not self._started:
             raise DataError("the controller's velocity filter has no start posture; call reset(q) before update")
@@ -54,5 +54,5 @@ class PseudoDifferentiator:
             raise DataError(f"pseudo-differentiation got a sample time of {dt} s; stamps must increase")
         decay = math.exp(-dt / self.time_constant)
         self._output = decay * self._output + (x - self._input) * ((1.0 - decay) / dt)
-        self._input[:] = x  # a copy, so that a caller may reuse its buffer
+        self._input[:] = x  # copy, so that the caller may reuse its buffer
         return self._output.copy()

@@ -1,9 +1,10 @@
-"""Hand guiding within limits: what is fast is damped, and an arm that falls or drives itself is held.
+"""Hand guiding within limits: fast motion is damped, and an arm that falls or drives itself is held.
 
-Laws without a reference hold nothing: whatever the hand lets go of, or the model does not know, moves the arm. So every
-such law runs under this watch. What is faster than `GuidingSpeed` allows is damped, and then braked and held where it
-comes to rest, as the driver holds an arm in a stop. So is an arm that a load moves, see `LoadWatch`, and one that moves
-while a law takes over, before a hand may lead it. It stays held until somebody asks for a hold or another law.
+Laws without a reference hold nothing: a payload that the hand releases, or an error of the model, moves the arm. So
+every such law runs under this monitor. Motion faster than `GuidingSpeed` allows is damped; above a second limit the arm
+is braked and held where it comes to rest, in the same way as the driver holds an arm in a stop. The arm is also held if
+a load moves it, see `LoadWatch`, or if it moves while a law takes over, before hand guiding may begin. It stays held
+until a hold or another law is requested.
 """
 
 from dataclasses import dataclass
@@ -23,18 +24,18 @@ from dynid.hardware.safety.hold import Hold
 from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.robot import FloatArray, Robot
 
-TAKE_OVER_S = 0.5  # in which a law or the driver's commands fade in
-FADE_S = 0.5  # in which a hold gives way to the law again
-STANDING_RAD_S = 0.1  # an arm that is faster when a law takes over is led by a hand already
-CREEPING_RAD_S = 0.03  # an arm that is slower stands
-SMOOTHED_S = 0.02  # of the velocity where no model observes it
-FREE_M_S, FREE_RAD_S = 0.1, 0.5  # a held arm that is faster was let go of: what it carries is estimated anew
-LONGEST_STEP_S = 0.02  # after a longer gap in the states observation begins anew
+TAKE_OVER_S = 0.5  # time in which a law or the driver's commands fade in
+FADE_S = 0.5  # time in which a hold fades out to the law
+STANDING_RAD_S = 0.1  # joint velocity above which an arm counts as already guided when a law takes over
+CREEPING_RAD_S = 0.03  # joint velocity below which the arm stands
+SMOOTHED_S = 0.02  # time constant of the velocity filter that is used without a model
+FREE_M_S, FREE_RAD_S = 0.1, 0.5  # speed of a held arm above which its load is estimated anew: a hand let go
+LONGEST_STEP_S = 0.02  # gap in the states above which the observer restarts
 
 
 @dataclass(frozen=True, eq=False)
 class Means:
-    """What guiding needs of an arm: limits of speed, a hold, a watch on loads, and current limits (n,) [A]."""
+    """Components that guiding needs of an arm: speed limits, hold, load detection, and current limits (n,) [A]."""
 
     settings: SafetySettings
     speed: GuidingSpeed
@@ -44,7 +45,7 @@ class Means:
 
     @classmethod
     def of(cls, robot: Robot) -> "Means":
-        """Return the means of a robot, compiled."""
+        """Return the components for a robot, compiled."""
         settings = load_safety(robot)
         hold = Hold(robot, settings)
         speed = GuidingSpeed(robot, settings, hold.damping * robot.joint_constants)
@@ -53,13 +54,13 @@ class Means:
 
 
 class Guiding:
-    """Watches and limits one guided arm, a cycle at a time.
+    """Monitor and limiter of one hand-guided arm, called once per cycle.
 
     Args:
-        robot: limits and kinematics; its safety.yaml has the limits of hand guiding.
+        robot: robot with limits and kinematics; its safety.yaml has the limits of hand guiding.
 
     Attributes:
-        held: why the arm is held instead of guided, "" while it is not.
+        held: reason why the arm is held instead of guided; "" if it is not held.
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -69,21 +70,21 @@ class Guiding:
         self._filter = PseudoDifferentiator(SMOOTHED_S, robot.size)
         self._up, self._none = np.zeros(3), np.zeros(robot.size)
         self._dq: FloatArray = self._none
-        self._share = 0.0  # of the hold in the torque
+        self._share = 0.0  # share of the hold in the torque, 0 to 1
         self._alone_s, self._from = 0.0, np.zeros(robot.size)
 
     @cached_property
     def means(self) -> Means:
-        """What guiding needs of the arm; made at the first use."""
+        """Components that guiding needs, created at the first use."""
         return Means.of(self._robot)
 
     def begin(self, law: TorqueLaw, q: FloatArray) -> None:
-        """Watch over an arm at q (n,) [rad] that a law without a reference takes over; what held it gives way.
+        """Start to monitor an arm at q (n,) [rad] that a law without a reference takes over; fade a previous hold out.
 
-        An arm that moves under another such law is led by a hand already, and may go on.
+        If the arm already moves under another such law, it is already guided by hand and may continue to move.
         """
         led = self._law is not None and not self.held and float(np.abs(self._dq).max()) > STANDING_RAD_S
-        if self._law is None and self._share == 0.0:  # what is known of the arm is old
+        if self._law is None and self._share == 0.0:  # the estimates are out of date
             self.means.hold.reset()
             if self._observer is not None:
                 self._observer.reset(q)
@@ -98,26 +99,26 @@ class Guiding:
         self._alone_s = 0.0 if led else TAKE_OVER_S + self.means.settings.guiding_alone_s
 
     def restart(self, law: TorqueLaw, q: FloatArray) -> None:
-        """Begin anew, without a hold: torque is or was off, or the driver moves the arm, which is at q (n,) [rad]."""
+        """Start anew without a hold, at q (n,) [rad], because torque is or was off, or the driver moves the arm."""
         self.end()
         self.begin(law, q)
 
     def leave(self) -> None:
-        """Watch no longer: a law with a reference takes over; what held the arm gives way to it."""
+        """Stop monitoring because a law with a reference takes over; fade a hold out."""
         self._law, self.held = None, ""
 
     def end(self) -> None:
-        """Forget the arm: nothing is commanded any more."""
+        """Stop monitoring without a fade, because no torque is commanded any more."""
         self.leave()
         self._share = 0.0
 
     def update(self, dt: float, q: FloatArray, tau: FloatArray) -> FloatArray:
-        """Return the torque (n,) [N m] of this cycle from that of the law.
+        """Return the torque (n,) [N m] of this cycle, from the law's torque.
 
         Args:
             dt: time since the last cycle [s].
             q: joint angles, (n,) [rad].
-            tau: of the law, (n,) [N m].
+            tau: torque of the law, (n,) [N m].
         """
         if self._law is None and self._share == 0.0:
             return tau
@@ -143,7 +144,7 @@ class Guiding:
         self._up = -gravity / max(float(np.linalg.norm(gravity)), 1e-9)
 
     def _velocity(self, dt: float, q: FloatArray) -> FloatArray:
-        """The velocity of this cycle, (n,) [rad/s]: by the model where there is one."""
+        """Return the velocity of this cycle, (n,) [rad/s], from the observer if there is a model, else filtered."""
         if self._observer is None:
             return self._filter.update(dt, q)
         if dt > LONGEST_STEP_S:
@@ -153,7 +154,7 @@ class Guiding:
         return np.asarray(self._observer.dq)
 
     def _limited(self, dt: float, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
-        """The law's torque, (n,) [N m], with damping; begins to hold the arm where something is wrong."""
+        """Return the law's torque (n,) [N m] with damping; start to hold the arm if a limit is exceeded."""
         speed = self.means.speed
         speed.update(q, dq)
         reason = self._alone(dt, q, dq) or speed.excess(dq) or self._loaded(dt, dq)
@@ -162,11 +163,11 @@ class Guiding:
         return speed.damped(dq, tau)
 
     def _alone(self, dt: float, q: FloatArray, dq: FloatArray) -> str:
-        """Say that the arm moves though no hand should lead it yet; "" if it does not."""
+        """Return a message if the arm moves before hand guiding may begin; "" if it does not."""
         if self._alone_s <= 0.0:
             return ""
         self._alone_s -= dt
-        if float(np.abs(dq).max()) > CREEPING_RAD_S:  # it does not stand yet
+        if float(np.abs(dq).max()) > CREEPING_RAD_S:  # the arm does not stand yet
             self._alone_s = max(self._alone_s, self.means.settings.guiding_alone_s)
         moved = np.abs(q - self._from)
         if moved.max() <= self.means.settings.guiding_alone_rad:
@@ -182,7 +183,7 @@ class Guiding:
         return "nothing" if self._law is None else self._law.name
 
     def _loaded(self, dt: float, dq: FloatArray) -> str:
-        """Say that a load moves the arm; "" if none does, or if the arm has not shown yet that it stands."""
+        """Return a message if a load moves the arm; "" if not, or if the arm has not yet been seen at rest."""
         load, speed, observer = self.means.load, self.means.speed, self._observer
         if observer is None or self._alone_s > 0.0:
             return ""
@@ -195,19 +196,19 @@ class Guiding:
     def _take_hold(self, reason: str, q: FloatArray, dq: FloatArray) -> None:
         """Brake the arm, and hold it where it comes to rest."""
         self.held, self._share = reason, 1.0
-        self.means.hold.begin(dq)  # with the load by the mean of what was commanded
+        self.means.hold.begin(dq)  # the load is the mean of the commanded torques
         if self._observer is not None:
             self._carry(self._observer, dq)
 
     def _carry(self, observer: ArmObserver, dq: FloatArray) -> None:
-        """Hold with what the model says that the arm carries, and with what else it is observed to carry."""
+        """Set the hold's load to the torque that carries the arm: the model's minus the observed external torque."""
         means, most = self.means, self.means.caps
         carried = (observer.bias - observer.external) / self._robot.joint_constants
         means.hold.begin(dq)
         means.hold.load[:] = np.minimum(np.maximum(carried, -most), most)
 
     def _with_hold(self, dt: float, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
-        """The torque, (n,) [N m], with the hold's share; without `held` it fades."""
+        """Return the torque (n,) [N m] blended with the hold's torque; the hold's share fades if `held` is ""."""
         means = self.means
         if not self.held:
             self._share = max(0.0, self._share - dt / FADE_S)
@@ -218,7 +219,7 @@ class Guiding:
         return tau + self._share * (limited * self._robot.joint_constants - tau)
 
     def _runs(self, q: FloatArray, dq: FloatArray) -> bool:
-        """Whether an arm that is held is too fast to be: it is still braked, or a hand has let go of it."""
+        """Return whether a held arm is still fast: it is being braked, or a hand that moved it has let go."""
         if float(np.abs(dq).max()) > FREE_RAD_S:
             return True
         self.means.speed.update(q, dq)

@@ -1,6 +1,6 @@
-"""How fast a guided arm may be: from one speed on it is damped, at a higher one it must be braked and held.
+"""Speed limits of a hand-guided arm: above the first it is damped, above the second it must be braked and held.
 
-Both are limits of a joint, and of the tool or another link's end, whichever is faster (`guiding_...` of safety.yaml).
+Both limits exist for joints and for the fastest link end, such as the tool (`guiding_...` of safety.yaml).
 """
 
 import numpy as np
@@ -11,16 +11,16 @@ from dynid.robot import FloatArray, Robot
 
 
 class GuidingSpeed:
-    """Speeds of one arm, a cycle at a time.
+    """Speed monitor of one arm, called once per cycle.
 
     Args:
-        robot: names and kinematics.
+        robot: robot with names and kinematics.
         settings: the limits.
-        damping: torque per velocity that damps what is too fast, (n,) [N m s/rad].
+        damping: torque per excess velocity, (n,) [N m s/rad].
 
     Attributes:
-        posture: kinematics where the arm was last.
-        tool_m_s: speed of the fastest link's end [m/s]; see `update_bound`.
+        posture: kinematics at the last posture.
+        tool_m_s: speed of the fastest link end [m/s]; see `update_bound`.
     """
 
     def __init__(self, robot: Robot, settings: SafetySettings, damping: FloatArray) -> None:
@@ -34,20 +34,23 @@ class GuidingSpeed:
         self.tool_m_s, self._joint_rad_s = self.posture.speed(dq), float(np.abs(dq).max())
 
     def update_bound(self, q: FloatArray, dq: FloatArray) -> None:
-        """Do as `update`, but leave an upper bound in `tool_m_s` if even that is too slow to be damped: it is cheap."""
+        """Do as `update`, but skip the kinematics if an upper bound of the speed needs no damping.
+
+        `tool_m_s` then holds that bound, which is cheap to compute. q and dq are (n,) each [rad, rad/s].
+        """
         bound = float(self._reach @ np.abs(dq))
-        if bound <= self._settings.guiding_damped_m_s:  # not of what is no number
+        if bound <= self._settings.guiding_damped_m_s:  # false for NaN
             self.tool_m_s, self._joint_rad_s = bound, float(np.abs(dq).max())
         else:
             self.update(q, dq)
 
     @property
     def tool_share(self) -> float:
-        """Speed of the tool, or of another link's end, over the one from which it is damped [-]."""
+        """Speed of the fastest link end divided by the speed at which damping starts [-]."""
         return self.tool_m_s / self._settings.guiding_damped_m_s
 
     def damped(self, dq: FloatArray, tau: FloatArray) -> FloatArray:
-        """Return torques (n,) [N m] with the damping that velocities dq (n,) [rad/s] ask for after `update`."""
+        """Return torques (n,) [N m] with the damping for velocities dq (n,) [rad/s], after `update`."""
         most = self._settings.guiding_damped_rad_s
         if self._joint_rad_s <= most and self.tool_share <= 1.0:
             return tau
@@ -55,7 +58,7 @@ class GuidingSpeed:
         return np.asarray(tau - self._damping * (dq - share * np.minimum(np.maximum(dq, -most), most)))
 
     def excess(self, dq: FloatArray) -> str:
-        """Say what is faster than a guided arm may be, at velocities dq (n,) [rad/s]; "" if nothing is."""
+        """Return a message about a speed above the stop limit, at velocities dq (n,) [rad/s]; "" if there is none."""
         settings = self._settings
         if not self.tool_m_s <= settings.guiding_stop_m_s:
             most = f"at most {settings.guiding_stop_m_s:g} m/s are allowed"

@@ -1,22 +1,22 @@
-"""Watch over an arm that is said to be held: one that leaves its reference again and again is not."""
+"""Detection of an arm that repeatedly leaves the reference at which it should be held."""
 
-BRAKED_S = 1.0  # within that time after the first loss an arm that was thrown off is braked, and may be lost again
-QUIET_S = 3.0  # without a loss: whatever it was is over
+BRAKED_S = 1.0  # longest braking time after the first loss; further losses within it are expected
+QUIET_S = 3.0  # time without a loss after which a loss counts as the first again
 
 
 class HoldWatch:
-    """Notes when the arm left its reference without a new request in between."""
+    """Monitor of losses of the reference since the last request for a motion or a hold."""
 
     def __init__(self) -> None:
         self._first_ns: int | None = None
         self._last_ns = 0
 
     def clear(self) -> None:
-        """Forget: somebody asked for a motion or a hold."""
+        """Clear all recorded losses, because a motion or a hold was requested."""
         self._first_ns = None
 
     def lost(self, stamp_ns: int) -> bool:
-        """Note that the arm left its reference at this stamp [ns]; return whether it ought to stand by now."""
+        """Record a loss of the reference at this stamp [ns]; return whether braking should have ended by now."""
         if self._first_ns is None or stamp_ns - self._last_ns > QUIET_S * 1e9:
             self._first_ns = stamp_ns
         self._last_ns = stamp_ns

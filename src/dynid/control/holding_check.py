@@ -1,4 +1,4 @@
-"""Does the arm carry the gravity that a control law expects? A wrong mount or model would drive it."""
+"""Check that the arm carries the gravity torque that a control law expects, to detect a wrong mount or model."""
 
 import numba
 import numpy as np
@@ -7,14 +7,14 @@ from dynid.control.controller import TorqueLaw
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray, Robot
 
-FRICTION_SHARE = 0.05  # of the torque limit: so much friction may carry or hide
+FRICTION_SHARE = 0.05  # share of the torque limit that friction may carry or hide
 STEADY_S, STANDING_RAD_S, AVERAGE_S = 0.5, 0.05, 0.1
-MODEL_ERROR = 0.5  # of the expected torque
+MODEL_ERROR = 0.5  # share of the expected torque that model errors may cause
 
 
 @numba.njit(cache=True)
 def _stands(dq: FloatArray, tau: FloatArray) -> bool:
-    """Return whether all joints stand, dq (n,) [rad/s], and a torque is known of one, tau (n,) [N m]."""
+    """Return whether all joints stand, by dq (n,) [rad/s], and at least one torque of tau (n,) [N m] is known."""
     known = False
     for j in range(len(dq)):
         if not abs(dq[j]) < STANDING_RAD_S:
@@ -24,10 +24,10 @@ def _stands(dq: FloatArray, tau: FloatArray) -> bool:
 
 
 class HoldingTorque:
-    """What an arm that stands is held by, from its states.
+    """Estimate of the torque that holds a standing arm, from its states.
 
     Args:
-        robot: names and torque limits.
+        robot: robot with the names and torque limits of the joints.
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -38,11 +38,18 @@ class HoldingTorque:
 
     @property
     def q(self) -> FloatArray:
-        """Where the arm was last, (n,) [rad]."""
+        """Last known posture, (n,) [rad]."""
         return self._q
 
     def note(self, stamp_ns: int, q: FloatArray, dq: FloatArray, tau: FloatArray) -> None:
-        """One state: stamp [ns], q [rad], dq [rad/s], present torque [N m], (n,) each; NaN where not measured."""
+        """Take one state into the estimate.
+
+        Args:
+            stamp_ns: timestamp [ns].
+            q: positions, (n,) [rad].
+            dq: velocities, (n,) [rad/s]; NaN if not measured.
+            tau: present torques, (n,) [N m]; NaN if not measured.
+        """
         step_s, self._last_ns = min(max((stamp_ns - self._last_ns) * 1e-9, 0.0), AVERAGE_S), stamp_ns
         standing = _stands(dq, tau)
         self._steady_s = self._steady_s + step_s if standing else 0.0
@@ -50,14 +57,18 @@ class HoldingTorque:
         self._q = q
 
     def refuse_contradiction(self, law: TorqueLaw, friction: FloatArray | None = None) -> None:
-        """Compare with what a law would hold the arm by; passes where torque is off, or the arm moves.
+        """Raise SafetyError if the holding torque contradicts a law; passes if torque is off or the arm moves.
 
-        A joint that is held by nothing may lean on something, so it says nothing. `friction` (n,) [N m] is what gears
-        may carry or hide by a model, where that is more than a share of the torque limit.
+        A joint without holding torque may rest on an obstacle, so it is not evidence.
+
+        Args:
+            law: the law that would hold the arm.
+            friction: torque that friction may carry or hide according to a model, (n,) [N m]; it counts if it is larger
+                than `FRICTION_SHARE` of the torque limit.
 
         Raises:
-            SafetyError: a joint is held against the expected direction, or, once it has stood for a while, by a torque
-                that friction and a model's error do not explain.
+            SafetyError: a joint is held against the expected direction, or, after it has stood for `STEADY_S`, by a
+                torque that friction and model error do not explain.
         """
         if not self._steady_s:
             return

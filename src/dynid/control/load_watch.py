@@ -1,12 +1,12 @@
-"""Whether what accelerates a guided arm is a load that appeared or vanished, and not a hand.
+"""Detection of a load that appeared or vanished at a hand-guided arm, as opposed to a hand that moves it.
 
-A load pulls at the tool along gravity, with the same force all the way, and mostly the tool gains speed; one that
-vanished is missed in the same way, upwards. A hand that leads the arm mostly pulls in another direction, and changes
-its force: most of it sets the arm in motion. So the torque from outside is compared with a force along gravity at the
-tool. As long as such a force explains it and moves the tool in its own direction, the tool's path counts. After
-`guiding_load_m` of it the arm is held if the force was even, if it was steady and the tool gained speed, or if the tool
-is so fast that it is damped. On a path half as long again, a large force that explains nearly all may be less even. A
-hand that pulls like a load is taken for one.
+A load pulls at the tool along gravity, with the same force all the way, and usually the tool gains speed. A load that
+vanished acts in the same way, upwards. A guiding hand usually pulls in another direction and changes its force, most of
+which accelerates the arm. So the external torque is compared with that of a force along gravity at the tool. As long as
+such a force explains the torque and the tool moves in its direction, the tool's path is summed up. After a path of
+`guiding_load_m` the arm is held in one of three cases: the force was even; it was steady and the tool gained speed; or
+the tool is so fast that it is damped. On a path half as long again, a large force that explains nearly all of the
+torque may be less even. A hand that pulls like a load is taken for a load.
 """
 
 import math
@@ -17,23 +17,23 @@ import numpy as np
 from dynid.hardware.safety.settings import SafetySettings
 from dynid.robot import FloatArray
 
-MOVING_RAD_S = 0.04  # velocity from which a joint slides: one that sticks hides what pulls at it
-HEAVIEST_N = 16.0  # force of the heaviest load; what pulls harder at a short lever is no load
-# Largest share of the torque from outside that a load may leave unexplained: in a cycle, and on the mean along the path
+MOVING_RAD_S = 0.04  # velocity above which a joint slides; a sticking joint hides external torques
+HEAVIEST_N = 16.0  # force of the heaviest load; a larger force at a short lever is not a load
+# Largest share of the external torque that a load may leave unexplained: in a cycle, and on average along the path
 # for a heavy load and a light one
 UNEXPLAINED, UNEXPLAINED_MEAN, UNEXPLAINED_LIGHT = 0.45, 0.28, 0.2
-# Largest standard deviation of the force along the path, over its mean: of a force that needs no other evidence, of
-# such a force on a long path, and of one under which the tool gains speed
+# Largest standard deviation of the force along the path over its mean: for a force that needs no other evidence, for
+# such a force on a long path, and for a force under which the tool gains speed
 EVEN, EVEN_LONG, STEADY = 0.16, 0.21, 0.3
 # Least mean force [N], largest unexplained share and largest spread of a load that explains nearly all on a long path:
-# joints that stick at first hide a part of it
+# joints that stick at first hide a part of the load
 HEAVY_N, CLEAR, UNEVEN = 3.0, 0.15, 0.4
-FASTER = 1.1  # times the speed from which the tool is damped, which a hand that leads it at that speed may exceed
-LONG, LIGHT_N = 1.5, 2.0  # times the path that is long enough; mean force below which a path must be long
-FORGOTTEN_S = 0.12  # an interruption that is longer begins the path anew
-SMOOTHED_S = 0.03  # time constant of the torques from outside: an encoder's steps make noise of them
-BEGIN_M = 0.015  # part of the path in which a hand sets the tool in motion, too
-GAINED_M2_S2 = 0.015  # least gain of the tool's squared speed along the rest of it, by a straight line through it
+FASTER = 1.1  # factor of the speed at which damping starts, above which a hand does not guide the tool
+LONG, LIGHT_N = 1.5, 2.0  # factor of `guiding_load_m` for a long path; mean force below which it is required
+FORGOTTEN_S = 0.12  # duration of an interruption that restarts the path
+SMOOTHED_S = 0.03  # time constant of the filter for external torques, which contain encoder noise
+BEGIN_M = 0.015  # start of the path, excluded because a hand accelerates the tool there as well
+GAINED_M2_S2 = 0.015  # least gain of the tool's squared speed along the rest of the path, by linear regression
 # Path [m], pause [s]; integrals over the path of the force, its square and the unexplained share, and over the rest of
 # it of the squared speed, and that times the rest
 PATH, LOST_S, FORCE, FORCE_2, LEFT, SPEED_2, SPEED_2_PATH = range(7)
@@ -41,13 +41,15 @@ PATH, LOST_S, FORCE, FORCE_2, LEFT, SPEED_2, SPEED_2_PATH = range(7)
 
 @numba.njit(cache=True)
 def force_along(external: FloatArray, rise: FloatArray, dq: FloatArray, moving: float) -> tuple[float, float]:
-    """Return the force at the tool along a direction [N] that explains torques from outside, and the share it leaves.
+    """Return the force [N] along a direction at the tool that best explains external torques, and the share left.
+
+    The share is the unexplained part of the torques' norm [-].
 
     Args:
-        external: torques from outside, (n,) [N m].
+        external: external torques, (n,) [N m].
         rise: speed of the tool in that direction per joint velocity, (n,) [m/rad].
         dq: joint velocities, (n,) [rad/s].
-        moving: only joints that are faster count [rad/s].
+        moving: joint velocity above which a joint counts [rad/s].
     """
     along = size = total = 0.0
     for j in range(len(dq)):
@@ -71,14 +73,16 @@ def pull_of(
     up: FloatArray,
     least_n: float,
 ) -> float:
-    """Take one cycle into `state` (7,), and return the force of what may be a load [N], upwards; 0 if nothing may.
+    """Update `state` (7,) by one cycle, and return the upward force of a possible load [N]; 0 if there is none.
 
     Args:
-        smooth: torques from outside, smoothed, (n,) [N m]; replaced.
+        state: path and integrals, indexed by `PATH` to `SPEED_2_PATH`, (7,) in SI; updated in place.
+        smooth: smoothed external torques, (n,) [N m]; updated in place.
         dt: time since the last cycle [s].
-        external, dq: as in `force_along`.
+        external: external torques, (n,) [N m].
+        dq: joint velocities, (n,) [rad/s].
         jacobian: velocity of the tool per joint velocity, (3, n) [m/rad].
-        up: direction against gravity, (3,).
+        up: unit vector against gravity, (3,).
         least_n: smallest force of a load [N].
     """
     smooth += dt / (SMOOTHED_S + dt) * (external - smooth)
@@ -105,19 +109,19 @@ def pull_of(
 
 
 class LoadWatch:
-    """Follows what pulls at the tool of a guided arm, a cycle at a time.
+    """Monitor of the force at the tool of a hand-guided arm, called once per cycle.
 
     Attributes:
-        force_n: force of what may be a load, upwards [N]; 0 if nothing may.
+        force_n: upward force of a possible load [N]; 0 if there is none.
     """
 
     def __init__(self, settings: SafetySettings) -> None:
         self._least_n, self._path_m = settings.guiding_load_n, settings.guiding_load_m
         self._state, self._smooth, self.force_n = np.zeros(7), np.zeros(0), 0.0
-        self.update(0.0, np.zeros(1), np.zeros(1), np.zeros((3, 1)), np.zeros(3))  # compiled now, not in a cycle
+        self.update(0.0, np.zeros(1), np.zeros(1), np.zeros((3, 1)), np.zeros(3))  # compile now, not in a cycle
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Discard the path and forces so far."""
         self._state[:], self._smooth, self.force_n = 0.0, np.zeros(0), 0.0
 
     def update(self, dt: float, external: FloatArray, dq: FloatArray, jacobian: FloatArray, up: FloatArray) -> None:
@@ -127,9 +131,13 @@ class LoadWatch:
         self.force_n = pull_of(self._state, self._smooth, dt, external, dq, jacobian, up, self._least_n)
 
     def found(self, speed: float) -> bool:
-        """Return whether a load moves the arm; speed [-] is the tool's over the one from which it is damped.
+        """Return whether a load moves the arm.
 
-        A tool that is faster than that needs no other evidence; a little faster, it may be a hand for as long again.
+        A tool that is faster than the speed at which damping starts needs no other evidence. If it is only a little
+        faster, a hand may move it, so twice the path is required.
+
+        Args:
+            speed: speed of the tool divided by the speed at which damping starts [-].
         """
         path, _, force, squares, left, sped, sped_path = self._state.tolist()
         light = abs(force) < LIGHT_N * path

@@ -1,16 +1,16 @@
-"""How many states of the arm were missing since a motion began: named first when the motion is given up."""
+"""Count of the arm's missing states since a motion began, for the message when the motion is aborted."""
 
 from dynid.hardware.loop.rate_trial import Window
 
 
 class MissingStates:
-    """Counts states by their stamps; those that never came show as gaps."""
+    """Counter of states by their stamps; missing states appear as gaps."""
 
     def __init__(self) -> None:
         self._first_ns = self._last_ns = self._count = self._incomplete = 0
 
     def begin(self, incomplete: int) -> None:
-        """Count from the next state on; the driver has counted so many incomplete cycles until now."""
+        """Start to count at the next state; `incomplete` is the driver's count of incomplete cycles until now."""
         self._first_ns, self._incomplete = 0, incomplete
 
     def note(self, stamp_ns: int) -> None:
@@ -22,11 +22,11 @@ class MissingStates:
         self._last_ns = stamp_ns
 
     def complaint(self, cycle_s: float, incomplete: int) -> str:
-        """Return that more states were missing than may be, and why, to be put before a reason; "" if not.
+        """Return a clause that reports too many missing states, to be put before a reason; "" if few were missing.
 
         Args:
             cycle_s: length of a cycle [s].
-            incomplete: cycles without the reply of a servo that the driver has counted until now.
+            incomplete: the driver's count until now of cycles in which a servo did not reply.
         """
         if not self._first_ns:
             return ""

@@ -1,4 +1,4 @@
-"""Control laws that a model of the arm feeds: gravity compensation and computed torque (paper eq. 3 for the model)."""
+"""Control laws with a model of the arm: gravity compensation and computed torque (paper eq. 3 for the model)."""
 
 from dataclasses import replace
 
@@ -11,21 +11,22 @@ from dynid.model.drive import KINDS, RESISTING, of_kinds
 from dynid.model.friction import FrictionLaw
 from dynid.robot import FloatArray, read_only
 
-# A position that changes by two encoder steps and back seems to move at 0.06 rad/s (`arm_controller.LED_S`).
+# Speed below which motion is uncertain: noise of two encoder steps looks like 0.06 rad/s (`arm_controller.LED_S`).
 UNCERTAIN_RAD_S = 0.08
-LED_TRANSITION_RAD_S = 0.1  # beyond that speed, help grows over this
+LED_TRANSITION_RAD_S = 0.1  # range of speed above it over which friction compensation grows
 
 
 class GravityCompensation:
     """tau = g(q) + share F(dq): the arm carries its own weight; hand guiding works against the remaining friction.
 
-    Where a joint is led, a share of the friction that resists is given in the direction of its motion. It is below
-    what the gear takes at that speed and that load, so motion always dies away. At rest nothing is given: there
-    friction holds the arm where it was left, and a sensor that trembles moves nothing.
+    In the direction of motion of a guided joint, a share of the resisting friction is compensated. The share is below
+    the gear's friction at that speed and load, so motion always decays. At rest no friction is compensated: there it
+    holds the arm where it was left, and encoder noise moves nothing.
 
     Args:
-        inverse_dynamics: of the arm as it is mounted, see `dynid.control.dynamics_kernel.compile_single`.
-        friction_share: 0 leaves all friction to the arm; 1 would leave none where the model is perfect.
+        model: the model.
+        inverse_dynamics: inverse dynamics of the arm at its mount, see `dynid.control.dynamics_kernel.compile_single`.
+        friction_share: compensated share of friction: 0 compensates nothing, 1 all friction of a perfect model.
     """
 
     name = "gravity_compensation"
@@ -44,7 +45,7 @@ class GravityCompensation:
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Torque (n,) [N m] at q (n,) [rad] and the velocity dq of an arm that is led; the reference does not count."""
+        """Return the torque (n,) [N m] at q, dq (n,) [rad, rad/s] of a guided arm; the reference is ignored."""
         still = self._still
         holding = self._inverse_dynamics(q, still, still, self.model.phi.values) + self._offset
         if not self.friction_share:
@@ -56,12 +57,12 @@ class GravityCompensation:
         return holding + certain * helped
 
     def stuck(self, q: FloatArray) -> FloatArray:
-        """What the gears of an arm that stands at q (n,) [rad] may carry or hide, (n,) [N m]."""
+        """Return the torque (n,) [N m] that static friction may carry or hide at a standing posture q (n,) [rad]."""
         gravity = self._inverse_dynamics(q, self._still, self._still, self._links)
         return self.model.friction.budget(self._still, gravity, -gravity)
 
     def gains(self) -> Gains:
-        """The share of friction, and the model: phi and the friction beside it."""
+        """Return the friction share, and the model: phi and the additional friction."""
         return {"friction_share": self.friction_share} | _model_gains(self.model)
 
 
@@ -69,13 +70,13 @@ class ComputedTorque:
     """tau = F(dq_ref, tau, te, M(q) a + C(q, dq_ref) dq_ref + g(q)), a = ddq_ref + K_V de + K_P e.
 
     With a perfect model the error obeys e'' + K_V e' + K_P e = 0, the same for every joint and posture. Velocity terms
-    take the reference's velocity: it has no encoder steps, and friction that is fed forward cannot chatter. Friction
-    that depends on the motor's torque is solved for it; its load te is what gravity and Coriolis forces put on the
-    joints at the reference.
+    use the reference velocity, which has no encoder steps, so friction feed-forward cannot chatter. Friction that
+    depends on the motor torque is solved for. Its load te is the gravity and Coriolis torque at the reference.
 
     Args:
-        settings: K_P and K_V, the same as of FF+PD.
-        inverse_dynamics: of the arm as it is mounted, see `dynid.control.dynamics_kernel.compile_single`.
+        settings: settings with K_P and K_V, the same as for FF+PD.
+        model: the model.
+        inverse_dynamics: inverse dynamics of the arm at its mount, see `dynid.control.dynamics_kernel.compile_single`.
     """
 
     name = "computed_torque"
@@ -93,7 +94,7 @@ class ComputedTorque:
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Torque (n,) [N m]; dq is the pseudo-differentiated velocity."""
+        """Return the torque (n,) [N m]; dq (n,) [rad/s] is the pseudo-differentiated velocity."""
         acceleration = self._damping * (dq_ref - dq)
         acceleration += self._stiffness * (q_ref - q)
         acceleration += ddq_ref
@@ -102,23 +103,23 @@ class ComputedTorque:
         return self._law.motor_torque(dq_ref, wanted, load)
 
     def gains(self) -> Gains:
-        """K_P, K_V, Tf and the model: phi and the friction beside it."""
+        """Return K_P, K_V, Tf and the model: phi and the additional friction."""
         own = self.settings.gains()
         return {key: own[key] for key in ("K_P", "K_V", "Tf")} | _model_gains(self.model)
 
 
 def _resisting(law: FrictionLaw) -> FrictionLaw:
-    """The law without its offsets, which do not resist motion."""
+    """Return the friction law without its offsets, which do not resist motion."""
     return law.with_values({"of": 0.0})
 
 
 def _model_gains(model: ControlModel) -> Gains:
-    """phi, and the terms of the friction beside it that are there, by symbol."""
+    """Return phi and the present terms of the additional friction, keyed by symbol."""
     gains: Gains = {"phi": tuple(model.phi.values.tolist())}
     return gains | {f"friction_{symbol}": tuple(model.friction[symbol].tolist()) for symbol in model.friction.terms}
 
 
 def _warm_up(law: "GravityCompensation | ComputedTorque", size: int) -> None:
-    """Compile what a step runs: a control loop must not wait for a compiler."""
+    """Compile the functions of a step, so that no control loop has to wait for the compiler."""
     still = np.zeros(size)
     law.torque(still, still, still, still, still)

@@ -1,7 +1,7 @@
-"""Executing one motion on an arm: smooth approach, the motion, a smooth way to the rest posture, then hold.
+"""Execution of one motion on an arm: smooth approach, the motion, a smooth way to the rest posture, then hold.
 
-No ROS and no clock of its own: time is the stamp of the measured state, so a late or missing cycle does not bend the
-motion, and the same class drives the real arm, the simulated arm and the lock-step simulation.
+It depends neither on ROS nor on a clock. Time is the stamp of the measured state, so a late or missing cycle does not
+distort the motion. The same class drives the real arm, the simulated arm and the lock-step simulation.
 """
 
 from dataclasses import dataclass, replace
@@ -27,23 +27,28 @@ from dynid.trajectory.trajectory import approach
 
 __all__ = ["MotionExecutor", "MotionStep", "Phase"]
 
-LONGEST_STEP_S = 0.02  # after a longer gap in the states the reference goes on from where it was, it does not jump
-LOST_BRAKE_S = 0.1  # the hardware fades a command that is not renewed; after so long the arm has been braked
+LONGEST_STEP_S = 0.02  # gap in the states above which path time pauses, so that the reference does not jump
+LOST_BRAKE_S = 0.1  # time without a new command after which the hardware has braked the arm
 FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
-GIVING_RAD_S, MOST_GIVEN_RAD = 0.15, 0.15  # of held positions, see `Relief`
-BACK_RAD_S = 0.3  # all of it within the standstill before a trajectory
-LIMP_RAD = 0.02  # so far somebody must move an arm without torque before the reference goes with it
-LARGEST_SAG_RAD = 0.2  # a held arm is nearer than this to its reference, with gears that stick under load
-MAX_TRACKING_ERROR_RAD = 0.35  # farther from the reference than this, the arm does not follow: stop
+GIVING_RAD_S, MOST_GIVEN_RAD = 0.15, 0.15  # rate and largest value of the yielding of held joints, see `Relief`
+BACK_RAD_S = 0.3  # rate that takes the whole yielding back within the standstill before a trajectory
+LIMP_RAD = 0.02  # displacement after which the reference follows an arm without torque
+LARGEST_SAG_RAD = 0.2  # largest distance of a held arm from its reference, including stiction under load
+MAX_TRACKING_ERROR_RAD = 0.35  # maximum tracking error before a stop
 STOP_RAD_S2 = 12.0  # deceleration of an arm that left its reference
 
 
 @dataclass(frozen=True, eq=False)
 class MotionStep:
-    """One control cycle: torque (n,) [N m], the reference it follows, each (n,), and whether it holds the arm there.
+    """Result of one control cycle.
 
-    The reference's arrays are buffers: they hold until the next cycle.
+    Attributes:
+        tau: torque, (n,) [N m].
+        q_ref: reference position, (n,) [rad]; like `dq_ref` and `ddq_ref` a buffer that is valid until the next cycle.
+        dq_ref: reference velocity, (n,) [rad/s].
+        ddq_ref: reference acceleration, (n,) [rad/s^2].
+        holds: whether the arm is held at the reference.
     """
 
     tau: FloatArray
@@ -54,21 +59,21 @@ class MotionStep:
 
 
 class MotionExecutor:
-    """Runs motions with a controller.
+    """State machine that runs motions with a controller.
 
     Args:
-        robot: gives rest posture, limits and joint names.
-        controller: the torque law; it is reset at the start of each motion.
-        check: what every motion must keep; None is the robot's position and velocity limits.
+        robot: robot with rest posture, limits and joint names.
+        controller: the controller; it is reset at the start of each motion.
+        check: the check that every motion must pass; None is the robot's position and velocity limits.
 
     Attributes:
-        phase: what is going on; None where nothing is commanded.
+        phase: the present activity; None if nothing is commanded.
         phases: the phases of the present motion, with the stamps at which they began [ns].
         stopped_itself: why a motion ended early without being cancelled; "" if it did not.
-        left_tolerance: whether it ended early since a joint left its tolerance, and came to rest on its path.
-        guiding: the watch over laws without a reference.
-        tolerance: how far off its reference each joint may be along a trajectory, (n,) [rad]: beyond it, the arm is
-            braked along its path. Off by `MAX_TRACKING_ERROR_RAD` it is stopped where it is, whatever this says.
+        left_tolerance: whether a motion ended early because a joint left its tolerance, and came to rest on its path.
+        guiding: monitor of hand guiding, for laws without a reference.
+        tolerance: largest permitted tracking error of each joint along a trajectory, (n,) [rad]. Beyond it the arm is
+            braked along its path. Independently, an error of `MAX_TRACKING_ERROR_RAD` stops it where it is.
     """
 
     def __init__(self, robot: Robot, controller: ArmController, check: MotionCheck | None = None) -> None:
@@ -77,7 +82,7 @@ class MotionExecutor:
         self.phase: Activity | None = None
         self.phases: list[tuple[Phase, int]] = []
         self.stopped_itself, self.left_tolerance = "", False
-        self._held_before_stop = False  # a brake that nobody's motion asked for: the arm left where it was held
+        self._held_before_stop = False  # whether the arm was held, without a motion, when it left its reference
         self._parts: list[Part] = []
         self._scaling = PathTimeScaling(robot.size)
         warm_up(robot.size)
@@ -106,38 +111,38 @@ class MotionExecutor:
 
     @property
     def holds(self) -> bool:
-        """Whether the arm is held: no motion is under way, and no brake after one."""
+        """Whether the arm is held: no motion is under way, and no brake after a motion."""
         still = self._held_before_stop or not self.moving
         return self.active and still and self.controller.law.follows_reference
 
     @property
     def tracking(self) -> Tracking:
-        """How well the trajectory was followed so far."""
+        """Tracking error of the trajectory so far."""
         return self._meter.result()
 
     def elapsed(self, stamp_ns: int) -> float:
-        """Seconds of the present phase so far; time in which it paused does not count."""
+        """Return the time [s] since the present phase began, without pauses."""
         return (stamp_ns - self._began_ns) / 1e9
 
     def progress(self, stamp_ns: int) -> float:
-        """How much of the trajectory is done, 0 to 1."""
+        """Return the completed share of the trajectory, 0 to 1."""
         if self.phase == "trajectory":
             return min(self.elapsed(stamp_ns) / self._duration, 1.0) if self._duration else 1.0
         return 1.0 if self.phase in ("rest", "done") else 0.0
 
     def start_posture(self, q: FloatArray) -> FloatArray:
-        """Where the next motion begins, (n,) [rad]: the reference of an arm that is held, else the measured q."""
+        """Return where the next motion begins, (n,) [rad]: the reference if the arm is held, else the measured q."""
         q_ref = self._reference[0]
         held = self.active and np.abs(q - q_ref).max() <= LARGEST_SAG_RAD
-        return q_ref.copy() if held else np.array(q)  # a held arm sags a little: go on from the reference
+        return q_ref.copy() if held else np.array(q)  # a held arm sags a little: continue from the reference
 
     def begin(self, motion: Motion | MotionPlan, q: FloatArray, stamp_ns: int) -> None:
-        """Start a motion from the measured posture q (n,) [rad]; one that is no plan yet is checked first.
+        """Start a motion or a plan from the measured posture q (n,) [rad]; a motion is planned and checked first.
 
         Raises:
-            SafetyError: a motion is under way, the trajectory leaves the limits (joint, time and value named), the arm
-                is not any more where the plan begins, or the chosen law follows no reference.
-            DataError: a motion of other joints.
+            SafetyError: a motion is under way, the trajectory exceeds a limit (joint, time and value named), the arm
+                has left the start of the plan, or the chosen law follows no reference.
+            DataError: the motion is for other joints.
         """
         if self.moving:
             raise SafetyError(f"a motion is running (phase {self.phase}); cancel it first")
@@ -166,7 +171,7 @@ class MotionExecutor:
         self._enter(stamp_ns)
 
     def _refuse_double_torques(self, plan: MotionPlan) -> None:
-        """Raise SafetyError where a motion brings torques that the law gives as well."""
+        """Raise SafetyError if a motion brings torques that the law already gives."""
         law = self.controller.law
         if law.name != FeedforwardPdLaw.name and any(part.added is not None for part in plan.parts):
             raise SafetyError(
@@ -175,7 +180,7 @@ class MotionExecutor:
             )
 
     def hold(self, q: FloatArray, stamp_ns: int) -> None:
-        """Hold the arm where it is, q (n,) [rad], or allow hand guiding, depending on the law.
+        """Hold the arm at its present posture q (n,) [rad], or start hand guiding if the law follows no reference.
 
         Raises:
             SafetyError: a motion is under way.
@@ -191,7 +196,10 @@ class MotionExecutor:
         self._enter(stamp_ns)
 
     def follow_limp(self, q: FloatArray, stamp_ns: int) -> None:
-        """Torque is off: hold where the arm was put, q (n,) [rad], or it would be pulled back once torque is on."""
+        """Move the held posture with an arm whose torque is off, at q (n,) [rad].
+
+        Otherwise the arm would be pulled back when torque comes on.
+        """
         if self.active and not self.controller.law.follows_reference:
             self.guiding.restart(self.controller.law, q)
         if self.active and not self.moving and np.abs(q - self._reference[0]).max() > LIMP_RAD:
@@ -202,7 +210,8 @@ class MotionExecutor:
         """Choose another law, without a jump in torque.
 
         Raises:
-            SafetyError: a motion is under way that the law would not follow, or one that runs on a law of its own.
+            SafetyError: a motion is under way, and either the new law follows no reference or the motion has its own
+                law.
         """
         if self.moving and (not law.follows_reference or self._parts[0].law is not None):
             raise SafetyError(
@@ -210,7 +219,7 @@ class MotionExecutor:
             )
         if self.phase is not None and not law.follows_reference:
             self._parts = [Part(self.phase, HoldPath(self._reference[0].copy()))]
-        self._added.fade()  # it was meant for the law before
+        self._added.fade()  # the added torque was meant for the former law
         self._parts = [replace(part, added=None) for part in self._parts]
         self.controller.switch_to(law)
         self._chosen = law
@@ -218,7 +227,7 @@ class MotionExecutor:
             self._guide(law, self._q)
 
     def cancel(self, stamp_ns: int) -> None:
-        """Brake to rest along the path and hold; does nothing where nothing moves."""
+        """Brake to rest along the path and hold; do nothing if no motion is under way."""
         if not self.moving or self.phase == "cancelled":
             return
         if self._parts[0].law is not None:
@@ -233,26 +242,26 @@ class MotionExecutor:
             self._added.fade()
 
     def release(self) -> None:
-        """Stop commanding torque, for when the arm was disabled."""
+        """Stop commanding torque, because the arm was disabled."""
         self._feedback_again()
         self._added.clear()
         self.guiding.end()
         self.phase, self._parts = None, []
 
     def forget(self, stamp_ns: int) -> None:
-        """Torque went off: stop commanding it, or the arm would be pulled back when it is on again.
+        """Stop commanding torque because it went off, so that the arm is not pulled back when it is on again.
 
-        A motion under way ends as a cancelled one.
+        A motion under way is recorded as cancelled.
         """
         if self.moving and self.phase != "cancelled":
             self.phases.append(("cancelled", stamp_ns))
         self.release()
 
     def update(self, stamp_ns: int, q: FloatArray) -> MotionStep | None:
-        """The torque of this cycle from the state q (n,) [rad] measured at `stamp_ns`; None where nothing is commanded.
+        """Return the torque and reference for the state q (n,) [rad] measured at `stamp_ns`; None to command nothing.
 
         Raises:
-            SafetyError: the arm is too far from its reference; the motion is given up, and from the next state on the
+            SafetyError: the arm is too far from its reference. The motion is aborted, and from the next state on the
                 arm is braked and held where it comes to rest. If its state is not finite, or its stamps stand still, go
                 back, or jump ahead by more than `GIVE_UP_S`, nothing is commanded any more.
         """
@@ -261,7 +270,7 @@ class MotionExecutor:
             return None
         self._refuse_wrong_time(stamp_ns)
         if dt <= 0:
-            return None  # one that was overtaken by another
+            return None  # a state that arrived out of order
         self._last_ns, self._q = stamp_ns, q
         step = dt if dt <= LONGEST_STEP_S else self._after_gap(dt, q, stamp_ns)
         if self._parts[0].law is not None:
@@ -284,7 +293,7 @@ class MotionExecutor:
     # -- within a cycle ----------------------------------------------------------------------------------------
 
     def _refuse_wrong_time(self, stamp_ns: int) -> None:
-        """Stop commanding where stamps do not pass as time does: nobody knows where on its path the arm should be."""
+        """Stop commanding and raise SafetyError if a stamp is wrong, since the present point on the path is unknown."""
         fault = self._stamps.fault(self._last_ns, stamp_ns)
         if fault:
             what = "the motion was aborted, and nothing is commanded any more" if self.moving else "the arm is not held"
@@ -292,7 +301,7 @@ class MotionExecutor:
             raise SafetyError(f"{fault}: {what}; its driver brakes and lowers it")
 
     def _after_gap(self, dt: float, q: FloatArray, stamp_ns: int) -> float:
-        """States were lost for dt [s]: the path paused meanwhile and gets under way again; returns the step to take."""
+        """Pause the path for a gap of dt [s] in the states, then accelerate again; return the step to take [s]."""
         if self._parts[0].law is not None:
             self._leave_open_loop(q, stamp_ns, f"joint states were lost for {dt:.3f} s")
         self._began_ns += round((dt - FIRST_DT_S) * 1e9)
@@ -300,7 +309,7 @@ class MotionExecutor:
         return FIRST_DT_S
 
     def _advance(self, step: float, stamp_ns: int) -> None:
-        """The reference now; a part that is over hands over to the next at its exact planned end."""
+        """Compute the present reference; switch from one part to the next at the part's exact planned end."""
         passed, slope = self._scaling.advance(step)
         self._began_ns += round((step - passed) * 1e9)
         while self.phase != "cancelled" and len(self._parts) > 1 and self._parts[0].law is None:
@@ -319,7 +328,7 @@ class MotionExecutor:
         self._scaling.scale(slope, dq_ref, ddq_ref)
 
     def _relieved(self, relief: Relief, step: float, q: FloatArray) -> FloatArray:
-        """The reference's position, less what a held joint gives way; before a motion that comes back."""
+        """Return the reference position minus the yielding of held joints; a motion brings joints back."""
         if self.moving or not self.controller.law.follows_reference:
             relief.reset()
             self._given -= np.clip(self._given, -BACK_RAD_S * step, BACK_RAD_S * step)
@@ -330,20 +339,23 @@ class MotionExecutor:
         return self._held
 
     def _guide(self, law: TorqueLaw, q: FloatArray) -> None:
-        """Watch over an arm at q (n,) [rad] that a law without a reference takes over, and over no other."""
+        """Start the monitor of hand guiding at q (n,) [rad] if the law follows no reference; else stop it."""
         if law.follows_reference:
             self.guiding.leave()
         else:
             self.guiding.begin(law, q)
 
     def _guide_by_hand(self, q: FloatArray) -> None:
-        """The law follows no reference: the reference follows the arm."""
+        """Set the reference to the measured posture q (n,) [rad] of a hand-guided arm."""
         path = self._parts[0].path
         assert isinstance(path, HoldPath)
         path.posture[:] = q
 
     def _refuse_lost(self, error: FloatArray, q: FloatArray, stamp_ns: int) -> None:
-        """Stop where the arm does not follow; without feedback the window watches instead."""
+        """Stop and raise SafetyError if the tracking error is too large; parts without feedback are exempt.
+
+        Their window is checked instead.
+        """
         worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
         if abs(error[worst]) <= MAX_TRACKING_ERROR_RAD or (self._parts[0].law is not None and np.isfinite(error).all()):
             return
@@ -364,7 +376,7 @@ class MotionExecutor:
         )
 
     def _keep_tolerance(self, error: FloatArray, stamp_ns: int) -> None:
-        """Brake along the path where a joint leaves its tolerance."""
+        """Brake along the path if a joint leaves its tolerance."""
         beyond = np.abs(error) > self.tolerance
         if beyond.any():
             joint = int(np.argmax(beyond))
@@ -376,7 +388,7 @@ class MotionExecutor:
             self.cancel(stamp_ns)
 
     def _watch_open_loop(self, q: FloatArray, stamp_ns: int) -> None:
-        """End a part without feedback when it is over, or when a joint nears the end of its window."""
+        """End a part without feedback when its time is over, or when a joint comes close to the end of its window."""
         part = self._parts[0]
         leaving = part.window.leaving(q, self.controller.velocity) if part.window is not None else None
         if leaving is not None:
@@ -385,7 +397,7 @@ class MotionExecutor:
             self._leave_open_loop(q, stamp_ns, "")
 
     def _leave_open_loop(self, q: FloatArray, stamp_ns: int, reason: str) -> None:
-        """Feedback again: brake, return to the posture of the part, and continue with the next one."""
+        """Switch feedback on again: brake, return to the posture of the part, and continue with the next part."""
         if reason:
             self.stopped_itself = f"stopped early after {self.elapsed(stamp_ns):.2f} s: {reason}"
         brake = self._open_loop_brake(q)
@@ -401,16 +413,16 @@ class MotionExecutor:
         return Brake(q, dq) if window is None else Brake(q, dq, window.brake_rad_s2)
 
     def _stop_at(self, q: FloatArray, speed: FloatArray, stamp_ns: int) -> None:
-        """Give the motion up, brake the arm and hold it where it comes to rest."""
+        """Abort the motion, brake the arm from q, speed (n,) [rad, rad/s] and hold it where it comes to rest."""
         self.left_tolerance, self._held_before_stop = False, self.holds
         self._feedback_again()
-        self._forget(q)  # what it thinks of velocities is as doubtful as what happened to the arm
+        self._forget(q)  # velocity estimates are unreliable after such an event
         phase: Activity = "cancelled" if self.moving or self.phase == "cancelled" else "hold"
         self._parts = [Part(phase, Brake(q, speed, STOP_RAD_S2))]
         self._enter(stamp_ns)
 
     def _feedback_again(self) -> None:
-        """The chosen law at once, where a part ran without it: a fading law would not brake."""
+        """Switch to the chosen law at once after a part without feedback, since a blended law would not brake."""
         if self._parts and self._parts[0].law is not None:
             self.controller.switch_to(self._chosen, at_once=True)
 
@@ -425,7 +437,7 @@ class MotionExecutor:
         self._given[:] = 0.0
 
     def _enter(self, stamp_ns: int) -> None:
-        """The first of the parts begins."""
+        """Start the first of the remaining parts."""
         part = self._parts[0]
         self.phase, self._began_ns = part.phase, stamp_ns
         if part.phase != "hold" and (not self.phases or self.phases[-1][0] != part.phase):

@@ -1,7 +1,7 @@
-"""A motion in short spans of time, each looked at in four moments: so that a cubic through them says what is between.
+"""Division of a motion into short time spans with four samples each, so that a cubic gives the torque in between.
 
-Accelerations are cubics of time on each piece of a motion, and within a few milliseconds M(q) and gravity hardly
-change: torques are such cubics, too. What jumps is the sign of friction: both signs count where a joint turns back.
+Accelerations are cubics of time on each piece of a motion. Within a few milliseconds M(q) and gravity hardly change, so
+torques are close to cubics, too. Friction jumps where a joint reverses; there torques are computed for both signs.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,19 +15,21 @@ from dynid.trajectory.pieces import Pieces, first_beyond, from_thirds
 
 CELL_S = 0.006  # longest span
 NODES = 4
-AT_ONCE = 5000  # spans that are looked at together: so much memory it takes, however long the motion is
-STANDING_RAD_S = 1e-9  # a slower joint moves by rounding alone
+AT_ONCE = 5000  # spans per batch, which bounds memory independently of the motion's length
+STANDING_RAD_S = 1e-9  # speed below which motion is a rounding error
 Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """Spans of a motion that follow each other, none across a knot; each has `NODES` moments, both ends among them.
+    """Consecutive time spans of a motion, none across a knot; each has `NODES` samples that include both ends.
 
     Attributes:
-        times: since the motion's start, (N, 4) [s].
-        q, dq, ddq: states by the polynomial of the span, so at a knot those of this side, (N, 4, n).
-        last: whether the motion ends here.
+        times: times since the motion's start, (N, 4) [s].
+        q: positions, (N, 4, n) [rad]; like `dq` and `ddq`, at a knot they belong to this span's polynomial.
+        dq: velocities, (N, 4, n) [rad/s].
+        ddq: accelerations, (N, 4, n) [rad/s^2].
+        last: whether the motion ends with the last span.
     """
 
     times: FloatArray
@@ -37,9 +39,9 @@ class Cells:
     last: bool
 
     def torques(self, torques: Torques) -> list[FloatArray]:
-        """Torques (N, 4, n) [N m], smooth within each span: once, or twice where a joint turns back in some.
+        """Return torques (N, 4, n) [N m], smooth within each span: one array, or two if a joint reverses in a span.
 
-        Friction is that of a joint which moves, also at the moment in which it starts or turns back.
+        Friction is that of a moving joint, including the moment in which the joint starts or reverses.
         """
         ahead = (self.dq > STANDING_RAD_S).any(axis=1, keepdims=True)
         back = (self.dq < -STANDING_RAD_S).any(axis=1, keepdims=True)
@@ -53,7 +55,10 @@ class Cells:
         return [torques(rows[0], one.reshape(-1, n), rows[1]).reshape(shape) for one in speeds]
 
     def first_beyond(self, values: FloatArray, bound: FloatArray) -> tuple[float, int, float] | None:
-        """Return time [s], joint and value where the cubic through values (N, 4, n) leaves +-bound (n,); else None."""
+        """Return time [s], joint and value where the cubic through values (N, 4, n) leaves +-bound (n,), or None.
+
+        Values and bound may be in any unit, the same for both.
+        """
         control = np.einsum("ij,njk->nki", from_thirds(), values).reshape(-1, NODES)
         high = np.tile(bound, len(values))
         found = first_beyond(control, -high, high)
@@ -65,7 +70,7 @@ class Cells:
 
 
 def cells_of(pieces: Pieces) -> Iterator[Cells]:
-    """The whole motion, `AT_ONCE` spans at a time."""
+    """Yield the spans of a whole motion, at most `AT_ONCE` at a time."""
     counts = np.maximum(1, np.ceil(pieces.durations / CELL_S)).astype(np.int64)
     firsts = np.concatenate([[0], np.cumsum(counts)])
     for begin in range(0, int(firsts[-1]), AT_ONCE):

@@ -1,4 +1,4 @@
-"""A whole motion against every limit of the arm, before the first current flows."""
+"""Check of a whole motion against every limit of the arm, before the first current flows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -25,19 +25,19 @@ from dynid.trajectory.pieces import Pieces
 from dynid.trajectory.polynomial import PolynomialTrajectory
 
 STEP_S, COARSE_S = 0.002, 0.02
-ROUNDING_S = 1e-6  # of the times of points that are a control cycle apart
-TOLERANCE = 1e-6  # relative, of a limit: what rounding may cost
-HELD_S = 10.0  # so long the end of a motion counts as held
-CURRENT_SHARE = 0.9  # of the current limit; the rest is the feedback's
-# A joint that lifts through its gears takes up to so many times the current that carries it: 2.0 at joint 4 of CRANE-X7
-# with the published friction of such gears, and a tenth more for an arm heavier than its parameters.
+ROUNDING_S = 1e-6  # rounding of the times of points
+TOLERANCE = 1e-6  # relative tolerance of a limit, for rounding errors
+HELD_S = 10.0  # time for which the end posture is assumed to be held
+CURRENT_SHARE = 0.9  # share of the current limit for a planned motion; the rest is reserved for feedback
+# Ratio of a joint's lifting current to its holding current, due to gear friction: up to 2.0 at joint 4 of CRANE-X7
+# with the published friction of its gears, plus a tenth for an arm heavier than its parameters.
 LIFTING = 2.2
 Shown = Callable[[FloatArray], FloatArray]
 
 
 @dataclass(frozen=True, eq=False)
 class MotionLimits:
-    """What a motion must keep, each (n,): positions [rad], speeds [rad/s], accelerations [rad/s^2], torques [N m]."""
+    """Limits of a motion, each (n,): positions [rad], speeds [rad/s], accelerations [rad/s^2], torques [N m]."""
 
     lower: FloatArray
     upper: FloatArray
@@ -47,32 +47,40 @@ class MotionLimits:
 
 
 def robot_limits(robot: Robot, acceleration: FloatArray) -> MotionLimits:
-    """The limits of a robot, accelerations (n,) [rad/s^2]; motors give `CURRENT_SHARE` of their current limits."""
+    """Return a robot's limits with accelerations (n,) [rad/s^2]; torques are `CURRENT_SHARE` of the current limits."""
     torque = CURRENT_SHARE * robot.drive_limits * robot.drive_constants
     return MotionLimits(robot.lower, robot.upper, reachable_speed(robot), acceleration, torque)
 
 
 def position_and_speed(robot: Robot) -> "MotionCheck":
-    """A check of positions and speeds alone."""
+    """Return a check of positions and speeds only."""
     anything = np.full(robot.size, np.inf)
     return MotionCheck(robot, MotionLimits(robot.lower, robot.upper, reachable_speed(robot), anything, anything))
 
 
 def nominal_torques(robot: Robot, mount: str | None) -> Torques:
-    """A function `(q, dq, ddq) -> tau`, (N, n) each, of the robot's nominal parameters: until a model is identified."""
+    """Return a function `(q, dq, ddq) -> tau`, (N, n) each in SI, of the nominal parameters.
+
+    It serves until a model is identified.
+    """
     model = ArmModel.of(robot, mount=mount)
     return model_torques(model, nominal_parameters(robot, model), FrictionLaw.of(robot.size, {}))
 
 
 def nominal_parameters(robot: Robot, model: ArmModel) -> BaseParameters:
-    """Return the base parameters that the robot's nominal standard parameters make."""
+    """Return the base parameters that correspond to the robot's nominal standard parameters."""
     return model.base_parameters(load_nominal(robot, model.mdh, model.regrouping.standard))
 
 
 def model_torques(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> Torques:
-    """A function `(q, dq, ddq) -> tau`, (N, n) each, of identified parameters and the friction beside them.
+    """Return a function `(q, dq, ddq) -> tau`, (N, n) each in SI, of identified parameters and friction.
 
-    At full friction, as soon as a joint moves: what a motion may take at most.
+    Friction is at its full value as soon as a joint moves, which gives the largest torque that a motion may need.
+
+    Args:
+        model: model of the arm.
+        phi: base parameters.
+        friction: friction in addition to the base parameters.
     """
     dynamics, law = compile_inverse_dynamics(model), replace(friction, transition_rad_s=0.0)
     links = of_kinds(phi, KINDS, others=True)
@@ -86,15 +94,15 @@ def model_torques(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -
 
 
 class MotionCheck:
-    """Refuses motions that leave a limit.
+    """Check that refuses motions which exceed a limit.
 
     Args:
-        robot: names the joints.
-        limits: what must be kept.
-        torques: the torques that a motion takes, as predicted; None does not look at currents.
-        collision: finds contact of links; None does not look for it.
-        efforts: bounds torques that come with a motion; None does not look at them.
-        box: free space around the arm; None: nothing is known of it.
+        robot: robot with the joint names.
+        limits: limits to keep.
+        torques: function that predicts the torques of a motion; None skips torques and currents.
+        collision: self-collision check; None skips it.
+        efforts: bound on torques that come with a motion; None skips it.
+        box: free space around the arm; None skips it.
     """
 
     def __init__(
@@ -111,17 +119,19 @@ class MotionCheck:
         self._overload = None if torques is None else OverloadModel.of(robot)
 
     def check(self, parts: Sequence[Motion], load: FloatArray | None = None) -> None:
-        """Refuse a sequence of motions where one of them leaves a limit.
+        """Raise SafetyError if one of a sequence of motions exceeds a limit.
 
-        Positions, speeds and accelerations are exact, torques are those of cubics within some milliseconds, and links
-        keep off each other by more than they may move between the postures that are looked at.
+        Positions, speeds and accelerations are checked exactly. Torques are checked on cubics over a few milliseconds
+        each. Links must keep a distance larger than they can move between the sampled postures.
 
         Args:
-            parts: one after the other.
-            load: share used up beforehand of what makes servos switch themselves off, (n,) [-]; None: none.
+            parts: motions in their order.
+            load: share of each servo's overload capacity that is used up before the first motion, (n,) [-]; None is
+                zero.
 
         Raises:
-            SafetyError: names motion, joint or links, time since the start of that motion, value and limit.
+            SafetyError: a limit is exceeded; names motion, joint or links, time since the start of that motion, value
+                and limit.
         """
         load = np.zeros(len(self._names)) if load is None else load
         for number, part in enumerate(parts, 1):
@@ -135,21 +145,26 @@ class MotionCheck:
             self._stays_inside(part, first=number == 1)
 
     def refuse_efforts(self, motion: Motion, added: TorqueCurve) -> None:
-        """Raise SafetyError where efforts along a motion are not those of this arm, see `EffortBound`."""
+        """Raise SafetyError if efforts along a motion do not match this arm, see `EffortBound`."""
         if self._efforts is not None:
             self._efforts.refuse(motion, added, self.torques)
 
     def check_start(self, motion: Motion) -> None:
-        """Refuse a motion that begins beyond a position limit: of a way there, not even the torques are known.
+        """Raise SafetyError if a motion begins beyond a position limit.
+
+        The way there cannot be checked, since not even its torques are known.
 
         Raises:
-            SafetyError: as of `check`.
+            SafetyError: the start is beyond a limit, see `check`.
         """
         bounds = self._limits.lower, self._limits.upper
         self._within(motion, np.zeros(1), motion.start[None, :], bounds, "is at {:.2f} deg", np.rad2deg)
 
     def lifting_load(self, way: Motion) -> float | None:
-        """The most of any servo's overload [-] that a slow way uses up, `LIFTING` counted; None where it is unknown."""
+        """Return the peak overload share [-] of any servo along a slow way, or None if it cannot be predicted.
+
+        Currents of lifting joints are multiplied by `LIFTING`.
+        """
         if self._overload is None or self.torques is None:
             return None
         q, dq, _ = way.sample_all(np.arange(0.0, way.duration + COARSE_S, COARSE_S))
@@ -158,7 +173,7 @@ class MotionCheck:
         return float(self._overload.along(np.zeros(len(self._names)), current, COARSE_S).max())
 
     def _no_short_piece(self, part: Motion) -> None:
-        """Refuse points in time that follow each other faster than the states that the arm answers."""
+        """Raise SafetyError if points of a motion are closer in time than one control cycle."""
         gaps, cycle_s = np.diff(part.knots), self._robot.file.bus.cycle_s
         if isinstance(part, PolynomialTrajectory) and len(gaps) and not gaps.min() >= cycle_s - ROUNDING_S:
             k = int(np.argmin(gaps))
@@ -169,7 +184,7 @@ class MotionCheck:
             )
 
     def _kinematics(self, part: Motion, pieces: Pieces) -> None:
-        """Refuse positions, speeds and accelerations outside the limits at any time, between samples as well."""
+        """Raise SafetyError if position, speed or acceleration exceeds a limit, at samples or between them."""
         limits = self._limits
         rows: tuple[tuple[FloatArray, FloatArray, str, Shown], ...] = (
             (limits.lower, limits.upper, "is at {:.2f} deg", np.rad2deg),
@@ -181,14 +196,14 @@ class MotionCheck:
             found = pieces.first_beyond(order, lower - slack, upper + slack)
             if found is None:
                 continue
-            for cells in cells_of(pieces):  # the first moment is told where samples see it
+            for cells in cells_of(pieces):  # report the earliest sample beyond the limit, if there is one
                 values = (cells.q, cells.dq, cells.ddq)[order]
                 self._within(part, cells.times.ravel(), values.reshape(-1, len(lower)), (lower, upper), what, shown)
             piece, since, joint, value = found
             self._refuse(part, joint, float(pieces.begins[piece]) + since, value, (lower, upper), what, shown)
 
     def _check_torques(self, part: Motion, cells: Cells, load: FloatArray, *, last: bool) -> FloatArray:
-        """Refuse what motors cannot give; return what is used up of the overload after these spans, (n,)."""
+        """Raise SafetyError if motors cannot give the torques; return the overload share (n,) [-] after these spans."""
         assert self.torques is not None
         limit = self._limits.torque
         found = cells.torques(self.torques)
@@ -201,7 +216,7 @@ class MotionCheck:
                 self._refuse(part, joint, time_s, value, (-limit, limit), "needs {:.3f} N m", np.asarray)
         times, tau = cells.times[:, :-1].ravel(), found[0][:, :-1].reshape(-1, len(limit))
         steps = np.repeat(np.diff(cells.times, axis=1)[:, 0], NODES - 1)
-        if last:  # its end counts as held for a while
+        if last:  # assume that the end posture is held for a while
             still = np.zeros((1, len(limit)))
             held = self.torques(part.end[None], still, still)
             count = round(HELD_S / STEP_S)
@@ -218,9 +233,9 @@ class MotionCheck:
         what: str,
         shown: Shown = np.asarray,
     ) -> None:
-        """Refuse values (N, n) outside bounds (n,)."""
+        """Raise SafetyError if values (N, n) are outside bounds (n,), both in the same unit."""
         slack = TOLERANCE * (np.abs(bounds[0]) + np.abs(bounds[1]))
-        # negated, so that what is not a number is outside, too
+        # negated, so that NaN counts as outside
         outside = ~((values >= bounds[0] - slack) & (values <= bounds[1] + slack))
         if outside.any():
             row, joint = (int(k) for k in np.argwhere(outside)[0])
@@ -245,9 +260,9 @@ class MotionCheck:
     def _no_overload(
         self, part: Motion, times: FloatArray, tau: FloatArray, steps: FloatArray, load: FloatArray
     ) -> FloatArray:
-        """Refuse torques tau (N, n) [N m] that would trip a servo, from `load` (n,) on; what they leave of it, (n,).
+        """Raise SafetyError if torques tau (N, n) [N m] would trip a servo; return the final overload share (n,) [-].
 
-        Each lasts its step (N,) [s].
+        The overload share starts at `load` (n,) [-]; each row of torques lasts for its step (N,) [s].
         """
         if self._overload is None:
             return load
@@ -273,7 +288,10 @@ class MotionCheck:
             )
 
     def _stays_inside(self, part: Motion, *, first: bool) -> None:
-        """Refuse a motion that leaves the free space; one that begins outside, such as on the table, may come in."""
+        """Raise SafetyError if a motion leaves the free space.
+
+        A first motion may begin outside, such as on the table, and end inside.
+        """
         if self._box is None:
             return
         still = np.zeros(len(self._names))

@@ -1,8 +1,8 @@
-"""First motions and gains of a robot, drafted from its limits; whatever is handed out has passed `MotionCheck`.
+"""Drafts of a robot's first motions and gains from its limits; every drafted motion has passed `MotionCheck`.
 
-Postures are random within the limits, the same for the same robot. At some of them every joint in turn moves far while
-the others move a little, which separates their parameters; the ways between postures move all joints far. A way that
-a limit or a contact forbids is left out and another posture is tried.
+Postures are random within the limits, but the same for each run on one robot. At some postures each joint in turn makes
+a large motion while the others move a little, which separates their parameters. The ways between postures move all
+joints far. If a limit or a contact forbids a way, another posture is drawn.
 """
 
 from collections.abc import Iterator
@@ -26,21 +26,23 @@ from dynid.trajectory.excitation_schema import ExcitationFile
 from dynid.trajectory.families import Excitation
 from dynid.trajectory.trajectory import through
 
-CALM = (2.0, 0.4)  # speeds at most [rad/s, m/s]
-RUN_UP_S = 0.2  # in which a joint reaches its speed, where the torque allows it
-INERTIAL_SHARE, HOLDING_SHARE = 0.3, 0.6  # of the torque limit: for acceleration alone, and for a posture
+CALM = (2.0, 0.4)  # largest speeds [rad/s, m/s]
+RUN_UP_S = 0.2  # time in which a joint reaches its speed, if the torque allows it
+INERTIAL_SHARE, HOLDING_SHARE = 0.3, 0.6  # shares of the torque limit for acceleration and for holding a posture
 MARGIN_DEG, MARGIN_M = 4.0, 0.012
-# Shares of the ranges by which one joint moves to either side, and the others with it: what rests, sticks, and shows
-# some torque within its dry friction.
+# Travel to either side as shares of the joint ranges: of one joint, and of the others, which move as well because a
+# joint at rest sticks, so that its torque is unknown within its dry friction.
 MAIN_SHARE, OTHERS_SHARE = 0.2, 0.05
 MOST_TRIED, LOOKED_AT = 400, 256
 STIFFNESS = 400.0  # proportional gain [1/s^2]
-STUCK_RAD = np.deg2rad(2.0)  # error at which the gains overcome stiction
-MOST_INERTIA = 4.0  # of a joint's mean inertia: more of it in the gains makes the velocity loop too fast for the delay
-JUST_RAD_S = 1e-6  # a speed of a known direction, at which stiction has not faded
-NEVER_RAD_S = 1e9  # speed at which friction fades that does not fade
-STILL_RAD_S = 1e-3  # below it a speed is rounding of rest, of no direction
-USABLE = 0.85  # of the torque limit, where friction of gears is foreseen, for feedback has a part in it, too
+STUCK_RAD = np.deg2rad(2.0)  # position error at which the gains overcome stiction
+MOST_INERTIA = 4.0  # largest inertia in the gains, as a multiple of the mean: above it the delay destabilises the loop
+JUST_RAD_S = 1e-6  # a speed with a direction at which stiction has not faded
+STARTS = (JUST_RAD_S, -JUST_RAD_S)  # both directions of breaking loose
+NEVER_RAD_S = 1e9  # transition speed of friction that does not fade
+STILL_RAD_S = 1e-3  # a slower reference counts as rest, which has no direction
+USABLE = 0.85  # share of the torque limit for motions if gear friction is known; the rest is for feedback
+WEAK_SHARE = 0.2  # share of postures at which a joint must lack torque before a message names it
 FILES = ("excitation.yaml", "controller.yaml")
 SLOW, MIDDLE, FAST = 0.35, 0.7, 1.0
 HEAD = """\
@@ -56,7 +58,7 @@ GAINS = """\
 
 @dataclass(frozen=True, eq=False)
 class MotionDraft:
-    """Content of excitation.yaml and controller.yaml, and whether contact of links could be looked for."""
+    """Contents of excitation.yaml and controller.yaml, and whether contact between links was checked."""
 
     excitation: dict[str, Any]
     controller: dict[str, Any]
@@ -64,20 +66,20 @@ class MotionDraft:
 
 
 class _Drafter:
-    """Draws motions of one robot."""
+    """Random generator of motions for one robot."""
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
         turning = ~np.array(robot.prismatic)
         margin = np.minimum(np.where(turning, np.deg2rad(MARGIN_DEG), MARGIN_M), 0.1 * (robot.upper - robot.lower))
-        reach = np.where(turning, np.pi, np.inf)  # more than half a turn to either side only winds cables up
+        reach = np.where(turning, np.pi, np.inf)  # more than half a turn to either side would only wind up cables
         lower, upper = np.maximum(robot.lower + margin, -reach), np.minimum(robot.upper - margin, reach)
         around = lower >= upper  # limits that lie beyond half a turn
         self.lower, self.upper = np.where(around, robot.lower, lower), np.where(around, robot.upper, upper)
         self.collision: SelfCollision | None
         try:
             self.collision = SelfCollision(robot)
-        except ConfigurationError:  # meshes that are not there; the file says that contact was not looked for
+        except ConfigurationError:  # missing meshes; the written file states that contact was not checked
             self.collision = None
         self.friction = drafted_friction(robot)
         geared = self.friction.depends_on_load
@@ -105,7 +107,10 @@ class _Drafter:
         self._way_check = MotionCheck(robot, limits, self.torques, self.collision)
 
     def _arriving(self) -> FloatArray:
-        """Return what gears leave of the torque limits in motion, (n,) [N m]; all of it where no load brakes them."""
+        """Return the torque at the joint beside gear friction at the torque limits, (n,) [N m].
+
+        If friction does not depend on load, these are the limits themselves.
+        """
         limits = self.robot.torque_limits
         if not self.friction.depends_on_load:
             return limits
@@ -113,7 +118,7 @@ class _Drafter:
         return np.asarray(limits**2 / self.friction.motor_torque(start, limits, -limits))
 
     def _inertia(self) -> FloatArray:
-        """The diagonal of M(q) with rotors at all poses, (K, n) [kg m^2; kg]."""
+        """Return the diagonal of M(q), including rotors, at all sampled poses, (K, n) [kg m^2; kg]."""
         rest, columns = np.zeros_like(self._poses), []
         held = self.torques(self._poses, rest, rest)
         for joint, unit in enumerate(np.eye(self.robot.size)):
@@ -121,18 +126,18 @@ class _Drafter:
         return np.maximum(np.array(columns).T, 1e-9)
 
     def stiction(self) -> FloatArray:
-        """Return what the gears take at most before a joint moves, at poses from which the drives start, (n,) [N m]."""
+        """Return the largest stiction of each joint over the poses from which its drive can start, (n,) [N m]."""
         rest = np.zeros_like(self._poses)
         held = self.torques(self._poses, rest, rest)
         most = np.zeros(self.robot.size)
-        for sign in (1.0, -1.0):
-            needed = self.friction.motor_torque(rest + sign * JUST_RAD_S, held, -held)
+        for speed in STARTS:
+            needed = self.friction.motor_torque(rest + speed, held, -held)
             starts = np.abs(needed) <= self.usable * self.robot.torque_limits
             most = np.maximum(most, np.where(starts, np.abs(needed - held), 0.0).max(axis=0))
         return most
 
     def _held(self, q: FloatArray) -> bool:
-        """Whether the drives hold a posture (n,) with some torque to spare."""
+        """Return whether the drives hold a posture (n,) [rad] with at most `HOLDING_SHARE` of their torque."""
         row, rest = q[None], np.zeros((1, len(q)))
         return bool((np.abs(self.torques(row, rest, rest)[0]) <= HOLDING_SHARE * self.robot.torque_limits).all())
 
@@ -145,7 +150,7 @@ class _Drafter:
         return True
 
     def _postures(self, start: FloatArray) -> Iterator[FloatArray]:
-        """Postures (n,), each of which may be reached from the one before and left for the start."""
+        """Yield postures (n,) [rad] that are reachable from the previous one and have a way back to the start."""
         at = start
         for _ in range(MOST_TRIED):
             q = self.rng.uniform(self.lower, self.upper)
@@ -154,16 +159,20 @@ class _Drafter:
                 at = q
 
     def waypoints(self, postures: int, in_turn: bool) -> FloatArray:
-        """From the rest posture through some postures and back, (k, n) [rad, m]; at each, joints may move in turn.
+        """Return waypoints (k, n) [rad, m] from the rest posture through random postures and back.
+
+        Args:
+            postures: number of random postures.
+            in_turn: also move each joint in turn at every posture.
 
         Raises:
-            SafetyError: the rest posture or nearly every way leaves a limit.
+            SafetyError: the rest posture, or nearly every way, exceeds a limit.
         """
         start = self.robot.rest_posture
         if not (self._held(start) and self._allowed(start, start)):
             raise SafetyError(
                 f"robot '{self.robot.name}' cannot be held at its rest posture with {HOLDING_SHARE:.0%} of its torque "
-                "limits, or it lies beyond a limit: correct rest_posture or torque limits in robot.yaml"
+                f"limits, or it lies beyond a limit: correct rest_posture or torque limits in robot.yaml{self._weak()}"
             )
         rows, found = [start], 0
         for q in self._postures(start):
@@ -175,11 +184,26 @@ class _Drafter:
                 return np.array([*rows, start])
         raise SafetyError(
             f"only {found} of {postures} postures can be reached within the limits of robot '{self.robot.name}': "
-            "look at its torque limits, masses and collision shapes"
+            f"look at its torque limits, masses and collision shapes{self._weak()}"
         )
 
+    def _weak(self) -> str:
+        """Return a phrase that names the joints whose torque limits do not carry gravity and friction; '' if all do."""
+        rest = np.zeros_like(self._poses)
+        held, most = self.torques(self._poses, rest, rest), self.usable * self.robot.torque_limits
+        needed = np.max([np.abs(self.friction.motor_torque(rest + s, held, -held)) for s in STARTS], axis=0)
+        share = (needed > most).mean(axis=0)
+        named = [
+            f"{self.robot.joint_names[j]} has {most[j]:.3g} of up to {needed[:, j].max():.3g} N m"
+            for j in np.flatnonzero(share > WEAK_SHARE)
+        ]
+        return f"; too little torque for gravity and friction: {', '.join(named)}" if named else ""
+
     def _in_turn(self, q: FloatArray) -> list[FloatArray]:
-        """Every joint in turn to either side of q (n,) and back, the others a little, where the limits allow it."""
+        """Return waypoints that move each joint to both sides of q (n,) [rad] and back, within the limits.
+
+        The other joints move a little at the same time.
+        """
         rows = []
         for joint in reversed(range(self.robot.size)):
             for side in (1.0, -1.0):
@@ -201,11 +225,11 @@ def drafted_friction(robot: Robot) -> FrictionLaw:
 
 
 def draft_motions(robot: Robot) -> MotionDraft:
-    """Motions to identify from and to validate with, and gains that realise them.
+    """Return drafted motions for identification and validation, and gains to follow them.
 
     Raises:
-        ConfigurationError: no torque limits, rest posture or nominal parameters.
-        SafetyError: the limits leave no room to move.
+        ConfigurationError: torque limits, rest posture or nominal parameters are missing.
+        SafetyError: the limits leave no room for motion.
     """
     drafter = _Drafter(robot)
     sliding = any(robot.prismatic)
@@ -249,12 +273,12 @@ def _gains(robot: Robot, drafter: _Drafter) -> dict[str, Any]:
 
 
 def _figures(values: FloatArray) -> list[float]:
-    """Three significant figures each."""
+    """Return the values, rounded to three significant figures each."""
     return [float(f"{value:.3g}") for value in values]
 
 
 def write_motions(robot: Robot, folder: Path) -> MotionDraft:
-    """Draft excitation.yaml and controller.yaml into a folder; errors as in `draft_motions`.
+    """Write drafts of excitation.yaml and controller.yaml into a folder; errors as in `draft_motions`.
 
     Raises:
         OutputExistsError: one of the files exists; nothing is written.

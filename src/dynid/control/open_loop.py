@@ -1,8 +1,8 @@
-"""One joint without feedback, driven by a switching torque while the others are held: joint-level excitation.
+"""Joint-level excitation: one joint in open loop with a switching torque while the other joints are held.
 
-The law is FF+PD with the excited joint's feedback taken out, so that of its command only M_hat ddq_ref is left (the
-reference's acceleration carries the signal) and what carries the arm against gravity. The plan keeps a window: the
-run ends by itself before a joint leaves it (arXiv:2605.15949, section III-B).
+The law is FF+PD without the feedback of the excited joint. Of that joint's command only M_hat ddq_ref remains, with the
+signal as reference acceleration, and the gravity torque. The plan has a window: the run ends by itself before a joint
+leaves it (arXiv:2605.15949, section III-B).
 """
 
 from dataclasses import dataclass
@@ -17,20 +17,21 @@ from dynid.errors import SafetyError, UnknownNameError
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.trajectory.switching import calm_sequence, square_wave
 
-PROFILE = "joint"  # what stands in the place of a trajectory's profile
-PREFIX = "joint_excitation_"  # the name of such a motion, followed by the joint's number
-WINDOW_MARGIN_RAD = 0.1  # of the excited joint to its limits
-GIVE_RAD = 0.15  # how far the held joints may give way
-RETURN_S = 4.0  # at most, from the end of one part to the begin of the next
+PROFILE = "joint"  # recorded instead of a trajectory's profile
+PREFIX = "joint_excitation_"  # prefix of the motion's name, followed by the joint's number
+WINDOW_MARGIN_RAD = 0.1  # distance of the excited joint from its limits
+GIVE_RAD = 0.15  # permitted deviation of the held joints
+RETURN_S = 4.0  # longest time between two parts
 
 
 class OpenLoopJoint:
-    """A `TorqueLaw` that holds all joints but one; of that one it only carries the weight and feeds M_hat ddq_ref.
+    """A `TorqueLaw` that holds all joints but one; the other one gets only its gravity torque and M_hat ddq_ref.
 
     Args:
-        settings: of FF+PD.
+        settings: settings of FF+PD.
         joint: index of the joint without feedback.
-        gravity: a function q (1, n) -> torques (1, n) that carry the arm, as well as they are known.
+        gravity: torque function `(q, dq, ddq) -> tau`, (1, n) each, called at rest; it gives the best known gravity
+            torque.
     """
 
     name = "open_loop_joint"
@@ -44,22 +45,22 @@ class OpenLoopJoint:
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Torque (n,) [N m]."""
+        """Return the torque (n,) [N m] for measured q, estimated dq and the reference, all (n,) in SI."""
         torque = self._law.torque(q, dq, q_ref, dq_ref, ddq_ref)
         torque[self._joint] = self._inertia * ddq_ref[self._joint]
         torque += self._gravity(q[None], self._still, self._still)[0]
         return torque
 
     def gains(self) -> Gains:
-        """The gains of the held joints."""
+        """Return the gains of the held joints."""
         return self._law.gains()
 
 
 def excited_joint(robot: Robot, name: str) -> int:
-    """The index of the joint whose excitation a motion's name means.
+    """Return the index of the joint that is excited by the motion of this name.
 
     Raises:
-        UnknownNameError: no such joint.
+        UnknownNameError: the robot has no such joint.
     """
     number = name.removeprefix(PREFIX)
     known = [str(joint + 1) for joint in range(robot.size)]
@@ -70,7 +71,7 @@ def excited_joint(robot: Robot, name: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class SwitchingPath:
-    """A posture (n,) [rad] whose reference acceleration at one joint carries a signal (N,) [rad/s^2]."""
+    """Constant posture (n,) [rad] with a signal (N,) [rad/s^2] as reference acceleration of one joint."""
 
     posture: FloatArray
     joint: int
@@ -84,11 +85,11 @@ class SwitchingPath:
 
     @property
     def peak_velocities(self) -> FloatArray:
-        """The reference stands, (n,) [rad/s]."""
+        """Peak velocity of the reference, (n,) [rad/s]: zero, since the reference stands still."""
         return read_only(np.zeros_like(self.posture))
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """Posture, no velocity, and the signal at time t [s]."""
+        """Write the posture [rad], zero velocity, and the signal at time t [s] into three (n,) buffers."""
         q[:], dq[:], ddq[:] = self.posture, 0.0, 0.0
         index = int(t / self.step_s + 1e-9)
         if 0 <= index < len(self.signal):
@@ -97,14 +98,16 @@ class SwitchingPath:
 
 @dataclass(frozen=True)
 class ExcitationSettings:
-    """How a joint is excited.
+    """Settings for the excitation of a joint.
+
+    The basic torque is M_hat acceleration_rad_s2 + D_hat speed_rad_s, with M_hat and D_hat of controller.yaml.
 
     Attributes:
-        speed_rad_s: the torque is what this speed takes,
-        acceleration_rad_s2: plus what this acceleration takes, by M_hat and D_hat of controller.yaml,
-        levels: times each of these: friction, which is not known yet, swallows the low ones, and the window ends the
-            high ones early.
-        window_rad: how far the joint may go to either side of the posture, within its limits.
+        speed_rad_s: speed in the basic torque [rad/s].
+        acceleration_rad_s2: acceleration in the basic torque [rad/s^2].
+        levels: factors of the basic torque, each used with all signals. Friction, which is still unknown, hides the low
+            levels, and the window ends the high ones early.
+        window_rad: permitted travel of the joint to either side of the posture, within its limits.
         fastest_rad_s: speed at which the run ends by itself.
         brake_rad_s2: deceleration of the joint when the run ends.
     """
@@ -118,7 +121,7 @@ class ExcitationSettings:
 
 
 def signals(step_s: float, time_constant_s: float) -> list[FloatArray]:
-    """A square wave for the low frequencies, binary sequences for the high ones; -1 and +1, (N,) [-] each."""
+    """Return a square wave for low frequencies and two binary sequences for high ones, (N,) [-] each, of -1 and +1."""
     quick, slow = (calm_sequence(order, bit, step_s, time_constant_s) for order, bit in ((7, 0.015), (6, 0.04)))
     return [square_wave(0.6, 4, step_s), quick, slow]
 
@@ -133,18 +136,20 @@ def plan_excitation(
     gravity: Torques,
     settings: ExcitationSettings | None = None,
 ) -> MotionPlan:
-    """The plan that excites one joint about the rest posture.
+    """Return the plan that excites one joint about the rest posture.
 
     Args:
-        controller: M_hat and D_hat give the size of the torque and the shape of the signals.
-        start: where the arm is, (n,) [rad].
-        check: what the approach must keep.
-        limits: of which the excitation must keep positions, speeds and torques.
-        gravity: torques that carry the arm, see `OpenLoopJoint`.
-        settings: None is the defaults.
+        robot: the robot.
+        controller: settings whose M_hat and D_hat give the size of the torque and the shape of the signals.
+        joint: index of the joint.
+        start: present posture of the arm, (n,) [rad].
+        check: check for approach and return.
+        limits: limits of positions, speeds and torques for the excitation.
+        gravity: function that gives the gravity torque, see `OpenLoopJoint`.
+        settings: excitation settings; None is the defaults.
 
     Raises:
-        SafetyError: the torque would exceed the joint's, or its posture leaves no room.
+        SafetyError: the torque would exceed the joint's limit, or its posture leaves no room.
     """
     chosen = settings or ExcitationSettings()
     posture, name = _posture(robot, joint, limits, chosen), robot.joint_names[joint]
@@ -175,7 +180,7 @@ def plan_excitation(
 
 
 def _posture(robot: Robot, joint: int, limits: MotionLimits, settings: ExcitationSettings) -> FloatArray:
-    """The rest posture, with the excited joint where it has room to both sides."""
+    """Return the rest posture (n,) [rad], with the excited joint moved so that it has room to both sides."""
     low, high = float(limits.lower[joint]), float(limits.upper[joint])
     room = min(settings.window_rad + WINDOW_MARGIN_RAD, 0.5 * (high - low))
     posture = np.array(robot.rest_posture)
@@ -186,7 +191,7 @@ def _posture(robot: Robot, joint: int, limits: MotionLimits, settings: Excitatio
 def _window(
     robot: Robot, joint: int, posture: FloatArray, limits: MotionLimits, settings: ExcitationSettings
 ) -> Window:
-    """The excited joint's room; the held joints may give way a little."""
+    """Return the window of the excitation: travel of the excited joint, and a small margin for the held joints."""
     lower, upper = posture - GIVE_RAD, posture + GIVE_RAD
     lower[joint] = max(posture[joint] - settings.window_rad, limits.lower[joint] + WINDOW_MARGIN_RAD)
     upper[joint] = min(posture[joint] + settings.window_rad, limits.upper[joint] - WINDOW_MARGIN_RAD)

@@ -1,4 +1,4 @@
-"""What an executor runs through: a motion with its approach and its way to the rest posture, checked as a whole."""
+"""Plan of an executor: a motion with its approach and its way to the rest posture, checked as a whole."""
 
 from dataclasses import dataclass
 from typing import Literal, Protocol
@@ -16,16 +16,16 @@ from dynid.trajectory.sampling import at_rest, sample_brake
 from dynid.trajectory.trajectory import Trajectory, approach
 
 Phase = Literal["approach", "trajectory", "rest", "done", "cancelled"]
-Activity = Phase | Literal["hold"]  # an arm that is held without a motion is in no phase of one
+Activity = Phase | Literal["hold"]  # "hold": held without a motion, so not a phase of a motion
 
-WAY_RAD_S = (0.4, 0.6, 0.9, 1.2)  # paces of the ways to and from a motion, the usual one first
-RAMP_S = 0.5  # pace over largest acceleration
-LIGHT = 0.2  # of what trips a servo: a way that may use up more is passed faster
-STOPPING_MARGIN = 1.25  # how much longer than planned the way to a standstill may become
+WAY_RAD_S = (0.4, 0.6, 0.9, 1.2)  # speeds of the ways to and from a motion, the usual speed first
+RAMP_S = 0.5  # speed divided by largest acceleration
+LIGHT = 0.2  # overload share above which a faster way is tried
+STOPPING_MARGIN = 1.25  # safety factor on the braking distance
 
 
 class Path(Protocol):
-    """What gives a reference over time."""
+    """Interface of a reference over time."""
 
     @property
     def duration(self) -> float:
@@ -38,12 +38,12 @@ class Path(Protocol):
         ...
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """Write the reference at time t [s] into three (n,) buffers."""
+        """Write the reference at time t [s] into three (n,) buffers [rad, rad/s, rad/s^2]."""
         ...
 
 
 class HoldPath:
-    """A posture (n,) [rad], held for ever; the array is used as it is, so that hand guiding can move it."""
+    """Constant posture (n,) [rad] without an end; the array is not copied, so that hand guiding can move it."""
 
     duration = 0.0
 
@@ -52,12 +52,12 @@ class HoldPath:
         self.peak_velocities = read_only(np.zeros_like(posture))
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """The posture, into q (n,) [rad]; dq and ddq (n,) become zero."""
+        """Write the posture into q (n,) [rad], and zeros into dq and ddq (n,)."""
         at_rest(self.posture, q, dq, ddq)
 
 
 class Brake:
-    """From a moving posture to rest: all joints slow down linearly and stop together."""
+    """Path from a moving posture to rest: all joints slow down linearly and stop together."""
 
     def __init__(self, q: FloatArray, dq: FloatArray, deceleration_rad_s2: float = BRAKE_RAD_S2) -> None:
         self._q, self._dq = np.array(q), np.array(dq)
@@ -66,10 +66,10 @@ class Brake:
         self.end = read_only(self._q + self._dq * self.duration / 2)
         sample_brake(
             0.0, 1.0, self._q, self._dq, *np.zeros((3, len(self._q)))
-        )  # compiled or loaded before it is needed
+        )  # compile now, not when the arm must brake
 
     def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
-        """The reference at time t [s], into three (n,) buffers."""
+        """Write the reference at time t [s] into three (n,) buffers [rad, rad/s, rad/s^2]."""
         if t >= self.duration:
             at_rest(self.end, q, dq, ddq)
         else:
@@ -77,7 +77,7 @@ class Brake:
 
 
 def warm_up(size: int) -> None:
-    """Compile what stops a motion of n axes now, not in the control cycle in which it must stop."""
+    """Compile the functions that stop a motion of n axes, so that no control cycle has to wait for the compiler."""
     q, dq, ddq = np.zeros((3, size))
     standing, brake = HoldPath(np.zeros(size)), Brake(np.zeros(size), np.ones(size))
     standing.sample_into(0.0, q, dq, ddq)
@@ -87,9 +87,9 @@ def warm_up(size: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Window:
-    """What a motion without feedback must keep: positions (n,) [rad] and speeds (n,) [rad/s].
+    """Limits of a motion without feedback: positions (n,) [rad] and speeds (n,) [rad/s].
 
-    `brake_rad_s2` is the deceleration with which it is stopped.
+    `brake_rad_s2` is the deceleration with which the motion is stopped.
     """
 
     lower: FloatArray
@@ -98,7 +98,10 @@ class Window:
     brake_rad_s2: float = BRAKE_RAD_S2
 
     def leaving(self, q: FloatArray, dq: FloatArray) -> tuple[int, str] | None:
-        """The joint that could not stop in time any more, braking from now on, and why; None where all could."""
+        """Return a joint that exceeds its speed or can no longer stop within the window, and why; None if none does.
+
+        q and dq are the present positions and velocities, (n,) each [rad, rad/s].
+        """
         ahead = q + dq * np.abs(dq) * (0.5 * STOPPING_MARGIN / self.brake_rad_s2)
         inside = (ahead >= self.lower) & (ahead <= self.upper)
         slow = np.abs(dq) <= self.speed
@@ -113,9 +116,14 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class Part:
-    """One part of a plan; with a law of its own it runs without the feedback of the chosen one, within a window.
+    """One part of a plan.
 
-    `added` is what its own motion adds to the law's torques.
+    Attributes:
+        phase: the activity that the executor reports.
+        path: the reference.
+        law: law of a part without feedback, used instead of the chosen law; None keeps the chosen law.
+        window: window in which a part with its own law must stay.
+        added: torques that this part's motion adds to those of the law.
     """
 
     phase: Activity
@@ -127,7 +135,7 @@ class Part:
 
 @dataclass(frozen=True, eq=False)
 class MotionPlan:
-    """A checked motion: parts in order, beginning at `start` (n,) [rad]; `duration` is the trajectory's own [s]."""
+    """A checked motion: its parts in order, from the posture `start` (n,) [rad]; `duration` is the trajectory's [s]."""
 
     name: str
     duration: float
@@ -138,9 +146,10 @@ class MotionPlan:
 def way(
     check: MotionCheck, q_from: FloatArray, q_to: FloatArray, names: tuple[str, ...], name: str = "approach"
 ) -> Trajectory:
-    """The slow way between two postures, (n,) [rad]: no slower than loads no servo much, as far as that is known.
+    """Return the slowest way between two postures, (n,) [rad], that keeps every servo's overload share low.
 
-    What loads a servo on it is gravity and friction, and a faster way is over sooner.
+    Gravity and friction load servos on such a way, and a faster way loads them for a shorter time. Without a torque
+    prediction the usual speed is taken.
     """
     ways = [approach(q_from, q_to, names, pace, pace / RAMP_S, name) for pace in WAY_RAD_S]
     chosen, least = ways[0], np.inf
@@ -163,18 +172,19 @@ def plan_motion(
     to_rest: bool = True,
     added: TorqueCurve | None = None,
 ) -> MotionPlan:
-    """Approach, motion and way to the rest posture, checked as a whole; touches nothing that runs.
+    """Return approach, motion and way to the rest posture, checked as a whole; running motions are not affected.
 
     Args:
-        motion: for all its axes.
-        start: where the arm is, (n,) [rad].
-        check: what must be kept.
-        to_rest: return to the rest posture; otherwise the arm is held where the motion ends.
+        robot: the robot.
+        motion: motion for all axes of the robot.
+        start: present posture of the arm, (n,) [rad].
+        check: the check to pass.
+        to_rest: return to the rest posture; otherwise the arm is held at the end of the motion.
         added: torques that are added to the law's along the motion.
 
     Raises:
-        DataError: the motion is of other joints.
-        SafetyError: a limit is left; names joint, time and value.
+        DataError: the motion is for other joints.
+        SafetyError: a limit is exceeded; names joint, time and value.
     """
     names = robot.joint_names
     if motion.joint_names != names:

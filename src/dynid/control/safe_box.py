@@ -1,17 +1,18 @@
-"""Free space that its user drew, and the proof that a motion stays inside it with all links.
+"""User-defined free space, and the proof that a motion stays inside it with all links.
 
-Links are spheres around the collision shapes of the URDF. At the middle of a piece of time of half length h the joints
-are at q, and nowhere within the piece farther off than
+Links are covered by spheres around the collision shapes of the URDF. At the middle of a time span of half length h the
+joints are at q. Within the span no joint is farther from q than
 
     d_i = tube_i + sum_k |q_i^(k)| h^k / k!,
 
-which is exact for polynomials; tube_i is how far the arm may be off its reference. No sphere's centre p then moves more
-than, to the second order with its remainder bounded (|d2p / dq_i dq_j| is the lever of the outer joint, at most r_j),
+which is exact for polynomials; tube_i is the largest deviation of the arm from its reference. To second order, with a
+bounded remainder (|d2p / dq_i dq_j| is the lever of the outer joint, at most r_j), no sphere's centre p then moves more
+than
 
     sum_i |dp/dq_i| d_i + 1/2 sum_ij r_max(i,j) d_i d_j.
 
-If that is less than the sphere's clearance less the margin, for every sphere and every border, the piece is proven;
-else it is halved. Samples alone prove nothing.
+If that is less than the sphere's clearance minus the margin, for every sphere and every border, the span is proven.
+Otherwise it is halved. Samples alone would prove nothing.
 """
 
 from dataclasses import dataclass
@@ -31,16 +32,16 @@ from dynid.robot import FloatArray, NonNegative, Robot, Strict
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.pieces import Pieces
 
-FIRST_S, SHORTEST_S = 0.02, 2e-4  # pieces of time: as begun with, and where a proof is given up
-AT_ONCE = 2048  # pieces
-NO_SCENE = "none"  # in the place of a file's name
-LONGEST_SHARE = 1.2  # of a shape's width: longer ones are covered by several spheres
+FIRST_S, SHORTEST_S = 0.02, 2e-4  # initial span, and the span at which a proof has failed
+AT_ONCE = 2048  # spans per batch
+NO_SCENE = "none"  # scene setting that means no scene
+LONGEST_SHARE = 1.2  # largest ratio of length to width covered by one sphere
 Point = tuple[float, float, float]
 LinkNumber = Annotated[int, Field(ge=1)]
 
 
 class Border(Strict):
-    """What all borders say: their name in messages, and the first link, counted from 1, that must keep them."""
+    """Common fields of all borders: the name for messages, and the first link, counted from 1, that must respect it."""
 
     name: str
     from_link: LinkNumber = 1
@@ -60,7 +61,7 @@ class SceneBox(Border):
 
 
 class HalfSpace(Border):
-    """Free is where normal . x >= offset_m; the normal need not have unit length."""
+    """A half-space that is free where normal . x >= offset_m; the normal need not have unit length."""
 
     normal: Point
     offset_m: float
@@ -73,8 +74,11 @@ class HalfSpace(Border):
 
 
 class SceneFile(Strict):
-    """The schema of a scene: links stay inside every box of `inside`, on the free side of every half-space, and outside
-    every box of `outside`; coordinates are those of the base link. `margin_m` is kept from all borders."""
+    """Schema of a scene file, in coordinates of the base link.
+
+    Links stay inside every box of `inside`, on the free side of every half-space, and outside every box of `outside`.
+    They keep a distance of `margin_m` from all borders.
+    """
 
     schema_version: Literal[1]
     margin_m: NonNegative = 0.01
@@ -84,21 +88,22 @@ class SceneFile(Strict):
 
 
 def load_scene(path: Path) -> SceneFile:
-    """A scene; InputNotFoundError or ConfigurationError where there is none or it is not valid."""
+    """Return the scene of a file; raise InputNotFoundError or ConfigurationError if it is missing or not valid."""
     return load_validated(path, SceneFile)
 
 
 def scene_of(robot: Robot) -> SceneFile | None:
-    """The scene in the robot's folder; None where there is none."""
+    """Return the scene in the robot's folder, or None if the folder has no scene.yaml."""
     path = robot.folder / "scene.yaml"
     return load_scene(path) if path.is_file() else None
 
 
 def box_of(robot: Robot, scene: str) -> "SafeBox | None":
-    """The free space that a setting names: a file, "" for the robot's own scene.yaml, if any, or "none".
+    """Return the free space named by a setting: a file, "" for the robot's own scene.yaml if present, or "none".
 
     Raises:
-        InputNotFoundError, ConfigurationError: as of `load_scene`, or the robot is no serial chain.
+        InputNotFoundError: the file is missing.
+        ConfigurationError: the file is not valid, or the robot is not a serial chain.
     """
     if scene == NO_SCENE:
         return None
@@ -108,12 +113,12 @@ def box_of(robot: Robot, scene: str) -> "SafeBox | None":
 
 @dataclass(frozen=True, eq=False)
 class Spheres:
-    """Spheres that hold all links.
+    """Spheres that cover all links.
 
     Attributes:
-        links: the link of each, counted from 0, (S,).
-        centres: in the link's URDF frame, (S, 3) [m].
-        radii: (S,) [m].
+        links: index of each sphere's link, counted from 0, (S,).
+        centres: centres in the link's URDF frame, (S, 3) [m].
+        radii: radii, (S,) [m].
     """
 
     links: FloatArray
@@ -122,12 +127,13 @@ class Spheres:
 
     @classmethod
     def of(cls, robot: Robot) -> "Spheres":
-        """Around the collision shapes; what turns at a joint outside the chain is covered wherever it may be.
+        """Return spheres around the collision shapes of a robot.
 
-        A URDF without shapes leaves the boxes that hold all of the links' mass, see `link_limits`.
+        Parts that turn at a joint outside the chain are covered in all their positions. If the URDF has no collision
+        shapes, the spheres cover the boxes that contain all mass of the links, see `link_limits`.
 
         Raises:
-            ConfigurationError: neither is known.
+            ConfigurationError: the robot has neither shapes nor such boxes.
         """
         shapes, model = SelfCollision(robot).shapes
         chain = [model.getJointId(name) for name in robot.joint_names[: robot.chain_size]]
@@ -151,7 +157,7 @@ class Spheres:
 
 
 def _cover(lower: FloatArray, upper: FloatArray, placement: pinocchio.SE3) -> list[tuple[FloatArray, float]]:
-    """Spheres that hold a box (3,), one after the other along its longest side."""
+    """Return spheres (centre (3,), radius) [m] that cover a box, in a row along its longest side."""
     size = upper - lower
     axis = int(np.argmax(size))
     width = float(np.linalg.norm(np.delete(size, axis)))
@@ -169,7 +175,10 @@ def _cover(lower: FloatArray, upper: FloatArray, placement: pinocchio.SE3) -> li
 def _around_joint(
     model: pinocchio.Model, joint: int, points: FloatArray, chain: list[int]
 ) -> tuple[int, FloatArray, float]:
-    """A sphere around a joint outside the chain, such as a finger's, that holds points of its link at any angle."""
+    """Return link, centre (3,) [m] and radius [m] of a sphere around a joint outside the chain, such as a finger's.
+
+    The sphere holds the points of the joint's link at any angle.
+    """
     radius, placement = float(np.linalg.norm(points, axis=1).max()), model.jointPlacements[joint]
     centre, above = np.asarray(placement.translation), model.parents[joint]
     while above not in chain:
@@ -181,11 +190,11 @@ def _around_joint(
 
 
 class SafeBox:
-    """Proves that motions stay in a scene, or says why not.
+    """Proof that motions stay in a scene, or the reason for a refusal.
 
     Args:
-        robot: whose links they are; their shapes are those of its URDF.
-        scene: its free space.
+        robot: robot whose links are checked, with the shapes of its URDF.
+        scene: the free space.
     """
 
     def __init__(self, robot: Robot, scene: SceneFile) -> None:
@@ -196,7 +205,10 @@ class SafeBox:
         self._reach = self._longest_levers(robot)
 
     def _longest_levers(self, robot: Robot) -> FloatArray:
-        """r (S, c): how far a sphere's centre may ever be from each joint's axis [m]; 0 of joints further out."""
+        """Return r (S, c): the largest possible distance of a sphere's centre from each joint's axis [m].
+
+        It is 0 for joints farther out than the sphere.
+        """
         mdh, spheres = self._mdh, self._spheres
         own = np.einsum("sij,sj->si", self._in_link[spheres.links], _homogeneous(spheres.centres))[:, :3]
         steps = np.linalg.norm(mdh.relative_positions(), axis=1)
@@ -213,7 +225,7 @@ class SafeBox:
         return reach
 
     def _places(self, q: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Centres (N, S, 3) [m] at postures q (N, c), and their speeds per joint's, |dp/dq|, (N, S, c)."""
+        """Return centres (N, S, 3) [m] at postures q (N, c), and the levers |dp/dq| (N, S, c) [m/rad, m/m]."""
         mdh, spheres = self._mdh, self._spheres
         R, steps = mdh.relative_rotations(q), mdh.relative_positions()
         at = np.tile(mdh.base, (len(q), 1, 1))
@@ -234,7 +246,7 @@ class SafeBox:
         return centres, np.where(np.arange(mdh.size) <= spheres.links[:, None], levers, 0.0)
 
     def _clearances(self, p: FloatArray) -> tuple[FloatArray, list[str]]:
-        """By border the distance of every sphere from it, (B, N, S) [m], negative beyond; and the borders' names."""
+        """Return the clearance of every sphere from each border, (B, N, S) [m], negative beyond, and the names."""
         scene = self.scene
         found: list[tuple[FloatArray, Border]] = []
         for box in scene.inside:
@@ -256,7 +268,10 @@ class SafeBox:
         return np.array(distances).reshape(len(found), *p.shape[:2]), names
 
     def lack(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """By how much postures q (N, n) lack clearance [m], (N,): negative inside; joints may be off by tube (n,)."""
+        """Return the missing clearance [m] of postures q (N, n) [rad], (N,); it is negative inside.
+
+        Joints may be off by tube (n,) [rad].
+        """
         c = self._mdh.size
         centres, levers = self._places(q[:, :c])
         moved = levers @ tube[:c] + 0.5 * self._second(np.tile(tube[:c], (len(q), 1)))
@@ -264,15 +279,15 @@ class SafeBox:
         return np.asarray((self.scene.margin_m + moved - clearances).max(axis=(0, 2), initial=-np.inf))
 
     def _second(self, d: FloatArray) -> FloatArray:
-        """sum_ij r_max(i,j) d_i d_j of every sphere for d (N, c): what the second derivatives may add, (N, S)."""
+        """Return sum_ij r_max(i,j) d_i d_j of every sphere for d (N, c), (N, S) [m]: a second-order bound."""
         before = np.cumsum(d, axis=1) - d
         return np.asarray((d**2 + 2.0 * d * before) @ self._reach.T)
 
     def prove(self, motion: Motion, tube: FloatArray) -> None:
-        """Prove that a motion stays inside, wherever the joints are within tube (n,) [rad] of it.
+        """Raise SafetyError unless a motion provably stays inside while the joints are within tube (n,) [rad] of it.
 
         Raises:
-            SafetyError: it does not, or cannot be proven to; names the link, the border, the time and the distance.
+            SafetyError: the motion leaves the free space, or the proof fails; names link, border, time and distance.
         """
         pieces = motion.pieces()
         counts = np.maximum(1, np.ceil(pieces.durations / FIRST_S)).astype(np.int64)
@@ -300,7 +315,11 @@ class SafeBox:
         end: FloatArray,
         tube: FloatArray,
     ) -> NDArray[np.bool_]:
-        """Which spans of time are not proven, (N,) bool; SafetyError where the middle of one is outside already."""
+        """Return a mask (N,) of the time spans that are not proven.
+
+        Raises:
+            SafetyError: the middle of a span is outside already.
+        """
         c = self._mdh.size
         q, away = (one[:, :c] for one in pieces.around(piece, begin, end))
         d = away + tube[:c]

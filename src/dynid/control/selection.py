@@ -1,4 +1,4 @@
-"""Control laws by name, and the model that feeds them, exchanged as a whole while they run."""
+"""Selection of a control law by name, with the model that feeds it; both are exchanged as a whole at run time."""
 
 from collections.abc import Callable
 from functools import cached_property
@@ -18,12 +18,14 @@ Switch = Callable[[TorqueLaw], None]
 
 
 class ControllerSelection:
-    """One arm's controller: which law runs, and with which model.
+    """Controller of one arm: its present law and model.
 
-    Every change is checked whole, then takes effect between two cycles; what is refused changes nothing.
+    Every change is checked as a whole and takes effect between two cycles. A refused change changes nothing.
 
     Args:
-        mount: how the arm is mounted; None is robot.yaml's default.
+        robot: the robot.
+        settings: settings of the robot's controller.
+        mount: name of the arm's mount; None is the default of robot.yaml.
     """
 
     def __init__(self, robot: Robot, settings: ControllerSettings, mount: str | None = None) -> None:
@@ -38,37 +40,37 @@ class ControllerSelection:
 
     @cached_property
     def gate(self) -> ModelGate:
-        """What a model must pass."""
+        """The gate that a model must pass."""
         return ModelGate(self.robot, self.arm_model)
 
     @cached_property
     def inverse_dynamics(self) -> InverseDynamics:
-        """Of the arm as it is mounted."""
+        """The compiled inverse dynamics of the arm at its mount."""
         return compile_single(self.arm_model)
 
     def prepare(self) -> None:
-        """Compile what models need; to be called while nothing moves."""
+        """Compile the functions that models need; call it while nothing moves."""
         _ = self.gate, self.inverse_dynamics
 
     def set_mount(self, mount: str) -> None:
-        """The arm is mounted otherwise than was thought; to be called while nothing moves.
+        """Change the arm's mount; call it while nothing moves.
 
         Raises:
-            UnknownNameError: no such mount.
+            UnknownNameError: the robot has no such mount.
         """
         if mount == self.mount:
             return
         self.arm_model = ArmModel.of(self.robot, mount=mount)
         self.mount = mount
-        vars(self).pop("inverse_dynamics", None)  # the gate does not know gravity
+        vars(self).pop("inverse_dynamics", None)  # the gate stays valid: it does not depend on gravity
         self.exchange()
 
     def make(self, name: str, model: ControlModel | None = None, share: float | None = None) -> TorqueLaw:
-        """A law by its name, with the present model and share of friction unless others are given.
+        """Return a law by its name, with the present model and friction share unless others are given.
 
         Raises:
-            UnknownNameError: no such law.
-            SafetyError: the law needs a model and there is none.
+            UnknownNameError: there is no such law.
+            SafetyError: the law needs a model, and there is no model.
         """
         if name == FeedforwardPdLaw.name:
             return FeedforwardPdLaw(self.settings)
@@ -90,19 +92,19 @@ class ControllerSelection:
         switch: Switch | None = None,
         gated: bool = False,
     ) -> None:
-        """Another law, another model, or both, from the next cycle on; all or nothing.
+        """Exchange the law, the model, or both from the next cycle on; a refused exchange changes nothing.
 
         Args:
-            name: of the law; None keeps the one that runs.
-            model: what feeds the laws; None keeps the present one.
-            friction_share: how much of the friction gravity compensation gives, 0 to 1; None keeps what it was.
-            switch: hands the law over and may refuse; None is the controller's own `switch_to`.
-            gated: the model is one that passed the gate, and a body in its hand: the sum passes, too.
+            name: name of the law; None keeps the present law.
+            model: model for the laws; None keeps the present model.
+            friction_share: share of friction that gravity compensation gives, 0 to 1; None keeps the present share.
+            switch: function that hands over to the law and may refuse; None is the controller's own `switch_to`.
+            gated: skip the gate, because the model is one that passed it plus a payload.
 
         Raises:
-            UnknownNameError: no such law.
-            ConfigurationError: a share that is not between 0 and 1.
-            SafetyError: the gate refuses the model, the law needs one and there is none, or `switch` refuses.
+            UnknownNameError: there is no such law.
+            ConfigurationError: the share is not between 0 and 1.
+            SafetyError: the gate refuses the model, the law needs a model and there is no model, or `switch` refuses.
         """
         if friction_share is not None and not 0.0 <= friction_share <= 1.0:
             raise ConfigurationError(f"friction_share is {friction_share}; expected 0 to 1: more would drive the arm")

@@ -1,4 +1,4 @@
-"""Whether links of the arm touch each other, from the collision shapes of its URDF (pinocchio and coal)."""
+"""Detection of contact between links of the arm, from the collision shapes of its URDF (pinocchio and coal)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from dynid.model.pinocchio_library import pinocchio
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.pieces import Pieces
 
-STEP_RAD = 0.03  # way of all joints together between two postures that are looked at
-FINER = 8  # times smaller steps where links are nearer than they may move
-FINEST_RAD = 1e-4  # links that may still meet within so short a way count as touching: some hundredths of a millimetre
+STEP_RAD = 0.03  # total joint travel between two checked postures
+FINER = 8  # factor by which steps shrink if links are close
+FINEST_RAD = 1e-4  # step at which close links count as touching: some hundredths of a millimetre
 
 
 @dataclass(frozen=True, eq=False)
 class Contact:
-    """Two links that touch, and the time [s] and posture (n,) [rad] at which they do."""
+    """Two links that touch, with the time [s] and posture (n,) [rad] of the contact."""
 
     time_s: float
     q: FloatArray
@@ -27,9 +27,9 @@ class Contact:
 
 @dataclass(frozen=True, eq=False)
 class _Spans:
-    """Spans of time of some pieces: from begin to end (N,) [s] since the piece (N,) began.
+    """Time spans within pieces of a motion, from begin to end (N,) [s] since the start of their piece (N,).
 
-    Within each, joints are at most `away` (N, n) [rad] off their posture q (N, n) in the middle.
+    Within a span, joints are at most `away` (N, n) [rad] from the posture q (N, n) [rad] in its middle.
     """
 
     piece: NDArray[np.int64]
@@ -40,7 +40,7 @@ class _Spans:
 
     @classmethod
     def whole(cls, pieces: Pieces, step: float) -> "_Spans":
-        """All pieces, each in as many spans as keep the way within one below a quarter of a step [rad]."""
+        """Return spans of all pieces, each with a total joint travel below a quarter of a step [rad]."""
         fastest = np.abs(pieces.bernstein(1)).max(axis=1).sum(axis=1) * pieces.durations
         counts = np.maximum(1, np.ceil(4.0 * fastest / step)).astype(np.int64)
         piece = np.repeat(np.arange(len(counts)), counts)
@@ -53,14 +53,14 @@ class _Spans:
         return cls(piece, begin, end, *pieces.around(piece, begin, end))
 
     def finer(self, pieces: Pieces, where: slice) -> "_Spans":
-        """Some of them, each divided by `FINER`."""
+        """Return the spans of a slice, each divided into `FINER` spans."""
         piece = np.repeat(self.piece[where], FINER)
         step = np.repeat((self.end - self.begin)[where] / FINER, FINER)
         begin = np.repeat(self.begin[where], FINER) + step * np.tile(np.arange(FINER), len(self.begin[where]))
         return self._of(pieces, piece, begin, begin + step)
 
     def groups(self, step: float) -> Iterator[slice]:
-        """Neighbours whose ways together are no longer than a step [rad]."""
+        """Yield slices of neighbouring spans with a total joint travel of at most a step [rad]."""
         way = np.cumsum(2.0 * self.away.sum(axis=1))
         begins = np.flatnonzero(np.diff(np.floor(way / step), prepend=-1.0))
         for begin, end in zip(begins.tolist(), [*begins.tolist()[1:], len(way)], strict=True):
@@ -68,9 +68,10 @@ class _Spans:
 
 
 class SelfCollision(LinkShapes):
-    """Looks for contact between links of a robot; joints that are no axes stay at zero.
+    """Contact check between links of a robot; URDF joints that are not axes of the robot stay at zero.
 
-    Not looked at: shapes of one link, of neighbouring links, and links that touch at the rest posture already.
+    Not checked are shapes of the same link, of neighbouring links, and of links on the same parent, such as two
+    fingers, as well as links that already touch at the rest posture.
 
     Raises:
         ConfigurationError: the URDF is not valid, lacks a joint, or names a shape that cannot be loaded.
@@ -93,20 +94,20 @@ class SelfCollision(LinkShapes):
 
     @property
     def shapes(self) -> tuple[pinocchio.GeometryModel, pinocchio.Model]:
-        """The collision shapes of the URDF, and the model on whose joints they are."""
+        """The collision shapes of the URDF, and the pinocchio model to whose joints they are attached."""
         return self._shapes, self._model
 
     def contact_at(self, q: FloatArray) -> tuple[str, str] | None:
-        """Two links that touch at a posture q (n,) [rad]; None where none do."""
+        """Return two links that touch at a posture q (n,) [rad], or None if no links touch."""
         if not self.pairs or not self._collides(q, stop_at_first=True):
             return None
         return self.touching(q)[0]
 
     def first_contact_along(self, pieces: Pieces) -> Contact | None:
-        """The first time at which links touch along a motion; None if they never do, between samples either.
+        """Return the first contact of links along a motion, at samples or between them; None if there is no contact.
 
-        The distance of two links changes by no more than the joints between them turn times their longest levers. Where
-        links are nearer than that, a smaller part of the motion is looked at.
+        The distance of two links changes by no more than the angles of the joints between them times their longest
+        levers. If links are closer than that, a smaller part of the motion is checked.
         """
         if not self.pairs:
             return None
@@ -114,9 +115,9 @@ class SelfCollision(LinkShapes):
         return self._contact(pieces, _Spans.whole(pieces, STEP_RAD), every, STEP_RAD)
 
     def _contact(self, pieces: Pieces, spans: _Spans, pairs: NDArray[np.int64], step: float) -> Contact | None:
-        """The first contact of some pairs within spans of time.
+        """Return the first contact of some pairs within time spans.
 
-        A pair is measured again only once the joints may have turned by enough to use its last distance up.
+        A pair's distance is computed again only after the joints may have moved by enough to use up the last distance.
         """
         levers, last = self._levers[pairs], np.zeros((len(pairs), len(self._joints)))
         room = np.full(len(pairs), -np.inf)
@@ -142,7 +143,7 @@ class SelfCollision(LinkShapes):
         return None
 
     def _distances_at(self, q: FloatArray, pairs: NDArray[np.int64]) -> FloatArray:
-        """Distances (k,) [m] of pairs (k,) at a posture q (n,) [rad]; not above zero where they overlap."""
+        """Return distances (k,) [m] of pairs (k,) at a posture q (n,) [rad]; zero or negative if they overlap."""
         full = self._neutral.copy()
         full[self._places] = q
         pinocchio.updateGeometryPlacements(self._model, self._data, self._shapes, self._results, full)
@@ -151,7 +152,7 @@ class SelfCollision(LinkShapes):
         )
 
     def _longest_levers(self) -> FloatArray:
-        """How far a pair's distance changes at most per angle of each joint, (pairs, n) [m/rad, m/m]."""
+        """Return the largest change of a pair's distance per joint motion, (pairs, n) [m/rad, m/m]."""
         found = np.zeros((self.pairs, len(self._joints)))
         for row, pair in enumerate(self._shapes.collisionPairs):
             shapes = [self._shapes.geometryObjects[k] for k in (pair.first, pair.second)]
@@ -168,7 +169,7 @@ class SelfCollision(LinkShapes):
         return found
 
     def _above(self, joint: int) -> list[int]:
-        """A joint and all that carry it."""
+        """Return a joint and all joints between it and the base."""
         found = []
         while joint > 0:
             found.append(joint)
@@ -177,7 +178,7 @@ class SelfCollision(LinkShapes):
 
 
 def _radius(shape: pinocchio.GeometryObject) -> float:
-    """How far any point of a shape is from the origin of its joint at most [m]."""
+    """Return an upper bound of the distance between a shape's points and the origin of its joint [m]."""
     shape.geometry.computeLocalAABB()
     box = shape.geometry.aabb_local
     lower, upper = np.asarray(box.min_), np.asarray(box.max_)

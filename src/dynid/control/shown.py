@@ -1,8 +1,9 @@
-"""A motion that a hand has shown, made fit to be replayed: cut, smoothed, and slower where it exceeds limits.
+"""Conversion of a hand-guided motion into a replay: trimmed, smoothed, and slowed where it exceeds limits.
 
-A hand leads the arm where the executor's reference follows the arm to the last bit, which is how a law that follows no
-reference is recorded. What stands still before and after is cut off. The path is smoothed without a lag, and runs as it
-was shown wherever velocities and accelerations allow; elsewhere its time passes more slowly. The path stays the same.
+In a recording, the arm is hand-guided where the executor's reference equals the measured position exactly, since a law
+without a reference is recorded that way. Standstill before and after is cut off. The path is smoothed without lag. It
+keeps its recorded speed where velocities and accelerations allow, and passes more slowly elsewhere. The path itself
+does not change.
 """
 
 from dataclasses import dataclass
@@ -22,27 +23,28 @@ from dynid.trajectory.families import load_excitation
 from dynid.trajectory.files import save_trajectory_file
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
-MOVED_RAD = 0.05  # a hand moves some joint at least so far
-STANDS_S, STOOD_S = 1.0, 0.3  # in which the arm stands before a hand leads it; of it, at the end, surely without a sag
-STILL_RAD = 0.005  # from where it stood: more than an encoder that trembles
-GAP_S = 0.02  # between states of an arm that is led
+MOVED_RAD = 0.05  # least travel of the most moved joint in a hand-guided motion
+STANDS_S, STOOD_S = 1.0, 0.3  # standstill before hand guiding; its last part, after the sag
+STILL_RAD = 0.005  # largest motion of a standing arm: more than encoder noise
+GAP_S = 0.02  # longest gap between states within one hand-guided part
 GRID_S, POINT_S = 0.005, 0.05
-SMOOTHING_S = 0.04  # standard deviation of the weights; a hand's own motion is below 5 Hz
-MARGIN = 0.95  # of the limits
-WINDOW = 7  # points over which a slower part begins and ends
+SMOOTHING_S = 0.04  # standard deviation of the Gaussian filter; hand motion is below 5 Hz
+MARGIN = 0.95  # share of the limits that a replay uses
+WINDOW = 7  # number of points over which the replay's speed changes
 ROUNDS = 60
-INSIDE = 33  # samples of a piece between two points: the first one, from rest, is fastest soon after its beginning
+INSIDE = 33  # samples per piece; dense, since the first piece, from rest, is fastest soon after its start
 
 
 @dataclass(frozen=True, eq=False)
 class Shown:
-    """A motion to be replayed, and the one that was shown.
+    """A replay together with the recorded hand-guided motion.
 
     Attributes:
         motion: the replay, from rest to rest.
-        points: what it goes through, (k, n) [rad], at the times of its knots.
-        shown_s: when each point was passed in the recording, from where the hand began, (k,) [s].
-        path_time, path: what was shown, (m,) [s] on the same axis, (m, n) [rad].
+        points: points of the replay at the times of its knots, (k, n) [rad].
+        shown_s: time in the recording at which each point was passed, from the start of hand guiding, (k,) [s].
+        path_time: times of the recorded path, on the axis of `shown_s`, (m,) [s].
+        path: recorded path, (m, n) [rad].
     """
 
     motion: PolynomialTrajectory
@@ -53,7 +55,7 @@ class Shown:
 
     @property
     def slowed(self) -> tuple[float, float, float] | None:
-        """The least share of the shown speed, and from when to when [s] the replay is slower; None: nowhere."""
+        """Lowest ratio of replay speed to recorded speed, and start and end of the slower part [s]; or None."""
         rate = np.diff(self.shown_s) / np.diff(self.motion.knots)
         slow = np.flatnonzero(rate < 1.0 - 1e-6)
         if not len(slow):
@@ -61,7 +63,7 @@ class Shown:
         return float(rate.min()), float(self.shown_s[slow[0]]), float(self.shown_s[slow[-1] + 1])
 
     def in_words(self) -> str:
-        """How the replay differs from what was shown, one line."""
+        """Return one line of text about the difference between replay and recorded motion."""
         text = f"replay of {self.shown_s[-1]:.1f} s lasts {self.motion.duration:.1f} s"
         if self.slowed is None:
             return f"{text}, as shown"
@@ -69,7 +71,7 @@ class Shown:
         return f"{text}: slowed to {least:.0%} of the shown speed at least once between {begin:.1f} s and {end:.1f} s"
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """Return durations [s] and slowing of the replay as a dictionary for JSON."""
         least, begin, end = self.slowed or (1.0, 0.0, 0.0)
         return {
             "shown_s": float(self.shown_s[-1]),
@@ -79,27 +81,30 @@ class Shown:
         }
 
     def save(self, path: Path) -> None:
-        """Write the replay as a trajectory file; OutputExistsError is raised where there is one."""
+        """Write the replay as a trajectory file; raise OutputExistsError if the file exists."""
         save_trajectory_file(path, self.motion, self.points)
 
     def shown_at(self, times: FloatArray) -> FloatArray:
-        """Where the hand had the arm when the replay is at times (N,) [s], (N, n) [rad]."""
+        """Return the recorded posture (N, n) [rad] that corresponds to times (N,) [s] of the replay."""
         then = np.interp(times, self.motion.knots, self.shown_s)
         return np.array([np.interp(then, self.path_time, column) for column in self.path.T]).T
 
 
 def shown_of(robot: Robot, bag: Path, name: str, speed: float = 1.0) -> Shown:
-    """The replay of what a bag shows; arguments and errors as of `led_part` and `shown_motion`."""
+    """Return the replay of the hand-guided motion in a bag.
+
+    Arguments and errors are those of `led_part` and `shown_motion`.
+    """
     recording = load_recording(bag, robot, needed=(REFERENCE,))
     limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
     return shown_motion(name, robot.joint_names, *led_part(recording), limits, speed)
 
 
 def led_part(recording: Recording) -> tuple[FloatArray, FloatArray]:
-    """Times (m,) [s] from 0 and postures (m, n) [rad] while a hand led the arm, from its first motion to its last.
+    """Return times (m,) [s] from 0 and postures (m, n) [rad] of the hand-guided part, without standstill at its ends.
 
     Raises:
-        DataError: no reference was recorded, or none that follows the arm, or it was led nowhere.
+        DataError: the recording has no reference, or its reference never follows the arm, or the arm was not moved.
     """
     reference, source = recording.reference, recording.source
     if reference is None:
@@ -128,7 +133,7 @@ def led_part(recording: Recording) -> tuple[FloatArray, FloatArray]:
 
 
 def _sagged(time: FloatArray, q: FloatArray) -> int:
-    """Return the sample (of N) from which no sag after torque on is left in q (N, n) [rad]; 0 if a hand led at once."""
+    """Return the first sample after the sag at torque on, for q (N, n) [rad]; 0 if a hand guides the arm at once."""
     stands, stood = (int(np.searchsorted(time, time[0] + at)) for at in (STANDS_S, STANDS_S - STOOD_S))
     if stands >= len(time) or np.abs(q[stood:stands] - q[stands]).max() > STILL_RAD:
         return 0
@@ -136,7 +141,10 @@ def _sagged(time: FloatArray, q: FloatArray) -> int:
 
 
 def _longest(time: FloatArray, led: NDArray[np.bool_]) -> tuple[int, int]:
-    """First and last sample of the longest time (N,) [s] in which the arm was led (N,), but for gaps of states."""
+    """Return first and last sample of the longest hand-guided interval, bridging short gaps between states.
+
+    `time` (N,) [s] are the samples' times; `led` (N,) marks those in which the arm was guided.
+    """
     samples = np.flatnonzero(led)
     ends = np.flatnonzero(np.diff(time[samples]) > GAP_S)
     begins, lasts = samples[np.append(0, ends + 1)], samples[np.append(ends, len(samples) - 1)]
@@ -147,17 +155,18 @@ def _longest(time: FloatArray, led: NDArray[np.bool_]) -> tuple[int, int]:
 def shown_motion(
     name: str, joints: tuple[str, ...], time: FloatArray, q: FloatArray, limits: MotionLimits, speed: float = 1.0
 ) -> Shown:
-    """The replay of what a hand has shown.
+    """Return the replay of a hand-guided motion.
 
     Args:
-        name: of the motion.
-        joints: (n,).
-        time, q: of `led_part`, (m,) [s] and (m, n) [rad].
-        limits: velocities and accelerations that it must keep; positions and torques are checked with every motion.
-        speed: of the replay, 1 as it was shown; above 0.
+        name: name of the motion.
+        joints: joint names, (n,).
+        time: times of the recorded path from `led_part`, (m,) [s].
+        q: postures of the recorded path from `led_part`, (m, n) [rad].
+        limits: velocity and acceleration limits to keep; positions and torques are checked with every motion.
+        speed: replay speed relative to the recorded speed, above 0.
 
     Raises:
-        DataError: no speed is slow enough.
+        DataError: the limits are exceeded at every speed.
     """
     count = max(3, round(time[-1] / POINT_S) + 1)
     shown_s = np.linspace(0.0, float(time[-1]), count)
@@ -178,8 +187,8 @@ def shown_motion(
 
 
 def _allowed(motion: PolynomialTrajectory, limits: MotionLimits) -> FloatArray:
-    """Per piece between two knots, the factor of its rate that keeps the limits, at most 1, (k - 1,)."""
-    inside = np.linspace(0.0, 1.0 - 1e-9, INSIDE)  # at its very end a motion rests: the last brake would not be seen
+    """Return the factor (k - 1,) [-], at most 1, by which each piece between two knots must be slowed."""
+    inside = np.linspace(0.0, 1.0 - 1e-9, INSIDE)  # excludes the end, where the motion already rests
     times = (motion.knots[:-1, None] + np.diff(motion.knots)[:, None] * inside).ravel()
     _, dq, ddq = motion.sample_all(np.minimum(times, motion.duration))
     fast = (np.abs(dq) / (MARGIN * limits.velocity)).max(axis=1).reshape(-1, len(inside)).max(axis=1)

@@ -1,24 +1,24 @@
-"""Whether the stamps of an arm's states pass as time does: they must not stop, go back, or jump ahead."""
+"""Check that the stamps of an arm's states advance like time: they must not stop, go back, or jump ahead."""
 
-LATE_NS = 20_000_000  # an older state that arrives by so much too late was overtaken on its way: it is left out
-MOST_STALE = 20  # states in a row that are no newer than one before
-GIVE_UP_S = 1.0  # states lost for longer: the hardware has switched the motors off, nothing is to be gone on with
+LATE_NS = 20_000_000  # largest delay of a state that arrived out of order, which is skipped
+MOST_STALE = 20  # largest number of consecutive states that are not newer than an earlier one
+GIVE_UP_S = 1.0  # longest gap in the states: after it the hardware has switched the motors off
 
 
 class StampWatch:
-    """Judges one stamp after the other against the newest one that was used."""
+    """Check of each stamp against the newest stamp in use."""
 
     def __init__(self) -> None:
         self._stale = 0
 
     def clear(self) -> None:
-        """Begin again, at whatever time."""
+        """Restart the check, at any time."""
         self._stale = 0
 
     def fault(self, last_ns: int, stamp_ns: int) -> str:
-        """Return in words what is wrong with a stamp after another one, both [ns]; "" if nothing is.
+        """Return a sentence about a fault of a stamp after the last one, both [ns]; "" if there is no fault.
 
-        A state that is not newer but passes must be left out.
+        A state without a fault that is not newer than the last one must be skipped.
         """
         if stamp_ns > last_ns:
             self._stale = 0

@@ -1,8 +1,8 @@
-"""An arm that is held sways a little, so that its gears never stick and the forces on it show.
+"""Small oscillation of a held arm, which keeps its gears from sticking and so makes external forces observable.
 
-Friction at rest holds what pulls at an arm: no encoder changes, and nothing that reads encoders can know. Joints that
-slide take their known friction off, and what is left shows. So each joint follows a small sine about the posture that
-is held, each at another phase, so that never all turn at once.
+On a standing arm, static friction balances external forces: no encoder value changes, so encoders alone do not show the
+forces. While joints slide, their friction is known and can be subtracted; the rest is the external torque. So each
+joint follows a small sine about the held posture. The sines differ in phase, so that never all joints reverse at once.
 """
 
 import math
@@ -14,19 +14,19 @@ from dynid.control.controller import TorqueLaw
 from dynid.errors import ConfigurationError
 from dynid.robot import FloatArray, Robot
 
-SWAY_RAD, SWAY_HZ = 0.04, 2.5  # several times the play of the gears, and slow enough to cross it in a small share
+SWAY_RAD, SWAY_HZ = 0.04, 2.5  # several times the gears' backlash, so that crossing it takes a small share of the time
 MOST_RAD, MOST_RAD_S = 0.05, 1.0
-RAMP_S = 0.5  # over this time it comes and goes
-STOOD_S = 0.6  # so long a reference stands before: longer than it does within a motion
-GOLDEN = 2.399963  # the golden angle [rad]: phases of joints that lie apart, however many there are
+RAMP_S = 0.5  # time in which swaying fades in and out
+STOOD_S = 0.6  # standstill of the reference before swaying starts: longer than within a motion
+GOLDEN = 2.399963  # golden angle [rad]: separates the phases of any number of joints
 
 
 def swaying(amplitude_rad: float, frequency_hz: float) -> tuple[float, float]:
-    """Amplitude [rad] and angular frequency [rad/s] of an arm that sways.
+    """Return amplitude [rad] and angular frequency [rad/s] of the swaying, after a check of both.
 
     Raises:
-        ConfigurationError: an amplitude that is negative, a frequency that is not positive, or more than `MOST_RAD` or
-            `MOST_RAD_S`.
+        ConfigurationError: the amplitude is negative, the frequency is not positive, or `MOST_RAD` or `MOST_RAD_S` is
+            exceeded.
     """
     omega = 2.0 * math.pi * frequency_hz
     if not (0.0 <= amplitude_rad <= MOST_RAD and 0.0 < omega < math.inf and omega * amplitude_rad <= MOST_RAD_S):
@@ -38,22 +38,23 @@ def swaying(amplitude_rad: float, frequency_hz: float) -> tuple[float, float]:
 
 
 class SwayingController(ArmController):
-    """An `ArmController` whose held reference sways; while a motion runs it does not.
+    """An `ArmController` whose reference sways while it is held, but not during a motion.
 
-    A joint near its limit sways less, so that the reference never leaves the limits. Another amplitude or frequency
-    comes once the present swaying has faded.
+    A joint near its limit sways less, so that the reference never leaves the limits. A new amplitude or frequency takes
+    effect once the present swaying has faded.
 
     Args:
-        law, time_constant: as of `ArmController`; laws that follow no reference do not sway.
-        robot: its limits.
-        amplitude_rad: of every joint; 0 is an arm that stands.
-        frequency_hz: of every joint.
+        law: see `ArmController`; laws without a reference do not sway.
+        time_constant: see `ArmController` [s].
+        robot: robot with the joint limits.
+        amplitude_rad: amplitude of every joint; 0 switches swaying off.
+        frequency_hz: frequency of every joint.
 
     Attributes:
-        paused: whether swaying fades and does not begin.
+        paused: whether swaying is suppressed; set it to fade swaying out.
 
     Raises:
-        ConfigurationError: as of `swaying`.
+        ConfigurationError: amplitude or frequency is not valid, see `swaying`.
     """
 
     def __init__(
@@ -73,18 +74,18 @@ class SwayingController(ArmController):
         self._now = self._wanted
 
     def sway(self, amplitude_rad: float, frequency_hz: float) -> None:
-        """Sway so from now on, or as soon as the present swaying has faded; raises as `swaying`."""
+        """Set amplitude and frequency; they apply once the present swaying has faded. Raises as `swaying`."""
         self._wanted = swaying(amplitude_rad, frequency_hz)
 
     def reset(self, q: FloatArray) -> None:
-        """Start at rest at the measured posture q, (n,) [rad]; swaying begins anew."""
+        """Start at rest at the measured posture q, (n,) [rad]; swaying starts anew."""
         super().reset(q)
         self._level = self._time_s = self._stood_s = 0.0
 
     def update(
         self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Torque (n,) [N m] as of `ArmController.update`, all (n,); where the reference stands, it sways."""
+        """Return the torque (n,) [N m] like `ArmController.update`, all (n,); a standing reference sways."""
         if not self._level:
             self._now = self._wanted
         stands = self.law.follows_reference and not dq_ref.any() and not ddq_ref.any()

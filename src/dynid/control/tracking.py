@@ -1,4 +1,4 @@
-"""How well a run followed its reference."""
+"""Tracking error of a run."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ from dynid.robot import FloatArray, read_only
 
 @dataclass(frozen=True, eq=False)
 class Tracking:
-    """Errors of a run: root mean square and largest, (n,) each [rad], and over how many states."""
+    """Tracking errors of a run: root mean square and largest, (n,) each [rad], and the number of states."""
 
     rms: FloatArray
     largest: FloatArray
     states: int
 
     def summary(self, joint_names: tuple[str, ...]) -> dict[str, float | int | str]:
-        """In degrees: over all joints, and the joint with the largest error."""
+        """Return the errors in degrees: RMS over all joints, and the largest with its joint."""
         if not self.states:
             return {"states": 0}
         worst = int(np.argmax(self.largest))
@@ -29,23 +29,23 @@ class Tracking:
 
 
 class TrackingMeter:
-    """Gathers the errors of n joints, one state after the other."""
+    """Accumulator of the tracking errors of n joints."""
 
     def __init__(self, size: int) -> None:
         self._squares, self._largest, self._states = np.zeros(size), np.zeros(size), 0
 
     def clear(self) -> None:
-        """Start again."""
+        """Discard all accumulated errors."""
         self._squares[:], self._largest[:], self._states = 0.0, 0.0, 0
 
     def add(self, error: FloatArray) -> None:
-        """One state's error, (n,) [rad]."""
+        """Add the error of one state, (n,) [rad]."""
         self._squares += error * error
         np.maximum(self._largest, np.abs(error), out=self._largest)
         self._states += 1
 
     def result(self) -> Tracking:
-        """What was gathered so far."""
+        """Return the tracking errors accumulated so far."""
         return Tracking(
             read_only(np.sqrt(self._squares / max(self._states, 1))), read_only(self._largest), self._states
         )

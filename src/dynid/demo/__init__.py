@@ -1,1 +1,1 @@
-"""The demos: the whole chain from motor current to a controller that uses the model, and two arms as one."""
+"""Demos: the whole chain from motor current to a controller that uses the identified model, and bilateral control."""

@@ -1,4 +1,4 @@
-"""A robot with what measurements on its simulated arm need, and the model that the arm's own motion gives."""
+"""Common set-up for measurements on a robot's simulated arm, and the model identified from the arm's own motion."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ IDENTIFICATION, PROFILE = "demo_identification", "limited"
 
 @dataclass(frozen=True, eq=False)
 class Bench:
-    """What every measurement needs."""
+    """Robot, settings, model and seed that every measurement needs."""
 
     robot: Robot
     settings: ControllerSettings
@@ -33,14 +33,19 @@ class Bench:
 
 
 def make_bench(robot: Robot, mount: str | None, seed: int) -> Bench:
-    """Load and compile."""
+    """Load a robot's files and compile its dynamics."""
     chosen = mount or robot.file.default_mount
     arm = ArmModel.of(robot, mount=chosen)
     return Bench(robot, load_controller(robot), load_excitation(robot), arm, compile_single(arm), chosen, seed)
 
 
 def identified(bench: Bench, work: Path, without: Sequence[str] = ()) -> ModelFile:
-    """The accepted model of one recorded motion on the simulated arm.
+    """Return the accepted model, identified from one recorded motion of the simulated arm.
+
+    Args:
+        bench: the set-up.
+        work: folder for the bag.
+        without: nuisances of the simulated arm to switch off.
 
     Raises:
         DataError: the model was not accepted.

@@ -1,6 +1,6 @@
-"""The checks of the demo, made like those of `dynid.identification.checks`.
+"""Checks of the demo, defined like those of `dynid.identification.checks`.
 
-RECORDED, PUBLISHED, GAIN, AT_REST   what the demo measures besides
+RECORDED judges a bag, PUBLISHED the published model, GAIN the tracking with the model, AT_REST the arm at the end.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,13 +23,15 @@ RECORDED: tuple[Rule[Completeness], ...] = (
 
 
 class Published(NamedTuple):
-    """The published model against the files: whether hash and acceptance agree, and by how much the rest differs.
+    """Comparison of the published model with the files of the result.
 
     Attributes:
-        matching: hash and acceptance are those of model.yaml.
-        difference, number: largest difference of a parameter, NaN where one was never set, and how many there are.
-        unset: why parameters were never set; "" if they were.
-        topic_nm, file_nm: largest torque differences of the published URDF and of model.urdf [N m].
+        matching: whether hash and acceptance are those of model.yaml.
+        difference: largest difference of a parameter; NaN if a parameter was not published.
+        unset: why parameters were not published; "" if all were.
+        number: number of parameters.
+        topic_nm: largest torque difference between the published URDF and the model [N m].
+        file_nm: largest torque difference between model.urdf and the model [N m].
     """
 
     matching: bool
@@ -62,7 +64,10 @@ PUBLISHED: tuple[Rule[Published], ...] = (
 
 
 def tracking_ratio(rms: Sequence[float]) -> Measured:
-    """Tracking with the model over tracking without, RMS errors in degrees; NaN where it was not put to use."""
+    """Return the ratio of RMS tracking errors with and without the model; NaN if the model was not used.
+
+    `rms` has the errors [deg] without the model and, if it was used, with it.
+    """
     if len(rms) < 2:
         return float("nan"), "the executor has no accepted model"
     return rms[1] / rms[0], f"{rms[1]:.3f} deg RMS with computed torque, {rms[0]:.3f} deg with FF+PD"

@@ -1,8 +1,9 @@
-"""The demo: the whole chain on real parts, judged by named checks.
+"""Demo of the whole chain with its real components, judged by named checks.
 
-Two motions are executed and recorded; the model is identified from the first and validated on the second; then the
-published model is read back by a process of its own and compared with the files. At the end the arm, which was held
-meanwhile, repeats the second motion with computed torque from its own model: what the model is worth to a controller.
+Two motions are executed and recorded. The model is identified from the first and validated on the second. Then a
+separate process reads the published model back, and it is compared with the files. At the end the arm, which was held
+meanwhile, repeats the second motion with computed torque and its own model. This shows how much the model improves
+control.
 """
 
 import json
@@ -27,6 +28,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import ModelFile, read_model_file
 from dynid.model.standard import springs_among
 from dynid.nodes.chain import Chain, ChainOptions
+from dynid.nodes.supervisor import lower_arm
 from dynid.parent import PARENT_VARIABLE
 from dynid.recording.completeness import completeness
 from dynid.recording.recording import load_recording
@@ -47,14 +49,14 @@ GENTLE_MOTIONS = ("gentle_identification", "gentle_validation")
 
 @dataclass(frozen=True)
 class DemoOptions:
-    """What the demo runs, and where everything goes.
+    """Options of a demo run.
 
     Attributes:
-        chain: of the nodes.
-        output: new folder.
-        motions: to identify from and to validate on: the names of their bags, and what the executor is asked for.
-        profile: of named motions.
-        gain: whether the identified model is put to use.
+        chain: options of the nodes.
+        output: new folder for all results.
+        motions: identification motion and validation motion, in this order: bag names with the executor's trajectory.
+        profile: excitation profile of named motions.
+        gain: whether to repeat the validation motion with the identified model.
     """
 
     chain: ChainOptions
@@ -65,18 +67,22 @@ class DemoOptions:
 
 
 def usual_motions(robot: Robot, chain: ChainOptions) -> tuple[str, str]:
-    """The motions to identify from and to validate on: gentle ones where servos that are loaded for long give up."""
+    """Return the names of the default identification and validation motions.
+
+    They are gentle if sustained load makes the servos switch off and the robot has such motions.
+    """
     limited = chain.trips or load_safety(robot).overload_limits
     gentle = set(GENTLE_MOTIONS) <= set(load_excitation(robot).names)
     return GENTLE_MOTIONS if limited and gentle else MOTIONS
 
 
 def chosen_motions(robot: Robot, *wanted: str) -> dict[str, str]:
-    """Motions by name or file, two: the names of their bags, and what the executor is asked for.
+    """Return two motions, given by name or file, as bag names with the executor's trajectory.
 
     Raises:
-        UnknownNameError, InputNotFoundError: no such motion or file.
-        ConfigurationError: a file is not valid, or both have one name.
+        UnknownNameError: there is no such motion.
+        InputNotFoundError: there is no such file.
+        ConfigurationError: a file is not valid, or both motions have the same name.
     """
     excitation = load_excitation(robot)
     names = [named_motion(excitation, one).name for one in wanted]
@@ -87,11 +93,11 @@ def chosen_motions(robot: Robot, *wanted: str) -> dict[str, str]:
 
 
 def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
-    """Run the chain from motor current to published model.
+    """Run the chain from motor current to published model, and return the verdict.
 
     Raises:
         OutputExistsError: the output folder exists.
-        NodeError: a node refused or ended; one sentence that says why.
+        NodeError: a node refused a request or ended; the message says why.
     """
     refuse_existing(options.output)
     options.output.mkdir(parents=True)
@@ -135,12 +141,11 @@ def run_demo(robot: Robot, options: DemoOptions, console: Console) -> Verdict:
 
 def _to_rest(chain: Chain, bars: "_Bars") -> None:
     bars.begin("bringing the arm to rest")
-    chain.supervisor.set_enabled("hardware", False)
-    chain.supervisor.trigger("executor/release")
+    lower_arm(chain.supervisor)
 
 
 def _repeat(chain: Chain, options: DemoOptions, bars: "_Bars") -> Path | None:
-    """The validation motion once more with computed torque; None where no controller has an accepted model."""
+    """Repeat the validation motion with computed torque; return its bag, or None if the model was not accepted."""
     name, wanted = list(options.motions.items())[1]
     bars.begin(f"repeating {name} with the identified model")
     try:
@@ -157,7 +162,7 @@ def _tracking_rms_deg(robot: Robot, bags: list[Path]) -> list[float]:
 
 
 class _Bars:
-    """One progress line at a time; the former one is finished when the next begins."""
+    """Display of progress lines; the previous line is completed when the next begins."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -180,7 +185,10 @@ class _Bars:
 
 
 def _identify(chain: Chain, bags: list[Path], output: Path) -> str:
-    """Identify from the first bag; a model that was refused is a verdict, any other failure an error."""
+    """Identify from the first bag and validate on the second; return the node's answer.
+
+    A model that was not accepted is part of the verdict; any other failure raises NodeError.
+    """
     bag_lists = {"bags": [str(bags[0])], "validation_bags": [str(bags[1])]}
     chain.supervisor.set_parameters("identification", {**bag_lists, "output": str(output)})
     try:
@@ -192,7 +200,7 @@ def _identify(chain: Chain, bags: list[Path], output: Path) -> str:
 
 
 def _read_back(chain: Chain, robot: Robot) -> dict[str, object]:
-    """What a separate process sees of the model through ROS."""
+    """Return the model as a separate process receives it through ROS."""
     names = ArmModel.of(robot).names
     command = [sys.executable, "-m", "dynid.nodes.readback", "identification", *names]
     environment = {**os.environ, PARENT_VARIABLE: str(os.getpid())}
@@ -205,13 +213,13 @@ def _read_back(chain: Chain, robot: Robot) -> dict[str, object]:
 
 
 def _compared(robot: Robot, model_file: ModelFile, published: dict[str, object], folder: Path) -> Published:
-    """The published parameters against model.yaml, and the published URDF against both."""
+    """Compare the published parameters with model.yaml, and the published URDF with both."""
     model = ArmModel.of(robot, mount=model_file.mount)
     phi = model_file.base_parameters(model)
     values = published["phi"]
     assert isinstance(values, dict)
     difference = np.abs(np.array([values[name] for name in phi.names]) - phi.values)
-    # NaN stands for a parameter that was never set: the check cannot be made, and does not pass
+    # NaN means that a parameter was never set: the check then fails
     same, unset = float(np.max(difference)), ""
     if not np.isfinite(difference).all():
         why = "" if model_file.accepted else ", because the model was not accepted"
@@ -223,9 +231,9 @@ def _compared(robot: Robot, model_file: ModelFile, published: dict[str, object],
 
 
 def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile, urdf: str) -> float:
-    """Largest torque difference between pinocchio on a URDF (rotors and springs added) and the model [N m].
+    """Return the largest torque difference between pinocchio on a URDF (plus rotors and springs) and the model [N m].
 
-    Of links and rotors: the two figures that a URDF has for friction come near the model's law, they are not it.
+    Friction is excluded: a URDF has only two friction values, which approximate the model's law.
     """
     import pinocchio
 
@@ -247,14 +255,14 @@ def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile,
 
 
 def _arm_summary(chain: Chain) -> dict[str, Any]:
-    """What the simulated arm says at its end about torque, currents and time."""
+    """Return the final summary of the simulated arm: torque, currents and time."""
     assert chain.arm is not None
     lines = chain.arm.log.read_text(encoding="utf-8").strip().splitlines()
     return dict(json.loads(lines[-1]))
 
 
 def _real_time_factor(summary: dict[str, Any], options: ChainOptions) -> str:
-    """How much of the time that passed was the simulated arm's, which waits for a host that is late."""
+    """Return a sentence about the real-time factor: the share of time in which the simulated arm did not wait."""
     if not options.paused_clock:
         return "the simulated arm did not wait for this machine (--wall-clock)"
     moved_s, held_s = summary["time_s"], summary["held_time_s"]

@@ -1,4 +1,4 @@
-"""`dynid demo --two-arms`: a follower that meets a wall, a leader that feels it, and a page that shows both."""
+"""Demo `dynid demo --two-arms`: the follower touches a wall, the leader renders its force, and a page shows both."""
 
 import html
 from collections.abc import Callable
@@ -29,7 +29,7 @@ WALL_N_M, WALL_M, DEPTH_M, ENGAGED_S = 1500.0, 0.06, 0.11, 1.0
 HELD_FROM_S = FREE_S + PRESS_S + 0.2
 ALL_S = FREE_S + PRESS_S + HOLD_S + BACK_S + END_S
 TASK = "press the wall"
-TRACKING_DEG, FORCE_ERROR = 1.0, 0.15  # RMS; of the wall's force, too
+TRACKING_DEG, FORCE_ERROR = 1.0, 0.15  # limits: RMS position difference; RMS force difference / wall force
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>Two arms</title>
 <meta name="viewport" content="width=device-width, initial-scale=1"><style>
 body {{ font: 16px/1.5 system-ui, sans-serif; max-width: 62rem; margin: 2rem auto; padding: 0 1rem; color: #1b1b1b; }}
@@ -44,7 +44,7 @@ svg {{ width: 100%; height: auto; }} .passed {{ color: #1b6e2b; }} .failed {{ co
 
 
 def leading(time_s: float) -> FloatArray:
-    """Where the hand leads the leader's tool, (3,) [m]: around, back, forward to the wall, and away from it."""
+    """Return the hand's target for the leader's tool, (3,) [m]: around, back, forward to the wall, and away from it."""
     free = wandering(time_s) * (1.0 - smooth((time_s - FREE_S + 1.5) / 1.5))
     forward = smooth((time_s - FREE_S) / PRESS_S) - smooth((time_s - FREE_S - PRESS_S - HOLD_S) / BACK_S)
     return read_only(free + np.array([DEPTH_M * forward, 0.0, 0.0]))
@@ -58,7 +58,14 @@ def run_two_arms(
     seed: int = 0,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Verdict:
-    """Identify a simulated arm, run two of them under the model, write both bags, the data set and the report.
+    """Identify a simulated arm, run two of them under bilateral control, and write bags, data set and report.
+
+    Args:
+        robot: the robot.
+        output: new folder.
+        mount: name of the arms' mount; None is the robot's default.
+        seed: seed of the simulation.
+        progress: function that receives the name of each stage.
 
     Raises:
         OutputExistsError: the folder exists.
@@ -85,7 +92,7 @@ def run_two_arms(
 
 
 def _write_data_set(folder: Path, run: PairRun, robot: Robot) -> None:
-    """The session as a LeRobot data set, where pyarrow is installed."""
+    """Write the session as a LeRobot data set if pyarrow is installed; otherwise do nothing."""
     try:
         import pyarrow  # noqa: F401
     except ImportError:
@@ -124,7 +131,7 @@ def _check(key: str, name: str, value: float, limit: float, unit: str = "") -> C
 
 
 def _page(run: PairRun, robot: Robot, verdict: Verdict, settings: BilateralSettings) -> str:
-    """The report."""
+    """Return the report as HTML."""
     rows = "".join(
         f"<tr><td>{html.escape(one.name)}</td><td>{one.value:.3g} {one.unit}</td><td>{one.limit:.3g} {one.unit}</td>"
         f"<td class={'passed' if one.passed else 'failed'}>{'passed' if one.passed else 'FAILED'}</td></tr>"
@@ -151,7 +158,7 @@ def _svg(draw: Callable[[Figure, PairRun, Robot], None], run: PairRun, robot: Ro
 
 
 def _touching(axes: Axes, run: PairRun) -> None:
-    """Shade where the follower touches the wall."""
+    """Shade the times at which the follower touches the wall."""
     axes.fill_between(
         run.time_s,
         0,

@@ -1,1 +1,1 @@
-"""A model in the forms that others load: MJCF, URDF and their side files."""
+"""Exports of an identified model: URDF, MuJoCo model, and friction files."""

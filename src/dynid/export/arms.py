@@ -1,4 +1,4 @@
-"""Many arms as files for domain randomisation: one MJCF or URDF each, and a table of their base parameters."""
+"""Export of many arms for domain randomisation: one MJCF or URDF each, and a table of their base parameters."""
 
 import csv
 from collections.abc import Iterable, Sequence
@@ -20,14 +20,15 @@ TABLE = "parameters.csv"
 def write_arms(
     folder: Path, robot: Robot, mdh: MdhChain, arms: Iterable[StandardParameters], mount: str | None, form: Format
 ) -> list[str]:
-    """Write `arm_0001` and so on into a new folder that nobody reads yet; their names.
+    """Write one file per arm, `arm_0001` and so on, into a folder that is not in use yet, and return their names.
 
     Args:
-        folder: where, such as one of `whole_folder`.
-        robot, mdh: that the arms are of.
-        arms: consistent standard parameters.
-        mount: decides on gravity in an MJCF.
-        form: of the files. A URDF has no place for rotor inertias, an MJCF has.
+        folder: folder for the files, such as one of `whole_folder`.
+        robot: robot of all arms.
+        mdh: geometry of all arms.
+        arms: consistent standard parameters of each arm.
+        mount: mount that determines gravity in an MJCF; None is the default one.
+        form: format of the files. An MJCF holds rotor inertias, a URDF cannot.
     """
     names, options = [], PlantOptions(mount=mount, motors=True)
     for number, standard in enumerate(arms, start=1):
@@ -42,7 +43,7 @@ def write_arms(
 
 
 def write_table(folder: Path, files: Sequence[str], names: Sequence[str], values: FloatArray) -> None:
-    """Write `parameters.csv`: a line per file with the values (N, k) of the named parameters, SI."""
+    """Write `parameters.csv`: a line per file with the values (N, k) of the named parameters, in SI units."""
     with (folder / TABLE).open("w", encoding="utf-8", newline="") as stream:
         rows = csv.writer(stream)
         rows.writerow(["file", *names])

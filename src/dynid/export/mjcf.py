@@ -1,9 +1,9 @@
-"""The arm as a MuJoCo model: kinematics from the URDF, inertias, rotors and friction from standard parameters.
+"""Export of an arm as a MuJoCo model: kinematics from the URDF; inertias, rotors and friction as identified.
 
-What a URDF cannot hold has a place in MJCF: rotor inertias are `armature`, viscous friction is `damping`, Coulomb
-friction is `frictionloss`, and a motor that several joints turn is a fixed tendon with the same three. A linear spring
-is the joint's `stiffness` and `springref`. Gravity comes from the mount, and contacts are off, because the identified
-model has none.
+MJCF holds what a URDF cannot: rotor inertia is `armature`, viscous friction is `damping`, and Coulomb friction is
+`frictionloss`. A motor that several joints turn is a fixed tendon with the same three fields. A linear spring is the
+joint's `stiffness` and `springref`. Gravity comes from the mount. Contacts are off, because the identified model has
+none.
 """
 
 import xml.etree.ElementTree as ElementTree
@@ -18,24 +18,24 @@ from dynid.model.standard import StandardFile, springs_of
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.robot.urdf_text import read_urdf_text
 
-# Beyond the joint limits, so that a driver's guard can be seen to act before the arm hits the stop.
+# Distance of the stops from the joint limits, so that a driver's guard acts visibly before the arm hits the stop.
 STOP_MARGIN_RAD = float(np.deg2rad(5.0))
-# MuJoCo's dry friction is a soft constraint that creeps under load: with these values at 1e-4 rad/s just below the
-# friction, with the defaults at 2e-2 rad/s, which is no sticking any more.
+# MuJoCo's dry friction is a soft constraint, so joints creep under loads just below the friction. These values reduce
+# the creep to 1e-4 rad/s; the defaults give 2e-2 rad/s, too fast to count as stiction.
 FRICTION_SOLREF = (0.002, 1.0)
 FRICTION_SOLIMP = (0.99, 0.999, 0.001, 0.5, 2.0)
 
 
 @dataclass(frozen=True, eq=False)
 class PlantOptions:
-    """What a MuJoCo model is built with, beside the robot and its standard parameters.
+    """Options of a MuJoCo model, besides the robot and its standard parameters.
 
     Attributes:
         mount: a mount of robot.yaml; None is the default one.
-        coulomb_friction: (n,) [N m], or None for what the standard parameters hold.
+        coulomb_friction: Coulomb friction, (n,) [N m]; None takes that of the standard parameters.
         stops: lower and upper joint stops, (n,) each [rad]; None is the joint limits widened by `STOP_MARGIN_RAD`.
-        geometry: keep the drawn shapes and the joints that are no axes (mimic fingers), for viewers; slower.
-        motors: an actuator for every axis, under the joint's name, whose control is its torque [N m].
+        geometry: keep the shapes for viewers, and joints that are not axes (mimic fingers); slower.
+        motors: add an actuator for every axis, named as the joint, whose control is its torque [N m].
     """
 
     mount: str | None = None
@@ -49,12 +49,12 @@ DEFAULT_OPTIONS = PlantOptions()
 
 
 def build_spec(robot: Robot, standard: StandardFile, options: PlantOptions = DEFAULT_OPTIONS) -> mujoco.MjSpec:
-    """The editable MuJoCo model of a robot.
+    """Return the editable MuJoCo model of a robot.
 
-    Joints that are no axes of robot.yaml are fixed at zero, unless `options.geometry` keeps them.
+    Joints that are not axes of robot.yaml are fixed at zero, unless `options.geometry` keeps them.
 
     Raises:
-        ConfigurationError: the URDF is not valid for MuJoCo, or lacks a joint or link; or springs of robot.yaml have no
+        ConfigurationError: MuJoCo rejects the URDF, the URDF lacks a joint or link, or springs of robot.yaml have no
             coefficients.
         DataError: the standard parameters are not this robot's.
     """
@@ -65,15 +65,15 @@ def build_spec(robot: Robot, standard: StandardFile, options: PlantOptions = DEF
         raise ConfigurationError(f"{robot.urdf_path} is not valid for MuJoCo: {error}") from error
     spec.modelname = robot.name
     spec.option.timestep = robot.file.simulation.step_s
-    # MuJoCo's default and implicitfast are of first order: at 0.25 ms they shift an inertia by 0.3 %, as much as an
-    # identification may be wrong. Runge-Kutta is exact to 1e-8 rad even with steps of 1 ms, dry friction included.
+    # MuJoCo's default and implicitfast are of first order: at 0.25 ms they change an inertia by 0.3 %, the size of an
+    # identification's error. Runge-Kutta is exact to 1e-8 rad even with steps of 1 ms, dry friction included.
     spec.option.integrator = mujoco.mjtIntegrator.mjINT_RK4
     spec.option.gravity = robot.gravity(options.mount)
-    # one kinematic tree: looking for islands only costs time
+    # the search for islands is disabled, since there is only one kinematic tree
     spec.option.disableflags |= mujoco.mjtDisableBit.mjDSBL_CONTACT | mujoco.mjtDisableBit.mjDSBL_ISLAND
     if not options.geometry:
         _strip(spec, robot)
-    for name, row in zip(robot.joint_names, standard.links, strict=False):  # decoupled axes have no link of their own
+    for name, row in zip(robot.joint_names, standard.links, strict=False):  # decoupled axes have no separate link
         body = _joint(spec, robot, name).parent
         body.mass, body.ipos, body.iquat = row.mass_kg, row.centre_of_mass_m, (1.0, 0.0, 0.0, 0.0)
         xx, xy, xz, yy, yz, zz = row.inertia_kg_m2
@@ -105,16 +105,16 @@ def _joint(spec: mujoco.MjSpec, robot: Robot, name: str) -> mujoco.MjsJoint:
 
 
 def _strip(spec: mujoco.MjSpec, robot: Robot) -> None:
-    """Leave only what the dynamics needs: no shapes, no joints that are no axes."""
+    """Remove all elements that the dynamics does not need: shapes, and joints that are not axes."""
     extra = [joint for joint in spec.joints if joint.name not in robot.joint_names]
     for element in [*spec.geoms, *spec.equalities, *extra]:
         spec.delete(element)
 
 
 def _empty_carried(spec: mujoco.MjSpec, robot: Robot) -> None:
-    """Links that ride on a chain link keep no mass: the parameters of a chain link are those of all that it carries.
+    """Set the mass of links carried by a chain link to zero, since the chain link's parameters include them.
 
-    One that moves by a joint of its own (a hand's) keeps a token, for MuJoCo moves nothing without mass.
+    A carried link with its own joint (such as a finger) keeps a token mass, because MuJoCo moves no body without mass.
     """
     chain = {_joint(spec, robot, name).parent.name for name in robot.joint_names[: robot.chain_size]}
     for body in spec.bodies:
@@ -124,7 +124,7 @@ def _empty_carried(spec: mujoco.MjSpec, robot: Robot) -> None:
         body.mass = TOKEN_MASS_KG if moves else 0.0
         inertia = TOKEN_INERTIA_KG_M2 if moves else 0.0
         body.ipos, body.iquat = (0.0, 0.0, 0.0), (1.0, 0.0, 0.0, 0.0)
-        body.inertia, body.fullinertia = (inertia,) * 3, (np.nan, 0.0, 0.0, 0.0, 0.0, 0.0)  # NaN: not given
+        body.inertia, body.fullinertia = (inertia,) * 3, (np.nan, 0.0, 0.0, 0.0, 0.0, 0.0)  # NaN: not set
         body.explicitinertial = True
 
 
@@ -139,7 +139,7 @@ def _set_axes(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile, options
         joint.frictionloss = axis.coulomb_friction_nm if given is None else float(given[index])
         joint.solref_friction, joint.solimp_friction = FRICTION_SOLREF, FRICTION_SOLIMP
         joint.limited, joint.range = True, (float(lower[index]), float(upper[index]))
-        joint.actfrclimited = False  # the servo limits current; the URDF's effort is a label
+        joint.actfrclimited = False  # the servo limits the current; the URDF's effort limit is ignored
 
 
 def _set_damping(element: mujoco.MjsJoint | mujoco.MjsTendon, value: float) -> None:
@@ -147,14 +147,14 @@ def _set_damping(element: mujoco.MjsJoint | mujoco.MjsTendon, value: float) -> N
 
 
 def _linear(field: object, value: float) -> FloatArray | float:
-    """Return a coefficient as its field takes it: newer MuJoCo has those of a polynomial, the linear one first."""
+    """Return a coefficient in its field's form; newer MuJoCo versions take those of a polynomial, linear first."""
     given = np.zeros_like(np.atleast_1d(np.asarray(field, dtype=np.float64)))
     given[0] = value
     return given if given.size > 1 else float(given[0])
 
 
 def _add_springs(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile) -> None:
-    """Set stiffness and rest position of springs as far as they are linear; the file's comment names the rest."""
+    """Set stiffness and rest position of springs to their linear part; the comment in the file names the rest."""
     for spring in springs_of(robot, standard):
         joint = _joint(spec, robot, robot.joint_names[spring.joint])
         stiffness, joint.springref = spring.linear()
@@ -162,12 +162,12 @@ def _add_springs(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile) -> N
 
 
 def _coupled_motors(robot: Robot) -> list[int]:
-    """Motors that several joints turn, counted from 0."""
+    """Return the indices of motors that several joints turn."""
     return np.flatnonzero((robot.coupling != np.eye(robot.size)).any(axis=1)).tolist()
 
 
 def _add_coupled_motors(spec: mujoco.MjSpec, robot: Robot, standard: StandardFile) -> None:
-    """A fixed tendon for every motor that several joints turn: its length is the motor's angle, C q."""
+    """Add a fixed tendon for every motor that several joints turn; its length is the motor's angle, C q."""
     for motor in _coupled_motors(robot):
         axis = standard.axes[motor]
         tendon = spec.add_tendon(name=f"motor_{axis.joint}")
@@ -180,10 +180,10 @@ def _add_coupled_motors(spec: mujoco.MjSpec, robot: Robot, standard: StandardFil
 
 
 def _add_actuators(spec: mujoco.MjSpec, robot: Robot) -> None:
-    """Torques as controls, for simulators and mujoco_ros2_control; while they are zero nothing changes."""
+    """Add torque actuators for simulators and mujoco_ros2_control; at zero control they have no effect."""
     try:
         limits = robot.torque_limits
-    except ConfigurationError:  # a robot that is only identified from recordings need not have any
+    except ConfigurationError:  # a robot that is never driven may lack limits
         limits = np.full(robot.size, np.nan)
     for name, largest in zip(robot.joint_names, limits, strict=True):
         motor = spec.add_actuator(name=name, trntype=mujoco.mjtTrn.mjTRN_JOINT, target=name)
@@ -192,9 +192,10 @@ def _add_actuators(spec: mujoco.MjSpec, robot: Robot) -> None:
 
 
 def default_stops(robot: Robot, limits: tuple[FloatArray, FloatArray] | None = None) -> tuple[FloatArray, FloatArray]:
-    """Joint stops a little beyond the joint limits, and beyond wider limits where trajectories have them.
+    """Return joint stops slightly beyond the joint limits, or beyond the limits of trajectories if these are wider.
 
     Args:
+        robot: the robot.
         limits: lower and upper limits of a trajectory profile, (n,) each [rad].
 
     Returns:
@@ -209,9 +210,10 @@ def default_stops(robot: Robot, limits: tuple[FloatArray, FloatArray] | None = N
 
 @dataclass(frozen=True, eq=False)
 class PlantModel:
-    """A compiled model, and where each axis lies in MuJoCo's vectors.
+    """Compiled MuJoCo model with the index of each axis in its vectors.
 
     Attributes:
+        model: the compiled model.
         dofs: index of every axis in qpos and qvel, (n,).
     """
 
@@ -220,7 +222,7 @@ class PlantModel:
 
 
 def compile_plant(robot: Robot, standard: StandardFile, options: PlantOptions = DEFAULT_OPTIONS) -> PlantModel:
-    """Compile the model; arguments and errors as in `build_spec`."""
+    """Compile the MuJoCo model of a robot, with the arguments and errors of `build_spec`."""
     model = build_spec(robot, standard, options).compile()
     dofs = np.array([model.joint(name).dofadr[0] for name in robot.joint_names])
     dofs.flags.writeable = False
@@ -228,10 +230,10 @@ def compile_plant(robot: Robot, standard: StandardFile, options: PlantOptions = 
 
 
 def mjcf_text(robot: Robot, standard: StandardFile, options: PlantOptions = DEFAULT_OPTIONS, note: str = "") -> str:
-    """The model as MJCF, with every inertia and joint figure in full precision.
+    """Return the MuJoCo model as MJCF text, with inertial and joint values in full precision.
 
-    MuJoCo itself writes six digits, too few for torques that shall agree to 1e-6 N m; so the figures that matter are
-    written again from the compiled model. A `note` stands on top as a comment.
+    MuJoCo writes only six digits, too few for torques that must agree to 1e-6 N m. So these values are replaced by
+    those of the compiled model. A `note` is added on top as a comment.
     """
     spec = build_spec(robot, standard, options)
     model = spec.compile()
@@ -268,7 +270,7 @@ def mjcf_text(robot: Robot, standard: StandardFile, options: PlantOptions = DEFA
 
 
 def _without_place(robot: Robot, standard: StandardFile) -> str:
-    """Constant offsets, Stribeck friction and springs beyond linear ones; '' if there are none."""
+    """Return a list of the offsets, Stribeck friction and nonlinear springs that MJCF cannot hold; '' if none."""
     fields = {"offset": "friction_offset_nm", "Stribeck friction": "stribeck_friction_nm"}
     listed = [
         f"{word} of {axis.joint} {value:.6g} N m"

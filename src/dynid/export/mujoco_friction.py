@@ -1,7 +1,7 @@
-"""Friction that depends on load and speed, in MuJoCo: what a joint resists with is written before every step.
+"""Friction that depends on load and speed in MuJoCo, by an update of the joints' friction before every step.
 
-MuJoCo knows one `frictionloss` and one `damping` per joint. As BAM does it, both are set from the motors' torques and
-the load at every step:
+MuJoCo has one `frictionloss` and one `damping` per joint. As in BAM, both are set from the motors' torques and the load
+at every step:
 
     model = mujoco.MjModel.from_xml_path("runs/model/model.xml")
     data = mujoco.MjData(model)
@@ -11,8 +11,8 @@ the load at every step:
         gears.update(data)
         mujoco.mj_step(model, data)
 
-or, once, `mujoco.set_mjcb_control(lambda _, data: gears.update(data))`. What a step uses is of the state before it, so
-the step should be short: 1 ms is.
+or, once, `mujoco.set_mjcb_control(lambda _, data: gears.update(data))`. A step uses the friction of the state before
+it, so steps should be short, such as 1 ms.
 """
 
 from collections.abc import Sequence
@@ -26,23 +26,23 @@ from dynid.model.friction import FrictionLaw
 from dynid.robot import FloatArray
 
 DOF_FRICTION = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
-ROUNDS, SETTLED = 200, 1e-10  # of the torques, relative: each round leaves km + kms of the error
+ROUNDS, SETTLED = 200, 1e-10  # iterations, relative tolerance of torques; an iteration scales the error by km + kms
 
 
 class MujocoFriction:
-    """Writes the friction of a law into the joints of a MuJoCo model.
+    """Friction law that is written into the joints of a MuJoCo model.
 
-    The load is what gravity, springs, Coriolis forces, contact, limits and `xfrc_applied` put on a joint. Torques of
-    actuators and of `qfrc_applied` are the motors'.
+    The load is the torque that gravity, springs, Coriolis forces, contact, limits and `xfrc_applied` exert on a joint.
+    Torques of actuators and of `qfrc_applied` are motor torques.
 
     Args:
-        model: MuJoCo's, which is changed.
-        law: friction of n axes.
-        joints: names of the axes' joints in the model, (n,), each turning or sliding.
+        model: MuJoCo model, which is modified.
+        law: friction law of n axes.
+        joints: names of the axes' joints in the model, (n,), each revolute or prismatic.
 
     Raises:
-        UnknownNameError: the model has no such joint.
-        DataError: as many joints as axes were expected, or the law has an offset, which resists no motion.
+        UnknownNameError: the model lacks a joint.
+        DataError: the numbers of joints and axes differ, or the law has an offset, which does not resist motion.
     """
 
     def __init__(self, model: mujoco.MjModel, law: FrictionLaw, joints: Sequence[str]) -> None:
@@ -59,27 +59,28 @@ class MujocoFriction:
         self._dofs = np.array([int(model.joint(name).dofadr[0]) for name in joints])
         self._loss = model.dof_frictionloss
         damping = model.dof_damping
-        self._damping = damping if damping.ndim == 1 else damping[:, 0]  # newer MuJoCo: coefficients of a polynomial
+        self._damping = damping if damping.ndim == 1 else damping[:, 0]  # newer MuJoCo stores polynomial coefficients
         self._damping[self._dofs] = law["fv"]
         self._loss[self._dofs] = law.budget(np.zeros(law.axes))
 
     @property
     def dofs(self) -> NDArray[np.int_]:
-        """Indices (n,) of the axes in qvel and qfrc_applied."""
+        """Indices of the axes in qvel and qfrc_applied, (n,)."""
         return self._dofs
 
     def update(self, data: mujoco.MjData) -> None:
-        """Write what the joints resist with in the next step, from the state of the last one."""
+        """Write the joints' friction for the next step into the model, from the state after the last one."""
         motor = data.qfrc_actuator[self._dofs] + data.qfrc_applied[self._dofs]
         self._loss[self._dofs] = self._law.budget(data.qvel[self._dofs], motor, self._load(data))
 
     def inverse(self, data: mujoco.MjData) -> FloatArray:
         """Return the motor torques (n,) [N m] that cause `data.qacc` at `data.qpos` and `data.qvel`.
 
-        They are those of `mujoco.mj_inverse` with the friction that they cause themselves, which is left in the model.
+        They equal those of `mujoco.mj_inverse` with the friction that results from them; this friction stays in the
+        model.
 
         Raises:
-            DataError: the two do not settle, as friction jumps where the torque equals the load.
+            DataError: torques and friction do not converge, because friction jumps where the torque equals the load.
         """
         motor = np.zeros(len(self._dofs))
         for _ in range(ROUNDS):
@@ -95,12 +96,12 @@ class MujocoFriction:
         )
 
     def _load(self, data: mujoco.MjData) -> FloatArray:
-        """Return what gravity, springs, Coriolis forces, contact and limits put on the joints, (n,) [N m]."""
+        """Return the torques of gravity, springs, Coriolis forces, contact and limits at the joints, (n,) [N m]."""
         whole = data.qfrc_constraint + data.qfrc_spring - data.qfrc_bias
         return np.asarray(whole[self._dofs]) - self._holding(data) + self._pushed(data)
 
     def _pushed(self, data: mujoco.MjData) -> FloatArray:
-        """What forces on bodies put on the joints, (n,) [N m]."""
+        """Return the joint torques of external forces on bodies, (n,) [N m]."""
         whole = np.zeros(self._model.nv)
         for body in np.flatnonzero(data.xfrc_applied.any(axis=1)):
             force, torque = data.xfrc_applied[body, :3], data.xfrc_applied[body, 3:]
@@ -108,7 +109,7 @@ class MujocoFriction:
         return np.asarray(whole[self._dofs])
 
     def _holding(self, data: mujoco.MjData) -> FloatArray:
-        """The part of the constraint forces that is friction itself, (n,) [N m]."""
+        """Return the part of the constraint forces that is joint friction, (n,) [N m]."""
         whole = np.zeros(self._model.nv)
         friction = data.efc_type == DOF_FRICTION
         np.add.at(whole, data.efc_id[friction], data.efc_force[friction])

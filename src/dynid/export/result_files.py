@@ -1,7 +1,7 @@
-"""An identified model as files that simulators and controllers load.
+"""Export of an identified model to the files that simulators and controllers load.
 
-The MJCF is the primary export: it holds rotor inertias as armature. A URDF cannot, so they lie beside it. Neither holds
-friction that falls with speed or grows with load; BAM's files, one per joint, do.
+The MJCF is the primary export: it holds rotor inertias as armature. A URDF cannot, so they are in a separate file.
+Neither format holds friction that falls with speed or grows with load; BAM's files, one per joint, do.
 """
 
 import re
@@ -39,14 +39,15 @@ def write_exports(
     friction: FrictionLaw | None = None,
     said: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
-    """Write MJCF with armature, URDF, the URDF's rotor side file, and BAM's files of friction into a folder.
+    """Write MJCF with armature, URDF, a file of rotor inertias, and BAM's friction files into a folder.
 
     Args:
-        folder: where; none of the files may exist.
-        mdh: geometry that the parameters belong to.
-        standard: consistent standard parameters, without the friction that stands beside them.
-        mount: decides on gravity in the MJCF.
-        friction: that stands beside them.
+        folder: target folder, in which none of the files may exist.
+        robot: the robot.
+        mdh: geometry to which the parameters belong.
+        standard: consistent standard parameters, without the additional friction law.
+        mount: mount that determines gravity in the MJCF.
+        friction: friction law in addition to the standard parameters; None if there is none.
         said: a sentence for the header of MJCF and URDF, by file name.
 
     Raises:
@@ -67,7 +68,7 @@ def simulator_texts(
     friction: FrictionLaw | None = None,
     said: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
-    """Return the texts of MJCF and URDF by file name; arguments as of `write_exports`."""
+    """Return the texts of MJCF and URDF by file name, with the arguments of `write_exports`."""
     law = whole_friction(robot, standard, friction)
     simple = simplified(robot, mdh, standard, law, mount)
     content = to_file(simple, mdh, robot.name, robot.joint_names, "identified")
@@ -80,20 +81,12 @@ def simulator_texts(
 
 
 def _comment(*sentences: str) -> str:
-    """Return sentences as text that may stand in an XML comment, where '--' may not, such as in a recording's name."""
+    """Join sentences to text that is valid in an XML comment, in which '--' is not allowed."""
     return re.sub("-(?=-)", "- ", " ".join(filter(None, sentences)))
 
 
-def description(
-    robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str, friction: FrictionLaw | None
-) -> str:
-    """The identified URDF; arguments as of `write_exports`."""
-    law = whole_friction(robot, standard, friction)
-    return identified_urdf(robot, mdh, simplified(robot, mdh, standard, law, mount), beyond_two_figures(law))
-
-
 def bam_files(robot: Robot, standard: StandardParameters, law: FrictionLaw) -> dict[str, str]:
-    """BAM's parameter file of every joint, by file name."""
+    """Return BAM's parameter file of every joint, by file name."""
     rotors, constants = standard.axis("IA"), robot.joint_constants if robot.has_torque_constants else None
     return {
         f"{file_stem(joint.name)}.json": bam_text(

@@ -1,8 +1,8 @@
-"""What simulators with two figures per joint, damping and a constant friction, can hold of a friction law.
+"""Approximation of a friction law for simulators with two values per joint, damping and constant friction.
 
-Real gears' friction also falls with speed and grows with load. Then the two figures are those that come nearest, by
-least squares, over the loads that gravity and springs put on the joints within their limits and over speeds up to half
-of what the joints may do, the motor carrying the load in both directions.
+Friction of real gears also falls with speed and grows with load. The two values are a least-squares fit to it. The fit
+covers the loads of gravity and springs within the joints' limits, and speeds up to half of the speed limits, with the
+motor carrying the load in both directions.
 """
 
 from dataclasses import replace
@@ -17,18 +17,18 @@ from dynid.model.regressor import standard_regressor
 from dynid.model.standard import springs_among
 from dynid.robot import FloatArray, Robot
 
-AMONG = ("FV", "FC", "OF", "FS")  # what standard parameters may hold, under the names of the law
+AMONG = ("FV", "FC", "OF", "FS")  # friction terms that standard parameters may contain
 POSES, SEED = 100, 20261122
-SPEEDS = np.linspace(0.05, 1.0, 12)  # of half the speed that a joint may have
+SPEEDS = np.linspace(0.05, 1.0, 12)  # speeds of the fit, relative to half the joint's speed limit
 
 
 def whole_friction(
     robot: Robot, parameters: StandardParameters | BaseParameters, beside: FrictionLaw | None
 ) -> FrictionLaw:
-    """Friction of all axes: what the parameters hold (FV, FC, OF, FS), and what stands beside them.
+    """Return the friction law of all axes: friction terms of the parameters plus the additional law `beside`.
 
     Raises:
-        DataError: both fade with speed, by curves of different shape.
+        DataError: both have Stribeck curves, which differ in shape.
     """
     axes, shape = robot.size, robot.file.structure.stribeck
     law = beside or FrictionLaw.of(axes, {})
@@ -50,7 +50,7 @@ def whole_friction(
 
 
 def loads(robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str) -> FloatArray:
-    """What gravity and springs put on the joints at random poses within their limits, (POSES, n) [N m]."""
+    """Return the torques of gravity and springs at random poses within the joints' limits, (POSES, n) [N m]."""
     rng, chain = np.random.default_rng(SEED), mdh.size
     poses = rng.uniform(robot.lower, robot.upper, (POSES, robot.size))
     still, found = np.zeros((POSES, chain)), np.zeros_like(poses)
@@ -62,12 +62,12 @@ def loads(robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str)
 
 
 def two_figures(law: FrictionLaw, load: FloatArray, fastest: FloatArray) -> FrictionLaw:
-    """The viscous and Coulomb friction nearest to a law.
+    """Return the viscous and Coulomb friction that approximates a law best.
 
     Args:
-        law: of n axes; one of viscous and Coulomb friction alone stays as it is.
-        load: what acts on the joints, (N, n) [N m].
-        fastest: speed of every axis up to which friction matters, (n,) [rad/s].
+        law: law of n axes; one with only viscous and Coulomb friction stays unchanged.
+        load: torques that act on the joints, (N, n) [N m].
+        fastest: upper end of the speed range of every axis, (n,) [rad/s].
     """
     if set(law.terms) <= {"fv", "fb"}:
         return law.with_values({})
@@ -82,7 +82,7 @@ def two_figures(law: FrictionLaw, load: FloatArray, fastest: FloatArray) -> Fric
 
 
 def _line(speed: FloatArray, torque: FloatArray) -> tuple[float, float]:
-    """Slope and height, neither negative, of the line nearest to torques at speeds, (K,) each."""
+    """Return non-negative slope and intercept of the line fitted to torques (K,) [N m] over speeds (K,) [rad/s]."""
     slope, height = np.polyfit(speed, torque, 1)
     if slope < 0.0:
         return 0.0, max(float(torque.mean()), 0.0)
@@ -94,7 +94,7 @@ def _line(speed: FloatArray, torque: FloatArray) -> tuple[float, float]:
 def simplified(
     robot: Robot, mdh: MdhChain, standard: StandardParameters, law: FrictionLaw, mount: str
 ) -> StandardParameters:
-    """Standard parameters whose FV and FC are the two figures of a law."""
+    """Return standard parameters with FV and FC set to the two-value approximation of a friction law."""
     simple = two_figures(law, loads(robot, mdh, standard, mount), 0.5 * robot.velocity_limits)
     values = np.array(standard.values)
     for prefix, symbol in (("FV", "fv"), ("FC", "fb")):
@@ -104,7 +104,7 @@ def simplified(
 
 
 def beyond_two_figures(law: FrictionLaw) -> str:
-    """A sentence on what damping and friction do not hold of a law; '' where they hold all of it."""
+    """Return a sentence on the terms of a law that damping and friction do not hold; '' if they hold all of it."""
     more = [term.prefix for term in TERMS if term.symbol in law.terms and term.symbol not in ("fv", "fb")]
     if not more:
         return ""

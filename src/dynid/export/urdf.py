@@ -1,10 +1,10 @@
-"""An identified model as a URDF: the robot's own description with inertials, joint damping and friction replaced.
+"""Export of an identified model as URDF: the robot's own file with inertials, damping and friction replaced.
 
-A URDF has no place for rotor inertias, and on small geared arms they dominate the wrist, nor for springs. The file says
-so in a comment; `rotor_inertias` writes them beside it, and the MuJoCo export carries them as armature.
+A URDF cannot hold springs or rotor inertias, although the latter dominate the wrist of small geared arms. A comment in
+the file states this. `rotor_inertias` returns them as a separate file, and the MuJoCo export holds them as armature.
 """
 
-import xml.etree.ElementTree as ElementTree  # DOCTYPEs, the way to external entities, are refused before parsing
+import xml.etree.ElementTree as ElementTree  # safe: DOCTYPEs are refused before parsing
 
 import yaml
 
@@ -16,7 +16,7 @@ from dynid.model.standard import LinkInertia, six, springs_among, to_link_frame
 from dynid.robot import Robot
 from dynid.robot.urdf_text import read_urdf_text
 
-TOKEN_MASS_KG = 1e-9  # fingers of a decoupled axis: their mass belongs to the link that carries them
+TOKEN_MASS_KG = 1e-9  # mass of links of a decoupled axis, such as fingers; the carrying link includes their mass
 TOKEN_INERTIA_KG_M2 = 1e-12
 
 WARNING = (
@@ -30,7 +30,7 @@ def _number(value: float) -> str:
 
 
 def _inertial_element(body: LinkInertia) -> ElementTree.Element:
-    """The <inertial> element of a link."""
+    """Return the <inertial> element of a link."""
     inertial = ElementTree.Element("inertial")
     ElementTree.SubElement(inertial, "origin", xyz=" ".join(map(_number, body.centre_of_mass)), rpy="0 0 0")
     ElementTree.SubElement(inertial, "mass", value=_number(body.mass))
@@ -53,7 +53,7 @@ def _set_dynamics(joint: ElementTree.Element, damping: float, friction: float) -
 
 
 def _carried_links(root: ElementTree.Element, link: str, chain: set[str]) -> list[tuple[str, bool]]:
-    """Links that ride on `link` without a chain joint between, as (name, reached through fixed joints only)."""
+    """Return the links carried by `link` without a chain joint between, and whether only fixed joints lead to each."""
     found: list[tuple[str, bool]] = []
     pending = [(link, True)]
     while pending:
@@ -69,10 +69,10 @@ def _carried_links(root: ElementTree.Element, link: str, chain: set[str]) -> lis
 
 
 def identified_urdf(robot: Robot, mdh: MdhChain, standard: StandardParameters, note: str = "") -> str:
-    """The robot's URDF with identified inertials, damping and friction.
+    """Return the robot's URDF with identified inertials, damping and friction.
 
-    The identified parameters of a chain link are those of everything that is fixed to it, so the inertials of links
-    fixed to it are removed, and links of decoupled axes keep a token mass. A `note` joins the comment on top.
+    The identified parameters of a chain link include everything that is fixed to it. So the inertials of links fixed to
+    it are removed, and links of decoupled axes keep a token mass. A `note` is appended to the comment on top.
 
     Raises:
         ConfigurationError: the URDF lacks a joint of the robot, or is not XML.
@@ -111,7 +111,7 @@ def _token_inertial() -> ElementTree.Element:
 
 
 def _left_out(robot: Robot, standard: StandardParameters) -> str:
-    """What else of drives and springs has no place in a URDF; '' if there is nothing."""
+    """Return sentences on friction terms and springs that a URDF cannot hold; '' if there are none."""
     names, values = (one[10 * robot.chain_size + 3 * robot.size :] for one in (standard.names, standard.values))
     extra = [f"{name} {value:.6g}" for name, value in zip(names, values, strict=True) if not is_spring(name)]
     said = (
@@ -134,7 +134,7 @@ def _listing(robot: Robot, standard: StandardParameters) -> str:
 
 
 def rotor_inertias(robot: Robot, standard: StandardParameters) -> str:
-    """The side file of the URDF: rotor inertias per joint as YAML [kg m^2; kg]."""
+    """Return the rotor inertias per joint as YAML text, the file that supplements the URDF [kg m^2; kg if sliding]."""
     values = dict(zip(robot.joint_names, map(float, standard.axis("IA")), strict=True))
     head = "# rotor inertias [kg m^2; kg where a joint slides] for the URDF in this folder; use them as armature\n"
     return head + yaml.safe_dump({"rotor_inertia_kg_m2": values}, sort_keys=False)

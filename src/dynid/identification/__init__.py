@@ -1,1 +1,1 @@
-"""From a recording to an accepted model."""
+"""Identification of a dynamic model: from recordings to an accepted model."""

@@ -1,15 +1,16 @@
-"""How much predicted torques may be off: from the parameters' covariance, and from what the fit leaves at such speeds.
+"""Standard deviations of predicted torques, from the parameters' covariance and from residuals at similar speeds.
 
     var(tau) = x' C x + s^2(|dq|)
 
-x are the prediction's derivatives by all that was estimated, friction's shape included, and C its covariance. s is the
-root mean square of what the model leaves of the torques it was identified from, of each axis by classes of speed:
-near standstill most of it is sticking, which no model predicts from motion alone.
+x is the gradient of the predicted torque with respect to all estimated parameters, including those of friction, and C
+is their covariance. s is the root mean square residual of the fit, per axis and class of speed. Near standstill most of
+s comes from stiction, which no model predicts from motion alone.
 
-Most of s is gone a moment later. What lasts while a joint slides one way biases whoever averages, such as a scale: the
-parameters' part, and the residual's covariance with itself some tenths of a second later (`lasting_variance`). Friction
-that the law does not have passes with the speed, slower than noise: whoever takes it for noise that is new in every
-cycle finds forces that are none (`passing_shares`).
+Most of the residual changes within a moment. The part that persists while a joint slides in one direction biases
+consumers that average torques over time, such as a scale. It consists of the parameters' part and of the residual's
+autocovariance at lags of some tenths of a second (`lasting_variance`). Friction that the law does not model changes
+with speed, more slowly than noise. A contact detector that treats it as noise that is new in every cycle reports forces
+that do not exist (`passing_shares`).
 """
 
 from dataclasses import dataclass, replace
@@ -32,20 +33,21 @@ from dynid.model.model_file import TorqueDeviations
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
-CLASSES = (0.5, 1.0, 2.0, 4.0, 10.0)  # bounds of speed, in units of that below which joints may stick
-SLIDES = 2  # the first class whose joints do not stick between two samples
+CLASSES = (0.5, 1.0, 2.0, 4.0, 10.0)  # speed bounds of the classes, over the speed below which joints may stick
+SLIDES = 2  # first class whose joints do not stick between two samples
 
 
 @dataclass(frozen=True, eq=False)
 class TorqueBands:
-    """Deviations of predicted torques of one identified model.
+    """Standard deviations of the torques that one identified model predicts.
 
     Attributes:
-        model: the arm that was identified.
-        estimate: before the consistent projection.
-        samples: that it is from.
-        base, friction: the result.
-        coulomb: how friction is treated.
+        model: the identified arm.
+        estimate: the estimate before the consistent projection.
+        samples: the samples that the estimate was fitted to.
+        base: base parameters of the result.
+        friction: friction law of the result; None without one.
+        coulomb: settings of the friction treatment.
     """
 
     model: ArmModel
@@ -61,12 +63,12 @@ class TorqueBands:
 
     @cached_property
     def _residual(self) -> FloatArray:
-        """(N, n) [N m]."""
+        """Measured minus predicted torques of the fitted samples, (N, n) [N m]."""
         return self.samples.tau - predicted_torques(self.model, self.samples, self.base, self.friction)
 
     @cached_property
     def _left(self) -> FloatArray:
-        """Root mean square of the residual by class and axis, (classes, n) [N m]."""
+        """Root mean square residual by speed class and axis, (classes, n) [N m]; small classes use all samples."""
         residual, classes = self._residual, self._class_of(self.samples)
         found = np.tile(np.sqrt(np.mean(residual**2, axis=0)), (len(CLASSES) + 1, 1))
         for k in range(len(found)):
@@ -80,7 +82,7 @@ class TorqueBands:
         return np.searchsorted(np.array(CLASSES) * max(self.coulomb.slow_rad_s, 1e-3), np.abs(samples.dq))
 
     def table(self) -> TorqueDeviations:
-        """What model.yaml states: root mean squares of the deviations over the samples of each class of speed."""
+        """Return the table of model.yaml: root mean square torque deviations by speed class and axis [N m]."""
         classes = self._class_of(self.samples)
         left = np.take_along_axis(self._left, classes, axis=0)
         own = self._own(self.model, self.samples)
@@ -95,10 +97,11 @@ class TorqueBands:
         )
 
     def _passing(self) -> FloatArray:
-        """`passing_nm` of model.yaml, (classes, n) [N m].
+        """Return `passing_nm` of model.yaml, the residual that changes with speed, (classes, n) [N m].
 
-        Joints of the first class may stick, so their residual is not friction's alone: the next class speaks for it,
-        and what friction exceeds its budget by.
+        Joints of the first class may stick, so their residual contains more than friction. The first class therefore
+        takes the value of the next class, or the amount by which its friction exceeds the friction budget, whichever is
+        larger.
         """
         of, how, classes = self.samples, self.samples.settings, self._class_of(self.samples)
         shares = passing_shares(of.time, self._residual, of.dq, classes, how.interval_s, how.cutoff_hz, len(self._left))
@@ -108,16 +111,16 @@ class TorqueBands:
         return passing
 
     def beside(self, motion: Motion, model: ArmModel, samples: Samples) -> Motion:
-        """A predicted motion of these samples with deviations."""
+        """Return a predicted motion of these samples, completed with standard deviations."""
         return replace(motion, deviations=self.deviations(model, samples))
 
     def deviations(self, model: ArmModel, samples: Samples) -> FloatArray:
-        """Standard deviations of torques that the model predicts for samples of an arm with its mount, (N, n) [N m]."""
+        """Return standard deviations of the torques predicted for samples of an arm at its mount, (N, n) [N m]."""
         left = np.take_along_axis(self._left, self._class_of(samples), axis=0)
         return np.asarray(np.sqrt(self._own(model, samples) + left**2))
 
     def _own(self, model: ArmModel, samples: Samples) -> FloatArray:
-        """Variances (N, n) [N^2 m^2] of predicted torques by the parameters' covariance."""
+        """Return the variances of predicted torques due to the parameters' covariance, (N, n) [N^2 m^2]."""
         rows = self.estimate.regression
         if samples is not self.samples or model is not self.model:
             known = None if rows.beside is None else rows.beside.fit.known
@@ -128,7 +131,7 @@ class TorqueBands:
 
 
 def _by_class(squares: FloatArray, classes: NDArray[np.int64]) -> tuple[tuple[float, ...], ...]:
-    """Root mean squares by class and axis of squares (N, n); of all samples where a class has too few."""
+    """Return root mean squares by class and axis of squares (N, n), in their unit; small classes use all samples."""
     found = np.tile(squares.mean(axis=0), (len(CLASSES) + 1, 1))
     for k, axis in np.ndindex(found.shape):
         own = squares[classes[:, axis] == k, axis]

@@ -1,7 +1,8 @@
-"""By how much friction of slow joints exceeds what its law says it may hold.
+"""Friction of slow joints in excess of the friction budget, the friction torque that the law allows.
 
-A law without a dip at low speed, or bristles that a joint has to break loose from, has too small a budget where motion
-begins. Whoever takes the budget for a bound, as contact detection does at rest, needs what is missing.
+A law without a Stribeck dip at low speed, or without the bristles from which a joint has to break away, has too small a
+budget when motion starts. Consumers that use the budget as a bound, such as contact detection at rest, need to know how
+much is missing.
 """
 
 import numpy as np
@@ -15,9 +16,9 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
 OF_DRIVES = [kind for kind in KINDS if kind != "IA"]
-JUST_RAD_S = 1e-9  # a speed of a known direction, at which all of the dip is there
-RARELY = 0.01  # of the slow samples may exceed even that
-NOISE = 2.3  # deviations of noise that so many exceed
+JUST_RAD_S = 1e-9  # speed just above standstill, where the Stribeck dip is at its full depth
+RARELY = 0.01  # share of the slow samples that may exceed the extended budget
+NOISE = 2.3  # standard deviations that normal noise exceeds in this share of the samples
 
 
 def beyond_budget(
@@ -28,17 +29,18 @@ def beyond_budget(
     slow: NDArray[np.bool_],
     noise: FloatArray,
 ) -> FloatArray:
-    """What all but `RARELY` of the slow samples' friction stays within, beyond the budget, (n,) [N m].
+    """Return the excess over the budget that bounds friction in all but `RARELY` of the slow samples, (n,) [N m].
 
     Args:
         model: the arm.
         samples: motion and torques.
-        base, friction: the model of it.
-        slow: which of the samples are of a slow joint, (N, n).
-        noise: deviations of the model's torques where joints are not slow, (n,) [N m].
+        base: base parameters.
+        friction: friction law in addition to the base parameters; None without one.
+        slow: mask of the samples in which a joint is slow, (N, n).
+        noise: standard deviations of the model's torque errors for joints that are not slow, (n,) [N m].
 
     Returns:
-        At least 0; 0 where no sample is slow.
+        Excess of at least 0; 0 for a joint without slow samples.
     """
     links, still = of_kinds(base, OF_DRIVES, others=True), np.zeros_like(samples.dq)
     rubs = samples.tau - model.inverse_dynamics(samples.q, samples.dq, samples.ddq, links)

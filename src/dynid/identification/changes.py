@@ -1,4 +1,4 @@
-"""What changed between two identifications of one arm, by name: base parameters beyond what both leave uncertain."""
+"""Changes between two identifications of one arm: base parameters that differ beyond their uncertainties."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from scipy.special import ndtri
 from dynid.errors import DataError
 from dynid.model.parameters import BaseParameters, parameter_unit
 
-CONFIDENCE = 0.95  # that nothing is named where nothing changed
+CONFIDENCE = 0.95  # probability that no change is reported if nothing changed
 
 
 @dataclass(frozen=True)
 class Change:
-    """One parameter before and after; the deviation is that of the difference."""
+    """One parameter before and after a change; `deviation` is the standard deviation of the difference."""
 
     name: str
     unit: str
@@ -24,17 +24,22 @@ class Change:
 
     @property
     def difference(self) -> float:
-        """After minus before."""
+        """Difference of the values, after minus before."""
         return self.after - self.before
 
 
 def parameter_changes(
     before: BaseParameters, after: BaseParameters, unit: Callable[[str], str] = parameter_unit
 ) -> tuple[Change, ...]:
-    """Differences of two sets of base parameters that were identified from different data; `unit` by name.
+    """Return the differences of two sets of base parameters that were identified from different data.
+
+    Args:
+        before: the first set, with a covariance.
+        after: the second set, with a covariance.
+        unit: function that returns the unit of a parameter by its name.
 
     Raises:
-        DataError: of two models, or without covariances.
+        DataError: the sets belong to different models, or one has no covariance.
     """
     if before.names != after.names:
         raise DataError(
@@ -49,9 +54,10 @@ def parameter_changes(
 
 
 def beyond_chance(changes: Sequence[Change], confidence: float = CONFIDENCE) -> tuple[Change, ...]:
-    """Those that accidents do not explain, the largest in deviations first.
+    """Return the changes that chance does not explain, those of most standard deviations first.
 
-    Where nothing changed, none is named with a probability of `confidence`: all changes share it (Bonferroni).
+    If nothing changed, the result is empty with probability `confidence`; all changes together share the remaining
+    probability (Bonferroni).
     """
     most = float(ndtri(1.0 - 0.5 * (1.0 - confidence) / max(len(changes), 1)))
     found = [one for one in changes if abs(one.difference) > most * one.deviation]

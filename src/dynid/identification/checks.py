@@ -1,16 +1,17 @@
-"""Every check that decides on a result, in one file: what it looks at, its limit, its words.
+"""All checks that decide on a result, in one file: the quantity that each compares, its limit and its words.
 
-A check is a row of one of the tables below; nothing else has to be written for it. Its `id` is for programs and stays,
-its `name` is for people, and `group` says which question it answers. A row looks at facts: what one stage has measured.
+A check is a row of one of the tables below; adding a row is enough to add a check. Its `id` is for programs and is
+stable, its `name` is for people, and `group` is the topic under which it is shown. A row reads facts, which are the
+measurements of one stage:
 
     DATA                       raw signals of one recording
     FRICTION                   the regression: does the motion show friction well enough?
     FITTED                     an identification, or a campaign's representative
-    PREDICTED                  a predicted motion that was fitted
-    SETUP                      set-up unknowns that were estimated beside the parameters
-    HELD_OUT                   a predicted motion that was not fitted
+    PREDICTED                  the predicted torques of a fitted motion
+    SETUP                      set-up unknowns that were estimated together with the parameters
+    HELD_OUT                   the predicted torques of a held-out motion
 
-A campaign has more of them, in `campaign/checks.py`; so has the demo.
+`campaign/checks.py` has further checks of campaigns; the demo has its own, too.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -43,13 +44,17 @@ Measured = float | tuple[float, str] | None
 
 @dataclass(frozen=True)
 class Rule(Generic[Facts]):
-    """One check before it is made.
+    """Definition of one check, before it is applied to facts.
 
     Attributes:
-        id, group, name, sense, unit: of the check; `name` may hold fields of the facts, such as `{0.name}`.
-        value: what is compared, alone or with a detail; None where the check does not apply.
-        meaning: what it may mean, in words, for the detail of a check that fails.
+        id: identifier of the check.
+        group: topic of the check.
+        name: name of the check; may hold fields of the facts, such as `{0.name}`.
+        value: function that returns the compared value, alone or with a detail; None if the check does not apply.
         limit: a number, a field of the settings by its path, or a function of the facts.
+        sense: how the value is compared with the limit.
+        unit: unit of value and limit; "" if they have none.
+        meaning: possible causes, in words, which are added to the detail of a failed check.
     """
 
     id: str
@@ -62,7 +67,13 @@ class Rule(Generic[Facts]):
     meaning: str = ""
 
     def check(self, facts: Facts, settings: IdentificationSettings | None, of: str = "") -> Check | None:
-        """The check of these facts, its name followed by whose they are; None where it does not apply."""
+        """Return the check of these facts; None if it does not apply.
+
+        Args:
+            facts: the measurements to judge.
+            settings: settings that hold the limit; None if the limit does not come from settings.
+            of: name of what was measured, which is appended to the check's name; "" appends nothing.
+        """
         measured = self.value(facts)
         if measured is None:
             return None
@@ -81,9 +92,13 @@ class Rule(Generic[Facts]):
 def judge(
     rules: Sequence[Rule[Facts]], facts: Iterable[Facts], settings: IdentificationSettings | None = None, of: str = ""
 ) -> Verdict:
-    """The checks of a table for every one of the facts; `of` says whose they are.
+    """Return the checks of a table for each of the facts.
 
-    Where no limit of the table asks the `settings`, they may be left out.
+    Args:
+        rules: the table.
+        facts: measurements, each judged by every rule.
+        settings: settings that hold the limits; may be None if no rule of the table takes its limit from them.
+        of: name of what was measured, which is appended to the names of the checks.
     """
     found = [rule.check(one, settings, of) for one in facts for rule in rules]
     return Verdict(tuple(check for check in found if check is not None))
@@ -119,25 +134,29 @@ DATA: tuple[Rule[DataQuality], ...] = (
     Rule("saturated_current", "Data", "saturated current", lambda q: q.saturated, "data.saturated_share"),
     Rule("velocity_ratio", "Data", "recorded over derived velocity", lambda q: q.velocity, "data.velocity_ratio"),
 )
-# a current at its limit is measured like any other: the motion asked for much, which says nothing against a prediction
+# saturation does not matter for a prediction, because a current at its limit is measured as well as any other
 DATA_TO_PREDICT = tuple(rule for rule in DATA if rule.id != "saturated_current")
 
 
 class Fitted(NamedTuple):
-    """What an identification found, and what it found it from.
+    """Results of an identification, with the data that they are based on.
 
     Attributes:
-        model, settings: of the identification.
-        samples: that were fitted.
+        model: the arm.
+        settings: settings of the identification.
+        samples: the fitted samples.
         estimate: the unconstrained estimate.
-        audit: of the result on fresh poses.
+        audit: audit of the result on fresh poses.
         fit: torque errors of the result on the samples.
-        refined: 1.0 where a campaign's closed-loop refinement converged, else 0.0, and how it ended; None without one.
-        diagnosis: other readings of the data; None where none was tried.
-        pseudo_inertia: the smallest eigenvalue of a campaign's result and what it must reach; None without one.
-        droop: viscous friction that a goal current may show beyond the present one, (n,) [N m s/rad]; None: none.
-        pull: how far physical bounds moved the parameters; None if deviations are not known.
-        steadiness: changes during the recordings; None if nobody has looked.
+        refined: 1.0 if a campaign's closed-loop refinement converged, else 0.0, and how it ended; None without a
+            refinement.
+        pseudo_inertia: smallest pseudo-inertia eigenvalue of a campaign's result and its limit; None without a
+            campaign.
+        diagnosis: alternative interpretations of the data; None if the diagnosis did not run.
+        droop: viscous friction by which parameters from goal currents may exceed those from present currents, (n,)
+            [N m s/rad]; None if no droop is known.
+        pull: distance by which physical bounds moved the parameters; None if the standard deviations are not known.
+        steadiness: changes of the arm during the recordings; None if they were not searched.
     """
 
     model: ArmModel
@@ -155,7 +174,7 @@ class Fitted(NamedTuple):
 
     @property
     def other_source(self) -> str:
-        """The current that was not chosen."""
+        """Torque source that the settings do not use, "present" or "goal" current."""
         return str(next(one for one in get_args(TorqueSource) if one != self.settings.torque_source))
 
 
@@ -167,10 +186,10 @@ class OneRegression(NamedTuple):
 
 
 def time_at_speed(one: OneRegression) -> Measured:
-    """The time [s] of the axis that moves faster than the settings' limit least; None without Coulomb friction.
+    """Return the shortest time [s] that an axis moves faster than the settings' limit, and its name.
 
-    A joint that hardly leaves standstill does not show its friction; kappa(W), which knows no Coulomb friction, is fine
-    with it.
+    The result is None if Coulomb friction is not estimated. A joint that hardly leaves standstill does not show its
+    friction. kappa(W) does not reveal this, because W has no column of Coulomb friction.
     """
     if one.regression.moving is None or not one.regression.has_coulomb_friction:
         return None
@@ -180,9 +199,9 @@ def time_at_speed(one: OneRegression) -> Measured:
 
 
 def friction_separability(one: OneRegression) -> Measured:
-    """The smallest share of a viscous friction's column that Coulomb friction cannot reproduce; None without both.
+    """Return the smallest share of a viscous column that Coulomb friction cannot reproduce; None without both.
 
-    A joint that only ever moves at one speed has FV dq and FC sign(dq) in one proportion.
+    If a joint moves at one speed only, its viscous torque FV dq and Coulomb torque FC sign(dq) are proportional.
     """
     if one.regression.moving is None or not one.regression.has_coulomb_friction:
         return None
@@ -191,7 +210,7 @@ def friction_separability(one: OneRegression) -> Measured:
 
 
 def friction_settled(one: OneRegression) -> Measured:
-    """1 if the friction fit ended where a further step changes next to nothing, else 0; None if nothing was fitted."""
+    """Return 1 if the friction fit converged, else 0, with a detail; None if no friction shape was fitted."""
     beside = one.regression.beside
     if beside is None or not beside.fit.structure.terms or beside.given:
         return None
@@ -201,11 +220,11 @@ def friction_settled(one: OneRegression) -> Measured:
 
 
 def torque_source_difference(found: Fitted) -> Measured:
-    """|| W (phi_other - phi) || / || tau ||, phi_other being from the current that was not chosen; None without it.
+    """Return || W (phi_other - phi) || / || tau || for parameters phi_other from the unused current; None without it.
 
-    The regression uses measured or written currents; the closed-loop refinement predicts commands. Where a servo's
-    current loop does not follow its goal, or one of the two has another unit, sign or delay, their parameters differ.
-    A droop with speed, as far as it is known of these servos, differs in viscous friction alone, and does not count.
+    The regression uses measured or commanded currents, while the closed-loop refinement predicts commands. The
+    parameters differ if a servo's current loop does not follow its goal, or if one of the currents has another unit,
+    sign or delay. A known droop of these servos' current with speed changes viscous friction only, and does not count.
     """
     regression = found.estimate.regression
     if regression.other is None:
@@ -224,16 +243,26 @@ def torque_source_difference(found: Fitted) -> Measured:
 
 
 def of_moving(errors: TorqueErrors) -> tuple[float, str]:
-    """The error of joints in motion, which decides: what a joint that sticks carries is no model's to predict."""
+    """Return the relative torque error of joints in motion, with a detail that adds the error with those at rest.
+
+    Joints in motion decide because no model predicts the torque of a joint that sticks.
+    """
     return errors.moving, f"of joints in motion; {errors.relative:.3g} with those at rest"
 
 
 def worst_joint(
     errors: TorqueErrors, joints: Sequence[str], limits: FloatArray | None, *, with_rest: bool = False
 ) -> Measured:
-    """The largest relative error of a joint, and which; limits (n,) [N m]; None where no joint moves.
+    """Return the largest relative torque error of a joint, and its name; None if no joint moves.
 
-    An error is related to no less than `NEGLIGIBLE` of a joint's limit: a joint that carries nothing is all noise.
+    The error is divided by at least `NEGLIGIBLE` of the joint's torque limit, because the torque of an unloaded joint
+    is mostly noise.
+
+    Args:
+        errors: torque errors of all joints.
+        joints: names of the joints, (n,).
+        limits: torque limits, (n,) [N m]; None if they are not known.
+        with_rest: include samples at rest.
     """
     torque = errors.torque_rms_per_axis if with_rest else errors.moving_torque_rms
     relative = errors.relative_per_axis if with_rest else errors.moving_per_axis
@@ -247,7 +276,7 @@ def worst_joint(
 
 
 def worst_dynamics(motion: Motion) -> Measured:
-    """The largest sure error of a joint's dynamic torque, and which; None if no joint shows it."""
+    """Return the largest significant error of a joint's dynamic torque, with a sentence; None if no joint shows it."""
     if not motion.dynamics:
         return None
     worst = max(motion.dynamics, key=lambda one: one.judged)
@@ -255,13 +284,20 @@ def worst_dynamics(motion: Motion) -> Measured:
 
 
 def error_of_joints(key: str, of: str, facts: Callable[[Facts], Measured], *, with_rest: bool = False) -> Rule[Facts]:
-    """The rule about the worst joint's error."""
+    """Return the rule about the worst joint's relative torque error.
+
+    Args:
+        key: identifier of the check.
+        of: name of the data in the check's name.
+        facts: function that returns the worst joint's error.
+        with_rest: use the limit for samples that include those at rest.
+    """
     name = "the same with samples at rest" if with_rest else "relative torque error of the worst joint"
     limit = f"acceptance.relative_joint_error{'_with_rest' if with_rest else ''}"
     return Rule(key, "Prediction", f"{name}, {of}", facts, limit, meaning=MEANINGS)
 
 
-NEGLIGIBLE = 0.005  # of a joint's torque limit
+NEGLIGIBLE = 0.005  # least torque that errors are divided by, over the joint's torque limit
 MEANINGS = (
     "it may be a wrong sign, columns of two joints exchanged, a wrong torque constant, unit or gear ratio, a joint "
     "that sticks, an effort that is no torque, or one event in time"
@@ -372,7 +408,7 @@ FITTED: tuple[Rule[Fitted], ...] = (
 
 
 def over_noise(key: str, of: str) -> Rule[Motion]:
-    """The rule about errors against the noise that the data show."""
+    """Return the rule about torque errors relative to the noise of the data."""
     return Rule(
         key,
         "Prediction",

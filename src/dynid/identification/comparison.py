@@ -1,4 +1,4 @@
-"""Several estimators on the same data: errors in and out of sample, feasibility, time.
+"""Comparison of several estimators on the same data: torque errors in and out of sample, feasibility, computing time.
 
 ols, wls, huber, essential    base parameters without constraints
 closest                       standard parameters closest to a-priori ones (Gautier and Venture 2013, eq. 30)
@@ -33,19 +33,20 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.robot import Robot
 
-POSES = 5_000  # at which M is looked at
+POSES = 5_000  # random poses at which the eigenvalues of M are computed
 CLOSEST, CLOSEST_ESSENTIAL = "closest", "closest-essential"
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What one estimator gave.
+    """Result of one estimator.
 
     Attributes:
         base: base parameters.
-        friction: beside them; None without.
-        definite_links: links whose inertia is definite, where it gives standard parameters; else None.
-        consistent: whether these parameters are certainly physically consistent.
+        friction: friction law in addition to the base parameters; None without one.
+        definite_links: number of links with a positive-definite inertia; None if the estimator gives no standard
+            parameters.
+        consistent: whether the estimator guarantees physically consistent parameters.
     """
 
     base: BaseParameters
@@ -59,14 +60,14 @@ class Row:
     """One line of the comparison.
 
     Attributes:
-        name: of the estimator.
-        parameters: how many base parameters are not zero.
-        in_sample: torque errors on the data that were fitted.
-        out_of_sample: on held-out data; None without any.
-        lambda_min: smallest eigenvalue of M(q) at the poses that were looked at [kg m^2].
-        outcome: what it gave.
-        seconds: that the estimation took.
-        failure: why there is no result, '' if there is.
+        name: name of the estimator.
+        seconds: computing time of the estimation [s].
+        failure: why there is no result; "" if there is one.
+        parameters: number of base parameters that are not zero.
+        in_sample: torque errors on the fitted data.
+        out_of_sample: torque errors on held-out data; None without any.
+        lambda_min: smallest eigenvalue of M(q) over the sampled poses [kg m^2].
+        outcome: result of the estimator; None if it failed.
     """
 
     name: str
@@ -80,11 +81,11 @@ class Row:
 
     @property
     def feasible(self) -> bool:
-        """Whether no pose was found at which M is not positive definite."""
+        """Whether M is positive definite at all sampled poses, or guaranteed to be."""
         return self.outcome is not None and (self.outcome.consistent or self.lambda_min > 0.0)
 
     def as_dict(self, joints: tuple[str, ...]) -> dict[str, Any]:
-        """The line as plain values."""
+        """Return the line as plain values, with errors by joint name."""
         if self.outcome is None or self.in_sample is None:
             return {"failure": self.failure, "seconds": self.seconds}
         out = self.out_of_sample
@@ -103,7 +104,7 @@ class Row:
 
 
 def a_priori(robot: Robot, model: ArmModel, base: BaseParameters) -> StandardParameters | None:
-    """The robot's a-priori links with drives as they are identified; None where there are no a-priori links."""
+    """Return the robot's a-priori links with identified drives; None if the robot has no a-priori links."""
     values = nominal_standard(robot, model)
     if values is None:
         return None
@@ -112,14 +113,14 @@ def a_priori(robot: Robot, model: ArmModel, base: BaseParameters) -> StandardPar
 
 
 class Comparison:
-    """Estimators of one arm on one set of samples, judged by itself and by held-out samples.
+    """Estimators of one arm on one set of samples, judged on these samples and on held-out samples.
 
     Args:
         robot: the robot.
-        model: its model as it was mounted.
+        model: the arm as it was mounted.
         fitted: samples to fit.
-        held: samples to judge by; None without.
-        settings: how friction is treated.
+        held: held-out samples; None without any.
+        settings: settings of the friction treatment.
     """
 
     def __init__(
@@ -129,19 +130,19 @@ class Comparison:
 
     @cached_property
     def _gears(self) -> KnownGears | None:
-        """Friction as it is fitted once, for all estimators; None where none is fitted beside the parameters."""
+        """Friction law, fitted once for all estimators; None if the base parameters contain all friction."""
         beside = Regression.stack(self.model, self.fitted, self.settings.coulomb_friction).beside
         return None if beside is None else beside.fit.known
 
     def names(self) -> tuple[str, ...]:
-        """All estimators that can be compared."""
+        """Return the names of all estimators that can be compared."""
         return (*sorted(ESTIMATORS), CLOSEST, CLOSEST_ESSENTIAL)
 
     def rows(self, names: Sequence[str] = ()) -> list[Row]:
-        """The comparison of the named estimators, of all without a name.
+        """Return the comparison of the named estimators, or of all if no name is given.
 
         Raises:
-            UnknownNameError: no such estimator.
+            UnknownNameError: a name is not an estimator.
         """
         for name in names:
             if name not in self.names():
@@ -152,7 +153,7 @@ class Comparison:
         begin = time.perf_counter()
         try:
             outcome = self._estimate(name)()
-        except DynidError as error:  # an estimator that does not come to a result is a line, too
+        except DynidError as error:  # an estimator that fails also gets a line
             return Row(name, time.perf_counter() - begin, str(error))
         seconds = time.perf_counter() - begin
         audited = quick_audit(self.model, outcome.base, self.robot.audit_lower, self.robot.audit_upper, poses=POSES)
@@ -189,7 +190,7 @@ class Comparison:
     def _closest_essential(self) -> Outcome:
         plain, friction, _ = without_friction(self.model, self.fitted, self.settings.coulomb_friction, self._gears)
         essential = essential_parameters(self.model, plain)
-        # drives that the motion does not show are no a-priori knowledge either
+        # drives come from the essential parameters: those that the motion does not show have no a-priori value
         prior = a_priori(self.robot, self.model, essential.base)
         found = closest_standard(self.model, plain, prior, columns="essential", essential=essential)
         return Outcome(found.base, friction, found.definite_links[0.0], found.consistent)

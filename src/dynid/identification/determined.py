@@ -1,4 +1,4 @@
-"""Which base parameters the data determine."""
+"""Base parameters that the data determine within 10 %."""
 
 from typing import NamedTuple
 
@@ -8,26 +8,26 @@ from dynid.model.drive import kind_and_number
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
 
-WITHIN, QUANTILE = 0.1, 1.959964  # of the value; of the normal distribution, 95 % on both sides
-FALLING = ("fs", "kms", "kes")  # friction that falls with speed
+WITHIN, QUANTILE = 0.1, 1.959964  # half width over value; two-sided 95 % quantile of the normal law
+FALLING = ("fs", "kms", "kes")  # friction coefficients of terms that decrease with speed
 
 
 class Determined(NamedTuple):
-    """Names of base parameters that the data determine, and of the others."""
+    """Names of the base parameters that the data determine, and of the others."""
 
     determined: tuple[str, ...]
     others: tuple[str, ...]
 
     @classmethod
     def of(cls, base: BaseParameters, friction: FrictionLaw | None) -> "Determined | None":
-        """Return which 95 % intervals lie within 10 % of the value; None without a covariance.
+        """Return which parameters have a 95 % interval within 10 % of the value; None without a covariance.
 
-        Viscous friction of a joint whose friction also falls with speed is not determined: over the speeds of a motion
-        a fall is nearly a line too, so both may be wrong while their sum is right.
+        Viscous friction is not determined if the joint's friction also decreases with speed: over the speeds of a
+        motion that decrease is nearly linear, so both values may be wrong while their sum is right.
 
         Args:
-            base: with their covariance.
-            friction: beside them.
+            base: base parameters with their covariance.
+            friction: friction law in addition to them; None without one.
         """
         deviations = base.standard_deviations
         if deviations is None:
@@ -43,7 +43,7 @@ class Determined(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """What is determined, in words."""
+        """Sentence that lists the determined parameters."""
         said = (
             f"The data determine {len(self.determined)} of {len(self.determined) + len(self.others)} parameters within "
             f"10 % ({', '.join(self.determined) or 'none'})"

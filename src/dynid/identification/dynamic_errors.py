@@ -1,17 +1,18 @@
-"""How wrong the dynamic part of a prediction is, joint by joint: torque less gravity and friction.
+"""Errors of the dynamic part of a prediction, by joint: the torque without gravity and friction.
 
-The whole torque of a joint is mostly gravity and friction, so a wrong inertia hides in a relative error. Here what a
-prediction leaves of a joint's torque is freed of all that gravity and friction can imitate, and then compared with the
-columns of one group of parameters after the other: the rotor, the inertia or the first moments of each link.
+Most of a joint's torque is gravity and friction, so a relative error of the whole torque hides a wrong inertia. Here
+the part of the residual that gravity or friction can explain is removed. The rest is compared with the regressor
+columns of one parameter group after the other: the rotor, the inertia or the first moments of each link.
 
-    error = || Q' e || / || d + Q Q' e ||,    Q spanning the group's columns, e what is left, d the dynamic part
+    error = || Q' e || / || d + Q Q' e ||
 
-relates the torque that the group explains to the dynamic torque that the data show. Noise explains some, too: its
-expectation, and the value that it exceeds once in a thousand cases, follow from the spectrum of what all groups
-together leave (its covariances over `MEMORY_S`), or from its sums over windows where that is more, because errors are
-larger at some times than at others. So the expectation of a right model is known, whatever the motion and the noise.
+Q is an orthonormal basis of the group's columns, e the remaining residual and d the dynamic torque. The error relates
+the torque that the group explains to the dynamic torque that the data show. Noise explains some torque, too. Its
+expectation, and the value that it exceeds once in a thousand cases, follow from the spectrum of the residual that
+remains after all groups are fitted. Errors are larger at some times than at others, so sums over windows of time are
+used if they give more. The expected error of a right model is therefore known for any motion and noise.
 
-One event must not refuse a model: the error is the least one that is found without one of `BLOCKS` of time.
+One event must not refuse a model: the error is the smallest of those found without one of `BLOCKS` blocks of time.
 """
 
 from dataclasses import dataclass
@@ -29,28 +30,28 @@ from dynid.model.parameter_groups import ParameterGroup, parameter_groups
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
-VISIBLE = 0.1  # noise of a joint's dynamic error: where it is more, the error is hardly seen
-CHANCE = 1e-3  # of errors of right models that exceed the noise
-BLOCKS = 12  # of time, of which one may be an event
-SLIDING_SHARE = 0.5  # of a row that counts
-FEWEST = 10  # rows beyond the number of columns; fewer say nothing
-LARGE_SHARE = 0.8  # of a group's columns that one block may hold, to be left out
-SAME = 1e-6  # singular value of nuisance columns over the largest: smaller ones are rounding
-SHOWN = 1e-3  # of a column's length that gravity and friction must leave
-SEPARATE = 1e-2  # singular value of a group's columns over the largest: less is no direction of its own
+VISIBLE = 0.1  # noise of a joint's dynamic error above which the error is hardly visible
+CHANCE = 1e-3  # share of the errors of right models that exceed the noise
+BLOCKS = 12  # number of time blocks, one of which may contain an event
+SLIDING_SHARE = 0.5  # least share of sliding states in a row that counts
+FEWEST = 10  # least number of rows in excess of the number of columns
+LARGE_SHARE = 0.8  # largest share of a group's squared columns in a block that may be left out
+SAME = 1e-6  # relative singular value of nuisance columns, below which it is rounding
+SHOWN = 1e-3  # least share of a column's length that gravity and friction cannot reproduce
+SEPARATE = 1e-2  # relative singular value of a group's columns, below which a direction is ignored
 
 
 @dataclass(frozen=True)
 class DynamicError:
-    """The dynamic part of one joint's prediction.
+    """Error of the dynamic part of one joint's predicted torque, relative to the dynamic torque.
 
     Attributes:
-        joint: its place, from 0.
-        group: whose error is surest, in words.
-        error: of that group, over the dynamic torque.
-        expected: what noise alone makes of it, root mean square.
-        noise: what noise alone exceeds once in a thousand cases.
-        shown: the largest noise of all groups: smaller errors are not seen.
+        joint: index of the joint, from 0.
+        group: description of the parameter group whose error is most significant.
+        error: error of that group, relative to the dynamic torque.
+        expected: root mean square of this error if there is noise alone.
+        noise: value that noise alone exceeds once in a thousand cases.
+        shown: largest such value of all groups, below which errors are not visible.
     """
 
     joint: int
@@ -62,16 +63,19 @@ class DynamicError:
 
     @property
     def sure(self) -> float:
-        """The part of the error that is no noise."""
+        """Part of the error that exceeds the noise."""
         return max(self.error - self.noise, 0.0)
 
     @property
     def judged(self) -> float:
-        """The sure error, less where noise alone exceeds `VISIBLE`: the limit then grows with the noise."""
+        """Part of the error beyond the noise, reduced if the noise exceeds `VISIBLE`.
+
+        The reduction has the same effect as a limit that grows with the noise.
+        """
         return self.sure * min(1.0, VISIBLE / max(self.noise, np.finfo(float).tiny))
 
     def sentence(self, name: str) -> str:
-        """The error in words."""
+        """Return a sentence with the error of the joint of this name."""
         times = self.error / max(self.expected, np.finfo(float).tiny)
         return (
             f"{name}: {self.group} looks off by {100 * self.error:.3g} % of the dynamic torque, {times:.2g} times what "
@@ -82,14 +86,14 @@ class DynamicError:
 def dynamic_errors(
     model: ArmModel, samples: Samples, phi: BaseParameters, friction: FrictionLaw | None, slow_rad_s: float
 ) -> tuple[DynamicError, ...]:
-    """Judge the dynamic part of a model's prediction for samples, one error for each joint that shows it.
+    """Return the error of the dynamic part of a model's prediction for each joint that shows it.
 
     Args:
         model: the arm, at the mount of the samples.
-        samples: that the model was not fitted to.
+        samples: samples that the model was not fitted to.
         phi: base parameters.
-        friction: beside them.
-        slow_rad_s: joints that are slower may stick.
+        friction: friction law in addition to the base parameters; None without one.
+        slow_rad_s: speed below which joints may stick [rad/s].
     """
     rows = dynamic_rows(model, samples, phi, friction, slow_rad_s)
     own = [name for name, kept in zip(model.names, of_links(model), strict=True) if kept]
@@ -101,7 +105,7 @@ def dynamic_errors(
 def _of_joint(
     rows: DynamicRows, joint: int, groups: tuple[ParameterGroup, ...], interval_s: float
 ) -> DynamicError | None:
-    """The error of one joint; None if the motion hardly moves it or nothing of it is dynamic."""
+    """Return the error of one joint; None if it hardly moves or has no dynamic torque."""
     counts = (rows.share[:, joint] >= SLIDING_SHARE).astype(float)[:, None]
     beside = _basis(np.hstack([rows.friction[:, joint], rows.gravity[:, joint]]) * counts, SAME)
     whole = rows.dynamic[:, joint] * counts
@@ -130,7 +134,7 @@ def _of_joint(
 
 
 def _noise(Q: FloatArray, residual: FloatArray, used: int, interval_s: float) -> tuple[float, float]:
-    """Root mean square of || Q' e || of noise like the residual (N,), and what it exceeds with `CHANCE` [N m]."""
+    """Return the root mean square of || Q' e || for noise like the residual (N,), and its `CHANCE` quantile [N m]."""
     width = window_width(len(residual), interval_s)
     spectrum = np.zeros((Q.shape[1], Q.shape[1]))
     for lag in range(min(width, len(residual) - 1) + 1):
@@ -143,16 +147,19 @@ def _noise(Q: FloatArray, residual: FloatArray, used: int, interval_s: float) ->
 
 
 def _quantile(covariance: FloatArray) -> tuple[float, float]:
-    """Root mean square of the length of a normal vector, and what it exceeds with `CHANCE` (Satterthwaite)."""
+    """Return the root mean square of a normal vector's length, and the length exceeded with `CHANCE`, any unit.
+
+    The covariance of the vector is given; the quantile uses Satterthwaite's approximation.
+    """
     mean, variance = float(np.trace(covariance)), 2.0 * float(np.sum(covariance**2))
     if mean <= 0.0 or variance <= 0.0:
         return 0.0, 0.0
-    half = mean**2 / variance  # of the degrees of freedom
+    half = mean**2 / variance  # half of the degrees of freedom
     return float(np.sqrt(mean)), float(np.sqrt(mean / half * gammainccinv(half, CHANCE)))
 
 
 def _without_event(Q: FloatArray, left: FloatArray) -> float:
-    """The least || x || of Q x ~ left (N,) that is found without one of `BLOCKS` of time [N m]."""
+    """Return the least || x || of fits Q x ~ left (N,) that each omit at most one of `BLOCKS` of time [N m]."""
     x = Q.T @ left
     sizes = [float(np.linalg.norm(x))]
     for block in np.array_split(np.arange(len(Q)), BLOCKS):
@@ -164,12 +171,12 @@ def _without_event(Q: FloatArray, left: FloatArray) -> float:
 
 
 def _without(basis: FloatArray, values: FloatArray) -> FloatArray:
-    """Values (N, ...) less their projection on an orthonormal basis (N, k)."""
+    """Return values (N, ...), any unit, minus their projection on an orthonormal basis (N, k)."""
     return np.asarray(values - basis @ (basis.T @ values))
 
 
 def _basis(columns: FloatArray, least: float) -> FloatArray:
-    """An orthonormal basis (N, k) of columns scaled to unit length, without singular values below `least`."""
+    """Return an orthonormal basis (N, k) of unit-length columns, without singular values below `least`."""
     sizes = np.linalg.norm(columns, axis=0)
     columns = columns[:, sizes > 0.0] / sizes[sizes > 0.0]
     return np.asarray(orth(columns, rcond=least)) if columns.shape[1] else columns

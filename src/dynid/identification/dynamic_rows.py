@@ -1,8 +1,8 @@
-"""What a prediction leaves of torques, beside the columns of dynamics, gravity and friction, of sliding states alone.
+"""Rows of torque residuals and of the columns of dynamics, gravity and friction, for sliding states only.
 
-A joint that sticks carries any torque within its friction, and a low-pass carries that into its neighbours in time,
-just where the joint turns round and accelerates most. So states near standstill are cut out of everything alike, before
-the low-pass, as the fit of friction does it (`estimators.gear_rows`).
+A joint that sticks carries any torque within its friction. A low-pass spreads that torque to neighbouring samples,
+which are those near a reversal, where the acceleration is largest. So states near standstill are set to zero in all
+signals before the low-pass, as in the fit of friction (`estimators.gear_rows`).
 """
 
 from typing import NamedTuple
@@ -19,20 +19,20 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
-SPEEDS_RAD_S = (0.15, 0.5, 1.5)  # of what friction no law holds, see `estimators.discrepancy`
+SPEEDS_RAD_S = (0.15, 0.5, 1.5)  # decay speeds of friction outside the law, as in `estimators.discrepancy`
 LOAD_SPEEDS_RAD_S = (0.15, 0.5)
 
 
 class DynamicRows(NamedTuple):
-    """Rows of samples, what is not sliding being cut out; k are the parameters of links and rotors.
+    """Rows of samples without the states that do not slide; k is the number of parameters of links and rotors.
 
     Attributes:
-        residual: measured less predicted torques, (N, n) [N m].
-        torque: the dynamic part of the prediction: without gravity, springs and friction, (N, n) [N m].
-        dynamic: its derivatives by parameters of links and rotors, (N, n, k).
-        gravity: derivatives of gravity by the same, (N, n, k).
-        friction: torques of friction of all kinds, of size one each, (N, n, f).
-        share: what part of a row sliding states make, (N, n).
+        residual: measured minus predicted torques, (N, n) [N m].
+        torque: dynamic part of the prediction, without gravity, springs and friction, (N, n) [N m].
+        dynamic: derivatives of that part with respect to the parameters of links and rotors, (N, n, k) [SI].
+        gravity: derivatives of the gravity torques with respect to the same parameters, (N, n, k) [SI].
+        friction: functions of speed and load that friction may consist of, with unit coefficients, (N, n, f).
+        share: share of sliding states in each row, (N, n), from 0 to 1.
     """
 
     residual: FloatArray
@@ -44,14 +44,14 @@ class DynamicRows(NamedTuple):
 
 
 def of_links(model: ArmModel) -> FloatArray:
-    """Which base parameters (p,) are of links and rotors, not of friction or springs."""
+    """Return a mask (p,) of the base parameters that belong to links and rotors, not to friction or springs."""
     return np.array([(kind := kind_and_number(name)[0]) not in KINDS or kind.startswith("IA") for name in model.names])
 
 
 def dynamic_rows(
     model: ArmModel, samples: Samples, phi: BaseParameters, friction: FrictionLaw | None, slow_rad_s: float
 ) -> DynamicRows:
-    """Rows of samples for a model's prediction; joints slower than `slow_rad_s` may stick."""
+    """Return the rows of samples for a model's prediction; joints slower than `slow_rad_s` [rad/s] may stick."""
     if not samples.fine:
         slides = in_motion(samples.dq).astype(float)
         rows = _rows(model, samples, samples.tau, samples.tau, slides, phi, friction, None)
@@ -74,7 +74,7 @@ def _rows(
     friction: FrictionLaw | None,
     step_s: float | None,
 ) -> tuple[FloatArray, ...]:
-    """The first five of `DynamicRows` for states (M, n), before any low-pass."""
+    """Return the first five fields of `DynamicRows` for states (M, n) in SI units, before any low-pass."""
     q, dq, ddq = states.q, states.dq, states.ddq
     still, own = np.zeros_like(dq), of_links(model)
     links = model.inverse_dynamics(q, dq, ddq, phi)
@@ -91,9 +91,10 @@ def _rows(
 
 
 def _friction(dq: FloatArray, load: FloatArray) -> FloatArray:
-    """Functions of speed and of gravity's load (M, n) that friction may be made of, (M, n, f).
+    """Return functions (M, n, f) of speed and gravity load [N m] that friction may consist of, SI units.
 
-    The whole torque is no such load: at a joint that carries little it is friction and inertia, and so is its size.
+    The load is the gravity torque, not the whole torque: at a joint with a small load, the whole torque consists mostly
+    of friction and inertia.
     """
     speed, side = np.abs(dq), np.sign(dq)
     plain = [np.ones_like(dq), dq, side, *(side * np.exp(-speed / v) for v in SPEEDS_RAD_S)]

@@ -1,8 +1,8 @@
-"""How well the exported files predict held-out torques, beside the model that they were made of.
+"""Held-out torque errors of the exported files, compared with those of the model they were made from.
 
-A file that holds two figures of friction per joint cannot predict what the whole law does, and a URDF has no rotor
-inertias. So every file is read back as a simulator would, predicts the recordings that judge the model, and states the
-error that this costs.
+A file that holds two friction values per joint cannot predict as well as the whole friction law, and a URDF has no
+rotor inertias. Each file is therefore read back as a simulator would read it, and predicts the recordings that judge
+the model. Its header states the resulting error.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,18 +25,26 @@ FILES = (MODEL_FILE, MJCF_FILE, URDF_FILE)
 def exported_models(
     robot: Robot, mdh: MdhChain, standard: StandardParameters, mount: str, friction: FrictionLaw | None
 ) -> dict[str, Model]:
-    """Return what MJCF and URDF hold of a result, by file name; arguments as of `write_exports`."""
+    """Return the models that the MJCF and URDF exports of a result contain, by file name.
+
+    Args:
+        robot: the robot.
+        mdh: its kinematic chain.
+        standard: standard parameters of the result.
+        mount: name of the mount.
+        friction: friction law of the result; None without one.
+    """
     texts = simulator_texts(robot, mdh, standard, mount, friction)
     return {name: model_of_text(text, robot, name) for name, text in texts.items()}
 
 
 def predicted_by(models: Mapping[str, Model], portions: Sequence[Portion]) -> dict[str, tuple[Motion, ...]]:
-    """Return what each model predicts for portions of recordings, by its name."""
+    """Return the torques that each model predicts for portions of recordings, by the model's name."""
     return {name: tuple(predict(model, one) for one in portions) for name, model in models.items()}
 
 
 def errors_of(judged: Mapping[str, Sequence[Motion]]) -> tuple[ExportError, ...]:
-    """Return the errors of every file's held-out motions: all of them together, then each if there are several."""
+    """Return each file's torque errors on held-out motions: of all together, then of each if there are several."""
     found = []
     for file, motions in judged.items():
         parts = [("", motions), *((one.name, [one]) for one in motions)] if len(motions) > 1 else [("", motions)]
@@ -48,7 +56,7 @@ def errors_of(judged: Mapping[str, Sequence[Motion]]) -> tuple[ExportError, ...]
 
 
 def error_sentences(errors: Sequence[ExportError]) -> dict[str, str]:
-    """Return what the header of each exported file says of its error, by file name."""
+    """Return the sentence about its torque error for the header of each exported file, by file name."""
     first: dict[str, ExportError] = {}
     for one in errors:
         first.setdefault(one.file, one)

@@ -1,7 +1,7 @@
-"""How servos in position control answer to their goals: delay and gains.
+"""Response of servos in position control to their goals: delay and gains.
 
-A servo in position control gives tau = k_p (g - q) + k_d dq + k_0 as long as no limit cuts it, whether its output is a
-current or a voltage behind a winding. The delay is taken at which that law leaves least of the torques.
+A servo in position control gives tau = k_p (g - q) + k_d dq + k_0 while no limit is reached, whether its output is a
+current or the voltage of a winding. The delay is the value for which this law leaves the smallest torque residual.
 """
 
 from collections.abc import Iterable
@@ -15,17 +15,18 @@ from dynid.identification.torque_delay import EARLIEST_S, LONGEST_S, lowest
 from dynid.robot import FloatArray, read_only
 
 COARSE_S, FINE_S = 0.04, 0.005
-NEAR_LIMIT = 0.97  # of the largest recorded torque: beyond it a limit may have cut the law
-MOST_S = 900.0  # of a recording, that is looked at
-SHORTEST_S = 4.0  # between the ends that a delay may reach beyond
+NEAR_LIMIT = 0.97  # share of the largest recorded torque, above which a limit may be active
+MOST_S = 900.0  # longest part of a recording that is used
+SHORTEST_S = 4.0  # shortest usable part between the margins for the longest delay
 
 
 @dataclass(frozen=True, eq=False)
 class GoalResponse:
-    """The answer of the servos to their goals.
+    """Response of the servos to their goals.
 
     Attributes:
-        delay_s, deviation_s: from the stamp of a goal to its effect: mean of the joints, and their deviation.
+        delay_s: time from the stamp of a goal to its effect, mean over the joints [s].
+        deviation_s: standard deviation of that time over the joints [s].
         gains: k_p [N m/rad], k_d [N m s/rad], k_0 [N m] of every joint, (n, 3).
         explained: share of the torques' variance that the law explains, (n,).
     """
@@ -37,7 +38,7 @@ class GoalResponse:
 
     @property
     def sentence(self) -> str:
-        """The delay and the gains in words."""
+        """Sentence with the delay and the gains."""
         gains = ", ".join(f"{one:.3g}" for one in self.gains[:, 0].tolist())
         return (
             f"goals act {1e3 * self.delay_s:.1f} ms (+-{1e3 * self.deviation_s:.1f}) after their stamps; the servos' "
@@ -45,7 +46,7 @@ class GoalResponse:
         )
 
     def as_dict(self) -> dict[str, object]:
-        """Everything as plain values."""
+        """Return all fields as plain values, gains by kind."""
         return {
             "delay_s": self.delay_s,
             "deviation_s": self.deviation_s,
@@ -56,15 +57,15 @@ class GoalResponse:
 
 
 def first_response(recordings: Iterable[Signals]) -> GoalResponse | None:
-    """Return the response in the first recording that holds goals and is long enough; None if none does."""
+    """Return the response in the first recording that holds goals and is long enough; None if there is none."""
     return next((found for one in recordings if (found := goal_response(one)) is not None), None)
 
 
 def goal_response(signals: Signals) -> GoalResponse | None:
-    """Return how servos answer to the goals of a recording; None if it holds none, or is too short.
+    """Return the response of servos to the goals of a recording; None if it holds no goals or is too short.
 
     Args:
-        signals: with the delay of their torques.
+        signals: signals of the recording, with the delay of its torques.
     """
     begin, end = signals.time[0] + LONGEST_S, min(signals.time[-1] - LONGEST_S, signals.time[0] + MOST_S)
     if signals.goal is None or end - begin < SHORTEST_S:
@@ -86,7 +87,7 @@ def goal_response(signals: Signals) -> GoalResponse | None:
 def _laws(
     signals: Signals, time: FloatArray, q: FloatArray, dq: FloatArray, tau: FloatArray, delays: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the share of each joint's variance that the law leaves at each delay, (K, n), and its gains, (K, n, 3)."""
+    """Return each joint's share of unexplained variance, (K, n), and its gains, (K, n, 3) [SI], for K delays [s]."""
     assert signals.goal is not None
     left, gains = np.ones((len(delays), q.shape[1])), np.zeros((len(delays), q.shape[1], 3))
     for i in range(q.shape[1]):

@@ -21,10 +21,18 @@ from dynid.verdict import Verdict
 
 @dataclass(frozen=True, eq=False)
 class HeldOut:
-    """What a model predicts for recordings, the checks of data and errors, and the recordings with their hashes.
+    """Predictions of a model for held-out recordings, with the checks of their data and errors.
 
-    `torques` says in words which torque constants the recorded torques rest on; `simulated` names the recordings that
-    are of a simulated arm. `beside` holds what other models predict for the same rows, by their names.
+    Attributes:
+        joint_names: names of the joints, (n,).
+        interval_s: sampling interval [s].
+        motions: measured and predicted torques of each recording.
+        verdict: checks of the data and of the torque errors.
+        sources: path and SHA-256 of each recording.
+        notes: remarks about the recordings.
+        torques: sentences about the torque constants that the recorded torques are based on.
+        simulated: names of the recordings of a simulated arm.
+        beside: predictions of other models for the same rows, by model name.
     """
 
     joint_names: tuple[str, ...]
@@ -38,14 +46,14 @@ class HeldOut:
     beside: dict[str, tuple[Motion, ...]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as plain values: errors per recording and axis, then the checks."""
+        """Return everything as plain values: errors per recording and axis, then the checks."""
         bags = {one.name: one.as_dict(self.joint_names) for one in self.motions}
         told = {"torques": list(self.torques), "notes": list(self.notes), "simulated": list(self.simulated)}
         return self.verdict.as_dict() | {"interval_s": self.interval_s, "bags": bags} | told
 
 
 def refuse_other_constants(name: str, constants: tuple[float, ...], expected: tuple[float, ...]) -> None:
-    """Raise DataError where a recording's torques were made with other torque constants (n,) than the model's."""
+    """Raise DataError if a recording's torque constants (n,) [N m/A] differ from the model's."""
     if constants != expected:
         raise DataError(
             f"{name} was recorded with torque constants {constants} N m/A, the model identified with {expected}: its "
@@ -65,22 +73,23 @@ def validate(
     fitted: Samples | None = None,
     beside: Named[str, Model] = MappingProxyType({}),
 ) -> HeldOut:
-    """Predict the torques of recordings, and judge the errors.
+    """Return the predicted torques of recordings, and the checks of their errors.
 
     Args:
-        model: what predicts them, at the mount of each recording.
-        recordings: bags, CSV files, data sets, folders of them, or recordings that were read already; one, or several.
-        settings: None reads the robot's identification.yaml.
-        interval_s: sampling interval; None is the settings' own.
-        mapping: what the columns of CSV files are, or the topics and units of bags and data sets.
-        bands: give predictions deviations; None leaves them without.
-        fitted: what the model was fitted to; a recording that repeats its motion is noted. None: not known.
+        model: the model that predicts, at the mount of each recording.
+        recordings: one or several of: bags, CSV files, data sets, folders of them, recordings that were already read.
+        settings: settings of the identification; None reads the robot's identification.yaml.
+        interval_s: sampling interval [s]; None is that of the settings.
+        mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets.
+        bands: source of standard deviations for the predictions; None leaves them without.
+        fitted: samples that the model was fitted to, so that recordings that repeat their motion are noted; None if
+            they are not known.
         beside: other models that predict the same rows, by name; they are not judged.
 
     Raises:
-        InputNotFoundError, DataError: a recording cannot be used, rests on other torque constants, or two have one
-            name.
-        ConfigurationError: `model` is no model.
+        InputNotFoundError, DataError: a recording cannot be used or has other torque constants, or two recordings have
+            the same name.
+        ConfigurationError: `model` is not a model.
     """
     refuse_other_kind(model, Model, "the model", "load it with dynid.load_model first")
     robot = model.robot

@@ -1,8 +1,8 @@
-"""One call for every method: regression, its joint refinement in the closed loop, or the paper's campaign.
+"""Identification by any method: regression, joint closed-loop refinement, or the paper's campaign.
 
     result = identify(robot, bags, method="closed-loop")
 
-Whatever the method, the result is an `Identification`: the same verdict, the same files, the same report.
+All methods return an `Identification`, with the same verdict, files and report.
 """
 
 import tempfile
@@ -56,34 +56,35 @@ def identify(
     """Identify a model from one or more recorded motions.
 
     Args:
-        robot: the robot the recordings must be of.
-        recordings: bags, CSV files, LeRobot data sets, folders of them, or recordings that were read or made of arrays
-            already; one, or several.
-        method: "regression"; "closed-loop", the joint refinement of all bags from the regression's model; or
-            "campaign", the paper's: every bag at every sampling interval, then the best of the central models. The last
-            two need bags of dynid's recorder, with reference, commands and gains.
+        robot: the robot of all recordings.
+        recordings: one or several of: bags, CSV files, LeRobot data sets, folders of them, recordings that were already
+            read or made from arrays.
+        method: "regression"; "closed-loop", the joint refinement of the regression's model on all bags; or "campaign",
+            the paper's method: every bag at every sampling interval, then the best of the central models. The last two
+            need bags of dynid's recorder, with reference, commands and gains.
         validation: recordings that judge the result; those of a campaign also choose its representative.
-        settings: None reads the robot's identification.yaml.
-        progress: called with the name of each stage as it starts; of a campaign, with each bag as it is finished.
-        mapping: what the columns of CSV files are, or the topics and units of bags and data sets: a mapping, its
+        settings: settings of the identification; None reads the robot's identification.yaml.
+        progress: function that is called with the name of each stage as it starts, and with each finished bag of a
+            campaign.
+        mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets: a mapping, its
             content as a dict, the file that holds it, or one of each kind.
         validation_mapping: the same for held-out recordings; None is `mapping`.
-        held_out_share: part of each recording's time, at its end, that judges a regression instead of being fitted.
-        span: begin and end [s] of the part of each recording that a regression uses; None is its own.
-        setup: what of the set-up is unknown to a regression, see `setup.choose`; () takes it as it is given.
-        processes: that read and reduce recordings, or run a campaign, side by side; 0 is one per core, and None this
-            one alone (of a campaign one per core).
-        dask: the same of a regression on a Dask cluster: its scheduler's address, or "local" to start one.
-        keep: folder of finished work of a regression from more recordings than memory holds: an interrupted
-            identification continues there. None keeps none.
-        runs: folder where a campaign stores its finished runs and looks for them, so that it can be resumed;
-            `write_result` empties it. None is a temporary one.
+        held_out_share: share of each recording's time, at its end, that judges a regression instead of being fitted.
+        setup: unknowns of the set-up that a regression estimates, in the words of `setup.choose`; () estimates none.
+        span: start and end [s] of the part of each recording that a regression uses; None is the recording's own.
+        processes: number of processes that read and reduce recordings, or run a campaign; 0 is one per core. None is
+            this process alone for a regression, and one per core for a campaign.
+        dask: Dask cluster that does this work of a regression: its scheduler's address, or "local" to start one.
+        keep: folder of finished work of a regression whose recordings exceed the memory; an interrupted identification
+            resumes from there. None keeps no work.
+        runs: folder in which a campaign stores and looks up its finished runs, so that it can be resumed;
+            `write_result` empties it. None is a temporary folder.
 
     Raises:
         InputNotFoundError, DataError: a recording cannot be used, or lacks what the method needs.
-        InfeasibleError: no consistent model within the robot's physical bounds.
-        ConfigurationError, UnknownNameError: no such method, an argument of another method or kind, or `setup` names
-            what is no part of a set-up.
+        InfeasibleError: no consistent model satisfies the robot's physical bounds.
+        ConfigurationError, UnknownNameError: the method does not exist, an argument belongs to another method or has a
+            wrong type, or a word of `setup` is not part of a set-up.
     """
     refuse_other_kind(robot, Robot, "the robot", "load it with dynid.load_robot first")
     refuse_unknown_method(method)
@@ -122,7 +123,7 @@ def identify(
             return common(recordings, **of, spread=spread, keep=folder)
     if method == "closed-loop":
         sources = load_sources(recordings, robot, mapping, progress)
-        loops = [_loop_of(one) for one in sources]  # refuses before the long part
+        loops = [_loop_of(one) for one in sources]  # raises errors before the long computation
         refine = partial(_refine, robot, loops, progress)
         count = f"{len(loops)} closed loop{'s' if len(loops) > 1 else ''}"
         found = common(sources, refine=refine)
@@ -157,7 +158,11 @@ def _refine(
 
 
 def _loop_of(source: Source) -> Recording:
-    """The recorded closed loop of a source; DataError if it has none."""
+    """Return the recorded closed loop of a source.
+
+    Raises:
+        DataError: the source has no recorded closed loop.
+    """
     if source.recording is None:
         refuse_open(source.path, ROWS_ALONE)
     refuse_open_loop(source.recording)
@@ -165,7 +170,7 @@ def _loop_of(source: Source) -> Recording:
 
 
 def _bags(recordings: Several) -> list[Path]:
-    """The bags of a campaign, which reads them in its own processes."""
+    """Return the paths of a campaign's bags, which the campaign reads in its own processes."""
     listed: Sequence[Recorded] = [recordings] if isinstance(recordings, Recorded) else recordings
     bags = []
     for one in listed:

@@ -1,7 +1,8 @@
-"""What is known of base parameters before any data: the robot's nominal ones, each as uncertain as it is large.
+"""Prior of the base parameters: the robot's nominal values, each with a standard deviation of its own size.
 
-Slow recordings may leave parameters open that others would show. Where held-out torques judge the result, these values
-fill in; the deviations of such parameters stay as large as the values, so the result says that they are not determined.
+Slow recordings may leave parameters undetermined that faster ones would determine. If held-out torques judge the
+result, these values replace such parameters. Their standard deviations stay as large as the values, so the result
+states that they are not determined.
 """
 
 from collections.abc import Sequence
@@ -18,12 +19,12 @@ from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_nominal
 from dynid.robot import Robot
 
-LEAST_OF_KIND = 0.1  # deviation of a nominal value near 0, over the largest of its kind
-SMALLEST = 1e-3  # deviation where no value of its kind differs from 0 [SI]
+LEAST_OF_KIND = 0.1  # standard deviation of a nominal value near 0, over the largest value of its kind
+SMALLEST = 1e-3  # standard deviation if all values of a kind are 0 [SI]
 
 
 def nominal_prior(robot: Robot, model: ArmModel) -> BaseParameters | None:
-    """Return the nominal base parameters with deviations; None if the robot's folder has none."""
+    """Return the nominal base parameters with a covariance; None if the robot's folder has no nominal parameters."""
     if not (robot.folder / robot.file.simulation.standard_parameters).is_file():
         return None
     values = model.base_parameters(load_nominal(robot, model.mdh, model.regrouping.standard)).values
@@ -35,16 +36,16 @@ def nominal_prior(robot: Robot, model: ArmModel) -> BaseParameters | None:
 
 @dataclass(frozen=True, eq=False)
 class _WithPrior:
-    """Signals beside what is known of the parameters."""
+    """Reader of a recording's signals that adds the prior of the parameters."""
 
     source: Source
     prior: BaseParameters
 
     def __call__(self, settings: IdentificationSettings) -> Signals:
-        """Return the signals."""
+        """Return the signals with the prior."""
         return replace(self.source.signals(settings), prior=self.prior)
 
 
 def with_prior(sources: Sequence[Source], prior: BaseParameters) -> list[Source]:
-    """Return recordings whose regressions begin with what is known of the parameters."""
+    """Return the recordings with a prior from which their regressions start."""
     return [replace(one, signals=_WithPrior(one, prior)) for one in sources]

@@ -1,6 +1,7 @@
-"""From recordings to an accepted model: preprocess, estimate, project to a consistent model, audit, validate, judge.
+"""Pipeline from recordings to a judged model: preprocess, estimate, project, audit, validate and judge.
 
-Each stage is a module of its own; this file only joins them and collects what they say into one verdict.
+The projection gives the closest physically consistent model. Each stage is a module of its own; this file joins them
+and collects their checks into one verdict.
 """
 
 import json
@@ -14,7 +15,7 @@ import numpy as np
 
 from dynid import __version__
 from dynid.errors import DataError, UndeterminedError, refuse_other_kind
-from dynid.export.result_files import write_exports
+from dynid.export.result_files import URDF_FILE, simulator_texts, write_exports
 from dynid.hardware.safety.overload import known_droop
 from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, PREDICTED, SETUP, Fitted, OneRegression, judge
@@ -92,36 +93,38 @@ Refine = Callable[[ArmModel, Sequence[Source], Estimate, IdentificationSettings]
 
 @dataclass(frozen=True, eq=False)
 class Identification:
-    """Everything one identification found.
+    """Complete result of one identification.
 
     Attributes:
         robot: the robot.
         model: geometry, structure and mount that the parameters belong to.
         estimate: the unconstrained estimate.
-        consistent: the consistent model, which is the result.
-        audit: lambda_min of the result's inertia matrix on fresh poses.
-        friction: beside the result's base parameters; None where it is ignored.
-        fit: torque errors of the result on the data it was identified from.
-        motions: measured and predicted torques of every recording, those that judge the result first.
-        verdict: named checks; the conjunction decides on acceptance.
-        settings: what it ran with.
-        source: how it was made, in words.
-        diagnosis: what may be wrong with the data.
+        consistent: the physically consistent model, which is the result.
+        audit: smallest eigenvalue of the result's inertia matrix on fresh poses.
+        friction: friction law in addition to the base parameters; None if such friction is ignored.
+        fit: torque errors of the result on the fitted data.
+        motions: measured and predicted torques of every recording, held-out recordings first.
+        verdict: named checks, all of which must pass for acceptance.
+        settings: settings of the identification.
+        mount: name of the mount.
+        torque_constants: torque constants of the recorded currents, (n,) [N m/A]; () if torques were recorded.
+        source: how the result was made, in words.
+        diagnosis: possible faults of the data.
         steadiness: changes of the arm during its recordings.
-        sources: recordings with their hashes and what they were used for.
-        mapping_of_bags: by that use, how bags of other software were described, as plain values; {} where none was.
-        notes: what a reader of the result should know, in words.
-        simulated: names of the recordings that are of a simulated arm.
-        setup: set-up unknowns that were estimated beside the parameters; the model is of the arm with them mended.
-        motion_history: looks and end of an adaptive run, for the report; {} of other motions.
-        deviations: by how much predicted torques may be off; None where nobody asked.
+        sources: path, SHA-256 and use of each recording.
+        mapping_of_bags: mappings of bags of other software, by their use, as plain values; {} if there are none.
+        notes: remarks for the reader of the result.
+        simulated: names of the recordings of a simulated arm.
+        setup: estimated unknowns of the set-up; the model is that of the arm after their correction.
+        motion_history: judgements and end of an adaptive run, for the report; {} for other motions.
+        deviations: standard deviations of predicted torques; None if they were not computed.
         exports: held-out torque errors of model.yaml, MJCF and URDF; () if no recording was held out.
-        method: how it was identified.
-        stages: the method's stages before the result, the unconstrained estimate first.
-        rows: how the regression's rows were made, in words; "" of a campaign.
-        goals: how servos in position control answered to their goals; None if goals were not recorded.
+        method: name of the method.
+        stages: stages of the method before the result, the unconstrained estimate first.
+        rows: how the regression's rows were made, in words; "" for a campaign.
+        goals: response of servos in position control to their goals; None if goals were not recorded.
         refinement: how a closed-loop refinement ended, in words; "" without one.
-        campaign: what a campaign adds to the files; None for other methods.
+        campaign: files that a campaign adds to the result; None for other methods.
     """
 
     robot: Robot
@@ -156,26 +159,26 @@ class Identification:
 
     @property
     def base(self) -> BaseParameters:
-        """The resulting base parameters."""
+        """Resulting base parameters."""
         return self.consistent.base
 
     @property
     def standard(self) -> StandardParameters:
-        """The resulting standard parameters."""
+        """Resulting standard parameters."""
         return with_friction(self.consistent.standard, self.friction)
 
     @property
     def determined(self) -> Determined | None:
-        """Which base parameters the data determine within 10 %; None where nobody knows."""
+        """Base parameters that the data determine within 10 %; None if no covariance is known."""
         return Determined.of(self.base, self.friction)
 
     @property
     def validations(self) -> tuple[Motion, ...]:
-        """The motions that judge the result."""
+        """Motions of held-out recordings, which judge the result."""
         return tuple(one for one in self.motions if one.kind == "held out")
 
     def model_file(self) -> ModelFile:
-        """The result as the content of model.yaml."""
+        """Return the result as the content of model.yaml."""
         rows, known = parameter_rows(self.model, self.estimate.base), self.determined
         stages = (*self.stages, Stage("result", self.base, self.fit.rmse, self.fit.relative, self.audit.lambda_min))
         return ModelFile(
@@ -215,7 +218,7 @@ class Identification:
         )
 
     def _friction_block(self) -> FrictionBlock | None:
-        """Friction with how its structure was chosen."""
+        """Return the friction law with the choice of its structure; None if all friction is in the base parameters."""
         beside = self.estimate.regression.beside
         if beside is None:
             return None
@@ -230,21 +233,21 @@ class Identification:
 
     @property
     def suspicions(self) -> tuple[str, ...]:
-        """What may be wrong, the likeliest first: changes that refuse the model, then other readings of the data."""
+        """Possible faults, the likeliest first: changes beyond their limit, then other interpretations of the data."""
         return (*self.steadiness.beyond(self.settings.acceptance.change_of_arm), *self.diagnosis.sentences)
 
     @property
     def torque_sentence(self) -> str:
-        """Which torque constants the result rests on, in words."""
+        """Sentence about the torque constants that the result is based on."""
         return torque_sentence(self.torque_constants, self.robot.joint_names)
 
     @property
     def simulated_sentence(self) -> str:
-        """Which recordings are of a simulated arm, in words; "" where none is."""
+        """Sentence that names the recordings of a simulated arm; "" if there are none."""
         return simulated_sentence(self.simulated)
 
     def as_model(self) -> Model:
-        """The result as what predicts torques."""
+        """Return the result as a model that predicts torques."""
         return Model(
             self.robot,
             self.base,
@@ -258,20 +261,20 @@ class Identification:
         )
 
     def exported(self) -> dict[str, Model]:
-        """Return what the exported MJCF and URDF hold of the result, by file name."""
+        """Return the models that the exported MJCF and URDF contain, by file name."""
         return exported_models(self.robot, self.model.mdh, self.consistent.standard, self.mount, self.friction)
 
     @property
     def passed(self) -> bool:
-        """Whether the model is accepted, and a campaign passed its own checks too."""
+        """Whether the model is accepted and, in a campaign, the campaign's own checks passed."""
         return self.verdict.accepted and (self.campaign is None or self.campaign.processing.accepted)
 
     def verdict_json(self) -> str:
-        """The verdict as one JSON object."""
+        """Return the verdict as one JSON object."""
         return json.dumps(self.verdict.as_dict())
 
     def summary(self) -> dict[str, Any]:
-        """The verdict, the relative torque errors in and out of sample, and what the result rests on."""
+        """Return the verdict, the relative torque errors in and out of sample, and the basis of the result."""
         joints = self.robot.joint_names
         errors: dict[str, Any] = {"in_sample": relative_errors(self.fit, joints), "out_of_sample": None}
         if judges := self.validations:
@@ -294,7 +297,10 @@ class Identification:
 
 
 def nominal_standard(robot: Robot, model: ArmModel) -> FloatArray | None:
-    """The robot's nominal standard parameters (s,), which the second stage of the projection stays close to."""
+    """Return the robot's nominal standard parameters (s,) [SI]; None if its folder has none.
+
+    The second stage of the consistent projection stays close to them.
+    """
     path = robot.folder / robot.file.simulation.standard_parameters
     return load_standard(path, model.mdh, model.regrouping.standard).values if path.is_file() else None
 
@@ -319,27 +325,30 @@ def identify(
     """Identify a model from one or more recorded motions by regression.
 
     Args:
-        robot: the robot the recordings must be of.
-        recordings: bags, CSV files, LeRobot data sets, folders of them, or recordings that were read or made of arrays
-            already; one, or several.
+        robot: the robot of all recordings.
+        recordings: one or several of: bags, CSV files, LeRobot data sets, folders of them, recordings that were already
+            read or made from arrays.
         validation: recordings that judge the result.
-        settings: None reads the robot's identification.yaml.
-        progress: called with the name of each stage as it starts.
-        mapping: what the columns of CSV files are, or the topics and units of bags and data sets: a mapping, its
+        settings: settings of the identification; None reads the robot's identification.yaml.
+        progress: function that is called with the name of each stage as it starts.
+        mapping: meaning of the columns of CSV files, or of the topics and units of bags and data sets: a mapping, its
             content as a dict, the file that holds it, or one of each kind.
         validation_mapping: the same for held-out recordings; None is `mapping`.
-        held_out_share: part of each recording's time, at its end, that is kept from the fit and judges it.
-        setup: what of the set-up is unknown, see `setup.choose`; () takes it as it is given.
+        held_out_share: share of each recording's time, at its end, that judges the fit instead of being fitted.
+        setup: unknowns of the set-up to estimate, in the words of `setup.choose`; () estimates none.
         span: part of the time of each recording that is used.
-        refine: refines the estimate; the result is then the consistent model next to the refined parameters.
-        spread: reads folders and reduces recordings that memory does not hold, such as a process pool's map.
-        keep: folder of finished work on those, where an interrupted identification continues; None keeps none.
+        refine: function that refines the estimate; the result is then the consistent model closest to the refined
+            parameters.
+        spread: map function, such as that of a process pool, that reads folders and reduces recordings that exceed the
+            memory.
+        keep: folder of finished work on those recordings, from which an interrupted identification resumes; None keeps
+            no work.
 
     Raises:
-        InputNotFoundError, DataError: a recording cannot be used; one sentence that says why.
-        InfeasibleError: no consistent model within the robot's physical bounds.
-        ConfigurationError, UnknownNameError: `setup` names what is no part of a set-up, or of another robot; or an
-            argument is of another kind.
+        InputNotFoundError, DataError: a recording cannot be used; the message gives the reason.
+        InfeasibleError: no consistent model satisfies the robot's physical bounds.
+        ConfigurationError, UnknownNameError: a word of `setup` is not part of this robot's set-up, or an argument has a
+            wrong type.
     """
     refuse_other_kind(robot, Robot, "the robot", "load it with dynid.load_robot first")
     if not recordings:
@@ -390,12 +399,12 @@ def identify(
     kept = tuple(with_dynamics(predict(predictor, one), predictor, one, slow) for one in ends)
     bands = TorqueBands(model, estimate, samples, result.base, result.friction, settings.coulomb_friction)
     kept = tuple(bands.beside(motion, model, one.samples) for motion, one in zip(kept, ends, strict=True))
-    files = result.exported()
+    files = result.exported() if ends or ready.validation else {}  # nothing judges them otherwise
     held_out = validate(
         predictor, ready.validation, settings=settings, mapping=its_mapping, bands=bands, fitted=samples, beside=files
     )
     by_files = {name: (*motions, *held_out.beside[name]) for name, motions in predicted_by(files, ends).items()}
-    if its_mapping == mapping:  # other rows of one file are other data
+    if its_mapping == mapping:  # with different mappings, one file may hold fitted and held-out data
         refuse_fitted([(str(one.path), one.sha256) for one in sources], held_out.sources)
     return replace(
         result,
@@ -437,10 +446,10 @@ def identify(
 def _estimated(
     robot: Robot, sources: Sequence[Source], *, settings: IdentificationSettings, progress: Progress, **how: Any
 ) -> tuple[Prepared, ArmModel, Samples, Estimate]:
-    """Recordings made ready as in `prepare`, the arm with its set-up, samples, and the estimate from them.
+    """Return the prepared recordings, the arm with its set-up, the samples, and the estimate from them.
 
     Raises:
-        UndeterminedError: they leave parameters open.
+        UndeterminedError: the recordings do not determine all parameters.
     """
     ready = prepare(robot, sources, settings, progress=progress, **how)
     model = ArmModel.of(ready.robot, mount=ready.sources[0].mount)
@@ -453,17 +462,17 @@ def _estimated(
 def _with_open_parameters(
     robot: Robot, settings: IdentificationSettings, sources: Sequence[Source], how: Callable[..., Any], judged: bool
 ) -> tuple[Sequence[Source], tuple[str, ...], tuple[Prepared, ArmModel, Samples, Estimate]]:
-    """Return recordings, notes and their estimate; nominal values fill in what averaged rows leave open.
+    """Return the recordings, notes and the estimate; nominal values replace parameters that averaged rows leave open.
 
     Args:
         robot: the robot.
-        settings: of the identification.
+        settings: settings of the identification.
         sources: the recordings.
-        how: `_estimated` of recordings.
-        judged: whether held-out torques judge the result, without which no value may be filled in.
+        how: function that applies `_estimated` to recordings.
+        judged: whether held-out torques judge the result; if not, no nominal value may be used.
 
     Raises:
-        UndeterminedError: the recordings leave parameters open, and nothing may fill them in.
+        UndeterminedError: the recordings leave parameters open, and nominal values may not replace them.
     """
     try:
         return sources, (), how(sources)
@@ -485,7 +494,10 @@ def _of_all_recordings(
     keep: Path | None,
     progress: Progress,
 ) -> tuple[Estimate, tuple[str, ...]]:
-    """The estimate with recordings that memory does not hold, and with what slow rows hide, and notes."""
+    """Return the estimate from all recordings, including those that exceed the memory, with notes.
+
+    The standard deviations are increased by the uncertainty that a low row rate hides.
+    """
     more, notes = (None, ()) if ready.halved is None else ready.halved.change(model, estimate, ready.settings)
     if ready.every and estimate.method not in LINEAR:
         used, given = len(ready.sources), len(ready.every)
@@ -501,18 +513,18 @@ def _of_all_recordings(
 
 
 def _of_averages(result: Identification, rows: RowChoice) -> tuple[str, ...]:
-    """What a reader of a model from slow or uneven rows should know."""
+    """Return notes for the reader of a model that was identified from slow or uneven rows."""
     return (rows.sentence, *((result.determined.sentence,) if result.determined else ()))
 
 
 def _described(mapping: Mapping, its_mapping: Mapping) -> dict[str, dict[str, Any]]:
-    """The mappings of bags of fitted and held-out recordings, as plain values, where there are any."""
+    """Return the mappings of bags for fitted and held-out recordings, as plain values; {} if there are none."""
     bags = {"fitted": mappings_of(mapping).bag, "held out": mappings_of(its_mapping).bag}
     return {used: own.model_dump(mode="json", exclude_defaults=True) for used, own in bags.items() if own is not None}
 
 
 def _stages_of(estimate: Estimate) -> tuple[Stage, ...]:
-    """The only stage of a regression before its result."""
+    """Return the only stage of a regression before its result, the unconstrained estimate."""
     errors = estimate.regression.errors(estimate.base.values)
     return (Stage("ols", estimate.base, errors.rmse, errors.relative),)
 
@@ -530,21 +542,22 @@ def conclude(
     seed: int = 1,
     progress: Progress = lambda stage: None,
 ) -> Identification:
-    """The consistent model next to an estimate, audited and judged by what it was fitted to.
+    """Return the consistent model closest to an estimate, audited and judged on the fitted data.
 
     Args:
-        robot, settings: of the identification.
+        robot: the robot.
+        settings: settings of the identification.
         model: the arm as it was mounted.
-        fitted: what the estimate is from.
+        fitted: recordings that the estimate is based on.
         estimate: the unconstrained estimate.
-        start: what the consistent model is to be next to; None is the estimate.
-        constants: that made torques of currents [N m/A], (n,); () where torques were recorded.
-        refined: how a closed-loop refinement ended, see `Fitted`.
-        seed: of the audit, beside the settings' own.
-        progress: called with the name of each stage as it starts.
+        start: parameters that the consistent model should be close to; None is the estimate.
+        constants: torque constants of the recorded currents, (n,) [N m/A]; () if torques were recorded.
+        refined: how a closed-loop refinement ended, as in `Fitted`; None without one.
+        seed: seed of the audit, which is added to that of the settings.
+        progress: function that is called with the name of each stage as it starts.
 
     Raises:
-        InfeasibleError: no consistent model within the robot's physical bounds.
+        InfeasibleError: no consistent model satisfies the robot's physical bounds.
     """
     progress("projecting to a consistent model")
     bounds, prior = robot.file.physical_bounds, nominal_standard(robot, model)
@@ -607,13 +620,13 @@ def conclude(
 
 
 def _doubtful(fit: TorqueErrors, limits: Acceptance) -> bool:
-    """Whether an error is near its limit or beyond it."""
+    """Return whether a torque error exceeds half of its limit."""
     joints = np.nan_to_num(fit.moving_per_axis, nan=0.0)
     return fit.moving > 0.5 * limits.relative_torque_error or bool((joints > 0.5 * limits.relative_joint_error).any())
 
 
 def _fitted_motions(portions: Sequence[Portion], estimate: Estimate, base: BaseParameters) -> tuple[Motion, ...]:
-    """The fitted portions with the torques of the result, from the rows of the regression."""
+    """Return the fitted portions with the torques of the result, from the rows of the regression."""
     regression = estimate.regression
     friction = regression.friction_given(base.values)
     residual, before = (regression.misfit(phi.values, friction) for phi in (base, estimate.base))
@@ -623,13 +636,26 @@ def _fitted_motions(portions: Sequence[Portion], estimate: Estimate, base: BaseP
 
 
 def undecided(robot: Robot) -> list[str]:
-    """A note where robot.yaml still holds questions, for the result rests on their proposals."""
+    """Return a note if robot.yaml has undecided fields, because the result is based on their proposed values."""
     fields = ", ".join(robot.file.undecided)
     return [f"robot.yaml of '{robot.name}' leaves {fields} undecided; see 'dynid robot check'"] if fields else []
 
 
+def exported_urdf(result: Identification) -> str:
+    """Return the identified URDF, the same text as the file that `write_model` writes."""
+    texts = simulator_texts(
+        result.robot,
+        result.model.mdh,
+        result.consistent.standard,
+        result.mount,
+        result.friction,
+        error_sentences(result.exports),
+    )
+    return texts[URDF_FILE]
+
+
 def write_model(folder: Path, result: Identification) -> None:
-    """Write model.yaml, and the exports beside it, into an existing folder."""
+    """Write model.yaml and the exported files into an existing folder."""
     save_model(folder / "model.yaml", result.model_file())
     if belief := result.estimate.belief:
         belief.save(folder)

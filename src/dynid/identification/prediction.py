@@ -1,4 +1,4 @@
-"""Torques that a model predicts for recorded motions, as they are in the recorded ones behind the filter."""
+"""Predicted torques of recorded motions, with the same low-pass as the recorded torques, and their errors."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,27 +15,28 @@ from dynid.identification.estimators.torque_errors import MOVING_RAD_S, TorqueEr
 from dynid.robot import FloatArray
 from dynid.runtime.model import Model
 
-NEVER_BELOW = 0.005  # of the torque: noise that is assumed in any case
+NEVER_BELOW = 0.005  # least noise that is assumed, over the torque
 
 
 @dataclass(frozen=True, eq=False)
 class Motion:
-    """One recorded motion and its prediction.
+    """One recorded motion with its predicted torques.
 
     Attributes:
-        name: of the bag or file, or of a part of it.
+        name: name of the bag or file, or of a part of it.
         kind: "fitted" if the model was identified from it, else "held out".
-        sha256: of the recording.
-        time: (N,) [s], on the recording's axis.
-        dq: joint velocities (N, n) [rad/s; m/s where a joint slides].
-        measured, predicted: torques (N, n) [N m; N].
-        moved: how far the consistent projection moved the predicted torques, as a part of the measured ones; NaN where
-            the parameters before it are not known.
-        deviations: of the prediction, (N, n) [N m]; None where they are not known.
-        joints: their names, (n,); () where they are not known.
-        torque_limits: of each joint [N m], (n,); None where they are not known.
-        apart: samples between errors that the low-pass lets differ.
-        dynamics: errors of the dynamic part, of the joints that show it; () if nobody asked.
+        sha256: hash of the recording.
+        time: times of the samples on the recording's time axis, (N,) [s].
+        dq: joint velocities, (N, n) [rad/s], [m/s] for prismatic joints.
+        measured: measured torques, (N, n) [N m], [N] for prismatic joints.
+        predicted: predicted torques, (N, n) [N m], [N] for prismatic joints.
+        moved: change of the predicted torques by the consistent projection, relative to the measured torques; NaN if
+            the parameters before the projection are not known.
+        deviations: standard deviations of the predicted torques, (N, n) [N m]; None if they are not known.
+        joints: names of the joints, (n,); () if they are not known.
+        torque_limits: torque limits, (n,) [N m]; None if they are not known.
+        apart: number of samples after which two errors of low-passed torques are nearly independent.
+        dynamics: errors of the dynamic torque, for the joints that show it; () if they were not computed.
     """
 
     name: str
@@ -57,7 +58,14 @@ class Motion:
 
     @classmethod
     def of(cls, portion: Portion, predicted: FloatArray, before: FloatArray | None = None) -> "Motion":
-        """A portion with torques (N, n) that are predicted with the result, and with the parameters before it."""
+        """Return the motion of a portion, with its predicted torques (N, n) [N m].
+
+        Args:
+            portion: samples of a recording.
+            predicted: torques predicted with the result, (N, n) [N m].
+            before: torques predicted with the parameters before the projection, (N, n) [N m]; None if they are not
+                known.
+        """
         samples, moved = portion.samples, float("nan")
         if before is not None:
             moved = float(np.linalg.norm(predicted - before) / np.linalg.norm(samples.tau))
@@ -69,21 +77,22 @@ class Motion:
 
     @property
     def residual(self) -> FloatArray:
-        """Measured minus predicted, (N, n) [N m]."""
+        """Measured minus predicted torques, (N, n) [N m]."""
         return self.measured - self.predicted
 
     @cached_property
     def errors(self) -> TorqueErrors:
-        """Torque errors in all and per axis."""
+        """Torque errors of all axes together and per axis."""
         return torque_errors(self.measured, self.predicted, self.dq)
 
     @property
     def over_noise(self) -> float:
-        """Root mean square error over the noise that the data show, joints in motion; NaN where none moves.
+        """Root mean square error over the noise of the data, for joints in motion; NaN if no joint moves.
 
-        The noise is what neighbouring errors have not in common (von Neumann's ratio): a model that is right leaves
-        little else, one that is wrong leaves errors that last as long as the motion's swings. Beside it counts
-        `NEVER_BELOW` of the torque: of data without noise no model is wrong that predicts them so well.
+        The noise is estimated from differences of neighbouring errors (von Neumann's ratio). A right model leaves
+        little beyond noise, while the errors of a wrong model persist as long as a swing of the motion. `NEVER_BELOW`
+        of the torque is always added to the noise, so that noise-free data do not reject a model with errors below
+        that.
         """
         k, e = self.apart, self.residual
         moves = np.abs(self.dq) > MOVING_RAD_S
@@ -92,7 +101,7 @@ class Motion:
             return float("nan")
 
         def squares(values: FloatArray) -> float:
-            """Mean squares of joints, each over its own moments in motion, summed."""
+            """Return the mean square of values (N, n) of each joint in motion, summed over the joints, any unit."""
             return float(sum(np.mean(one[own] ** 2) for one, own in zip(values.T, both.T, strict=True) if own.any()))
 
         noise = squares(e[k:] - e[:-k]) / 2.0 + NEVER_BELOW**2 * squares(self.measured[k:])
@@ -100,7 +109,7 @@ class Motion:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """An event that holds most of the error, and joints whose dynamic part is not shown, in words."""
+        """Notes about a short event with most of the error, and about joints whose dynamic torque is not visible."""
         event = find_event(self.time, self.residual, self.joints) if self.joints else None
         found = () if event is None else (f"{self.name}: {event.sentence()}",)
         hidden = (
@@ -114,7 +123,7 @@ class Motion:
         )
 
     def as_dict(self, joints: tuple[str, ...]) -> dict[str, Any]:
-        """RMSE [N m], MNE and relative error, in all and per axis."""
+        """Return RMSE [N m], MNE and relative error, of all axes together and per axis."""
         errors = self.errors
         columns = (errors.rmse_per_axis, errors.mne_per_axis, errors.relative_per_axis, errors.moving_per_axis)
         rows = zip(joints, *(column.tolist() for column in columns), strict=True)
@@ -130,7 +139,7 @@ class Motion:
 
 
 def predict(model: Model, portion: Portion) -> Motion:
-    """What a model predicts for a portion of a recording, at the mount of the recording."""
+    """Return the torques that a model predicts for a portion of a recording, at the recording's mount."""
     arm, samples = model.arm(portion.mount), portion.samples
     tau = predicted_torques(arm, samples, model.base, model.friction_law)
     if model.unconstrained is None:
@@ -140,20 +149,20 @@ def predict(model: Model, portion: Portion) -> Motion:
 
 
 def with_dynamics(motion: Motion, model: Model, portion: Portion, slow_rad_s: float) -> Motion:
-    """Return a predicted portion that was not fitted, with errors of its dynamic part.
+    """Return the prediction of a held-out portion, completed with errors of its dynamic torque.
 
     Args:
         motion: the prediction.
-        model: that made it.
-        portion: that it is of.
-        slow_rad_s: joints that are slower may stick.
+        model: the model that made the prediction.
+        portion: the predicted portion.
+        slow_rad_s: speed below which joints may stick [rad/s].
     """
     arm = model.arm(portion.mount)
     return replace(motion, dynamics=dynamic_errors(arm, portion.samples, model.base, model.friction_law, slow_rad_s))
 
 
 def relative_errors(errors: TorqueErrors, joints: tuple[str, ...]) -> dict[str, Any]:
-    """|| tau - tau_hat || / || tau || over all joints and per joint, as plain values."""
+    """Return || tau - tau_hat || / || tau || over all joints and per joint, as plain values."""
     moving = [None if np.isnan(one) else one for one in errors.moving_per_axis.tolist()]
     return {
         "all": errors.relative,
@@ -164,7 +173,7 @@ def relative_errors(errors: TorqueErrors, joints: tuple[str, ...]) -> dict[str, 
 
 
 def pooled_errors(motions: Sequence[Motion]) -> TorqueErrors:
-    """Torque errors over all samples of several motions."""
+    """Return torque errors over all samples of several motions."""
     return torque_errors(
         np.concatenate([one.measured for one in motions]),
         np.concatenate([one.predicted for one in motions]),

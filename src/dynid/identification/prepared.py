@@ -1,4 +1,4 @@
-"""Recordings made ready for an identification: how rows are made, what of the set-up is estimated, what is held out."""
+"""Preparation of recordings for an identification: choice of rows, estimated set-up unknowns, held-out portions."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -17,27 +17,28 @@ from dynid.identification.setup import Setup, SetupEstimate, estimate_setup
 from dynid.recording.mapping import Mapping
 from dynid.robot import Robot
 
-# The regression keeps kilobytes of every instant: so many are below 2 GB. Of more, a sample is enough, because the rows
-# of all decide on the parameters.
+# The regression needs kilobytes of memory per instant: MOST_INSTANTS keep it below 2 GB. If there are more, the
+# structure is chosen from SAMPLE_INSTANTS, while the parameters are still fitted to the rows of all recordings.
 MOST_INSTANTS, SAMPLE_INSTANTS = 100_000, 60_000
-MOST_ROWS = 500_000  # of recordings in memory as they were read; the others are read again when they are needed
+MOST_ROWS = 500_000  # recorded rows kept in memory; other recordings are read again when they are needed
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """What an identification begins with.
+    """Recordings and settings with which an identification starts.
 
     Attributes:
-        robot: with its set-up as the data imply it.
-        sources: the recordings, read as that set-up would have recorded them; their signals may have been released.
-        validation: held-out recordings, likewise.
-        settings: with the choice of rows.
+        robot: the robot with the estimated set-up.
+        sources: the recordings, corrected to that set-up; their signals may have been released from memory.
+        validation: held-out recordings, corrected likewise.
+        settings: settings of the identification, with the choice of rows.
         rows: how rows are made.
-        setup: set-up unknowns that were estimated.
-        fitted, ends: portions that are fitted, and those at the ends of recordings that judge.
-        halved: samples from every other row, where rows are slow; None elsewhere.
-        found: the set-up with those unknowns.
-        goals: how servos in position control answered to their goals; None if goals were not recorded.
+        setup: estimates of the set-up unknowns.
+        fitted: portions that are fitted.
+        ends: portions at the ends of recordings, which judge the fit.
+        halved: samples from every other row, if the row rate is low; else None.
+        found: the set-up with the estimated unknowns.
+        goals: response of servos in position control to their goals; None if goals were not recorded.
         every: all recordings, as they were recorded, if `sources` are a sample of them or of their time; else ().
     """
 
@@ -55,19 +56,21 @@ class Prepared:
     every: tuple[Source, ...] = ()
 
     def released(self) -> "Prepared":
-        """Return the same without the signals of its recordings."""
+        """Return the same preparation without the signals of its recordings."""
         return replace(self, sources=tuple(one.released() for one in self.sources))
 
 
 def within_memory(
     sources: Sequence[Source], spans: Sequence[Span], settings: IdentificationSettings
 ) -> tuple[Sequence[Source], bool]:
-    """Return as many recordings as fit in memory, spread evenly over those given, and whether that is all of the data.
+    """Return the recordings that fit in memory, and whether they are all of the data.
+
+    If not all fit, recordings are chosen at even intervals.
 
     Args:
         sources: the recordings.
-        spans: of each.
-        settings: with the choice of rows.
+        spans: time span of each recording.
+        settings: settings of the identification, with the choice of rows.
     """
     counts = [instants_of(one, settings) for one in spans]
     whole, kept = (sum(one[k] for one in counts) for k in (0, 1))
@@ -77,11 +80,24 @@ def within_memory(
     return [sources[k] for k in np.unique(np.rint(chosen).astype(int)).tolist()], False
 
 
+def portions_of(
+    sources: Sequence[Source], settings: IdentificationSettings, held_out_share: float
+) -> tuple[tuple[Portion, ...], tuple[Portion, ...]]:
+    """Return the fitted portions of recordings, and the portions at their ends that judge the fit.
+
+    Raises:
+        DataError: a recording has no samples.
+    """
+    split = [one.split(settings, held_out_share) for one in sources]
+    fitted, ends = (tuple(one for pair in split for one in pair[k]) for k in (0, 1))
+    return fitted, ends
+
+
 def _with_samples(sources: Sequence[Source], settings: IdentificationSettings, held_out_share: float) -> list[Source]:
     """Return the recordings that are long enough for samples.
 
     Raises:
-        DataError: none is.
+        DataError: no recording is long enough.
     """
     found, refusal = [], DataError("no recording has samples")
     for one in sources:
@@ -107,24 +123,24 @@ def prepare(
     setup: Sequence[str],
     progress: Callable[[str], None],
 ) -> Prepared:
-    """Choose how rows are made, estimate what of the set-up is unknown, and make the samples.
+    """Choose how rows are made, estimate the unknowns of the set-up, and make the samples.
 
-    The delay of torques is unknown where rows are slow and nobody states it. Where recordings are more than memory
-    holds, samples are of some of them.
+    The torque delay is also estimated if rows are averaged and no delay is stated. If the recordings exceed the memory,
+    the samples come from some of them.
 
     Args:
-        robot: as it is described.
+        robot: the robot as it is described.
         sources: recordings to identify from.
-        settings: of the identification.
+        settings: settings of the identification.
         validation: held-out recordings.
-        mapping: of those.
-        held_out_share: part of each recording's time, at its end, that judges.
-        setup: what of the set-up is unknown, see `setup.choose`.
-        progress: called with the name of each stage as it starts.
+        mapping: mapping of the held-out recordings.
+        held_out_share: share of each recording's time, at its end, that judges the fit.
+        setup: unknowns of the set-up, in the words of `setup.choose`.
+        progress: function that is called with the name of each stage as it starts.
 
     Raises:
         DataError: a recording cannot be used.
-        ConfigurationError, UnknownNameError: as of `setup.choose`.
+        ConfigurationError, UnknownNameError: as in `setup.choose`.
     """
     spans = [span_of(one, settings) for one in sources]
     rows = common_choice(spans, settings)
@@ -143,8 +159,7 @@ def prepare(
         validation = [found.read(one) for one in read_sources(validation, robot, mapping)]
         robot = found.robot(robot, given)
     progress("preprocessing")
-    split = [one.split(settings, held_out_share) for one in used]
-    fitted, ends = (tuple(one for pair in split for one in pair[k]) for k in (0, 1))
+    fitted, ends = portions_of(used, settings, held_out_share)
     halved = HalvedRows.of(used, settings, held_out_share) if averaged else None
     goals = first_response(one.signals(settings) for one in used)
     every = () if whole else tuple(sources)

@@ -1,7 +1,7 @@
-"""How long what a model leaves of torques stays alike, while a joint slides one way.
+"""Autocorrelation of torque residuals while a joint slides in one direction.
 
-Residuals have passed a low-pass. Noise has forgotten itself half a period of the cut-off later; friction that the law
-does not have is still there: the dip at low speed, bristles, a share of the load.
+Residuals have passed a low-pass. Noise is uncorrelated half a period of the cut-off frequency later. Friction that the
+law does not model is still correlated then, such as a Stribeck dip at low speed, bristles or load-dependent friction.
 """
 
 from collections.abc import Iterator
@@ -11,16 +11,16 @@ from numpy.typing import NDArray
 
 from dynid.robot import FloatArray
 
-FEWEST = 30  # samples or pairs; fewer say nothing
-LASTING_S = (0.2, 0.6)  # apart: a joint often still slides the same way
-PASSING_PERIODS = (0.5, 1.0)  # of the cut-off, apart
-NEAR_REVERSAL = (1, 4)  # the first class whose joints do not stick, and the first that is not near a reversal
+FEWEST = 30  # least number of samples or pairs for a mean
+LASTING_S = (0.2, 0.6)  # shortest and longest lag, at which a joint often still slides in the same direction
+PASSING_PERIODS = (0.5, 1.0)  # shortest and longest lag, in periods of the cut-off frequency
+NEAR_REVERSAL = (1, 4)  # first class whose joints do not stick; first class away from reversals
 LEAST_SHARE = 0.25
 TINY = 1e-300
 
 
 def _pairs(time: FloatArray, interval_s: float, first: int, last: int) -> Iterator[tuple[int, NDArray[np.bool_]]]:
-    """Steps apart, and which samples (N - steps, 1) are of the same recording so many steps later."""
+    """Yield a lag in samples, and a mask (N - lag, 1) of pairs of one recording that are this lag apart."""
     for steps in range(first, last + 1):
         apart = time[steps:] - time[:-steps]
         yield steps, ((apart > 0.0) & (apart < 1.5 * steps * interval_s))[:, None]
@@ -29,16 +29,17 @@ def _pairs(time: FloatArray, interval_s: float, first: int, last: int) -> Iterat
 def lasting_variance(
     time: FloatArray, residual: FloatArray, dq: FloatArray, slides: NDArray[np.bool_], interval_s: float
 ) -> FloatArray:
-    """Mean product (n,) [N^2 m^2] of residuals `LASTING_S` apart, of joints that slide the same way at both times.
+    """Return the mean product of residuals `LASTING_S` apart, (n,) [N^2 m^2], over pairs of the same sliding direction.
 
     Args:
-        time: (N,) [s], rising within a recording.
-        residual, dq: (N, n) [N m, rad/s].
-        slides: whether a joint slides, (N, n).
-        interval_s: from sample to sample [s].
+        time: times of the samples, (N,) [s], increasing within a recording.
+        residual: torque residuals, (N, n) [N m].
+        dq: joint velocities, (N, n) [rad/s].
+        slides: mask of the samples in which a joint slides, (N, n).
+        interval_s: time between samples [s].
 
     Returns:
-        At least 0; 0 where fewer than `FEWEST` pairs were seen.
+        Mean products of at least 0; 0 for joints with fewer than `FEWEST` pairs.
     """
     total, count = np.zeros((2, residual.shape[1]))
     first, last = max(1, round(LASTING_S[0] / interval_s)), round(LASTING_S[1] / interval_s)
@@ -58,30 +59,33 @@ def passing_shares(
     cutoff_hz: float,
     count: int,
 ) -> FloatArray:
-    """What share of the residual's mean square is still there `PASSING_PERIODS` later, by class of speed and axis.
+    """Return the share of the residual's mean square that persists for `PASSING_PERIODS`, by speed class and axis.
 
-    A pair counts where its speeds are of one class at both ends: what friction leaves changes with speed. Across a
-    reversal, which joints pass sooner than that, other pairs count, with both ends in `NEAR_REVERSAL`. There friction
-    that is missing turns with the motion, while a reversal that is seen too late or too soon leaves the same on both
-    sides. The larger share of the two is taken. A class with fewer than `FEWEST` pairs has the share of all of
-    `NEAR_REVERSAL` or of all that are faster, and these, of all that slide.
+    The share is the larger of two. The first uses pairs of samples with both speeds in one class and in one direction,
+    because friction residuals change with speed. The second uses pairs across a reversal, with both speeds in
+    `NEAR_REVERSAL`, because joints pass these speeds sooner than the lag. Missing friction changes its sign at a
+    reversal, while a reversal detected too early or too late leaves the same residual on both sides.
+
+    A class with fewer than `FEWEST` pairs has the share of its group (`NEAR_REVERSAL`, or all faster classes). A group
+    with too few pairs has the share of all classes that slide.
 
     Args:
-        time: (N,) [s], rising within a recording.
-        residual, dq: (N, n) [N m, rad/s].
-        classes: of speed, from 0, (N, n).
-        interval_s: from sample to sample [s].
-        cutoff_hz: of the low-pass that residuals have passed.
-        count: of classes.
+        time: times of the samples, (N,) [s], increasing within a recording.
+        residual: torque residuals, (N, n) [N m].
+        dq: joint velocities, (N, n) [rad/s].
+        classes: speed classes from 0, (N, n).
+        interval_s: time between samples [s].
+        cutoff_hz: cut-off frequency of the low-pass that the residuals have passed [Hz].
+        count: number of classes.
 
     Returns:
-        0, or from `LEAST_SHARE` to 1, (count, n): less is chance, and what a low-pass leaves of noise.
+        Shares from `LEAST_SHARE` to 1, or 0, (count, n). A smaller share is chance, or low-passed noise.
     """
     own = classes == np.arange(count)[:, None, None]  # (classes, N, n)
     squares = (residual**2 * own).sum(axis=1) / np.maximum(own.sum(axis=1), 1)
     lags = [max(1, int(periods / (cutoff_hz * interval_s) + 0.5)) for periods in PASSING_PERIODS]
     turns, slow = residual * np.sign(dq), own[slice(*NEAR_REVERSAL)].any(axis=0)
-    products, pairs, expected = np.zeros((3, 2, *squares.shape))  # of one way, and across a reversal
+    products, pairs, expected = np.zeros((3, 2, *squares.shape))  # one direction; across a reversal
     level = np.take_along_axis(squares, classes, axis=0)
     for steps, near in _pairs(time, interval_s, *lags):
         product, expects = turns[steps:] * turns[:-steps], np.sqrt(level[steps:] * level[:-steps])
@@ -93,13 +97,13 @@ def passing_shares(
                 expected[kind] += (expects * counts).sum(axis=1)
                 pairs[kind] += 0.5 * counts.sum(axis=1)
     shares = [_of_groups(*one) for one in zip(products, pairs, expected, strict=True)]
-    shares[1][NEAR_REVERSAL[1] :] = 0.0  # reversals say nothing of joints that are fast
+    shares[1][NEAR_REVERSAL[1] :] = 0.0  # fast joints are not near a reversal
     larger = np.maximum(shares[0], shares[1])
     return np.where(larger >= LEAST_SHARE, np.minimum(larger, 1.0), 0.0)
 
 
 def _of_groups(products: FloatArray, pairs: FloatArray, expected: FloatArray) -> FloatArray:
-    """Shares (count, n) of the mean square; of several classes together where one has too few pairs, else 0."""
+    """Return shares (count, n) of the mean square; a class with too few pairs uses several classes together, else 0."""
     first, fast = NEAR_REVERSAL
     count, shares = len(pairs), np.zeros_like(products)
     for group in (slice(first, fast), slice(fast, count)):

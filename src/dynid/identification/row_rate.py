@@ -1,7 +1,7 @@
-"""What the rate of slow rows hides: how much an estimate changes if every other row is left out.
+"""Uncertainty due to a low row rate: change of the estimate if every other row is left out.
 
-Splines between rows know nothing of what a motor does there, and no residual shows it: the same rows are on both sides.
-What half of the rows change stands for what the missing rows would.
+Splines cannot reproduce the motor torque between rows. No residual shows this error, because both sides of the
+equations come from the same rows. The effect of leaving out half of the rows stands for that of the missing rows.
 """
 
 from collections.abc import Sequence
@@ -21,20 +21,19 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
 
-RATE_SHARE = 0.25  # of what half the rows change, which counts as a deviation
-FAST_S = 0.01  # between rows: no rate to speak of is lost
+RATE_SHARE = 0.25  # share of the change by half of the rows that counts as a standard deviation
 
 
 @dataclass(frozen=True, eq=False)
 class HalvedRows:
-    """Samples from every other row; None, with the reason, where half of the rows are too few."""
+    """Samples from every other row; None, with the reason, if half of the rows are too few."""
 
     samples: Samples | None
     refusal: str = ""
 
     @classmethod
     def of(cls, sources: Sequence[Source], settings: IdentificationSettings, held_out_share: float) -> "HalvedRows":
-        """Read recordings without every other row; what is held out of them is left out."""
+        """Return samples of the recordings' fitted parts without every other row."""
         try:
             portions = [one for source in sources for one in _halved(source).split(settings, held_out_share)[0]]
         except DataError as error:
@@ -44,12 +43,12 @@ class HalvedRows:
     def change(
         self, model: ArmModel, estimate: Estimate, settings: IdentificationSettings
     ) -> tuple[FloatArray, tuple[str, ...]]:
-        """Return further deviations (p,) for what half of the rows change, with notes.
+        """Return additional standard deviations (p,) [SI], from an estimate without every other row, with notes.
 
         Args:
             model: the arm.
-            estimate: from all rows of the same recordings.
-            settings: of the identification.
+            estimate: estimate from all rows of the same recordings.
+            settings: settings of the identification.
         """
         beside, refusal = estimate.regression.beside, self.refusal
         known = None if beside is None else beside.fit.known
@@ -65,7 +64,7 @@ class HalvedRows:
 
 
 def with_deviations(estimate: Estimate, more: FloatArray) -> Estimate:
-    """Return an estimate with further deviations (p,) of its base parameters, which are independent of its own."""
+    """Return an estimate with additional, independent standard deviations (p,) [SI] of its base parameters."""
     base, belief = estimate.base, estimate.belief
     assert base.covariance is not None, "estimates have one"
     wider = BaseParameters(base.names, base.values, base.covariance + np.diag(more**2))

@@ -19,24 +19,25 @@ FrictionStructure = Literal[
 class FilterSettings(Strict):
     """Zero-phase Butterworth low-pass; run forwards and backwards, so the attenuation at the cut-off is one half.
 
-    state_cutoff_ratio: cut-off frequency of the states that the regressor is computed from over that of the low-pass,
-        which it then passes together with the torques; None: states pass the low-pass instead, as in the paper.
+    state_cutoff_ratio: cut-off frequency for the states that the regressor is computed from, divided by that of the
+        low-pass, which torques and regressor then pass together; None: states pass the low-pass itself, as in the
+            paper.
     """
 
     order: Annotated[int, Field(ge=1, le=8)] = 4
     cutoff_of_nyquist: Annotated[float, Field(gt=0, lt=1)] = 0.8
     maximum_cutoff_hz: Positive | None = None
     state_cutoff_ratio: Annotated[float, Field(ge=1, le=10)] | None = None
-    settling_periods: NonNegative = 3.0  # of the cut-off frequency; samples nearer to an end of the data are dropped
+    settling_periods: NonNegative = 3.0  # of the cut-off frequency; closer to an end of the data, samples are dropped
 
     def cutoff_hz(self, interval_s: float) -> float:
-        """Cut-off frequency [Hz] for a target sampling interval [s]."""
+        """Return the cut-off frequency [Hz] for a target sampling interval [s]."""
         cutoff = self.cutoff_of_nyquist / (2.0 * interval_s)
         return cutoff if self.maximum_cutoff_hz is None else min(cutoff, self.maximum_cutoff_hz)
 
 
 class DataLimits(Strict):
-    """What a recording must satisfy; each limit is a check in the data-quality verdict."""
+    """Requirements for a recording; each limit is a check in the data-quality verdict."""
 
     missed_cycles_share: Share = 0.01
     longest_gap_s: Positive = 0.01  # samples around a longer gap are dropped
@@ -45,24 +46,24 @@ class DataLimits(Strict):
     saturated_share: Share = 0.01
     saturation_of_limit: Share = 0.98
     joint_range_rad: Positive = 0.05
-    torque_range_of_limit: NonNegative = 0.001  # of each joint that moves: a smaller range is no torque
-    torque_of_limit: Positive = 0.005  # the largest torque as a part of the joint's limit, over all joints
-    velocity_ratio: Positive = 0.1  # deviation from 1 of recorded velocity over derived velocity
+    torque_range_of_limit: NonNegative = 0.001  # least range of each moving joint, over its torque limit
+    torque_of_limit: Positive = 0.005  # least peak torque over the joint's torque limit, in the joint with the highest
+    velocity_ratio: Positive = 0.1  # deviation from 1 of the ratio of recorded to derived velocity
     minimum_samples: Annotated[int, Field(ge=10)] = 100
 
 
 class SuspicionLimits(Strict):
-    """When another reading of the data explains them so much better that the result is not accepted.
+    """Limits beyond which an alternative interpretation that explains the data better prevents acceptance.
 
-    torque_scale: of one joint's torques against what the other joints imply.
-    position_zero_rad: of one joint.
-    position_scale: of one joint's positions against what the torques of all joints imply.
-    gravity_rad: tilt, as its tangent.
-    delay_s: of torques against positions.
-    deviations: that must be left of these when so many standard deviations are taken off.
-    gain: sum over the joints of the logarithms by which a reading makes their errors smaller.
-    gain_of_exchange: the same of a wrong sign or exchanged columns, which no own friction of a joint imitates.
-    significance: of that, in standard errors over blocks of time.
+    torque_scale: deviation from 1 of one joint's torques relative to those that the other joints imply.
+    position_zero_rad: position offset of one joint [rad, or m for a prismatic joint].
+    position_scale: deviation from 1 of one joint's positions relative to those that the torques of all joints imply.
+    gravity_rad: tilt of the gravity direction, as its tangent.
+    delay_s: delay of torques relative to positions [s].
+    deviations: number of standard deviations that are subtracted from these values before they are compared.
+    gain: reduction of the torque errors, as the sum over the joints of its logarithm.
+    gain_of_exchange: the same for a wrong sign or exchanged columns, which no friction of a joint can reproduce.
+    significance: that reduction in its standard errors over blocks of time.
     """
 
     torque_scale: Positive = 0.15
@@ -77,20 +78,20 @@ class SuspicionLimits(Strict):
 
 
 class Acceptance(Strict):
-    """What an identified model must satisfy."""
+    """Requirements for the acceptance of an identified model."""
 
     lambda_min_kg_m2: Positive = 1e-4
     fresh_poses: Annotated[int, Field(gt=0)] = 1_000_000
     relative_torque_error: Positive = 0.2
     condition_number: Positive = 1000.0
-    time_at_speed_s: NonNegative = 0.5  # of the axis that moves least, where Coulomb friction is estimated
-    friction_separation: Share = 0.1  # least share of a viscous friction's column that Coulomb friction cannot imitate
-    torque_source_difference: Positive = 0.05  # of torques predicted from measured against written currents
+    time_at_speed_s: NonNegative = 0.5  # for the axis that moves least, if Coulomb friction is estimated
+    friction_separation: Share = 0.1  # least share of a viscous column that Coulomb friction cannot reproduce
+    torque_source_difference: Positive = 0.05  # between predictions from measured and from commanded currents
     relative_joint_error: Positive = 0.6  # of each joint, in motion
-    relative_joint_error_with_rest: Positive = 1.2  # of each joint, samples at rest included, where it may stick
-    error_over_noise: Positive = 2.5  # of joints in motion, over the noise that the data show
-    change_of_arm: Positive = 0.03  # of the model's torques, moved by a change of the arm during its recordings
-    dynamic_error: Positive = 0.1  # of a joint's dynamic torque on held-out motions, what noise makes being taken off
+    relative_joint_error_with_rest: Positive = 1.2  # of each joint, including samples at rest, where it may stick
+    error_over_noise: Positive = 2.5  # of joints in motion, relative to the noise of the data
+    change_of_arm: Positive = 0.03  # of the model's torques, due to a change of the arm during its recordings
+    dynamic_error: Positive = 0.1  # of a joint's dynamic torque on held-out motions, in excess of the noise
     suspicion: SuspicionLimits = SuspicionLimits()
 
 
@@ -111,16 +112,17 @@ class Audit(Strict):
 
 
 class CoulombSettings(Strict):
-    """How friction that the base parameters do not hold is treated; see `dynid.model.friction`.
+    """Treatment of friction that the base parameters do not contain; see `dynid.model.friction`.
 
-    treatment: "estimated" beside the base parameters, or "ignored" as in the paper.
-    structure: of friction: "auto" leaves the choice to the data; else a rung of `gear_ladder.LADDER`.
-    sliding_share: what part of a row behind the low-pass sliding states must have; below it the row counts less.
-    transition_rad_s: speed v of tanh(dq / v).
-    slow_rad_s: below it a joint may stick, and its torque counts less.
-    slow_weight: of such rows.
-    loop_memory_s: how long around a standstill the closed loop's commands count less too.
-    motion_cutoff_hz: of the low-pass through which the closed loop's friction is seen in the measured motion.
+    treatment: "estimated" together with the base parameters, or "ignored" as in the paper.
+    structure: structure of friction: "auto" selects it from the data; else a rung of `gear_ladder.LADDER`.
+    sliding_share: share of sliding states in a low-passed row below which the row gets a lower weight.
+    transition_rad_s: transition velocity v of tanh(dq / v) [rad/s].
+    slow_rad_s: speed below which a joint may stick and its torque gets a lower weight [rad/s].
+    slow_weight: weight of such rows.
+    loop_memory_s: time around a standstill in which the closed loop's commands get a lower weight, too [s].
+    motion_cutoff_hz: cut-off frequency of the low-pass for the measured motion from which the closed loop's friction is
+        computed [Hz].
     """
 
     treatment: Literal["estimated", "ignored"] = "estimated"
@@ -134,16 +136,17 @@ class CoulombSettings(Strict):
 
 
 class IdentificationSettings(Strict):
-    """The schema of identification.yaml.
+    """Schema of identification.yaml.
 
-    sampling_interval_s: target sampling interval of the plain pipeline.
-    rows: "filtered": low-pass and differences; "averaged" under test functions, which slow and uneven recordings need;
-        "auto" chooses by rate and evenness.
-    campaign_intervals_s: the target sampling intervals of a campaign.
-    torque_source: which current the regression uses.
-    goal_delay_s: from the stamp of a written torque to the middle of its effect at the bus's own control cycle:
-        transmission and half the hold; None is half a control cycle, as if the transmission took no time. On a
-        simulated line it takes none.
+    estimator: name of the estimator.
+    sampling_interval_s: target sampling interval of the plain pipeline [s].
+    rows: "filtered": low-pass and differences; "averaged": averages under test functions, for slow and uneven
+        recordings; "auto": chosen by rate and evenness.
+    campaign_intervals_s: target sampling intervals of a campaign [s].
+    torque_source: current that the regression uses.
+    goal_delay_s: time from the stamp of a commanded torque to the middle of its effect at the bus's own control cycle:
+        transmission and half the hold [s]; None is half a control cycle, without transmission time. A simulated line
+        has no transmission time.
     """
 
     schema_version: Literal[1]
@@ -161,10 +164,10 @@ class IdentificationSettings(Strict):
     audit: Audit = Audit()
 
     def with_filtered_rows(self, method: str) -> "IdentificationSettings":
-        """Return the settings for a method whose closed loop passes the low-pass of the rows.
+        """Return the settings with filtered rows, for a method that filters its closed loop like the rows.
 
         Raises:
-            ConfigurationError: they ask for averages.
+            ConfigurationError: the settings ask for averaged rows.
         """
         if self.rows == "averaged":
             raise ConfigurationError(
@@ -174,7 +177,9 @@ class IdentificationSettings(Strict):
         return self.model_copy(update={"rows": "filtered"})
 
     def transmission(self, robot: Robot, *, simulated: bool) -> float:
-        """From the stamp of a written torque to where it begins to act, `goal_delay_s` less half the hold [s].
+        """Return the time from the stamp of a commanded torque to the start of its effect [s].
+
+        It is `goal_delay_s` minus half the hold.
 
         Raises:
             ConfigurationError: `goal_delay_s` is less than half the hold.
@@ -190,15 +195,15 @@ class IdentificationSettings(Strict):
         return self.goal_delay_s - 0.5 * cycle_s
 
     def goal_delay(self, robot: Robot, cycle_s: float, *, simulated: bool) -> float:
-        """From the stamp of a written torque to the middle of its effect at a control cycle [s]."""
+        """Return the time from the stamp of a commanded torque to the middle of its effect at a control cycle [s]."""
         return self.transmission(robot, simulated=simulated) + 0.5 * cycle_s
 
 
 def load_identification(robot: Robot) -> IdentificationSettings:
-    """The robot's identification settings.
+    """Return the robot's identification settings.
 
     Raises:
         InputNotFoundError: the robot's folder has no identification.yaml.
-        ConfigurationError: it is not valid.
+        ConfigurationError: the file is not valid.
     """
     return load_validated(robot.folder / "identification.yaml", IdentificationSettings)

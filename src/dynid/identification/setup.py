@@ -1,15 +1,15 @@
-"""Set-up unknowns estimated beside the parameters: encoder zeros, the lean of the base, torque constants, a delay.
+"""Estimation of set-up unknowns with the parameters: encoder zeros, tilt of the base, torque constants, a torque delay.
 
-Each is a column of the regression, see `diagnosis.nearby`. Here chosen ones are estimated at once, the data are read
-again as they then are, and so on until nothing moves (Gauss-Newton):
+Each unknown is a column of the regression, see `diagnosis.nearby`. The chosen unknowns are estimated together, the data
+are corrected by the estimates, and both steps are repeated until the estimates settle (Gauss-Newton):
 
-    q <- q + zero,    tau(t) <- tau(t + delay) / ratio,    g <- |g| (g + lean) / |g + lean|
+    q <- q + zero,    tau(t) <- tau(t + delay) / ratio,    g <- |g| (g + tilt) / |g + tilt|
 
-A delay is one of all torques; the steps begin where a scan finds it (`torque_delay`). It belongs to the recordings and
-not to the arm, so it is compensated, and nothing has to be mended.
+One delay applies to all torques; the iteration starts at the delay found by a scan (`torque_delay`). A delay is a
+property of the recordings and not of the arm, so it is compensated and needs no correction of the arm.
 
-What comes out is a model of the arm as it will be once its set-up is mended. It is not accepted before: a controller
-that is given the old positions and constants would be wrong by as much.
+The result is a model of the arm after its set-up is corrected. It is not accepted before that: a controller that uses
+the old positions and constants would have errors of the estimated size.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,28 +38,28 @@ LARGEST = {
     "torque scale": 0.4,
     "gravity": 0.2,
     "delay": 0.02,
-}  # of one step [rad, -, -, s]: lines are not straight
+}  # largest step [rad or m, -, -, s], because the columns are only linearised
 MOST_STEPS = 15
-SETTLED, SMALLEST = 0.1, 1e-4  # a step that moves nothing: of its deviation, and at least
-MOST_SCANNED = 4  # recordings in which a delay is looked for
-MEMORY = 2  # earlier steps that the next one is extrapolated from
+SETTLED, SMALLEST = 0.1, 1e-4  # a smaller step ends the iteration: share of the standard deviation, and absolute value
+MOST_SCANNED = 4  # recordings in which a delay is searched
+MEMORY = 2  # earlier steps from which the next one is extrapolated
 VAGUE = {
     "position zero": 0.01,
     "torque scale": 0.05,
     "gravity": 0.05,
     "delay": 0.02,
-}  # deviations of what is left out, unless named
-MENDED = 3.0  # deviations from "as given" beyond which a set-up has to be mended,
+}  # largest standard deviations [rad or m, -, -, s]; unknowns beyond them are dropped unless requested by name
+MENDED = 3.0  # standard deviations from the given value, beyond which a set-up has to be corrected,
 WORTH = {
     "position zero": 0.006,
     "torque scale": 0.01,
     "gravity": 0.004,
     "delay": 0.0005,
-}  # and at least so much [rad or m, -, rad, s]
+}  # and the least difference for that [rad or m, -, rad, s]
 
 
 class Choice(NamedTuple):
-    """One unknown: its kind and axis, counted from 0; `asked` is whether it was asked for by the joint's name."""
+    """One unknown: its kind, its axis from 0, and whether it was requested by the joint's name (`asked`)."""
 
     kind: Kind
     axis: int
@@ -68,15 +68,15 @@ class Choice(NamedTuple):
 
 @dataclass(frozen=True)
 class SetupEstimate:
-    """One set-up unknown as it was found.
+    """Estimate of one set-up unknown.
 
     Attributes:
-        kind: what it is.
-        joint: its name; "" of gravity and delay.
-        value: zero to be added to positions [rad or m]; torques over true ones [-]; lean of the base [rad]; by how
-            much torques lag behind positions [s].
-        deviation: of it.
-        mend: what to write where, in words.
+        kind: kind of the unknown.
+        joint: name of the joint; "" for gravity and delay.
+        value: offset to add to the positions [rad or m]; ratio of recorded to true torques [-]; tilt of the base [rad];
+            delay of torques relative to positions [s].
+        deviation: standard deviation of the value.
+        mend: instruction that corrects the set-up, in words.
     """
 
     kind: Kind
@@ -87,18 +87,18 @@ class SetupEstimate:
 
     @property
     def differs(self) -> bool:
-        """Whether the data contradict the set-up as it is given."""
+        """Whether the estimate contradicts the given set-up."""
         nominal = 1.0 if self.kind == "torque scale" else 0.0
         return abs(self.value - nominal) > max(MENDED * self.deviation, WORTH[self.kind])
 
     @property
     def must_be_mended(self) -> bool:
-        """Whether the arm or its description is wrong; a delay that is compensated is neither."""
+        """Whether the arm or its description needs correction; a compensated delay does not."""
         return self.differs and self.kind != "delay"
 
     @property
     def sentence(self) -> str:
-        """The estimate in words."""
+        """Sentence with the estimate and its standard deviation."""
         if self.kind == "delay":
             what = f"torques lag {1e3 * self.value:.1f} ms (+-{1e3 * self.deviation:.1f}) behind positions"
             return f"{what}: {self.mend if self.differs else 'not sure, so they are used as recorded'}"
@@ -113,13 +113,13 @@ class SetupEstimate:
 
 @dataclass(frozen=True, eq=False)
 class Setup:
-    """A set-up as the data imply it.
+    """Set-up of an arm, as given or as estimated.
 
     Attributes:
-        zeros: added to positions, (n,) [rad or m].
-        scales: torques over true ones, (n,) [-].
-        gravity: in the base link's frame, (3,) [m/s^2].
-        delay_s: by which torques lag behind positions [s].
+        zeros: offsets that are added to positions, (n,) [rad or m].
+        scales: ratios of recorded to true torques, (n,) [-].
+        gravity: gravity vector in the frame of the base link, (3,) [m/s^2].
+        delay_s: delay of torques relative to positions [s].
     """
 
     zeros: FloatArray
@@ -129,22 +129,22 @@ class Setup:
 
     @classmethod
     def given(cls, robot: Robot, mount: str) -> "Setup":
-        """As robot.yaml and the recordings say."""
+        """Return the set-up that robot.yaml and the recordings state."""
         return cls(np.zeros(robot.size), np.ones(robot.size), robot.gravity(mount))
 
     def robot(self, robot: Robot, mount: str) -> Robot:
-        """The robot with this gravity at its mount."""
+        """Return the robot with the gravity of this set-up at its mount."""
         mounts = robot.file.mounts_gravity_m_s2 | {mount: tuple(self.gravity.tolist())}
         return Robot(robot.file.model_copy(update={"mounts_gravity_m_s2": mounts}), robot.folder)
 
     def read(self, source: Source) -> Source:
-        """A recording as this set-up would have recorded it."""
+        """Return a recording, corrected as if recorded with this set-up."""
         constants = tuple((np.array(source.torque_constants) / self.scales).tolist()) if source.torque_constants else ()
         return replace(source, signals=_AsSetUp(self, source.signals), torque_constants=constants, recording=None)
 
     @classmethod
     def of(cls, robot: Robot, mount: str, choices: Sequence[Choice], x: FloatArray) -> "Setup":
-        """With unknowns x (k,): zeros [rad or m], logarithms of scales, tangents of the lean, delay [s]."""
+        """Return the set-up with unknowns x (k,): zeros [rad or m], log scales, tangents of the tilt, delay [s]."""
         given = cls.given(robot, mount)
         zeros, scales, lean, delay = np.zeros(robot.size), np.ones(robot.size), np.zeros(3), 0.0
         for (kind, axis, _), value in zip(choices, x.tolist(), strict=True):
@@ -163,13 +163,13 @@ class Setup:
 
 @dataclass(frozen=True, eq=False)
 class _AsSetUp:
-    """Signals as a set-up would have recorded them; travels to other processes."""
+    """Picklable reader of a recording's signals that corrects them for a set-up."""
 
     setup: Setup
     read: Callable[[IdentificationSettings], Signals]
 
     def __call__(self, settings: IdentificationSettings) -> Signals:
-        """Return the signals."""
+        """Return the corrected signals."""
         own, setup = self.read(settings), self.setup
         other = own.other and replace(own.other, tau=own.other.tau / setup.scales)
         delay = own.torque_delay_s - setup.delay_s
@@ -177,13 +177,15 @@ class _AsSetUp:
 
 
 def choose(words: Sequence[str], robot: Robot) -> tuple[Choice, ...]:
-    """The unknowns that are asked for: zero:JOINT, torque-constant:JOINT, tilt, delay; zeros, torque-constants: of all.
+    """Return the unknowns that the words request.
 
-    Torque constants have one scale in common, which nothing shows: of all joints means all but `reference`.
+    The words are zero:JOINT, torque-constant:JOINT, tilt and delay, and for all joints zeros and torque-constants. A
+    common scale of all torque constants cannot be observed, so `torque-constants` requests all joints but that of
+    `reference`.
 
     Raises:
-        ConfigurationError: another word, or all torque constants where no joint is left to compare with.
-        UnknownNameError: no such joint in the chain.
+        ConfigurationError: a word is unknown, or the torque constants of all joints are requested.
+        UnknownNameError: a joint is not in the chain.
     """
     names = robot.joint_names[: robot.chain_size]
     found: dict[tuple[Kind, int], Choice] = {}
@@ -214,7 +216,7 @@ def choose(words: Sequence[str], robot: Robot) -> tuple[Choice, ...]:
 
 
 def reference(robot: Robot) -> int:
-    """The joint that all torque constants are compared with, counted from 0: the one with the largest torque limit."""
+    """Return the index from 0 of the joint with the largest torque limit, whose torque constant is taken as right."""
     return int(np.argmax(robot.torque_limits[: robot.chain_size]))
 
 
@@ -227,20 +229,22 @@ def estimate_setup(
     *,
     delay: bool = False,
 ) -> tuple[Setup, tuple[SetupEstimate, ...]]:
-    """The set-up that recordings of one arm imply, and its unknowns in words; what does not differ stays as given.
+    """Return the set-up that the recordings of one arm imply, and estimates of its unknowns.
+
+    Unknowns that do not differ significantly from the given set-up keep their given values.
 
     Args:
-        robot: as it is described.
+        robot: the robot as it is described.
         sources: the recordings, all with the first one's mount and torque constants.
-        settings: of the identification.
-        words: what is unknown, see `choose`.
-        progress: called with the name of each step.
+        settings: settings of the identification.
+        words: unknowns of the set-up, in the words of `choose`.
+        progress: function that is called with the name of each step.
         delay: estimate the delay too, if the motion shows it.
 
     Raises:
         ConfigurationError, UnknownNameError: as in `choose`.
-        DataError: the motion does not show an unknown that was asked for by name, or does not separate them; or the
-            steps do not settle.
+        DataError: the motion does not show an unknown that was requested by name, or does not separate the unknowns; or
+            the steps do not settle.
     """
     chosen, mount = choose(words, robot), sources[0].mount
     if delay and not any(one.kind == "delay" for one in chosen):
@@ -279,7 +283,11 @@ def estimate_setup(
 def _first_guess(
     robot: Robot, sources: Sequence[Source], settings: IdentificationSettings, chosen: Sequence[Choice]
 ) -> FloatArray:
-    """Return where the steps begin, (k,): at the scanned delay, all else being as given."""
+    """Return the start of the iteration, (k,): the scanned delay [s], and 0 for all other unknowns.
+
+    Raises:
+        ConfigurationError: the recordings have no states at a higher rate than the samples.
+    """
     if not any(one.kind == "delay" for one in chosen):
         return np.zeros(len(chosen))
     parts: list[FineStates] = []
@@ -298,9 +306,10 @@ def _first_guess(
 
 
 class Steps:
-    """Anderson's acceleration of a fixed-point iteration x <- x + f(x), over the last step or two.
+    """Anderson acceleration of a fixed-point iteration x <- x + f(x), over the last two steps.
 
-    The columns are taken at parameters that have absorbed part of the unknown, so plain steps shrink by a third only.
+    The columns are linearised at parameters that have absorbed part of the unknown, so each plain step reduces the
+    error by only a third.
     """
 
     def __init__(self) -> None:
@@ -308,7 +317,7 @@ class Steps:
         self._f: list[FloatArray] = []
 
     def beyond(self, x: FloatArray, f: FloatArray, scale: FloatArray, largest: FloatArray) -> FloatArray:
-        """The next x (k,) after a step f (k,) from x; no unknown goes further than `largest` (k,) at once."""
+        """Return the next x (k,) after a step f (k,) from x, any unit; no change exceeds `largest` (k,)."""
         self._x, self._f = [*self._x[-MEMORY:], x], [*self._f[-MEMORY:], f]
         df, dx = (np.diff(np.array(one), axis=0).T for one in (self._f, self._x))
         move = f
@@ -321,7 +330,10 @@ class Steps:
 def _in_given_directions(
     values: FloatArray, chosen: Sequence[Choice], now: FloatArray, given: FloatArray
 ) -> FloatArray:
-    """Values (k,) with the lean along the directions across the given gravity instead of across the present one."""
+    """Return values (k,), any unit, with the tilt expressed in the directions across the given gravity vector.
+
+    The tilt in `values` refers to the directions across the present gravity vector.
+    """
     lean = [k for k, one in enumerate(chosen) if one.kind == "gravity"]
     if not lean:
         return values
@@ -331,12 +343,12 @@ def _in_given_directions(
 
 
 def _joint(choice: Choice, robot: Robot) -> str:
-    """The joint of an unknown; "" of gravity and of the delay."""
+    """Return the joint of an unknown; "" for gravity and the delay."""
     return "" if choice.kind in ("gravity", "delay") else robot.joint_names[choice.axis]
 
 
 def _name(choice: Choice, robot: Robot) -> str:
-    """An unknown in words."""
+    """Return the name of an unknown in words."""
     if choice.kind == "gravity":
         return "the base's lean"
     if choice.kind == "delay":
@@ -345,16 +357,17 @@ def _name(choice: Choice, robot: Robot) -> str:
 
 
 def _shown(chosen: Sequence[Choice], columns: Columns, robot: Robot, *, needed: bool) -> tuple[Choice, ...]:
-    """The unknowns that the motion shows; DataError where one that was asked for by name is not among them.
+    """Return the unknowns that the motion shows.
 
-    DataError, too, if none is left and some are `needed`.
+    Raises:
+        DataError: an unknown that was requested by name is not shown, or no unknown is left although some are `needed`.
     """
     shown = {key: bool(seen) for key, seen in zip(columns.kinds, columns.seen, strict=True)}
     for one in chosen:
         if one.asked and not shown.get((one.kind, one.axis), False):
             raise DataError(f"the motion does not show {_name(one, robot)}: leave it out, or record another motion")
     left = [one for one in chosen if shown.get((one.kind, one.axis), False)]
-    while left:  # leave out the vaguest, one by one: it takes certainty from the others
+    while left:  # drop the most uncertain one by one, because it makes the others uncertain, too
         covariance = columns.together([columns.kinds.index((one.kind, one.axis)) for one in left])[1]
         vague = np.sqrt(np.diag(covariance)) / [VAGUE[one.kind] for one in left]
         vague[[one.asked for one in left]] = 0.0
@@ -374,7 +387,7 @@ def _estimates(
     deviations: FloatArray,
     constants: tuple[float, ...],
 ) -> tuple[SetupEstimate, ...]:
-    """The unknowns as they were found; both directions of the lean are one."""
+    """Return the estimates of the set-up unknowns; the two components of the tilt form one estimate."""
     found, leans = [], []
     for one, deviation in zip(chosen, deviations.tolist(), strict=True):
         if one.kind == "gravity":

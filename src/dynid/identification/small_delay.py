@@ -1,9 +1,10 @@
-"""A delay of torques below the verdict's limit, estimated from the fit that is there, and compensated.
+"""Compensation of a torque delay that is below the verdict's limit.
 
-The fit of friction looks for it (`estimators.lags`), and its deviation widens the intervals. One that is sure is taken
-off: torques of the recordings are read that much later, everything is fitted again from where the last fit ended, and
-what is left is estimated anew, until it is within its deviation. A delay beyond the limit is left to the verdict, which
-refuses it: so late a torque is a fault of the recording that should be mended there.
+The fit of friction estimates such a delay (`estimators.lags`), and its standard deviation widens the confidence
+intervals. A significant delay is compensated: the torques of the recordings are read that much later, and everything is
+fitted again, starting from the last fit. This is repeated until the remaining delay is within its standard deviation. A
+delay beyond the limit is not compensated, and the verdict refuses the model: such a delay is a fault of the recording,
+which should be corrected there.
 """
 
 from collections.abc import Callable
@@ -15,18 +16,18 @@ from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.gear_ladder import KnownStart
 from dynid.identification.estimators.lags import FoundDelay
 from dynid.identification.estimators.table import estimator
-from dynid.identification.prepared import Prepared
+from dynid.identification.prepared import Prepared, portions_of
 from dynid.identification.setup import Setup, SetupEstimate
 from dynid.model.dynamics import ArmModel
 from dynid.recording.mapping import Mapping
 
-ROUNDS = 3  # of reading later and fitting again
-FARTHEST = 3.0  # times the limit: a delay that grows beyond it is not followed
+ROUNDS = 3  # rounds of reading torques later and fitting again
+FARTHEST = 3.0  # over the limit: the search stops if the delay grows beyond it
 
 
 @dataclass(frozen=True, eq=False)
 class Timed:
-    """Recordings whose torques are read as much later as they are late, and the estimate from them."""
+    """Recordings with compensated torque delay, and the estimate from them."""
 
     ready: Prepared
     estimate: Estimate
@@ -41,17 +42,17 @@ def compensated(
     mapping: Mapping,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Timed:
-    """Return the recordings without a delay that is sure and below the limit, and the estimate from them.
+    """Return the recordings with a significant torque delay below the limit compensated, and the new estimate.
 
     Nothing changes if a delay is stated or was estimated with the set-up, or if no friction is fitted.
 
     Args:
         model: the arm.
         ready: the recordings, with their signals.
-        estimate: from them as they are.
-        held_out_share: part of each recording's time, at its end, that judges.
-        mapping: of held-out recordings.
-        progress: called with the name of each step.
+        estimate: estimate from the recordings as they are.
+        held_out_share: share of each recording's time, at its end, that judges the fit.
+        mapping: mapping of the held-out recordings.
+        progress: function that is called with the name of each step.
     """
     given, found = Timed(ready, estimate), _found(estimate)
     stated = any(one.usable_signals(ready.settings).torque_delay_s for one in ready.sources)
@@ -73,7 +74,7 @@ def compensated(
     of = _estimate_of(replace(found, value=total))
     if not of.differs or abs(total) - limits.deviations * found.deviation > limits.delay_s:
         return given
-    setup = replace(Setup.given(ready.robot, ready.sources[0].mount), delay_s=total)
+    setup = _with_delay(ready, total)
     validation = tuple(setup.read(one) for one in read_sources(ready.validation, ready.robot, mapping))
     return replace(now, ready=replace(now.ready, validation=validation, setup=(*ready.setup, of)))
 
@@ -87,17 +88,24 @@ def _estimate_of(found: FoundDelay) -> SetupEstimate:
     return SetupEstimate("delay", "", found.value, found.deviation, "this is compensated")
 
 
+def _with_delay(ready: Prepared, delay_s: float) -> Setup:
+    """Return the set-up of prepared recordings with another torque delay [s]."""
+    return replace(Setup.given(ready.robot, ready.sources[0].mount), delay_s=delay_s)
+
+
 def _read_later(model: ArmModel, given: Timed, last: Estimate, delay_s: float, held_out_share: float) -> Timed:
-    """The recordings with torques that are read so much later, and the estimate from them, begun at the last one."""
+    """Return the recordings with torques read later by a delay [s], and the estimate from them.
+
+    The fit starts from the last estimate.
+    """
     ready, beside = given.ready, last.regression.beside
     assert beside is not None
-    setup = replace(Setup.given(ready.robot, ready.sources[0].mount), delay_s=delay_s)
+    setup = _with_delay(ready, delay_s)
     sources = tuple(setup.read(one) for one in ready.sources)
-    split = [one.split(ready.settings, held_out_share) for one in sources]
-    fitted, ends = (tuple(one for pair in split for one in pair[k]) for k in (0, 1))
+    fitted, ends = portions_of(sources, ready.settings, held_out_share)
     start = KnownStart(beside.fit.structure, beside.fit.point, beside.ladder)
     samples = join([one.samples for one in fitted])
     settings = ready.settings
     estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction, start)
-    found = replace(ready.found, delay_s=delay_s)  # recordings that memory does not hold are read so, too
+    found = replace(ready.found, delay_s=delay_s)  # applies also to recordings that exceed the memory
     return Timed(replace(ready, sources=sources, fitted=fitted, ends=ends, found=found), estimate)

@@ -1,4 +1,4 @@
-"""The stages that a method goes through on the way to its result, and what a campaign adds to a result's files."""
+"""Stages of an identification method, and the additional files of a campaign's result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,22 +15,23 @@ StageName = Literal["ols", "sdp", "clie", "final", "result"]
 
 
 def refuse_unknown_method(method: str) -> None:
-    """Raise UnknownNameError, which names the choices, if there is no such method."""
+    """Raise UnknownNameError, which lists the choices, if the method does not exist."""
     if method not in METHODS:
         raise UnknownNameError("method", str(method), METHODS)
 
 
 @dataclass(frozen=True, eq=False)
 class Stage:
-    """One stage's parameters, and what was found of them.
+    """Parameters of one stage, with their errors.
 
     Attributes:
         name: "ols" (the unconstrained estimate), "sdp" (its projection), "clie" (refined in the closed loop), "final"
             (after a rescue, if there was one) or "result" (the consistent model).
-        base: the parameters.
-        rmse_nm, relative: torque errors of inverse dynamics on the fitted samples.
+        base: base parameters.
+        rmse_nm: root mean square torque error of inverse dynamics on the fitted samples [N m].
+        relative: relative torque error on the same samples.
         lambda_min: smallest eigenvalue of M(q) that an audit found [kg m^2]; None without an audit.
-        seconds: computing time; None if it was not measured.
+        seconds: computing time [s]; None if it was not measured.
     """
 
     name: StageName
@@ -41,7 +42,7 @@ class Stage:
     seconds: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return plain values, the parameters by name; {} for those that model.yaml states elsewhere."""
+        """Return plain values, with parameters by name; no parameters if model.yaml states them elsewhere."""
         elsewhere = self.name in ("ols", "result")
         parameters = {} if elsewhere else dict(zip(self.base.names, self.base.values.tolist(), strict=True))
         return {
@@ -60,9 +61,9 @@ class Refined:
 
     Attributes:
         base: refined parameters with their covariance.
-        stages: the stages before and after it, "ols" first.
-        converged: whether a further step promised less than the tolerance.
-        how: how it ended, in words.
+        stages: the stages before and after the refinement, "ols" first.
+        converged: whether a further step would have gained less than the tolerance.
+        how: how the refinement ended, in words.
     """
 
     base: BaseParameters
@@ -73,15 +74,16 @@ class Refined:
 
 @dataclass(frozen=True, eq=False)
 class CampaignFiles:
-    """Everything that a campaign adds to the folder of its result.
+    """Content that a campaign adds to the folder of its result.
 
     Attributes:
-        provenance: more fields of model.yaml's provenance.
+        provenance: additional fields of the provenance in model.yaml.
         summary: content of campaign.json.
         tables: CSV text by file name without suffix.
         runs: JSON text of every run by file name.
         processing: checks of the campaign as a whole.
-        stored: folder of the finished runs, which leave it once they are in the result's folder; None if it is gone.
+        stored: folder of the finished runs, which are removed after they are written to the result's folder; None if
+            the folder no longer exists.
     """
 
     provenance: Mapping[str, Any]

@@ -1,7 +1,7 @@
-"""The first guess of a torque delay: a scan over delays that are far longer than a linear step reaches.
+"""First estimate of a torque delay: a scan over delays that are too long for a linearised step.
 
-For each candidate, torques that were recorded so much later are fitted by the arm's equations and Coulomb friction, and
-the candidate that leaves least is taken. Whoever fits parameters refines it from there, with its deviation.
+For each candidate, torques recorded that much later are fitted with the arm's equations and Coulomb friction. The
+candidate with the smallest residual wins. The fit of the parameters then refines it and gives its standard deviation.
 """
 
 from collections.abc import Sequence
@@ -16,11 +16,14 @@ from dynid.robot import FloatArray
 
 LONGEST_S, EARLIEST_S = 0.6, -0.1
 COARSE_S, FINE_S = 0.04, 0.01
-MOST_PARTS = 8  # of the recordings, that the scan looks at
+MOST_PARTS = 8  # parts of the recordings that the scan uses
 
 
 def lowest(costs: FloatArray, at: FloatArray) -> float:
-    """Return where a parabola through the lowest of the costs (K,) at even places (K,) and its neighbours is lowest."""
+    """Return the abscissa of the minimum of a parabola through the lowest of costs (K,) and its two neighbours.
+
+    The abscissas `at` (K,), any unit, are equidistant.
+    """
     k = int(np.clip(np.argmin(costs), 1, len(costs) - 2))
     low, mid, high = costs[k - 1 : k + 2]
     bend = low - 2.0 * mid + high
@@ -28,12 +31,13 @@ def lowest(costs: FloatArray, at: FloatArray) -> float:
 
 
 def scanned_delay(model: ArmModel, parts: Sequence[FineStates], grid_s: float, slow_rad_s: float) -> float:
-    """Return by how much torques lag behind positions [s], within 10 ms or so.
+    """Return the delay of torques relative to positions [s], accurate to about 10 ms.
 
     Args:
+        model: the arm.
         parts: states and torques of recordings or of parts of them.
-        grid_s: time from state to state [s].
-        slow_rad_s: states of joints slower than this are left out.
+        grid_s: time between states [s].
+        slow_rad_s: speed below which the states of a joint are ignored [rad/s].
     """
     used = parts[:: -(-len(parts) // MOST_PARTS)]
     coarse = np.arange(EARLIEST_S, LONGEST_S + COARSE_S, COARSE_S)
@@ -45,7 +49,7 @@ def scanned_delay(model: ArmModel, parts: Sequence[FineStates], grid_s: float, s
 def _costs(
     model: ArmModel, parts: Sequence[FineStates], delays: FloatArray, grid_s: float, slow_rad_s: float
 ) -> FloatArray:
-    """Return the logarithm of the squared errors that each delay leaves, summed over the joints, (K,)."""
+    """Return the logarithm of the relative squared torque error at each delay [s], summed over the joints, (K,)."""
     size, rows = len(model.names) + 1 + len(delays), []
     for part in (one for whole in parts for one in _covered(whole, delays, grid_s)):
         time = grid_s * np.arange(len(part.q))
@@ -68,7 +72,7 @@ def _costs(
 
 
 def _covered(part: FineStates, delays: FloatArray, grid_s: float) -> tuple[FineStates, ...]:
-    """Return the states with the samples about which torques of all delays were recorded."""
+    """Return the states with the samples for which the torques of all delays [s] were recorded."""
     early, late = (round(max(0.0, one) / grid_s) for one in (-float(delays.min()), float(delays.max())))
     reach = 0 if part.kernel is None else len(part.kernel) // 2
     inside = (part.nodes >= early + reach) & (part.nodes < len(part.q) - late - reach)

@@ -1,13 +1,13 @@
-"""Which parameters a motion determines: rotors, inertias and first moments that differ from zero.
+"""Parameter groups that a motion does not determine: rotors, inertias and first moments that may be zero.
 
-A group of parameters phi_g with covariance C_g is determined if the estimate separates it from zero and from 1.5 times
-itself, so if half of it is too large for chance:
+A group of parameters phi_g with covariance C_g is determined if the estimate differs significantly from zero and from
+1.5 times itself, which holds if half of it is too large for chance:
 
     || 0.5 phi_g ||_C  =  0.5 (phi_g' C_g^-1 phi_g)^1/2  >=  (chi^2_k)^1/2
 
-at `CHANCE`, k being the number of parameters. Otherwise the result says that this motion does not determine the group:
-either its torques are small, or the motion does not show them. The marginal covariance decides, all other
-parameters being free.
+chi^2_k is the quantile that is exceeded with probability `CHANCE`, and k is the number of parameters. Otherwise the
+result states that this motion does not determine the group: its torques are small, or the motion does not excite them.
+The marginal covariance is used, so all other parameters are free.
 """
 
 import numpy as np
@@ -18,8 +18,8 @@ from dynid.model.parameter_groups import parameter_groups
 from dynid.model.parameters import BaseParameters
 
 CHANCE = 0.05
-PART = 0.5  # of itself by which a group is separated from another
-LEAST_VARIANCE = 1e-9  # of a correlation matrix
+PART = 0.5  # relative change of a group that has to be significant
+LEAST_VARIANCE = 1e-9  # least eigenvalue of a correlation matrix that is used
 
 
 def undetermined(estimate: BaseParameters) -> tuple[UndeterminedGroup, ...]:
@@ -43,7 +43,7 @@ def undetermined(estimate: BaseParameters) -> tuple[UndeterminedGroup, ...]:
 
 
 def undetermined_sentence(groups: tuple[UndeterminedGroup, ...]) -> str:
-    """Return what is not determined, in words; "" if everything is."""
+    """Return a sentence that lists the undetermined groups; "" if all are determined."""
     if not groups:
         return ""
     named = "; ".join(f"{one.what} ({', '.join(one.parameters)})" for one in groups)

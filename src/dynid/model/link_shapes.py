@@ -10,9 +10,10 @@ from dynid.robot.urdf_tree import with_limited_turns
 
 
 class LinkShapes:
-    """The collision shapes of a URDF; joints that are no axes stay at zero.
+    """Collision shapes of a URDF's links; joints that are not axes of the robot stay at zero.
 
-    Not looked at: shapes of one link, of neighbouring links, and the two fingers of a hand.
+    Not checked are shapes of the same link, of neighbouring links, and of links on the same parent, such as two
+    fingers.
 
     Raises:
         ConfigurationError: the URDF is not valid, lacks a joint, or names a shape that cannot be loaded.
@@ -35,7 +36,7 @@ class LinkShapes:
 
     @property
     def pairs(self) -> int:
-        """How many pairs of shapes are looked at; 0 where the URDF has no collision shapes."""
+        """Number of checked pairs of shapes; 0 if the URDF has no collision shapes."""
         return len(self._shapes.collisionPairs)
 
     def _add_pairs(self) -> None:
@@ -43,7 +44,7 @@ class LinkShapes:
         for second in range(len(shapes)):
             for first in range(second):
                 low, high = sorted((shapes[first].parentJoint, shapes[second].parentJoint))
-                siblings = low > 0 and parents[low] == parents[high]  # the two fingers of a hand
+                siblings = low > 0 and parents[low] == parents[high]  # such as the two fingers of a hand
                 if low != high and parents[high] != low and not siblings:
                     self._shapes.addCollisionPair(pinocchio.CollisionPair(first, second))
         self._results = self._shapes.createData()
@@ -61,7 +62,7 @@ class LinkShapes:
         )
 
     def touching(self, q: FloatArray) -> list[tuple[str, str]]:
-        """All pairs of links that touch at q (n,) [rad]."""
+        """Return all pairs of links that touch at q (n,) [rad]."""
         self._collides(q, stop_at_first=False)
         results = zip(self._shapes.collisionPairs, self._results.collisionResults, strict=True)
         return [self._links(pair) for pair, result in results if result.isCollision()]

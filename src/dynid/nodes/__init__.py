@@ -1,1 +1,1 @@
-"""ROS 2 nodes; the only place that imports ROS."""
+"""ROS 2 nodes and their clients; no other package imports ROS."""

@@ -1,8 +1,8 @@
-"""Adaptive identification of an arm behind the running nodes: segments are planned here, the executor follows them.
+"""Client that identifies an arm adaptively: it plans segments, and the running nodes execute and record them.
 
-As a client it enables the arm, records, moves, disables, identifies. Parameters: `output` is the folder of bag and
-result, `scene` the free space, `longest_s` the motion at most, `after` the model before a change. While the arm moves,
-the topic `identification_progress` says how far it is. Exit code 0 only if the model was accepted.
+It enables the arm, records, moves, disables and identifies. Parameters: `output` is the folder of bag and result,
+`scene` the free space, `longest_s` the maximum time of motion, `after` the model before a change. While the arm moves,
+the topic `identification_progress` reports the progress. The exit code is 0 only if the model was accepted.
 """
 
 import contextlib
@@ -23,7 +23,7 @@ from dynid.nodes.chain import Chain, ChainOptions
 from dynid.nodes.collect import begin_recording, end_recording, wait_for_arm
 from dynid.nodes.commanded_arm import CommandedArm
 from dynid.nodes.common import declare, refuse_unknown_parameters
-from dynid.nodes.supervisor import Supervisor, run_client
+from dynid.nodes.supervisor import Supervisor, lower_arm, run_client
 from dynid.recording.settings import HardwareSettings, reported_settings
 from dynid.recording.topics import HARDWARE_SETTINGS
 from dynid.resources import make_folder, new_path
@@ -35,11 +35,11 @@ Progress = Callable[[str], None]
 
 
 def move_and_record(robot: Robot, call: Supervisor, stream: ArmStream, files: AdaptiveFiles) -> AdaptiveRun:
-    """Move the arm that the nodes drive, whose torque is on, and record it; at the end it stands at its rest posture.
+    """Move the arm through planned segments and record them, ending at the rest posture; torque must be on.
 
     Raises:
         NodeError: a node refused, or does not answer.
-        SafetyError: no segment is safe, the arm was stopped, or nobody described what stands around a real arm.
+        SafetyError: no segment is safe, the arm was stopped, or a real arm has no description of its free space.
     """
     refuse_unknown_space(robot, reported_settings(call.latched_text(HARDWARE_SETTINGS), robot), files)
     make_folder(files.out)
@@ -64,14 +64,14 @@ def move_and_record(robot: Robot, call: Supervisor, stream: ArmStream, files: Ad
 
 
 def _stop(call: Supervisor) -> None:
-    """Brake, and close the bag, as far as the nodes still answer."""
+    """Brake the arm and close the bag; ignore nodes that refuse or do not answer."""
     for service in ("executor/cancel", "recorder/stop"):
         with contextlib.suppress(NodeError):
             call.trigger(service)
 
 
 def refuse_unknown_space(robot: Robot, settings: HardwareSettings, files: AdaptiveFiles) -> None:
-    """Raise SafetyError for a real arm whose surroundings nobody described: segments go anywhere."""
+    """Raise SafetyError if a real arm has no scene: segments may go anywhere in the free space."""
     if files.scene is None and not settings.simulated:
         raise SafetyError(
             f"{robot.name} is a real arm, and segments go anywhere in the free space: describe that around it in a "
@@ -80,10 +80,10 @@ def refuse_unknown_space(robot: Robot, settings: HardwareSettings, files: Adapti
 
 
 def written(robot: Robot, files: AdaptiveFiles, run: AdaptiveRun, progress: Progress) -> AdaptiveResult:
-    """Identify from the bag of a run, and write the result.
+    """Identify the arm from the bag of a run, write the result and return it.
 
     Raises:
-        DataError: no look came to a model; bag and adaptive.json are there.
+        DataError: no update during the motion gave a model; bag and adaptive.json are kept.
     """
     if run.identification is None:
         return files.write(run, None)
@@ -94,7 +94,13 @@ def written(robot: Robot, files: AdaptiveFiles, run: AdaptiveRun, progress: Prog
 
 
 def run_with_chain(robot: Robot, options: ChainOptions, files: AdaptiveFiles, progress: Progress) -> AdaptiveResult:
-    """Start the chain, identify its arm while it moves, and end the chain; errors as of the parts."""
+    """Start the chain of nodes, identify its arm while it moves, and end the chain.
+
+    Raises:
+        NodeError: a node does not start, refuses, or does not answer.
+        SafetyError: no segment is safe, the arm was stopped, or a real arm has no description of its free space.
+        DataError: no update during the motion gave a model; bag and adaptive.json are kept.
+    """
     with Chain(robot, options, new_path(files.out / LOGS)) as chain:
         chain.bring_up()
         call = chain.supervisor
@@ -102,15 +108,17 @@ def run_with_chain(robot: Robot, options: ChainOptions, files: AdaptiveFiles, pr
             _give_way()
             run = move_and_record(robot, call, stream, files)
         progress("switching torque off")
-        _release(call)
+        lower_arm(call)
     return written(robot, files, run, progress)
 
 
 def identify_adaptively(call: Supervisor) -> str:
-    """Identify the arm of the running nodes as the parameters say; returns what came out.
+    """Identify the arm of the running nodes with this node's parameters; return the outcome as one sentence.
 
     Raises:
-        NodeError: as of `move_and_record`, or the model was not accepted.
+        NodeError: a node refused or does not answer, or the model was not accepted.
+        SafetyError: no segment is safe, the arm was stopped, or a real arm has no description of its free space.
+        DataError: no update during the motion gave a model; bag and adaptive.json are kept.
     """
     robot = load_robot(declare(call.node, "robot", "crane_x7", "robot name or folder", fixed=True))
     output = Path(declare(call.node, "output", "", "new folder of bag and result", fixed=True)).absolute()
@@ -135,30 +143,24 @@ def identify_adaptively(call: Supervisor) -> str:
             call.set_enabled("hardware", True)
             run = move_and_record(robot, call, stream, files)
         except BaseException:
-            with contextlib.suppress(NodeError):  # it may be what failed
-                _release(call)
+            with contextlib.suppress(NodeError):  # the node that failed may refuse this as well
+                lower_arm(call)
             raise
-        _release(call)
+        lower_arm(call)
     result = written(robot, files, run, log)
     if not result.run.accepted:
         raise NodeError(f"{result.run.end}: see {result.report}")
     return f"{result.run.end}; {result.report}"
 
 
-def _release(call: Supervisor) -> None:
-    """Switch torque off, which lowers the arm, and stop commanding it."""
-    call.set_enabled("hardware", False)
-    call.trigger("executor/release")
-
-
 def _give_way() -> None:
-    """From now on this thread, which plans and identifies, has its turn after the control cycle's processes."""
+    """Lower the priority of the calling thread, which plans and identifies, below that of the control processes."""
     if hasattr(os, "setpriority"):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PLANNING_NICE)
 
 
 def main() -> None:
-    """Run one adaptive identification and end."""
+    """Run one adaptive identification, then end the process."""
     run_client("adaptive", identify_adaptively)
 
 

@@ -1,4 +1,4 @@
-"""What stops an arm from outside of its driver: a second commander or source, and torque that was switched off."""
+"""Interlocks that stop an arm from outside its driver: second publishers, and torque that was switched off."""
 
 from collections.abc import Callable
 from typing import Any
@@ -17,24 +17,24 @@ from dynid.nodes.common import NEWEST
 
 COMMAND_TOPIC = "joint_commands"
 STOPPED_BY_DRIVER = (GuardState.STOPPING.value, GuardState.FAULT.value, ENDED)
-UNKNOWN = "_UNKNOWN_"  # in what the middleware says while it does not know a node's name
+UNKNOWN = "_UNKNOWN_"  # part of the name that the middleware reports for a node not yet known
 
 
 class TorqueWatch:
-    """Listens to the hardware node's diagnostics: who moves the arm, its driver or whoever commands it.
+    """Monitor of the hardware node's diagnostics: torque, faults, and whether the driver itself moves the arm.
 
     Args:
-        node: creates the subscription.
+        node: node that creates the subscription.
         went_off: called if torque was switched off since the last report.
-        took_over: called with what the driver says when it no longer follows commands: it brakes, holds and lowers
-            the arm, whatever is commanded.
+        took_over: called with the driver's status message when the driver stops following commands. It then brakes,
+            holds and lowers the arm, whatever is commanded.
 
     Attributes:
-        fault: what the driver stops the arm for, in words; "" while it would follow commands.
-        off: whether the driver says that torque is off.
+        fault: message of the fault for which the driver stops the arm; "" without a fault.
+        off: whether the driver reports that torque is off.
         drives: whether the driver moves the arm itself.
-        reports: how many reports came so far.
-        incomplete: cycles without the reply of a servo that the driver has counted.
+        reports: number of reports received so far.
+        incomplete: number of cycles in which a servo did not reply, as counted by the driver.
     """
 
     def __init__(
@@ -65,32 +65,38 @@ class TorqueWatch:
             self._went_off()
 
     def refuse_fault(self, done: str) -> None:
-        """Raise SafetyError while the driver stops the arm; `done` is what it would be, such as "held"."""
+        """Raise SafetyError while the driver stops the arm.
+
+        `done` is the participle of the refused action for the message, such as "held".
+        """
         if self.fault:
             raise SafetyError(f"nothing is {done}: the driver stops the arm ({self.fault})")
 
     def refuse_idle(self) -> None:
-        """Raise SafetyError where the arm would not follow a motion: it would be over, and the arm where it was."""
+        """Raise SafetyError if the driver stops the arm or torque is off: a motion would run without moving the arm."""
         self.refuse_fault("moved")
         if self.off:
             raise SafetyError("nothing is moved: torque is off; switch it on with hardware/enable")
 
 
 class OneSource:
-    """Subscribes to a topic that control rests on, and says so when more than one node publishes it.
+    """Subscription to a topic used for control, which reports if more than one node publishes that topic.
 
-    The middleware reports every publisher that comes or goes, so a second one is noticed before its first message.
-    While there are two, no message counts. What somebody has said who is gone must not stay: once one publisher is
-    left, a new subscription asks it for what it has latched.
+    The middleware reports every publisher that joins or leaves, so a second one is noticed before its first message.
+    While there are two, all messages are ignored. A latched message of a publisher that has left must not stay in
+    force: once only one publisher remains, a new subscription requests its latched message.
 
     Args:
-        node: creates the subscription.
-        message_type, topic, callback, quality: of the subscription.
-        found: called with the finding in words when a second publisher appears.
+        node: node that creates the subscription.
+        message_type: type of the messages.
+        topic: name of the topic.
+        callback: called with every message while there is only one publisher.
+        quality: quality of service of the subscription.
+        found: called with a description of the problem when a second publisher appears.
         raw: whether the callback gets serialized messages.
 
     Attributes:
-        count: how many publishers are known.
+        count: number of publishers that are matched now.
     """
 
     def __init__(
@@ -110,7 +116,7 @@ class OneSource:
         self._subscribe()
 
     def close(self) -> None:
-        """Listen no longer."""
+        """Destroy the subscription."""
         if self._renewal is not None:
             self._node.destroy_timer(self._renewal)
         self._node.destroy_subscription(self._subscription)
@@ -131,8 +137,8 @@ class OneSource:
         self._note(info.current_count, info.total_count)
 
     def _note(self, present: int, ever: int) -> None:
-        """How many publishers there are, and were since the subscription was made."""
-        others = self.count > 1 or self.count + ever - self._seen > 1  # also one that has left again meanwhile
+        """Process the number of publishers at present, and of all that have ever matched this subscription."""
+        others = self.count > 1 or self.count + ever - self._seen > 1  # or a second publisher came and left
         self.count, self._seen = present, ever
         if self.count > 1:
             self._found(self.text)
@@ -140,7 +146,7 @@ class OneSource:
             self._renew_soon()
 
     def _renew_soon(self) -> None:
-        """Not within the subscription's own event."""
+        """Schedule a new subscription, since a subscription cannot be destroyed within its own event."""
         if self._renewal is None:
             self._renewal = self._node.create_timer(0.0, self._renew)
 
@@ -152,7 +158,7 @@ class OneSource:
 
     @property
     def text(self) -> str:
-        """The finding in words, with the publishers' names."""
+        """Error message that lists the publishers of the topic, with the fix."""
         return (
             f"{self.count} publishers send {self._topic} ({publishers(self._node, self._topic)}), and nothing says "
             "which of them is the arm's: end all but one (a killed publisher disappears after about 20 s)"
@@ -160,15 +166,15 @@ class OneSource:
 
     @property
     def refusal(self) -> str:
-        """Why nothing may be commanded, '' if it may."""
+        """Reason why nothing may be commanded; '' while there is at most one publisher."""
         return self.text if self.count > 1 else ""
 
 
 class OneCommander(OneSource):
-    """Subscribes to `joint_commands`, and sees to it that one node at a time publishes them.
+    """Subscription to `joint_commands`, which accepts commands from only one publisher at a time.
 
     Args:
-        node: creates the subscription.
+        node: node that creates the subscription.
         on_command: called with every serialized command.
         stop: called with the fault's text when a second publisher appears.
     """
@@ -178,7 +184,7 @@ class OneCommander(OneSource):
 
     @property
     def text(self) -> str:
-        """The finding in words, with the publishers' names."""
+        """Error message that lists the publishers of joint commands, with the fix."""
         return (
             f"{self.count} publishers command the arm on topic {COMMAND_TOPIC} "
             f"({publishers(self._node, COMMAND_TOPIC)}), an arm has one commander: end all but one (a killed publisher "
@@ -187,17 +193,17 @@ class OneCommander(OneSource):
 
 
 class SecondSources:
-    """Notes, for a recorder, which topics of one publisher had more than one at any time since it was cleared.
+    """Record of topics that had more than one publisher at any time since it was cleared; a recorder uses it.
 
     Attributes:
-        text: the finding in words, '' if there was none.
+        text: error message for the first such topic; '' if there was none.
     """
 
     def __init__(self, node: Node) -> None:
         self._node, self._counts, self.text = node, dict[str, int](), ""
 
     def note(self, topic: str, count: int) -> None:
-        """Take up how many publishers a topic has."""
+        """Store the present number of publishers of a topic."""
         self._counts[topic] = count
         if count > 1 and not self.text:
             self.text = (
@@ -206,14 +212,17 @@ class SecondSources:
             )
 
     def clear(self) -> None:
-        """Forget what was, and look at what is."""
+        """Clear the error message, then check the latest numbers of publishers again."""
         self.text = ""
         for topic, count in tuple(self._counts.items()):
             self.note(topic, count)
 
 
 def publishers(node: Node, topic: str) -> str:
-    """Who publishes; a publisher may be matched a moment before the middleware knows its node's name."""
+    """Return the names of the nodes that publish a topic, as a phrase for a message.
+
+    A publisher may be matched a moment before the middleware knows the name of its node.
+    """
     found = node.get_publishers_info_by_topic(topic)
     names = sorted(
         {

@@ -1,4 +1,4 @@
-"""A node in a thread of its own that receives what an arm does, while the main thread plans and computes."""
+"""Node in its own thread that receives the arm's topics while the main thread plans and computes."""
 
 import json
 import sys
@@ -34,15 +34,15 @@ LOAD_EVERY_S = 0.05
 
 
 class ArmStream:
-    """Keeps the arm's topics, and cancels a motion in which a servo comes too near to its overload.
+    """Receiver of the arm's topics, which cancels a motion in which a servo comes too close to its overload limit.
 
     Use it as a context manager.
 
     Attributes:
-        recording: all that arrived so far.
-        load: what is used up of what makes servos switch themselves off, (n,).
-        most_load: at which the motion is cancelled, (n,); None is never.
-        overloaded: whether that has happened since `most_load` was set.
+        recording: all messages received so far.
+        load: used share of each servo's overload limit, at which it switches itself off, (n,).
+        most_load: share of the overload limit at which the motion is cancelled, (n,); None cancels no motion.
+        overloaded: whether a motion was cancelled for overload since `most_load` was set.
     """
 
     def __init__(self, robot: Robot) -> None:
@@ -62,7 +62,7 @@ class ArmStream:
             OneSource(self._node, message, name, partial(self._keep, name), profile, self.fail, raw=True)
         OneSource(self._node, String, MOTION_STATUS, self._on_status, LATCHED, self.fail)
         self._node.create_timer(LOAD_EVERY_S, self._follow_load)
-        self._loaded, self._loaded_until_ns = 0, 0  # applied commands that count in the load
+        self._loaded, self._loaded_until_ns = 0, 0  # number and last timestamp [ns] of the applied commands in the load
         self._failure = ""
         TorqueWatch(self._node, lambda: self.fail("torque was switched off"))
         self._stopped, self._interval_s = threading.Event(), sys.getswitchinterval()
@@ -84,11 +84,11 @@ class ArmStream:
         self._node.destroy_node()
         rclpy.shutdown(context=self._context)
 
-    # -- for the main thread ---------------------------------------------------------------------------------------
+    # -- called in the main thread ---------------------------------------------------------------------------------
 
     @property
     def connected(self) -> bool:
-        """Whether the executor receives motions, can be cancelled, and its answers arrive; and whether states do."""
+        """Whether executor and driver are connected: motions, cancelling, motion status and joint states."""
         return (
             self._motions.get_subscription_count() > 0
             and self._cancel.service_is_ready()
@@ -97,46 +97,54 @@ class ArmStream:
         )
 
     def publish(self, message: JointTrajectory) -> None:
-        """Ask the executor for a motion; SafetyError where the arm is no longer to be moved."""
+        """Send a motion to the executor.
+
+        Raises:
+            SafetyError: the arm must not be moved any more.
+        """
         self.refuse_failure()
         self._motions.publish(message)
 
     def report(self, progress: dict[str, Any]) -> None:
-        """Publish how the identification goes."""
+        """Publish the progress of the identification on topic `identification_progress`."""
         self._progress.publish(String(data=json.dumps(progress)))
 
     def status(self, identifier: str) -> MotionStatus | None:
-        """Return what the executor last said of a motion; None before it does.
+        """Return the executor's latest status of a motion; None before the first.
 
         Raises:
-            SafetyError: the arm is no longer to be moved.
+            SafetyError: the arm must not be moved any more.
         """
         self.refuse_failure()
         return self._statuses.get(identifier)
 
     def fail(self, reason: str) -> None:
-        """Stop the motion for good: whoever moves the arm gets the reason at every later call."""
+        """Cancel the motion and refuse all further motions; every later call raises SafetyError with this reason."""
         self._failure = self._failure or reason
         self._cancel.call_async(Trigger.Request())
 
     def refuse_failure(self) -> None:
-        """Raise SafetyError where torque was switched off, somebody stopped the arm, or it is no longer watched."""
+        """Raise SafetyError if the arm must not be moved any more.
+
+        Reasons are that torque was switched off, a topic has a second publisher, a motion was stopped from outside, or
+        receiving the arm's topics failed.
+        """
         if self._failure:
             raise SafetyError(self._failure)
 
     def newest(self) -> tuple[int, FloatArray]:
-        """Stamp [ns] and joint positions (n,) [rad] of the last state.
+        """Return timestamp [ns] and joint positions (n,) [rad] of the latest state.
 
         Raises:
-            DataError: there is none.
-            SafetyError: the arm is no longer to be moved.
+            DataError: no state has arrived.
+            SafetyError: the arm must not be moved any more.
         """
         self.refuse_failure()
         count = self.recording.count(JOINT_STATES)
         series = joint_series(self.recording.since(JOINT_STATES, max(0, count - 1)), self.robot.joint_names)
         return int(series.stamp_ns[-1]), np.array(series.field("position")[-1])
 
-    # -- in the thread ---------------------------------------------------------------------------------------------
+    # -- called in the receiving thread ----------------------------------------------------------------------------
 
     def _spin(self) -> None:
         executor = EventsExecutor(context=self._context)
@@ -147,7 +155,7 @@ class ArmStream:
                     executor.spin_once(timeout_sec=WAKE_S)
                 except ExternalShutdownException:
                     raise
-                except Exception as error:  # nobody would watch over the motion any more
+                except Exception as error:  # without this thread the motion is not monitored
                     self.fail(f"receiving what the arm does failed: {in_words(error)}")
         except ExternalShutdownException:
             pass
@@ -171,9 +179,9 @@ class ArmStream:
             series = joint_series(content, self.robot.joint_names)
             current = series.field("effort") / self.robot.joint_constants
         except DataError:
-            return  # of something else on the same topic
+            return  # not this arm's commands
         until_ns = int(series.stamp_ns[-1])
-        # by the stamps: the driver's cycle may be longer than the robot's file says, and cycles may be lost
+        # duration from timestamps: the driver's cycle may be longer than robot.yaml's, and cycles may be lost
         passed_s = 1e-9 * (until_ns - (self._loaded_until_ns or int(series.stamp_ns[0])))
         self._loaded_until_ns = until_ns
         step_s = max(passed_s, 0.0) / len(current)

@@ -1,8 +1,9 @@
-"""Node that couples two arms: states of `leader` and `follower` in, torques of both out, once both have sent a state.
+"""Node for bilateral control: it couples two arms, receiving the states and commanding the torques of both.
 
-Either arm has a driver of its own, in the namespace `leader` or `follower`. `~/engage` switches torque on at both and
-couples them where they are; `~/disengage` lowers both arms and switches torque off. Whatever is wrong with either ends
-the pair: both drivers are then asked to switch torque off, and each lowers its own arm. See `dynid.control.bilateral`.
+Each arm has its own driver, in the namespace `leader` or `follower`. `~/engage` switches torque on at both arms and
+couples them where they are; `~/disengage` lowers both arms and switches torque off. Commands start once both arms have
+sent a state. Any fault of either arm ends the coupling: both drivers are then asked to switch torque off, and each
+lowers its own arm. See `dynid.control.bilateral`.
 """
 
 import sys
@@ -34,24 +35,24 @@ from dynid.robot import load_robot
 
 POLL_S = 0.02
 LONGEST_CYCLE_S = 0.0011
-SILENT_S = 3.0  # of both arms: their drivers have stopped them long before; a simulated arm waits 2 s for a commander
+SILENT_S = 3.0  # time without states of both arms that ends the coupling [s]; a simulated arm pauses up to 2 s
 STALE_STATE_S = 0.2
-HELD_S = 0.8  # by their drivers, before they are coupled: by then it shows what carries them
-ANSWER_S = 60.0  # an arm is lowered before its torque is off
+HELD_S = 0.8  # time for which drivers hold the arms before coupling, to measure their holding torques [s]
+ANSWER_S = 60.0  # limit for the drivers' answers [s]; a driver lowers its arm before it switches torque off
 MODEL_HINT = "give the path of an accepted model.yaml as parameter {}"
 
 
 @dataclass(eq=False)
 class _Question:
-    """What both drivers are asked: torque on, or off.
+    """Request to both drivers to switch torque on or off.
 
     Attributes:
-        enabled: which.
-        answer: to whoever asked us.
-        until_s: when both must have answered [s].
-        answers: of the drivers so far.
-        refusals: why not.
-        couple_s: when both arms have been held for long enough to be coupled [s].
+        enabled: whether torque is to be switched on.
+        answer: pending answer to the caller of `~/engage` or `~/disengage`.
+        until_s: time by which both drivers must have answered [s].
+        answers: number of drivers that have answered.
+        refusals: reasons why the request fails.
+        couple_s: time at which both arms have been held long enough to be coupled [s].
     """
 
     enabled: bool
@@ -63,7 +64,7 @@ class _Question:
 
 
 class BilateralNode(Node):
-    """Couples two arms; see the module."""
+    """Node that couples a leader and a follower arm by bilateral control."""
 
     def __init__(self) -> None:
         super().__init__("bilateral")
@@ -79,7 +80,7 @@ class BilateralNode(Node):
         self._cycles = PairCycles(self._pair())
         check_parameters(self, self._on_set)
         self._arrived_s = [-np.inf, -np.inf]
-        self._question: _Question | None = None  # that both drivers were asked, and did not answer yet
+        self._question: _Question | None = None  # request to both drivers that is still open
         self._fall_back = ""
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
         self._sides = [PairSide(self, self.robot, k, self._on_reading, self._end) for k in range(len(SIDES))]
@@ -89,21 +90,25 @@ class BilateralNode(Node):
         self.create_timer(1.0, self._publish_diagnostics)
 
     def rehearse(self) -> None:
-        """Compile what both arms need."""
+        """Compile the functions that control both arms."""
         compile_first(self, self.robot, self._mount)
 
     def shut_down(self) -> None:
-        """Stop commanding; either driver then brakes, holds and lowers its arm."""
+        """Stop commanding; each driver then brakes, holds and lowers its arm."""
         self._cycles.pair.stop("the node ended")
 
     def callback_failed(self, text: str) -> None:
-        """A slip of our own ends the pair."""
+        """End the coupling because a callback of this node failed."""
         self._end(text)
 
     # -- model and settings ------------------------------------------------------------------------------------------
 
     def _accepted(self, paths: dict[str, str]) -> list[ControlModel]:
-        """The models of leader and follower, by parameter."""
+        """Return the models of leader and follower from their model files; `paths` maps parameter to path.
+
+        Raises:
+            ConfigurationError: a path is empty.
+        """
         for parameter, path in paths.items():
             if not path:
                 raise ConfigurationError(f"the node bilateral needs a model: {MODEL_HINT.format(parameter)}")
@@ -115,7 +120,7 @@ class BilateralNode(Node):
         return [models[path] for path in paths.values()]
 
     def _pair(self) -> ArmPair:
-        """Of both models, as the arms are mounted."""
+        """Return the coupled pair with the models of both arms and the present mount."""
         self._dynamics = compile_single(ArmModel.of(self.robot, mount=self._mount))
         leader, follower = self._models
         return ArmPair(self.robot, BilateralLaw(self.robot, leader, follower, self._dynamics, self._settings()))
@@ -132,10 +137,10 @@ class BilateralNode(Node):
             self._cycles.pair.set(self._settings(changed))
 
     def _take_mount(self) -> None:
-        """Gravity is that of the mounts which the drivers report, and must be the same for both.
+        """Set gravity to the mount that both drivers report.
 
         Raises:
-            SafetyError: it is not.
+            SafetyError: the two mounts differ.
         """
         mounts = [side.settings.mount for side in self._sides if side.settings is not None]
         if len(set(mounts)) > 1:
@@ -145,7 +150,10 @@ class BilateralNode(Node):
             self._cycles.pair = self._pair()
 
     def _refuse_slow_drivers(self) -> None:
-        """The gains are those of a cycle of 1 ms: at 500 Hz the arms began to swing."""
+        """Raise SafetyError if a driver's cycle is longer than 1.1 ms.
+
+        The gains are tuned for a cycle of 1 ms: at 500 Hz the arms began to oscillate.
+        """
         for side in self._sides:
             if side.settings is not None and side.settings.cycle_s > LONGEST_CYCLE_S:
                 raise SafetyError(
@@ -166,7 +174,7 @@ class BilateralNode(Node):
                 self._switch_off()
 
     def _end(self, reason: str) -> None:
-        """End the pair, if there is one, and have both arms lowered."""
+        """End the coupling, if there is one, and have both drivers lower their arms."""
         if self._question is not None and self._question.enabled:
             self._question.refusals.append(reason)
         if not self._cycles.pair.stopped:
@@ -174,7 +182,7 @@ class BilateralNode(Node):
             self._switch_off()
 
     def _switch_off(self) -> None:
-        """Say why, and ask both drivers to lower their arms; nobody waits for it."""
+        """Log why the coupling ended, and ask both drivers to lower their arms, without waiting for their answers."""
         self.get_logger().error(f"the arms are not coupled any more: {self._cycles.pair.stopped}")
         self._lower_both()
         self._publish_diagnostics()
@@ -233,7 +241,10 @@ class BilateralNode(Node):
             side.set_enabled(enabled, partial(self._answered, self._question))
 
     def _answered(self, question: _Question, refusal: str) -> None:
-        """One driver has answered; once both have, so do we. What is answered too late does not count."""
+        """Process one driver's answer; ignore it if its request is already closed.
+
+        After the last answer the request is closed, or both arms are held for a while before they are coupled.
+        """
         if question is not self._question:
             return
         question.refusals += [refusal] if refusal else []
@@ -248,7 +259,7 @@ class BilateralNode(Node):
             side.watch_holding()
 
     def _conclude(self, question: _Question) -> None:
-        """Couple the arms where that was asked for and both drivers agreed, and answer."""
+        """Close the request and answer its caller; couple the arms if that was requested and both drivers agreed."""
         self._question = None
         if question.enabled and not question.refusals:
             try:
@@ -295,7 +306,7 @@ class BilateralNode(Node):
 
 
 def main() -> None:
-    """Run the node."""
+    """Run the node for bilateral control."""
     prefer_latency()
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     run_node(BilateralNode, events=True)

@@ -1,6 +1,6 @@
-"""The whole chain as processes: simulated arm (or a real port), hardware, executor, recorder, identification.
+"""Processes of the whole chain: simulated arm (or a real port), hardware, executor, recorder, identification.
 
-What the launch files do with ROS's launch, this does without it, for machines that have only the wheels.
+This module starts them without ROS's launch, for machines on which only the Python wheels are installed.
 """
 
 import contextlib
@@ -24,51 +24,53 @@ from dynid.robot import Robot
 from dynid.simulation.plant.motor import ALL
 
 PORT_TIMEOUT_S = 30.0
-COMPANY_S = 2.0  # so long nodes take to be discovered
+COMPANY_S = 2.0  # time in which running nodes are discovered [s]
 ENDING = (signal.SIGTERM, signal.SIGHUP)
 OURS = ("hardware", "executor", "recorder", "identification")
 
 
 class Layout(Protocol):
-    """Which processors the processes of a chain run on, and which of them goes first."""
+    """Assignment of the chain's processes to processors and priorities."""
 
     @property
     def driver_parameters(self) -> dict[str, str]:
-        """Parameters of the hardware node that belong to it."""
+        """Parameters of the hardware node that this layout requires."""
         ...
 
     def place(self, name: str, pid: int) -> None:
-        """Place a process that was only just started."""
+        """Set processors and priority of a process that has just been started."""
         ...
 
 
 @dataclass(frozen=True)
 class ChainOptions:
-    """What to start.
+    """Options of a chain: its robot, port, simulated arm and nodes.
 
     Attributes:
         robot: robot name or folder, as the nodes take it.
         real_port: serial port of a real arm; None starts the simulated one.
-        mount: a mount of robot.yaml; None is its default.
-        switched_off: nuisances of the simulated arm that are switched off.
-        seed: of the simulated arm's noise.
-        friction: of the simulated arm's gears, see `dynid.simulation.plant.gear_friction`; None is robot.yaml's choice.
-        link: path of the simulated arm's port; None is whatever it gets.
-        trace: new file for what the simulated arm really did.
+        mount: name of a mount in robot.yaml; None is its default.
+        switched_off: nuisance effects of the simulated arm that are switched off.
+        seed: seed of the simulated arm's noise.
+        friction: friction model of the simulated arm's gears, see `dynid.simulation.plant.gear_friction`; None is
+            robot.yaml's choice.
+        link: path of a link to the simulated arm's port; None creates no link.
+        trace: new file for the true states of the simulated arm; None writes none.
         identification: whether the identification node is started.
         driver: full name of the hardware node's module.
-        layout: places every process that is started, and has parameters for the driver; None leaves them alone.
-        wire_time: have the simulated servos take a real line's time. Beside them the simulation computes on the same
-            processors, and both together may be too long for a cycle.
-        paused_clock: a simulated arm's time is held while the host keeps the driver or the commander waiting; without
-            it, the arm moves on, as a real one.
-        adapter: between the simulated servos and the driver, see `dynid.simulation.bus.adapter`; with u2d2 the line
-            takes its time.
+        layout: places every process that is started, and has parameters for the driver; None sets neither processors
+            nor priorities.
+        wire_time: whether simulated servos take the time of a real line. The simulation computes on the same
+            processors, and both together may exceed a cycle.
+        paused_clock: whether a simulated arm's clock pauses while a busy host delays the driver or the commander.
+            Otherwise the arm moves on, as a real one does.
+        adapter: adapter between the simulated servos and the driver, see `dynid.simulation.bus.adapter`; any but uart
+            implies `wire_time`.
         motor: effects of the simulated arm's motors, see `dynid.simulation.plant.motor`.
-        rate_hz: of the control cycle; 0 lets the driver find the highest that line and machine keep.
-        lead: trajectory along which a hand leads the simulated arm, see `dynid.simulation.plant.hand`; None: no hand.
-        held_kg: body that the simulated arm takes into its hand by SIGUSR1 and puts down by SIGUSR2 [kg]; None: none.
-        scene: free space of all motions as the executor takes it: a file, "" for the robot's own, "none".
+        rate_hz: rate of the control cycle [Hz]; 0 lets the driver find the highest rate that line and machine sustain.
+        lead: trajectory along which a simulated hand guides the arm, see `dynid.simulation.plant.hand`; None: no hand.
+        held_kg: mass of a body that the simulated arm picks up on SIGUSR1 and puts down on SIGUSR2 [kg]; None: no body.
+        scene: free space of all motions: a file, "" for the robot's own, or "none".
     """
 
     robot: str
@@ -98,12 +100,12 @@ class ChainOptions:
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:
-    """The terminal is gone, or somebody ends us: the same as Ctrl-C, so that the arm comes to rest first."""
+    """Treat the end of the terminal or a termination signal like Ctrl-C, so that the arm comes to rest first."""
     raise KeyboardInterrupt
 
 
 def refuse_company(domain: str) -> None:
-    """Raise NodeError where nodes of another arm run in a domain, such as those of a launch file."""
+    """Raise NodeError if nodes of another arm run in a ROS domain, for instance those of a launch file."""
     with Supervisor() as call:
         end_s = call.now() + COMPANY_S
         call.wait(lambda: call.now() >= end_s or bool(_company(call)), 10 * COMPANY_S, "the passing of time")
@@ -118,7 +120,7 @@ def _company(call: Supervisor) -> list[str]:
 
 
 class Chain:
-    """The running chain. Use it as a context manager: leaving it ends every process, the hardware node first."""
+    """Running processes of a chain, as a context manager: leaving it ends them all, the hardware node first."""
 
     def __init__(self, robot: Robot, options: ChainOptions, logs: Path) -> None:
         self.robot, self.options = robot, options
@@ -132,7 +134,7 @@ class Chain:
         self._group = ProcessGroup(logs, {}, None if options.layout is None else options.layout.place)
         held = options.paused_clock and options.real_port is None
         self._clock = Path(tempfile.gettempdir()) / f"dynid-clock-{uuid.uuid4().hex}" if held else None
-        self._port_file = Path(tempfile.gettempdir()) / f"dynid-port-{uuid.uuid4().hex}"  # the arm makes and removes it
+        self._port_file = Path(tempfile.gettempdir()) / f"dynid-port-{uuid.uuid4().hex}"  # made and removed by the arm
         self.arm: Process | None = None
         self.hardware: Process | None = None
         self.executor: Process | None = None
@@ -141,7 +143,7 @@ class Chain:
 
     @property
     def supervisor(self) -> Supervisor:
-        """The client of the nodes."""
+        """Client that calls the chain's nodes."""
         assert self._supervisor is not None, "the chain is not started"
         return self._supervisor
 
@@ -220,7 +222,7 @@ class Chain:
         return str(self.robot.file.simulation.baudrate or self.robot.file.bus.baudrate)
 
     def _simulated_port(self) -> str:
-        """Wait until the simulated arm is served, and return its port."""
+        """Wait until the simulated arm serves its port, and return the port's path."""
         deadline = time.monotonic() + PORT_TIMEOUT_S
         while not self._port_file.exists():
             self._group.check()
@@ -234,11 +236,15 @@ class Chain:
         return self._group.start_node(module, name, {"robot": self.options.robot, **parameters})
 
     def kill(self, process: Process) -> None:
-        """End one process at once; the chain goes on without it."""
+        """Kill one process immediately; the rest of the chain continues."""
         self._group.kill(process)
 
     def bring_up(self) -> None:
-        """Configure and activate the lifecycle nodes, then switch torque on; errors as of `activate`."""
+        """Configure and activate the lifecycle nodes, then switch torque on.
+
+        Raises:
+            NodeError: a node refused, or the arm's states do not arrive.
+        """
         self.activate()
         self.supervisor.set_enabled("hardware", True)
 
@@ -246,7 +252,7 @@ class Chain:
         """Configure and activate the lifecycle nodes, and wait for the arm's states; torque stays off.
 
         Raises:
-            NodeError: a node refused; says why in one sentence.
+            NodeError: a node refused, or the arm's states do not arrive; the message gives the reason.
         """
         call = self.supervisor
         for node in ("recorder", "hardware"):
@@ -262,13 +268,13 @@ class Chain:
         return next((p.last_error() for p in self._group.processes if p.name == name), "")
 
     def run_trajectory(self, name: str, profile: str, bag: Path, report: Report) -> float:
-        """Record one trajectory, from the approach to the rest posture, into a bag of its own; torque stays on.
+        """Execute one trajectory, from approach to rest posture, and record it into its own bag; torque stays on.
 
         Returns:
             The trajectory's duration [s].
 
         Raises:
-            NodeError: refused, cancelled, or not done in time.
+            NodeError: the motion was refused, cancelled, or not done in time.
         """
         call = self.supervisor
         begin_recording(call, name, profile, bag)

@@ -1,6 +1,7 @@
-"""Client that makes one recorded experiment with the running nodes: enable, record, execute, wait, disable.
+"""Client that records one experiment with the running nodes: enable, record, execute, wait, disable.
 
-Parameters `trajectory`, `profile` and `output` say which. Exit code 0 only if the motion was done and the bag closed.
+The parameters are `trajectory`, `profile` and `output`. The exit code is 0 only if the motion was completed and the bag
+closed.
 """
 
 import contextlib
@@ -13,7 +14,7 @@ from dynid.hardware.loop.rate_trial import MISSING_SHARE, ON_TRIAL
 from dynid.nodes.common import declare
 from dynid.nodes.outputs import BETWEEN, COMMANDED
 from dynid.nodes.recorder_node import BAG, COMPLETION_TIMEOUT_S, GIVEN_UP, UNMATCHED
-from dynid.nodes.supervisor import CALL_TIMEOUT_S, Supervisor, number, run_client
+from dynid.nodes.supervisor import CALL_TIMEOUT_S, Supervisor, lower_arm, number, run_client
 
 STATES_TIMEOUT_S = 30.0
 RATE_TIMEOUT_S = 45.0
@@ -22,45 +23,43 @@ DISCOVERY_TIMEOUT_S = 20.0
 FRESH_S = 0.1
 WHERE = "; see the executor's log"
 SILENT_DRIVER = "the hardware node does not report: is it active?"
-SETTLING_S = 90.0  # approach, way to the rest posture, and what a busy host adds
-LONGEST = 4.0  # times the planned duration: a simulated arm waits for a busy host
+SETTLING_S = 90.0  # time limit for approach and way to the rest posture, with margin for a busy host [s]
+LONGEST = 4.0  # maximum ratio of real to planned duration; a simulated arm waits for a busy host
 
-Report = Callable[[str, float, float], None]  # what is going on, seconds done, seconds in all
+Report = Callable[[str, float, float], None]  # arguments: activity, elapsed time [s], total time [s]
 
 
 def silent(text: str, done: float, total: float) -> None:
-    """Report nothing."""
+    """Ignore a progress report."""
 
 
 def collect(call: Supervisor, name: str, profile: str, bag: Path, report: Report = silent) -> float:
-    """Execute and record one trajectory into a new bag; returns the trajectory's duration [s].
+    """Execute one trajectory and record it into a new bag; return the trajectory's duration [s].
 
-    Torque is switched off at the end, whatever happens.
+    Torque is switched off at the end, also after an error.
 
     Raises:
-        NodeError: a node refused, the motion was cancelled or took too long; one sentence that says why.
+        NodeError: a node refused, the motion was cancelled or took too long; the message gives the reason.
     """
     wait_for_arm(call)
     begin_recording(call, name, profile, bag)
     try:
         call.set_enabled("hardware", True)
         duration = execute(call, name, report)
-        end_recording(call)  # before torque goes: how the arm sags is not part of the experiment
+        end_recording(call)  # before torque goes off: the bag must not contain the arm's sagging
     except BaseException:
         call.set_enabled("hardware", False)
-        with contextlib.suppress(NodeError):  # it may be what failed
+        with contextlib.suppress(NodeError):  # the recorder may be what failed
             call.trigger("recorder/stop")
         raise
-    call.set_enabled("hardware", False)
-    call.trigger("executor/release")
+    lower_arm(call)
     return duration
 
 
 def begin_recording(call: Supervisor, name: str, profile: str, bag: Path) -> None:
-    """Prepare recorder and executor, and open the bag; return once all of them are connected.
+    """Prepare recorder and executor, open the bag, and return once all nodes have discovered each other.
 
-    Nodes find each other within a second or two. A motion that started before would lack its start in the bag, and the
-    arm's first commands.
+    Discovery takes a second or two. If the motion started earlier, the bag would lack its start and the first commands.
 
     Raises:
         NodeError: a node refused, is not connected to the others, or the recorder has given up.
@@ -82,12 +81,12 @@ def begin_recording(call: Supervisor, name: str, profile: str, bag: Path) -> Non
 
 
 def _unmatched(call: Supervisor, bag: Path) -> str:
-    """Whom recorder or arm do not receive yet, and what may be the cause; '' if they receive everything.
+    """Return which connection of recorder or arm is missing, with a possible cause; '' if all are connected.
 
     Raises:
         NodeError: the recorder has given up.
     """
-    if call.reported("recorder", BAG) != str(bag):  # also of a recorder that has ended, or of another one
+    if call.reported("recorder", BAG) != str(bag):  # the report may be an earlier recording's
         return "the recorder's diagnostics do not report the recording: are they remapped, or is it another version?"
     if reason := call.reported("recorder", GIVEN_UP):
         raise NodeError(f"the bag is incomplete: {reason}")
@@ -105,17 +104,17 @@ def _unmatched(call: Supervisor, bag: Path) -> str:
 
 
 def execute(call: Supervisor, name: str, report: Report = silent) -> float:
-    """Execute what was prepared, to its end; returns the trajectory's duration [s].
+    """Execute the prepared motion and wait for its end; return the trajectory's duration [s].
 
     Raises:
-        NodeError: refused, cancelled, or not done in time.
+        NodeError: the motion was refused, cancelled, or not done in time.
     """
     before = _counters(call)
-    call.experiment = None  # a latched one may be of the motion before
+    call.experiment = None  # discard the latched report of the motion before
     call.trigger("executor/execute")
     call.wait(lambda: call.experiment is not None or bool(call.doubt), START_TIMEOUT_S, "the start of the motion")
     duration = call.experiment.duration_s if call.experiment else 0.0
-    name = call.experiment.trajectory if call.experiment else name  # of a file's motion: what it is called
+    name = call.experiment.trajectory if call.experiment else name  # a YAML file gives its own name
     began_s: dict[str, float] = {}
 
     def done() -> bool:
@@ -135,13 +134,13 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
 
 
 def _counters(call: Supervisor) -> tuple[float, float]:
-    """Cycles that the driver has missed, and planned cycles, so far; NaN if it does not say so."""
+    """Return the numbers of cycles that the driver has missed and planned so far; NaN if it does not report them."""
     cycles, skipped, missed = (number(call.reported(LOOP, key)) for key in ("cycles", "skipped", "missed"))
     return missed, cycles + skipped
 
 
 def _missed(call: Supervisor, before: tuple[float, float]) -> str:
-    """What is to be said first of a motion that is given up: cycles were missing since then; "" if hardly any was."""
+    """Return a prefix for an error message that gives the cycles missed since `before`; "" if the share is small."""
     missed, planned = (now - then for now, then in zip(_counters(call), before, strict=True))
     if not missed > MISSING_SHARE * planned:
         return ""
@@ -149,21 +148,21 @@ def _missed(call: Supervisor, before: tuple[float, float]) -> str:
 
 
 def end_recording(call: Supervisor) -> None:
-    """Close the bag of a motion that is done, as soon as the recorder, which may lag behind, has received all of it.
+    """Close the bag of a completed motion once the recorder, which may lag behind, has received all of it.
 
     Raises:
-        NodeError: the bag is incomplete, since the recorder lags too far or has given up; or it cannot be closed.
+        NodeError: the bag is incomplete because the recorder lags too far or has given up, or it cannot be closed.
     """
     call.trigger("recorder/stop", COMPLETION_TIMEOUT_S + CALL_TIMEOUT_S)
 
 
 def wait_for_arm(call: Supervisor) -> None:
-    """Wait until the executor receives the arm's states, and the driver has decided on its cycle rate.
+    """Wait until the executor receives the arm's states and the driver has decided on its cycle rate.
 
-    A rate that changes while a bag is recorded would spoil the bag.
+    A change of rate while a bag is recorded would make the bag unusable.
 
     Raises:
-        NodeError: not in time.
+        NodeError: either did not happen in time.
     """
     call.wait(lambda: states_arrive(call), STATES_TIMEOUT_S, "the arrival of joint_states at the executor")
     call.wait(
@@ -175,12 +174,12 @@ def wait_for_arm(call: Supervisor) -> None:
 
 
 def states_arrive(call: Supervisor) -> bool:
-    """Whether the executor receives the arm's states."""
+    """Return whether the executor receives the arm's states."""
     return number(call.reported("executor", "state_age_s")) < FRESH_S
 
 
 def _undecided(call: Supervisor) -> str:
-    """What the driver's cycle rate waits for, in words; '' if it is decided."""
+    """Return a message why the driver's cycle rate is not decided yet; '' if it is."""
     if not call.reported(LOOP, COMMANDERS):
         return SILENT_DRIVER
     rate = call.reported(LOOP, RATE)
@@ -188,7 +187,7 @@ def _undecided(call: Supervisor) -> str:
 
 
 def collect_one(call: Supervisor) -> str:
-    """Run the experiment that the parameters name; returns what was recorded."""
+    """Record the experiment that the node's parameters define; return a summary as text."""
     name = declare(call.node, "trajectory", "", "name of the trajectory")
     profile = declare(call.node, "profile", "limited", "excitation profile")
     output = declare(call.node, "output", "", "folder of the new bag; it must not exist")
@@ -197,7 +196,7 @@ def collect_one(call: Supervisor) -> str:
 
 
 def main() -> None:
-    """Run one experiment and end."""
+    """Record one experiment, then end the process."""
     run_client("collect", collect_one)
 
 

@@ -1,9 +1,9 @@
-"""A list of trajectories executed and recorded one after the other, one bag each, and resumed where it was left.
+"""Collection of several trajectories, executed in sequence and recorded into one bag each; it can be resumed.
 
-Between two motions the arm is held at its rest posture, for without torque it would fall, and the next one waits until
-the warmest servo has cooled down; at the end it is brought down and torque goes off. What was asked for lies in
-`collection.json`, every finished motion in `done/`: the same call resumes an interrupted collection. A bag that was
-unfinished then is kept under another name.
+Between two motions the arm is held at its rest posture, because without torque it would fall. The next motion waits
+until the warmest servo has cooled down. At the end the arm is lowered and torque is switched off. `collection.json`
+stores the settings, and `done/` has a file for every completed motion. The same call resumes an interrupted collection;
+an unfinished bag is kept under another name.
 """
 
 import json
@@ -17,7 +17,7 @@ from dynid.errors import ConfigurationError, shown
 from dynid.hardware.loop.diagnostics import SERVOS, WARMEST
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.nodes.collect import Report
-from dynid.nodes.supervisor import Supervisor, number
+from dynid.nodes.supervisor import Supervisor, lower_arm, number
 from dynid.recording.completeness import completeness
 from dynid.resources import new_path, write_whole
 from dynid.robot import Robot
@@ -25,19 +25,19 @@ from dynid.robot import Robot
 SETTINGS = "collection.json"
 REPORT_TIMEOUT_S = 20.0
 COOLING_TIMEOUT_S = 3600.0
-BETWEEN_S = 15.0  # approach, way to rest, and the nodes' answers; a guess for the time that remains
+BETWEEN_S = 15.0  # approximate time between two trajectories, for the remaining time [s]
 
 
 @dataclass(frozen=True)
 class CollectionOptions:
-    """What to collect.
+    """Options of a collection: its trajectories, chain, folder and servo temperature limit.
 
     Attributes:
         names: trajectories in the order in which they run.
         profile: excitation profile.
-        chain: of the nodes.
-        folder: of bags, logs and what is done.
-        cool_to_deg_c: no motion starts while a servo is warmer.
+        chain: options of the chain of nodes.
+        folder: folder of bags, logs and records of completed motions.
+        cool_to_deg_c: maximum temperature of the warmest servo at the start of a motion [deg C].
     """
 
     names: tuple[str, ...]
@@ -48,7 +48,7 @@ class CollectionOptions:
 
     @property
     def setting(self) -> dict[str, Any]:
-        """What all bags of one collection have in common."""
+        """Settings that all bags of one collection share."""
         chain = self.chain
         return {
             "robot": chain.robot,
@@ -61,10 +61,10 @@ class CollectionOptions:
 
 
 class Collection:
-    """What was asked for and what is done of it, on disk.
+    """Settings and completed motions of a collection, stored in its folder.
 
     Raises:
-        ConfigurationError: the folder holds a collection of another setting.
+        ConfigurationError: the folder holds a collection with other settings.
     """
 
     def __init__(self, options: CollectionOptions) -> None:
@@ -85,7 +85,7 @@ class Collection:
             )
 
     def bag(self, name: str) -> Path:
-        """Where a trajectory's bag lies."""
+        """Return the path of a trajectory's bag."""
         return self.folder / "bags" / name
 
     def _done(self, name: str) -> Path:
@@ -93,22 +93,22 @@ class Collection:
 
     @property
     def remaining(self) -> tuple[str, ...]:
-        """Trajectories that are not done, in order."""
+        """Names of the trajectories that are not completed, in order."""
         return tuple(name for name in self.options.names if not self._done(name).is_file())
 
     @property
     def done(self) -> dict[str, dict[str, Any]]:
-        """What is known of every trajectory that is done."""
+        """Stored facts of every completed trajectory: its duration [s] and the completeness of its bag."""
         found = {name: self._done(name) for name in self.options.names}
         return {name: read_json(path) for name, path in found.items() if path.is_file()}
 
     def put_aside(self, name: str) -> Path | None:
-        """Rename what an interrupted run left of a bag; returns where it is now."""
+        """Rename the unfinished bag of an interrupted run, if there is one; return its new path, or None."""
         left = self.bag(name)
         return left.rename(new_path(left.with_name(f"{name}.unfinished"))) if left.exists() else None
 
     def finish(self, name: str, duration_s: float) -> None:
-        """Note that a trajectory is done, and what its bag holds."""
+        """Store that a trajectory is completed, with its duration [s] and the completeness of its bag."""
         found = completeness(self.bag(name))
         facts = {
             "duration_s": duration_s,
@@ -120,10 +120,10 @@ class Collection:
 
 
 def cool_down(call: Supervisor, limit_deg_c: float, report: Report) -> None:
-    """Wait, the arm being held, until the warmest servo is at most as warm as the limit.
+    """Wait, while the arm is held, until the warmest servo has cooled down to the limit [deg C].
 
     Raises:
-        NodeError: the driver reports no temperatures, or it takes more than an hour.
+        NodeError: the driver reports no temperatures, or cooling takes more than an hour.
     """
 
     def warmest() -> str:
@@ -145,17 +145,20 @@ def run_collection(
     tell: Callable[[str], None],
     make: Callable[[Robot, ChainOptions, Path], Chain] = Chain,
 ) -> Collection:
-    """Execute and record what remains.
+    """Execute and record the trajectories that are not completed yet, and return the collection.
 
     Args:
-        durations: of the trajectories [s].
+        robot: robot of the collection.
+        options: trajectories, chain, folder and temperature limit.
+        durations: duration of each trajectory by name [s].
         report: receives the progress of the motion under way.
-        tell: receives a sentence for what was put aside, and for every motion that starts, with the time that remains.
-        make: makes the chain.
+        tell: receives a sentence for every unfinished bag that is renamed, and for every motion that starts, with the
+            remaining time.
+        make: creates the chain.
 
     Raises:
-        ConfigurationError: the folder holds another collection.
-        NodeError: a node refused, a motion was cancelled, or the arm does not cool down. What is done stays done.
+        ConfigurationError: the folder holds a collection with other settings.
+        NodeError: a node refused, a motion was cancelled, or the arm does not cool down. Completed motions are kept.
     """
     collection = Collection(options)
     names = collection.remaining
@@ -172,6 +175,5 @@ def run_collection(
             duration = chain.run_trajectory(name, options.profile, collection.bag(name), report)
             collection.finish(name, duration)
         report("bringing the arm to rest", 0.0, 0.0)
-        chain.supervisor.set_enabled("hardware", False)
-        chain.supervisor.trigger("executor/release")
+        lower_arm(chain.supervisor)
     return collection

@@ -1,4 +1,4 @@
-"""An arm behind hardware node and executor that carries out one planned segment after the other."""
+"""Arm that executes planned segments one after the other through the executor and the hardware node."""
 
 import math
 import secrets
@@ -29,27 +29,29 @@ from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 
-POINT_S = 0.02  # between the points of a motion that is sent
-SERIES = "adaptive"  # and a token of the run: executor and topics may still hold those of another run
-OWN_PARAMETERS = ("controller", "series", "scene", "path_tolerance_rad")  # of the executor
-HELD_S = 1.0  # as of the simulated arm in lock-step
-START_S, STANDING_S, STATES_S = 30.0, 15.0, 20.0  # waits
-LONGEST, MARGIN_S = 10.0, 60.0  # times a motion's duration, and beside it: a simulated arm waits for a busy host
-BEFORE_S = 2.0  # of states before the end of a motion that are looked at for its errors, beside its duration
+POINT_S = 0.02  # time between the points of a motion that is sent [s]
+SERIES = "adaptive"  # start of the series name; a token of the run follows, since topics may keep earlier data
+OWN_PARAMETERS = ("controller", "series", "scene", "path_tolerance_rad")  # of the executor, restored at the end
+HELD_S = 1.0  # time for which the arm is held after a motion [s], as for the simulated arm in lock-step
+START_S, STANDING_S, STATES_S = 30.0, 15.0, 20.0  # time limits [s]: start of a motion, standstill, first states
+LONGEST, MARGIN_S = 10.0, 60.0  # time limit is LONGEST * duration + MARGIN_S [s]; a simulated arm waits for a busy host
+BEFORE_S = 2.0  # time added to a motion's duration when its states are searched for tracking errors [s]
 
 
 class CommandedArm:
-    """Sends motions to the executor; see `dynid.adaptive.arm.Arm`.
+    """Arm for adaptive identification that sends its motions to the executor; see `dynid.adaptive.arm.Arm`.
 
     Args:
-        robot, call, stream: the arm, and the nodes that drive it.
-        scene: its free space, which the executor keeps as well; None is the robot's own.
+        robot: robot of the arm.
+        call: client of the nodes that drive the arm.
+        stream: receiver of the arm's topics.
+        scene: free space of the arm, which the executor checks as well; None is the robot's own.
 
     Attributes:
-        at: where its reference stands, (n,) [rad].
-        moved_s: of segments so far [s].
-        along_s: how far along the last segment it came [s].
-        waits: its time goes on while a segment is planned.
+        at: posture of the reference, (n,) [rad].
+        moved_s: total time of the segments and ways back so far [s].
+        along_s: time along the last segment at which it ended or was stopped [s].
+        waits: whether the arm's time stops while a segment is planned; always False for this arm.
     """
 
     def __init__(self, robot: Robot, call: Supervisor, stream: ArmStream, scene: Path | None = None) -> None:
@@ -68,36 +70,51 @@ class CommandedArm:
         self._before = dict(zip(OWN_PARAMETERS, values, strict=True))
 
     def leave(self) -> None:
-        """Give the executor back the parameters that it had.
+        """Restore the executor's earlier parameters.
 
         Raises:
-            NodeError: it does not take them.
+            NodeError: the executor refuses them.
         """
         self._call.set_parameters("executor", self._before)
 
     @property
     def load(self) -> FloatArray:
-        """What is used up of what makes its servos switch themselves off, (n,)."""
+        """Used share of each servo's overload limit, at which it switches itself off, (n,)."""
         return self._stream.load
 
     def to_start(self, feed: Feed) -> None:
-        """To the rest posture, on a way that the scene does not bound; what is recorded from then on is one series."""
+        """Move to the rest posture without the limits of the scene, then start a series of motions.
+
+        All motions of the series are one recording in the bag.
+
+        Raises:
+            SafetyError: the motion was stopped, or the arm must not be moved any more.
+        """
         self._call.set_parameters("executor", {"controller": CONTROLLERS[0], "series": "", "scene": NO_SCENE})
         self.go(self._way_to(self.robot.rest_posture), feed)
         self._call.set_parameters("executor", {"series": self.series, "scene": self._scene})
 
     def begin(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
-        """Begin a segment, and return as soon as the executor has taken it; errors as of `_send`."""
+        """Start a segment, and return as soon as the executor has accepted it.
+
+        The segment stops if a tracking error exceeds the tube (n,) [rad], or a servo uses more than the share
+        `most_load` (n,) of its overload limit.
+
+        Raises:
+            RefusedError: the executor refuses the segment.
+            SafetyError: the arm must not be moved any more.
+            NodeError: the executor does not answer.
+        """
         self._tolerate(tube)
         self._send(motion, feed.moving)
         self._stream.overloaded, self._stream.most_load = False, most_load
         self._begun = motion, feed
 
     def finish(self) -> FloatArray:
-        """Wait until the arm stands; the largest tracking errors of the segment, (n,) [rad].
+        """Wait until the arm stands; return the largest tracking errors of the segment, (n,) [rad].
 
         Raises:
-            SafetyError: somebody else stopped it, or it does not stand on its path.
+            SafetyError: the segment was stopped for another reason than its tube or overload limit.
         """
         assert self._begun is not None
         motion, feed = self._begun
@@ -106,7 +123,7 @@ class CommandedArm:
         stopped_s = motion.duration if done else self._stopped_at()
         span = self._span_ns()
         errors = np.zeros(self.robot.size) if span is None else self._errors(motion, span)
-        self.along_s = 0.0 if span is None else stopped_s  # without one it was stopped on the way to its start
+        self.along_s = 0.0 if span is None else stopped_s  # no span: stopped before its start
         self.moved_s += self.along_s
         self.at = motion.end
         if not done:
@@ -114,16 +131,18 @@ class CommandedArm:
         return errors
 
     def back(self, motion: PolynomialTrajectory, along_s: float, feed: Feed) -> None:
-        """Go back to the start of a segment, of which so much was carried out [s]."""
+        """Return to the start of a segment that was executed for `along_s` [s]."""
         way = way_back(motion, along_s, self.at, self.robot.joint_names)
         self.go(way, feed)
         self.moved_s += way.duration
 
     def go(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray | None = None) -> None:
-        """Follow a motion that identification does not need; None is no tube.
+        """Follow a motion that is not part of the identification, then hold.
+
+        The tube (n,) [rad] is the maximum tracking error of each joint; None is the executor's maximum.
 
         Raises:
-            SafetyError: it was stopped.
+            SafetyError: the motion was stopped.
         """
         self._tolerate(tube)
         self._send(motion, feed.moving)
@@ -133,10 +152,10 @@ class CommandedArm:
         self.hold(feed)
 
     def hold(self, feed: Feed, duration_s: float = HELD_S) -> None:
-        """Stand where the arm is for a time of its own clock [s].
+        """Hold the arm at its present posture for a duration [s], measured by the timestamps of its states.
 
         Raises:
-            SafetyError: somebody stopped it.
+            SafetyError: holding was stopped.
         """
         self.at = self._stream.newest()[1]
         self._tolerate(None)  # a held arm may sag
@@ -149,13 +168,13 @@ class CommandedArm:
         )
 
     def source(self, name: str) -> Source:
-        """All that was recorded since the start."""
+        """Return all data recorded since the start as a source of that name."""
         return source_of_recording(self._stream.recording.recording(name, self.robot), self.robot)
 
     # -- motions -----------------------------------------------------------------------------------------------------
 
     def _tolerate(self, tube: FloatArray | None) -> None:
-        """How far joints may be off their reference from now on, (n,) [rad]; None is as far as the executor allows."""
+        """Set the maximum tracking error of each joint, (n,) [rad]; None is the executor's maximum."""
         limits = np.full(self.robot.size, MAX_TRACKING_ERROR_RAD) if tube is None else tube
         self._call.set_parameters("executor", {"path_tolerance_rad": limits.tolist()})
 
@@ -163,12 +182,12 @@ class CommandedArm:
         return rest_to_rest("start", self.robot.joint_names, self.at, posture)
 
     def _send(self, motion: PolynomialTrajectory, torques: Torques) -> None:
-        """Have the executor begin a motion.
+        """Send a motion, and wait until the executor has accepted it.
 
         Raises:
-            RefusedError: it refuses.
-            SafetyError: the arm is no longer to be moved.
-            NodeError: it does not answer.
+            RefusedError: the executor refuses the motion.
+            SafetyError: the arm must not be moved any more.
+            NodeError: the executor does not answer.
         """
         self._identifier = f"{motion.name} ({self._token}-{next(self._number)})"
         self._stream.publish(self._message(motion, torques))
@@ -185,11 +204,11 @@ class CommandedArm:
         return self._stream.status(self._identifier)
 
     def _message(self, motion: PolynomialTrajectory, torques: Torques) -> JointTrajectory:
-        """The motion with what the law's own feedforward lacks as efforts."""
+        """Return the motion as a message; its efforts are the torques less the control law's own feed-forward."""
         steps = math.ceil(motion.duration / POINT_S)
-        # in nanoseconds, as they are sent: what differs by less would be sent twice
+        # whole nanoseconds, as in the message, so that no two points have equal times
         even = np.linspace(0.0, motion.duration, steps + 1)
-        apart = np.abs(even[:, None] - motion.knots).min(axis=1) > 0.5 * POINT_S  # points too close are refused
+        apart = np.abs(even[:, None] - motion.knots).min(axis=1) > 0.5 * POINT_S  # close points are refused
         stamps_ns = np.unique(np.rint(1e9 * np.append(even[apart], motion.knots)))
         times = stamps_ns * 1e-9
         q, dq, ddq = motion.sample_all(times)
@@ -209,7 +228,7 @@ class CommandedArm:
         return message
 
     def _wait_for_end(self, duration: float) -> bool:
-        """Whether the motion was followed to its end."""
+        """Wait for the end of a motion; return True if it was completed, False if it was cancelled."""
 
         def state() -> str | None:
             status = self._status()
@@ -219,18 +238,18 @@ class CommandedArm:
         return state() == "done"
 
     def _stopped(self, name: str) -> SafetyError:
-        """Why a motion was stopped that nobody here has stopped; the arm is not moved any more."""
+        """Return the error for a motion that was stopped from outside, and refuse all further motions."""
         status = self._status()
         reason = (status.reason if status is not None else "") or "it was cancelled"
         error = SafetyError(f"the motion '{name}' was stopped: {reason}")
-        self._stream.fail(str(error))  # for good: what plans takes other refusals for a segment that is not safe
+        self._stream.fail(str(error))  # refuses all motions: the planner would only skip a refused segment
         return error
 
     def _stopped_at(self) -> float:
-        """How far along its path a motion came that was stopped from here [s], once the arm stands.
+        """Wait until the arm stands after its tube or overload limit stopped a motion; return the time along it [s].
 
         Raises:
-            SafetyError: it was stopped for another reason, or left its path.
+            SafetyError: the motion was stopped for another reason.
         """
 
         def refuse_others() -> None:
@@ -252,7 +271,7 @@ class CommandedArm:
     # -- what was recorded -------------------------------------------------------------------------------------------
 
     def _errors(self, motion: Motion, span: tuple[int, int]) -> FloatArray:
-        """Largest errors along the motion that has just ended, (n,) [rad]; its start and end are stamps [ns]."""
+        """Return the largest tracking errors (n,) [rad] of a motion; `span` has its start and end timestamps [ns]."""
         recording = self._stream.recording
         count = round(LONGEST * (motion.duration + BEFORE_S) / self.robot.file.bus.cycle_s)
         states = recording.since(JOINT_STATES, max(0, recording.count(JOINT_STATES) - count))
@@ -262,10 +281,10 @@ class CommandedArm:
         return np.asarray(np.abs(series.field("position")[inside] - reference).max(axis=0, initial=0.0))
 
     def _span_ns(self) -> tuple[int, int] | None:
-        """Stamps of start and end of the motion that was sent last [ns]; None where it did not come to its start.
+        """Return start and end timestamps [ns] of the last motion sent; None if it was stopped before its start.
 
         Raises:
-            NodeError: it is not reported.
+            NodeError: the executor has not reported the motion.
         """
         found = None
         for text in self._stream.recording.texts(EXPERIMENT):

@@ -1,4 +1,4 @@
-"""What all nodes share: quality of service, parameters, signals, and the way in and out of a process."""
+"""Functions shared by all nodes: quality of service, parameters, signals, and start and end of a process."""
 
 import contextlib
 import difflib
@@ -32,10 +32,10 @@ from dynid.rehearsal.compiling import ensure_compiled
 from dynid.rehearsal.late_work import watch_late_work
 from dynid.robot import Robot
 
-# One second of 1 kHz messages: a subscriber that is held up for that long still loses nothing.
+# Queue for one second of 1 kHz messages: a subscriber stalled for that long loses no message.
 STREAM_DEPTH = 1000
 STREAM = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=STREAM_DEPTH, reliability=ReliabilityPolicy.RELIABLE)
-# Control wants the newest state, not a backlog.
+# Short queue for control, which needs the newest state instead of a backlog.
 NEWEST = QoSProfile(history=HistoryPolicy.KEEP_LAST, depth=5, reliability=ReliabilityPolicy.RELIABLE)
 LATCHED = QoSProfile(
     history=HistoryPolicy.KEEP_LAST,
@@ -44,15 +44,15 @@ LATCHED = QoSProfile(
     durability=DurabilityPolicy.TRANSIENT_LOCAL,
 )
 WAKE_S = 0.1
-LOST_ANSWER = "failed to send response"  # so begins the warning of rclpy
-SLIP = 0.75  # likeness from which on an unknown name is a known one mistyped
-ROS_PARAMETERS = ("use_sim_time", "qos_overrides.", "start_type_description_service")  # every node's
+LOST_ANSWER = "failed to send response"  # start of the warning that rclpy prints
+SLIP = 0.75  # minimum similarity [-] at which an unknown name counts as a mistyped known one
+ROS_PARAMETERS = ("use_sim_time", "qos_overrides.", "start_type_description_service")  # prefixes, in every node
 
 
 class ManagedNode(LifecycleNode):
-    """A lifecycle node that refuses a transition which its present state does not have.
+    """Lifecycle node that refuses a transition that is not possible in its present state.
 
-    rclpy's own lets the exception through, and with it a mistyped request would end the driver of a moving arm.
+    rclpy does not catch that exception, so a mistyped request would end the driver of a moving arm.
     """
 
     def _LifecycleNodeMixin__on_change_state(self, request: Any, response: Any) -> Any:
@@ -67,12 +67,12 @@ class ManagedNode(LifecycleNode):
 
 
 def declare(node: Node, name: str, default: Any, description: str, *, fixed: bool = False) -> Any:
-    """Declare a parameter with a description and return its value; a `fixed` one is given at the start only."""
+    """Declare a parameter with a description and return its value; a `fixed` parameter can be set at the start only."""
     return node.declare_parameter(name, default, ParameterDescriptor(description=description, read_only=fixed)).value
 
 
 def serve_trigger(node: Node, name: str, serve: Callable[[], str]) -> None:
-    """Create a Trigger service: what `serve` returns, or the error that it raises on purpose, is the answer."""
+    """Create a Trigger service that answers with the message `serve` returns, or with the DynidError it raises."""
 
     def answer(_: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
         try:
@@ -85,9 +85,9 @@ def serve_trigger(node: Node, name: str, serve: Callable[[], str]) -> None:
 
 
 def check_parameters(node: Node, check: Callable[[list[Parameter]], None]) -> None:
-    """Have `check` decide whether parameters may be set; what it raises is the reason why not, and nothing is set.
+    """Register `check` to accept or refuse new parameter values; any exception refuses them all and is the reason.
 
-    That holds for an error of our own as well: no call from outside may end a node.
+    Unexpected exceptions refuse as well: no call from outside may end a node.
     """
 
     def answer(parameters: list[Parameter]) -> SetParametersResult:
@@ -103,34 +103,34 @@ def check_parameters(node: Node, check: Callable[[list[Parameter]], None]) -> No
 
 
 def in_words(error: Exception) -> str:
-    """One line about an error, with its kind where it is none that is raised on purpose."""
+    """Return an error as one line; the class is named unless it is a DynidError."""
     return str(error) if isinstance(error, DynidError) else f"{type(error).__name__}: {' '.join(str(error).split())}"
 
 
 def string(node: Node, name: str) -> str:
-    """Present value of a string parameter."""
+    """Return the present value of a string parameter."""
     return str(node.get_parameter(name).value)
 
 
 def seconds(given: Any) -> float:
-    """A Time or Duration of ROS [s]."""
+    """Convert a ROS Time or Duration to seconds [s]."""
     return float(given.sec + 1e-9 * given.nanosec)
 
 
 def end_with_expected_parent() -> None:
-    """Where asked for by the environment: end this process when its parent dies."""
+    """End this process when its parent ends, if the environment names the parent."""
     parent = expected_parent()
     if parent is not None:
         end_with_parent(parent)
 
 
 def set_middleware_defaults() -> None:
-    """Set what the middleware does in this process and its children, unless the user chose otherwise."""
+    """Set the middleware's defaults for this process and its children, except those that the user has set."""
     os.environ.update(middleware_defaults(os.environ, rclpy.get_rmw_implementation_identifier()))
 
 
 class StopFlag:
-    """Set by SIGINT, SIGTERM or SIGHUP; the context stays valid, so that a node can still finish its work."""
+    """Flag that SIGINT, SIGTERM or SIGHUP sets; the ROS context stays valid, so that a node can finish its work."""
 
     def __init__(self) -> None:
         self.stopped = False
@@ -142,24 +142,27 @@ class StopFlag:
 
 
 def compile_first(node: Node, robot: Robot, mount: str | None = None) -> None:
-    """Compile what nodes of this robot run, unless that was done before; the log says so."""
+    """Compile the functions that nodes of this robot run, unless they are cached; the log reports it."""
     ensure_compiled(robot, mount or None, node.get_logger().info)
 
 
 def spin_until(node: Node, stop: Callable[[], bool], *, events: bool = False) -> None:
     """Spin a node in one single-threaded executor until `stop()` is true.
 
-    A callback that fails is reported, and the node goes on: what a message or a call brings must not end it. A node may
-    have a method `callback_failed`, which is called with the error in words.
+    An exception in a callback is logged, and the node continues: no message or call may end it. If the node has a
+    method `callback_failed`, it is called with the error's text.
 
     Args:
-        events: use the events executor, which costs a quarter of the CPU for fast topics but knows no coroutines.
+        node: node to spin.
+        stop: returns True to stop; checked at least every 0.1 s between callbacks.
+        events: whether to use the events executor, which needs a quarter of the CPU time for fast topics but does not
+            support coroutines.
     """
     executor = EventsExecutor() if events else SingleThreadedExecutor()
     executor.add_node(node)
 
     def spin_a_while() -> None:
-        """Serve whatever comes, within one call: returning to Python after each message costs more."""
+        """Process events within one call, since returning to Python after each message costs more time."""
         if events:
             executor.spin_until_future_complete(Future(), WAKE_S)
         else:
@@ -190,15 +193,16 @@ def _report_failure(node: Node, error: Exception) -> None:
 
 
 def refuse_unknown_parameters(node: Node) -> None:
-    """Name what a command line or a parameter file gives a node that it does not have; ROS passes it over in silence.
+    """Check for parameters that were given to a node at the start but are not declared; ROS ignores them silently.
 
-    A name like one of the node's own is refused as a slip; any other is a warning, since it may be another node's.
+    A name similar to a declared one is refused as a typing error. Any other is logged as a warning, since it may belong
+    to another node.
 
     Raises:
-        UnknownNameError: there is such a parameter.
+        UnknownNameError: an unknown name resembles a declared one.
     """
     known = sorted(one for one in node._parameters if not one.startswith(ROS_PARAMETERS))
-    for name in sorted(getattr(node, "_parameter_overrides", {})):  # rclpy has no other way to ask
+    for name in sorted(getattr(node, "_parameter_overrides", {})):  # rclpy offers no public access
         if node.has_parameter(name) or name.startswith(ROS_PARAMETERS):
             continue
         if difflib.get_close_matches(name, known, cutoff=SLIP):
@@ -207,10 +211,10 @@ def refuse_unknown_parameters(node: Node) -> None:
 
 
 def leave(code: int = 0) -> NoReturn:
-    """End a process whose work is done.
+    """End a process whose work is done, and ignore further signals meanwhile.
 
-    Python then handles no signal any more, and a second one would kill it: launch would report a node that died. A last
-    collection of all garbage would keep it for seconds on a busy host.
+    While Python exits it handles no signals, so a second one would kill the process, and launch would report a node
+    that died. The final garbage collection is skipped; it would take seconds on a busy host.
     """
     for number in ENDING:
         signal.signal(number, signal.SIG_IGN)
@@ -219,9 +223,9 @@ def leave(code: int = 0) -> NoReturn:
 
 
 def tell_lost_answers(node: Node) -> None:
-    """Log an answer that did not reach its client, which ROS prints as a warning of Python.
+    """Log a service answer that did not reach its client as information, instead of ROS's Python warning.
 
-    It is no fault: the node had not discovered the client yet, which asks again (see `Supervisor`).
+    It is not a fault: the node had not discovered the client yet, and the client asks again (see `Supervisor`).
     """
     usual = warnings.showwarning
 
@@ -235,11 +239,11 @@ def tell_lost_answers(node: Node) -> None:
 
 
 def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
-    """The main function of a node process: initialise, create, rehearse, spin, leave cleanly on SIGINT and SIGTERM.
+    """Run a node process: initialise, create, rehearse and spin the node; leave cleanly on SIGINT, SIGTERM or SIGHUP.
 
-    A node has a method `shut_down`. One that takes part in a control cycle also has `rehearse`, which compiles, loads
-    and imports what it will run; its services are answered after that.
-    Ends the process with exit code 1 and one sentence where the node cannot be created.
+    A node must have a method `shut_down`. A node in a control cycle also has `rehearse`, which compiles, loads and
+    imports everything the cycle needs; services are answered after that. If the node cannot be created, the process
+    prints one sentence and ends with exit code 1.
     """
     end_at_once()
     end_with_expected_parent()

@@ -1,6 +1,6 @@
-"""The executor's side of contact: it shares its model and payload, and is stopped by what is felt.
+"""Contact handling of the executor: it shares its model and payload, and is stopped by detected contact.
 
-Parameter `contact` says what a contact does: "stop" stops the arm, see `dynid.contact.stop`; "report", or "", does not.
+Parameter `contact` sets the reaction: "stop" stops the arm, see `dynid.contact.stop`; "report" or "" does not.
 """
 
 from rclpy.node import Node
@@ -22,11 +22,11 @@ POLICIES = ("", "report", STOP)
 
 
 class ContactLink:
-    """Subscribes to `contact` and publishes `control_model`; see the module.
+    """Connection of the executor to contact detection: it subscribes to `contact` and publishes `control_model`.
 
     Args:
-        node: the executor.
-        motion: that is stopped.
+        node: node of the executor.
+        motion: motion executor that contact stops.
     """
 
     def __init__(self, node: Node, motion: MotionExecutor) -> None:
@@ -40,17 +40,17 @@ class ContactLink:
 
     @staticmethod
     def check(policy: object) -> None:
-        """Raise UnknownNameError if there is no such policy."""
+        """Raise UnknownNameError if `policy` is not a valid value of the parameter `contact`."""
         if policy not in POLICIES:
             raise UnknownNameError("contact policy", str(policy), POLICIES)
 
     def set(self, policy: object) -> None:
-        """Let a contact do this from now on; raises as `check`."""
+        """Set the reaction to contact; raise UnknownNameError if the policy is unknown."""
         self.check(policy)
         self._stop.asked = policy == STOP
 
     def share(self, arm: ArmModel, model: ControlModel | None, payload: FloatArray) -> None:
-        """Publish the model without payload, and the payload (10,), if they are others than before."""
+        """Publish the model without payload, and the payload's parameters (10,) in SI units, if either has changed."""
         text = SharedModel.of(arm, model, payload).model_dump_json()
         if text != self._told:
             self._told = text
@@ -58,13 +58,13 @@ class ContactLink:
             self._models.publish(String(data=text))
 
     def refuse(self, stamp_ns: int) -> None:
-        """Raise SafetyError where nothing may begin to move at this stamp [ns]."""
+        """Raise SafetyError if contact or missing contact estimates forbid a motion at this timestamp [ns]."""
         if self._stop.asked and self._source.refusal:
             raise SafetyError(self._source.refusal)
         self._stop.refuse(stamp_ns)
 
     def watch(self, stamp_ns: int) -> None:
-        """Stop what moves at this stamp [ns] if it must not."""
+        """Stop the present motion if contact or missing contact estimates forbid it at this timestamp [ns]."""
         if reason := self._stop.watch(stamp_ns):
             self._node.get_logger().warning(f"the motion is stopped: {reason}")
 

@@ -1,6 +1,7 @@
-"""Services whose answer may come later, while the node continues its other work.
+"""ROS services that can answer a call later, while the node continues its other work.
 
-Node processes run one single-threaded events executor, which knows no coroutines; so the answer is sent by hand.
+Nodes run in one single-threaded events executor, which does not support coroutines, so this module sends the answer
+itself.
 """
 
 from collections.abc import Callable
@@ -11,11 +12,11 @@ from std_srvs.srv import SetBool, Trigger
 
 
 class Answer:
-    """The answer to one call; `give` it once, from the thread that spins the node.
+    """Pending answer to one service call; call `give` once, from the thread that spins the node.
 
     Args:
-        send: sends a response to the caller of a header.
-        kind: makes the response: success and message.
+        send: sends a response to the caller that a request header identifies.
+        kind: class of the response, with fields success and message.
     """
 
     def __init__(self, send: Callable[[Any, Any], None], kind: Callable[..., Any] = Trigger.Response) -> None:
@@ -24,27 +25,27 @@ class Answer:
         self._response: Any = None
 
     def give(self, success: bool, message: str) -> None:
-        """Answer the caller; a second answer is a defect."""
+        """Send the answer, or store it until the caller is known; call it only once."""
         assert self._response is None, "a call is answered once"
         self._response = self._kind(success=success, message=message)
         if self._header is not None:
             self._send(self._response, self._header)
 
     def address(self, header: Any) -> None:
-        """Whom to answer: known only after the service's callback has returned."""
+        """Set the caller's request header, which is known only after the service's callback has returned."""
         self._header = header
         if self._response is not None:
             self._send(self._response, header)
 
 
 class _Deferred:
-    """A service of a kind whose responses have success and message."""
+    """Base of services that can answer later; their responses have the fields success and message."""
 
     def __init__(self, node: Node, kind: Any, name: str) -> None:
         self._kind = kind.Response
         self._service = node.create_service(kind, name, self._on_call)
         self._send = self._service.send_response
-        self._service.send_response = self._on_response  # what the executor calls with the callback's result
+        self._service.send_response = self._on_response  # the executor calls it with the callback's result
 
     def _on_call(self, request: Any, response: Any) -> Answer:
         answer = Answer(self._send, self._kind)
@@ -59,10 +60,12 @@ class _Deferred:
 
 
 class DeferredTrigger(_Deferred):
-    """A std_srvs/Trigger service.
+    """Service of type std_srvs/Trigger that can answer later.
 
     Args:
-        callback: gets the `Answer` and gives it now or later.
+        node: node that offers the service.
+        name: name of the service.
+        callback: called with the `Answer`, which it gives immediately or later.
     """
 
     def __init__(self, node: Node, name: str, callback: Callable[[Answer], None]) -> None:
@@ -74,10 +77,12 @@ class DeferredTrigger(_Deferred):
 
 
 class DeferredSetBool(_Deferred):
-    """A std_srvs/SetBool service.
+    """Service of type std_srvs/SetBool that can answer later.
 
     Args:
-        callback: gets what is asked for and the `Answer`, which it gives now or later.
+        node: node that offers the service.
+        name: name of the service.
+        callback: called with the requested value and the `Answer`, which it gives immediately or later.
     """
 
     def __init__(self, node: Node, name: str, callback: Callable[[bool, Answer], None]) -> None:

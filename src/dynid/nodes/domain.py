@@ -1,4 +1,4 @@
-"""A ROS domain of one's own, so that two runs on one machine stay apart."""
+"""Private ROS domains, which keep two runs on one machine apart."""
 
 import os
 import random
@@ -6,25 +6,25 @@ import socket
 
 from dynid.errors import NodeError
 
-# DDSI-RTPS 2.5, 9.6.2.4: which UDP ports a domain uses. Up to 101, they stay below those that Linux hands out.
+# UDP ports of a domain by DDSI-RTPS 2.5, 9.6.2.4. Up to domain 101 they stay below Linux's ephemeral ports.
 DDS_BASE_PORT, DDS_PORTS_PER_DOMAIN, DDS_FIRST_PARTICIPANT = 7400, 250, 10
 LARGEST_DOMAIN = 101
 CHOSEN = "ROS_DOMAIN_ID"
 
 
 class PrivateDomain:
-    """A domain that nobody else on this machine uses; the user's choice (ROS_DOMAIN_ID) wins.
+    """ROS domain that no other process on this machine uses; ROS_DOMAIN_ID takes precedence if the user has set it.
 
-    A domain shows that it is in use only once its first node runs, seconds after it was picked. Two runs that start
-    together would pick the same one now and then, and command each other's arm. So a domain is reserved from the
-    moment when it is picked, by the name of a socket, which the kernel frees when the process ends.
+    Other processes can detect that a domain is in use only once its first node runs, seconds after the domain was
+    chosen. Two runs that start together would sometimes choose the same domain, and command each other's arm. So a
+    domain is reserved as soon as it is chosen, by a named socket, which the kernel frees when the process ends.
 
-    While it is held, ROS_DOMAIN_ID names it, for this process and for those that it starts. Use it as a context
+    While the domain is reserved, ROS_DOMAIN_ID names it, for this process and its children. Use it as a context
     manager, or call `release`.
 
     Attributes:
-        number: the domain, as ROS_DOMAIN_ID takes it.
-        chosen: whether the user chose it, so that others may be in it.
+        number: number of the domain, as ROS_DOMAIN_ID takes it.
+        chosen: whether the user chose the domain, so that other processes may use it.
 
     Raises:
         NodeError: every domain is in use.
@@ -47,7 +47,7 @@ class PrivateDomain:
         raise NodeError(f"all ROS domains from 1 to {LARGEST_DOMAIN} are in use on this machine; set {CHOSEN} yourself")
 
     def release(self) -> None:
-        """Let others have the domain."""
+        """Release the domain for other processes."""
         if self._reservation is not None:
             del os.environ[CHOSEN]
             self._reservation.close()
@@ -61,10 +61,10 @@ class PrivateDomain:
 
 
 def reserve_chain(domain: str) -> socket.socket:
-    """Keep other chains out of a domain until the socket is closed: their nodes would command each other's arm.
+    """Reserve a domain for one chain until the socket is closed; two chains would command each other's arm.
 
     Raises:
-        NodeError: a chain runs in it.
+        NodeError: another chain runs in the domain.
     """
     reservation = _reserved(f"chain-{domain}")
     if reservation is None:
@@ -75,7 +75,7 @@ def reserve_chain(domain: str) -> socket.socket:
 
 
 def _reserved(name: str) -> socket.socket | None:
-    """A socket of a name (man 7 unix, abstract sockets); None if another process holds it."""
+    """Return a socket bound to an abstract name (see man 7 unix); None if another process holds that name."""
     reservation = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     try:
         reservation.bind(f"\0dynid-ros-{name}")
@@ -86,7 +86,7 @@ def _reserved(name: str) -> socket.socket | None:
 
 
 def _is_free(domain: int) -> bool:
-    """Whether no participant on this machine uses a domain, as far as its first discovery port shows."""
+    """Return whether the domain's first discovery port is free, so that probably no ROS process here uses it."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             probe.bind(("", DDS_BASE_PORT + DDS_PORTS_PER_DOMAIN * domain + DDS_FIRST_PARTICIPANT))

@@ -1,7 +1,7 @@
-"""The emergency stop on a topic: whoever pressed it, and nobody else, releases it.
+"""Emergency stop on a topic, which only the publisher that pressed it can release.
 
-rclpy does not say which publisher sent a message. A `true` therefore counts for every publisher that is on the topic at
-that moment, and a `false` only for a publisher that has been alone on it for a while.
+rclpy does not report which publisher sent a message. So `true` counts as pressed by every publisher present on the
+topic at that moment. `false` counts only if a publisher has been the only one on the topic for at least a second.
 """
 
 import time
@@ -19,8 +19,8 @@ from dynid.nodes.arm_interlocks import publishers
 from dynid.nodes.common import LATCHED
 
 ESTOP_TOPIC = "estop"
-# A subscription that wants latched messages does not match a publisher that does not latch, and one that wants reliable
-# ones none that is not: an emergency stop must arrive from all of them. The last one matches every publisher.
+# Quality of service of each subscription. One that requests latched or reliable messages does not match a publisher
+# that does not offer them, but an emergency stop must arrive from any publisher. The last matches every publisher.
 QUALITIES = (
     LATCHED,
     *(
@@ -30,18 +30,18 @@ QUALITIES = (
         for reliability in (ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT)
     ),
 )
-ALONE_S = 1.0  # a message of a publisher that has left is delivered within this time
+ALONE_S = 1.0  # time in which the last message of a publisher that has left is delivered [s]
 LOOK_S = 0.25
-REPEATED_S = 0.5  # within this time, the other subscriptions bring the same message
+REPEATED_S = 0.5  # time within which the other subscriptions receive the same message [s]
 
 
 class Presses:
-    """Who may have pressed an emergency stop and has not released it; no ROS.
+    """Record of publishers that may have pressed the emergency stop and have not released it; independent of ROS.
 
     Attributes:
-        pressed: identifiers of publishers that are there.
-        unknown: whether somebody pressed who has left, or was never known.
-        present: the publishers at the last look.
+        pressed: identifiers of publishers still present that may have pressed.
+        unknown: whether a publisher may have pressed that has left or was never identified.
+        present: identifiers of the publishers at the last check.
     """
 
     def __init__(self) -> None:
@@ -49,7 +49,7 @@ class Presses:
         self.unknown = False
         self.present: frozenset[bytes] = frozenset()
         self._matched, self._alone_since_s = 0, float("inf")
-        self._repeats: set[int] = set()  # subscriptions that are still to bring the last `true`
+        self._repeats: set[int] = set()  # subscriptions that have not received the last `true` yet
         self._pressed_s = float("-inf")
 
     @property
@@ -58,7 +58,10 @@ class Presses:
         return bool(self.pressed) or self.unknown
 
     def look(self, present: frozenset[bytes], matched: int, now_s: float) -> None:
-        """Take up which publishers there are, and how many are matched: one may be so before it is known."""
+        """Update the publishers that are present, and the number of matched ones, at time `now_s` [s].
+
+        A publisher may be matched before its identifier is known.
+        """
         alone = len(present) == 1 and matched <= 1
         if not alone:
             self._alone_since_s = float("inf")
@@ -70,13 +73,14 @@ class Presses:
             self.unknown = True
 
     def alone(self, now_s: float) -> bool:
-        """Whether one publisher has been alone for so long that every message is its own."""
+        """Return whether one publisher has been the only one so long that every message must come from it."""
         return now_s - self._alone_since_s >= ALONE_S
 
     def press(self, way: int, now_s: float) -> None:
-        """Take up a `true` from a subscription, by its index: any publisher that is there may have sent it.
+        """Process a `true` that arrived on subscription number `way`: any publisher present may have sent it.
 
-        Each subscription brings the same message, and by then others may have joined, who did not send it.
+        Each subscription receives the same message. The repeats are ignored, because publishers that joined meanwhile
+        did not send it.
         """
         if way in self._repeats and now_s - self._pressed_s <= REPEATED_S:
             self._repeats.discard(way)
@@ -86,7 +90,7 @@ class Presses:
         self.unknown |= not self.present or self._matched > len(self.present)
 
     def release(self, now_s: float) -> bool:
-        """Take up a `false`; whether it could release anything."""
+        """Process a `false`; return whether it counts, which requires that its publisher has long been the only one."""
         if self.alone(now_s):
             self.pressed -= self.present
             return True
@@ -94,10 +98,10 @@ class Presses:
 
 
 class EmergencyStop:
-    """Listens to `estop` (std_msgs/Bool): true stops the arm whatever it does.
+    """Subscription to the topic `estop` (std_msgs/Bool), on which `true` stops the arm in any state.
 
     Args:
-        node: creates the subscriptions.
+        node: node that creates the subscriptions.
         stop: called with the fault's text when the emergency stop is pressed.
     """
 
@@ -109,13 +113,13 @@ class EmergencyStop:
 
     def _subscribe(self, way: int) -> Subscription:
         quality, receive = QUALITIES[way], partial(self._on_message, way)
-        # no warning that one of the subscriptions does not match a publisher
+        # the default callbacks would warn of each publisher that a subscription does not match
         matched = self._on_matched if quality is QUALITIES[-1] else None
         events = SubscriptionEventCallbacks(use_default_callbacks=False, matched=matched)
         return self._node.create_subscription(Bool, ESTOP_TOPIC, receive, quality, event_callbacks=events)
 
     def _look(self) -> float:
-        """Look who publishes; returns the moment [s]."""
+        """Update the publishers that are present; return the time of the check [s]."""
         now_s = time.monotonic()
         present = frozenset(bytes(one.endpoint_gid) for one in self._node.get_publishers_info_by_topic(ESTOP_TOPIC))
         self._presses.look(present, max(one.get_publisher_count() for one in self._subscriptions), now_s)
@@ -126,7 +130,10 @@ class EmergencyStop:
         self._look()
 
     def _look_again(self) -> None:
-        """Ask a publisher that has been alone long enough for what it has latched: its `false` may have come before."""
+        """Request the latched message of a publisher that has been the only one for long enough.
+
+        It may have published `false` earlier, when that did not count yet.
+        """
         alone = self._presses.alone(self._look())
         if alone and not self._asked_again and self._presses.pressed:
             self._node.destroy_subscription(self._subscriptions[0])
@@ -147,7 +154,7 @@ class EmergencyStop:
 
     @property
     def _whose(self) -> str:
-        """Why a `false` is nobody's, and what to do."""
+        """Reason why a `false` does not release the emergency stop, with the fix."""
         count = len(self._presses.present)
         if count > 1:
             return (
@@ -158,17 +165,17 @@ class EmergencyStop:
 
     @property
     def pressed(self) -> bool:
-        """Whether somebody pressed who has not released it."""
+        """Whether the emergency stop is pressed and not released."""
         return self._presses.active
 
     @property
     def text(self) -> str:
-        """The fault in words, with who pressed it."""
+        """Text of the fault, with the publishers of the topic."""
         return f"emergency stop: true on topic {ESTOP_TOPIC} ({publishers(self._node, ESTOP_TOPIC)})"
 
     @property
     def refusal(self) -> str:
-        """Why torque cannot be switched on, '' if it can."""
+        """Reason why torque cannot be switched on; '' if it can."""
         self._look()
         if self._presses.pressed or not self._presses.unknown:
             return self.clear_refusal
@@ -179,7 +186,7 @@ class EmergencyStop:
 
     @property
     def clear_refusal(self) -> str:
-        """Why the fault cannot be cleared, '' if it can: one that pressed and is still there has not released."""
+        """Reason why the fault cannot be cleared: a publisher that pressed is present and has not released; else ''."""
         self._look()
         if not self._presses.pressed:
             return ""
@@ -190,5 +197,5 @@ class EmergencyStop:
         )
 
     def forget_absent(self) -> None:
-        """The fault was cleared: who pressed and has left does not count any more."""
+        """Ignore presses by publishers that have left; call it when the fault is cleared."""
         self._presses.unknown = False

@@ -1,4 +1,4 @@
-"""The executables that launch files and `ros2 run` start: each loads its node and runs it."""
+"""Entry points of the executables that launch files and `ros2 run` start; each loads its node and runs it."""
 
 import os
 import signal
@@ -9,20 +9,23 @@ from importlib import import_module
 from dynid.errors import DynidError
 from dynid.threads import one_thread_each
 
-ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # HUP: the terminal or the ssh line is gone
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # SIGHUP: the terminal or ssh connection has closed
 
 
 def end_at_once() -> None:
-    """From now on, a signal to end this process does so: while it loads, nothing is to be tidied up, or traced back."""
+    """Make termination signals end this process immediately.
+
+    While the process loads there is nothing to clean up, and a traceback would not help.
+    """
     for number in ENDING:
         signal.signal(number, lambda *_: os._exit(0))
 
 
 def _run(module: str) -> None:
-    """Run a module's `main`; one sentence and exit code 1 if a library that it needs is missing."""
+    """Run a module's `main`; if a required library is missing, print one sentence and exit with code 1."""
     end_at_once()
     one_thread_each()
-    os.environ.setdefault("MUJOCO_GL", "disable")  # no node draws, and what looks for a display is a Python more
+    os.environ.setdefault("MUJOCO_GL", "disable")  # nodes do not render; the search for a display starts a Python
     try:
         main = import_module(module).main
     except DynidError as error:
@@ -40,6 +43,7 @@ external_torque_node = partial(_run, "dynid.nodes.external_torque_node")
 payload_node = partial(_run, "dynid.nodes.payload_node")
 bilateral_node = partial(_run, "dynid.nodes.bilateral_node")
 collect_client = partial(_run, "dynid.nodes.collect")
+hold_client = partial(_run, "dynid.nodes.holding")
 adaptive_client = partial(_run, "dynid.nodes.adaptive")
 trigger_client = partial(_run, "dynid.nodes.trigger")
 simulated_arm = partial(_run, "dynid.simulation.bus.process")

@@ -1,11 +1,12 @@
-"""Node that executes motions: joint_states in, torques and reference out, one for each state.
+"""Node that executes motions: for each message of joint_states it publishes torques and the reference.
 
-`~/execute` runs the trajectory of parameters `trajectory` (a name, or a YAML file) and `profile`: smooth approach, the
-trajectory, a smooth way to the rest posture, then hold. A message on `joint_trajectory` runs that one and holds the arm
-at its end; efforts of its points are added to the law's torques. Every motion is checked whole before the first current
-flows. `~/cancel` brakes and holds, `~/hold` holds where the arm is, `~/release` stops commanding (disable the arm
-first). Parameter `controller` chooses the law; a model comes by `model_file` or, whole, as the parameters `model.*`.
-What the arm holds beside it comes as `payload.*`. With `contact` set to "stop", nothing moves while something is felt.
+`~/execute` runs the trajectory of parameters `trajectory` (a name, or a YAML file) and `profile`: a smooth approach,
+the trajectory, a smooth return to the rest posture, then hold. A message on `joint_trajectory` runs that trajectory and
+holds the arm at its end; the efforts of its points are added to the control law's torques. Every motion is checked
+completely before the first torque is commanded. `~/cancel` brakes and holds, `~/hold` holds the arm at its present
+posture, `~/release` stops commanding (disable the arm first). Parameter `controller` selects the control law. A model
+is given by `model_file`, or completely by the parameters `model.*`, a payload by `payload.*`. With `contact` set to
+"stop", contact stops every motion.
 """
 
 import sys
@@ -75,11 +76,11 @@ from dynid.trajectory.files import is_file_name
 
 STALE_STATE_S = 0.2
 SWAY = ("sway_rad", "sway_hz")
-POLL_S = 0.02  # how soon the outcome of a check is looked at where no states arrive
+POLL_S = 0.02  # interval at which the result of a motion check is polled if no states arrive [s]
 
 
 class ExecutorNode(Node):
-    """Drives the arm along motions with the law that was chosen; see the module."""
+    """Node that moves the arm along motions with the selected control law."""
 
     def __init__(self) -> None:
         super().__init__("executor")
@@ -104,10 +105,10 @@ class ExecutorNode(Node):
         self._motion.check = self._check()
         self._requests = MotionRequests(excitation, self._motion, self._selection.settings, self._limits)
         self._report = ExperimentReport(self, self._motion)
-        self._waiting: list[Answer] = []  # for the end of braking
+        self._waiting: list[Answer] = []  # answers of ~/release, due when the arm stands
         self._q = np.zeros(self.robot.size)
         self._stamp_ns, self._arrival_s, self._malformed = 0, -np.inf, 0
-        self._told: tuple[str, bool, bool, str, bool, str] | None = None  # as last reported
+        self._told: tuple[str, bool, bool, str, bool, str] | None = None  # condition last reported
         self._holding, self._settings_refusal = HoldingTorque(self.robot), ""
         self._output = declare_output(self, names)
         self._reference = self.create_publisher(JointTrajectory, "reference", STREAM)
@@ -122,8 +123,8 @@ class ExecutorNode(Node):
         )
         self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, 10, raw=True)
         self._driver = TorqueWatch(self, self._on_torque_off, self._on_driver_stops)
-        self._missing, self._cycle_s = MissingStates(), 0.0  # length of a cycle as the driver reports it; 0: unknown
-        self._pushed: tuple[str, int] | None = None  # why a held arm is elsewhere, and after which report of the driver
+        self._missing, self._cycle_s = MissingStates(), 0.0  # cycle that the driver reports [s]; 0: unknown
+        self._pushed: tuple[str, int] | None = None  # message of a pushed arm, number of the driver's reports then
         self._execute = DeferredTrigger(self, "~/execute", self._on_execute)
         self._release = DeferredTrigger(self, "~/release", self._on_release)
         self.create_service(Trigger, "~/cancel", self._on_cancel)
@@ -133,7 +134,7 @@ class ExecutorNode(Node):
         self.create_timer(1.0, self._publish_diagnostics)
 
     def rehearse(self) -> None:
-        """Follow a short motion with every law on made-up states, so that nothing is compiled or loaded later."""
+        """Run a short motion with every control law on artificial states, so that nothing compiles or loads later."""
         mount = self._selection.mount
         compile_first(self, self.robot, mount)
         self._selection.prepare()
@@ -142,12 +143,12 @@ class ExecutorNode(Node):
         rehearse_messages(self.robot)
 
     def shut_down(self) -> None:
-        """Stop commanding; the hardware's command timeout brings the arm to rest."""
+        """Stop commanding; the driver's command timeout then brings the arm to rest."""
         self._motion.release()
         self._output.end()
 
     def _declare_motions(self) -> None:
-        """Parameters of motions that come as messages."""
+        """Declare and apply the parameters of motions that come as messages."""
         widest = self._motion.tolerance.tolist()
         widest = declare(self, "path_tolerance_rad", widest, "error of each joint that brakes a trajectory [rad]")
         self._motion.tolerance = self._tolerance(widest)
@@ -159,7 +160,7 @@ class ExecutorNode(Node):
     # -- controller and model ------------------------------------------------------------------------------------
 
     def _declare_controller(self) -> None:
-        """Parameters that choose law and model; what they are at the start is taken as if it were set then."""
+        """Declare the parameters of control law, model and payload; apply their initial values as if set later."""
         declare(self, "controller", CONTROLLERS[0], f"active control law: {', '.join(CONTROLLERS)}")
         declare(self, "model_file", "", "model.yaml of an accepted model, for laws that need one")
         share = self._selection.friction_share
@@ -178,7 +179,7 @@ class ExecutorNode(Node):
         check_parameters(self, self._on_set)
 
     def _keep_payload(self) -> None:
-        """What was taken last is in force, and whoever feels contact must know it."""
+        """Keep the payload that was set last, and publish it with the model for contact detection."""
         self._payload.keep()
         self._contact.share(self._selection.arm_model, *self._payload.kept)
 
@@ -192,13 +193,13 @@ class ExecutorNode(Node):
         return from_model_file(read_model_file(Path(path)), self._selection.arm_model)
 
     def _on_set(self, parameters: list[Parameter]) -> None:
-        """One call of parameters is taken whole or refused whole; what it changes runs from the next cycle on."""
+        """Apply all parameters of one call from the next cycle on, or refuse all of them by raising an error."""
         given = {one.name: one.value for one in parameters}
         tolerance = self._tolerance(given.get("path_tolerance_rad"))
         box = (box_of(self.robot, str(given["scene"])),) if "scene" in given else None
         approach_rad = positive_angle(given.get("approach_rad", self._requests.approach_rad))
         sway = [given.get(name, self.get_parameter(name).value) for name in SWAY]
-        swaying(*sway)  # refuses what is too far or too fast
+        swaying(*sway)  # raises an error for an excessive amplitude or frequency
         contact = given.get("contact", string(self, "contact"))
         self._contact.check(contact)
         model = from_parameters(parameters, self._selection.arm_model)
@@ -221,7 +222,11 @@ class ExecutorNode(Node):
         self._report.series = str(given.get("series", self._report.series))
 
     def _tolerance(self, given: Sequence[float] | None) -> FloatArray:
-        """What is given as tolerance of all joints, (n,) [rad]; None is what there is."""
+        """Return a checked tolerance for all joints, (n,) [rad]; None returns the present one.
+
+        Raises:
+            ConfigurationError: the tolerance is not one positive angle for each joint.
+        """
         if given is None:
             return self._motion.tolerance
         tolerance = np.array(given, dtype=float)
@@ -244,7 +249,7 @@ class ExecutorNode(Node):
             self.get_logger().info(f"controller {law.name}{' with a new model' if model else ''}")
 
     def _check(self) -> MotionCheck:
-        """The check of motions: with the model that there is, else with the robot's nominal parameters."""
+        """Return the check of motions, with the present model or else with the robot's nominal parameters."""
         model, mount = self._selection.model, self._selection.mount
         if model is None:
             try:
@@ -258,14 +263,17 @@ class ExecutorNode(Node):
         return MotionCheck(self._motion.robot, self._limits, torques, self._collision, efforts, self._box)
 
     def _on_hardware_settings(self, message: String) -> None:
-        """Gravity is the mount's: the hardware says which. Laws and checks are compiled now, before anything moves."""
+        """Apply mount and cycle time that the hardware node reports; the mount sets the direction of gravity.
+
+        Control laws and checks are compiled now, before any motion.
+        """
         try:
             reported = reported_settings(message.data, self.robot)
             mount = reported.mount
             self._cycle_s = reported.cycle_s
             slower = reported.cycle_s != self._motion.robot.file.bus.cycle_s
             self._motion.robot = self.robot.at_cycle(reported.cycle_s)
-            if slower:  # points may not follow each other faster
+            if slower:  # the check refuses points closer than a cycle
                 self._motion.check = self._check()
             if mount != self._selection.mount:
                 if self._motion.active:
@@ -282,12 +290,15 @@ class ExecutorNode(Node):
     # -- states ----------------------------------------------------------------------------------------------------
 
     def callback_failed(self, text: str) -> None:
-        """A slip of our own while the arm moves: the motion ends as a cancelled one."""
+        """Cancel the motion because a callback of this node failed."""
         self._motion.cancel(self._stamp_ns)
         self._report.update(text)
 
     def _on_second_source(self, text: str) -> None:
-        """Nothing says which of two sources is the arm: nothing is commanded, so the driver brakes and holds."""
+        """Stop commanding because two publishers send the arm's states or settings.
+
+        The driver then brakes and holds the arm.
+        """
         self.get_logger().error(text)
         if self._motion.active:
             self._motion.release()
@@ -309,7 +320,7 @@ class ExecutorNode(Node):
             self.get_logger().warning(f"joint_states: left out, {error}", throttle_duration_sec=1.0)
             return
         if state is None:
-            return  # states of something else on the same topic
+            return  # not this arm's states
         self._stamp_ns, self._q = state[0], state[1]["position"]
         self._holding.note(self._stamp_ns, self._q, state[1]["velocity"], state[1]["effort"])
         self._arrival_s = time.monotonic()
@@ -322,7 +333,7 @@ class ExecutorNode(Node):
             step = self._motion.update(self._stamp_ns, self._q)
             if step is not None:
                 self._output.send(self._stamp_ns, step.tau, step.q_ref if step.holds else None)
-                if self._reference.get_subscription_count():  # nothing is made that nobody receives
+                if self._reference.get_subscription_count():  # encode only for subscribers
                     self._reference.publish(
                         self._encode_reference.encode(self._stamp_ns, step.q_ref, step.dq_ref, step.ddq_ref)
                     )
@@ -331,7 +342,7 @@ class ExecutorNode(Node):
             if moving:
                 reason = self._complaint() + reason
                 self.get_logger().error(reason)
-            else:  # pushed while it was held; or lowered, which the driver's next report says
+            else:  # pushed while held, or lowered: the driver's next report decides
                 self._pushed = reason, self._driver.reports
             if not self._motion.active:
                 self._output.end()
@@ -341,11 +352,11 @@ class ExecutorNode(Node):
         self._poll()
 
     def _complaint(self) -> str:
-        """What is to be said first of a motion that is given up: cycles were missing; "" if they were not."""
+        """Return a prefix for the message of an aborted motion that reports missing cycles; "" if there were few."""
         return self._missing.complaint(self._cycle_s, self._driver.incomplete) if self._cycle_s else ""
 
     def _tell_push(self) -> None:
-        """Say that a held arm was pushed, unless its driver moves it, as soon as the driver has reported since."""
+        """Log that a held arm was pushed, once a later report of the driver shows that the driver did not move it."""
         if self._pushed is None or 0 < self._driver.reports <= self._pushed[1]:
             return
         if not (self._driver.off or self._driver.drives):
@@ -353,13 +364,13 @@ class ExecutorNode(Node):
         self._pushed = None
 
     def _on_driver_stops(self, text: str) -> None:
-        """The driver brakes, holds and lowers the arm: a motion that is under way is over."""
+        """End the present motion because the driver brakes, holds and lowers the arm."""
         if not self._motion.moving:
             return
         given_up = self._motion.phase != "cancelled"
         asked_for = text in (GuardState.STOPPING.value, GuardState.DISABLED.value)
         reason = "torque was switched off" if asked_for else f"the driver stops the arm: {text}"
-        if not asked_for:  # before it is reported: clients look here for the reason
+        if not asked_for:  # log before the report: clients quote the log's last error
             self.get_logger().error(f"the motion ended: {reason}")
         elif given_up:
             self.get_logger().warning(f"the motion ended: {reason}")
@@ -375,7 +386,7 @@ class ExecutorNode(Node):
             self.get_logger().info("torque was switched off: the posture that was held is forgotten")
 
     def _end_silence(self) -> None:
-        """Stop commanding an arm whose states have stopped; where it now is, nobody knows."""
+        """Stop commanding an arm whose states have stopped arriving, since its position is unknown."""
         silent_s = time.monotonic() - self._arrival_s
         if not self._motion.active or silent_s <= self._output.silence_s:
             return
@@ -398,7 +409,7 @@ class ExecutorNode(Node):
         return time.monotonic() - self._arrival_s <= STALE_STATE_S
 
     def _refuse_contradiction(self, law: TorqueLaw) -> None:
-        """A law that a model feeds holds by gravity: not where the arm itself says otherwise."""
+        """Raise SafetyError if a model-based law's gravity torque contradicts the torque that now holds the arm."""
         if law.name in CONTROLLERS[1:]:
             self._holding.refuse_contradiction(law)
 
@@ -453,7 +464,7 @@ class ExecutorNode(Node):
             raise SafetyError(f"a motion is running (phase {self._motion.phase}); cancel it first")
 
     def _begin(self, plan: MotionPlan | DynidError, origin: str, identifier: str) -> str:
-        """Begin a checked motion; returns why it was refused, or ''."""
+        """Begin a checked motion; return the reason for a refusal, or '' if it began."""
         if isinstance(plan, DynidError):
             return str(plan)
         try:
@@ -492,7 +503,7 @@ class ExecutorNode(Node):
             return
         self._requests.preparation.withdraw(SafetyError("released while it was being checked"))
         if self._motion.moving and self._fresh():
-            self._waiting.append(answer)  # it brakes; let go of it when it stands
+            self._waiting.append(answer)  # braking; commands stop when the arm stands
         else:
             self._let_go(answer)
 
@@ -502,7 +513,7 @@ class ExecutorNode(Node):
         answer.give(True, "torque commands have stopped")
 
     def _report_change(self) -> None:
-        """Whoever waits for an arm that appears, moves or falls silent is not kept waiting for a second."""
+        """Publish diagnostics immediately if the condition changed, so that clients do not wait for the next second."""
         if self._condition() != self._told:
             told_held = self._told[-1] if self._told else ""
             self._publish_diagnostics()
@@ -511,7 +522,12 @@ class ExecutorNode(Node):
                 self.get_logger().warning(f"hand guiding ended, the arm is held until executor/hold is called: {held}")
 
     def _condition(self) -> tuple[str, bool, bool, str, bool, str]:
-        """The motion: phase, if it moves, lacks states; the arm: what is not clear, if states come, why it is held."""
+        """Return the condition that diagnostics report.
+
+        Returns:
+            Phase of the motion, whether the arm moves, whether states are missing during a motion, a doubt about the
+                arm's publishers or settings, whether states arrive, and why hand guiding ended.
+        """
         lost = self._motion.active and not self._fresh()
         doubt = next((source.refusal for source in self._sources if source.refusal), self._settings_refusal)
         held = self._motion.guiding.held
@@ -544,7 +560,7 @@ class ExecutorNode(Node):
 def main() -> None:
     """Run the executor node."""
     prefer_latency()
-    sys.setswitchinterval(SWITCH_INTERVAL_S)  # the control goes on beside the check of the next motion
+    sys.setswitchinterval(SWITCH_INTERVAL_S)  # control continues while the next motion is checked
     run_node(ExecutorNode, events=True)
 
 

@@ -1,4 +1,4 @@
-"""What the executor says of a motion: the latched topics `experiment` (for bags) and `motion_status` (for clients)."""
+"""Reports of the executor about a motion: latched topics `experiment` (for bags) and `motion_status` (for clients)."""
 
 from typing import Annotated, Literal
 
@@ -13,12 +13,12 @@ from dynid.recording.settings import ExperimentSettings, Phase, PhaseName, parse
 from dynid.robot import Strict
 
 MOTION_STATUS = "motion_status"
-SHORTEST_S = 0.001  # an experiment has a length; a motion to a single posture has none
+SHORTEST_S = 0.001  # least duration in the settings, which must be positive; a motion to a single posture lasts 0 s
 LONGEST_IDENTIFIER = 200
 
 
 class Tracking(Strict):
-    """How far the arm was from its reference; without states there is nothing to say."""
+    """Tracking error of a motion [deg]; the errors are None if no states were received."""
 
     states: Annotated[int, Field(ge=0)] = 0
     rms_deg: float | None = None
@@ -27,9 +27,15 @@ class Tracking(Strict):
 
 
 class MotionStatus(Strict):
-    """Topic `motion_status` (latched): the outcome of a motion, under the name that its client gave it.
+    """Message of topic `motion_status` (latched): the outcome of a motion, with the identifier that its client chose.
 
-    left_tolerance: whether it braked because the arm left its path.
+    Attributes:
+        id: identifier of the motion, chosen by the client.
+        trajectory: name of the motion.
+        state: phase of the motion, or "refused".
+        reason: reason why the motion was refused or given up; "" without one.
+        left_tolerance: whether the executor braked because the arm left its path.
+        tracking: tracking error of the motion.
     """
 
     id: Annotated[str, Field(max_length=LONGEST_IDENTIFIER)]
@@ -41,7 +47,7 @@ class MotionStatus(Strict):
 
 
 def read_status(text: str) -> MotionStatus:
-    """Return what a message of `motion_status` says; anybody may have sent it.
+    """Return the validated content of a `motion_status` message, which any program may have sent.
 
     Raises:
         DataError: not valid; names the field, the value and what was expected.
@@ -50,10 +56,10 @@ def read_status(text: str) -> MotionStatus:
 
 
 class ExperimentReport:
-    """Publishes the settings of one motion after the other, again at every new phase.
+    """Publisher of the settings and the status of each motion, updated at every new phase.
 
     Attributes:
-        series: of the motions that begin from now on, see `ExperimentSettings`.
+        series: series name for the motions that begin from now on, see `ExperimentSettings`.
     """
 
     def __init__(self, node: Node, motion: MotionExecutor) -> None:
@@ -66,7 +72,7 @@ class ExperimentReport:
         self._statuses = node.create_publisher(String, MOTION_STATUS, LATCHED)
 
     def begin(self, name: str, profile: str, duration_s: float, law: TorqueLaw, identifier: str) -> None:
-        """A motion has begun; `identifier` is whatever its client called it."""
+        """Publish the settings of a motion that has begun; `identifier` is the one that its client chose."""
         self._identifier = identifier
         self._settings = ExperimentSettings(
             trajectory=name,
@@ -79,19 +85,19 @@ class ExperimentReport:
         self._publish()
 
     def refused(self, name: str, reason: str, identifier: str) -> None:
-        """A motion was refused before it began."""
+        """Publish the status of a motion that was refused before it began."""
         status = MotionStatus(id=identifier, trajectory=name, state="refused", reason=reason)
         self._statuses.publish(String(data=status.model_dump_json(exclude_none=True)))
 
     def law_changed(self, law: TorqueLaw) -> None:
-        """Another law, or one with another model, took over: the gains so far are not those of the whole motion."""
+        """Publish that another control law or model took over; the gains are removed, since they cover only a part."""
         if self._settings is not None and self._motion.moving:
             both = f"{self._settings.controller} then {law.name}"
             self._settings = self._settings.model_copy(update={"controller": both, "gains": {}})
             self._publish()
 
     def update(self, reason: str = "") -> None:
-        """Publish if there is a new phase since the last time, or a reason why a motion was given up."""
+        """Publish if the motion entered a new phase since the last call, or if it was given up for a reason."""
         if reason or len(self._motion.phases) != self._published:
             self._publish(reason)
 

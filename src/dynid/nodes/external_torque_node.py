@@ -1,10 +1,10 @@
-"""Node that feels contact without a sensor: joint_states and applied_commands in, external torques and forces out.
+"""Node that detects contact without a sensor: joint_states and applied_commands in, external torques and forces out.
 
-`external_torque` (JointState) holds what acts on every joint, `tool_force` (WrenchStamped, in the base link) the force
-at the tool. `contact` (String, JSON) says whether something touches the arm: an executor whose parameter `contact` is
-"stop" stops by it, and lets nothing begin while these messages fail to appear. It feels by the model and payload that
-the executor shares on `control_model`, and without an executor by the model_file. It is a process of its own: what
-feels must not delay what controls.
+`external_torque` (JointState) holds the external torque on every joint, `tool_force` (WrenchStamped, in the base link)
+the force at the tool. `contact` (String, JSON) reports whether something touches the arm. An executor whose parameter
+`contact` is "stop" stops the arm at a contact, and starts no motion while these messages are missing. The node uses the
+model and payload that the executor shares on `control_model`, or model_file if there is no executor. It runs in its own
+process, so that contact detection does not delay control.
 """
 
 import time
@@ -28,12 +28,12 @@ from dynid.nodes.sensing_node import SensingNode
 from dynid.recording.messages import DiagnosticStatus, JointStateEncoder, encode_diagnostics
 from dynid.recording.settings import parse_settings, reported_settings
 
-SAID_EVERY = 10  # states: forces are for people and plots; a contact that begins or ends is reported at once
-AGAIN_S = 1.0  # between two contacts, as they are counted and logged
+SAID_EVERY = 10  # states per report, enough for displays; the start and end of a contact are reported at once
+AGAIN_S = 1.0  # shortest time between two contacts that are counted and logged separately
 
 
 class ExternalTorqueNode(SensingNode):
-    """Feels the arm; see the module."""
+    """Node that estimates external torques and detects contact; see the module."""
 
     def __init__(self) -> None:
         super().__init__("external_torque")
@@ -59,12 +59,15 @@ class ExternalTorqueNode(SensingNode):
         self.create_timer(1.0, self._report)
 
     def shut_down(self) -> None:
-        """Nothing is commanded here; an executor that is to stop at a contact stops without these messages."""
+        """Do nothing, since this node commands nothing.
+
+        An executor whose parameter `contact` is "stop" stops the arm when the messages of this node are missing.
+        """
 
     def _made(self) -> ContactSense:
-        """A sense of the executor's model and payload, or of the model_file where the executor has shared none.
+        """Return a contact detector with the executor's model and payload, or with model_file before it shares any.
 
-        What a model leaves of torques is that of the model_file, which states it.
+        The standard deviations of the torque residuals are always those stated in model_file.
         """
         arm, model = arm_of(self.robot, self._content, self._mount)
         if self._shared is not None:
@@ -74,7 +77,7 @@ class ExternalTorqueNode(SensingNode):
         return ContactSense(self.robot, arm, model, self._content.torque_deviations)
 
     def _on_settings(self, message: String) -> None:
-        """Gravity is that of the mount which the hardware reports."""
+        """Use the transmission delay of the reported line and the direction of gravity of the reported mount."""
         try:
             reported = reported_settings(message.data, self.robot)
             self._take_line(simulated=reported.simulated)
@@ -85,7 +88,7 @@ class ExternalTorqueNode(SensingNode):
             self._on_trouble(str(error))
 
     def _on_model(self, message: String) -> None:
-        """The executor has another model, or was given another payload."""
+        """Use the new model or payload that the executor shares; report it as a problem if it is not valid."""
         try:
             self._shared = parse_settings("control_model", message.data, SharedModel)
             self._sense.follow(self._made())
@@ -115,7 +118,7 @@ class ExternalTorqueNode(SensingNode):
             self._reports.publish(String(data=self._contact_report(felt).model_dump_json()))
 
     def _contact_report(self, felt: bool) -> ContactReport:
-        """What is said of the newest state that could be judged."""
+        """Return the report about the newest state for which contact could be judged."""
         sense = self._sense.sense
         torque, threshold = sense.observer.torque, sense.bars.threshold
         joint = int(np.argmax(np.abs(torque) / threshold))
@@ -138,7 +141,7 @@ class ExternalTorqueNode(SensingNode):
         self._forces.publish(message)
 
     def _note_contact(self) -> None:
-        """Count a contact, and say once which joint it is first felt by."""
+        """Count a new contact, and log the joint whose external torque is largest relative to its threshold."""
         last, self._felt_s = self._felt_s, time.monotonic()
         if self._felt_s - last < AGAIN_S:
             return
@@ -164,7 +167,7 @@ class ExternalTorqueNode(SensingNode):
 
 
 def main() -> None:
-    """Run the node."""
+    """Run the external-torque node in this process."""
     prefer_latency()
     run_node(ExternalTorqueNode, events=True)
 

@@ -1,7 +1,7 @@
-"""What a FollowJointTrajectory goal allows, and whether the arm keeps it, by the streams of driver and executor.
+"""Tolerances of a FollowJointTrajectory goal, and their check against the messages of driver and executor.
 
-Values mean what they mean to ros2_controllers: 0 leaves it to the arm's own limits, -1 allows everything, all others
-are limits [rad, rad/s].
+Values have the meaning that ros2_controllers gives them: 0 leaves the limit to the arm, -1 allows every deviation, and
+all other values are limits [rad, rad/s].
 """
 
 from collections.abc import Mapping, Sequence
@@ -17,13 +17,19 @@ from dynid.robot import FloatArray
 
 NO_LIMIT = -1.0
 STANDING_RAD_S = 1e-6
-KEPT_STATES = 64  # until the reference that was computed from one arrives
+KEPT_STATES = 64  # states kept until the reference that was computed from them arrives
 UNITS = {"position": "rad", "velocity": "rad/s"}
 
 
 @dataclass(frozen=True)
 class Tolerances:
-    """Limits by quantity and joint, along the path and at its end, and how long the end may be late [s]."""
+    """Tolerances of a goal by quantity and joint, along the path and at its end [rad, rad/s].
+
+    Attributes:
+        path: limits along the path, by (quantity, joint).
+        goal: limits at the end of the path, by (quantity, joint).
+        goal_time_s: time by which the arm may reach the goal late [s].
+    """
 
     path: Mapping[tuple[str, str], float]
     goal: Mapping[tuple[str, str], float]
@@ -31,10 +37,11 @@ class Tolerances:
 
     @classmethod
     def of(cls, request: Any) -> "Tolerances":
-        """Those of a goal.
+        """Return the tolerances that a FollowJointTrajectory goal contains.
 
         Raises:
-            ConfigurationError: of a joint that does not move, of an acceleration, which is not measured, or no limit.
+            ConfigurationError: a tolerance is for a joint that the trajectory does not move, for an acceleration, which
+                is not measured, or has a value that is not a limit.
         """
         joints = tuple(request.trajectory.joint_names)
         return cls(
@@ -66,7 +73,7 @@ def _limits(given: Sequence[Any], what: str, joints: Sequence[str]) -> dict[tupl
 
 @dataclass(frozen=True)
 class Moment:
-    """Reference and measurement of one cycle, by quantity, each (n,) in the order of `joints`."""
+    """Reference and measurement of one cycle by quantity, each (n,) in the order of `joints` [rad, rad/s]."""
 
     joints: tuple[str, ...]
     desired: Mapping[str, FloatArray]
@@ -74,13 +81,14 @@ class Moment:
 
 
 class GoalMonitor:
-    """Compares each reference with the state that it was computed from, for one goal.
+    """Comparison of each reference with the state from which it was computed, for one goal.
 
     Args:
-        request: the goal.
+        request: the FollowJointTrajectory goal.
 
     Raises:
-        ConfigurationError: as of `Tolerances.of`, or its last point has not one position per joint.
+        ConfigurationError: a tolerance is not valid, see `Tolerances.of`, or the last point does not have one position
+            per joint.
     """
 
     def __init__(self, request: Any) -> None:
@@ -93,30 +101,30 @@ class GoalMonitor:
         self._reference = b""
 
     def on_state(self, raw: bytes) -> None:
-        """A serialized message of `joint_states`."""
+        """Store a serialized `joint_states` message; the oldest is dropped beyond `KEPT_STATES`."""
         self._states[header_stamp_ns(raw)] = raw
         if len(self._states) > KEPT_STATES:
             del self._states[next(iter(self._states))]
 
     def on_reference(self, raw: bytes) -> None:
-        """A serialized message of `reference`; its stamp is that of the state it answers."""
+        """Store a serialized `reference` message; its timestamp is that of the state from which it was computed."""
         self._reference = raw
 
     def unknown_joints(self) -> tuple[str, ...]:
-        """Joints of the goal that the last state does not name; () before there is one."""
+        """Return the joints of the goal that the last state does not contain; () before the first state."""
         if not self._states:
             return ()
         names = decode(next(reversed(self._states.values())), JOINT_STATE).name
         return tuple(one for one in self._joints if one not in names)
 
     def braking(self) -> bool:
-        """Whether the last reference moves."""
+        """Return whether the last reference still has a velocity other than zero."""
         if not self._reference:
             return False
         return bool(np.abs(decode(self._reference, JOINT_TRAJECTORY).points[0].velocities).max() > STANDING_RAD_S)
 
     def moment(self) -> Moment | None:
-        """The last reference beside its state; None before there are any."""
+        """Return the last reference together with its state; None if either has not been received."""
         state = self._states.get(header_stamp_ns(self._reference)) if self._reference else None
         if state is None:
             return None
@@ -129,16 +137,16 @@ class GoalMonitor:
         )
 
     def _of(self, names: Sequence[str], values: Sequence[float]) -> FloatArray:
-        """Values by joint in the goal's order; NaN where a quantity or joint is absent."""
+        """Return the values in the order of the goal's joints, (n,) in any unit; NaN for missing values."""
         known = dict(zip(names, values, strict=False))
         return np.array([known.get(one, np.nan) for one in self._joints])
 
     def off_path(self, moment: Moment | None) -> str:
-        """What is farther from its reference than the goal allows; '' where nothing is."""
+        """Return a sentence about the first violated path tolerance, or "" if all are kept."""
         return "" if moment is None else _first_beyond(self.tolerances.path, moment, moment.desired, "path")
 
     def off_goal(self, moment: Moment | None) -> str:
-        """What is farther from the last point, or faster, than the goal allows; '' where nothing is."""
+        """Return a sentence about the first goal tolerance that is violated (last point, at rest), or ""."""
         if moment is None:
             return "no state of the arm was received" if self.tolerances.goal else ""
         end = {"position": self._end, "velocity": np.zeros(len(self._joints))}
@@ -151,7 +159,7 @@ def _first_beyond(
     for (quantity, joint), limit in limits.items():
         place = moment.joints.index(joint)
         error = abs(float(moment.actual[quantity][place] - desired[quantity][place]))
-        if not error <= limit:  # what was not measured is not within a limit
+        if not error <= limit:  # NaN, not measured, violates the limit, too
             unit = UNITS[quantity]
             return (
                 f"{quantity} of '{joint}' is {error:.4g} {unit} off, more than the {what} tolerance of {limit:g} {unit}"

@@ -1,11 +1,11 @@
 """Lifecycle node that owns the servo bus: joint_states out and joint_commands in, current mode.
 
-configure opens the port, checks every servo and finds the cycle rate that the line allows; activate starts the cycle
-(states flow, torque is off); before `~/enable` switches torque on, the machine must have kept that rate, see
-`dynid.hardware.loop.cycle_pace`; it switches torque off, too. Whatever ends the process, the arm is first stopped
-and lowered, and torque goes off. The topic `estop` stops it, too, and so does a second publisher of `joint_commands`.
-`~/clear_fault` leaves a fault whose cause is gone, `~/reboot` restarts servos that report an error, `~/reopen` finds a
-cable again that was pulled.
+The transition configure opens the port, checks every servo and finds the cycle rate that the line allows. The
+transition activate starts the cycle: states are published, torque is off. The service `~/enable` switches torque on and
+off; it switches it on only after the machine has kept the cycle rate, see `dynid.hardware.loop.cycle_pace`. If the
+process ends for any reason, the arm is first stopped and lowered, then torque goes off. A message on the topic `estop`
+and a second publisher of `joint_commands` also stop the arm. `~/clear_fault` leaves a fault whose cause is gone,
+`~/reboot` restarts servos that report an error, and `~/reopen` opens the port again after the cable was unplugged.
 """
 
 import os
@@ -64,14 +64,14 @@ from dynid.rehearsal.arm import rehearse_arm, rehearse_messages
 from dynid.robot import FloatArray, Robot, load_robot
 
 DIAGNOSTICS_S = 1.0
-STATE_POLL_S = 0.1  # a change of state is reported so soon
-DETAILS_EVERY = 5  # what the line and the servos do changes slowly
+STATE_POLL_S = 0.1  # longest delay of the report about a new state
+DETAILS_EVERY = 5  # reports per detailed report of line and servos, whose values change slowly
 REBOOT_TIMEOUT_S = 30.0
-OWN_CLOCK_S = 10.0  # a stamp farther back than this is of another clock
+OWN_CLOCK_S = 10.0  # greatest age of a timestamp; an older one is from another clock
 
 
 class HardwareNode(ManagedNode):
-    """The arm as ROS topics; see the module."""
+    """Lifecycle node that offers the arm as ROS topics and services; see the module."""
 
     def __init__(self) -> None:
         super().__init__("hardware")
@@ -111,10 +111,10 @@ class HardwareNode(ManagedNode):
         self._loop: ControlLoop | None = None
         self._rate: CycleRate | None = None
         self._pace: CyclePace | None = None
-        self._times_off = 0  # in all loops so far: who commands the arm must notice that another one began
+        self._times_off = 0  # how often torque went off in all loops, so that the commander notices a new loop
         self._history: LoadHistory | None = None
         self._history_port = self._history_told = ""
-        self._sent = (0, 0)  # how many joint_states were published, and the stamp of the last; replaced as one
+        self._sent = (0, 0)  # number of joint_states published, timestamp of the last; one tuple for thread safety
         self._encode_state = JointStateEncoder(self.robot.joint_names)
         self._encode_applied = JointStateEncoder(self.robot.joint_names, fields=("effort",))
         self._states = self.create_publisher(JointState, "joint_states", STREAM)
@@ -126,7 +126,7 @@ class HardwareNode(ManagedNode):
         self._emergency = EmergencyStop(self, self._stop_arm)
         self._commander = OneCommander(self, self._on_command, self._stop_enabled_arm)
         self._enable = DeferredSetBool(self, "~/enable", self._on_enable)
-        self._waiting: list[Answer] = []  # for torque on, until the cycle rate is decided
+        self._waiting: list[Answer] = []  # pending enable requests, until the cycle rate is decided
         for name, serve in {"clear_fault": self._clear_fault, "reboot": self._reboot, "reopen": self._reopen}.items():
             serve_trigger(self, f"~/{name}", serve)
         self._reports, self._reported, self._share = 0, "", ShareMeter()
@@ -134,13 +134,13 @@ class HardwareNode(ManagedNode):
         self.create_timer(STATE_POLL_S, self._look)
 
     def rehearse(self) -> None:
-        """Drive a simulated arm within this process for some cycles, so that nothing is compiled or loaded later."""
+        """Drive a simulated arm in this process for some cycles, so that nothing is compiled or loaded later."""
         compile_first(self, self.robot, string(self, "mount"))
         rehearse_arm(self.robot)
         rehearse_messages(self.robot)
 
     def _on_set(self, parameters: list[Parameter]) -> None:
-        """What is read when the port is opened cannot be changed behind an open port."""
+        """Raise SafetyError for a change of parameters while the port is open: they take effect at configure only."""
         late = [one.name for one in parameters if self._arm is not None]
         if late:
             raise SafetyError(f"{', '.join(late)}: takes effect at configure; clean the node up first")
@@ -153,7 +153,7 @@ class HardwareNode(ManagedNode):
         return settings.model_copy(update={"overload_limits": limits})
 
     def on_configure(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Open the port, check and set up the servos."""
+        """Open the port, check and set up the servos, and find the cycle rate."""
         port = string(self, "port_name")
         try:
             self.robot.gravity(string(self, "mount"))
@@ -165,10 +165,10 @@ class HardwareNode(ManagedNode):
                 clock=self._time_of(port),
                 start=self._start_options(),
             )
-            self._arm = arm  # closed below if what follows fails
+            self._arm = arm  # assigned first, so that the arm is closed below after an error
             arm.open()
             self._rate = find_rate(arm, int(self.get_parameter("rate_hz").value))
-        except Exception as error:  # a parameter may hold anything, and an error must not end the node
+        except Exception as error:  # a parameter may have any value, and an error must not end the node
             self._close_arm()
             self.get_logger().error(in_words(error))
             return TransitionCallbackReturn.FAILURE
@@ -197,37 +197,37 @@ class HardwareNode(ManagedNode):
         self._settings.publish(String(data=settings.model_dump_json()))
 
     def on_activate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Start the cycle; torque stays off."""
+        """Start the control cycle; torque stays off."""
         assert self._arm is not None
         self._start_loop(self._arm)
         return super().on_activate(state)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stop the arm, let it down, torque off, end the cycle."""
+        """Stop the arm, lower it, switch torque off and end the control cycle."""
         return super().on_deactivate(state) if self._stop_loop() else TransitionCallbackReturn.FAILURE
 
     def on_cleanup(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Close the port."""
+        """End the control cycle and close the port."""
         if not self._stop_loop():
             return TransitionCallbackReturn.FAILURE
         self._close_arm()
         return TransitionCallbackReturn.SUCCESS
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Stop and close."""
+        """End the control cycle and close the port, as `shut_down` does."""
         self.shut_down()
         return TransitionCallbackReturn.SUCCESS
 
     def shut_down(self) -> None:
-        """Zero current, torque off, port closed; more than once does no harm.
+        """Set zero current, switch torque off and close the port; repeated calls have no effect.
 
-        The port of a loop that does not end stays open: its thread is using it.
+        The port stays open if the loop does not end, because its thread still uses the port.
         """
         if self._stop_loop():
             self._close_arm()
 
     def _start_options(self) -> StartOptions:
-        """What may be done at the start; a simulated arm's servos may be written to in any case."""
+        """Return the actions that the parameters allow at the start; a simulated EEPROM may always be written."""
         names = ("write_eeprom", "take_over", "reboot_servos")
         write, take_over, reboot = (bool(self.get_parameter(name).value) for name in names)
         return StartOptions(write_eeprom=write or None, take_over=take_over, reboot_servos=reboot)
@@ -238,7 +238,7 @@ class HardwareNode(ManagedNode):
         return self._paused_clock or SYSTEM_CLOCK
 
     def _take_up_history(self, arm: DynamixelArm, port: str) -> None:
-        """Know how loaded the servos were when a guard watched them last; a simulated arm begins anew each time."""
+        """Load the servos' load history, unless it is loaded for this port; a simulated arm starts without one."""
         if self._history is None or self._history_port != port:
             self._history = LoadHistory(arm.robot, None if arm.simulated else history_file(arm.robot, port))
             self._history_port = port
@@ -271,7 +271,7 @@ class HardwareNode(ManagedNode):
             self._loop.fault(self._emergency.text)
 
     def _stop_loop(self) -> bool:
-        """Whether no loop runs any more."""
+        """Stop the control loop and return whether it has ended; True if there was none."""
         loop = self._loop
         if loop is None:
             return True
@@ -281,7 +281,7 @@ class HardwareNode(ManagedNode):
             self.get_logger().fatal(str(error))
         if loop.running:
             return False
-        self._loop = None  # only now: what the end of the loop has to say needs it
+        self._loop = None  # only now: `_on_end` needs the loop
         return True
 
     def _close_arm(self) -> None:
@@ -298,13 +298,13 @@ class HardwareNode(ManagedNode):
     # -- the cycle's thread ------------------------------------------------------------------------------------
 
     def _publish(self, sample: ArmSample, applied_a: FloatArray) -> None:
-        """Called while the next request is on the wire, where publishing costs the cycle no time."""
-        if not sample.complete:  # counted as missed; an old value must not look like a new one
+        """Publish a sample and the applied currents (n,) [A]; called while the next request is on the wire."""
+        if not sample.complete:  # counted as missed; old values must not be published as new ones
             return
         self._states.publish(
             self._encode_state.encode(sample.stamp_ns, position=sample.q, velocity=sample.dq, effort=sample.tau_present)
         )
-        if self._applied.get_subscription_count():  # nothing is made that nobody receives
+        if self._applied.get_subscription_count():  # skip the encoding without a subscriber
             effort = applied_a * self.robot.joint_constants
             self._applied.publish(self._encode_applied.encode(sample.stamp_ns, effort=effort))
         self._sent = (self._sent[0] + 1, sample.stamp_ns)
@@ -335,22 +335,22 @@ class HardwareNode(ManagedNode):
         if effort is None or not all_finite(effort):
             self._tell_refused(effort)
         if command is not None and effort is not None:
-            # what is not finite, the guard takes for the end of the commands
-            held = all_finite(command[1]["position"])  # what says where the arm is held says that it is
+            # the guard takes an effort that is not finite for the end of the commands
+            held = all_finite(command[1]["position"])  # positions are finite only while the arm is held
             loop.set_command(effort, self._command_time(command[0]), held)
 
     def _tell_refused(self, effort: FloatArray | None) -> None:
         text = f"joint_commands refused: expected one finite effort for each of {', '.join(self.robot.joint_names)}"
-        if effort is not None and np.isnan(effort).all():  # as a controller manager sends between its controllers
+        if effort is not None and np.isnan(effort).all():  # sent by a controller manager without active controller
             self.get_logger().warning(text, once=True)
         else:
             self.get_logger().warning(text, throttle_duration_sec=1.0)
 
     def _command_time(self, stamp_ns: int) -> float | None:
-        """When a command was made, on the monotonic clock [s]: the stamp of the state that it answers.
+        """Return when a command was made [s], on the monotonic clock: the timestamp of the state that it answers.
 
-        A command that waited in a queue is as old as its state. None, for the time of receipt, where a stamp is not on
-        the arm's clock: zero, in the future, or from another machine's clock.
+        A command that waited in a queue is thus as old as its state. The result is None, which stands for the time of
+        receipt, if the timestamp is not on the arm's clock: zero, in the future, or from another machine's clock.
         """
         if self._arm is None:
             return None
@@ -359,13 +359,13 @@ class HardwareNode(ManagedNode):
         return made_s if 0.0 <= bus.clock.monotonic_ns() * 1e-9 - made_s <= OWN_CLOCK_S else None
 
     def _stop_arm(self, text: str) -> None:
-        """A fault from outside of the driver, whatever the arm does."""
+        """Report a fault from outside the driver to the control loop, in every state of the arm."""
         self.get_logger().error(text)
         if self._loop is not None:
             self._loop.fault(text)
 
     def _stop_enabled_arm(self, text: str) -> None:
-        """A fault while torque is on; otherwise it is a reason to refuse enable."""
+        """Report a fault if torque is on; otherwise only log a warning, since the caller then refuses enable."""
         if self._loop is not None and self._loop.guard.state is not GuardState.DISABLED:
             self._stop_arm(text)
         else:
@@ -392,7 +392,7 @@ class HardwareNode(ManagedNode):
         answer.give(True, "torque is off")
 
     def _switch_on(self) -> None:
-        """Torque on for all who wait for it, or refused, as soon as it is decided whether the cycle rate is kept."""
+        """Answer the pending enable requests (torque on, or refused) once the cycle rate is decided."""
         if not self._waiting:
             return
         success, text = False, ""
@@ -414,14 +414,17 @@ class HardwareNode(ManagedNode):
             one.give(success, text)
 
     def _room_warning(self, loop: ControlLoop) -> str:
-        """That the kernel's limit leaves real-time programs too little room beside this driver; "" if it does not."""
+        """Return a warning if the kernel's limit leaves other real-time programs too little time, else ""."""
         return room_warning(self._share.share, len(os.sched_getaffinity(0)), read_limit()) if loop.fifo else ""
 
     def _lower_rate(self, loop: ControlLoop, pace: CyclePace) -> None:
-        """Continue at a lower rate if the present one is not kept; torque is off.
+        """Continue at a lower cycle rate if the present rate is not kept; torque is off.
 
-        Before there is a commander, other programs are still being started, and nothing is lowered unless somebody
-        asks for torque.
+        Before there is a commander, other programs are still being started. The rate is then lowered only if a request
+        for torque is pending.
+
+        Raises:
+            SafetyError: the loop at the former rate does not end.
         """
         if not (self._commander.count or self._waiting) or not pace.lower(unasked=not self._waiting):
             return
@@ -442,13 +445,13 @@ class HardwareNode(ManagedNode):
         return "no fault"
 
     def _reboot(self) -> str:
-        """Restart the servos that report a hardware error; torque must be off."""
+        """Restart the servos that report a hardware error, and return a report; torque must be off."""
         loop, lines = self._active_loop(), list[str]()
         loop.between_cycles(lambda: lines.extend(loop.arm.reboot_servos()), REBOOT_TIMEOUT_S)
         return "; ".join(lines) or "no servo reports a hardware error"
 
     def _reopen(self) -> str:
-        """Open a port again that was lost, check all servos, and start the cycle; torque stays off."""
+        """Open a lost port again, check all servos, start the cycle and return a report; torque stays off."""
         loop = self._active_loop()
         if loop.running:
             raise SafetyError("nothing to reopen: the port is open and the cycle runs")
@@ -457,14 +460,14 @@ class HardwareNode(ManagedNode):
             loop.arm.bus.close()
             loop.arm.open()
         except DynidError:
-            self._loop = loop  # still the one that ended: its error stays in the diagnostics, and it can be tried again
+            self._loop = loop  # keep the ended loop: its error stays in the diagnostics, and reopen can be retried
             raise
         self._start_loop(loop.arm)
-        self._publish_settings(loop.arm)  # stamps count from the opening
+        self._publish_settings(loop.arm)  # opening the port changed the offset of the timestamps
         return "the port is open again; torque is off"
 
     def _look(self) -> None:
-        """Judge the cycle while torque is off, and switch it on for whoever waits for that; report a new state."""
+        """Check the cycle rate while torque is off, answer pending enable requests, and report a new state."""
         loop, pace = self._loop, self._pace
         if loop is not None and pace is not None and loop.running:
             if loop.guard.state is GuardState.DISABLED:
@@ -478,7 +481,7 @@ class HardwareNode(ManagedNode):
         self._report_change()
 
     def _report_change(self) -> None:
-        """A new state is reported immediately."""
+        """Publish diagnostics immediately if the state of the loop has changed."""
         if self._loop is not None and state_text(self._loop) != self._reported:
             self._publish_diagnostics()
 
@@ -492,7 +495,7 @@ class HardwareNode(ManagedNode):
             if self._reports % DETAILS_EVERY == 0:
                 statuses += [line_status(loop, str(self._rate)), servo_status(loop.arm, loop.guard)]
             self._reports += 1
-            if loop.running and self._history is not None:  # also for a driver that is killed
+            if loop.running and self._history is not None:  # saved here too, in case the driver is killed
                 self._history.keep(loop.guard.load)
                 self._tell_history()
             self._reported = statuses[0].message
@@ -500,8 +503,8 @@ class HardwareNode(ManagedNode):
 
 
 def main() -> None:
-    """Run the hardware node."""
-    prefer_latency()  # before any thread is started: they inherit it
+    """Run the hardware node in this process."""
+    prefer_latency()  # before any thread is started, since threads inherit the setting
     run_node(HardwareNode, events=True)
 
 

@@ -1,9 +1,9 @@
 """Node that identifies from bags and hands the accepted model over as ROS parameters and as a robot description.
 
-`~/identify` reads the bags of parameter `bags`, identifies by parameter `method`, writes the result to parameter
-`output`, and then, in ONE atomic parameter call each, sets the model (see `model_parameters`) here and at the running
-nodes of parameter `controllers`. A model that was not accepted is written to disk with its verdict, but never handed
-over.
+The service `~/identify` reads the bags of parameter `bags`, identifies by parameter `method` and writes the result to
+parameter `output`. It then sets the model (see `model_parameters`) on this node and on the running nodes of parameter
+`controllers`, in ONE atomic parameter call each. A model that was not accepted is written to disk with its verdict, but
+never handed over.
 """
 
 import multiprocessing
@@ -26,11 +26,10 @@ from std_srvs.srv import Trigger
 
 from dynid.control.control_model import ControlModel, friction_beside
 from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, OutputExistsError
-from dynid.export.result_files import description
 from dynid.hardware.loop.realtime import prefer_throughput
 from dynid.identification.campaign.store import runs_folder
 from dynid.identification.methods import identify
-from dynid.identification.pipeline import Identification
+from dynid.identification.pipeline import Identification, exported_urdf
 from dynid.identification.stages import METHODS, Method, refuse_unknown_method
 from dynid.model.dynamics import ArmModel
 from dynid.nodes.common import LATCHED, check_parameters, compile_first, declare, run_node, string
@@ -44,7 +43,7 @@ CONTROLLER_TIMEOUT_S = 5.0
 
 
 class IdentificationNode(Node):
-    """Offers the identification pipeline; see the module."""
+    """Node that offers the identification pipeline; see the module."""
 
     def __init__(self) -> None:
         super().__init__("identification")
@@ -56,7 +55,7 @@ class IdentificationNode(Node):
             self.declare_parameter(name, Parameter.Type.STRING_ARRAY, descriptor)
         refuse_unknown_method(declare(self, "method", METHODS[0], f"how to identify: {', '.join(METHODS)}"))
         declare(self, "output", "", "folder for the result; it must not exist")
-        self._beside = ReentrantCallbackGroup()  # a call that waits must not keep timers and answers waiting
+        self._beside = ReentrantCallbackGroup()  # timers and answers must run while a service call waits
         self._controllers: dict[str, Client] = {}
         self._know(declare(self, "controllers", ["executor"], "running nodes that receive an accepted model"))
         declare_model(self, self._model)
@@ -70,16 +69,19 @@ class IdentificationNode(Node):
         self._description.publish(String(data=read_urdf_text(self.robot.urdf_path)))
 
     def rehearse(self) -> None:
-        """Compile what an identification runs."""
+        """Compile the functions that an identification uses."""
         compile_first(self, self.robot)
 
     def shut_down(self) -> None:
-        """End the processes of a campaign; results are written whole or not at all, and finished runs stay stored."""
+        """Terminate the worker processes of a campaign.
+
+        Results are written completely or not at all, and finished runs stay stored.
+        """
         for process in multiprocessing.active_children():
             process.terminate()
 
     def _on_set(self, parameters: list[Parameter]) -> None:
-        """Refuse what cannot work at the moment it is set, not minutes later."""
+        """Raise an error at once for parameter values that would fail only later in an identification."""
         for parameter in parameters:
             if parameter.name.startswith(PREFIX) and not self._handing_over:
                 raise ConfigurationError(f"{parameter.name} is an output of ~/identify")
@@ -95,7 +97,10 @@ class IdentificationNode(Node):
                 raise OutputExistsError(f"output {parameter.value} exists; choose another")
 
     def _know(self, controllers: list[str]) -> None:
-        """Look for the nodes that a model may be handed to; finding one takes longer than a call may wait."""
+        """Create the clients of the nodes that may receive a model.
+
+        This is done early, because discovery takes longer than a service call may wait.
+        """
         for name in controllers:
             if name not in self._controllers:
                 service = f"{name}/set_parameters_atomically"
@@ -142,12 +147,12 @@ class IdentificationNode(Node):
 
     @staticmethod
     def _work(job: Callable[[], Identification], done: Future) -> None:
-        """Run a job in a thread of its own: the executor stays free for progress and other calls."""
+        """Run a job and put its result or error into `done`; called in a thread, so that the executor stays free."""
         try:
             done.set_result(job())
         except DynidError as error:
             done.set_result(error)
-        except Exception as error:  # a defect must reach the caller as an answer, not hang it
+        except Exception as error:  # a program error must be answered, or the caller would wait forever
             done.set_result(f"internal error: {error!r}")
 
     def _identify(self, method: Method, bags: list[Path], validation: list[Path], output: Path) -> Identification:
@@ -167,7 +172,7 @@ class IdentificationNode(Node):
         self._stage = stage
 
     def _hand_over(self, result: Identification) -> list[str]:
-        """Values, friction, hash and verdict in one atomic call, then the description; returns why it failed, or []."""
+        """Set values, friction, hash and verdict in one atomic call, publish the description, return the errors."""
         values = as_values(control_model(result))
         self._handing_over = True
         try:
@@ -176,13 +181,11 @@ class IdentificationNode(Node):
             self._handing_over = False
         if not outcome.successful:
             return [f"the parameters were refused: {outcome.reason}"]
-        standard, mount = result.consistent.standard, result.mount
-        text = description(self.robot, result.model.mdh, standard, mount, result.friction)
-        self._description.publish(String(data=text))
+        self._description.publish(String(data=exported_urdf(result)))
         return []
 
     async def _feed_controllers(self, values: dict[str, object]) -> tuple[list[str], list[str]]:
-        """The model to every controller that runs, in one atomic call each; returns who took it, and who did not."""
+        """Set the model on every running controller, in one atomic call each; return notes and refusals."""
         taken, refused = [], []
         request = SetParametersAtomically.Request()
         request.parameters = [Parameter(key, value=value).to_parameter_msg() for key, value in values.items()]
@@ -209,7 +212,7 @@ class IdentificationNode(Node):
 
 
 def _of_campaign(result: Identification) -> str:
-    """What a caller should know of a campaign beside the model's verdict: unusable bags, and checks that failed."""
+    """Return notes about a campaign in addition to the model's verdict: unusable bags and failed checks."""
     if result.campaign is None:
         return ""
     failures, failed = result.campaign.summary["failures"], result.campaign.processing.failed
@@ -219,13 +222,13 @@ def _of_campaign(result: Identification) -> str:
 
 
 def control_model(result: Identification) -> ControlModel:
-    """What controllers get of an identification."""
+    """Return the part of an identification that controllers use: phi, friction, structure hash and acceptance."""
     friction = friction_beside(result.friction, result.model.axes)
     return ControlModel(result.robot.name, result.model.structure_hash, result.base, friction, result.verdict.accepted)
 
 
 def main() -> None:
-    """Run the identification node."""
+    """Run the identification node in this process."""
     prefer_throughput()
     run_node(IdentificationNode)
 

@@ -1,15 +1,15 @@
-"""What the middleware does unless the user chose otherwise. Launch files load this file by its path.
+"""Settings of the ROS middleware, unless the user chose others. Launch files load this file by its path.
 
-Discovery on this machine only: an arm is not to be commanded by a neighbour. And no shared memory between processes:
-when Fast DDS opens a port of it, it may wait for 333 ms under the lock that every publisher of the process needs
-(Fast-DDS issue 6535), and a driver that stalls for that long has lost its arm. ROS adds shared memory to localhost
-discovery whatever its settings are, so a profile takes the place of both.
+Nodes are discovered on this machine only, so that no other machine in the network commands the arm. Shared memory
+between processes is disabled: when Fast DDS opens a shared-memory port, it may wait for 333 ms under a lock that every
+publisher of the process needs (Fast-DDS issue 6535). A driver that stalls for that long loses its arm. ROS adds shared
+memory to localhost discovery regardless of the other settings, so an XML profile replaces both.
 """
 
 from collections.abc import Mapping
 from pathlib import Path
 
-PROFILE_FILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # as the version names it
+PROFILE_FILES = ("FASTRTPS_DEFAULT_PROFILES_FILE", "FASTDDS_DEFAULT_PROFILES_FILE")  # depends on the Fast DDS version
 TRANSPORTS, RANGE = "FASTDDS_BUILTIN_TRANSPORTS", "ROS_AUTOMATIC_DISCOVERY_RANGE"
 LOCALHOST_PROFILE = Path(__file__).with_name("localhost_udp.xml")
 
@@ -17,16 +17,16 @@ LOCALHOST_PROFILE = Path(__file__).with_name("localhost_udp.xml")
 def middleware_defaults(environment: Mapping[str, str], rmw: str) -> dict[str, str]:
     """Return the variables to set for a process with this environment and this implementation of rmw.
 
-    Applied to an environment that has them already, it returns the same ones.
+    The function is idempotent: for an environment that already has these variables it returns the same ones.
     """
     asked = environment.get(RANGE) or "LOCALHOST"
     profiles = {environment.get(name) for name in PROFILE_FILES} - {None, ""}
     if profiles == {str(LOCALHOST_PROFILE)} and asked in ("LOCALHOST", "SYSTEM_DEFAULT"):
-        profiles, asked = set(), "LOCALHOST"  # of ours, from a parent
+        profiles, asked = set(), "LOCALHOST"  # set by this function in a parent process
     chosen = bool(profiles) or bool(environment.get(TRANSPORTS))
-    chosen |= environment.get("ROS_LOCALHOST_ONLY") == "1"  # rcl takes it for the range, whatever that says
+    chosen |= environment.get("ROS_LOCALHOST_ONLY") == "1"  # overrides the range in rcl
     if chosen or not rmw.startswith("rmw_fastrtps"):
         return {RANGE: asked}
     if asked == "LOCALHOST":
-        return {RANGE: "SYSTEM_DEFAULT", **dict.fromkeys(PROFILE_FILES, str(LOCALHOST_PROFILE))}  # as the profile says
+        return {RANGE: "SYSTEM_DEFAULT", **dict.fromkeys(PROFILE_FILES, str(LOCALHOST_PROFILE))}  # range from profile
     return {TRANSPORTS: "UDPv4"}

@@ -1,8 +1,8 @@
-"""A model as ROS parameters: the same names at the node that identified it and at those that use it.
+"""A model as ROS parameters, with the same names at the node that identified it and at the nodes that use it.
 
-A model travels whole, in one atomic call: `model.phi.<NAME>` for every base parameter, `model.friction.<NAME><axis>`
-for every term of the friction beside them (`dynid.model.friction.TERMS`) and every axis, `model.robot`,
-`model.structure_hash` and `model.accepted`.
+A complete model is set in one atomic call. It consists of `model.phi.<NAME>` for every base parameter,
+`model.friction.<NAME><axis>` for every term of the additional friction (`dynid.model.friction.TERMS`) and every axis,
+`model.robot`, `model.structure_hash` and `model.accepted`.
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,22 +24,22 @@ NOT_A_MODEL = float("nan")
 
 
 def friction_names(axes: int) -> list[str]:
-    """FV1 ... FVn, FC1 ... FCn and so on, in the order of the law's values."""
+    """Return the names FV1 ... FVn, FC1 ... FCn and so on, in the order of the friction law's values."""
     return [f"{term.prefix}{axis + 1}" for term in TERMS for axis in range(axes)]
 
 
 def phi_name(name: str) -> str:
-    """The parameter that holds a base parameter."""
+    """Return the name of the ROS parameter for a base parameter."""
     return f"model.phi.{name}"
 
 
 def friction_name(name: str) -> str:
-    """The parameter that holds a term of the friction of an axis, such as FC1."""
+    """Return the name of the ROS parameter for a friction term of an axis, such as FC1."""
     return f"model.friction.{name}"
 
 
 def declare_model(node: Node, model: ArmModel) -> None:
-    """Declare the parameters of a model, none being there yet."""
+    """Declare the ROS parameters of a model, with values that mean "no model"."""
     declare(node, ROBOT, "", "robot of the model")
     declare(node, STRUCTURE, "", "model structure and geometry of the parameters")
     declare(node, ACCEPTED, False, "whether every check of the verdict passed")
@@ -52,7 +52,7 @@ def declare_model(node: Node, model: ArmModel) -> None:
 
 
 def as_values(content: ControlModel) -> dict[str, object]:
-    """All parameters of a model with their values."""
+    """Return the names and values of all ROS parameters of a model."""
     phi, law = content.phi, content.friction
     values: dict[str, object] = {phi_name(name): float(phi[name]) for name in phi.names}
     names = friction_names(law.axes)
@@ -61,11 +61,11 @@ def as_values(content: ControlModel) -> dict[str, object]:
 
 
 def from_parameters(parameters: Iterable[Parameter], model: ArmModel) -> ControlModel | None:
-    """The model that one call of parameters holds; None where it holds none.
+    """Return the model that one call of parameters contains, or None if the call contains no model parameter.
 
     Raises:
-        SafetyError: it holds a part of one, or values that are no finite numbers.
-        DataError: friction that no gear can have.
+        SafetyError: the call contains only a part of a model, or values that are not finite numbers.
+        DataError: the friction is physically impossible.
     """
     given: Mapping[str, object] = {one.name: one.value for one in parameters if one.name.startswith(PREFIX)}
     if not given:

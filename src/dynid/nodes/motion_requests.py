@@ -1,6 +1,6 @@
-"""Motions that somebody asks for, built and checked beside the control.
+"""Requested motions, built and checked in a separate thread while control continues.
 
-By name (a trajectory, or the excitation of one joint), from a file, or as JointTrajectory.
+A motion is requested by name (a trajectory, or the excitation of one joint), from a file, or as JointTrajectory.
 """
 
 from collections.abc import Callable
@@ -24,24 +24,24 @@ from dynid.trajectory.families import Excitation
 from dynid.trajectory.files import MOST_POINTS, is_file_name, load_trajectory_file, spread_points
 from dynid.trajectory.motion import Motion
 
-FROM_FILE, FROM_TOPIC = "file", "topic"  # what stands in the place of a profile for motions that have none
-MOST_BYTES = 560 * MOST_POINTS  # of a serialized message: position, speed, acceleration, effort of sixteen joints
+FROM_FILE, FROM_TOPIC = "file", "topic"  # given as profile of motions that have no speed profile
+MOST_BYTES = 560 * MOST_POINTS  # per message; a point has position, velocity, acceleration, effort of 16 joints
 LONGEST_NAME = 200
-APPROACH_RAD = 0.1  # farther from the arm a motion of somebody else does not begin, unless it is told to
+APPROACH_RAD = 0.1  # default of the largest distance between the arm and the start of a received motion
 Outcome = Callable[[MotionPlan | DynidError], None]
 
 
 class MotionRequests:
-    """Turns requests into checked plans, one at a time.
+    """Builder of checked plans from requests; one request at a time.
 
     Args:
         excitation: the robot's named trajectories.
-        motion: gives the check and the posture at which a motion begins.
-        controller: M_hat and D_hat size the excitation of a joint.
-        limits: what such an excitation must keep.
+        motion: executor that provides the check and the posture at which a motion begins.
+        controller: settings whose M_hat and D_hat size the excitation of a joint.
+        limits: limits for the excitation of a joint.
 
     Attributes:
-        approach_rad: how far from the arm a motion that comes as a message may begin [rad].
+        approach_rad: largest distance from the arm at which a motion that comes as a message may begin [rad].
     """
 
     def __init__(
@@ -53,7 +53,14 @@ class MotionRequests:
         self.approach_rad = APPROACH_RAD
 
     def by_name(self, name: str, profile: str, q: FloatArray, done: Outcome, *, to_rest: bool = True) -> None:
-        """A trajectory of excitation.yaml or of a file, or joint_excitation_<number>; `done` gets plan or error.
+        """Start to plan a trajectory of excitation.yaml or of a file, or joint_excitation_<number>.
+
+        Args:
+            name: name of the trajectory, path of its file, or joint_excitation_<number>.
+            profile: name of the speed profile.
+            q: position of the arm, (n,) [rad].
+            done: function that receives the plan or the error.
+            to_rest: whether the arm returns to its rest posture in the end.
 
         Raises:
             NodeError: another motion is being checked.
@@ -71,7 +78,7 @@ class MotionRequests:
         self._prepare(build, start, done, to_rest)
 
     def _excite(self, name: str, start: FloatArray) -> MotionPlan:
-        robot, check = self._motion.robot, self._motion.check  # with the cycle that the driver keeps
+        robot, check = self._motion.robot, self._motion.check  # read now: they use the driver's present cycle rate
         if check.torques is None:
             raise ConfigurationError(
                 f"'{name}' needs a prediction of the arm's gravity torques, which is not available here"
@@ -80,9 +87,13 @@ class MotionRequests:
         return plan_excitation(robot, self._controller, joint, start, check, self._limits, check.torques)
 
     def from_message(self, raw: bytes, q: FloatArray, done: Outcome) -> None:
-        """A serialized JointTrajectory, at whose end the arm is held; `done` and errors as of `by_name`.
+        """Start to plan a serialized JointTrajectory from position q (n,) [rad]; the arm is held at its end.
 
-        It is decoded beside the control as well: that takes a second where it has many points.
+        The message is decoded in the separate thread as well: that takes a second for many points. `done` receives the
+        plan or the error.
+
+        Raises:
+            NodeError: another motion is being checked.
         """
         start, here, approach_rad = self._motion.start_posture(q), np.array(q), self.approach_rad
         joints = self._excitation.robot.joint_names
@@ -108,9 +119,9 @@ class MotionRequests:
 
 
 def refuse_far_start(motion: Motion, reference: FloatArray, q: FloatArray, most_rad: float) -> None:
-    """Raise SafetyError where a motion begins farther than `most_rad` from the arm: nobody asked for the way there.
+    """Raise SafetyError if a motion begins farther than `most_rad` from the arm: the way there was not requested.
 
-    A held arm sags, so a start near its reference (n,) [rad] or near its measured posture q (n,) [rad] will do.
+    A held arm sags, so the motion may begin near the reference (n,) [rad] or near the measured posture q (n,) [rad].
     """
     away = min((motion.start - reference, motion.start - q), key=lambda one: float(np.abs(one).max()))
     joint = int(np.argmax(np.abs(away)))
@@ -123,14 +134,14 @@ def refuse_far_start(motion: Motion, reference: FloatArray, q: FloatArray, most_
 
 
 def positive_angle(value: object) -> float:
-    """Return an angle [rad] that somebody set; ConfigurationError is raised where it is not positive and finite."""
+    """Return a parameter's angle [rad]; raise ConfigurationError if it is not positive and finite."""
     if not isinstance(value, (int, float)) or not 0.0 < value < np.inf:
         raise ConfigurationError(f"approach_rad is {value}; expected a positive angle [rad]")
     return float(value)
 
 
 def trajectory_name(raw: bytes) -> str:
-    """The name of a serialized JointTrajectory: its frame; '' where it has none that can be read, or a longer one."""
+    """Return the frame of a serialized JointTrajectory as its name; "" if it is absent, unreadable or too long."""
     size = int.from_bytes(raw[12:16], "little")
     if not 1 < size <= LONGEST_NAME:
         return ""
@@ -139,17 +150,17 @@ def trajectory_name(raw: bytes) -> str:
 
 
 def decoded_trajectory(raw: bytes) -> Any:
-    """A serialized JointTrajectory; DataError where it is none, or longer than one that would be accepted."""
+    """Return the JointTrajectory in these bytes; raise DataError if they are malformed or longer than allowed."""
     if len(raw) > MOST_BYTES:
         raise DataError(f"a trajectory of {len(raw)} bytes was sent, expected at most {MOST_BYTES}: split it")
-    return decode(raw, JOINT_TRAJECTORY, len(raw))  # rclpy leaves some bytes for each point
+    return decode(raw, JOINT_TRAJECTORY, len(raw))  # the limit allows unread bytes: rclpy leaves some per point
 
 
 def message_motion(message: Any, joints: tuple[str, ...], hold: FloatArray) -> Motion:
-    """The motion of a JointTrajectory; joints (n,) that it does not name stay at `hold` (n,) [rad].
+    """Return the motion of a JointTrajectory; joints that it does not name stay at `hold` (n,) [rad].
 
     Raises:
-        ConfigurationError: no points, points of different widths, or what `spread_points` refuses.
+        ConfigurationError: no points, points of different widths, or points that `spread_points` refuses.
     """
     name, times = _name(message), _times(message)
     positions, velocities, accelerations = (_rows(message, key) for key in ("positions", "velocities", "accelerations"))
@@ -158,12 +169,12 @@ def message_motion(message: Any, joints: tuple[str, ...], hold: FloatArray) -> M
 
 
 def message_torques(message: Any, joints: tuple[str, ...]) -> TorqueCurve | None:
-    """What the efforts of a JointTrajectory add to the law's torques; None where it has none.
+    """Return the efforts of a JointTrajectory as torques added to those of the control law; None without efforts.
 
-    Joints (n,) that it does not name get none.
+    Joints that the message does not name get zero torque.
 
     Raises:
-        ConfigurationError: points without efforts between those that have them, or efforts that are not finite.
+        ConfigurationError: only some points have efforts, or efforts are not finite.
     """
     efforts = _rows(message, "effort")
     if efforts is None:
@@ -188,7 +199,7 @@ def _times(message: Any) -> FloatArray:
 
 
 def _rows(message: Any, key: str) -> FloatArray | None:
-    """What all points have of something, (K, m) for the m joints of the message; None where no point has it."""
+    """Return one field of all points as (K, m), any unit, for the message's m joints; None if no point has it."""
     lengths = {len(getattr(point, key)) for point in message.points}
     if lengths == {0} and key != "positions":
         return None

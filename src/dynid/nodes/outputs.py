@@ -1,4 +1,4 @@
-"""Where an executor's torques go: to this package's hardware node, or to a ros2_control effort controller."""
+"""Outputs for an executor's torques: this package's hardware node, or a ros2_control effort controller."""
 
 from typing import Protocol
 
@@ -14,36 +14,40 @@ from dynid.robot import FloatArray
 
 HARDWARE, EFFORT_CONTROLLER = "joint_commands", "effort_controller"
 BETWEEN = ", "
-COMMANDED = "commanded"  # key of the executor's diagnostics: names of the nodes that commands reach
+COMMANDED = "commanded"  # key of the executor's diagnostics: names of the nodes that receive commands
 OUTPUTS = (HARDWARE, EFFORT_CONTROLLER)
-# How long states may be silent while torques are commanded [s]: an effort controller keeps the last torque; the
-# hardware node has stopped the arm itself long before, or a busy host pauses a simulated one.
+# Longest time without states while torques are commanded [s]. It is short for an effort controller, which keeps the
+# last torque. The hardware node stops the arm itself much earlier, and a busy host may pause a simulated arm.
 HARDWARE_SILENCE_S, CONTROLLER_SILENCE_S = 10.0, 0.2
 
 
 class CommandOutput(Protocol):
-    """Takes one torque vector per cycle.
+    """Interface of an output that receives one torque vector per cycle.
 
     Attributes:
-        silence_s: after so long without states the executor must end the output [s].
+        silence_s: time without states after which the executor must end the output [s].
     """
 
     silence_s: float
 
     def send(self, stamp_ns: int, tau: FloatArray, held: FloatArray | None = None) -> None:
-        """Torques (n,) [N m] that answer the state of `stamp_ns`; they hold the arm at `held` (n,) [rad] if given."""
+        """Send torques tau (n,) [N m] that answer the state with this timestamp.
+
+        If `held` (n,) [rad] is given, it is the posture at which the torques hold the arm.
+        """
 
     def end(self) -> None:
-        """No torque is commanded any more."""
+        """End the torque commands."""
 
     def report(self) -> dict[str, str]:
-        """What the executor's diagnostics say of it."""
+        """Return the entries for the executor's diagnostics."""
 
 
 class HardwareOutput:
-    """sensor_msgs/JointState on `joint_commands`; where commands end, the hardware node acts by itself.
+    """Output as sensor_msgs/JointState on `joint_commands`; the hardware node stops the arm when commands end.
 
-    Positions say where the arm is held, and are not a number while it is not: the hardware node watches a held arm.
+    The positions in the message are those at which the arm is held, and NaN while it is not held. The hardware node
+    supervises a held arm.
     """
 
     silence_s = HARDWARE_SILENCE_S
@@ -54,21 +58,21 @@ class HardwareOutput:
         self._publisher = node.create_publisher(JointState, "joint_commands", STREAM)
 
     def send(self, stamp_ns: int, tau: FloatArray, held: FloatArray | None = None) -> None:
-        """Publish the efforts with the stamp of the state that they answer."""
+        """Publish the torques tau (n,) [N m] with the timestamp of the state that they answer."""
         position = self._nowhere if held is None else held
         self._publisher.publish(self._encoder.encode(stamp_ns, position=position, effort=tau))
 
     def end(self) -> None:
-        """Silence says it."""
+        """Do nothing: the hardware node detects that no more commands arrive."""
 
     def report(self) -> dict[str, str]:
-        """The nodes that are known to listen: a command is lost to all others, whatever they know themselves."""
+        """Return the names of the discovered subscribers of the commands; any other node does not receive them."""
         infos = self._node.get_subscriptions_info_by_topic(self._publisher.topic_name)
         return {COMMANDED: BETWEEN.join(sorted({info.node_name for info in infos}))}
 
 
 class EffortControllerOutput:
-    """std_msgs/Float64MultiArray to a forward effort controller, which keeps the last command for ever."""
+    """Output as std_msgs/Float64MultiArray to a forward effort controller, which keeps the last command forever."""
 
     silence_s = CONTROLLER_SILENCE_S
 
@@ -78,27 +82,27 @@ class EffortControllerOutput:
         self._size, self._sending = size, False
 
     def send(self, stamp_ns: int, tau: FloatArray, held: FloatArray | None = None) -> None:
-        """Publish the efforts in the robot's joint order; the controller must have the same, and knows of no hold."""
+        """Publish torques tau (n,) [N m] in the robot's joint order, as the controller expects; ignores `held`."""
         self._message.data = tau.tolist()
         self._publisher.publish(self._message)
         self._sending = True
 
     def end(self) -> None:
-        """Zeros, once: a torque that nobody renews must not stay."""
+        """Send zero torque once, because the controller would keep the last command."""
         if self._sending:
             self.send(0, np.zeros(self._size))
             self._sending = False
 
     def report(self) -> dict[str, str]:
-        """Controllers are ros2_control's business."""
+        """Return no entries, since ros2_control itself reports about its controllers."""
         return {}
 
 
 def declare_output(node: Node, joint_names: tuple[str, ...]) -> CommandOutput:
-    """The output that the node's parameters name.
+    """Return the command output that the node's parameters name, and declare these parameters.
 
     Raises:
-        UnknownNameError: no such output.
+        UnknownNameError: the parameter `output` names no known output.
     """
     kind = declare(node, "output", HARDWARE, f"output of the torques: {' or '.join(OUTPUTS)}", fixed=True)
     declare(node, "effort_topic", "effort_controller/commands", "topic of the effort controller", fixed=True)

@@ -1,6 +1,6 @@
-"""One arm of a pair as topics and services: its driver's states in; torques, and what is felt, out.
+"""ROS interface to one arm of a coupled pair: driver states in; torque commands and external torques out.
 
-All names are below the arm's own, `leader` or `follower`: the namespace of its driver.
+All topic and service names are in the namespace of the arm's driver, `leader` or `follower`.
 """
 
 import time
@@ -29,20 +29,20 @@ Answered = Callable[[str], None]
 
 
 class PairSide:
-    """One arm of a pair.
+    """ROS interface to one arm of a coupled pair.
 
     Args:
-        node: creates topics and clients.
-        robot: the arm.
-        side: 0 is the leader, 1 the follower.
-        on_reading: called with every state and its age when it arrived [s], None where no clock here says it.
-        on_trouble: called, in words, when the driver does not follow commands any more, or there are two of them.
+        node: node that creates topics and clients.
+        robot: robot model of the arm.
+        side: 0 for the leader, 1 for the follower.
+        on_reading: called with every state and its age at arrival [s], or None if the driver uses another clock.
+        on_trouble: called with a sentence if the driver stops following commands or has a second publisher.
 
     Attributes:
         name: "leader" or "follower".
-        settings: what the driver reported; None before it did.
-        state: what the driver last said that it does.
-        malformed: messages that were left out.
+        settings: settings that the driver reported; None before the first report.
+        state: state that the driver last reported.
+        malformed: number of messages that were ignored.
     """
 
     def __init__(
@@ -58,13 +58,13 @@ class PairSide:
         self.settings: HardwareSettings | None = None
         self.state, self.malformed, self._refusal, self._boot_id = "", 0, "", boot_id()
         self._messages = ArmMessages(robot.joint_names)
-        self._holding: HoldingTorque | None = None  # while the driver holds the arm that is about to be coupled
+        self._holding: HoldingTorque | None = None  # set while the driver holds the arm before the coupling
         self._commands = node.create_publisher(JointState, f"{self.name}/joint_commands", STREAM)
         self._felt = node.create_publisher(JointState, f"{self.name}/external_torque", STREAM)
         self._enable = node.create_client(SetBool, f"{self.name}/hardware/enable")
         on_settings = (String, f"{self.name}/hardware_settings", self._on_settings, LATCHED)
         on_state = (JointState, f"{self.name}/joint_states", self._on_state, NEWEST)
-        on_applied = (JointState, f"{self.name}/applied_commands", self._on_applied, NEWEST)  # the observer's input
+        on_applied = (JointState, f"{self.name}/applied_commands", self._on_applied, NEWEST)  # observer input
         self._sources = (
             OneSource(node, *on_settings, on_trouble),
             OneSource(node, *on_state, on_trouble, raw=True),
@@ -72,7 +72,7 @@ class PairSide:
         )
         node.create_subscription(DiagnosticArray, f"{self.name}/diagnostics", self._on_report, 10)
 
-    # -- what arrives ------------------------------------------------------------------------------------------------
+    # -- received messages -------------------------------------------------------------------------------------------
 
     def _on_settings(self, message: String) -> None:
         try:
@@ -101,14 +101,14 @@ class PairSide:
         self._on_reading(self._side, reading, self._age_s(reading.stamp_ns))
 
     def _age_s(self, stamp_ns: int) -> float | None:
-        """How old a state is [s], if its driver's stamps follow the clock of this host; None if they do not."""
+        """Return the age of a state [s] if its driver uses the clock of this host, else None."""
         if self.settings is None or not self.settings.boot_id or self.settings.boot_id != self._boot_id:
             return None
         return (time.monotonic_ns() + self.settings.stamp_offset_ns - stamp_ns) * 1e-9
 
     @property
     def clock(self) -> str:
-        """Whether ages of states are known, for the diagnostics."""
+        """Sentence for the diagnostics about whether the ages of states are known."""
         known = self.settings is not None and self.settings.boot_id == self._boot_id != ""
         return "this host's: ages are known" if known else "another: a constant delay is not noticed"
 
@@ -123,10 +123,10 @@ class PairSide:
                 if before.startswith(ENABLED) and not self.state.startswith(ENABLED):
                     self._on_trouble(f"the {self.name}'s driver does not follow any more: {self.state}")
 
-    # -- what is asked of the driver ---------------------------------------------------------------------------------
+    # -- requests to the driver --------------------------------------------------------------------------------------
 
     def refuse(self) -> None:
-        """Raise SafetyError where it is not known what drives this arm."""
+        """Raise SafetyError unless this arm has exactly one active driver with valid settings."""
         for source in self._sources:
             if source.refusal:
                 raise SafetyError(source.refusal)
@@ -136,11 +136,11 @@ class PairSide:
             raise SafetyError(f"the {self.name} has no driver: start one in the namespace {self.name} and activate it")
 
     def watch_holding(self) -> None:
-        """From now on, note by what the driver holds the arm."""
+        """Start to estimate the torques with which the driver holds the arm."""
         self._holding = HoldingTorque(self._robot)
 
     def refuse_contradiction(self, law: GravityCompensation) -> None:
-        """Raise SafetyError where that contradicts gravity by a model: a joint of the wrong sign, mount or model."""
+        """Raise SafetyError if the holding torques contradict the model: wrong joint sign, mount or model."""
         holding, self._holding = self._holding, None
         if holding is None:
             return
@@ -150,7 +150,7 @@ class PairSide:
             raise SafetyError(f"the {self.name}: {error}; check the joint's sign, too") from None
 
     def set_enabled(self, enabled: bool, answered: Answered) -> None:
-        """Ask the driver for torque on or off; `answered` gets "", or why not."""
+        """Request torque on or off from the driver; `answered` receives "" or the reason for a refusal."""
 
         def done(future: Future) -> None:
             response, error = (None, future.exception()) if future.exception() else (future.result(), None)
@@ -159,10 +159,10 @@ class PairSide:
             else:
                 answered("" if response.success else f"the {self.name}'s driver refused: {response.message}")
 
-        self.state = ""  # what it said before says nothing of what it will do
+        self.state = ""  # the former state does not hold after this request
         self._enable.call_async(SetBool.Request(data=enabled)).add_done_callback(done)
 
     def command(self, tau: FloatArray, external: FloatArray) -> None:
-        """Publish torques that answer the newest state, and the torques from outside, (n,) each [N m]."""
+        """Publish torque commands that answer the newest state, and the external torques, (n,) each [N m]."""
         self._commands.publish(self._messages.answer(tau))
         self._felt.publish(self._messages.answer(external))

@@ -1,10 +1,10 @@
-"""Node that weighs what the arm holds while it moves: joint_states and applied_commands in, mass and centre out.
+"""Node that estimates the payload of a moving arm: joint_states and applied_commands in, mass and centre of mass out.
 
-`payload` (InertiaStamped, in the last link's frame) is the newest estimate, its deviations stand in the diagnostics.
-Parameter `policy` says what comes of it: "report" nothing more; "apply" hands a body that fits, and differs
-significantly from the one before, to the executor, whose law takes it over without a jump. Nothing is weighed while a
-hand may lead the arm: a steady hand and a weight feel the same. It is a process of its own: what weighs must not delay
-what controls.
+`payload` (InertiaStamped, in the last link's frame) is the newest estimate; its standard deviations are in the
+diagnostics. With the value "report", the parameter `policy` has no further effect. With "apply", a payload that fits
+the data and differs significantly from the previous one is sent to the executor, whose control law changes over without
+a jump. The payload is not estimated while the arm may be hand-guided, because a steady hand force looks like a weight.
+The node runs in its own process, so that the estimation does not delay control.
 """
 
 import time
@@ -34,11 +34,11 @@ from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import read_tree
 
 POLICIES = ("report", "apply")
-AGAIN_S = 1.0  # after a refusal
+AGAIN_S = 1.0  # shortest time between two requests to the executor
 
 
 class PayloadNode(SensingNode):
-    """Weighs what the arm holds; see the module."""
+    """Node that estimates the payload of the arm; see the module."""
 
     def __init__(self) -> None:
         super().__init__("payload")
@@ -66,7 +66,7 @@ class PayloadNode(SensingNode):
         self.create_timer(1.0, self._report)
 
     def shut_down(self) -> None:
-        """Nothing is commanded here; what the executor was given stays until somebody sets another."""
+        """Do nothing: this node commands nothing, and the executor keeps its payload until another is set."""
 
     def _refuse_unknown_policy(self, policy: str) -> None:
         if policy not in POLICIES:
@@ -82,7 +82,7 @@ class PayloadNode(SensingNode):
         self._live = live_payload_of(self.robot, self._content, mount)
 
     def _on_settings(self, message: String) -> None:
-        """Gravity is that of the mount which the hardware reports."""
+        """Use the transmission delay of the reported line and the direction of gravity of the reported mount."""
         try:
             reported = reported_settings(message.data, self.robot)
             self._take_line(simulated=reported.simulated)
@@ -92,7 +92,7 @@ class PayloadNode(SensingNode):
             self._on_trouble(str(error))
 
     def _on_report(self, message: DiagnosticArray) -> None:
-        """Which law the executor runs: under gravity compensation a hand may lead the arm."""
+        """Note whether the executor runs gravity compensation, under which the arm may be hand-guided."""
         for status in message.status:
             if status.name == self._executor:
                 law = next((pair.value for pair in status.values if pair.key == "controller"), "")
@@ -132,7 +132,7 @@ class PayloadNode(SensingNode):
         self._payloads.publish(message)
 
     def _apply(self) -> None:
-        """Hand what is held to the executor, in one atomic call; a refusal is reported, and it is asked again later."""
+        """Send the estimated payload to the executor in one atomic call; after a refusal, retry later."""
         if time.monotonic() - self._asked_s < AGAIN_S or not self._set.service_is_ready():
             return
         self._asked_s, self._asked = time.monotonic(), self._live.held
@@ -174,7 +174,7 @@ class PayloadNode(SensingNode):
 
 
 def main() -> None:
-    """Run the node."""
+    """Run the payload node in this process."""
     prefer_throughput()
     run_node(PayloadNode, events=True)
 

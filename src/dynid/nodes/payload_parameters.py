@@ -1,8 +1,9 @@
-"""What an arm holds as ROS parameters of the executor, and the model that follows from it.
+"""Payload of an arm as ROS parameters of the executor, and the model with that payload.
 
-A body travels whole, in one atomic call: `payload.parameters` (ten standard parameters in the last modified DH frame,
-zeros for none), `payload.structure_hash` of the model that it was weighed with, and `payload.certain`. It is added to
-the model that the executor has. A new model forgets it: that is of the arm as it was when it was identified.
+A payload is set in one atomic call: `payload.parameters` (ten standard parameters in the last modified DH frame, zeros
+for no payload), `payload.structure_hash` of the model with which it was estimated, and `payload.certain`. It is added
+to the model of the executor. A new model removes the payload, because that model describes the arm as it was when it
+was identified.
 """
 
 from collections.abc import Sequence
@@ -24,21 +25,21 @@ from dynid.robot import FloatArray, Robot
 BODY, STRUCTURE, CERTAIN = "payload.parameters", "payload.structure_hash", "payload.certain"
 NAMES = (BODY, STRUCTURE, CERTAIN)
 NOTHING = (0.0,) * 10
-Kept = tuple[ControlModel | None, FloatArray]  # the accepted model, and the body (10,) beside it
-ROUNDING = 1e-9  # of a pseudo-inertia's eigenvalue [kg m^2]
+Kept = tuple[ControlModel | None, FloatArray]  # the accepted model, and the payload (10,) in SI
+ROUNDING = 1e-9  # tolerance for rounding of a pseudo-inertia's least eigenvalue [kg m^2]
 
 
 def payload_values(body: FloatArray, structure_hash: str) -> dict[str, object]:
-    """All parameters of a body (10,) that is certain, with their values."""
+    """Return names and values of all ROS parameters of a certain payload with standard parameters (10,) in SI."""
     return {BODY: body.tolist(), STRUCTURE: structure_hash, CERTAIN: True}
 
 
 class PayloadOnModel:
-    """The accepted model of an arm, and beside it what the arm holds.
+    """Accepted model of an arm together with its payload.
 
     Args:
-        node: declares the parameters.
-        robot: what its drives lift.
+        node: node that declares the parameters.
+        robot: robot whose drives limit the mass of a payload.
     """
 
     def __init__(self, node: Node, robot: Robot) -> None:
@@ -51,27 +52,29 @@ class PayloadOnModel:
 
     @property
     def kept(self) -> Kept:
-        """The model without the body, None without one, and the body (10,) that are in force."""
+        """Active model without payload (None if there is no model), and the active payload (10,) in SI."""
         return self._kept
 
     @property
     def mass_kg(self) -> float:
-        """Of the body that is in force [kg]."""
+        """Mass of the active payload [kg]."""
         return float(self._kept[1][9])
 
     def taken(
         self, parameters: Sequence[Parameter], model: ControlModel | None, arm: ArmModel
     ) -> tuple[ControlModel | None, bool]:
-        """What a call of parameters makes of the model: the whole one, and whether only the body is new.
+        """Return the model with payload that follows from a parameter call, and whether only the payload is new.
+
+        The model is None if the call changes neither. It becomes active only with `keep`.
 
         Args:
-            parameters: of the call.
-            model: that the call brings; None keeps the present one.
+            parameters: parameters of the call.
+            model: model in the same call; None keeps the present one.
             arm: geometry and structure of the models.
 
         Raises:
-            SafetyError: a part of a body, of another structure, one that is not certain, no body or one too heavy, a
-                body without a model, or a body beside a new model.
+            SafetyError: the payload is incomplete, of another structure, not certain, physically impossible or too
+                heavy; or it is set without a model or together with a new model.
         """
         self._next = self._kept
         body = self._body({one.name: one.value for one in parameters if one.name in NAMES}, arm)
@@ -89,7 +92,7 @@ class PayloadOnModel:
         return with_payload(arm, bare, body) if body.any() else bare, True
 
     def keep(self) -> None:
-        """What was taken last is in force."""
+        """Make the result of the last call of `taken` the active model and payload."""
         self._kept = self._next
 
     def _body(self, given: dict[str, object], arm: ArmModel) -> FloatArray | None:

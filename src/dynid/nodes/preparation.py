@@ -1,4 +1,4 @@
-"""Work of a second or less in a thread of its own, so that an arm that is held meanwhile stays held."""
+"""Thread for work of up to about a second, so that the thread that holds the arm is not interrupted."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,7 @@ Result = TypeVar("Result")
 
 
 class Preparation(Generic[Result]):
-    """One job at a time; its outcome is handed over in the thread that calls `poll`."""
+    """Thread that runs one job at a time; `poll` hands the outcome over in the thread of its caller."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None
@@ -21,14 +21,14 @@ class Preparation(Generic[Result]):
 
     @property
     def busy(self) -> bool:
-        """Whether a job is under way, or its outcome was not fetched yet."""
+        """Whether a job is running, or its outcome has not been handed over yet."""
         return self._thread is not None
 
     def start(self, job: Callable[[], Result], done: Callable[[Result | DynidError], None]) -> None:
-        """Run `job`; `done` gets its result, or the error that it ended with.
+        """Run `job` in a thread; `done` receives its result, or the error that ended it.
 
         Raises:
-            NodeError: another job is under way.
+            NodeError: another job is running.
         """
         if self.busy:
             raise NodeError("another motion is being checked")
@@ -38,19 +38,19 @@ class Preparation(Generic[Result]):
 
     def _work(self, job: Callable[[], Result]) -> None:
         try:
-            leave_realtime()  # it takes long, and must not keep the processor from the thread that holds the arm
+            leave_realtime()  # long work must not take processor time from the thread that holds the arm
             self._outcome = job()
         except DynidError as error:
             self._outcome = error
-        except Exception as error:  # a defect must reach the caller as an answer, not hang it
+        except Exception as error:  # a program error must be reported, or the caller would wait forever
             self._outcome = NodeError(f"internal error: {error!r}")
 
     def withdraw(self, reason: DynidError) -> None:
-        """Whatever comes of the job under way, `done` gets this reason instead; does nothing where there is no job."""
+        """Replace the outcome of the running job by this error; no effect without a job."""
         self._withdrawn = reason if self.busy else None
 
     def poll(self) -> None:
-        """Hand the outcome over if there is one; costs nothing while there is no job."""
+        """Pass the outcome of a finished job to its `done` function; returns at once if no job has finished."""
         if self._thread is None or self._thread.is_alive():
             return
         self._thread = None

@@ -1,4 +1,4 @@
-"""Nodes as processes: started in sessions of their own, logged to files, ended by their id, none left running."""
+"""Node processes: each runs in its own session, logs to a file and is ended by its id; no process is left running."""
 
 import contextlib
 import os
@@ -14,16 +14,16 @@ from dynid.errors import NodeError
 from dynid.nodes.entry import ENDING
 from dynid.parent import PARENT_VARIABLE
 
-GRACE_S = 32.0  # the hardware node lowers the arm first; in held time that takes longer
+GRACE_S = 32.0  # time to end after each signal; the hardware node lowers the arm first, slower with a paused clock
 LAST_LINES = 5
 Handler = Callable[[int, FrameType | None], object] | int
 
 
 class Process:
-    """One child process of this package.
+    """Child process of this package.
 
-    It gets a session of its own, so that Ctrl-C reaches only the parent, which then ends its children in a safe order;
-    should the parent die without a word, the kernel ends the child.
+    It has its own session, so that Ctrl-C reaches only the parent, which then ends its children in a safe order. If the
+    parent dies without ending them, the kernel ends the child.
     """
 
     def __init__(self, name: str, arguments: Sequence[str], log: Path, environment: Mapping[str, str]) -> None:
@@ -41,21 +41,21 @@ class Process:
 
     @property
     def pid(self) -> int:
-        """Process id."""
+        """Process id of the child."""
         return self._child.pid
 
     @property
     def running(self) -> bool:
-        """Whether it still runs."""
+        """Whether the process is still running."""
         return self._child.poll() is None
 
     def last_words(self) -> str:
-        """The end of its log, for a message about why it ended."""
+        """Return the last lines of the process's log, for a message about why the process ended."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return " | ".join(lines[-LAST_LINES:]) or "it printed nothing"
 
     def last_error(self) -> str:
-        """The last error that it logged, without time and name; '' if none."""
+        """Return the last error in the process's log, without time and logger name; "" if there is no error."""
         for line in reversed(self.log.read_text(encoding="utf-8", errors="replace").splitlines()):
             if line.startswith(("[ERROR]", "[FATAL]")):
                 return line.split("]: ", 1)[-1]
@@ -64,15 +64,16 @@ class Process:
         return ""
 
     def check(self) -> None:
-        """Raise NodeError if it has ended."""
+        """Raise NodeError if the process has ended."""
         if not self.running:
             reason = self.last_error() or self.last_words()
             raise NodeError(f"{self.name} ended with code {self._child.returncode}: {reason}")
 
     def stop(self) -> int:
-        """End it: SIGTERM, then SIGINT, then SIGKILL; returns its exit code.
+        """End the process by SIGTERM, then SIGINT, then SIGKILL, and return its exit code.
 
-        A node takes both first ones alike; one that is still loading ends by the first without a traceback.
+        A node handles SIGTERM and SIGINT alike. SIGTERM comes first because a node that is still loading then ends
+        without a traceback.
         """
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGKILL):
             if not self.running:
@@ -84,22 +85,22 @@ class Process:
         return self._child.wait()
 
     def ask(self) -> None:
-        """Ask it to end, and do not wait."""
+        """Send SIGTERM to the process, without waiting for its end."""
         if self.running:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, signal.SIGTERM)
 
     def kill(self) -> int:
-        """End it at once, without a chance to tidy up; returns its exit code."""
+        """End the process at once, without any cleanup, and return its exit code."""
         self._child.kill()
         return self._child.wait()
 
 
 @contextlib.contextmanager
 def signals_handled(handlers: Mapping[int, Handler]) -> Iterator[None]:
-    """Handle signals, by number, like this while the block runs, and then as before.
+    """Install these signal handlers, by signal number, while the block runs; then restore the former ones.
 
-    Only the main thread may do that; in another the block runs with the handlers that there are.
+    Only the main thread may install handlers. In another thread the block runs with the present handlers.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -114,7 +115,7 @@ def signals_handled(handlers: Mapping[int, Handler]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
-    """Signals to end that come meanwhile are taken up at the end; the child starts with the usual handling."""
+    """Defer signals that end the process until the block has ended; a child started in it handles them as usual."""
     came: list[int] = []
     try:
         with signals_handled({number: lambda n, _: came.append(n) for number in ENDING}):
@@ -125,12 +126,12 @@ def _interrupts_held() -> Iterator[None]:
 
 
 class ProcessGroup:
-    """Processes that live and end together: the first one started ends last.
+    """Group of processes that end together: the process that was started first ends last.
 
     Args:
         logs: folder of their logs.
-        environment: what is added to this process' own.
-        place: called with name and process id of each one that was started.
+        environment: variables added to the environment of this process.
+        place: called with name and process id of each started process.
     """
 
     def __init__(
@@ -140,8 +141,8 @@ class ProcessGroup:
         self.processes: list[Process] = []
 
     def start(self, name: str, arguments: Sequence[str]) -> Process:
-        """Start one; arguments are those of this Python."""
-        with _interrupts_held():  # a process that is not in the list yet would be left running
+        """Start a Python process with these command-line arguments, and return it."""
+        with _interrupts_held():  # an interrupt before the process is in the list would leave it running
             process = Process(name, arguments, self._logs / f"{name}.log", self._environment)
             self.processes.append(process)
         if self._place is not None:
@@ -149,27 +150,30 @@ class ProcessGroup:
         return process
 
     def start_node(self, module: str, name: str, parameters: Mapping[str, str] | None = None) -> Process:
-        """Start a node of dynid.nodes under its name with parameters."""
+        """Start a node of dynid.nodes under its name with these ROS parameters, and return its process."""
         return self.start_module(f"dynid.nodes.{module}", name, parameters)
 
     def start_module(self, module: str, name: str, parameters: Mapping[str, str] | None = None) -> Process:
-        """Start a node by its module's full name."""
+        """Start a node by the full name of its module with these ROS parameters, and return its process."""
         pairs = [text for key, value in (parameters or {}).items() for text in ("-p", f"{key}:={value}")]
         ros = ["--ros-args", *pairs] if pairs else []
         return self.start(name, ["-m", module, *ros])
 
     def check(self) -> None:
-        """Raise NodeError if one has ended."""
+        """Raise NodeError if any process of the group has ended."""
         for process in self.processes:
             process.check()
 
     def kill(self, process: Process) -> None:
-        """End one process at once; the others go on without it."""
+        """End one process at once and remove it from the group; the others continue."""
         self.processes.remove(process)
         process.kill()
 
     def stop(self) -> None:
-        """End all, at once but for the first: an arm, which the others bring to rest."""
+        """End all processes of the group; the first one ends last.
+
+        The others end at the same time. The first process may be a simulated arm, which the others bring to rest.
+        """
         for process in self.processes[:0:-1]:
             process.ask()
         for process in reversed(self.processes):
@@ -181,6 +185,6 @@ class ProcessGroup:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        # a second Ctrl-C must not interrupt the way to zero current
+        # a second Ctrl-C must not interrupt lowering and torque off
         with signals_handled(dict.fromkeys(ENDING, signal.SIG_IGN)):
             self.stop()

@@ -1,6 +1,7 @@
-"""Read the published model back through ROS, as a program of a user's would: parameters and robot description to JSON.
+"""Program that reads the published model through ROS, as a user's program would, and prints it as JSON.
 
-Run as a process of its own: `python -m dynid.nodes.readback identification NAME...`.
+It reads the parameters and the robot description. It runs as a separate process: `python -m dynid.nodes.readback
+identification NAME...`.
 """
 
 import json
@@ -16,7 +17,7 @@ PREFIX = "model.phi."
 
 
 def read_back(node: str, names: list[str]) -> dict[str, object]:
-    """The model that a node publishes: phi by name, hash, acceptance, and the latched robot description.
+    """Return the model that a node publishes: phi by name, hash, acceptance, and the latched robot description.
 
     Raises:
         NodeError: the node does not answer, or a parameter is not set.
@@ -38,7 +39,7 @@ def read_back(node: str, names: list[str]) -> dict[str, object]:
 
 
 def main() -> None:
-    """Print the model as one JSON object."""
+    """Print the published model as one JSON object."""
     end_with_expected_parent()
     try:
         print(json.dumps(read_back(sys.argv[1], sys.argv[2:])))

@@ -1,10 +1,10 @@
-"""Lifecycle node that records an experiment's topics, raw, to a rosbag2.
+"""Lifecycle node that records the serialized messages of an experiment's topics to a rosbag2.
 
-Active, it subscribes; `~/start` opens a new bag at parameter `output`. `~/stop` closes it as soon as it holds its
-motion to the end, and answers whether the bag is whole; a second call closes it at once. Latched topics that were
-published before a bag was opened are written at its start, so that every bag can be identified from on its own.
-Each topic has limits of its own (`dynid.recording.topic_budget`): what floods one is left out, and not listened to for
-a while, and the arm's states are recorded all the same.
+An active recorder is subscribed to the topics, and `~/start` opens a new bag at parameter `output`. `~/stop` closes the
+bag once it contains the whole motion, and answers whether the bag is complete. A second call closes it at once. Latched
+messages that were published before a bag was opened are written at its start, so that every bag is sufficient for
+identification. Each topic has its own limits (`dynid.recording.topic_budget`). If a topic exceeds them, its messages
+are dropped and its subscription pauses for a while. The arm's states are recorded nevertheless.
 """
 
 import shutil
@@ -38,7 +38,7 @@ from dynid.rehearsal.recorder import rehearse_recording
 from dynid.robot import load_robot
 from dynid.robot.urdf_text import read_urdf_text
 
-# relative topic name -> message class and type name, latched or not
+# relative topic name -> message class, type name, and whether the topic is latched
 TOPICS: dict[str, tuple[Any, str, bool]] = {
     "joint_states": (JointState, "sensor_msgs/msg/JointState", False),
     "joint_commands": (JointState, "sensor_msgs/msg/JointState", False),
@@ -47,19 +47,19 @@ TOPICS: dict[str, tuple[Any, str, bool]] = {
     "robot_description": (String, "std_msgs/msg/String", True),
     "hardware_settings": (String, "std_msgs/msg/String", True),
     "experiment": (String, "std_msgs/msg/String", True),
-    # the last one, see Discovery
+    # diagnostics must be subscribed last, see Discovery
     DIAGNOSTICS: (DiagnosticArray, "diagnostic_msgs/msg/DiagnosticArray", False),
 }
-# Who drives and who commands the arm: topics and reports without which a bag cannot be identified from
+# Topics and diagnostic reports of driver and commander that identification from a bag requires
 ARM_TOPICS, ARM_REPORTS = (*STAMPED, HARDWARE_SETTINGS, EXPERIMENT), (LOOP, "executor")
 COMPLETION_TIMEOUT_S = 20.0
 # Keys of the diagnostics
-BAG = "bag"  # the folder that was opened last
-UNMATCHED = "unmatched"  # what of the above is missing
-GIVEN_UP = "given_up"  # why a recording was ended before its time
-DOUBTFUL = "doubtful"  # why what is recorded may not be the arm's: a topic has two publishers
-LEFT_OUT = "left_out"  # messages by topic that were beyond its limits
-PAUSE_S = 5.0  # so long a topic is not listened to then
+BAG = "bag"  # folder of the bag that was opened last
+UNMATCHED = "unmatched"  # required topics and reports that are missing
+GIVEN_UP = "given_up"  # why a recording ended early
+DOUBTFUL = "doubtful"  # why the data may not be from this arm: a topic has two publishers
+LEFT_OUT = "left_out"  # number of dropped messages by topic, beyond its limits
+PAUSE_S = 5.0  # pause of a topic's subscription after it exceeded its limits
 
 
 def _limits(name: str) -> TopicLimits:
@@ -67,7 +67,7 @@ def _limits(name: str) -> TopicLimits:
 
 
 class RecorderNode(ManagedNode):
-    """Records the topics of TOPICS; see the module."""
+    """Lifecycle node that records the topics of `TOPICS`; see the module."""
 
     def __init__(self) -> None:
         super().__init__("recorder")
@@ -83,7 +83,7 @@ class RecorderNode(ManagedNode):
             "how long stop waits for the end of a motion [s]; 0: do not wait",
         )
         robot = load_robot(declare(self, "robot", "crane_x7", "robot name or folder", fixed=True))
-        # what the arm looked like when nobody published it; a publisher's description replaces it
+        # used until a robot description is published
         self._own_description = encode_string(read_urdf_text(robot.urdf_path))
         self._writer: BagWriter | None = None
         self._discovery = Discovery(ARM_TOPICS, ARM_REPORTS)
@@ -125,7 +125,10 @@ class RecorderNode(ManagedNode):
         )
 
     def _on_limited(self, name: str, raw: bytes) -> None:
-        """A message, if its topic has room for it."""
+        """Record a message if it is within the limits of its topic; otherwise pause the subscription.
+
+        The topics of `STAMPED`, such as the arm's states, are not paused.
+        """
         budget = self._budgets[name]
         if budget.take(len(raw), time.monotonic()):
             self._on_message(self._resolved[name], TOPICS[name][2], raw)
@@ -147,17 +150,17 @@ class RecorderNode(ManagedNode):
         self._listen(name)
 
     def on_deactivate(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Close the bag and unsubscribe."""
+        """Close the bag and unsubscribe from all topics."""
         self._release()
         return super().on_deactivate(state)
 
     def on_shutdown(self, state: LifecycleState) -> TransitionCallbackReturn:
-        """Close the bag."""
+        """Close the bag and unsubscribe from all topics."""
         self._release()
         return TransitionCallbackReturn.SUCCESS
 
     def shut_down(self) -> None:
-        """Close the bag, whatever happened."""
+        """Close the bag, in any state of the recorder."""
         self._close()
 
     def _release(self) -> None:
@@ -169,7 +172,7 @@ class RecorderNode(ManagedNode):
         self._recorded, self._paused, self._discovery = {}, {}, Discovery(ARM_TOPICS, ARM_REPORTS)
 
     def _close(self, problem: str = "") -> None:
-        """Finish the bag, if there is one, and answer who wants it stopped; `problem` is why it is incomplete."""
+        """Close the bag, if one is open, and answer all stop requests; `problem` is why the bag is incomplete."""
         (writer, self._writer), (stops, self._stops) = (self._writer, None), (self._stops, [])
         if writer is None:
             return
@@ -190,13 +193,13 @@ class RecorderNode(ManagedNode):
             answer.give(not problem, f"the bag is {what}: {problem}" if problem else message)
 
     def _give_up(self, reason: str) -> None:
-        """End the recording for a reason, with as much of the bag as can be finished."""
+        """End the recording for this reason, and finish as much of the bag as possible."""
         self._given_up = reason
         self.get_logger().error(reason)
         self._close(reason)
 
     def _stop_if_complete(self) -> None:
-        """Close the bag that is to be stopped, when its motion is complete or has been waited for long enough."""
+        """Close the bag if a stop was requested and its motion is complete or the time limit has passed."""
         waiting = self._completion.missing and len(self._stops) == 1 and time.monotonic() < self._stop_until_s
         if self._stops and not waiting:
             self._close()
@@ -249,13 +252,13 @@ class RecorderNode(ManagedNode):
             experiment = self.resolve_topic_name(EXPERIMENT)
             for topic, raw in (own | self._latched).items():
                 motion = reported_motion(raw) if topic == experiment else None
-                if motion is None or motion.ended_ns is None:  # one that is over belongs to an earlier bag
+                if motion is None or motion.ended_ns is None:  # an ended motion belongs to an earlier bag
                     writer.write(topic, time.time_ns(), raw)
-        except (DynidError, OSError, ValueError) as error:  # also what the system says about an impossible name
+        except (DynidError, OSError, ValueError) as error:  # OSError, ValueError: invalid file name
             response.message = in_words(error)
             self._close()
             return response
-        self._publish_diagnostics()  # what was said of the bag before is not true of this one
+        self._publish_diagnostics()  # replaces the diagnostics about the previous bag
         response.success, response.message = True, f"recording to {output}"
         return response
 
@@ -273,13 +276,13 @@ class RecorderNode(ManagedNode):
         return float(self.get_parameter("completion_timeout_s").value or 0.0)
 
     def _disk_refusal(self, folder: Path, share: float) -> str:
-        """Why a bag has no room on its disk, '' if it has; `share` is of the parameter."""
+        """Return why the disk lacks free space for a bag, or ""; `share` multiplies the parameter minimum_free_mib."""
         least = share * float(self.get_parameter("minimum_free_mib").value or 0)
         try:
             there = next(parent for parent in folder.absolute().parents if parent.is_dir())
             free = shutil.disk_usage(there).free / 2**20
         except (OSError, ValueError):
-            return ""  # a place that cannot be looked at; the writer says what is wrong with it
+            return ""  # the folder cannot be examined; the writer reports the error
         if free >= least:
             return ""
         return (
@@ -308,15 +311,15 @@ class RecorderNode(ManagedNode):
         )
         if self._writer is not None:
             try:
-                self._writer.flush()  # the writer flushes only while it writes; a silent arm must not hold data back
+                self._writer.flush()  # the writer flushes only while it writes; data must be saved if no states arrive
             except DynidError as error:
                 self._give_up(f"recording ended: {error}")
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
 
 
 def main() -> None:
-    """Run the recorder node."""
-    prefer_throughput()  # queues hold seconds of messages, so the bus and the controller go first
+    """Run the recorder node in this process."""
+    prefer_throughput()  # queues hold seconds of messages, so bus and controller have priority
     run_node(RecorderNode, events=True)
 
 

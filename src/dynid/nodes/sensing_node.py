@@ -1,4 +1,4 @@
-"""What nodes share that judge an arm by its model, its states and the torques that it is sent."""
+"""Base class of nodes that compare an arm's states and torques with its model."""
 
 from pathlib import Path
 
@@ -19,19 +19,20 @@ from dynid.robot import FloatArray, load_robot
 
 
 class SensingNode(Node):
-    """A node with a robot, an accepted model, and the torques that are in force between states.
+    """Node with a robot, an accepted model, and the torques that acted between states.
 
-    Those are what the driver says that it wrote. Of a driver that does not say so (`applied_commands`), it is what was
-    commanded last, which may be a cycle or more beside what the arm had: then weights and forces are less certain.
+    The torques are those that the driver reports as written (`applied_commands`). If the driver does not report them,
+    the last command is used instead. It may differ from the applied torque by a cycle or more, so payloads and forces
+    are then less certain.
 
     Args:
-        name: of the node.
+        name: name of the node.
 
     Attributes:
-        torques_from: the topic that torques are taken from.
+        torques_from: topic from which the torques are taken.
 
     Raises:
-        ConfigurationError: no model is given.
+        ConfigurationError: the parameter `model_file` is empty.
     """
 
     def __init__(self, name: str) -> None:
@@ -46,14 +47,14 @@ class SensingNode(Node):
         self._commanded, self._trouble, self.torques_from = np.zeros(self.robot.size), "", JOINT_COMMANDS
         self._in_force, self._before_ns = InForce(self.robot.size), 0
         self._take_line(simulated=False)
-        # of two publishers nothing counts: who forges torques would have weights and forces felt that are none
+        # messages of two publishers are ignored: forged torques would cause false payloads and forces
         self._torque_sources = tuple(
             OneSource(self, JointState, topic, callback, STREAM, self._on_trouble, raw=True)
             for topic, callback in ((JOINT_COMMANDS, self._on_command), (APPLIED_COMMANDS, self._on_applied))
         )
 
     def rehearse(self) -> None:
-        """Compile what the node runs."""
+        """Compile the functions that the node uses."""
         compile_first(self, self.robot)
 
     def _on_trouble(self, text: str) -> None:
@@ -61,11 +62,11 @@ class SensingNode(Node):
         self.get_logger().error(text)
 
     def _take_line(self, *, simulated: bool) -> None:
-        """How long torques take to the motors depends on whether the line is a simulated one."""
+        """Set the delay from command to motor torque, which depends on whether the servo line is simulated."""
         self._in_force.delay_s = load_identification(self.robot).transmission(self.robot, simulated=simulated)
 
     def torque_until(self, stamp_ns: int) -> FloatArray:
-        """What was in force from the state before to this one, (n,) [N m]; once for each state."""
+        """Return the torque (n,) [N m] that acted from the previous state to this one; call it once per state."""
         begin_ns, self._before_ns = self._before_ns, stamp_ns
         silent_s = (stamp_ns - self._in_force.newest_ns) * 1e-9
         if self.torques_from == APPLIED_COMMANDS and silent_s > LONGEST_STEP_S:
@@ -74,7 +75,7 @@ class SensingNode(Node):
         return self._in_force.between(begin_ns, stamp_ns) if self.torques_from == APPLIED_COMMANDS else self._commanded
 
     def torque_report(self) -> dict[str, str]:
-        """For the diagnostics: where torques are from, and to how many states no answer is known."""
+        """Return diagnostics entries: the source of the torques, and the number of states without a known answer."""
         return {"torques_from": self.torques_from, "states_without_answer": str(self._in_force.missing)}
 
     def _on_command(self, raw: bytes) -> None:
@@ -89,7 +90,7 @@ class SensingNode(Node):
             self.torques_from = APPLIED_COMMANDS
 
     def _decoded(self, topic: str, raw: bytes) -> tuple[int, FloatArray] | None:
-        """Stamp [ns] and torques (n,) [N m] of this arm's joints; None of what cannot be used."""
+        """Return timestamp [ns] and torques (n,) [N m] of this arm's joints; None if the message is unusable."""
         try:
             given = self._decode_torques.decode(raw)
         except DataError as error:

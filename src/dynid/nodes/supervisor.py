@@ -1,4 +1,4 @@
-"""A client of the nodes: lifecycle transitions, services, parameters and the experiment's progress, with deadlines."""
+"""Client of the nodes: lifecycle transitions, services, parameters and the experiment's progress, with deadlines."""
 
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -28,18 +28,22 @@ from dynid.robot import load_robot
 
 START_TIMEOUT_S = 30.0
 CALL_TIMEOUT_S = 20.0
-ENABLE_TIMEOUT_S = 60.0  # an arm is lowered before its torque goes off
-# A client knows its server before the server knows the client, and no event announces it; an answer sent meanwhile is
-# lost (the middleware waits a tenth of a second for the reader of an answer, then drops it). So a harmless question
-# is asked first, as often as it takes.
+ENABLE_TIMEOUT_S = 60.0  # longer than for other calls: the arm is lowered before torque goes off
+# A client discovers its server before the server discovers the client, without any event. An answer sent meanwhile is
+# lost: the middleware waits 0.1 s for the reader of the answer, then drops it. So a harmless request is repeated at
+# this interval [s] until it is answered.
 QUESTION_S = 0.5
 
 
 class Supervisor:
-    """Talks to the nodes from outside, as any user's program would. Use it as a context manager."""
+    """Context manager that controls the nodes from outside, through the same interfaces as a user's program."""
 
     def __init__(self, watch: Callable[[], None] = lambda: None) -> None:
-        """`watch` is called while waiting; it raises where waiting is pointless because a process has ended."""
+        """Create the client's ROS node.
+
+        Args:
+            watch: called while waiting; it raises an error if waiting is pointless because a process has ended.
+        """
         set_middleware_defaults()
         self._watch = watch
         self._context = rclpy.Context()
@@ -72,24 +76,30 @@ class Supervisor:
 
     @property
     def doubt(self) -> str:
-        """Why the state of a motion is in doubt, '' if the executor alone reports it."""
+        """Reason why the state of a motion is in doubt; "" if only the executor reports it."""
         return self._experiments.refusal
 
     def _on_diagnostics(self, message: DiagnosticArray) -> None:
         self.reports.update({status.name: status for status in message.status})
 
     def reported(self, name: str, key: str) -> str:
-        """A value of a node's last diagnostics; '' if it did not report yet."""
+        """Return one value from a node's last diagnostics; "" if the node has not reported it yet."""
         status = self.reports.get(name)
         return next((pair.value for pair in status.values if pair.key == key), "") if status else ""
 
     def wait(
         self, condition: Callable[[], bool], timeout_s: float, what: str, why: Callable[[], str] | None = None
     ) -> None:
-        """Spin until a condition holds.
+        """Process ROS messages until a condition holds.
+
+        Args:
+            condition: function that returns whether the wait is over.
+            timeout_s: time limit [s].
+            what: awaited event, for the error message.
+            why: function that returns the whole error message instead.
 
         Raises:
-            NodeError: not within the time; `what` names the thing waited for, or `why` says what is missing by then.
+            NodeError: the condition does not hold within the time limit.
         """
         deadline = time.monotonic() + timeout_s
         while not condition():
@@ -99,10 +109,10 @@ class Supervisor:
             self._executor.spin_once(timeout_sec=0.05)
 
     def _introduce(self, node: str) -> None:
-        """Wait until a node knows every client that was created here before.
+        """Wait until a node has discovered every client that was created here before.
 
-        The middleware announces them in their order; so once the node has answered a client that came later, an answer
-        to any earlier one arrives, too.
+        The middleware announces clients in the order of their creation. So once the node has answered a newer client,
+        an answer to any older one arrives, too.
 
         Raises:
             NodeError: the node does not answer in time.
@@ -125,7 +135,7 @@ class Supervisor:
 
     @staticmethod
     def now() -> float:
-        """A steady clock [s]."""
+        """Return the time of a monotonic clock [s]."""
         return time.monotonic()
 
     def call(self, kind: Any, service: str, request: Any, timeout_s: float = CALL_TIMEOUT_S) -> Any:
@@ -142,21 +152,21 @@ class Supervisor:
         future = client.call_async(request)
         self.wait(lambda: future.done() or not client.service_is_ready(), timeout_s, f"the answer of {service}")
         if not future.done():
-            self._executor.spin_once(timeout_sec=0.05)  # its last words may have arrived meanwhile
+            self._executor.spin_once(timeout_sec=0.05)  # its answer may have arrived just before its end
         if not future.done():
             raise NodeError(f"the node of {service} ended before it answered")
         return future.result()
 
     def trigger(self, service: str, timeout_s: float = CALL_TIMEOUT_S) -> str:
-        """Call a Trigger service; returns its message.
+        """Call a Trigger service and return its message.
 
         Raises:
-            NodeError: the answer was no; the message says why.
+            NodeError: the service reports a failure; the message says why.
         """
         return self._agreed(service, self.call(Trigger, service, Trigger.Request(), timeout_s))
 
     def set_enabled(self, node: str, enabled: bool) -> str:
-        """Call a node's ~/enable; raises NodeError where refused."""
+        """Switch a node's torque on or off by its service `~/enable`; raise NodeError if it refuses."""
         service = f"{node}/enable"
         return self._agreed(service, self.call(SetBool, service, SetBool.Request(data=enabled), ENABLE_TIMEOUT_S))
 
@@ -167,15 +177,15 @@ class Supervisor:
         return str(response.message)
 
     def transition(self, node: str, name: str) -> None:
-        """Lifecycle transition "configure", "activate", "deactivate" or "cleanup"; raises NodeError where it fails."""
+        """Run the lifecycle transition of this name ("configure", "activate", ...); raise NodeError if it fails."""
         identifier = getattr(Transition, f"TRANSITION_{name.upper()}")
         request = ChangeState.Request(transition=Transition(id=identifier))
         if not self.call(ChangeState, f"{node}/change_state", request).success:
             raise NodeError(f"{node} refused to {name}; see its log")
 
     def set_parameters(self, node: str, values: Mapping[str, object]) -> None:
-        """Set parameters in one atomic call; raises NodeError where refused."""
-        strings = Parameter.Type.STRING_ARRAY  # which rclpy cannot know of an empty list
+        """Set parameters of a node in one atomic call; raise NodeError if it refuses."""
+        strings = Parameter.Type.STRING_ARRAY  # rclpy cannot infer the type of an empty list
         parameters = [Parameter(key, strings if value == [] else None, value) for key, value in values.items()]
         request = SetParametersAtomically.Request(parameters=[one.to_parameter_msg() for one in parameters])
         result = self.call(SetParametersAtomically, f"{node}/set_parameters_atomically", request).result
@@ -183,15 +193,15 @@ class Supervisor:
             raise NodeError(f"{node} refused the parameters {', '.join(values)}: {result.reason}")
 
     def get_parameters(self, node: str, names: Sequence[str]) -> list[ParameterValue]:
-        """Read parameters; raises NodeError where the node does not have one of them."""
+        """Return the values of a node's parameters; raise NodeError if a parameter is not declared."""
         request = GetParameters.Request(names=list(names))
         values = list(self.call(GetParameters, f"{node}/get_parameters", request).values)
-        if len(values) != len(names):  # ROS answers with nothing at all
+        if len(values) != len(names):  # ROS returns no values if one is not declared
             raise NodeError(f"{node} does not have all of the parameters {', '.join(names)}")
         return values
 
     def latched_text(self, topic: str, timeout_s: float = CALL_TIMEOUT_S) -> str:
-        """The text of a latched String topic."""
+        """Return the text of a latched String topic; raise NodeError if no message arrives in time."""
         texts: list[str] = []
         subscription = self.node.create_subscription(String, topic, lambda m: texts.append(m.data), LATCHED)
         try:
@@ -202,7 +212,7 @@ class Supervisor:
 
 
 def number(text: str) -> float:
-    """A number that somebody reports; NaN where it is none."""
+    """Return a reported text as a number in any unit; NaN if it is not a number."""
     try:
         return float(text)
     except ValueError:
@@ -210,21 +220,31 @@ def number(text: str) -> float:
 
 
 def run_client(name: str, work: Callable[[Supervisor], str]) -> None:
-    """The main function of a client: log what its work comes to; where it fails, one sentence and exit code 1."""
+    """Run a client and log the sentence that `work` returns; on an error, log it and exit with code 1."""
     end_with_expected_parent()
     stop = StopFlag()
 
     def watch() -> None:
         if stop.stopped:
-            stop.stopped = False  # once: what follows still has to clean up
+            stop.stopped = False  # raise only once, so that the cleanup can use this client
             raise SafetyError("interrupted")
 
     logger = rclpy.logging.get_logger(name)
     try:
-        ensure_compiled(load_robot(FIRST_ROBOT), said=logger.info)  # the nodes do so, too, and answer when it is done
+        ensure_compiled(load_robot(FIRST_ROBOT), said=logger.info)  # the nodes wait for it, too
         with Supervisor(watch) as call:
             logger.info(work(call))
     except DynidError as error:
         logger.error(str(error))
         leave(1)
     leave()
+
+
+def lower_arm(call: Supervisor) -> None:
+    """Switch torque off, which lowers the arm, and stop commanding it.
+
+    Raises:
+        NodeError: the driver or the executor refuses.
+    """
+    call.set_enabled("hardware", False)
+    call.trigger("executor/release")

@@ -1,8 +1,8 @@
-"""Teach an arm by showing: a hand leads it while it is recorded, then it replays what it was shown.
+"""Teaching by demonstration: the arm is recorded while a hand guides it, then it replays the motion.
 
-Both work on a running chain. While it is led, the arm carries its own weight and a share of its gears' friction; left
-alone it stays where it is, and when it has rested for a while, the recording ends. The replay is a motion as any other:
-checked whole, approached slowly, and followed with the model.
+Both steps use a running chain. During hand guiding, gravity and a share of the gear friction are compensated, so the
+arm stays where it is left. When it has been at rest for a while, the recording ends. The replay is a motion like any
+other: it is checked completely, approached slowly, and tracked with the model.
 """
 
 from dataclasses import dataclass
@@ -23,17 +23,21 @@ from dynid.recording.recording import load_recording
 from dynid.robot import FloatArray, Robot
 
 LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-LONGEST = 4.0  # times the arm's own time: a simulated arm waits for a busy host
+LONGEST = 4.0  # wall time per arm time in the time limit: a simulated arm waits for a busy host
 REST_S, LONGEST_S = 3.0, 300.0
-HELD = "guiding_held"  # in the executor's diagnostics
+HELD = "guiding_held"  # key in the executor's diagnostics: why the arm was braked and held
 
 
 class Resting:
-    """Notices that an arm which was led has come to rest, from its states.
+    """Detector of the end of hand guiding: the arm was moved and has come to rest.
 
     Args:
-        robot: whose joints it watches.
-        rest_s: so long it must have rested [s].
+        robot: robot whose joints are watched.
+        rest_s: time at rest that ends hand guiding [s].
+
+    Attributes:
+        now_ns: timestamp of the newest state [ns].
+        moved: whether a joint was moved by hand.
     """
 
     def __init__(self, robot: Robot, rest_s: float) -> None:
@@ -44,21 +48,21 @@ class Resting:
 
     @property
     def stands(self) -> bool:
-        """Whether the arm had the time in which it must stand by itself, before a hand may lead it."""
+        """Whether the initial time has passed in which the arm must stand by itself, before it is hand-guided."""
         return bool(self._began_ns) and (self.now_ns - self._began_ns) * 1e-9 >= STANDS_S
 
     @property
     def rested_s(self) -> float:
-        """How long it has been at rest [s]."""
+        """Time for which the arm has been at rest [s]."""
         return (self.now_ns - self._since_ns) * 1e-9
 
     @property
     def over(self) -> bool:
-        """Whether it was moved, and has rested since for long enough."""
+        """Whether the arm was moved and has then been at rest for long enough."""
         return self.moved and self.rested_s >= self._rest_s
 
     def take(self, raw: bytes) -> None:
-        """A state as bytes; what is none is left out."""
+        """Update the detector with a serialized state; a malformed message is ignored."""
         try:
             state = self._decoder.decode(raw)
         except DataError:
@@ -68,7 +72,7 @@ class Resting:
         self.now_ns, q = state[0], state[1]["position"]
         self._began_ns = self._began_ns or self.now_ns
         if self._first is None or not self.stands:
-            self._first = self._still_at = q  # the arm sags when torque comes on, and no hand leads it yet
+            self._first = self._still_at = q  # reset while the arm sags after torque on, before hand guiding
             self._since_ns = self.now_ns
         if np.abs(q - self._still_at).max() > STILL_RAD:
             self._still_at, self._since_ns = q, self.now_ns
@@ -76,16 +80,19 @@ class Resting:
 
 
 def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = REST_S) -> None:
-    """Record the arm while a hand leads it, until it has rested for a while [s]; torque stays on, and the arm is held.
+    """Record the arm during hand guiding, until it has been at rest for `rest_s` [s].
+
+    Torque stays on, and the arm is held afterwards.
 
     Args:
-        chain: active, see `Chain.activate`.
-        model: accepted model.yaml, which carries the arm.
-        bag: new.
-        report: receives what is going on.
+        chain: active chain, see `Chain.activate`.
+        model: accepted model.yaml for gravity compensation.
+        bag: folder of the new bag.
+        report: function that receives the progress.
+        rest_s: time at rest that ends the recording [s].
 
     Raises:
-        NodeError: a node refused, nobody led the arm within five minutes, or the arm was braked and is held; the bag is
+        NodeError: a node refused, the arm was not hand-guided in time, or the arm was braked and is held; the bag is
             closed then, too.
     """
     call, resting = chain.supervisor, Resting(chain.robot, rest_s)
@@ -118,12 +125,12 @@ def _over(call: Supervisor, resting: Resting, report: Report) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Replayed:
-    """How a replay came out, largest over all joints and the whole motion.
+    """Result of a replay; errors are maxima over all joints and the whole motion.
 
     Attributes:
-        duration_s: of the motion [s].
-        error_rad: off its own reference [rad].
-        shown_error_rad: off where the hand had the arm [rad]; None where that is not known.
+        duration_s: duration of the motion [s].
+        error_rad: largest deviation from the replay's reference [rad].
+        shown_error_rad: largest deviation from the hand-guided motion [rad]; None if that motion is not known.
     """
 
     duration_s: float
@@ -132,17 +139,18 @@ class Replayed:
 
 
 def replayed(chain: Chain, model: Path, motion: Path, bag: Path, report: Report, shown: Shown | None) -> Replayed:
-    """Execute and record a motion from a file under computed torque, then compare.
+    """Execute and record a motion from a file under computed torque, and return its tracking errors.
 
     Args:
-        chain: brought up; the arm is held at its rest posture in the end.
+        chain: chain that was brought up; the arm is held at its rest posture in the end.
         model: accepted model.yaml.
         motion: trajectory file.
-        bag: new.
-        shown: what the file was made of, where that is known.
+        bag: folder of the new bag.
+        report: function that receives the progress.
+        shown: hand-guided motion from which the file was made; None if it is not known.
 
     Raises:
-        NodeError: refused, cancelled, or not done in time; says why.
+        NodeError: the motion was refused, cancelled, or not finished in time; says why.
     """
     chain.supervisor.set_parameters("executor", {"model_file": str(model), "controller": ComputedTorque.name})
     duration = chain.run_trajectory(str(motion), "limited", bag, report)

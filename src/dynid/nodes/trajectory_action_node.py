@@ -1,8 +1,9 @@
-"""Node that offers control_msgs/FollowJointTrajectory (what MoveIt speaks) in front of the executor.
+"""Node that offers control_msgs/FollowJointTrajectory (the interface of MoveIt) in front of the executor.
 
-A goal becomes a message on `joint_trajectory`, named by the goal's id; its outcome is read from `motion_status`. A
-cancelled goal calls `executor/cancel`, and so does one that leaves its path tolerance, or that a newer goal replaces:
-the arm stops before it begins the new one. It needs control_msgs, which comes with a ROS installation, not with wheels.
+Each goal is published on `joint_trajectory` with the goal's id as its name, and its outcome is read from
+`motion_status`. The node calls `executor/cancel` if a goal is cancelled, leaves its path tolerance, or is replaced by a
+newer goal. The arm stops before the newer goal begins. The node needs control_msgs, which comes with a ROS installation
+but not as a wheel.
 """
 
 import math
@@ -30,19 +31,19 @@ from dynid.nodes.experiment import MOTION_STATUS, MotionStatus, Tracking, read_s
 from dynid.nodes.goal_tolerances import GoalMonitor, Moment
 from dynid.robot import FloatArray
 
-UNHEARD_S = 5.0  # how long the executor may take to begin or refuse: it checks the whole motion first
-POLL_S = 0.05  # also between two messages of feedback
-SETTLE_S = 1.0  # for the arm to come within the goal tolerance, where the goal says nothing
-SILENT_S = 10.0  # without a reference of a motion that runs: its executor has ended, or the arm's states have
-LONGEST_WAIT_S = 10.0  # for the time at which a trajectory is to start
+UNHEARD_S = 5.0  # longest time until the executor begins or refuses: it checks the whole motion first
+POLL_S = 0.05  # also the period of the feedback
+SETTLE_S = 1.0  # default time for the arm to come within the goal tolerance
+SILENT_S = 10.0  # longest time without a reference during a motion; then executor or driver has ended
+LONGEST_WAIT_S = 10.0  # longest time from a goal to the start of its trajectory
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a goal ended, and why.
+    """Outcome of a goal, and the reason for it.
 
-    "lost" is a motion that began and was given up, "missed" one that ended elsewhere, "doubtful" one that is stopped
-    because its progress is not known.
+    "lost" is a motion that began and was given up, "missed" a motion that ended outside the goal tolerance, "doubtful"
+    a motion that is stopped because its progress is not known.
     """
 
     end: Literal["reached", "refused", "unknown", "cancelled", "replaced", "lost", "missed", "late", "doubtful"]
@@ -50,7 +51,7 @@ class Outcome:
 
 
 def outcome_of(status: MotionStatus, identifier: str) -> Outcome | None:
-    """What a `motion_status` says of a goal; None while it runs, and for the motions of others."""
+    """Return the outcome of a goal from a `motion_status`; None while it runs, and for other motions."""
     if status.id != identifier:
         return None
     if status.state == "refused":
@@ -63,7 +64,7 @@ def outcome_of(status: MotionStatus, identifier: str) -> Outcome | None:
 
 
 class GoalWatch:
-    """Waits for the end of one goal; `now` is a steady clock [s]."""
+    """Observer that determines the outcome of one goal; `now` is a monotonic clock [s]."""
 
     def __init__(self, identifier: str, now: Callable[[], float] = time.monotonic) -> None:
         self.identifier, self._now = identifier, now
@@ -72,15 +73,15 @@ class GoalWatch:
         self.begin()
 
     def begin(self) -> None:
-        """The executor is asked now: from here on it has its time to answer."""
+        """Start the time in which the executor must answer; called when the goal is sent."""
         self._began = self._noted = self._now()
 
     def note(self) -> None:
-        """A reference of the executor: it runs."""
+        """Note that a reference of the executor has arrived, which shows that the executor is running."""
         self._noted = self._now()
 
     def hear(self, text: str) -> None:
-        """A message of `motion_status`."""
+        """Update the outcome from a `motion_status` message."""
         try:
             status = read_status(text)
         except DataError as error:
@@ -92,16 +93,16 @@ class GoalWatch:
         self.outcome = self.outcome or outcome_of(status, self.identifier)
 
     def doubt(self, text: str) -> None:
-        """What is said of the motion may not be true, for a reason: it is to be stopped."""
+        """Set the outcome "doubtful" with this reason: the reported progress may be wrong, so the motion must stop."""
         self.outcome = self.outcome or Outcome("doubtful", text)
 
     @property
     def answered(self) -> bool:
-        """Whether the executor has said anything of this goal."""
+        """Whether the executor has reported a status of this goal."""
         return self._heard
 
     def tick(self) -> None:
-        """Time passes: an executor that says nothing, or gives no reference any more, does not run."""
+        """Set the outcome "refused" or "lost" if the executor has not answered in time or sends no references."""
         if not self._heard and self.outcome is None and self._now() - self._began > UNHEARD_S:
             self.outcome = Outcome("refused", f"the executor did not answer within {UNHEARD_S:.0f} s: is it running?")
         silent_s = self._now() - self._noted
@@ -110,7 +111,7 @@ class GoalWatch:
 
 
 class TrajectoryActionNode(Node):
-    """Offers the action; see the module.
+    """Node that offers the action FollowJointTrajectory; see the module.
 
     Raises:
         NodeError: control_msgs is not installed.
@@ -129,7 +130,7 @@ class TrajectoryActionNode(Node):
         name = declare(
             self, "action_name", "joint_trajectory_controller/follow_joint_trajectory", "name of the action", fixed=True
         )
-        self._watch: GoalWatch | None = None  # of the goal that runs
+        self._watch: GoalWatch | None = None  # watch of the running goal
         self._newest: GoalWatch | None = None
         beside = ReentrantCallbackGroup()
         self._motions = self.create_publisher(JointTrajectory, "joint_trajectory", 10)
@@ -141,25 +142,25 @@ class TrajectoryActionNode(Node):
             name,
             self._on_goal,
             callback_group=beside,
-            goal_callback=lambda _: GoalResponse.ACCEPT,  # what is wrong with one is said by its result
+            goal_callback=lambda _: GoalResponse.ACCEPT,  # an invalid goal is reported in its result
             cancel_callback=lambda _: CancelResponse.ACCEPT,
         )
 
     def shut_down(self) -> None:
-        """Nothing to release: the executor holds the arm."""
+        """Do nothing: the node owns no resources, and the executor holds the arm."""
 
     def _on_status(self, message: String) -> None:
         if self._watch is not None:
             self._watch.hear(message.data)
 
     def _on_doubt(self, text: str) -> None:
-        """Two publishers send what a goal is judged by."""
+        """Log that a topic has two publishers, and mark the outcome of the running goal as doubtful."""
         self.get_logger().error(text)
         if self._watch is not None:
             self._watch.doubt(text)
 
     async def _on_goal(self, goal: Any) -> Any:
-        """Run one goal to its end; what is wrong with it is found before it stops the one that runs."""
+        """Run one goal and return its result; an invalid goal is refused before it replaces the running goal."""
         watch = GoalWatch(bytes(goal.goal_id.uuid).hex())
         if self._statuses.refusal:
             return self._result(goal, Outcome("refused", self._statuses.refusal))
@@ -181,7 +182,7 @@ class TrajectoryActionNode(Node):
 
     @contextmanager
     def _streams(self, watch: "GoalWatch", monitor: GoalMonitor) -> Iterator[None]:
-        """Listen to where the arm is and ought to be while a goal runs."""
+        """Subscribe to the arm's states and the executor's references while the block, and thus the goal, runs."""
         topics: dict[str, tuple[Any, Callable[[Any], None]]] = {
             "joint_states": (JointState, monitor.on_state),
             "reference": (JointTrajectory, partial(_note, watch, monitor)),
@@ -198,7 +199,7 @@ class TrajectoryActionNode(Node):
                 stream.close()
 
     def _unfit(self, trajectory: Any) -> Outcome | None:
-        """Why a trajectory cannot start when it is to; None where it can."""
+        """Return why a trajectory cannot start at its requested time, or None if it can."""
         wait = self._seconds_until(trajectory)
         last = trajectory.points[-1].time_from_start if trajectory.points else Duration()
         if wait + seconds(last) < 0.0:
@@ -208,20 +209,20 @@ class TrajectoryActionNode(Node):
         return None
 
     def _seconds_until(self, trajectory: Any) -> float:
-        """How long it is to its start; 0 where it starts at once."""
+        """Return the time until the trajectory starts [s]; negative if it is past, 0 for a start at once."""
         stamp = trajectory.header.stamp
         if not (stamp.sec or stamp.nanosec):
             return 0.0
         return seconds(stamp) - 1e-9 * float(self.get_clock().now().nanoseconds)
 
     def _given_up(self, goal: Any, watch: "GoalWatch") -> Outcome | None:
-        """How a goal ends that nobody wants any more; None where it is wanted."""
+        """Return the outcome of a goal that was replaced or cancelled; None for any other goal."""
         if self._newest is not watch:
             return Outcome("replaced", "a newer goal replaced it")
         return Outcome("cancelled", "cancelled") if goal.is_cancel_requested else None
 
     async def _follow(self, goal: Any, watch: "GoalWatch", monitor: GoalMonitor) -> Outcome:
-        """Start the motion when it is time, and see how it ends."""
+        """Wait until the goal's start time, run the motion, and return its outcome."""
         while self._seconds_until(goal.request.trajectory) > 0.0:
             if ended := self._given_up(goal, watch):
                 return replace(ended, reason=f"{ended.reason} before its start")
@@ -232,7 +233,7 @@ class TrajectoryActionNode(Node):
         if outcome.end == "reached":
             return await self._settled(outcome, monitor, goal, watch)
         until = time.monotonic() + UNHEARD_S
-        while monitor.braking() and time.monotonic() < until:  # what comes next is refused as long
+        while monitor.braking() and time.monotonic() < until:  # the executor refuses new motions while braking
             await self._sleep()
         return outcome
 
@@ -241,7 +242,7 @@ class TrajectoryActionNode(Node):
         message = goal.request.trajectory
         message.header.frame_id = watch.identifier
         self._motions.publish(message)
-        left, asked_at, asked = "", math.inf, None  # asked: the answer to the last request to stop
+        left, asked_at, asked = "", math.inf, None  # asked: pending answer to a stop request
         while watch.outcome is None:
             watch.tick()
             self._feed_back(goal, moment := monitor.moment())
@@ -249,12 +250,12 @@ class TrajectoryActionNode(Node):
             unwanted = self._given_up(goal, watch)
             why = left or (unwanted.reason if unwanted else "")
             if why and (asked is None or asked.done()):
-                asked = self._cancel.call_async(Trigger.Request())  # again: one may overtake the trajectory itself
+                asked = self._cancel.call_async(Trigger.Request())  # repeated: it may overtake the trajectory
                 asked_at = min(asked_at, time.monotonic())
             if time.monotonic() - asked_at > UNHEARD_S:
                 return Outcome("lost", f"{why}; the executor did not stop when it was asked to")
             await self._sleep()
-        # it may still read the trajectory, when nobody expects it any more, or move when nobody can tell
+        # the executor may still receive the trajectory later, or still move although its progress is unknown
         if not watch.answered or watch.outcome.end == "doubtful":
             self._cancel.call_async(Trigger.Request())
         if left and watch.outcome.end != "refused":
@@ -264,7 +265,7 @@ class TrajectoryActionNode(Node):
         return watch.outcome
 
     async def _settled(self, outcome: Outcome, monitor: GoalMonitor, goal: Any, watch: "GoalWatch") -> Outcome:
-        """A motion that is over, once the arm is within the goal tolerance."""
+        """Wait until a finished motion is within the goal tolerance, and return its outcome; "missed" if it is late."""
         until = time.monotonic() + (monitor.tolerances.goal_time_s or SETTLE_S)
         while off := monitor.off_goal(moment := monitor.moment()):
             if ended := self._given_up(goal, watch):
@@ -298,7 +299,7 @@ class TrajectoryActionNode(Node):
             goal.abort()
             result.error_code = {
                 "refused": kinds.INVALID_GOAL,
-                "replaced": kinds.INVALID_GOAL,  # as of ros2_controllers
+                "replaced": kinds.INVALID_GOAL,  # as in ros2_controllers
                 "unknown": kinds.INVALID_JOINTS,
                 "late": kinds.OLD_HEADER_TIMESTAMP,
                 "missed": kinds.GOAL_TOLERANCE_VIOLATED,
@@ -306,7 +307,7 @@ class TrajectoryActionNode(Node):
         return result
 
     async def _sleep(self) -> None:
-        """Let the node do its other work for a moment."""
+        """Let the node do its other work for `POLL_S`."""
         done = Future(executor=self.executor)
         timer = self.create_timer(POLL_S, lambda: done.set_result(None))
         await done
@@ -319,7 +320,7 @@ def _note(watch: GoalWatch, monitor: GoalMonitor, raw: bytes) -> None:
 
 
 def _reached(tracking: Tracking) -> str:
-    """The text of a goal that was reached; a motion of one point has no tracking."""
+    """Return the message for a goal that was reached; a motion of one point has no tracking error."""
     if not tracking.states or tracking.rms_deg is None or tracking.largest_deg is None:
         return "goal reached"
     return (
@@ -333,7 +334,7 @@ def _point(side: Mapping[str, FloatArray]) -> JointTrajectoryPoint:
 
 
 def main() -> None:
-    """Run the node."""
+    """Run the trajectory-action node in this process."""
     run_node(TrajectoryActionNode)
 
 

@@ -1,6 +1,6 @@
-"""Client that calls one Trigger service and says its answer: parameters `service` and `timeout_s`.
+"""Client that calls one Trigger service and logs its answer; configured by parameters `service` and `timeout_s`.
 
-Exit code 0 only if the service succeeded.
+The exit code is 0 only if the service succeeded.
 """
 
 from dynid.nodes.common import declare
@@ -8,14 +8,14 @@ from dynid.nodes.supervisor import Supervisor, run_client
 
 
 def trigger(call: Supervisor) -> str:
-    """Call the service; returns its answer."""
+    """Call the service that the parameters name, and return its answer."""
     service = declare(call.node, "service", "", "name of the service, relative or absolute")
     timeout_s = declare(call.node, "timeout_s", 20.0, "how long to wait for the answer [s]")
     return f"{service}: {call.trigger(service, timeout_s)}"
 
 
 def main() -> None:
-    """Call the service and end."""
+    """Run the client that calls one Trigger service."""
     run_client("trigger", trigger)
 
 

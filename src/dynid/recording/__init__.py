@@ -1,1 +1,1 @@
-"""Bags and other recordings."""
+"""Readers and writers of recordings: bags, CSV files and data sets."""

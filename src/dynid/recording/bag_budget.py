@@ -1,6 +1,6 @@
-"""The budget of one bag: how much memory and temporary disk it may take, whatever it contains.
+"""Memory and disk budget of one bag, which also limits bags that were made to fill the memory.
 
-What is taken is counted while the bag is unpacked, since what a compressed file says of its size may be anything.
+Bytes are counted while the bag is unpacked, because the size that a compressed file states may be wrong.
 """
 
 import os
@@ -13,14 +13,14 @@ from pathlib import Path
 from dynid.errors import ConfigurationError, DataError, cut
 
 VARIABLE = "DYNID_BAG_GIB"
-BASE_BYTES, TIMES_PACKED = 256 * 2**20, 100  # states of an arm that stands still become a 60th of their size
-SHARE = 0.5  # of the memory that this process may have
+BASE_BYTES, TIMES_PACKED = 256 * 2**20, 100  # budget: base plus factor on file size; states at rest compress 60-fold
+SHARE = 0.5  # largest budget, as a share of the memory that this process may use
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 GIB = 2**30
 
 
 def process_memory() -> int:
-    """Return the memory that this process may have [bytes]: the machine's, the container's or its own limit."""
+    """Return the memory that this process may use [bytes]: the smallest limit of machine, container and process."""
     limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     own, _ = resource.getrlimit(resource.RLIMIT_AS)
     if own != resource.RLIM_INFINITY:
@@ -33,18 +33,18 @@ def process_memory() -> int:
 
 
 class BagBudgetError(DataError):
-    """A bag takes more than its budget."""
+    """Error for a bag that takes more memory or disk than its budget."""
 
 
 class BagBudget:
-    """Bytes that one bag may still take; the environment variable DYNID_BAG_GIB replaces the limit.
+    """Budget of the bytes that reading one bag may take; the environment variable DYNID_BAG_GIB replaces the limit.
 
     Args:
-        path: of the bag, for messages.
-        files: its data files, as they are on the disk.
+        path: path of the bag, for messages.
+        files: the bag's data files on disk.
 
     Raises:
-        ConfigurationError: DYNID_BAG_GIB is no positive number.
+        ConfigurationError: DYNID_BAG_GIB is not a positive number.
     """
 
     def __init__(self, path: Path, files: Iterable[Path]) -> None:
@@ -57,10 +57,10 @@ class BagBudget:
         return min(BASE_BYTES + TIMES_PACKED * self.packed, int(SHARE * process_memory()))
 
     def take(self, size: int) -> None:
-        """Count bytes that are needed now.
+        """Add bytes of memory to those that the bag has taken.
 
         Raises:
-            BagBudgetError: the bag takes more than its budget; names the figure and what raises it.
+            BagBudgetError: the bag takes more than its budget; the message names the limit and how to raise it.
         """
         self.taken += size
         if self.taken > self.most:
@@ -71,10 +71,10 @@ class BagBudget:
             )
 
     def take_disk(self, size: int) -> None:
-        """Count bytes of the temporary folder, which are of the same budget.
+        """Add bytes in the temporary folder to those that the bag has taken.
 
         Raises:
-            BagBudgetError: the bag takes more than its budget, or than there is room.
+            BagBudgetError: the bag takes more than its budget, or more than the free space of the temporary folder.
         """
         self.take(size)
         free = shutil.disk_usage(tempfile.gettempdir()).free

@@ -1,4 +1,4 @@
-"""What is in a bag, and what is missing from it: topics, rates, gaps, dropped cycles, hashes."""
+"""Summary of a bag: its topics, rates, gaps, dropped cycles and file hashes."""
 
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,18 +15,18 @@ from dynid.recording.settings import HardwareSettings, parse_settings
 from dynid.recording.topics import EXPERIMENT, HARDWARE_SETTINGS, JOINT_STATES, STAMPED
 
 DRIFT_BLOCK = 1000
-JUDGED_UNTIL_S = 1.0  # before its end: a driver that is late there may still catch up
+JUDGED_UNTIL_S = 1.0  # the last second of a bag is not judged, since a late driver may still catch up [s]
 
 
 @dataclass(frozen=True)
 class Drops:
-    """Cycles without a message, found from stamps.
+    """Control cycles without a message, found from the messages' stamps.
 
     Attributes:
-        expected: cycles from the first to the last stamp, both included.
-        missed: cycles of them without a message.
-        gaps: (start [s since the first stamp], missed cycles) of each gap.
-        cycle_s: the cycle [s].
+        expected: number of cycles from the first to the last stamp, both included.
+        missed: number of these cycles without a message.
+        gaps: start [s since the first stamp] and number of missed cycles of each gap.
+        cycle_s: duration of a cycle [s].
     """
 
     expected: int
@@ -36,13 +36,13 @@ class Drops:
 
     @property
     def missed_fraction(self) -> float:
-        """Share of the cycles that is missing."""
+        """Missed cycles as a share of the expected ones."""
         return self.missed / self.expected if self.expected else 0.0
 
 
 @dataclass(frozen=True)
 class TopicSummary:
-    """One topic: counts, and by log time its mean rate [Hz] and longest gap [s]; None with fewer than two messages."""
+    """Counts, mean rate [Hz] and longest gap [s] of one topic by log time; None with fewer than two messages."""
 
     name: str
     message_type: str
@@ -54,7 +54,7 @@ class TopicSummary:
 
 @dataclass(frozen=True)
 class FileSummary:
-    """A data file: name, bytes, SHA-256."""
+    """Name, size [bytes] and SHA-256 of a data file."""
 
     name: str
     size: int
@@ -63,7 +63,7 @@ class FileSummary:
 
 @dataclass(frozen=True)
 class BagInfo:
-    """Summary of a bag; findings say what is not in order, and are empty otherwise."""
+    """Summary of a bag; `findings` lists its faults in words and is empty for an intact bag."""
 
     path: str
     storage: str
@@ -74,15 +74,15 @@ class BagInfo:
     findings: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
+        """Return the summary as plain values that can be written as JSON."""
         return asdict(self)
 
 
 def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
-    """Cycles without a message, from stamps (N,) [ns] that may jitter by less than half a cycle.
+    """Count the cycles without a message, from stamps (N,) [ns] that may jitter by less than half a cycle.
 
-    A driver that was late and catches up has missed nothing. So lateness counts where it is never made good again:
-    where the smallest lateness of all messages to come rises by a cycle. What is open at the end is not counted.
+    A driver that runs late and catches up has missed no cycle. So lateness counts only if it lasts: if the smallest
+    lateness of all later messages rises by a cycle. A delay that is still open at the end of the bag does not count.
     """
     cycles = (stamp_ns - stamp_ns[:1]) / (cycle_s * 1e9)
     count = np.arange(len(cycles))
@@ -99,7 +99,11 @@ def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
 
 
 def _drift(lateness: NDArray[np.float64]) -> float:
-    """Cycles per message that the driver's clock gains on the stamps': the usual change between blocks' earliest."""
+    """Return the drift between the driver's clock and the stamps' clock [cycles per message].
+
+    The messages are divided into blocks of `DRIFT_BLOCK`. The drift is the median change of the smallest lateness from
+    one block to the next.
+    """
     whole = len(lateness) // DRIFT_BLOCK * DRIFT_BLOCK
     earliest = lateness[:whole].reshape(-1, DRIFT_BLOCK).min(axis=1)
     return float(np.median(np.diff(earliest))) / DRIFT_BLOCK if len(earliest) > 4 else 0.0
@@ -109,8 +113,8 @@ def bag_info(path: Path | str) -> BagInfo:
     """Summarise a bag.
 
     Raises:
-        InputNotFoundError: no such path.
-        DataError: not a bag.
+        InputNotFoundError: the path does not exist.
+        DataError: the path is not a bag.
     """
     bag = read_bag(path)
     findings = list(bag.findings)

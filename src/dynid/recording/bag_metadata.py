@@ -1,4 +1,4 @@
-"""A bag's topics and its metadata.yaml: provisional ones while a bag is written, final ones at its end."""
+"""Topics and metadata.yaml of a bag: provisional while the bag is written, final once it is closed."""
 
 import os
 from collections.abc import Iterable, Mapping
@@ -19,18 +19,19 @@ METADATA_NAME = "metadata.yaml"
 STORAGE_SUFFIXES = {"mcap": ".mcap", "sqlite3": ".db3"}
 Reliability = Literal["reliable", "best_effort", "latched"]
 _PROVISIONAL = {"dynid_provisional": "true"}
-_EMPTY_START_NS = 2**63 - 1  # rosbag2's own mark of a bag without messages
+_EMPTY_START_NS = 2**63 - 1  # start time that rosbag2 writes for a bag without messages
 _FOREVER = {"sec": 9223372036, "nsec": 854775807}  # rmw's infinite duration
-_TRANSIENT_LOCAL, _BEST_EFFORT = ("transient_local", 1), ("best_effort", 2)  # as of Jazzy, and before
+_TRANSIENT_LOCAL, _BEST_EFFORT = ("transient_local", 1), ("best_effort", 2)  # values in Jazzy and in older releases
 _Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
-MOST_FILES = 100_000  # data files of one bag
+MOST_FILES = 100_000  # maximum number of data files of one bag
 
 
 @dataclass(frozen=True)
 class Topic:
-    """A topic of a bag: name, message type ("sensor_msgs/msg/JointState"), quality of service.
+    """Topic of a bag: name, message type (such as "sensor_msgs/msg/JointState") and quality of service.
 
-    "latched" is reliable and transient local: late subscribers get the last message, also when a bag is played.
+    The quality of service "latched" means reliable and transient local: a late subscriber receives the last message,
+    also when the bag is played.
     """
 
     name: str
@@ -39,7 +40,7 @@ class Topic:
     depth: int = 10
 
     def offered_qos(self) -> list[dict[str, Any]]:
-        """The quality of service as rosbag2 stores it."""
+        """Return the quality of service in the form in which rosbag2 stores it."""
         durations = {name: dict(_FOREVER) for name in ("deadline", "lifespan", "liveliness_lease_duration")}
         return [
             {
@@ -55,10 +56,10 @@ class Topic:
 
 
 def topic_of(name: str, message_type: str, offered_qos: str) -> Topic:
-    """A topic from the quality of service that its bag states (YAML, may be empty).
+    """Return a topic with the quality of service that its bag states as YAML, which may be empty.
 
     Raises:
-        DataError: it is not what rosbag2 writes.
+        DataError: the YAML is not what rosbag2 writes.
     """
     try:
         return Topic(name, message_type, *_quality(str(offered_qos)))
@@ -69,7 +70,7 @@ def topic_of(name: str, message_type: str, offered_qos: str) -> Topic:
 
 @lru_cache(maxsize=256)
 def _quality(offered_qos: str) -> tuple[Reliability, int]:
-    """Return the reliability and depth of YAML as rosbag2 writes it; most topics of a bag have the same."""
+    """Return the reliability and depth from YAML as rosbag2 writes it; cached, as most topics of a bag share it."""
     profiles = parse_yaml(offered_qos, "its text", DataError) or []
     durabilities, reliabilities = ([one[key] for one in profiles] for key in ("durability", "reliability"))
     depth = int(profiles[0]["depth"]) if profiles else 10
@@ -80,7 +81,7 @@ def _quality(offered_qos: str) -> tuple[Reliability, int]:
 
 @cache
 def definition(message_type: str) -> tuple[str, str]:
-    """The text that defines a message type, and its hash; both '' where ROS 2 Jazzy has no such type."""
+    """Return the definition text of a message type and its hash; both are '' if ROS 2 Jazzy lacks the type."""
     if message_type not in type_store().types:
         return "", ""
     return type_store().generate_msgdef(message_type, ros_version=2)[0], type_store().hash_rihs01(message_type)
@@ -88,7 +89,7 @@ def definition(message_type: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class BagMetadata:
-    """What metadata.yaml says that a reader needs; `packed` is what zstd compressed, each file or each message."""
+    """Fields of metadata.yaml that a reader needs; `packed` says whether zstd compressed files or messages."""
 
     storage: str
     files: tuple[str, ...]
@@ -105,18 +106,19 @@ def metadata_text(
     *,
     provisional: bool,
 ) -> str:
-    """The content of `rosbag2_bagfile_information` for a bag of one file, as YAML.
+    """Return the YAML content of `rosbag2_bagfile_information` for a bag with one data file.
 
     Args:
         storage: "mcap" or "sqlite3".
-        file_name: the data file's name inside the folder.
-        counts: messages by topic name.
+        file_name: name of the data file inside the bag's folder.
+        topics: topics of the bag.
+        counts: number of messages by topic name.
         span_ns: first and last log time [ns]; None for a bag without messages.
-        provisional: the bag is still being written, so counts and span are not final.
+        provisional: whether the bag is still being written, so that counts and span are not final.
     """
     first, last = span_ns or (_EMPTY_START_NS, _EMPTY_START_NS)
 
-    def extent() -> dict[str, Any]:  # a new one each time, or YAML would write a reference
+    def extent() -> dict[str, Any]:  # a new dict per call, because YAML writes a repeated one as a reference
         return {
             "duration": {"nanoseconds": last - first},
             "starting_time": {"nanoseconds_since_epoch": first},
@@ -152,18 +154,20 @@ def metadata_text(
 
 
 def to_yaml(content: Any) -> str:
-    """YAML text, keys in their order."""
+    """Return content as YAML text, with keys in their original order."""
     return str(yaml.dump(content, Dumper=_Dumper, default_flow_style=False, sort_keys=False))
 
 
 def write_metadata(folder: Path, information: str, *, durable: bool = False) -> None:
-    """Write metadata.yaml whole, in place of a provisional one; the text is that of `metadata_text`.
+    """Write metadata.yaml atomically, in place of a provisional one.
 
     Args:
-        durable: it outlives a loss of power, as the names of all files in the folder do, for which the disk is awaited.
+        folder: the bag's folder.
+        information: text from `metadata_text`.
+        durable: wait for the disk, so that the file and the names of all files in the folder survive a loss of power.
     """
     indented = "\n  ".join(information.splitlines())
-    handle, temporary = new_file(folder, METADATA_NAME)  # of a name that nobody can have put a link at
+    handle, temporary = new_file(folder, METADATA_NAME)  # random name, at which no link can have been placed
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as stream:
             stream.write(f"rosbag2_bagfile_information:\n  {indented}\n")
@@ -178,7 +182,7 @@ def write_metadata(folder: Path, information: str, *, durable: bool = False) -> 
 
 
 def read_metadata(folder: Path) -> BagMetadata | None:
-    """Read metadata.yaml; None where there is none, or an empty one.
+    """Read metadata.yaml of a bag's folder; return None if the file is missing or empty.
 
     Raises:
         DataError: the file is not a rosbag2 metadata file, or names an unknown storage.
@@ -189,7 +193,7 @@ def read_metadata(folder: Path) -> BagMetadata | None:
     content = read_yaml(path, DataError)
     try:
         information = content["rosbag2_bagfile_information"]
-        # Only names: a bag must not make us read outside its folder.
+        # File names without their folders, so that a bag cannot refer to files outside its folder.
         files = tuple(PurePath(str(name)).name for name in information["relative_file_paths"])
         storage = str(information["storage_identifier"])
         mode = str(information.get("compression_mode") or "none").lower()

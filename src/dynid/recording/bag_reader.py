@@ -1,4 +1,4 @@
-"""Reads rosbag2 bags in bulk: a folder, MCAP or sqlite3, split or not, also of a recorder that was killed."""
+"""Reader of rosbag2 bags: folder or single file, MCAP or sqlite3, split, compressed, or left by a killed recorder."""
 
 import hashlib
 import os
@@ -22,26 +22,26 @@ from dynid.resources import guarded
 
 @dataclass(frozen=True)
 class TopicContent(Topic):
-    """One topic of a bag and its messages."""
+    """Topic of a bag with its messages."""
 
     messages: RawMessages = field(kw_only=True)
 
     @classmethod
     def of(cls, topic: Topic, messages: RawMessages) -> "TopicContent":
-        """A topic with messages."""
+        """Combine a topic with its messages."""
         return cls(topic.name, topic.message_type, topic.qos, topic.depth, messages=messages)
 
 
 @dataclass(frozen=True)
 class Bag:
-    """A bag in memory.
+    """Bag in memory.
 
     Attributes:
         path: the folder, or the single file.
         storage: "mcap" or "sqlite3".
         files: the data files.
-        topics: by name, sorted.
-        findings: what a reader should know: a cut end, a missing metadata.yaml. Empty for a bag in order.
+        topics: content of each topic by name, in the order of the names.
+        findings: faults that a reader should know, such as a truncated file; empty for an intact bag.
     """
 
     path: Path
@@ -58,22 +58,22 @@ class Bag:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Messages per topic."""
+        """Number of messages of each topic, by name."""
         return {name: len(topic.messages) for name, topic in self.topics.items()}
 
     @property
     def span_ns(self) -> tuple[int, int] | None:
-        """First and last log time [ns]; None without messages."""
+        """First and last log time of the bag [ns]; None without messages."""
         logs = [topic.messages.log_ns for topic in self.topics.values() if len(topic.messages)]
         return (min(int(log[0]) for log in logs), max(int(log[-1]) for log in logs)) if logs else None
 
     def sha256(self) -> str:
-        """SHA-256 of the data files' concatenated bytes, in hexadecimal."""
+        """Return the SHA-256 of the data files' concatenated bytes, in hexadecimal."""
         return sha256_of(self.files)
 
 
 def sha256_of(files: Sequence[Path]) -> str:
-    """SHA-256 of the concatenated bytes of files, in hexadecimal."""
+    """Return the SHA-256 of the concatenated bytes of files, in hexadecimal."""
     digest = hashlib.sha256()
     for path in files:
         with path.open("rb") as stream:
@@ -82,19 +82,19 @@ def sha256_of(files: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-STEPS = 100_000  # of SQLite's machine, between two looks at a query; and bytes
+STEPS = 100_000  # SQLite instructions between two checks of a query's length; also allowed excess of data [bytes]
 MOST_TOPICS = 10_000
-JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")  # of SQLite: begins a journal, and ends the name of another one
-BESIDE_ROW = 150  # bytes of a row's objects in Python
-_FileContent = tuple[Sequence[TopicContent], str | None]  # topics, and what a reader should know
+JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")  # SQLite: starts a journal, and follows the name of a super-journal
+BESIDE_ROW = 150  # memory of one row's Python objects, besides its data [bytes]
+_FileContent = tuple[Sequence[TopicContent], str | None]  # topics, and a finding for the reader
 
 
 def read_bag(path: Path | str) -> Bag:
-    """Read a whole bag, folder or single .mcap or .db3 file. The bag is not changed.
+    """Read a whole bag, either a folder or a single .mcap or .db3 file, without changing it.
 
     Raises:
-        InputNotFoundError: no such path.
-        DataError: not a bag, a data file is missing, or it is damaged.
+        InputNotFoundError: the path does not exist.
+        DataError: the path is not a bag, a data file is missing, or it is damaged.
     """
     path = Path(path)
     with guarded(path, "bag"):
@@ -117,7 +117,7 @@ def _read_bag(path: Path) -> Bag:
 
 
 def _locate(path: Path) -> tuple[tuple[Path, ...], str, str, list[str]]:
-    """Data files, storage, what is compressed, findings."""
+    """Return the data files of a bag, its storage, the kind of compression, and findings for the reader."""
     if not path.exists():
         raise InputNotFoundError(f"no such bag: {path}")
     if path.is_file():
@@ -158,7 +158,7 @@ def _merged(pieces: list[TopicContent], budget: BagBudget) -> TopicContent:
 
 
 def _unpacked(topic: TopicContent, budget: BagBudget) -> TopicContent:
-    """The topic with messages that were compressed one by one."""
+    """Return a topic with its messages decompressed, which were compressed one by one."""
     messages = [unpacked_message(raw, budget) for raw in topic.messages]
     return TopicContent.of(topic, from_list(topic.messages.log_ns.tolist(), messages))
 
@@ -201,7 +201,7 @@ def _read_sqlite(path: Path, budget: BagBudget) -> _FileContent:
     if not journal.is_file() or not journal.stat().st_size:
         return _query(path, budget, immutable=True), None
     refuse_other_files(journal)
-    # Opening the file for reading would roll it back in place; a reader does not change a bag.
+    # A copy is opened, since SQLite would roll back the original in place and reading must not change a bag.
     with tempfile.TemporaryDirectory(prefix="dynid_bag_") as folder:
         for file in (path, journal):
             budget.take_disk(file.stat().st_size)
@@ -211,9 +211,10 @@ def _read_sqlite(path: Path, budget: BagBudget) -> _FileContent:
 
 
 def refuse_other_files(journal: Path) -> None:
-    """Raise DataError where a journal names another one, of several databases that were changed at once.
+    """Raise DataError if an SQLite journal names a super-journal, as for a transaction over several databases.
 
-    After a rollback SQLite deletes the file of that name, whatever it is and wherever, and a recorder has one database.
+    After a rollback SQLite deletes the named file, whatever and wherever it is. A recorder writes to one database only,
+    so its journal names no other file.
     """
     with journal.open("rb") as stream:
         stream.seek(-min(len(JOURNAL_MAGIC), journal.stat().st_size), os.SEEK_END)
@@ -252,9 +253,9 @@ def _query(path: Path, budget: BagBudget, *, immutable: bool) -> tuple[TopicCont
 
 
 def _refuse_programs(database: sqlite3.Connection, path: Path) -> None:
-    """Raise DataError where topics or messages are no plain tables; a query without end is interrupted."""
+    """Raise DataError if an SQLite file's topics or messages are not plain tables, and interrupt endless queries."""
     database.execute("PRAGMA trusted_schema = OFF")
-    looks = iter(range(100 + path.stat().st_size // 1000))  # in a table, a row of some bytes takes some ten steps
+    looks = iter(range(100 + path.stat().st_size // 1000))  # reading a row of a few bytes takes about ten instructions
     database.set_progress_handler(lambda: int(next(looks, None) is None), STEPS)
     kinds = dict(database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall())
     for name in ("topics", "messages"):

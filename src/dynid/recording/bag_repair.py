@@ -1,4 +1,4 @@
-"""Finishes bags that a killed recorder left unfinished."""
+"""Repair of bags that a killed recorder left unfinished."""
 
 import os
 import sqlite3
@@ -18,7 +18,7 @@ from dynid.resources import refuse_existing
 
 @dataclass(frozen=True)
 class Repair:
-    """What a repair did: its actions (none for a bag in order), and the messages per topic that the bag now has."""
+    """Result of a repair: actions taken (empty for an intact bag), and number of messages per topic afterwards."""
 
     folder: Path
     actions: tuple[str, ...]
@@ -28,13 +28,13 @@ class Repair:
 def repair_bag(folder: Path | str) -> Repair:
     """Finish an unfinished bag in its folder, so that every reader opens it.
 
-    An MCAP file without index is rewritten; the old one is kept beside it with the suffix `.damaged`. A sqlite3
+    An MCAP file without an index is rewritten; the old file stays in the folder with the suffix `.damaged`. A sqlite3
     file is rolled back to its last commit. A missing or provisional metadata.yaml is replaced by a final one.
 
     Raises:
-        InputNotFoundError: no such folder.
-        DataError: not a bag folder, still being recorded, or more than unfinished.
-        OutputExistsError: the name for the old file is taken.
+        InputNotFoundError: the folder does not exist.
+        DataError: the path is not a bag folder, is still being recorded, or is damaged beyond this repair.
+        OutputExistsError: a file with the suffix `.damaged` exists already.
     """
     folder = Path(folder)
     if folder.is_file():
@@ -48,7 +48,7 @@ def repair_bag(folder: Path | str) -> Repair:
     try:
         finish = _roll_back if bag.storage == "sqlite3" else _rewrite
         files = bag.files
-        del bag  # only one copy of it at a time is in memory
+        del bag  # so that only one copy is in memory at a time
         actions = [action for path in files for action in finish(path)]
         metadata = read_metadata(folder)
         if metadata is None or metadata.provisional:

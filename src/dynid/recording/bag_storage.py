@@ -1,7 +1,7 @@
-"""The data file of a rosbag2 while it is written: MCAP by the mcap library, or an sqlite3 database.
+"""Data file of a rosbag2 bag during writing: MCAP by the mcap library, or an sqlite3 database.
 
-What was flushed survives the death of the process, not of the machine: waiting for the disk would stall the recorder.
-What was closed survives both.
+Flushed data survive the death of the process but not a loss of power, since waiting for the disk would stall the
+recorder. The data of a closed file survive both.
 """
 
 import os
@@ -14,16 +14,16 @@ from mcap.writer import CompressionType, Writer
 from dynid.durable import sync_file
 from dynid.recording.bag_metadata import BAG_VERSION, Topic, definition, to_yaml
 
-_PIECE_BYTES = 2**16  # within a write nobody else runs where the kernel is not preemptible
+_PIECE_BYTES = 2**16  # size of a write [bytes]: a non-preemptible kernel runs no other thread during a write
 
 
 def give_way() -> None:
-    """Let who waits for this processor have it: what records is never as urgent as what controls."""
+    """Yield the processor to a waiting thread, because control is more urgent than recording."""
     os.sched_yield()
 
 
 class _Appended:
-    """The stream of an MCAP writer: what cannot be written whole is not in the file at all, and stays pending."""
+    """Output stream of an MCAP writer that appends all pending bytes or, if a write fails, keeps them pending."""
 
     def __init__(self, path: Path) -> None:
         self._descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644)
@@ -57,7 +57,7 @@ class _Appended:
 
 
 class McapFile:
-    """An MCAP file that grows by whole chunks; its index and footer come at the end."""
+    """MCAP file that grows by whole chunks; its index and footer are written when it is closed."""
 
     def __init__(self, path: Path) -> None:
         self._stream = _Appended(path)
@@ -67,7 +67,7 @@ class McapFile:
         self.flush()
 
     def add_topic(self, topic: Topic) -> int:
-        """Register a topic; returns its id."""
+        """Register a topic and return its ID."""
         kind = topic.message_type
         if kind not in self._schemas:
             self._schemas[kind] = self._writer.register_schema(kind, "ros2msg", definition(kind)[0].encode())
@@ -75,15 +75,15 @@ class McapFile:
         return self._writer.register_channel(topic.name, "cdr", self._schemas[kind], qos)
 
     def write(self, topic: int, stamp_ns: int, raw: bytes | memoryview) -> None:
-        """Add a message."""
+        """Add a serialized message of a registered topic, with its log time [ns]."""
         self._writer.add_message(topic, stamp_ns, cast(bytes, raw), stamp_ns)
 
     def flush(self) -> None:
-        """Bring everything so far to the file."""
+        """Write all pending messages to the file."""
         self._writer.flush()
 
     def close(self, metadata: str) -> None:
-        """Finish the file: the rest, the index and the footer, all of it on the disk."""
+        """Write the remaining messages, the index and the footer, and wait until all of it is on the disk."""
         try:
             self.flush()
             self._writer.add_metadata("rosbag2", {"serialized_metadata": metadata})
@@ -95,7 +95,7 @@ class McapFile:
 
 
 class SqliteFile:
-    """A database with the tables that rosbag2 has since ROS 2 Iron."""
+    """SQLite database with the tables that rosbag2 uses since ROS 2 Iron."""
 
     TABLES = """
         CREATE TABLE schema(schema_version INTEGER PRIMARY KEY, ros_distro TEXT NOT NULL);
@@ -118,7 +118,7 @@ class SqliteFile:
         self._insert = self._database.cursor().execute
 
     def add_topic(self, topic: Topic) -> int:
-        """Register a topic; returns its id."""
+        """Register a topic and return its ID."""
         text, digest = definition(topic.message_type)
         types = self._insert("SELECT 1 FROM message_definitions WHERE topic_type = ?", (topic.message_type,))
         if not types.fetchone():
@@ -128,20 +128,20 @@ class SqliteFile:
         return int(self._insert("INSERT INTO topics VALUES (NULL, ?, ?, ?, ?, ?)", row).lastrowid or 0)
 
     def write(self, topic: int, stamp_ns: int, raw: bytes | memoryview) -> None:
-        """Add a message."""
+        """Add a serialized message of a registered topic, with its log time [ns]."""
         self._insert("INSERT INTO messages (topic_id, timestamp, data) VALUES (?, ?, ?)", (topic, stamp_ns, raw))
 
     def flush(self) -> None:
-        """Commit everything so far."""
+        """Commit all messages written so far."""
         self._database.commit()
 
     def close(self, metadata: str) -> None:
-        """Finish the database; it is on the disk afterwards."""
+        """Store the metadata, close the database, and wait until it is on the disk."""
         self._insert("INSERT INTO metadata VALUES (NULL, ?, ?)", (BAG_VERSION, metadata))
         self._database.commit()
         self._database.close()
-        sync_file(self._path)  # the journal is gone once its folder is brought to the disk, too
+        sync_file(self._path)  # the journal's removal is durable once the folder is synchronised
 
 
 DataFile = McapFile | SqliteFile
-"""A data file; its methods raise whatever the library below raises."""
+"""Data file of either storage; its methods raise the errors of the underlying library."""

@@ -1,7 +1,7 @@
-"""Writes rosbag2 bags (version 9, as of ROS 2 Jazzy) from serialized messages, without ROS.
+"""Writer of rosbag2 bags (version 9, ROS 2 Jazzy) from serialized messages, without ROS.
 
-A process that is killed loses at most the last `flush_interval_s`: until then data and metadata.yaml are in the files,
-and `repair_bag` finishes them. Bags open in `ros2 bag`, Foxglove, PlotJuggler and rosbags.
+A killed process loses at most the last `flush_interval_s` of data: everything before is in the data file and in
+metadata.yaml, and `repair_bag` completes the bag. Bags open in `ros2 bag`, Foxglove, PlotJuggler and rosbags.
 """
 
 import fcntl
@@ -27,11 +27,11 @@ Stamps = NDArray[np.int64]
 Rows = NDArray[np.uint8]
 Batch = tuple[Stamps, Rows | Callable[[slice], Rows]]
 _FILES: dict[str, Callable[[Path], DataFile]] = {"mcap": McapFile, "sqlite3": SqliteFile}
-_SLICE_NS = 200_000_000  # of topics written in bulk
+_SLICE_NS = 200_000_000  # length of a time slice of one topic in a bulk write [ns]
 
 
 def lock_folder(folder: Path) -> int | None:
-    """Mark a bag's folder as in use until the descriptor is closed or the process ends; None if it already is."""
+    """Lock a bag's folder until the returned descriptor is closed or the process ends; None if it is locked already."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -42,21 +42,21 @@ def lock_folder(folder: Path) -> int | None:
 
 
 class BagWriter:
-    """Writes one bag. Open and close it explicitly, from one thread; `close` in a `finally` keeps all data.
+    """Writer of one bag, which is opened and closed explicitly from one thread; call `close` in a `finally` block.
 
     Args:
         folder: the bag's folder; it must not exist yet.
-        topics: what will be written; more can be added with `add_topic`.
+        topics: topics to write; `add_topic` adds more.
         storage: "mcap" (Jazzy's default) or "sqlite3".
-        flush_interval_s: how often everything is brought to the files [s].
+        flush_interval_s: interval at which pending data are written to the files [s].
 
     Attributes:
-        counts: messages written per topic, also after closing.
+        counts: number of messages written per topic, also after closing.
 
     Raises:
         OutputExistsError: the folder exists.
-        ConfigurationError: unknown storage, or a topic twice.
-        UnknownNameError: a message type that is not one of ROS 2 Jazzy.
+        ConfigurationError: the storage is unknown, or a topic is listed twice.
+        UnknownNameError: a message type is not part of ROS 2 Jazzy.
     """
 
     def __init__(
@@ -83,10 +83,10 @@ class BagWriter:
         return self._file is not None
 
     def open(self) -> None:
-        """Create the folder, register the topics, write the provisional metadata.yaml.
+        """Create the folder, register the topics and write a provisional metadata.yaml.
 
         Raises:
-            OutputExistsError: the folder came into existence meanwhile.
+            OutputExistsError: the folder was created in the meantime.
             BagWriteError: the folder cannot be written.
         """
         if self._file is not None:
@@ -102,10 +102,10 @@ class BagWriter:
         self.flush()
 
     def add_topic(self, topic: Topic) -> None:
-        """Register a topic; the bag must be open.
+        """Register a topic in an open bag.
 
         Raises:
-            UnknownNameError: the message type is not one of ROS 2 Jazzy.
+            UnknownNameError: the message type is not part of ROS 2 Jazzy.
             ConfigurationError: the topic is registered already.
         """
         file = self._opened()
@@ -114,22 +114,23 @@ class BagWriter:
         self._topics.append(topic)
 
     def write(self, topic: str, stamp_ns: int, raw: bytes | memoryview) -> None:
-        """Write one serialized message as it is.
+        """Write one serialized message without changing it.
 
         Args:
+            topic: name of a registered topic.
             stamp_ns: log time [ns since the epoch], normally the time of reception.
-            raw: the CDR bytes with their 4-byte header.
+            raw: CDR bytes including their 4-byte header.
 
         Raises:
             UnknownNameError: the topic is not registered.
-            BagWriteError: the bag is not open, or the disk refuses.
+            BagWriteError: the bag is not open, or the disk does not accept the data.
         """
         file = self._opened()
         if topic not in self._ids:
             raise UnknownNameError("topic", topic, tuple(self._ids))
         try:
             file.write(self._ids[topic], stamp_ns, raw)
-        except Exception as error:  # as in _failures, whose context costs a microsecond
+        except Exception as error:  # same as _failures, whose context manager would cost a microsecond per message
             raise BagWriteError(f"cannot write '{topic}' to the bag {self.folder}: {error}") from error
         self.counts[topic] += 1
         self._first_ns, self._last_ns = min(self._first_ns, stamp_ns), max(self._last_ns, stamp_ns)
@@ -137,16 +138,16 @@ class BagWriter:
             self.flush()
 
     def write_many(self, batches: Mapping[str, Batch]) -> None:
-        """Write many messages at once, topics interleaved in slices of time.
+        """Write many messages at once, with the topics interleaved in short slices of time.
 
         Args:
-            batches: by topic, ascending log times (N,) [ns] and serialized messages of one size (N, size), such as
-                `JointStateEncoder.encode_many` gives them, or a function that gives those of a slice: a few at a time
-                they never leave the processor's cache.
+            batches: for each topic, ascending log times (N,) [ns] and serialized messages of one size (N, size), such
+                as `JointStateEncoder.encode_many` returns them. Instead of the messages, a function may return those of
+                a slice; small slices stay in the processor's cache.
 
         Raises:
             UnknownNameError: a topic is not registered.
-            BagWriteError: the bag is not open, or the disk refuses.
+            BagWriteError: the bag is not open, or the disk does not accept the data.
         """
         file = self._opened()
         if unknown := [topic for topic in batches if topic not in self._ids]:
@@ -170,7 +171,11 @@ class BagWriter:
         self.flush()
 
     def flush(self) -> None:
-        """Bring everything written so far to the files, so that it survives a kill; raises BagWriteError."""
+        """Write all pending data to the files, so that they survive a kill of the process.
+
+        Raises:
+            BagWriteError: the bag is not open, or the disk does not accept the data.
+        """
         file = self._opened()
         with self._failures("flush"):
             give_way()
@@ -180,9 +185,12 @@ class BagWriter:
         self._next_flush = time.monotonic() + self._flush_interval_s
 
     def close(self) -> None:
-        """Finish the bag: final index and metadata.yaml; raises BagWriteError. A second call does nothing.
+        """Write the index and the final metadata.yaml, and close the bag; a second call does nothing.
 
-        What is closed outlives a loss of power: data, metadata.yaml and their names are on the disk.
+        A closed bag survives a loss of power: its data, metadata.yaml and file names are on the disk.
+
+        Raises:
+            BagWriteError: the disk does not accept the data.
         """
         file, self._file = self._file, None
         if file is None:
@@ -206,7 +214,7 @@ class BagWriter:
     def _failures(self, doing: str) -> Iterator[None]:
         try:
             yield
-        except Exception as error:  # sqlite3.Error and OSError alike, whatever a storage raises
+        except Exception as error:  # sqlite3.Error, OSError or any other error of the storage
             raise BagWriteError(f"cannot {doing} the bag {self.folder}: {error}") from error
 
     def _check(self, topic: Topic, present: Container[str]) -> None:

@@ -1,9 +1,9 @@
-"""CDR messages of one constant layout, encoded and decoded with numpy in bulk.
+"""Bulk encoding and decoding of CDR messages that share one layout, with numpy.
 
-A publisher of joint data sends the same names, frame and lengths every cycle, so all its messages differ only in
-stamps and numbers. A `Layout` holds the constant bytes as a template with a mask (padding bytes are not constant:
-DDS implementations leave whatever was in the buffer there) and the variable fields as a structured numpy type.
-Encoding rules: OMG CDR, little endian, alignment counted from the end of the 4-byte encapsulation header.
+A publisher of joint data sends the same names, frame and lengths every cycle, so its messages differ only in stamps and
+numbers. A `Layout` holds the constant bytes as a template with a mask, and the variable fields as a structured numpy
+type. Padding bytes are masked out, because DDS implementations leave old buffer content there. Encoding rules: OMG CDR,
+little endian, alignment counted from the end of the 4-byte encapsulation header.
 """
 
 from collections.abc import Iterable
@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 
 Bytes = NDArray[np.uint8]
 ENCAPSULATION = b"\x00\x01\x00\x00"
-_ROWS_AT_ONCE = 2048  # keeps a comparison within the cache
+_ROWS_AT_ONCE = 2048  # rows per comparison, so that they fit into the processor's cache
 _SECONDS_TO_NANOSECONDS = 1_000_000_000
 
 
 @dataclass(frozen=True)
 class Layout:
-    """One constant message layout of `size` bytes (a multiple of 4).
+    """Constant layout of messages of `size` bytes (a multiple of 4).
 
     Attributes:
-        template: (size,) constant bytes, zero elsewhere.
-        mask: (size,) 255 where a byte is constant, 0 where it is padding or variable.
+        template: constant bytes, zero elsewhere, (size,).
+        mask: 255 for constant bytes, 0 for padding and variable bytes, (size,).
         fields: structured type of the variable fields: sec, nanosec, and float64 vectors.
     """
 
@@ -35,15 +35,15 @@ class Layout:
 
     @property
     def size(self) -> int:
-        """Bytes of one message, encapsulation header included."""
+        """Size of one message [bytes], encapsulation header included."""
         return len(self.template)
 
     def vector_names(self) -> tuple[str, ...]:
-        """Names of the float64 vectors."""
+        """Return the names of the float64 vectors."""
         return tuple(name for name in self.fields.names or () if self.fields[name].shape)
 
     def matches(self, rows: Bytes) -> NDArray[np.bool_]:
-        """Which of the messages `rows` (N, at least size) have this layout, (N,)."""
+        """Return a mask (N,) of the messages `rows` (N, size or more bytes) that have this layout."""
         mask, template = self.mask.view(np.uint32), self.template.view(np.uint32)
         constant = np.flatnonzero(mask)
         found = np.empty(len(rows), dtype=bool)
@@ -54,16 +54,16 @@ class Layout:
         return found
 
     def view(self, rows: Bytes) -> np.ndarray:
-        """The variable fields of messages `rows` (N, at least size) that match, as a structured array (N,)."""
+        """Return the variable fields of matching messages `rows` (N, size or more bytes) as a structured array (N,)."""
         return np.ascontiguousarray(rows[:, : self.size]).view(self.fields)[:, 0]
 
     def vector_offsets(self) -> dict[str, tuple[int, int]]:
-        """Of every float64 vector: where it starts in a message [bytes], and its length."""
+        """Return the offset in a message [bytes] and the length of every float64 vector, by name."""
         table: Any = self.fields.fields
         return {name: (table[name][1], table[name][0].shape[0]) for name in self.vector_names()}
 
     def encode(self, stamp_ns: NDArray[np.int64], **vectors: NDArray[np.float64]) -> Bytes:
-        """Messages for N stamps [ns] and (N, length) vectors of every field, (N, size) bytes."""
+        """Encode N messages of (N, size) bytes from stamps (N,) [ns] and one array (N, length) per vector, any unit."""
         stamps = np.asarray(stamp_ns, dtype=np.int64)
         rows = np.tile(self.template, (len(stamps), 1))
         values = rows.view(self.fields)[:, 0]
@@ -74,17 +74,17 @@ class Layout:
 
 
 def stamps_of(values: np.ndarray) -> NDArray[np.int64]:
-    """Header stamps of a structured array from `Layout.view`, (N,) [ns]."""
+    """Return the header stamps (N,) [ns] of a structured array from `Layout.view`."""
     return np.asarray(values["sec"].astype(np.int64) * _SECONDS_TO_NANOSECONDS + values["nanosec"])
 
 
 Part = int | str | tuple[str, int]
-"""A constant uint32, a constant string, or a float64 sequence: its name, and its constant length."""
+"""Part of a layout: a constant uint32, a constant string, or a float64 sequence given by name and constant length."""
 
 
 def _layout(frame_id: str, parts: Iterable[Part]) -> Layout:
-    """A layout of a std_msgs/Header with variable stamp and constant frame, and what follows it."""
-    template, mask = bytearray(ENCAPSULATION), bytearray(b"\xff\xff\x00\x00")  # the two option bytes are free
+    """Return the layout of a message that starts with a std_msgs/Header of variable stamp and constant frame."""
+    template, mask = bytearray(ENCAPSULATION), bytearray(b"\xff\xff\x00\x00")  # the two option bytes may have any value
     names, formats, offsets = ["sec", "nanosec"], ["<i4", "<u4"], [len(template), len(template) + 4]
 
     def put(content: bytes, alignment: int, *, constant: bool = True) -> None:
@@ -109,18 +109,22 @@ def _layout(frame_id: str, parts: Iterable[Part]) -> Layout:
 def joint_state_layout(
     names: tuple[str, ...], frame_id: str = "", lengths: tuple[int, int, int] | None = None
 ) -> Layout:
-    """Layout of sensor_msgs/JointState.
+    """Return the layout of sensor_msgs/JointState messages.
 
     Args:
-        frame_id: the header's frame.
-        lengths: of position, velocity and effort; None is one value per joint each.
+        names: joint names.
+        frame_id: frame in the header.
+        lengths: lengths of position, velocity and effort; None means one value per joint in each.
     """
     vectors = zip(("position", "velocity", "effort"), lengths or (len(names),) * 3, strict=True)
     return _layout(frame_id, (len(names), *names, *vectors))
 
 
 def reference_layout(names: tuple[str, ...], frame_id: str = "") -> Layout:
-    """Layout of a trajectory_msgs/JointTrajectory with one point: positions, velocities, accelerations, time 0."""
+    """Return the layout of a trajectory_msgs/JointTrajectory with one point at time 0.
+
+    The point holds positions, velocities and accelerations.
+    """
     n = len(names)
     vectors = (("positions", n), ("velocities", n), ("accelerations", n), ("effort", 0))
     return _layout(frame_id, (n, *names, 1, *vectors, 0, 0))

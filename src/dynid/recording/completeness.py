@@ -1,11 +1,12 @@
-"""Is a bag complete? Asked before a motion, while it is recorded, at its end, and of a bag on disk.
+"""Checks of a bag's completeness before a motion, during recording, at its end, and on disk.
 
-- Discovery: is the recorder connected to every node that it has to record? What is published before is in no bag.
-- Motion completion: has everything up to the motion's end been recorded? Topics do not keep step.
+- Discovery: is the recorder connected to every node that it has to record? Messages that were published earlier are in
+  no bag.
+- Motion completion: has every topic been recorded up to the end of the motion? Topics arrive with different delays.
 - Late start: does a bag hold the motion from its start?
-- Completeness: does it hold every state that the driver published? The driver's diagnostics say how many states it had
-  published up to which stamp, and how many cycles it missed. Between two of them the bag must hold exactly the states
-  that were published; what is absent without being counted as missed was lost on the way.
+- Completeness: does it hold every state that the driver published? The driver's diagnostics state the number of
+  published states, the stamp of the last one, and the number of missed cycles. Between two such reports the bag must
+  hold exactly the published states; any other state was lost between driver and recorder.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,22 +23,23 @@ from dynid.recording.series import joint_series, strings
 from dynid.recording.settings import ExperimentSettings, parse_settings
 from dynid.recording.topics import DIAGNOSTICS, EXPERIMENT, JOINT_STATES, find_topics
 
-DRIVER = "hardware"  # the status name under which the driver reports
-FRESH_S = 3.0  # nodes report every second; a killed one stays known to the middleware for some 20 s
-TOLERATED_START_S = 0.05  # the first states of a motion may pass before the first command
+DRIVER = "hardware"  # status name of the driver's diagnostics
+FRESH_S = 3.0  # maximum age of a node's report [s]; nodes report every second, the middleware drops dead ones at 20 s
+TOLERATED_START_S = 0.05  # tolerated start of a topic after the motion's [s]; states may precede the first command
 OUT_OF_STEP_NS = 100_000_000
 
 
 class Discovery:
-    """What a recorder knows of its publishers, and they of it.
+    """State of the discovery between a recorder and its publishers, in both directions.
 
-    The middleware informs each side of its own; only what arrives proves that a publisher knows the recorder. It makes
-    endpoints known in the order in which they were created. A node creates the publisher of its diagnostics last, and
-    the recorder subscribes to them last; so once a node's report arrives, that node's other messages do, too.
+    The middleware informs each side separately, so only a received message proves that a publisher has discovered the
+    recorder. Endpoints are announced in the order of their creation. A node creates the publisher of its diagnostics
+    last, and the recorder subscribes to diagnostics last. So once a node's diagnostics arrive, its other messages
+    arrive, too.
 
     Args:
-        topics: that need a publisher.
-        reports: names of the statuses that must arrive.
+        topics: topics that need a publisher.
+        reports: names of the diagnostic statuses that must arrive.
     """
 
     def __init__(self, topics: Sequence[str], reports: Sequence[str]) -> None:
@@ -47,49 +49,54 @@ class Discovery:
         self._reported_s: dict[str, float] = {}
 
     def matched(self, topic: str, publishers: int, departed: int) -> bool:
-        """Note how many publishers of a topic are known now, and how many have left; whether that is news."""
+        """Record how many publishers of a topic are known and have left; return True if its availability changed.
+
+        If a publisher has left, all received reports are discarded: the node may return under the same name without
+        having discovered the recorder.
+        """
         changed = bool(publishers) != bool(self._publishers.get(topic, 0))
         fewer = departed > self._departed.get(topic, 0)
         self._publishers[topic], self._departed[topic] = publishers, departed
-        if fewer:  # somebody left, and may come back under the same name without knowing the recorder
+        if fewer:  # a publisher left, and may return under the same name without having discovered the recorder
             self._reported_s.clear()
         return changed or fewer
 
     def reported(self, raw: bytes, now_s: float) -> bool:
-        """Note a serialized diagnostic_msgs/DiagnosticArray; whether there is a new name in it."""
+        """Take a serialized diagnostic_msgs/DiagnosticArray; return True if it has a status name not seen before."""
         try:
             names = {status.name for status in decode_diagnostics(raw)[1]}
         except DataError:
-            return False  # recorded as it is
+            return False  # an invalid message is recorded unchanged
         new = not names <= set(self._reported_s)
         self._reported_s.update(dict.fromkeys(names, now_s))
         return new
 
     def unmatched(self, now_s: float) -> list[str]:
-        """What is missing, in words; empty if nothing is. Reports count where no topic is missing."""
+        """Return the topics without a publisher or, if all have one, the missing reports; empty if complete."""
         fresh = {name for name, reported_s in self._reported_s.items() if now_s - reported_s <= FRESH_S}
         topics = [topic for topic in self._topics if not self._publishers.get(topic)]
         return topics or [f"reports of {name}" for name in self._reports if name not in fresh]
 
 
 def reported_motion(raw: bytes) -> ExperimentSettings | None:
-    """What a message of topic `experiment` reports; None where it is another program's."""
+    """Return the settings that a message on topic `experiment` reports; None for another program's message."""
     try:
         return parse_settings(EXPERIMENT, decode(raw, STRING).data, ExperimentSettings)
     except DataError:
-        return None  # recorded as it is
+        return None  # an invalid message is recorded unchanged
 
 
 class MotionCompletion:
-    """Watches whether the bag that is being recorded holds its motion to the end.
+    """Monitor that reports when the bag being recorded holds its motion to the end.
 
     Args:
-        experiment: the topic that reports the motion.
-        stamped: topics of messages with a header, by the clock of the arm's states. The motion is complete when each
-            of them that came at all has come up to the end's stamp. What is not stamped (0) does not count.
+        experiment: name of the topic that reports the motion.
+        stamped: names of topics of messages with a header, stamped by the clock of the joint states. The motion is
+            complete when each of them that has arrived at all has reached the stamp of the motion's end. Messages
+            without a stamp (0) do not count.
 
     Attributes:
-        missing: what has not come yet; empty when the motion is complete, or there is none.
+        missing: topics whose messages are outstanding; empty if the motion is complete, or if there is none.
     """
 
     def __init__(self, experiment: str, stamped: Collection[str]) -> None:
@@ -99,7 +106,7 @@ class MotionCompletion:
         self.missing: set[str] = set()
 
     def note(self, topic: str, raw: bytes) -> bool:
-        """Take a message that was recorded; whether the motion is complete with it."""
+        """Take a recorded message; return True if it completes the motion."""
         before = bool(self.missing)
         if topic in self._stamped:
             self._newest[topic] = raw
@@ -115,12 +122,12 @@ class MotionCompletion:
 
 
 def late_starts(experiment: TopicContent | None, stamped: Sequence[TopicContent]) -> list[str]:
-    """Which topics start after the first motion, in words; empty if none does.
+    """Return a sentence for each topic that starts later than the first motion; empty if every topic starts in time.
 
     Args:
-        experiment: the topic that reports the motions; None where there is none.
-        stamped: topics of messages with a header, by the clock of the motions' phases; what is of another type, empty
-            or carries no stamp (0) is not judged.
+        experiment: topic that reports the motions; None if it is missing.
+        stamped: topics of messages with a header, stamped by the clock of the motions' phases. A topic of another type,
+            without messages or without stamps (0) is not judged.
     """
     motion_ns = _start_ns(experiment) if experiment else None
     if motion_ns is None:
@@ -137,19 +144,19 @@ def late_starts(experiment: TopicContent | None, stamped: Sequence[TopicContent]
 
 
 def _start_ns(experiment: TopicContent) -> int | None:
-    """When the first motion started [ns]; None where nothing reports one."""
+    """Return the start of the first motion [ns]; None if the topic reports no motion."""
     try:
         for text in strings(experiment):
             if phases := parse_settings(experiment.name, text, ExperimentSettings).phases:
                 return phases[0].stamp_ns
     except DataError:
-        pass  # another program's topic, which load_recording refuses
+        pass  # topic of another program, which load_recording refuses
     return None
 
 
 @dataclass(frozen=True)
 class Counters:
-    """The driver's counters at one moment: states published, the stamp of the last [ns], cycles missed."""
+    """The driver's counters at one moment: published states, stamp of the last one [ns], missed cycles."""
 
     published: int
     stamp_ns: int
@@ -158,12 +165,12 @@ class Counters:
 
 @dataclass(frozen=True)
 class Completeness:
-    """What the bag holds between the driver's first and last report in it.
+    """Counts of recorded and published states between the driver's first and last report in a bag.
 
     Attributes:
-        recorded: joint states in the bag.
-        published: joint states that the driver published.
-        missed: cycles that the driver counted as missed.
+        recorded: number of joint states in the bag.
+        published: number of joint states that the driver published.
+        missed: number of cycles that the driver counted as missed.
     """
 
     recorded: int
@@ -172,20 +179,21 @@ class Completeness:
 
     @property
     def lost(self) -> int:
-        """States that were published and are not in the bag."""
+        """Number of published states that are not in the bag."""
         return self.published - self.recorded
 
     @property
     def missed_fraction(self) -> float:
-        """Missed and lost cycles as a share of all."""
+        """Missed and lost cycles as a share of all cycles."""
         return (self.missed + self.lost) / max(self.published + self.missed, 1)
 
 
 def completeness(path: Path | str) -> Completeness:
-    """Judge a bag by the driver's counters in it.
+    """Compare a bag's joint states with the driver's counters in the same bag.
 
     Raises:
-        InputNotFoundError, DataError: not a bag, without joint states, or with fewer than two reports of the driver.
+        InputNotFoundError: the path does not exist.
+        DataError: the path is not a bag, has no joint states, or has fewer than two reports of the driver.
     """
     bag = read_bag(path)
     topics = find_topics(bag, None, (JOINT_STATES, DIAGNOSTICS))
@@ -204,9 +212,11 @@ def completeness(path: Path | str) -> Completeness:
 
 
 def _within(reports: list[Counters], stamps: NDArray[np.int64]) -> list[Counters]:
-    """Without a first report on states just before the bag's, and a last one on states just after them.
+    """Return the driver's reports whose states a bag with state stamps (N,) [ns] can hold.
 
-    Topics do not keep step: a recorder that starts or ends may meet a report later or sooner than the states beside it.
+    The first report is left out if it is slightly older than the first state, and the last one if it is slightly newer
+    than the last state. Topics arrive with different delays, so a recorder that starts or ends between them may hold a
+    report whose states it did not record.
     """
     if not len(stamps):
         return []
@@ -217,7 +227,7 @@ def _within(reports: list[Counters], stamps: NDArray[np.int64]) -> list[Counters
 
 
 def _reports(bag: Bag, topic: str) -> list[Counters]:
-    """The driver's reports in order, those made when it had published states."""
+    """Return the driver's reports in order, without those made before its first published state."""
     found: list[Counters] = []
     for raw in bag[topic].messages:
         for status in decode_diagnostics(raw)[1]:

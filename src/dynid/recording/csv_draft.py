@@ -1,4 +1,4 @@
-"""A first mapping of a CSV recording, drafted from its header and its values; what was assumed is said."""
+"""Draft of a mapping for a CSV recording, made from its header and values, with a list of the assumptions."""
 
 import re
 from collections import defaultdict
@@ -14,21 +14,21 @@ from dynid.recording.csv_table import is_instant, read_table
 from dynid.robot import FloatArray, Robot
 
 STEPS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-SLOWEST_S = 0.5  # between rows: a longer step is in a smaller unit
-LOOKED_AT = 40  # lines that show delimiter and decimal sign
+SLOWEST_S = 0.5  # largest plausible time between rows [s]; if it is longer, the unit of time is smaller
+LOOKED_AT = 40  # number of lines from which delimiter and decimal sign are determined
 LEAST_COLUMNS = 3
-OF_LIMITS = 3.0  # a torque beyond so many times its limit is in another unit
+OF_LIMITS = 3.0  # a current beyond this multiple of its limit is in another unit
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
 Column = str | int
 
 
 @dataclass
 class Draft:
-    """A drafted mapping.
+    """Drafted mapping of a CSV recording.
 
     Attributes:
-        content: of the mapping file.
-        assumed: what the file does not say, a phrase each.
+        content: content of the mapping file.
+        assumed: assumptions that the CSV file does not confirm, one phrase each.
     """
 
     content: dict[str, Any]
@@ -37,9 +37,9 @@ class Draft:
 
 @dataclass(frozen=True)
 class Header:
-    """Names of the columns, how fields and decimals are written, and whether the names stand in a comment.
+    """Header of a CSV file: column names, delimiter, decimal sign, first row, and whether a comment holds the names.
 
-    A name that is empty, or a header in a comment, is referred to by the column's number.
+    A mapping refers to a column by its number if its name is empty or repeated, or if the header is a comment.
     """
 
     names: tuple[str, ...]
@@ -49,17 +49,17 @@ class Header:
     commented: bool
 
     def column(self, place: int) -> Column:
-        """Return how a mapping refers to a column, by its place from 0."""
+        """Return the name or number by which a mapping refers to a column, given its index from 0."""
         name = self.names[place]
         plain = not self.commented and name and self.names.count(name) == 1
         return name if plain else place + 1
 
 
 def header_of(csv: Path) -> Header:
-    """Return the header of a file.
+    """Return the header of a CSV file.
 
     Raises:
-        DataError: it has none, or too few columns.
+        DataError: the file has no header, or too few columns.
     """
     lines = []
     with csv.open(encoding="utf-8-sig") as stream:
@@ -95,10 +95,11 @@ def _is_value(text: str) -> bool:
 
 
 def draft_mapping(csv: Path, robot: Robot, rate_hz: float | None) -> Draft:
-    """Return the draft of a mapping file.
+    """Draft the mapping of a CSV file for a robot; `rate_hz` is used if the file has no column of time.
 
     Raises:
-        DataError: no columns that look like time, positions or torques, or several that do; says which, and what to do.
+        DataError: no columns, or several sets of columns, look like time, positions or torques; the message names the
+            cure.
     """
     header = header_of(csv)
     content: dict[str, Any] = {"schema_version": 1, "delimiter": header.delimiter}
@@ -133,10 +134,10 @@ def _missing(csv: Path, kind: str, header: Header, robot: Robot) -> DataError:
 
 
 def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -> list[int]:
-    """Places of the columns of one kind in joint order; [] without any.
+    """Return the indices of the columns of one kind in joint order; [] if there are none.
 
     Raises:
-        DataError: several series fit.
+        DataError: several series of columns fit.
     """
     named: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     numbered: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -166,7 +167,7 @@ def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -
 
 
 def _clock(header: Header) -> int | None:
-    """Place of the column of time: by its name, or an index that holds instants; None without."""
+    """Return the index of the time column, found by its name or by its dates; None if there is none."""
     names = [k for k, name in enumerate(header.names) if clock_unit(name.lstrip("%_ ")) is not None]
     instants = [k for k, one in enumerate(header.first) if is_instant(one)]
     return next(iter([*names, *instants]), None)
@@ -192,7 +193,7 @@ def _draft_time(draft: Draft, csv: Path, header: Header, clock: int | None, rate
 
 
 def _stated(told: list[ColumnName | None], places: list[int], kind: str) -> str:
-    """The unit that all columns of a series state, "" if none does or it is not of this kind."""
+    """Return the unit that all columns of a series state; "" if they state none, or one that does not fit the kind."""
     units = {one.unit for place in places if (one := told[place]) is not None}
     return units.pop() if len(units) == 1 and units <= {*OF_KIND[kind]} else ""
 
@@ -218,7 +219,7 @@ def _positions(
 
 
 def _length_units(values: FloatArray, robot: Robot) -> list[str]:
-    """Units that bring positions (N, n) within the joints' limits, the SI unit first."""
+    """Return units that bring positions (N, n) within the joints' limits, with preference for SI units."""
     units = []
     for column, low, high, slides in zip(values.T, robot.lower, robot.upper, robot.prismatic, strict=True):
         inside = np.nanmin(column) >= low - 0.2 and np.nanmax(column) <= high + 0.2

@@ -1,11 +1,11 @@
-"""What the columns of a CSV recording are: names, units, signs, ratios, on which side of the gears, which rows.
+"""Schema of a mapping for CSV recordings: column names, units, signs, ratios, side of the gears, and rows.
 
     schema_version: 1
     rate_hz: 100                  # or   time: {column: t, unit: ms}
     position: {columns: [q1, q2], unit: deg}
     torque: {columns: [i1, i2], unit: A}
 
-Everything else has a default; `ColumnGroup`, `Quantity` and `CsvMapping` say what there is.
+All other fields have defaults; see `ColumnGroup`, `Quantity` and `CsvMapping`.
 """
 
 from typing import Annotated, Literal
@@ -20,9 +20,9 @@ TIME_UNITS = {"iso": 1.0, "s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 
 
 class TimeColumn(Strict):
-    """The column that holds time; it starts anywhere and grows with every row.
+    """Column that holds time; it may start at any value and increases with every row.
 
-    unit: of the stamps; "iso" for dates with times, such as 2026-11-27T08:15:25.125Z.
+    unit: unit of the stamps; "iso" for dates with times, such as 2026-11-27T08:15:25.125Z.
     """
 
     column: Column
@@ -30,9 +30,9 @@ class TimeColumn(Strict):
 
 
 class ColumnGroup(Quantity):
-    """One column per axis, in the order of the robot's joints, and what its numbers are.
+    """Columns of one measured quantity, one per axis in the order of the robot's joints.
 
-    file: another CSV beside the one that was named, row by row the same instants; None is that one.
+    file: another CSV file in the same folder, with the same instants row by row; None is the main file.
     columns: names in the header, or numbers counted from 1.
     """
 
@@ -48,15 +48,15 @@ class ColumnGroup(Quantity):
 
 
 class CsvMapping(Strict):
-    """The schema of a mapping file.
+    """Schema of a mapping file for CSV recordings.
 
-    rate_hz: rows per second, where no column holds time.
+    rate_hz: rows per second, if no column holds time.
     rows: first data row that is used and the one after the last, counted from 0 below the header; None: all.
-    delimiter: between fields; "space" for any number of blanks.
+    delimiter: delimiter between fields; "space" for any number of blanks.
     decimal: the decimal sign.
     skip_corrupt_rows: leave out rows that cannot be read, instead of refusing the file.
-    mount: how the arm was mounted; None is the robot's default.
-    torque_delay_s: from the stamp of a torque to the middle of its effect; 0 of measured torques.
+    mount: mount of the arm during the recording; None is the robot's default.
+    torque_delay_s: delay from the stamp of a torque to the middle of its effect [s]; 0 for measured torques.
     velocity: recorded velocities, used to check units only.
     """
 
@@ -75,7 +75,7 @@ class CsvMapping(Strict):
 
     @property
     def groups(self) -> dict[str, ColumnGroup]:
-        """What is measured, by name."""
+        """Column groups of the measured quantities, by name."""
         found = {"position": self.position, "torque": self.torque, "velocity": self.velocity}
         return {name: group for name, group in found.items() if group is not None}
 

@@ -1,8 +1,8 @@
-"""What names of CSV columns say: the kind of quantity, the joint or its number, the unit, and whether it is a command.
+"""Interpretation of CSV column names: kind of quantity, joint or its number, unit, and whether it is a command.
 
 Names come from many loggers: `pos_1_deg`, `joint1_position_rad`, `/joint_states/joint_1/position`, `tau_J[0]`,
-`actual_q_3`, `field.effort2`, `dof_vel_4`, `shoulder_pan.pos`. A name is cut into words and numbers. What no list knows
-stays with the name as its remainder, so that columns of one series have the same.
+`actual_q_3`, `field.effort2`, `dof_vel_4`, `shoulder_pan.pos`. A name is split into words and numbers. Words that are
+in no list form the remainder of the name; columns of one series have the same remainder.
 """
 
 import re
@@ -46,17 +46,17 @@ _WORD = re.compile(r"[a-z]+|\d+")
 
 @dataclass(frozen=True)
 class ColumnName:
-    """What the name of a column says.
+    """Interpretation of the name of a CSV column.
 
     Attributes:
-        name: of the column.
-        kind: a key of `KINDS`; "" if it says none.
-        joint: index of the joint that is named; None if none is.
-        number: of a joint, as it stands there; None without.
-        unit: in the words of a mapping; "" if none is stated.
-        commanded: whether it is a command or a limit, not a measurement.
-        measured: whether it says that it is a measurement.
-        rest: words that no list knows; they separate series.
+        name: name of the column.
+        kind: kind of quantity, a key of `KINDS`; "" if the name states none.
+        joint: index of the joint that the name contains; None if it contains none.
+        number: joint number as written in the name; None if there is none.
+        unit: unit as a mapping writes it; "" if none is stated.
+        commanded: whether the column holds a command or a limit instead of a measurement.
+        measured: whether the name states that the column holds a measurement.
+        rest: words that are in no list; they distinguish series.
     """
 
     name: str
@@ -70,7 +70,7 @@ class ColumnName:
 
 
 def column_name(name: str, joints: Sequence[str]) -> ColumnName:
-    """Return what the name of a column says about a robot with these joints."""
+    """Interpret the name of a CSV column for a robot with the given joint names."""
     text, unit = _without_unit(name)
     joint, text = _without_joint(text, joints)
     words = _words(text)
@@ -95,7 +95,7 @@ def column_name(name: str, joints: Sequence[str]) -> ColumnName:
 
 
 def clock_unit(name: str) -> str | None:
-    """Return the unit that a column of time states, "" without one; None if the name is not that of a time."""
+    """Return the unit that the name of a time column states, or ""; None if the column does not hold time."""
     text, unit = _without_unit(name)
     words = [
         one for one in _words(text) if one not in ("field", "header", "msg", "ros", "elapsed", "since", "from", "start")
@@ -108,12 +108,12 @@ def clock_unit(name: str) -> str | None:
 
 
 def _words(text: str) -> list[str]:
-    """Words and numbers of a name, in lower case: camelCase, signs and digits end a word."""
+    """Split a name into lower-case words and numbers; camelCase, punctuation and digits end a word."""
     return _WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower())
 
 
 def _without_unit(name: str) -> tuple[str, str]:
-    """A name without the unit in brackets at its end, and the unit as a mapping writes it; "" without."""
+    """Return a name without the unit in brackets at its end, and this unit as a mapping writes it, or ""."""
     found = re.fullmatch(r"(.*?)[\s_]*[\[({]\s*([^\])}\d]+?)\s*[\])}]\s*", name)
     if found is None:
         return name, ""
@@ -122,7 +122,7 @@ def _without_unit(name: str) -> tuple[str, str]:
 
 
 def _without_joint(text: str, joints: Sequence[str]) -> tuple[int | None, str]:
-    """Index of the joint that a name holds, and the name without it; the longest joint's name decides."""
+    """Return the index of the joint that a name contains, and the name without it; longer joint names match first."""
     for index in sorted(range(len(joints)), key=lambda k: -len(joints[k])):
         words = [re.escape(one) for one in _words(joints[index])]
         if not words or (len(words) == 1 and words[0].isdecimal()):
@@ -134,7 +134,7 @@ def _without_joint(text: str, joints: Sequence[str]) -> tuple[int | None, str]:
 
 
 def _kind(letters: list[str], of_joint: bool) -> str:
-    """The kind that words state; a joint alone is its position."""
+    """Return the kind of quantity that words state; a joint's name alone means its position."""
     if any(one in OTHER.split() for one in letters):
         return ""
     stated = {_LISTS[one] for one in letters if one in _LISTS}

@@ -1,4 +1,4 @@
-"""A log from CSV files: columns by a mapping, on the joints' side in SI units; what is wrong is refused."""
+"""Reader of CSV recordings: returns a log in SI units at the joints and refuses data that cannot be right."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,18 +17,18 @@ from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot
 
 CURE = "is its column, unit, sign, ratio, side or offset in the mapping right?"
-LISTED = 5  # bad rows that an error names
+LISTED = 5  # maximum number of corrupt rows that an error names
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt")
 
 
 def is_csv(path: Path) -> bool:
-    """Whether a path names a CSV file, by its suffix."""
+    """Return whether a path names a CSV file, judged by its suffix."""
     return path.name.lower().endswith(SUFFIXES)
 
 
 @dataclass(frozen=True, eq=False)
 class _Content:
-    """Raw columns of all groups on common rows: instants (N,) [s], and values by group."""
+    """Raw columns of all groups on common rows: times (N,) [s], and values by group."""
 
     time: FloatArray
     groups: dict[str, FloatArray]
@@ -37,7 +37,7 @@ class _Content:
 
 
 def _read(path: Path, mapping: CsvMapping) -> _Content:
-    """All columns of all files, bad rows refused or left out."""
+    """Read all columns of all files; corrupt rows are refused or left out, as the mapping says."""
     wanted: dict[Path, list[tuple[str, Sequence[str | int]]]] = {path: []}
     if mapping.time is not None:
         wanted[path].append(("time", [mapping.time.column]))
@@ -65,10 +65,10 @@ def _read(path: Path, mapping: CsvMapping) -> _Content:
 
 
 def _usable_rows(tables: list[CsvTable], mapping: CsvMapping) -> tuple[FloatArray, list[str]]:
-    """Which rows are in order in all files, (N,), and what was left out.
+    """Return a mask (N,) of the rows that are intact in all files, and notes on the rows left out.
 
     Raises:
-        DataError: files of other lengths, or bad rows that are not to be left out.
+        DataError: the files differ in length, or rows are corrupt and the mapping does not skip them.
     """
     counts = {len(table.values) for table in tables}
     if len(counts) > 1:
@@ -97,10 +97,10 @@ def _listing(bad: Sequence[BadRow]) -> str:
 
 
 def _instants(column: FloatArray | None, keep: FloatArray, mapping: CsvMapping, table: CsvTable) -> FloatArray:
-    """Instants of the kept rows from 0, (N,) [s]; rows that are left out leave a gap.
+    """Return the times of the kept rows, starting at 0, (N,) [s]; rows that are left out leave a gap.
 
     Raises:
-        DataError: time does not grow.
+        DataError: time does not increase.
     """
     if column is None or mapping.time is None:
         rows = np.flatnonzero(keep)
@@ -126,24 +126,24 @@ def _check_groups(path: Path, mapping: CsvMapping, robot: Robot) -> None:
 
 
 def read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> Log:
-    """Read a log from CSV.
+    """Read a log from CSV files.
 
     Args:
-        path: the file; others that the mapping names lie beside it.
-        robot: whose axes the columns are.
-        mapping: what the columns are.
+        path: the main file; other files that the mapping names are in the same folder.
+        robot: robot whose axes the columns describe.
+        mapping: interpretation of the columns.
 
     Raises:
-        InputNotFoundError: no such file.
-        ConfigurationError: a unit that is not known or does not fit to a joint.
-        DataError: a wrong column, corrupt rows, time that does not grow, or values that the joints cannot have.
+        InputNotFoundError: a file does not exist.
+        ConfigurationError: a unit is unknown or does not fit a joint.
+        DataError: a column is missing, rows are corrupt, time does not increase, or the joints cannot have the values.
     """
     with guarded(path, "CSV recording"):
         return _read_csv(path, robot, mapping)
 
 
 def _read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> Log:
-    """See `read_csv`."""
+    """Read a log from CSV files, with the arguments and errors of `read_csv`."""
     _check_groups(path, mapping, robot)
     robot.gravity(mapping.mount)
     conversion = Conversion(robot, mapping.position, mapping.torque)

@@ -1,4 +1,4 @@
-"""Numbers of a CSV file by column, with the line of every row, and what is wrong with which line."""
+"""Reader of numeric CSV columns that keeps the line number of every row and reports corrupt lines."""
 
 import gzip
 import re
@@ -18,9 +18,9 @@ from dynid.errors import DataError, InputNotFoundError
 from dynid.robot import FloatArray
 
 COMMENT = "#"
-PIECE = 50_000  # rows that are parsed at once
-MOST_BARREN = 1_000_000  # lines in a row without data
-BASE_BYTES, TIMES_PACKED = 4 * 2**20, 50  # that an archive may become; text of numbers becomes a fifth to a 20th
+PIECE = 50_000  # number of rows parsed at once
+MOST_BARREN = 1_000_000  # maximum number of consecutive lines without data
+BASE_BYTES, TIMES_PACKED = 4 * 2**20, 50  # limit of the unpacked size: base plus factor; numbers compress 5- to 20-fold
 LONGEST_LINE, MOST_EMPTY, MOST_NUMBERS = 1_000_000, 10_000, 60_000_000
 _INSTANT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\s*(Z|z|[-+]\d\d:?\d\d)?", re.ASCII
@@ -30,7 +30,7 @@ SEPARATORS = {",": ",", ";": ";", "tab": "\t", "space": None}
 
 @dataclass(frozen=True)
 class BadRow:
-    """A data row that cannot be used: its place among the data rows, its line in the file, and why."""
+    """Data row that cannot be used: its index among the data rows, its line in the file, and the reason."""
 
     row: int
     line: int
@@ -39,14 +39,15 @@ class BadRow:
 
 @dataclass(frozen=True, eq=False)
 class CsvTable:
-    """The wanted columns of a CSV file.
+    """Selected columns of a CSV file.
 
     Attributes:
-        values: (N, k), one column per wanted one; NaN where a row is bad.
-        lines: line of every row in the file, counted from 1, (N,).
+        path: path of the file.
+        values: numbers, one column per selected one, (N, k); NaN in corrupt rows.
+        lines: line number of every row in the file, counted from 1, (N,).
         bad: rows that cannot be used.
-        width: how many columns the file has.
-        notes: what a reader should know.
+        width: number of columns in the file.
+        notes: remarks for the reader of the result.
     """
 
     path: Path
@@ -58,11 +59,11 @@ class CsvTable:
 
 
 class _Lines:
-    """Data lines of a file with their numbers, piece by piece, and the header. The file may be compressed (.gz).
+    """Header of a CSV file, and its data lines with their line numbers, read piece by piece; .gz files are unpacked.
 
     Raises:
-        InputNotFoundError: no such file.
-        DataError: no text, no rows, a line of more than `LONGEST_LINE` characters, or a damaged archive.
+        InputNotFoundError: the file does not exist.
+        DataError: not a text file, no rows, a line of more than `LONGEST_LINE` characters, or a damaged archive.
     """
 
     def __init__(self, path: Path, delimiter: str, decimal: str) -> None:
@@ -82,7 +83,7 @@ class _Lines:
         self._rest = chain([row], self._numbered)
 
     def _read(self) -> Iterator[tuple[int, str]]:
-        """Lines that are no comments with their numbers, but for empty ones at both ends."""
+        """Yield all lines except comments, with their numbers; empty lines at both ends are left out."""
         try:
             if not self.path.is_file():
                 raise InputNotFoundError(f"no such CSV file: {self.path}; expected a regular file")
@@ -100,7 +101,7 @@ class _Lines:
             raise DataError(f"{self.path} cannot be read: {error.strerror}") from error
 
     def _filled(self, stream: IO[str], most: int) -> Iterator[tuple[int, str]]:
-        """Lines of a stream as `_read` gives them; `most` is how many characters it may have."""
+        """Yield the numbered lines of a stream that may have `most` characters, for `_read`."""
         empty: list[tuple[int, str]] = []
         begun, barren, size = False, 0, 0
         for number in count(1):
@@ -126,7 +127,7 @@ class _Lines:
                 empty.append((number, line))
 
     def pieces(self) -> Iterator[tuple[NDArray[np.int64], list[str]]]:
-        """Data lines and their numbers, `PIECE` at a time."""
+        """Yield the data lines and their numbers, `PIECE` lines at a time."""
         while piece := list(islice(self._rest, PIECE)):
             self.count += len(piece)
             yield np.array([number for number, _ in piece], dtype=np.int64), [line for _, line in piece]
@@ -135,7 +136,7 @@ class _Lines:
         return [field.strip().strip('"') for field in line.split(self.separator)]
 
     def place(self, column: str | int) -> int:
-        """Index of a column."""
+        """Return the index of a column that is given by its name, or by its number from 1."""
         if isinstance(column, int):
             if column > self.width:
                 raise DataError(f"{self.path} has {self.width} columns; there is no column {column}")
@@ -153,7 +154,7 @@ class _Lines:
 
 
 def _number(field: str) -> float | None:
-    """The number that a field holds, or None; Python alone would read 0_5 as 5."""
+    """Return the number in a field, or None; rejects forms that only Python reads, such as 0_5 for 5."""
     if not field.isascii() or "_" in field:
         return None
     try:
@@ -168,7 +169,7 @@ def is_instant(field: str) -> bool:
 
 
 def instant_s(field: str) -> float | None:
-    """Return a date with a time as seconds since 1970, without a zone in UTC; None if it is none."""
+    """Convert a date with a time to seconds since 1970, in UTC if no zone is given; None for any other text."""
     found = _INSTANT.fullmatch(field.strip())
     if found is None:
         return None
@@ -192,18 +193,19 @@ def read_table(
     rows: tuple[int, int | None] | None = None,
     instants: str | int | None = None,
 ) -> CsvTable:
-    """Read columns of a CSV file; of its text only a piece at a time is in memory.
+    """Read columns of a CSV file, with only a piece of its text in memory at a time.
 
     Args:
+        path: the file.
         columns: names in the header, or numbers counted from 1.
         delimiter: ",", ";", "tab" or "space".
         decimal: the decimal sign.
         rows: first data row and the one after the last; None: all.
-        instants: column of dates with times, which become seconds since 1970; None without.
+        instants: column of dates with times, which are converted to seconds since 1970; None if there is none.
 
     Raises:
-        InputNotFoundError: no such file.
-        DataError: no CSV, a column that is not there, rows that are not there, or more than `MOST_NUMBERS`.
+        InputNotFoundError: the file does not exist.
+        DataError: not a CSV file, a column or rows are missing, or there are more than `MOST_NUMBERS` numbers.
     """
     lines = _Lines(path, delimiter, decimal)
     dated = None if instants is None else lines.place(instants)
@@ -238,7 +240,7 @@ def read_table(
 def _parse(
     lines: _Lines, places: list[int], text: list[str], numbers: NDArray[np.int64], first: int, dated: int | None
 ) -> tuple[FloatArray, list[BadRow]]:
-    """Values of rows from row `first` on, and the bad ones; at once where every row is in order."""
+    """Return the values of text rows that start at index `first`, and the corrupt rows; fast if every row is intact."""
     separators = lines.width - 1
     even = lines.separator is None or all(line.count(lines.separator) == separators for line in text)
     if dated is None and even and not any('"' in line or "_" in line or not line.isascii() for line in text):
@@ -247,7 +249,7 @@ def _parse(
             if len(values) == len(text) and np.isfinite(values).all():
                 return values, []
         except ValueError:
-            pass  # row by row below, to say where
+            pass  # the rows are parsed one by one below, to find the corrupt ones
     values, bad = np.full((len(text), len(places)), np.nan), []
     for k, line in enumerate(text):
         if reason := _parse_row(lines, places, line, values[k], dated):
@@ -257,7 +259,7 @@ def _parse(
 
 
 def _parse_row(lines: _Lines, places: list[int], line: str, row: FloatArray, dated: int | None) -> str:
-    """Put the numbers of one line into a row, or say why it has none."""
+    """Write the numbers of one line into `row`; return the reason if the line is corrupt, else ""."""
     fields = lines.split(line)
     if len(fields) != lines.width:
         return "empty" if not line.strip() else f"{len(fields)} fields, expected {lines.width}"

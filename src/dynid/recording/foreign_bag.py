@@ -1,9 +1,9 @@
-"""What other software recorded: one arm's log from the joint states of any bag.
+"""Reader of bags that other software recorded: returns one arm's log from the joint states of any bag.
 
-A topic of JointState, or of ros2_control's DynamicJointState, may carry other joints and other publishers, efforts that
-come and go, no stamps, or a clock that was set back. Where no message has all of the arm's joints, those that several
-publishers send are merged, see `publishers`. Such a bag says neither how the arm was mounted nor in which unit its
-numbers are; a mapping does.
+A topic of JointState, or of ros2_control's DynamicJointState, may carry other joints, several publishers, efforts in
+some messages only, no stamps, or a clock that was set back. If no message has all of the arm's joints, the messages of
+several publishers are merged, see `publishers`. Such a bag states neither the mount of the arm nor the units of its
+numbers; a mapping does.
 """
 
 from collections.abc import Sequence
@@ -26,23 +26,23 @@ from dynid.robot import FloatArray, Robot
 
 STATES = (JOINT_STATE, DYNAMIC_JOINT_STATE)
 GOAL_WORDS = ("command", "goal", "action", "target", "leader", "reference", "desired")
-OWN = (HARDWARE_SETTINGS, EXPERIMENT, APPLIED_COMMANDS)  # topics that only dynid's chain sends
+OWN = (HARDWARE_SETTINGS, EXPERIMENT, APPLIED_COMMANDS)  # topics that only dynid publishes
 CURE = "are the units right? Others are stated by --position and --effort, or in a mapping."
 Topics = tuple[str, ...]
 
 
 def says_goal(topic: str) -> bool:
-    """Return whether a topic's name says that its positions are asked for, not measured."""
+    """Return whether a topic's name shows that its positions are commanded, not measured."""
     return any(word in topic.rsplit("/", 1)[-1] for word in GOAL_WORDS)
 
 
 def is_foreign(bag: Bag) -> bool:
-    """Return whether nothing in a bag is of dynid's own chain."""
+    """Return whether a bag contains no topic that only dynid publishes."""
     return not any(topic.rsplit("/", 1)[-1] in OWN for topic in bag.topics)
 
 
 def foreign_note(robot: Robot, mapping: BagMapping) -> str:
-    """Return what was taken for granted of a bag or data set, in words; "" if a mapping says all of it."""
+    """Return a sentence about the assumed mount and units of a bag or data set; "" if the mapping states both."""
     taken = {
         "mount": "" if mapping.mount is not None else f"mount '{robot.file.default_mount}'",
         "units": "" if mapping.torque is not None else "N m at the joints",
@@ -61,8 +61,9 @@ def state_topics(bag: Bag, mapping: BagMapping) -> Topics:
     """Return the topics of joint states that may be the arm's.
 
     Raises:
-        DataError: there is none; names the topics.
-        UnknownNameError, ConfigurationError: the mapping names one that is not there, or is of another type.
+        DataError: there is no such topic; the message lists the bag's topics.
+        UnknownNameError: the mapping names a topic that the bag lacks.
+        ConfigurationError: the mapping names a topic of another type.
     """
     kinds = " or ".join(STATES)
     for topic in mapping.topics:
@@ -78,10 +79,10 @@ def state_topics(bag: Bag, mapping: BagMapping) -> Topics:
 
 
 def logs_of(bag: Bag, robot: Robot, mapping: BagMapping) -> list[Topics]:
-    """Return the topics of every log that a bag may hold: one that has all joints, or several that share them.
+    """Return groups of topics that may each hold one log: a topic with all joints, or several that together have all.
 
-    Topics share an arm if they are in one namespace and have all joints together, or else all those of the bag.
-    Errors are those of `state_topics` and `BagMapping.names`.
+    Topics belong to one arm if they are in one namespace and have all joints together; otherwise all topics of the bag
+    belong to one arm. Errors are those of `state_topics` and `BagMapping.names`.
     """
     names, topics = set(mapping.names(robot)), state_topics(bag, mapping)
     if mapping.topics:
@@ -105,21 +106,22 @@ def _space(topic: str) -> str:
 
 
 def topic_log(bag: Bag, topics: Topics, robot: Robot, mapping: BagMapping) -> Log:
-    """Return one arm's log from topics of a bag; what was left out of it is said in its notes.
+    """Return one arm's log from topics of a bag; its notes list what was left out.
 
     Raises:
-        DataError: the topics have no states of these joints, too few, or some that cannot be.
-        ConfigurationError: units that do not fit to the robot.
+        DataError: the topics have no states of these joints, too few, or impossible ones.
+        ConfigurationError: a unit does not fit the robot.
     """
     conversion = mapping.conversion(robot)
     return _log(_rows(bag, topics, mapping.names(robot), conversion), conversion, mapping)
 
 
 def foreign_log(bag: Bag, robot: Robot, mapping: BagMapping) -> Log:
-    """Return the log of the arm's joint states with torques.
+    """Return the log of the arm's joint states with torques from a bag.
 
     Raises:
-        DataError: there are none, of several arms, or not of this robot; names the topics.
+        DataError: the bag has no such states, those of several arms, or those of another robot; the message lists the
+            topics.
     """
     conversion, names = mapping.conversion(robot), mapping.names(robot)
     none, problems = f"the bag {bag.path} has no torques of robot '{robot.name}'", list[str]()
@@ -128,7 +130,7 @@ def foreign_log(bag: Bag, robot: Robot, mapping: BagMapping) -> Log:
     except DataError as error:
         raise DataError(f"{none}: {error}") from error
     found = _with_torques(bag, groups, names, conversion, problems)
-    if not found and len(groups) > 1:  # efforts may have a topic of their own
+    if not found and len(groups) > 1:  # efforts may be on a separate topic
         found = _with_torques(bag, [state_topics(bag, mapping)], names, conversion, [])
     if not found:
         raise DataError(f"{none}: {'; '.join(problems)}")
@@ -143,7 +145,7 @@ def foreign_log(bag: Bag, robot: Robot, mapping: BagMapping) -> Log:
 def _with_torques(
     bag: Bag, groups: Sequence[Topics], names: tuple[str, ...], conversion: Conversion, problems: list[str]
 ) -> dict[Topics, Measured]:
-    """Return the rows of all groups of topics that have torques; `problems` say why others have none."""
+    """Return the rows of each group of topics that has torques; append the other groups' faults to `problems`."""
     found: dict[Topics, Measured] = {}
     for topics in groups:
         try:
@@ -156,7 +158,7 @@ def _with_torques(
         else:
             found[topics] = rows
     plain = {own: rows for own, rows in found.items() if all(bag[topic].message_type == JOINT_STATE for topic in own)}
-    return plain or found  # ros2_control sends the same twice
+    return plain or found  # ros2_control sends the same states in both message types
 
 
 def _log(rows: Measured, conversion: Conversion, mapping: BagMapping) -> Log:
@@ -164,7 +166,7 @@ def _log(rows: Measured, conversion: Conversion, mapping: BagMapping) -> Log:
 
 
 def _rows(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conversion) -> Measured:
-    """Return the rows of topics: of one whose messages have all joints, or of several publishers."""
+    """Return the rows of one topic whose messages have all joints, or the merged rows of several publishers."""
     if len(topics) == 1 and (set(names) in joint_sets(bag[topics[0]], names) or not joint_sets(bag[topics[0]], names)):
         return _whole(bag, topics[0], names, conversion)
     return _merged(bag, topics, names, conversion)
@@ -183,7 +185,7 @@ def _whole(bag: Bag, topic: str, names: tuple[str, ...], conversion: Conversion)
     time, keep = running(stamp_ns, notes)
     position, effort = states.field("position"), states.values.get("effort")
     if effort is not None and not np.isfinite(effort).all(axis=1).any():
-        effort = None  # a broadcaster without that interface
+        effort = None  # the broadcaster has no effort interface
     whole = np.isfinite(position if effort is None else np.hstack([position, effort])).all(axis=1)
     if lost := int((keep & ~whole).sum()):
         notes.append(f"{lost} of {len(keep)} messages hold values that are not finite and were left out")
@@ -194,7 +196,7 @@ def _whole(bag: Bag, topic: str, names: tuple[str, ...], conversion: Conversion)
 
 
 def _merged(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conversion) -> Measured:
-    """Return the rows of several publishers on one clock; goals are not looked for."""
+    """Return the rows of several publishers on one clock, without goals."""
     name, publishers, notes = f"{bag.path}:{'+'.join(topics)}", [], list[str]()
     for topic in topics:
         found, left_out = publishers_of(bag[topic], names)
@@ -208,7 +210,7 @@ def _merged(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conver
 def _goals(
     bag: Bag, topic: str, names: tuple[str, ...], stamp_ns: NDArray[np.int64], *, of_recorder: bool
 ) -> FloatArray | None:
-    """Return goals (N, n) that were last sent before stamps (N,) [ns]; None where there is no topic of them."""
+    """Return the goals (N, n) that were last sent before the stamps (N,) [ns]; None if no topic holds goals."""
     for other, content in bag.topics.items():
         kind = content.message_type in (JOINT_STATE, JOINT_TRAJECTORY)
         if not kind or _space(other) != _space(topic) or not says_goal(other) or not len(content.messages):

@@ -1,4 +1,4 @@
-"""Encoders that stop while their joint moves, and report the same position from then on."""
+"""Detection of encoders that fail during a motion and report a constant position from then on."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -8,14 +8,14 @@ import numpy as np
 from dynid.errors import DataError
 from dynid.robot import FloatArray, Robot
 
-LOOK_S = 0.02  # over which a joint's motion is looked at before it stops, and elsewhere
-STOPPED_S = 0.5  # so long a position stays the same at the end, at least
-ABRUPT = 2.0  # times what the joint's motion changes by elsewhere
-LONGER = 3.0  # times the joint's other rests
+LOOK_S = 0.02  # interval over which the displacement before a stop is compared with the rest of the recording [s]
+STOPPED_S = 0.5  # minimum time of constant position at the end [s]
+ABRUPT = 2.0  # a stop is abrupt beyond this multiple of the joint's largest change of displacement elsewhere
+LONGER = 3.0  # a rest at the end is noted beyond this multiple of the joint's longest other rest
 
 
 class Still(NamedTuple):
-    """A joint that stays where it is from a row on to the end, while others move; its positions until then."""
+    """Joint whose position stays constant from a row on while others move, with its positions until that row."""
 
     joint: int
     row: int
@@ -34,22 +34,22 @@ def _still(time: FloatArray, q: FloatArray, margin: FloatArray) -> Iterator[Stil
 
 
 def refuse_frozen(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Robot, name: str) -> None:
-    """Raise DataError where a position stops abruptly and stays the same to the end, while other joints move on.
+    """Raise DataError if a position stops abruptly and stays constant to the end, while other joints move.
 
-    A drive that brakes needs its time, and has braked before: by how much the motion within `LOOK_S` changes from one
-    such time to the next is known from the rest of the recording. Decoupled joints are not looked at: grippers close on
-    objects.
+    A healthy joint brakes gradually. The usual change of its motion from one interval of `LOOK_S` to the next is taken
+    from the rest of the recording; a stop that exceeds it clearly is abrupt. Decoupled joints are not checked, since
+    grippers stop on objects.
 
     Args:
-        time: increasing, (N,) [s].
+        time: increasing stamps, (N,) [s].
         q: positions, (N, n) [rad or m].
-        margin: what is no motion of a joint, (n,) [rad or m].
-        robot: whose joints they are.
-        name: of the recording.
+        margin: position range up to which a joint counts as not moving, (n,) [rad or m].
+        robot: the recorded robot.
+        name: name of the recording, for messages.
     """
     rows = max(1, round(LOOK_S / max(float(np.median(np.diff(time))), 1e-6))) if len(time) > 1 else 1
     for joint, row, before in _still(time, q, margin):
-        if row < 4 * rows or joint >= robot.chain_size:  # a gripper that closes on something stops like this
+        if row < 4 * rows or joint >= robot.chain_size:  # a gripper that closes on an object stops abruptly
             continue
         usual = np.abs(before[2 * rows :] - 2.0 * before[rows:-rows] + before[: -2 * rows]).max()
         moved = abs(float(before[-1] - before[-1 - rows]))
@@ -65,10 +65,13 @@ def refuse_frozen(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Ro
 
 
 def still_notes(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Robot) -> tuple[str, ...]:
-    """Which joints stay where they are to the end, far longer than they rest before, in words.
+    """Return a sentence for each joint that rests at the end far longer than ever before, while other joints move.
 
     Args:
-        time, q, margin, robot: as of `refuse_frozen`, (N,), (N, n) and (n,).
+        time: increasing stamps, (N,) [s].
+        q: positions, (N, n) [rad or m].
+        margin: position range up to which a joint counts as not moving, (n,) [rad or m].
+        robot: the recorded robot.
     """
     found = []
     for joint, row, before in _still(time, q, margin):

@@ -1,4 +1,4 @@
-"""A recording that still grows: the messages that a bag will hold, kept in memory as they arrive."""
+"""Recording in progress: messages kept in memory as they arrive, as a bag will hold them."""
 
 import threading
 from pathlib import Path
@@ -11,7 +11,7 @@ from dynid.recording.series import strings
 from dynid.recording.topics import APPLIED_COMMANDS, EXPERIMENT, HARDWARE_SETTINGS, JOINT_STATES
 from dynid.robot import Robot
 
-KEPT = {  # topic: message type; all that identification reads
+KEPT = {  # message type of each topic that identification reads
     JOINT_STATES: JOINT_STATE,
     APPLIED_COMMANDS: JOINT_STATE,
     HARDWARE_SETTINGS: STRING,
@@ -20,36 +20,40 @@ KEPT = {  # topic: message type; all that identification reads
 
 
 class GrowingRecording:
-    """Takes serialized messages from one thread and gives them to another, as a bag in memory."""
+    """Thread-safe buffer that takes serialized messages from one thread and gives another a bag in memory."""
 
     def __init__(self) -> None:
         self._messages: dict[str, list[bytes]] = {name: [] for name in KEPT}
         self._lock = threading.Lock()
 
     def append(self, topic: str, raw: bytes) -> None:
-        """A message of one of the topics `KEPT`."""
+        """Append a message of one of the topics in `KEPT`."""
         with self._lock:
             self._messages[topic].append(raw)
 
     def count(self, topic: str) -> int:
-        """How many messages of a topic there are."""
+        """Return the number of messages of a topic."""
         return len(self._messages[topic])
 
     def since(self, topic: str, first: int) -> TopicContent:
-        """A topic's messages from number `first` on."""
+        """Return a topic's messages from index `first` on."""
         with self._lock:
             chosen = self._messages[topic][first:]
         return TopicContent(topic, KEPT[topic], messages=from_list(range(len(chosen)), chosen))
 
     def texts(self, topic: str) -> list[str]:
-        """The texts of a topic of strings."""
+        """Return the texts of all messages of a string topic."""
         return strings(self.since(topic, 0)) if self.count(topic) else []
 
     def recording(self, name: str, robot: Robot | None) -> Recording:
-        """All so far, as the same messages in a bag are read.
+        """Return the recording received so far, identical to reading the same messages from a bag.
+
+        Args:
+            name: name of the recording, for messages.
+            robot: the expected robot; None accepts any.
 
         Raises:
-            DataError: there is too little of it yet, or it is of another robot.
+            DataError: too few messages have arrived, or they are from another robot.
         """
         topics = {topic: self.since(topic, 0) for topic in KEPT if self.count(topic)}
         return recording_of(Bag(Path(name), "memory", (), topics, ()), robot)

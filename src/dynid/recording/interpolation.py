@@ -1,4 +1,4 @@
-"""Values between the rows of a recording."""
+"""Interpolation between the rows of a recording."""
 
 from itertools import pairwise
 
@@ -8,17 +8,17 @@ from scipy.interpolate import make_interp_spline
 
 from dynid.robot import FloatArray
 
-GAP_STEPS = 2.5  # of the median step: a publisher was silent, and what lies between two such rows is not known
+GAP_STEPS = 2.5  # a longer step between rows is a gap without known values [median steps]
 DEGREE = 3
 
 
 def interpolate(fine: FloatArray, time: FloatArray, values: FloatArray) -> FloatArray:
-    """Return values (N, n) at time (N,), linearly interpolated at the instants `fine` (K,): (K, n)."""
+    """Interpolate values (N, n), any unit, at times (N,) linearly at the instants `fine` (K,), and return (K, n)."""
     return np.stack([np.interp(fine, time, column) for column in values.T], axis=1)
 
 
 def known_between(fine: FloatArray, time: FloatArray) -> NDArray[np.bool_]:
-    """Return which of the instants `fine` (K,) lie on a stamp of `time` (N,) or between two with no gap between."""
+    """Return a mask (K,) of instants `fine` (K,) that lie on a stamp of `time` (N,), or between two without a gap."""
     longest = GAP_STEPS * float(np.median(np.diff(time)))
     after = np.clip(np.searchsorted(time, fine, side="left"), 1, len(time) - 1)
     inside = (fine >= time[0]) & (fine <= time[-1])
@@ -27,9 +27,10 @@ def known_between(fine: FloatArray, time: FloatArray) -> NDArray[np.bool_]:
 
 
 def by_splines(fine: FloatArray, time: FloatArray, values: FloatArray) -> FloatArray:
-    """Return values (N, n) at time (N,) at the instants `fine` (K,), which are `known_between`: (K, n).
+    """Interpolate values (N, n), any unit, at times (N,) by cubic splines at the instants `fine` (K,); return (K, n).
 
-    Cubic splines from gap to gap: lines would flatten a motion that a slow publisher follows with few rows.
+    All instants must be `known_between` the stamps. Each piece between two gaps has a spline of its own. Linear
+    interpolation would flatten a motion that a slow publisher samples with few rows.
     """
     found = np.full((len(fine), values.shape[1]), np.nan)
     cuts = np.flatnonzero(np.diff(time) > GAP_STEPS * float(np.median(np.diff(time)))) + 1

@@ -1,4 +1,4 @@
-"""One log from raw numbers, whatever they were read from: units, wraps, gears, what cannot be, rows that repeat."""
+"""Conversion of raw numbers from any source to a log: units, wraps, gears, impossible values and repeated rows."""
 
 from dataclasses import dataclass, replace
 
@@ -22,17 +22,17 @@ from dynid.robot import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """Rows of all axes in SI units on the side where they were measured, angles unwrapped.
+    """Rows of all axes in SI units on the side of the gears where they were measured, with angles unwrapped.
 
     Attributes:
-        name: of the log.
+        name: name of the log.
         time: stamps, (N,) [s].
         q: positions, (N, n) [rad or m].
-        wraps: how often each axis wrapped round, (n,).
-        tau: torques, (N, n) [N m or N]; None if nobody measured them.
-        goal: positions that were asked for, (N, n) [rad or m]; None if nobody logged them.
-        dq: velocities at the joints, (N, n) [rad/s or m/s]; None if nobody measured them.
-        notes: what its reader did, that a reader of the result should know.
+        wraps: number of wraps of each axis, (n,).
+        tau: torques, (N, n) [N m or N]; None if they were not measured.
+        goal: commanded positions, (N, n) [rad or m]; None if they were not logged.
+        dq: velocities at the joints, (N, n) [rad/s or m/s]; None if they were not measured.
+        notes: remarks of the log's reader on what it changed or left out.
     """
 
     name: str
@@ -55,7 +55,7 @@ def measured(
     dq: FloatArray | None = None,
     notes: tuple[str, ...] = (),
 ) -> Measured:
-    """Return rows of raw numbers (N, n) of all axes; `dq` is converted already."""
+    """Convert raw numbers (N, n) of all axes to SI units and unwrap angles; `dq` (N, n) is in SI units already."""
     factors, turns = conversion.position_factors, [not slides for slides in conversion.robot.prismatic]
     q, wraps = unwrapped(time, position * factors, conversion.speed_limits(), turns)
     tau = None if torque is None else torque * conversion.torque_factors
@@ -71,17 +71,19 @@ def joint_log(
     torque_delay_s: float = 0.0,
     sha256: str = "",
 ) -> Log:
-    """Return the log of rows: values at the joints, without rows that repeat the row before.
+    """Convert measured rows to a log of values at the joints, without rows that repeat the row before.
 
     Args:
         own: the rows.
-        conversion: from the side where they were measured to the joints.
-        cure: what to look at where values cannot be, as a question.
-        mount, torque_delay_s, sha256: see `Log`.
+        conversion: conversion from the side where they were measured to the joints.
+        cure: question for error messages that suggests what to check if values are impossible.
+        mount: mount of the arm, see `Log`.
+        torque_delay_s: delay of the torques [s], see `Log`.
+        sha256: hash of the files, see `Log`.
 
     Raises:
-        DataError: a joint is or pulls as it cannot; stamps that do not increase; too few rows.
-        UnknownNameError: the mount.
+        DataError: a position or torque is impossible, stamps do not increase, or there are too few rows.
+        UnknownNameError: the mount is unknown.
     """
     robot = conversion.robot
     robot.gravity(mount)
@@ -113,6 +115,6 @@ def joint_log(
 
 
 def _near(goal: FloatArray, q: FloatArray, wraps: list[int]) -> FloatArray:
-    """Return goals (N, n) moved by whole turns next to positions (N, n), of joints that wrap."""
+    """Shift goals (N, n) of wrapping joints by whole turns, so that they are close to the positions (N, n)."""
     turns = np.rint((q - goal) / TURN_RAD) * (np.array(wraps) > 0)
     return np.asarray(goal + TURN_RAD * turns)

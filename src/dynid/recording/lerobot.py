@@ -1,8 +1,8 @@
-"""Writes two-arm sessions as a LeRobot data set, format v3.0 (huggingface/lerobot): parquet files and their metadata.
+"""Writer of two-arm sessions as a LeRobot data set, format v3.0 (huggingface/lerobot): parquet files and metadata.
 
-What the follower does is the observation, what the leader does is the action. Torques, and torques from outside, stand
-beside them: a policy that shall press as hard as its teacher needs them. All in SI units, no cameras. It takes pyarrow,
-`pip install dynid[lerobot]`.
+The follower's motion is the observation, the leader's motion is the action. Joint torques and external torques are
+additional columns, needed by a policy that must press as hard as its teacher. All values are in SI units; there are no
+cameras. Writing requires pyarrow, `pip install dynid[lerobot]`.
 """
 
 import json
@@ -20,7 +20,7 @@ from dynid.robot import FloatArray
 VERSION = "v3.0"
 FILE = "chunk-000/file-000.parquet"
 PATTERN = "chunk-{chunk_index:03d}/file-{file_index:03d}.parquet"
-VECTORS = {  # column: what LeRobot appends to a joint's name
+VECTORS = {  # suffix that LeRobot appends to a joint's name, by column
     "observation.state": "pos",
     "observation.velocity": "vel",
     "observation.effort": "effort",
@@ -35,12 +35,12 @@ QUANTILES = {"q01": 0.01, "q10": 0.1, "q50": 0.5, "q90": 0.9, "q99": 0.99}
 
 @dataclass(frozen=True, eq=False)
 class Episode:
-    """One demonstration.
+    """One demonstration of a task.
 
     Attributes:
-        task: what is shown, in a few words.
-        time_s: rising times (N,) [s].
-        columns: some of `VECTORS`, (N, n) each [rad, rad/s, N m].
+        task: description of the task, in a few words.
+        time_s: increasing times, (N,) [s].
+        columns: arrays by column name, a subset of `VECTORS`, (N, n) each [rad, rad/s, N m].
     """
 
     task: str
@@ -48,10 +48,11 @@ class Episode:
     columns: Mapping[str, FloatArray]
 
     def frames(self, fps: int) -> dict[str, FloatArray]:
-        """Columns (M, n) and "timestamp" (M,) at k / fps from the first time on, linear between rows.
+        """Interpolate the columns (M, n) and "timestamp" (M,) [s] at k / fps after the first time, linearly.
 
         Raises:
-            DataError: unknown columns, rows that do not fit, times that do not rise, or less than two frames.
+            DataError: a column is unknown or has a wrong shape, times do not increase, or there are fewer than two
+                frames.
         """
         for name, values in self.columns.items():
             if name not in VECTORS or values.shape != (len(self.time_s), values.shape[-1]):
@@ -73,18 +74,18 @@ class Episode:
 
 
 def write_lerobot(folder: Path, episodes: Sequence[Episode], joints: Sequence[str], robot: str, fps: int = 50) -> None:
-    """Write a data set.
+    """Write episodes as a LeRobot data set.
 
     Args:
-        folder: must not exist yet.
-        episodes: with the same columns each.
+        folder: folder of the data set; it must not exist yet.
+        episodes: demonstrations, all with the same columns.
         joints: names of the n joints, in the columns' order.
-        robot: kind of robot, as LeRobot's `robot_type`.
+        robot: kind of robot, for LeRobot's `robot_type`.
         fps: frames per second.
 
     Raises:
-        ConfigurationError: pyarrow is missing.
-        DataError: no episodes, episodes that do not fit, see `Episode.frames`.
+        ConfigurationError: pyarrow is not installed.
+        DataError: there are no episodes, they do not fit together, or one is invalid, see `Episode.frames`.
         OutputExistsError: the folder exists.
     """
     try:
@@ -108,7 +109,7 @@ def write_lerobot(folder: Path, episodes: Sequence[Episode], joints: Sequence[st
             (made / name).mkdir(parents=True)
         arrays = {name: _arrow(pyarrow, values) for name, values in whole.items()}
         with parquet.ParquetWriter(made / "data" / FILE, pyarrow.table(arrays).schema) as writer:
-            for part in parts:  # one row group each, as LeRobot writes them
+            for part in parts:  # one row group per episode, as LeRobot writes them
                 writer.write_table(pyarrow.table({name: _arrow(pyarrow, values) for name, values in part.items()}))
         parquet.write_table(_episodes(pyarrow, parts, tasks), made / "meta/episodes" / FILE)
         parquet.write_table(_tasks(pyarrow, tasks), made / "meta/tasks.parquet")
@@ -118,7 +119,7 @@ def write_lerobot(folder: Path, episodes: Sequence[Episode], joints: Sequence[st
 
 
 def _rows(episode: Episode, number: int, task: int, first: int, fps: int) -> dict[str, Any]:
-    """All columns of an episode in LeRobot's types; `first` is its first row in the data set."""
+    """Return all columns of an episode in LeRobot's types; `first` is the index of its first row in the data set."""
     frames = {name: values.astype(np.float32) for name, values in episode.frames(fps).items()}
     count = np.arange(len(frames["timestamp"]), dtype=np.int64)
     own = (count, np.full_like(count, number), count + first, np.full_like(count, task))
@@ -132,7 +133,7 @@ def _arrow(pyarrow: Any, values: Any) -> Any:
 
 
 def _info(whole: Mapping[str, Any], joints: Sequence[str], robot: str, fps: int, episodes: int, tasks: int) -> Any:
-    """meta/info.json."""
+    """Return the content of meta/info.json."""
     features: dict[str, Any] = {}
     for name, values in whole.items():
         names = [f"{joint}.{VECTORS[name]}" for joint in joints] if name in VECTORS else None
@@ -155,7 +156,7 @@ def _info(whole: Mapping[str, Any], joints: Sequence[str], robot: str, fps: int,
 
 
 def _stats(values: Any) -> dict[str, list[float]]:
-    """Statistics of a column (N,) or (N, n), as meta/stats.json has them."""
+    """Return the statistics of a column (N,) or (N, n), in the form of meta/stats.json."""
     rows = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
     found = {"min": rows.min(axis=0), "max": rows.max(axis=0), "mean": rows.mean(axis=0), "std": rows.std(axis=0)}
     found |= {name: np.quantile(rows, level, axis=0) for name, level in QUANTILES.items()}
@@ -163,7 +164,7 @@ def _stats(values: Any) -> dict[str, list[float]]:
 
 
 def _episodes(pyarrow: Any, parts: Sequence[Mapping[str, Any]], tasks: Sequence[str]) -> Any:
-    """The table of meta/episodes: one row each."""
+    """Return the table of meta/episodes, with one row per episode."""
     rows = []
     for number, part in enumerate(parts):
         row: dict[str, Any] = {
@@ -184,7 +185,7 @@ def _episodes(pyarrow: Any, parts: Sequence[Mapping[str, Any]], tasks: Sequence[
 
 
 def _tasks(pyarrow: Any, tasks: Sequence[str]) -> Any:
-    """meta/tasks.parquet: a pandas frame of task_index by task, which pandas reads back by its metadata."""
+    """Return the table of meta/tasks.parquet, with the metadata from which pandas restores the index."""
     kinds = (("task_index", "int64", "int64"), ("task", "unicode", "object"))
     columns = [
         {"name": name, "field_name": name, "pandas_type": kind, "numpy_type": numpy, "metadata": None}

@@ -1,7 +1,7 @@
-"""Logs of LeRobot data sets: a folder with `meta/info.json`, every episode a log of its own.
+"""Reader of LeRobot data sets: a folder with `meta/info.json`, in which every episode is a separate log.
 
-The rows are `observation.state`, `observation.effort` or `.current`, and `action`. Reading its parquet files takes
-pyarrow, which `pip install dynid[lerobot]` brings along.
+The columns read are `observation.state`, `observation.effort` or `.current`, and `action`. Reading parquet files
+requires pyarrow, `pip install dynid[lerobot]`.
 """
 
 import re
@@ -21,7 +21,7 @@ from dynid.recording.plausible import refuse_beyond_limits
 from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot
 
-MOST_EPISODES = 10_000  # of a file
+MOST_EPISODES = 10_000  # maximum number of episodes in a file
 EPISODE = "episode_index"
 STATE, ACTION, TORQUES = "observation.state", "action", ("observation.effort", "observation.current")
 CURE = "are --position and --effort right?"
@@ -34,7 +34,7 @@ def is_data_set(path: Path) -> bool:
 
 @dataclass(frozen=True)
 class DataSet:
-    """A data set's folder, and what it says of itself in meta/info.json and meta/stats.json."""
+    """Folder of a LeRobot data set, with the contents of meta/info.json and meta/stats.json."""
 
     path: Path
     info: dict[str, Any]
@@ -42,30 +42,30 @@ class DataSet:
 
     @classmethod
     def open(cls, path: Path) -> "DataSet":
-        """Return the data set of a folder.
+        """Open the data set in a folder.
 
         Raises:
-            DataError: its meta files are no JSON objects, see `read_json`.
+            DataError: a meta file is not a JSON object, see `read_json`.
         """
         return cls(path, _meta(path, "info"), _meta(path, "stats"))
 
     def files(self) -> list[Path]:
-        """Return its parquet files; DataError if it has none."""
+        """Return the parquet files of the data set; raise DataError if it has none."""
         files = sorted((self.path / "data").rglob("*.parquet"))
         if not files:
             raise DataError(f"{self.path} has no parquet file below data")
         return files
 
     def name(self, episode: int) -> str:
-        """Return what an episode is called in messages."""
+        """Return the name of an episode for messages."""
         return f"{self.path.name} episode {episode}"
 
 
 def episodes_of(file: Path) -> list[int]:
-    """Return the episodes of a file, ascending.
+    """Return the episode numbers in a parquet file, in ascending order.
 
     Raises:
-        DataError: it cannot be read, or has no episodes or more than `MOST_EPISODES`.
+        DataError: the file cannot be read, or has no episodes or more than `MOST_EPISODES`.
     """
     found = np.unique(read_columns(file, [EPISODE], None).get(EPISODE, np.zeros(0)))
     if not len(found) or found.ndim != 1 or not (np.abs(found) < 2**53).all() or (found % 1.0).any():
@@ -79,8 +79,8 @@ def read_episode(data: DataSet, file: Path, episode: int, robot: Robot, mapping:
     """Return one episode of a data set as a log.
 
     Raises:
-        DataError: columns that do not fit to the robot, or values that its joints cannot have.
-        ConfigurationError: units that do not fit to the robot, or pyarrow is missing.
+        DataError: the columns do not fit the robot, or hold values that its joints cannot have.
+        ConfigurationError: a unit does not fit the robot, or pyarrow is not installed.
     """
     name = data.name(episode)
     with guarded(name, "LeRobot episode"):
@@ -98,10 +98,10 @@ def read_episode(data: DataSet, file: Path, episode: int, robot: Robot, mapping:
 
 
 def _meta(path: Path, name: str) -> dict[str, Any]:
-    """Return what a data set says of itself in meta/<name>.json; {} without the file.
+    """Return the content of meta/<name>.json of a data set; {} if the file is missing.
 
     Raises:
-        DataError: it is no JSON object, see `read_json`.
+        DataError: the file is not a JSON object, see `read_json`.
     """
     file = path / "meta" / f"{name}.json"
     if not file.is_file():
@@ -114,22 +114,22 @@ def _meta(path: Path, name: str) -> dict[str, Any]:
 
 
 def _refuse_far_data_set(data: DataSet, order: list[int], factors: FloatArray, robot: Robot) -> None:
-    """Raise DataError where a state of the whole data set is beyond a joint's limits: the unit is another one."""
+    """Raise DataError if a state anywhere in the data set exceeds a joint's limits, which means a wrong unit."""
     of_state = data.stats.get(STATE)
     if not isinstance(of_state, dict):
         return
     try:
         ends = np.array([of_state["min"], of_state["max"]], dtype=np.float64)[:, order] * factors
     except (KeyError, ValueError, TypeError, IndexError):
-        return  # statistics of another kind say nothing
+        return  # statistics in another form are ignored
     refuse_beyond_limits(ends, robot, f"{data.path.name} as a whole (meta/stats.json)", "is --position right?")
 
 
 def _order(info: dict[str, Any], robot: Robot, joints: tuple[str, ...], columns: int, name: str) -> list[int]:
-    """Return which columns of a state are the robot's joints: by name, or as they come where names only count them.
+    """Return the column of each robot joint in a state: by name, or in file order without joint names.
 
     Raises:
-        DataError: other names, which say nothing of the order, or another number of columns.
+        DataError: the names are neither the joints' names nor numbers, or the number of columns differs.
     """
     names = info.get("features", {}).get(STATE, {}).get("names") or []
     if isinstance(names, dict):
@@ -149,7 +149,7 @@ def _order(info: dict[str, Any], robot: Robot, joints: tuple[str, ...], columns:
 
 
 def _counted(names: list[str]) -> bool:
-    """Return whether names are one word with numbers that count up by one, such as motor_0, motor_1."""
+    """Return whether names consist of one word and consecutive numbers, such as motor_0, motor_1."""
     found = [re.fullmatch(r"(.*?)(\d+)(\D*)", one) for one in names]
     parts = [(one[1], int(one[2]), one[3]) for one in found if one is not None]
     if len(parts) != len(names):

@@ -1,4 +1,4 @@
-"""A log: positions, torques and goals of an arm at stamps that need not be even."""
+"""Log of an arm: positions, torques and goals at stamps that need not be evenly spaced."""
 
 import hashlib
 from dataclasses import dataclass, fields, replace
@@ -9,32 +9,32 @@ import numpy as np
 from dynid.errors import DataError
 from dynid.robot import FloatArray, read_only
 
-SLOW_RAD_S = 0.05  # slower than this, a joint may stick
-SHORTEST = 20  # rows: fewer are no motion
-GAP_STEPS = 5.0  # of the median step: over a longer pause between two rows nothing is known
+SLOW_RAD_S = 0.05  # at lower speeds a joint may be in stiction [rad/s]
+SHORTEST = 20  # minimum number of rows of a motion
+GAP_STEPS = 5.0  # a longer step between rows is a gap that splits the log [median steps]
 
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """N rows of n joints; arrays are read-only copies.
+    """Log of N rows and n joints; arrays are read-only copies.
 
     Attributes:
-        name: of the file, topic or episode.
-        joint_names: (n,).
+        name: name of the file, topic or episode.
+        joint_names: names of the joints, (n,).
         time: stamps, (N,) [s], increasing.
-        q: positions, (N, n) [rad; m where a joint slides].
-        tau: torques of the motors at the joints, (N, n) [N m; N]; None if nobody logged them.
-        goal: positions that were asked for, (N, n) [rad; m]; None if nobody logged them.
-        notes: what its reader did, that a reader of the result should know.
-        dq: recorded velocities, (N, n) [rad/s; m/s], which only check units; None if nobody logged them.
-        mount: how the arm was mounted; None if nobody said.
-        torque_delay_s: from the stamp of a torque to the middle of its effect; 0 of measured torques.
-        torque_constants: that made torques of currents [N m/A], (n,); () where torques were logged.
-        sha256: of the files that were read; "" where there is none.
-        endless: joints whose positions wrapped, and go beyond their limits since they were unwrapped.
+        q: positions, (N, n) [rad, or m for sliding joints].
+        tau: motor torques at the joints, (N, n) [N m, or N for sliding joints]; None if they were not logged.
+        goal: commanded positions, (N, n) [rad or m]; None if they were not logged.
+        notes: remarks of the log's reader on what it changed or left out.
+        dq: recorded velocities, (N, n) [rad/s or m/s], which only serve to check units; None if they were not logged.
+        mount: mount of the arm; None if it is not stated.
+        torque_delay_s: delay from the stamp of a torque to the middle of its effect [s]; 0 for measured torques.
+        torque_constants: constants that converted currents to torques [N m/A], (n,); () if torques were logged.
+        sha256: hash of the files that were read; "" if there are no files.
+        endless: names of joints whose unwrapped positions exceed their limits.
 
     Raises:
-        DataError: arrays that do not fit, too few rows, stamps that do not increase, or values that are not finite.
+        DataError: arrays do not fit together, rows are too few, stamps do not increase, or values are not finite.
     """
 
     name: str
@@ -76,35 +76,40 @@ class Log:
 
     @property
     def torque_time(self) -> FloatArray:
-        """When torques act, (N,) [s]: their stamps, later by the delay that is known of them."""
+        """Times at which the torques act, (N,) [s]: their stamps plus `torque_delay_s`."""
         return self.time + self.torque_delay_s
 
     @property
     def interval_s(self) -> float:
-        """The median time between rows [s]."""
+        """Median time between rows [s]."""
         return float(np.median(np.diff(self.time)))
 
     def pieces(self) -> list["Log"]:
-        """The log without its gaps: pieces long enough to be used, in order."""
+        """Split the log at its gaps; return the pieces that are long enough to be used, in order."""
         cuts = np.flatnonzero(np.diff(self.time) > GAP_STEPS * self.interval_s) + 1
         bounds = [0, *cuts.tolist(), len(self.time)]
         return [self.rows(slice(a, b)) for a, b in pairwise(bounds) if b - a >= SHORTEST]
 
     def rows(self, chosen: slice) -> "Log":
-        """Some of the rows."""
+        """Return a log of the chosen rows."""
         parts = {key: getattr(self, key) for key in ("time", "q", "tau", "goal", "dq")}
         return replace(self, **{key: value[chosen] for key, value in parts.items() if value is not None})
 
 
 @dataclass(frozen=True, eq=False)
 class LogFacts:
-    """What is said of a log before anything is identified from it.
+    """Summary of a log that is reported before an identification.
 
     Attributes:
-        rows, seconds, interval_s, jitter_s, gaps: of its stamps; the jitter is the deviation of their steps.
-        torques, goals: whether they were logged.
-        moving_s: how long each joint moved faster than `SLOW_RAD_S`, (n,) [s].
-        notes: of its reader.
+        rows: number of rows.
+        seconds: time from the first to the last stamp [s].
+        interval_s: median time between rows [s].
+        jitter_s: standard deviation of the time between rows [s].
+        gaps: number of gaps in the stamps.
+        torques: whether torques were logged.
+        goals: whether goals were logged.
+        moving_s: time that each joint moved faster than `SLOW_RAD_S`, (n,) [s].
+        notes: remarks of the log's reader.
     """
 
     rows: int
@@ -119,7 +124,7 @@ class LogFacts:
 
     @classmethod
     def of(cls, log: Log) -> "LogFacts":
-        """Of one log."""
+        """Summarise one log."""
         steps, interval_s = np.diff(log.time), log.interval_s
         speed = np.abs(np.diff(log.q, axis=0)) / steps[:, None]
         return cls(
@@ -136,7 +141,7 @@ class LogFacts:
 
 
 def log_digest(log: Log) -> str:
-    """Equal for logs with equal contents, whatever their names, and for no others."""
+    """Return a hash that is equal exactly for logs with equal contents, whatever their names."""
     digest = hashlib.sha256(" ".join(log.joint_names).encode())
     for value in (log.time, log.q, log.tau, log.goal):
         digest.update(b"none" if value is None else np.ascontiguousarray(value).tobytes())

@@ -1,7 +1,7 @@
-"""How recordings are described that do not describe themselves: CSV files by columns, bags and data sets by topics.
+"""Schemas and readers of mapping files, which describe recordings that lack names, units or a mount.
 
-A mapping whose groups name `columns`, or that says which time rows have, is of CSV files, see `CsvMapping`. Any other
-is of bags of other software and of LeRobot data sets:
+A mapping whose groups name `columns`, or that gives the time of the rows, is for CSV files, see `CsvMapping`. Any other
+mapping is for bags of other software and for LeRobot data sets:
 
     schema_version: 1
     topics: [/arm/joint_states, /wrist/joint_states]
@@ -26,15 +26,15 @@ from dynid.robot import Robot, Strict
 
 
 class BagMapping(Strict):
-    """The schema of a mapping file of bags and data sets; every field has a default.
+    """Schema of a mapping file for bags and data sets; every field has a default.
 
-    topics: whose joint states are the arm's, merged where each holds some of its joints; () looks for them.
-    joints: the names of the robot's joints in messages, or of columns in a data set, in the robot's order; () are its
-        own.
-    mount: how the arm was mounted; None is the robot's default.
-    torque_delay_s: from the stamp of a torque to the middle of its effect; 0 of measured torques.
-    position: what positions are; None is rad, or m of a sliding joint.
-    torque: what efforts are; None is N m at the joints, or N of a sliding joint.
+    topics: topics of the arm's joint states, merged if each holds some of its joints; () searches for them.
+    joints: names of the robot's joints in messages, or of columns in a data set, in the robot's order; () uses the
+        robot's joint names.
+    mount: mount of the arm during the recording; None is the robot's default.
+    torque_delay_s: delay from the stamp of a torque to the middle of its effect [s]; 0 for measured torques.
+    position: unit, side and sign of positions; None is rad, or m for a sliding joint.
+    torque: unit, side and sign of efforts; None is N m at the joints, or N for a sliding joint.
     """
 
     schema_version: Literal[1] = 1
@@ -49,7 +49,7 @@ class BagMapping(Strict):
         """Return the joints' names in messages, (n,), in the robot's order.
 
         Raises:
-            ConfigurationError: another number of names than the robot has joints, or one twice.
+            ConfigurationError: a name is repeated, or the number of names differs from the robot's number of joints.
         """
         names = self.joints or robot.joint_names
         if len(set(names)) != robot.size or len(names) != robot.size:
@@ -60,13 +60,13 @@ class BagMapping(Strict):
         return names
 
     def conversion(self, robot: Robot) -> Conversion:
-        """Return what makes values at the joints of raw numbers; errors as of `Conversion`."""
+        """Return the conversion from raw numbers to values at the joints; it raises the errors of `Conversion`."""
         return Conversion(robot, self.position, self.torque)
 
 
 @dataclass(frozen=True)
 class Mappings:
-    """The mapping of CSV files, and that of bags and data sets; None where there is none."""
+    """Mapping for CSV files and mapping for bags and data sets; None for a missing one."""
 
     csv: CsvMapping | None = None
     bag: BagMapping | None = None
@@ -74,14 +74,15 @@ class Mappings:
 
 OneMapping = CsvMapping | BagMapping | dict[str, Any] | Path | str
 Mapping = Mappings | OneMapping | Sequence[OneMapping] | None
-"""A mapping, its content or the file that holds it; two, if one is of CSV files and one of bags."""
+"""Any form of a mapping: object, content or file; or two of them, one for CSV files and one for bags."""
 
 
 def mappings_of(mapping: Mapping) -> Mappings:
-    """Return what is given in any form.
+    """Convert any accepted form of one or two mappings to `Mappings`.
 
     Raises:
-        InputNotFoundError, ConfigurationError: a file that is not there or has wrong fields, or two of one kind.
+        InputNotFoundError: a mapping file does not exist.
+        ConfigurationError: a field is wrong, or there are two mappings of one kind.
     """
     if isinstance(mapping, Mappings):
         return mapping
@@ -110,12 +111,12 @@ def _checked(item: Any) -> CsvMapping | BagMapping:
 
 
 def load_mapping(path: Path) -> CsvMapping | BagMapping:
-    """Read a mapping file of either kind; errors name the file, the field and what was expected."""
+    """Read a mapping file of either kind; errors name the file, the field and the expected value."""
     return _of_content(read_yaml(path), str(path))
 
 
 def _of_content(content: Any, name: str) -> CsvMapping | BagMapping:
-    of_csv = True  # what is no block of fields is refused by that schema
+    of_csv = True  # the CSV schema also refuses content that is not a block of fields
     if isinstance(content, dict):
         groups = [content.get(key) for key in ("position", "torque", "velocity")]
         of_csv = not {"time", "rate_hz"}.isdisjoint(content) or any(
@@ -129,10 +130,15 @@ def _of_content(content: Any, name: str) -> CsvMapping | BagMapping:
 
 
 def stated_units(mapping: BagMapping | None, position: str | None, effort: str | None) -> BagMapping | None:
-    """Return the mapping of bags with units that options state, see `quantity_of`; None where nothing is stated.
+    """Return the bag mapping with the units of command-line options added; unchanged if no option is given.
+
+    Args:
+        mapping: mapping for bags; None if there is none.
+        position: value of the option --position, see `quantity_of`; None if not given.
+        effort: value of the option --effort, see `quantity_of`; None if not given.
 
     Raises:
-        ConfigurationError: mapping and option both state a unit.
+        ConfigurationError: both the mapping and an option state a unit.
     """
     if position is None and effort is None:
         return mapping

@@ -1,17 +1,17 @@
-"""The messages of an MCAP file's records, found and copied in bulk: a bag of a minute holds some 200,000."""
+"""Compiled kernels that find and copy the messages of an MCAP file in bulk, some 200,000 for a minute."""
 
 import numba
 import numpy as np
 from numpy.typing import NDArray
 
-MESSAGE = 0x05  # its opcode
-FOOTER, SCHEMA, CHANNEL, CHUNK = 0x02, 0x03, 0x04, 0x06  # opcodes of records that Python reads
-HEADER, MESSAGE_HEADER = 9, 22  # bytes: opcode and length; channel, sequence, log and publish time
+MESSAGE = 0x05  # opcode of a message record
+FOOTER, SCHEMA, CHANNEL, CHUNK = 0x02, 0x03, 0x04, 0x06  # opcodes of the records that Python decodes
+HEADER, MESSAGE_HEADER = 9, 22  # [bytes]: opcode and length; channel, sequence, log time and publish time
 
 
 @numba.njit(cache=True)
 def _number(data: NDArray[np.uint8], position: int, size: int) -> np.int64:
-    """An unsigned little-endian number; beyond 63 bits it comes out negative."""
+    """Return an unsigned little-endian integer of `size` bytes; values beyond 63 bits become negative."""
     value = np.int64(0)
     for k in range(size):
         value |= np.int64(data[position + k]) << np.int64(8 * k)
@@ -20,7 +20,7 @@ def _number(data: NDArray[np.uint8], position: int, size: int) -> np.int64:
 
 @numba.njit(cache=True)
 def _end(data: NDArray[np.uint8], position: int) -> int:
-    """Return where the whole record at a position ends; -1 if there is none, or one that Python reads."""
+    """Return the end of the complete record at a position; -1 if it is incomplete or of a kind that Python reads."""
     if position + HEADER > len(data):
         return -1
     kind = data[position]
@@ -34,10 +34,10 @@ def _end(data: NDArray[np.uint8], position: int) -> int:
 
 @numba.njit(cache=True)
 def message_run(data: NDArray[np.uint8], position: int) -> tuple[NDArray[np.int64], int]:
-    """Return the messages (N, 4) from a position on, and where the run ends.
+    """Return the messages from a position on as an (N, 4) array, and the position at which the run ends.
 
-    A message is channel, log time [ns], start and end of its payload. Records of indexes, statistics and the like are
-    passed over. The run ends before a record that Python reads, or that is not whole.
+    The columns are channel, log time [ns], and start and end of the payload. Index, statistics and similar records are
+    skipped. The run ends before a record that Python reads, or that is incomplete.
     """
     count, last = 0, position
     while True:
@@ -65,9 +65,9 @@ def message_run(data: NDArray[np.uint8], position: int) -> tuple[NDArray[np.int6
 def copy_slices(
     data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64], out: NDArray[np.uint8]
 ) -> None:
-    """Copy data[start:end] of all pairs (N,) one behind the other into `out`, which has just their size."""
+    """Concatenate the slices data[start:end] of all pairs (N,) in `out`, whose size is exactly their total."""
     at = 0
     for k in range(len(starts)):
-        for place in range(starts[k], ends[k]):  # numba compiles the assignment of a slice for two seconds
+        for place in range(starts[k], ends[k]):  # a slice assignment would take numba two seconds to compile
             out[at] = data[place]
             at += 1

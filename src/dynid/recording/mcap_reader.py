@@ -1,7 +1,7 @@
-"""Reads MCAP files front to back, whole or cut off: a killed recorder leaves no index, and maybe a cut last record.
+"""Reader of MCAP files from front to back, so that files without an index or with a truncated end are readable.
 
-What records hold is read by the mcap library. The walk from record to record is our
-own: the library's makes an object of each message and of each entry of every index, and takes ten times as long.
+A killed recorder leaves such files. The mcap library decodes the contents of records. The loop over the records is
+implemented here: the library creates an object for each message and each index entry, and takes ten times as long.
 Record format: https://mcap.dev/spec
 """
 
@@ -24,24 +24,24 @@ from dynid.recording.mcap_kernels import message_run
 from dynid.recording.raw_messages import Block
 from dynid.recording.unpack import unpacked_chunk
 
-MOST_RECORDS, CHANNEL_RECORDS = 500_000, 50  # of some 10 us each; a channel's quality of service takes as long as 50
-_BESIDE_MESSAGE = 80  # bytes of a message's place, time and size while topics are put together
+MOST_RECORDS, CHANNEL_RECORDS = 500_000, 50  # maximum number of records of some 10 us each; a channel counts as 50
+_BESIDE_MESSAGE = 80  # memory for position, time and size of a message while topics are assembled [bytes]
 _RECORD = Struct("<BQ")
 
 
 @dataclass
 class McapContent:
-    """All whole records of an MCAP file.
+    """Contents of all complete records of an MCAP file.
 
     Attributes:
-        budget: counts what they take.
-        topics: by channel id.
-        blocks: messages per channel id, in file order.
-        complete: the file ends with a footer.
-        lost_bytes: length of the cut record at the end.
-        described: the record that described each channel last, by channel id.
-        types: message types by schema id.
-        records: how many records were read one by one; a channel that is described anew counts as fifty.
+        budget: budget that the contents are charged to.
+        topics: topics by channel ID.
+        blocks: messages by channel ID, in file order.
+        complete: whether the file ends with a footer.
+        lost_bytes: length of the truncated record at the end [bytes].
+        described: the last channel record of each channel, by channel ID.
+        types: message types by schema ID.
+        records: number of records decoded in Python; a channel that is described anew counts as fifty.
     """
 
     budget: BagBudget
@@ -54,10 +54,10 @@ class McapContent:
     records: int = 0
 
     def count(self, records: int) -> None:
-        """Count records that take time, however small they are.
+        """Count decoded records and limit their number, since even small ones take time.
 
         Raises:
-            DataError: they are more than `MOST_RECORDS`.
+            DataError: there are more than `MOST_RECORDS`.
         """
         self.records += records
         if self.records > MOST_RECORDS:
@@ -68,25 +68,26 @@ class McapContent:
 
 
 def read_mcap(path: Path, budget: BagBudget | None = None) -> McapContent:
-    """Read a file; everything up to the first record that is cut off.
+    """Read an MCAP file up to its first truncated record.
 
     Args:
-        budget: of the bag that the file belongs to; None: the file is the bag.
+        path: the file.
+        budget: budget of the bag that the file belongs to; None if the file is the whole bag.
 
     Raises:
         DataError: not an MCAP file, damaged in a way that a kill does not explain, or larger than the budget.
     """
     budget = budget or BagBudget(path, [path])
     budget.take(path.stat().st_size)
-    # not mapped: of a mapped file that somebody cuts shorter, a reader dies by SIGBUS
+    # Not memory-mapped: if another process truncates a mapped file, its reader dies by SIGBUS.
     return mcap_content(path, path.read_bytes(), budget)
 
 
 def mcap_content(path: Path, data: bytes, budget: BagBudget) -> McapContent:
-    """Read the bytes of a file; the budget counts chunks and messages.
+    """Read the bytes of an MCAP file; chunks and messages are charged to the budget.
 
     Raises:
-        DataError: see `read_mcap`.
+        DataError: the content is invalid, see `read_mcap`.
     """
     if not data.startswith(MCAP0_MAGIC):
         raise DataError(f"{path} is not an MCAP file: it does not start with MCAP's magic bytes")
@@ -95,14 +96,14 @@ def mcap_content(path: Path, data: bytes, budget: BagBudget) -> McapContent:
         end = _walk(data, len(MCAP0_MAGIC), content, top=True)
     except BagBudgetError:
         raise
-    except Exception as error:  # whatever the library and its decompressors raise
+    except Exception as error:  # any error of the library and its decompressors
         raise DataError(f"{path} is damaged: {error}; none of its records was used") from error
     content.lost_bytes = len(data) - end
     return content
 
 
 def _walk(data: bytes | memoryview, position: int, content: McapContent, *, top: bool) -> int:
-    """Take the records of a file or chunk; returns where the last whole one ends."""
+    """Read the records of a file or chunk from a position on; return the end of the last complete one."""
     raw, view = np.frombuffer(data, dtype=np.uint8), memoryview(data)
     while True:
         position = _take_messages(raw, position, content)
@@ -134,14 +135,14 @@ def _walk(data: bytes | memoryview, position: int, content: McapContent, *, top:
 
 
 def _take_messages(raw: NDArray[np.uint8], position: int, content: McapContent) -> int:
-    """Take the messages from a position on; returns where their run ends."""
+    """Store the run of messages that starts at a position; return the position at which it ends."""
     found, position = message_run(raw, position)
     if not len(found):
         return position
     content.budget.take(int((found[:, 3] - found[:, 2]).sum()) + _BESIDE_MESSAGE * len(found))
     if found[:, 1].min() < 0:
         raise DataError("the log time of a message is beyond 63 bits")
-    channels = found[:, 0].astype(np.uint16)  # sorted by radix
+    channels = found[:, 0].astype(np.uint16)  # for this type numpy uses the faster radix sort
     order = np.argsort(channels, kind="stable")
     for rows in np.split(order, np.flatnonzero(np.diff(channels[order])) + 1):
         own = found[rows]
@@ -150,13 +151,13 @@ def _take_messages(raw: NDArray[np.uint8], position: int, content: McapContent) 
 
 
 class _Record:
-    """A record's bytes as a stream that hands out views: a copy of every chunk is a copy of the bag."""
+    """Stream over a record's bytes that returns views, to avoid copies of every chunk."""
 
     def __init__(self, view: memoryview) -> None:
         self._view = view
 
     def read(self, size: int) -> memoryview:
-        """The next `size` bytes, fewer at the end."""
+        """Return the next `size` bytes, fewer at the end."""
         found, self._view = self._view[:size], self._view[size:]
         return found
 
@@ -166,7 +167,7 @@ def _stream(record: memoryview) -> ReadDataStream:
 
 
 def _add_topic(record: memoryview, content: McapContent) -> None:
-    """Take a channel; most files describe each of them several times, by the same bytes."""
+    """Store the topic of a channel record; identical repetitions, which most files contain, are skipped."""
     identifier = int.from_bytes(record[:2], "little")
     described = bytes(record)
     if content.described.get(identifier) == described:

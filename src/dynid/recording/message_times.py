@@ -1,4 +1,4 @@
-"""Times of messages from their stamps: clocks that are set back, missing stamps, publishers on other clocks."""
+"""Conversion of message stamps to times, for clocks that are set back, missing stamps and differing clocks."""
 
 from collections.abc import Sequence
 
@@ -8,15 +8,15 @@ from numpy.typing import NDArray
 from dynid.recording.series import JointSeries
 from dynid.robot import FloatArray
 
-SET_BACK_S = 0.5  # by less, messages overtook each other
-CLOCK_GAP_STEPS = 100.0  # of the median step: behind a clock that was set back
-OTHER_CLOCK_S = 0.1  # stamps of two publishers that differ by more against the recorder's are of two clocks
+SET_BACK_S = 0.5  # a larger step back means that the clock was set back; smaller ones are reordered messages [s]
+CLOCK_GAP_STEPS = 100.0  # length of the gap inserted after the clock was set back [median steps]
+OTHER_CLOCK_S = 0.1  # larger differences of two publishers' median latency mean two different clocks [s]
 
 
 def running(stamp_ns: NDArray[np.int64], notes: list[str]) -> tuple[FloatArray, NDArray[np.bool_]]:
-    """Return times (N,) [s] that start at 0, and which of them are later than all before.
+    """Return times (N,) [s] that start at 0, and a mask (N,) of those that are later than all before.
 
-    A clock that was set back, as that of a simulator that starts again, starts a new piece behind a gap.
+    If a clock is set back, as when a simulator restarts, a new piece starts after a gap.
     """
     time = _forward(stamp_ns, 1.0, notes)
     later = _later(time)
@@ -26,7 +26,13 @@ def running(stamp_ns: NDArray[np.int64], notes: list[str]) -> tuple[FloatArray, 
 
 
 def _forward(stamp_ns: NDArray[np.int64], steps_per_step: float, notes: list[str]) -> FloatArray:
-    """Return times (N,) [s] that start at 0 and are never set back; a publisher's step is of so many steps."""
+    """Return times (N,) [s] that start at 0, with a gap in place of each step by which the clock was set back.
+
+    Args:
+        stamp_ns: stamps, (N,) [ns].
+        steps_per_step: mean number of rows of all publishers in one step of the most frequent publisher.
+        notes: list to which a note is added if the stamps are set back.
+    """
     time = (stamp_ns - stamp_ns[0]) / 1e9 if len(stamp_ns) else np.zeros(0)
     steps = np.diff(time)
     back = np.flatnonzero(steps < -SET_BACK_S)
@@ -40,15 +46,15 @@ def _forward(stamp_ns: NDArray[np.int64], steps_per_step: float, notes: list[str
 
 
 def _later(time: FloatArray) -> NDArray[np.bool_]:
-    """Return which times (N,) are later than all before."""
+    """Return a mask (N,) of the times (N,) [s] that are later than all before."""
     return np.r_[True, time[1:] > np.maximum.accumulate(time)[:-1]] if len(time) else np.zeros(0, dtype=bool)
 
 
 def common_times(series: Sequence[JointSeries], notes: list[str]) -> list[tuple[FloatArray, NDArray[np.bool_]]]:
-    """Return the times (N,) [s] of several publishers on one axis, and which rows of each are later than all before.
+    """Return each publisher's times (N,) [s] on a common axis, and a mask of its rows that are later than all before.
 
-    The axis is that of the stamps. Where one publisher has none, or the stamps are of clocks that disagree, it is the
-    recorder's.
+    The axis follows the stamps. If a publisher sends no stamps, or if the stamps come from differing clocks, the axis
+    follows the recorder's log times.
     """
     stamps, logs = [one.stamp_ns for one in series], [one.log_ns for one in series]
     late = [float(np.median(log - stamp)) / 1e9 for log, stamp in zip(logs, stamps, strict=True)]

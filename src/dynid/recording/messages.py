@@ -1,7 +1,7 @@
-"""Serialized ROS 2 messages without ROS: what nodes publish, what a simulated run writes, and back.
+"""Encoding and decoding of serialized ROS 2 messages without ROS.
 
-Types are those of ROS 2 Jazzy; rosbags reads and writes them. Joint data has a fast path (`cdr.Layout`) that gives the
-very bytes of its type store.
+Types are those of ROS 2 Jazzy; the library rosbags reads and writes them. Joint data have a fast path (`cdr.Layout`)
+that produces the same bytes.
 """
 
 import re
@@ -22,11 +22,11 @@ from dynid.recording.cdr import Layout, joint_state_layout, reference_layout
 
 JOINT_STATE = "sensor_msgs/msg/JointState"
 JOINT_TRAJECTORY = "trajectory_msgs/msg/JointTrajectory"
-DYNAMIC_JOINT_STATE = "control_msgs/msg/DynamicJointState"  # of ros2_control's joint state broadcaster
+DYNAMIC_JOINT_STATE = "control_msgs/msg/DynamicJointState"  # sent by ros2_control's joint state broadcaster
 STRING = "std_msgs/msg/String"
 DIAGNOSTIC_ARRAY = "diagnostic_msgs/msg/DiagnosticArray"
 
-# What this package sends and reads, in ROS 2's own words; the library's store of all types takes seven times as long.
+# ROS 2 definitions of the messages that this package uses; loading the library's full store takes seven times as long.
 _DEFINITIONS = {
     "builtin_interfaces/msg/Time": "int32 sec\nuint32 nanosec\n",
     "builtin_interfaces/msg/Duration": "int32 sec\nuint32 nanosec\n",
@@ -45,26 +45,26 @@ _DEFINITIONS = {
     ),
     DIAGNOSTIC_ARRAY: "std_msgs/Header header\ndiagnostic_msgs/DiagnosticStatus[] status\n",
 }
-_CONTROL_MESSAGES = {  # not in the library's store
+_CONTROL_MESSAGES = {  # definitions that the library's store lacks
     "control_msgs/msg/InterfaceValue": "string[] interface_names\nfloat64[] values\n",
     DYNAMIC_JOINT_STATE: (
         "std_msgs/Header header\nstring[] joint_names\ncontrol_msgs/InterfaceValue[] interface_values\n"
     ),
 }
 
-# rclpy reserves room for the worst alignment: some of its messages carry up to this many bytes after their end.
+# Maximum number of unused bytes after a message [bytes]: rclpy reserves space for the worst alignment.
 LONGEST_TAIL = 8
 
 
 @cache
 def type_store() -> Typestore:
-    """The message types of ROS 2 Jazzy, and those of control_msgs that logs hold."""
+    """Return the message types of ROS 2 Jazzy and those of control_msgs that logs contain."""
     return _with(_CONTROL_MESSAGES, get_typestore(Stores.ROS2_JAZZY))
 
 
 @cache
 def own_types() -> Typestore:
-    """The message types that this package sends and reads."""
+    """Return the message types that this package sends and reads."""
     return _with(_DEFINITIONS | _CONTROL_MESSAGES, get_typestore(Stores.EMPTY))
 
 
@@ -75,12 +75,12 @@ def _with(definitions: Mapping[str, str], store: Typestore) -> Typestore:
 
 
 def decode(raw: bytes, message_type: str, longest_tail: int = LONGEST_TAIL) -> Any:
-    """Decode one serialized message; bytes that rclpy leaves after its end are tolerated.
+    """Decode one serialized message; trailing bytes that rclpy leaves after its end are tolerated.
 
-    Nobody knows how many they are but by the message's content: a multiple of 4, up to `longest_tail`.
+    Their number follows only from the message's content: a multiple of 4, up to `longest_tail`.
 
     Raises:
-        DataError: the bytes are no message of this type.
+        DataError: the bytes are not a message of this type.
     """
     first_error: Exception | None = None
     for tail in (0, 4, longest_tail):
@@ -117,7 +117,7 @@ _STAMP_OFFSET = 4
 
 
 def header_stamp_ns(raw: bytes) -> int:
-    """Stamp [ns] of a serialised message that starts with a header, as all of its type do."""
+    """Return the stamp [ns] of a serialized message whose type starts with a header."""
     sec, nanosec = _STAMP.unpack_from(raw, _STAMP_OFFSET)
     return int(sec) * 1_000_000_000 + int(nanosec)
 
@@ -126,9 +126,9 @@ _DOUBLE = np.dtype("<f8")
 
 
 class JointStateDecoder:
-    """Decodes sensor_msgs/JointState of one publisher quickly: the layout is learnt from its first message.
+    """Fast decoder of sensor_msgs/JointState for one publisher, whose layout is taken from its first message.
 
-    Joints are returned in the order asked for, whatever order they are sent in; NaN where a field is absent.
+    Joints are returned in the order of `names`, whatever their order in the messages; an absent field is NaN.
     """
 
     def __init__(self, names: Sequence[str]) -> None:
@@ -138,10 +138,10 @@ class JointStateDecoder:
         self._order, self._absent = np.arange(len(self.names)), np.full(len(self.names), np.nan)
 
     def decode(self, raw: bytes) -> tuple[int, dict[str, NDArray[np.float64]]] | None:
-        """Stamp [ns] and position, velocity, effort, each (n,); None where a joint is missing in the message.
+        """Return stamp [ns] and position, velocity, effort, (n,) each in SI units; None if a joint is missing.
 
         Raises:
-            DataError: the bytes are no JointState.
+            DataError: the bytes are not a JointState.
         """
         if not self._known.fullmatch(raw) and not self._learn(raw):
             return None
@@ -152,7 +152,11 @@ class JointStateDecoder:
         return header_stamp_ns(raw), values
 
     def _learn(self, raw: bytes) -> bool:
-        """Remember what is constant: frame, names and the arrays' lengths; padding may hold anything."""
+        """Store the constant layout of a message: frame, names and array lengths, with any bytes as padding.
+
+        Returns:
+            Whether the message has all joints and can be decoded by this layout.
+        """
         message = decode(raw, JOINT_STATE)
         sent = tuple(message.name)
         lengths = (len(message.position), len(message.velocity), len(message.effort))
@@ -169,7 +173,7 @@ class JointStateDecoder:
 
 
 class _Encoder:
-    """Encodes messages of one layout, one at a time as a 1 kHz publisher can afford it, or many at once."""
+    """Encoder of messages of one layout: one at a time at 1 kHz, or many at once."""
 
     def __init__(self, layout: Layout) -> None:
         self._layout = layout
@@ -197,12 +201,12 @@ class _Encoder:
 
 
 class JointStateEncoder(_Encoder):
-    """Encodes sensor_msgs/JointState of fixed joints; position, velocity or effort may be absent altogether.
+    """Encoder of sensor_msgs/JointState for fixed joints; position, velocity or effort may be absent.
 
     Args:
         names: joint names, (n,).
-        frame_id: the header's frame.
-        fields: which of position, velocity and effort the messages carry.
+        frame_id: frame in the header.
+        fields: the fields among position, velocity and effort that the messages carry.
     """
 
     def __init__(
@@ -212,38 +216,38 @@ class JointStateEncoder(_Encoder):
         super().__init__(joint_state_layout(tuple(names), frame_id, (position, velocity, effort)))
 
     def encode(self, stamp_ns: int, **vectors: ArrayLike) -> bytes:
-        """One message of the fields given: position (n,) [rad], velocity (n,) [rad/s], effort (n,) [N m]."""
+        """Encode one message of the given fields: position (n,) [rad], velocity (n,) [rad/s], effort (n,) [N m]."""
         return self._one(stamp_ns, vectors)
 
     def encode_many(self, stamps_ns: ArrayLike, **vectors: ArrayLike) -> NDArray[np.uint8]:
-        """N messages from stamps (N,) [ns] and vectors (N, n), as bytes (N, message size)."""
+        """Encode N messages from stamps (N,) [ns] and vectors (N, n) in SI units, as bytes (N, message size)."""
         return self._many(stamps_ns, vectors)
 
 
 class ReferenceEncoder(_Encoder):
-    """Encodes the one-point trajectory_msgs/JointTrajectory of topic `reference`."""
+    """Encoder of the one-point trajectory_msgs/JointTrajectory on topic `reference`."""
 
     def __init__(self, names: Sequence[str], frame_id: str = "") -> None:
         super().__init__(reference_layout(tuple(names), frame_id))
 
     def encode(self, stamp_ns: int, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike) -> bytes:
-        """One message from q (n,) [rad], dq (n,) [rad/s] and ddq (n,) [rad/s^2]."""
+        """Encode one message from q (n,) [rad], dq (n,) [rad/s] and ddq (n,) [rad/s^2]."""
         return self._one(stamp_ns, {"positions": q, "velocities": dq, "accelerations": ddq})
 
     def encode_many(self, stamps_ns: ArrayLike, q: ArrayLike, dq: ArrayLike, ddq: ArrayLike) -> NDArray[np.uint8]:
-        """N messages from stamps (N,) [ns] and q, dq, ddq (N, n), as bytes (N, message size)."""
+        """Encode N messages from stamps (N,) [ns] and q, dq, ddq (N, n) in SI units, as bytes (N, message size)."""
         return self._many(stamps_ns, {"positions": q, "velocities": dq, "accelerations": ddq})
 
 
 def encode_string(text: str) -> bytes:
-    """A std_msgs/String."""
+    """Encode a std_msgs/String."""
     (string,) = _types(STRING)
     return _serialize(string(text), STRING)
 
 
 @dataclass(frozen=True)
 class DiagnosticStatus:
-    """One status of a diagnostic_msgs/DiagnosticArray; levels: 0 OK, 1 warning, 2 error, 3 stale."""
+    """Single status of a diagnostic_msgs/DiagnosticArray; levels: 0 OK, 1 warning, 2 error, 3 stale."""
 
     name: str
     level: int
@@ -253,7 +257,7 @@ class DiagnosticStatus:
 
 
 def encode_diagnostics(stamp_ns: int, statuses: Sequence[DiagnosticStatus]) -> bytes:
-    """A diagnostic_msgs/DiagnosticArray."""
+    """Encode a diagnostic_msgs/DiagnosticArray with a stamp [ns]."""
     array, status, pair, header, time = _types(
         DIAGNOSTIC_ARRAY,
         "diagnostic_msgs/msg/DiagnosticStatus",
@@ -270,7 +274,7 @@ def encode_diagnostics(stamp_ns: int, statuses: Sequence[DiagnosticStatus]) -> b
 
 
 def decode_diagnostics(raw: bytes) -> tuple[int, tuple[DiagnosticStatus, ...]]:
-    """Stamp [ns] and statuses of a diagnostic_msgs/DiagnosticArray."""
+    """Decode a diagnostic_msgs/DiagnosticArray; return its stamp [ns] and statuses."""
     message = decode(raw, DIAGNOSTIC_ARRAY)
     return message.header.stamp.sec * 1_000_000_000 + message.header.stamp.nanosec, tuple(
         DiagnosticStatus(s.name, int(s.level), s.message, s.hardware_id, {v.key: v.value for v in s.values})

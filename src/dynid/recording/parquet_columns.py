@@ -1,6 +1,6 @@
-"""Numbers of a parquet file by column, with a limit: run lengths and compression make any number of rows from nothing.
+"""Reader of numeric columns of a parquet file, with a limit: compressed runs can expand to any number of rows.
 
-Reading takes pyarrow, which `pip install dynid[lerobot]` brings along.
+Reading requires pyarrow, `pip install dynid[lerobot]`.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,17 +13,17 @@ from dynid.errors import ConfigurationError, DataError, cut
 from dynid.resources import guarded
 from dynid.robot import FloatArray
 
-MOST_NUMBERS = 20_000_000  # of a column of a row group, and of what is read at once: 13 h of 14 joints at 30 Hz
-_ROWS = 8192  # read at once
+MOST_NUMBERS = 20_000_000  # maximum values of a row group's column, and of one call: 13 h of 14 joints at 30 Hz
+_ROWS = 8192  # number of rows read at once
 
 
 def read_columns(file: Path, wanted: Sequence[str], only: tuple[str, float] | None = None) -> dict[str, FloatArray]:
-    """Return columns as arrays (N,) or (N, k), NaN for missing numbers; columns that the file lacks are left out.
+    """Read columns as arrays (N,) or (N, k), NaN for missing numbers; columns that the file lacks are left out.
 
     Args:
         file: the parquet file.
         wanted: names of columns.
-        only: name of a column and the value in it of the rows that are read; None: all rows.
+        only: name of a column and the value that it has in the rows to read; None: all rows.
 
     Raises:
         ConfigurationError: pyarrow is not installed.
@@ -54,7 +54,7 @@ def read_columns(file: Path, wanted: Sequence[str], only: tuple[str, float] | No
 
 
 def _may_hold(parquet: Any, group: int, only: tuple[str, float] | None) -> bool:
-    """Whether a row group's statistics leave room for rows of a value."""
+    """Return whether a row group may contain rows with the requested value, judged by its statistics."""
     if only is None:
         return True
     rows = parquet.metadata.row_group(group)
@@ -79,7 +79,7 @@ def _refuse_many(file: Path, count: int) -> None:
 
 
 def _numbers(file: Path, name: str, column: Any) -> FloatArray:
-    """Values (N,) of a column of numbers, or (N, k) of lists of one length."""
+    """Return the values (N,) of a numeric column, or (N, k) of a column of lists of equal length."""
     from pyarrow import types
 
     kind, shape = column.type, [len(column)]

@@ -1,7 +1,7 @@
-"""Names the cause of holes that come with the period in which the kernel stops real-time programs.
+"""Detection of recording gaps that recur with the period in which the kernel throttles real-time programs.
 
-Linux lets real-time programs of a processor run for a part of each period only (`sched_rt_runtime_us` of
-`sched_rt_period_us`, 0.95 of 1 s): who uses it up stands still for the rest.
+Linux lets the real-time programs of a processor run only for a part of each period (`sched_rt_runtime_us` of
+`sched_rt_period_us`, by default 0.95 s of 1 s). Programs that use up this time are stopped for the rest of the period.
 """
 
 from collections.abc import Sequence
@@ -10,26 +10,26 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-FEWEST_STEPS = 3  # from one hole to the next; chance gives as many in a period's steps once in a thousand
-SAME_STEP = 0.05  # of the period: deviation of a step from whole periods
-MOST_STEPS = 0.8  # of all steps are whole periods
-SHORTEST, LONGEST = 0.2, 1.5  # of the time in which real-time programs stand still
+FEWEST_STEPS = 3  # minimum number of whole-period steps between gaps; random gaps reach it once in a thousand
+SAME_STEP = 0.05  # tolerated deviation of a step from whole periods [periods]
+MOST_STEPS = 0.8  # minimum share of the steps that are whole periods
+SHORTEST, LONGEST = 0.2, 1.5  # range of gap lengths, relative to the time in which real-time programs are stopped
 
 
 class RealtimeLimit(NamedTuple):
-    """How long real-time programs of a processor may run in each period [s]."""
+    """Time that real-time programs of a processor may run in each period [s]."""
 
     runtime_s: float
     period_s: float
 
     @property
     def pause_s(self) -> float:
-        """Rest of the period, in which real-time programs stand still if they used up their time [s]."""
+        """Rest of the period, in which real-time programs are stopped if they used up their time [s]."""
         return self.period_s - self.runtime_s
 
     @property
     def share(self) -> float:
-        """Share of a processor that real-time programs may take."""
+        """Share of a processor that real-time programs may use."""
         return self.runtime_s / self.period_s
 
 
@@ -37,12 +37,12 @@ USUAL_LIMIT = RealtimeLimit(0.95, 1.0)
 
 
 def limited_holes(ends_s: Sequence[float], lengths_s: Sequence[float], limit: RealtimeLimit = USUAL_LIMIT) -> int:
-    """Return how many holes came with the period of a limit; 0 if chance explains their times as well.
+    """Return the number of gaps that recur with the period of a real-time limit; 0 if their times may be random.
 
     Args:
-        ends_s: when each hole ended, ascending [s].
-        lengths_s: how long each was [s].
-        limit: of real-time programs.
+        ends_s: end of each gap, ascending [s].
+        lengths_s: length of each gap [s].
+        limit: limit of real-time programs.
     """
     if limit.pause_s <= 0.0:
         return 0
@@ -55,7 +55,7 @@ def limited_holes(ends_s: Sequence[float], lengths_s: Sequence[float], limit: Re
 
 
 def named_holes(ends_s: Sequence[float], lengths_s: Sequence[float], limit: RealtimeLimit = USUAL_LIMIT) -> str:
-    """Return what holes that came with the period of a limit are, in words; "" if they did not."""
+    """Return a sentence about gaps that recur with the period of a real-time limit; "" if there are none."""
     count = limited_holes(ends_s, lengths_s, limit)
     if not count:
         return ""

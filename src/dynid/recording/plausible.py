@@ -1,4 +1,4 @@
-"""Whether values of a recording can be those of the robot's joints: limits, jumps, units, angles that wrap round."""
+"""Plausibility checks of recorded values against a robot: position limits, jumps, torque units, wrapped angles."""
 
 import numpy as np
 
@@ -8,25 +8,25 @@ from dynid.recording.log import Log
 from dynid.recording.quantity import CURRENTS, KG_CM
 from dynid.robot import FloatArray, Robot
 
-BEYOND_RAD = 0.2  # by so much a position may exceed the joint's limits; beyond it, the unit or the mapping is wrong
-BEYOND_M = 0.02
-FASTEST = 3.0  # times the velocity limit of robot.yaml: no joint is faster
+BEYOND_RAD = 0.2  # tolerated excess over a joint's position limits [rad]; more means a wrong unit or mapping
+BEYOND_M = 0.02  # the same tolerance for sliding joints [m]
+FASTEST = 3.0  # maximum plausible speed, relative to the velocity limit in robot.yaml
 TURN_RAD = 2.0 * np.pi
-MOST_OF_LIMIT = 30.0  # a torque beyond it is in another unit; limits of robot.yaml may be far too low
-SUSPECT_OF_LIMIT = 3.0  # a torque beyond it is refused before an identification
-LEAST_OF_LIMIT = 0.02  # an arm whose joints all stay below it hardly carries itself
-LIKELY = (0.05, 1.5)  # of the limits: where peaks are in the right unit
+MOST_OF_LIMIT = 30.0  # torque / limit beyond which the unit is wrong; limits in robot.yaml may be far too low
+SUSPECT_OF_LIMIT = 3.0  # torque / limit beyond which data are refused before an identification
+LEAST_OF_LIMIT = 0.02  # torque / limit that at least one joint reaches, since the arm carries its own weight
+LIKELY = (0.05, 1.5)  # range of peak torque / limit in the right unit
 
 
 def position_margin(robot: Robot) -> FloatArray:
-    """Return by how much positions may be off their limits, and what is no motion, (n,) [rad or m]."""
+    """Return the tolerance of position limits, which is also the range of a joint at rest, (n,) [rad or m]."""
     return np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
 
 
 def beyond_limits(q: FloatArray, robot: Robot, endless: tuple[str, ...] = ()) -> str:
-    """Return which joint of positions (N, n) [rad or m] goes where it cannot be, in words; "" where none does.
+    """Return a sentence on the joint whose positions (N, n) [rad or m] exceed its limits most; "" if none does.
 
-    Joints that are `endless` turn on and on: limits say nothing of them.
+    Joints in `endless` turn without bounds, so limits do not apply to them.
     """
     margin = position_margin(robot)
     beyond = np.maximum(robot.lower - margin - q.min(axis=0), q.max(axis=0) - robot.upper - margin)
@@ -42,14 +42,22 @@ def beyond_limits(q: FloatArray, robot: Robot, endless: tuple[str, ...] = ()) ->
 
 
 def refuse_beyond_limits(q: FloatArray, robot: Robot, name: str, cure: str, endless: tuple[str, ...] = ()) -> None:
-    """Raise DataError where `beyond_limits` of positions (N, n) has words; `cure`: what to look at, as a question."""
+    """Raise DataError if positions (N, n) [rad or m] exceed the joints' limits.
+
+    Args:
+        q: positions, (N, n) [rad or m].
+        robot: the recorded robot.
+        name: name of the recording, for the message.
+        cure: question in the message that suggests what to check.
+        endless: names of joints that turn without bounds.
+    """
     if words := beyond_limits(q, robot, endless):
         raise DataError(f"{name}: {words}: {cure}")
 
 
 def refuse_jumps(time: FloatArray, q: FloatArray, robot: Robot, name: str) -> None:
-    """Raise DataError where positions (N, n) [rad or m] at time (N,) [s] jump from one row to the next."""
-    step = np.abs(np.diff(time))[:, None]  # stamps that are not sorted are refused elsewhere
+    """Raise DataError if positions (N, n) [rad or m] at times (N,) [s] jump from one row to the next."""
+    step = np.abs(np.diff(time))[:, None]  # unsorted stamps are refused elsewhere
     far = np.abs(np.diff(q, axis=0)) - FASTEST * robot.velocity_limits * step
     jumps = far > position_margin(robot)
     if jumps.any():
@@ -66,15 +74,15 @@ def refuse_jumps(time: FloatArray, q: FloatArray, robot: Robot, name: str) -> No
 
 
 def unwrapped(time: FloatArray, own: FloatArray, speeds: FloatArray, turns: list[bool]) -> tuple[FloatArray, list[int]]:
-    """Return positions without the jumps of whole turns, and how many there are of every axis, (n,).
+    """Return positions without jumps by whole turns, and the number of these jumps of every axis, (n,).
 
-    A jump is one of whole turns if no axis can be that fast, and if it could have moved by the rest.
+    A jump is a wrap if the axis cannot be that fast, but could have moved by the remainder after whole turns.
 
     Args:
         time: stamps, (N,) [s].
         own: positions, (N, n) [rad or m].
-        speeds: how fast each axis can be, (n,) [rad/s or m/s].
-        turns: which axes turn, (n,).
+        speeds: maximum speed of each axis, (n,) [rad/s or m/s].
+        turns: whether each axis is revolute, (n,).
     """
     steps = np.diff(own, axis=0)
     reach = FASTEST * speeds * np.abs(np.diff(time))[:, None] + BEYOND_RAD
@@ -89,10 +97,16 @@ def unwrapped(time: FloatArray, own: FloatArray, speeds: FloatArray, turns: list
 
 
 def within_limits(q: FloatArray, robot: Robot, wraps: list[int]) -> tuple[FloatArray, tuple[str, ...]]:
-    """Return positions (N, n) of which those that wrapped are moved by whole turns to where the joint can be.
+    """Shift wrapped positions (N, n) [rad or m] by whole turns into the joints' limits, if possible.
 
-    Also returns the names of joints that turn on and on: what they do fits nowhere within their limits, which are a
-    whole turn apart or more.
+    Args:
+        q: unwrapped positions, (N, n) [rad or m].
+        robot: the recorded robot.
+        wraps: number of wraps of each joint, (n,).
+
+    Returns:
+        The positions, and the names of joints that turn without bounds: their range fits nowhere within their limits,
+        which are at least a whole turn apart.
     """
     found, endless, margin = q, [], position_margin(robot)
     for k, count in enumerate(wraps):
@@ -109,7 +123,7 @@ def within_limits(q: FloatArray, robot: Robot, wraps: list[int]) -> tuple[FloatA
 
 
 def wrap_notes(names: tuple[str, ...], wraps: list[int]) -> tuple[str, ...]:
-    """Return a sentence about positions that were unwrapped; none where none was."""
+    """Return a sentence about the positions that were unwrapped; () if there are none."""
     told = [f"{name} ({count} times)" for name, count in zip(names, wraps, strict=True) if count]
     if not told:
         return ()
@@ -120,9 +134,9 @@ def wrap_notes(names: tuple[str, ...], wraps: list[int]) -> tuple[str, ...]:
 
 
 def likely_units(tau: FloatArray, robot: Robot) -> str:
-    """Return in which units numbers (N, n) that are said to be N m could be those of the joints, in words; "" if none.
+    """Return the probable units of torques (N, n) that are said to be in N m, joined by "or"; "" if none fits.
 
-    A unit is likely if all peaks that stand out are then within the joints' limits, and one comes near its own.
+    A unit is probable if the largest peak relative to the joints' torque limits is then within `LIKELY`.
     """
     peaks = np.abs(tau).max(axis=0)
     found = []
@@ -134,7 +148,7 @@ def likely_units(tau: FloatArray, robot: Robot) -> str:
 
 
 def _candidates(robot: Robot) -> dict[str, FloatArray]:
-    """Return N m at the joints per unit, (n,), of units that drivers publish, the usual ones first."""
+    """Return torques at the joints per unit, (n,) [N m], for the units that drivers publish, usual ones first."""
     ones = np.ones(robot.size)
     found: dict[str, FloatArray] = {}
     if robot.has_torque_constants:
@@ -146,7 +160,7 @@ def _candidates(robot: Robot) -> dict[str, FloatArray]:
 
 
 def unit_suspicion(tau: FloatArray, robot: Robot) -> str:
-    """Return why torques (N, n) [N m] are probably in another unit, in words; "" where they are not."""
+    """Return the reason why torques (N, n) [N m] are probably in another unit, in words; "" if they look right."""
     shares = np.abs(tau).max(axis=0) / robot.torque_limits
     joint = int(np.argmax(shares))
     if LEAST_OF_LIMIT <= shares[joint] <= SUSPECT_OF_LIMIT or not tau.any():
@@ -161,9 +175,12 @@ def unit_suspicion(tau: FloatArray, robot: Robot) -> str:
 
 
 def refuse_impossible(log: Log, robot: Robot, cure: str) -> None:
-    """Raise DataError where a joint is or pulls as it cannot, or moves while its torque stays the same.
+    """Raise DataError if positions or torques are impossible, or if a joint moves while its torque is constant.
 
-    cure: what to look at, as a question.
+    Args:
+        log: log to check.
+        robot: the recorded robot.
+        cure: question in the message that suggests what to check.
     """
     refuse_beyond_limits(log.q, robot, log.name, cure, log.endless)
     refuse_jumps(log.time, log.q, robot, log.name)

@@ -1,8 +1,8 @@
-"""Joint states that several publishers send, each of some of the joints and at a rate of its own, on one clock.
+"""Merging of joint states that several publishers send, each for some of the joints and at its own rate.
 
-The clock are the stamps of the publisher that sends most often. What others send is put onto it by splines between
-their own rows. Where one of them was silent for longer than a few of its steps nothing is known of its joints, so the
-rows of the clock in such a gap are left out: no value is held.
+The publisher that sends most often gives the common stamps. Values of the others are interpolated at these stamps by
+splines. If one of them was silent for longer than a few of its steps, its joints are unknown there, so the rows of the
+common clock in such a gap are left out: no value is held.
 """
 
 from collections.abc import Sequence
@@ -24,19 +24,19 @@ from dynid.recording.series import JointSeries, joint_series, joint_sets, messag
 from dynid.robot import FloatArray
 
 FIELDS = ("position", "effort")
-Chosen = dict[str, dict[str, int]]  # by field and joint: the place of its publisher
+Chosen = dict[str, dict[str, int]]  # index of the publisher, by field and joint
 
 
 @dataclass(frozen=True)
 class Publisher:
-    """One publisher's messages: the topic, its type, and the series of those joints of the arm that it sends."""
+    """Messages of one publisher: topic, message type, and the series of the arm's joints that it sends."""
 
     topic: str
     message_type: str
     series: JointSeries
 
     def carries(self, joint: str, field: str) -> bool:
-        """Return whether it sends a finite value of a joint's field."""
+        """Return whether the publisher sends any finite value of a field of a joint."""
         if joint not in self.series.joint_names or field not in self.series.values:
             return False
         column = self.series.values[field][:, self.series.joint_names.index(joint)]
@@ -44,7 +44,7 @@ class Publisher:
 
 
 def publishers_of(content: TopicContent, names: tuple[str, ...]) -> tuple[list[Publisher], list[str]]:
-    """Return the publishers of some of the joints on one topic, and what was left out of it, in words."""
+    """Return the publishers on a topic that send some of the joints, and notes on the messages left out."""
     found, notes = [], []
     sets = [tuple(name for name in names if name in own) for own in joint_sets(content, names)]
     alike = [messages_alike(content, own) for own in sets]
@@ -61,12 +61,12 @@ def publishers_of(content: TopicContent, names: tuple[str, ...]) -> tuple[list[P
 
 
 def chosen(publishers: Sequence[Publisher], names: tuple[str, ...], name: str) -> Chosen:
-    """Return which publisher each joint's positions and efforts are taken from; efforts may be missing.
+    """Return the index of the publisher whose positions and efforts are used for each joint; efforts may be missing.
 
-    Whoever sends both goes first, and JointState before the DynamicJointState that ros2_control sends beside it.
+    A publisher of both fields is preferred, and JointState over the DynamicJointState that ros2_control sends, too.
 
     Raises:
-        DataError: a joint that nobody sends, or that is sent more than once.
+        DataError: a joint is not sent, or is sent more than once.
     """
     found: Chosen = {field: {} for field in FIELDS}
     for joint in names:
@@ -90,7 +90,7 @@ def chosen(publishers: Sequence[Publisher], names: tuple[str, ...], name: str) -
 
 @dataclass(frozen=True, eq=False)
 class _Track:
-    """One publisher's rows: time (N,) [s], and columns of positions and torques with their places among the joints."""
+    """Rows of one publisher: times (N,) [s], position and torque columns in SI units, and their joint indices."""
 
     topic: str
     time: FloatArray
@@ -112,18 +112,18 @@ def merged(
     conversion: Conversion,
     notes: list[str],
 ) -> Measured:
-    """Return the arm's rows on the clock of the publisher that sends most often.
+    """Return the arm's rows at the stamps of the publisher that sends most often.
 
     Args:
-        name: of the log.
-        publishers: of some joints each.
-        times: of each publisher, the times (N,) [s] on a common axis, and which rows are used, (N,).
-        choice: see `chosen`.
-        conversion: makes SI units of raw numbers.
-        notes: what was done with the messages before; the log's notes.
+        name: name of the log.
+        publishers: publishers of some joints each.
+        times: for each publisher, the times (N,) [s] on a common axis and a mask (N,) of the rows to use.
+        choice: result of `chosen`.
+        conversion: conversion from raw numbers to SI units.
+        notes: notes on the messages so far; they become the log's notes.
 
     Raises:
-        DataError: a publisher sent too little, or there is no time at which all are known.
+        DataError: a publisher sent too few messages, or there is no time at which all joints are known.
     """
     names = tuple(choice["position"])  # in the robot's order
     n, wraps, tracks = len(names), [0] * len(names), []
@@ -162,7 +162,7 @@ def _track(
     wraps: list[int],
     notes: list[str],
 ) -> _Track:
-    """Return a publisher's rows in SI units; angles are unwrapped, which `wraps` count, and `notes` name repeats."""
+    """Return a publisher's rows in SI units with angles unwrapped; update `wraps`, and add repeats to `notes`."""
     factors = {"position": conversion.position_factors, "effort": conversion.torque_factors}
     columns = {}
     for field in FIELDS:
@@ -188,7 +188,7 @@ def _track(
 
 
 def _told(tracks: Sequence[_Track], clock: _Track, names: tuple[str, ...], lost: int) -> str:
-    """Return a sentence about who sent what, at which rate, and how many rows of the clock were left out."""
+    """Return a sentence on the joints and rate of each publisher, and on the rows of the clock that were left out."""
     parts = []
     for track in tracks:
         joints = ", ".join(names[i] for i in sorted({*track.q_places, *track.tau_places}))

@@ -1,15 +1,15 @@
-"""What the numbers of a recording are: their unit, sign, ratio, and the side of the gears on which they were measured.
+"""Units, signs, ratios and gear side of recorded numbers, and their conversion to SI values at the joints.
 
-The same rules serve columns of CSV files, joint states of bags, data sets and arrays. A unit may have a number before
-it, the size of one raw count, or be a share of a rated value:
+The same rules serve columns of CSV files, joint states of bags, data sets and arrays. A unit may be preceded by a
+number, the size of one raw count, or be a share of a rated value:
 
     mA    2.69 mA    kg cm    % of 1.27 N m
 
-Motor-side values pass the gears and the coupling of robot.yaml,
+Motor-side values pass through the gears and the coupling of robot.yaml,
 
     q_joint = C^-1 (q_motor / N),   tau_joint = C' (N tau_motor),
 
-and currents, which are always those of the motors, pass the torque constants first.
+and currents, which are always those of the motors, are first multiplied by the torque constants.
 """
 
 import re
@@ -37,13 +37,13 @@ FORMS = "a number before it is the size of one count ('2.69 mA'), '% of 1.27 N m
 
 
 class Quantity(Strict):
-    """What raw numbers of all axes are, in the order of the robot's joints.
+    """Unit, side, sign and ratio of the raw numbers of all axes, in the order of the robot's joints.
 
-    unit: one for all, or one per axis; see the head of this file.
-    side: where it was measured; `motor` values pass the gear ratios and the coupling of robot.yaml.
+    unit: one for all, or one per axis, such as `mA`, `2.69 mA` (the size of one count) or `% of 1.27 N m`.
+    side: side of the gears where it was measured; `motor` values pass through gear ratios and coupling of robot.yaml.
     sign, ratio: factors on the raw values, besides unit and gear; one for all, or one per axis.
-    offset: added to positions at last, on the joint's side [rad or m].
-    counts_per_turn: of an encoder, for the unit `count`.
+    offset: offset that is added to positions last, on the joint's side [rad or m].
+    counts_per_turn: counts per turn of an encoder, for the unit `count`.
     """
 
     unit: str | tuple[str, ...]
@@ -54,7 +54,7 @@ class Quantity(Strict):
     counts_per_turn: Positive | None = None
 
     def other_lengths(self, wanted: int) -> str:
-        """Return which fields have neither one entry for all nor `wanted` entries, in words; "" if none has."""
+        """Return a phrase on the fields that have neither one entry nor `wanted` entries; "" if all fit."""
         given = {
             "unit": wanted if isinstance(self.unit, str) else len(self.unit),
             "sign": len(self.sign) or wanted,
@@ -64,20 +64,20 @@ class Quantity(Strict):
         return "; ".join(f"{key} has {got} entries" for key, got in given.items() if got != wanted)
 
     def units(self, count: int) -> tuple[str, ...]:
-        """Return the unit of every axis."""
+        """Return the unit of each of `count` axes."""
         return (self.unit,) * count if isinstance(self.unit, str) else self.unit
 
     def factors(self, count: int) -> FloatArray:
-        """Return sign times ratio of every axis, (n,)."""
+        """Return sign times ratio of each of n = `count` axes, (n,)."""
         sign = np.array(self.sign or (1,) * count, dtype=np.float64)
         return np.asarray(sign * np.broadcast_to(np.array(self.ratio, dtype=np.float64), sign.shape))
 
 
-SI = Quantity(unit="rad")  # whose factors are all 1, see `position_factors`
+SI = Quantity(unit="rad")  # default quantity, for which `Conversion` takes 1 as all factors
 
 
 def unit_factor(unit: str, table: Units) -> float | None:
-    """Return the size of a unit in that of a table of units; None if the table does not have it."""
+    """Return the size of a unit in the base unit of a table of units; None if the table lacks the unit."""
     found = _UNIT.fullmatch(unit)
     name = "" if found is None else SAME_UNIT.get(found["name"], found["name"])
     if found is None or name not in table:
@@ -88,11 +88,12 @@ def unit_factor(unit: str, table: Units) -> float | None:
 
 
 def quantity_of(text: str) -> Quantity:
-    """Return the quantity that an option states: UNIT, or one per joint with commas between, each with or without
-    `at motor` or `at joint` behind it, such as `mA` or `% of 1.27 N m at motor`.
+    """Parse an option that states a unit, or one per joint with commas between.
+
+    Each unit may end with `at motor` or `at joint`, such as `mA` or `% of 1.27 N m at motor`.
 
     Raises:
-        ConfigurationError: the joints are said to be measured on different sides.
+        ConfigurationError: the units name both sides of the gears.
     """
     parts = [one.strip() for one in text.split(",")]
     sides = {one.rpartition(" at ")[2] for one in parts if one.endswith((" at motor", " at joint"))} or {"joint"}
@@ -104,7 +105,7 @@ def quantity_of(text: str) -> Quantity:
 
 
 def _factors(quantity: Quantity, robot: Robot, what: str, turning: Units, sliding: Units) -> FloatArray:
-    """Return the factors of all axes from their units, where joints that slide have others, sign and ratio, (n,)."""
+    """Return the factors (n,) of the axes to SI units, from unit, sign and ratio; sliding joints use other units."""
     if wrong := quantity.other_lengths(robot.size):
         raise ConfigurationError(
             f"the {what}s of robot '{robot.name}': {wrong}; expected one for all or {robot.size}, one per joint"
@@ -124,22 +125,25 @@ def _factors(quantity: Quantity, robot: Robot, what: str, turning: Units, slidin
 
 
 class Conversion:
-    """From raw numbers of all axes, (N, n), to values at the joints, in two steps.
+    """Conversion of raw numbers of all axes, (N, n), to values at the joints, in two steps.
 
-    The first step multiplies every axis by a factor, and gives rad (or m) and N m (or N) on the side where it was
-    measured. The second passes gears and coupling. Between the two, axes may be treated one by one.
+    The first step multiplies every axis by a factor and gives rad (or m) and N m (or N) on the side where it was
+    measured. The second step applies gears and coupling. Between the two, axes may be treated one by one.
 
     Args:
-        robot: whose axes they are.
-        position: what positions are; None is rad and m at the joints.
-        torque: what torques are; None is N m and N at the joints.
+        robot: the recorded robot.
+        position: unit and side of positions; None is rad and m at the joints.
+        torque: unit and side of torques; None is N m and N at the joints.
 
     Attributes:
-        position_factors, torque_factors: of the first step, (n,).
-        torque_constants: that make torques of currents [N m/A at the joints], (n,); () where torques are read.
+        position_factors: factors of the first step for positions, (n,).
+        torque_factors: factors of the first step for torques, (n,).
+        torque_constants: constants that convert currents to torques [N m/A at the joints], (n,); () if torques are
+            read.
 
     Raises:
-        ConfigurationError: a unit that is not known or does not fit to a joint; currents beside torques; no constants.
+        ConfigurationError: a unit is unknown or does not fit a joint, currents and torques are mixed, or torque
+            constants are missing.
     """
 
     def __init__(self, robot: Robot, position: Quantity | None = None, torque: Quantity | None = None) -> None:
@@ -156,31 +160,31 @@ class Conversion:
         return self._position.side == "joint"
 
     def speed_limits(self) -> FloatArray:
-        """Return how fast each axis can be on the side of the positions, (n,) [rad/s or m/s]."""
+        """Return the maximum speed of each axis on the side where positions were measured, (n,) [rad/s or m/s]."""
         own = self.robot.velocity_limits
         return own if self._position.side == "joint" else own * np.abs(self.robot.gear_ratios)
 
     def joint_positions(self, own: FloatArray) -> FloatArray:
-        """Return positions (N, n) at the joints of those that the first step gave."""
+        """Convert positions (N, n) [rad or m] from the first step to positions at the joints, (N, n)."""
         at = Transmission(self.robot).joint_motion(own) if self._position.side == "motor" else own
         return np.asarray(at + np.array(self._position.offset), dtype=np.float64)
 
     def joint_torques(self, own: FloatArray) -> FloatArray:
-        """Return torques (N, n) at the joints of those that the first step gave."""
+        """Convert torques (N, n) [N m or N] from the first step to torques at the joints, (N, n)."""
         return Transmission(self.robot).joint_torque(own) if self._through_gears else own
 
 
 def joint_rates(raw: FloatArray, quantity: Quantity, robot: Robot) -> FloatArray:
-    """Return velocities (N, n) at the joints [rad/s or m/s]; errors as of `length_factors`."""
+    """Convert raw velocities (N, n) to those at the joints [rad/s or m/s]; raises errors as `length_factors` does."""
     rates = raw * length_factors(quantity, robot, rate=True)
     return rates if quantity.side == "joint" else Transmission(robot).joint_motion(rates)
 
 
 def length_factors(quantity: Quantity, robot: Robot, *, rate: bool = False) -> FloatArray:
-    """Return the factors from raw positions (or rates) to rad or m (per second) on their own side, (n,).
+    """Return the factors from raw positions (or rates) to rad or m (per second) on the side of measurement, (n,).
 
     Raises:
-        ConfigurationError: a unit that is not known, or does not fit to the kind of joint.
+        ConfigurationError: a unit is unknown, or does not fit the kind of joint.
     """
     turning, sliding = TURNING, SLIDING
     if quantity.counts_per_turn is not None:
@@ -192,10 +196,11 @@ def length_factors(quantity: Quantity, robot: Robot, *, rate: bool = False) -> F
 
 
 def torque_factors(quantity: Quantity, robot: Robot) -> tuple[FloatArray, bool]:
-    """Return the factors from raw values to N m (or N) on their own side, (n,), and whether they are currents.
+    """Return the factors (n,) from raw values to N m (or N) on the side of measurement, and whether they are currents.
 
     Raises:
-        ConfigurationError: a unit that is not known or does not fit; currents beside torques; no torque constant.
+        ConfigurationError: a unit is unknown or does not fit, currents and torques are mixed, or a torque constant is
+            missing.
     """
     currents = [unit_factor(unit, CURRENTS) is not None for unit in quantity.units(robot.size)]
     if all(currents):

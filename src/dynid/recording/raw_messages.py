@@ -1,4 +1,4 @@
-"""The serialized messages of one topic, in the order of their log times, ready for bulk decoding."""
+"""Containers of the serialized messages of one topic, ordered by log time, for bulk decoding."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,12 +11,12 @@ from dynid.recording.mcap_kernels import copy_slices
 
 @dataclass(frozen=True)
 class RawMessages:
-    """N serialized messages of one topic.
+    """Serialized messages of one topic, N in number.
 
     Attributes:
-        log_ns: (N,) log times [ns], ascending.
+        log_ns: log times, ascending, (N,) [ns].
         data: all messages concatenated, uint8.
-        offsets: (N + 1,) where each message starts in data.
+        offsets: start of each message in `data`, and the end of the last one, (N + 1,).
     """
 
     log_ns: NDArray[np.int64]
@@ -33,7 +33,7 @@ class RawMessages:
         return (self[k] for k in range(len(self)))
 
     def rows(self, size: int) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
-        """The messages of exactly `size` bytes: their indices (K,) and bytes (K, size)."""
+        """Return the indices (K,) and bytes (K, size) of the messages of exactly `size` bytes."""
         chosen = np.flatnonzero(np.diff(self.offsets) == size)
         if len(chosen) == len(self):
             return chosen, self.data.reshape(-1, size)
@@ -42,7 +42,7 @@ class RawMessages:
 
 @dataclass(frozen=True)
 class Block:
-    """Messages of one topic inside one buffer: when each was logged, and where it starts and ends, (N,) each."""
+    """Messages of one topic inside one buffer: log time [ns], start and end of each, (N,)."""
 
     buffer: NDArray[np.uint8]
     log_ns: NDArray[np.int64]
@@ -51,20 +51,20 @@ class Block:
 
 
 def _slices(data: NDArray[np.uint8], starts: NDArray[np.int64], size: int) -> NDArray[np.uint8]:
-    """Copy slices of `size` bytes that start at `starts` (K,), as (K, size)."""
+    """Copy slices of `size` bytes that start at `starts` (K,) into an array (K, size)."""
     if not len(starts):
         return np.empty((0, size), dtype=np.uint8)
     return np.lib.stride_tricks.sliding_window_view(data, size)[starts]
 
 
 def from_list(log_ns: Sequence[int], messages: Sequence[bytes]) -> RawMessages:
-    """Messages from a list of byte strings."""
+    """Build messages from their log times [ns] and a list of byte strings."""
     sizes = np.fromiter(map(len, messages), dtype=np.int64, count=len(messages))
     return _ordered(np.array(log_ns, dtype=np.int64), np.frombuffer(b"".join(messages), dtype=np.uint8), sizes)
 
 
 def from_blocks(blocks: Sequence[Block]) -> RawMessages:
-    """Messages of all blocks of one topic."""
+    """Build the messages of one topic from all its blocks."""
     if not blocks:
         return from_list((), ())
     log_ns = np.concatenate([block.log_ns for block in blocks])
@@ -78,7 +78,7 @@ def from_blocks(blocks: Sequence[Block]) -> RawMessages:
 
 
 def joined(pieces: Sequence[RawMessages]) -> RawMessages:
-    """Messages of a bag that is split into several files."""
+    """Join the messages of one topic from the files of a split bag."""
     if len(pieces) == 1:
         return pieces[0]
     log_ns, data = (np.concatenate([getattr(piece, name) for piece in pieces]) for name in ("log_ns", "data"))

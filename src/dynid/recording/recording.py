@@ -1,4 +1,4 @@
-"""A recording: everything that identification needs from one bag, as read-only arrays on one time axis."""
+"""Recording of one bag: all data that identification needs, as read-only arrays on one time axis."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -46,7 +46,7 @@ class TorqueSeries:
 
 @dataclass(frozen=True)
 class ReferenceSeries:
-    """Reference motion: time (R,) [s], q (R, n) [rad], dq (R, n) [rad/s], ddq (R, n) [rad/s^2]."""
+    """Reference motion over time: time (R,) [s], q (R, n) [rad], dq (R, n) [rad/s], ddq (R, n) [rad/s^2]."""
 
     time: FloatArray
     q: FloatArray
@@ -56,25 +56,26 @@ class ReferenceSeries:
 
 @dataclass(frozen=True)
 class Recording:
-    """One recorded experiment. All times are header stamps in seconds since `stamp0_ns`.
+    """Recording of one experiment; all times are header stamps in seconds since `stamp0_ns`.
 
     Attributes:
-        joint_names: (n,), the order of all columns.
-        time: (N,) [s], strictly increasing, starting at 0.
+        robot_name: name of the robot, as its driver reports it.
+        joint_names: joint names in the order of all columns, (n,).
+        time: stamps, strictly increasing and starting at 0, (N,) [s].
         stamp0_ns: header stamp of the first joint state [ns].
-        q: (N, n) [rad].
-        dq: (N, n) [rad/s].
-        tau_present: (N, n) [N m], present current times torque constant.
-        commands: torques that the controller asked for; None if not recorded.
+        q: positions, (N, n) [rad].
+        dq: velocities, (N, n) [rad/s].
+        tau_present: present current times torque constant, (N, n) [N m].
+        commands: torques that the controller commanded; None if not recorded.
         applied: torques that were written to the servos (goal current times torque constant); None if not recorded.
-        reference: the motion that the controller followed; None if not recorded.
+        reference: motion that the controller followed; None if not recorded.
         hardware: settings of the driver.
         experiments: settings of each experiment in the bag as last published, in order.
         robot_description: URDF text; None if not recorded.
-        source: the bag.
-        sha256: of the bag's data files.
-        counts: messages per topic of the bag.
-        notes: what the reader did that a reader of the result should know; empty for a bag in order.
+        source: path of the bag.
+        sha256: hash of the bag's data files.
+        counts: number of messages per topic of the bag.
+        notes: remarks of the reader on what it changed or left out; empty for an intact bag.
     """
 
     robot_name: str
@@ -102,15 +103,17 @@ class Recording:
 
     @property
     def experiment(self) -> ExperimentSettings | None:
-        """The last experiment in the bag; None if none was recorded."""
+        """Settings of the last experiment in the bag; None if no experiment was recorded."""
         return self.experiments[-1] if self.experiments else None
 
     def seconds(self, stamp_ns: int) -> float:
-        """A stamp [ns] on this recording's time axis [s]."""
+        """Convert a stamp [ns] to a time on this recording's axis [s]."""
         return (stamp_ns - self.stamp0_ns) / 1e9
 
     def trajectory_span(self, experiment: ExperimentSettings | None = None) -> tuple[float, float]:
-        """Start and end [s] of an experiment's trajectory motion; of the last one and its series if none is given.
+        """Return start and end [s] of an experiment's trajectory motion.
+
+        Without an argument, the last experiment is used, together with the other motions of its series.
 
         Raises:
             DataError: no experiment was recorded, or its trajectory never started.
@@ -128,7 +131,11 @@ class Recording:
         return self.seconds(span[0]), self.seconds(span[1])
 
     def _series_span(self, series: str) -> tuple[float, float]:
-        """Start of the first and end of the last trajectory of a series that began [s]; DataError where none did."""
+        """Return the start of the first and the end of the last trajectory of a series [s].
+
+        Raises:
+            DataError: no trajectory of the series started.
+        """
         spans = [one.trajectory_span_ns() for one in self.experiments if one.series == series]
         began = [one for one in spans if one is not None]
         if not began:
@@ -136,7 +143,9 @@ class Recording:
         return self.seconds(began[0][0]), self.seconds(began[-1][1])
 
     def window(self, start: float, end: float) -> "Recording":
-        """The part with start <= time <= end [s]. The time axis is kept, it does not start at 0 again.
+        """Return the part of the recording with start <= time <= end [s], on the same time axis.
+
+        The times of the part do not start at 0 again.
 
         Raises:
             DataError: no joint state lies in the window.
@@ -168,16 +177,18 @@ def _cut(series: TorqueSeries | ReferenceSeries | None, start: float, end: float
 def load_recording(
     path: Path | str, robot: Robot | None = None, *, namespace: str | None = None, needed: Sequence[str] = NEEDED
 ) -> Recording:
-    """Read a bag into a Recording.
+    """Read a bag as a `Recording`.
 
     Args:
-        robot: the robot that it must be of; None takes what the bag says.
-        namespace: of the arm, where the bag holds several ("/left"; "/" is the root).
-        needed: topics that must be there, joint_states and hardware_settings always.
+        path: folder or single file of the bag.
+        robot: robot that the bag must be from; None accepts the robot that the bag names.
+        namespace: namespace of the arm, if the bag holds several ("/left"; "/" is the root).
+        needed: topics that the bag must hold, besides joint_states and hardware_settings.
 
     Raises:
-        InputNotFoundError: no such path.
-        DataError: not a bag, or not one that can be identified from; one sentence that says why.
+        InputNotFoundError: the path does not exist.
+        DataError: the path is not a bag, or its data do not suffice for an identification; the message gives the
+            reason.
     """
     with guarded(path, "bag"):
         return recording_of(read_bag(path), robot, namespace, needed)
@@ -186,7 +197,7 @@ def load_recording(
 def recording_of(
     bag: Bag, robot: Robot | None = None, namespace: str | None = None, needed: Sequence[str] = NEEDED
 ) -> Recording:
-    """A bag in memory as a Recording; arguments and errors as of `load_recording`."""
+    """Convert a bag in memory to a `Recording`, with the arguments and errors of `load_recording`."""
     topics = find_topics(bag, namespace, (*NEEDED, *needed))
     hardware = _hardware(topics[HARDWARE_SETTINGS], robot, bag)
     names = hardware.joint_names
@@ -248,7 +259,7 @@ def _hardware(content: TopicContent, robot: Robot | None, bag: Bag) -> HardwareS
 
 
 def _check(series: JointSeries, fields: Sequence[str], bag: Bag, *, strictly: bool = False) -> None:
-    """Refuse values that are not finite, and stamps that go back."""
+    """Raise DataError if values of the fields are not finite, or if stamps go back."""
     for name in fields:
         bad = np.argwhere(~np.isfinite(series.field(name)))
         if len(bad):
@@ -275,7 +286,7 @@ def _seconds(stamp_ns: NDArray[np.int64], stamp0: int) -> FloatArray:
 def _torques(series: JointSeries | None, stamp0: int, bag: Bag, notes: list[str]) -> TorqueSeries | None:
     if series is None:
         return None
-    empty = np.isnan(series.field("effort")).all(axis=1)  # ros2_control: NaN is no command
+    empty = np.isnan(series.field("effort")).all(axis=1)  # ros2_control writes NaN if there is no command
     if empty.any():
         notes.append(
             f"{empty.sum()} of {empty.size} messages of '{series.topic}' hold no command (NaN) and were skipped"
@@ -295,9 +306,10 @@ def _reference(series: JointSeries | None, stamp0: int, bag: Bag) -> ReferenceSe
 
 
 def _experiments(content: TopicContent | None, notes: list[str]) -> tuple[ExperimentSettings, ...]:
-    """The last settings of each experiment: a message that keeps the phases so far continues the one before it.
+    """Return the last settings of each experiment.
 
-    What is none is left out with a note, unless nothing else is there.
+    A message that keeps all phases so far continues the experiment of the message before it. Invalid messages are left
+    out with a note; if all are invalid, the first error is raised.
     """
     found: list[ExperimentSettings] = []
     wrong: list[DataError] = []

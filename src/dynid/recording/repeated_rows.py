@@ -1,16 +1,16 @@
-"""Rows that repeat the row before, as a recorder writes where its source has said nothing new.
+"""Removal of rows that merely repeat the row before, although the arm moves.
 
-A recorder that writes what it last received, at a clock of its own, writes some states twice if its source is slower:
-at 30 Hz, of a source of 29.3 Hz, one row in 43. A moving arm seems to stand still in it, and its derived accelerations
-are ten times what they were. Between two repeats stamps drift by a whole period against the source. So repeats are
-left out, and the others get the even stamps of their source: a line through the stamps about each row, from one gap
-or rest to the next.
+Such rows have two causes. A recorder that writes its last received message at its own rate writes some states twice if
+the source is slower: at 30 Hz, with a source of 29.3 Hz, one row in 43. The moving arm then seems to stand still, and
+accelerations derived from its positions become ten times too large. Between two repeats the stamps drift by a whole
+period against the source. So repeats are left out, and the other rows get evenly spaced stamps: the value of a line
+fitted through the stamps around each row, from one gap or rest to the next.
 
-A driver that repeats its last state because a reply was lost is something else: the arm has then moved twice as far at
-the next row. There the stamps are right, and a repeated row is given what lies between its neighbours; if more than a
-few follow each other they are left out, and there is a gap. Which of the two it is, the way from row to row shows: it
-is as long as that before and behind, or it is per row. Where it is neither, rows are noisy or have stamps of another
-kind, see `instants`, and stay as they are.
+A driver may also repeat its last state because a reply was lost. The arm has then moved twice as far at the next row.
+In this case the stamps are right, and a repeated row gets values interpolated between its neighbours. Longer runs of
+repeats are left out, which leaves a gap. The distance from row to row distinguishes the causes: it is either as long as
+the distances before and after, or as long per row of the recording. If neither holds, rows are noisy or their stamps
+are of another kind, see `instants`, and they stay unchanged.
 """
 
 from collections.abc import Callable
@@ -22,13 +22,13 @@ from numpy.typing import NDArray
 from dynid.recording.interpolation import interpolate
 from dynid.robot import FloatArray
 
-STEPS = 4.0  # of the smallest step of a joint: an arm that moves so far from row to row cannot repeat its positions
-RESTS = 3.0  # times the usual hold: what is held longer may be at rest
-GAP = 2.5  # times the usual step of the stamps
-LONGEST_HOLD = 3  # repeats in a row that a line may bridge
-SHORTEST_LINE = 9  # rows that a line goes through
-SMOOTH = 0.05  # of the way, squared: a slower source left 0.001, and another logger's rows with wrong stamps 0.3
-FEWEST = 20  # rows that are no repeats
+STEPS = 4.0  # an arm moves if a joint's step between rows reaches this multiple of the joint's smallest step
+RESTS = 3.0  # a run of equal rows beyond this multiple of the usual length may be a rest
+GAP = 2.5  # a longer step of the stamps is a gap [median steps]
+LONGEST_HOLD = 3  # maximum number of consecutive repeats that are interpolated
+SHORTEST_LINE = 9  # minimum number of rows that a line is fitted through
+SMOOTH = 0.05  # largest `_roughness` of a repaired log; a slower source gave 0.001, a logger with wrong stamps 0.3
+FEWEST = 20  # minimum number of rows that are not repeats
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,8 +40,8 @@ class Rows:
         q: positions, (N, n) [rad or m].
         tau: torques, (N, n) [N m or N], or None.
         dq: velocities, (N, n) [rad/s or m/s], or None.
-        goal: what the recorder knew from elsewhere, such as goals, (N, n), or None: it is not asked for repeats.
-        words: what was done; "" if nothing.
+        goal: values from another source, such as goals, (N, n), or None; they are ignored in the search for repeats.
+        words: description of the changes; "" if there are none.
     """
 
     time: FloatArray
@@ -52,13 +52,16 @@ class Rows:
     words: str = ""
 
     def mapped(self, time: FloatArray, words: str, function: Callable[[FloatArray], FloatArray]) -> "Rows":
-        """Rows with other stamps, and a function of each array."""
+        """Return rows with other stamps (K,) [s], and with `function` applied to each array."""
         tau, dq, goal = (None if one is None else function(one) for one in (self.tau, self.dq, self.goal))
         return Rows(time, function(self.q), tau, dq, goal, words)
 
 
 def without_repeats(rows: Rows) -> Rows:
-    """The same rows as their source had them: see the file's own words; unchanged where no row is surely a repeat."""
+    """Return the rows as their source sent them, without repeats; unchanged if no row is certainly a repeat.
+
+    The module's description gives the method.
+    """
     alike, repeats = repeated(rows)
     if not repeats.any():
         return rows
@@ -79,21 +82,21 @@ def without_repeats(rows: Rows) -> Rows:
 
 
 def repeated(rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
-    """Which rows (N,) have all values of the row before, and which of these do though the arm moves.
+    """Return two masks (N,): rows equal to the row before, and those of them during which the arm moves.
 
-    It moves surely where it does so before and behind the rows in question, and these are no more than elsewhere.
+    The arm certainly moves if it moves before and after the equal rows, and if their run is not unusually long.
     """
     none = np.zeros(len(rows.time), dtype=bool)
     values = np.column_stack([one for one in (rows.q, rows.tau, rows.dq) if one is not None])
     if len(values) < FEWEST or not np.isfinite(rows.q).all() or not (np.diff(rows.time) > 0.0).all():
-        return none, none  # what is wrong with the stamps is told by others
+        return none, none  # faulty stamps are reported elsewhere
     alike = np.append(False, (values[1:] == values[:-1]).all(axis=1))
     if not alike.any() or (~alike).sum() < FEWEST:
         return alike, none
     steps = np.abs(np.diff(rows.q[~alike], axis=0))
     smallest = np.min(np.where(steps > 0.0, steps, np.inf), axis=0, initial=np.inf)
     moves = (steps >= STEPS * smallest).any(axis=1)
-    moves = np.append(moves[:1], moves) & np.append(moves, moves[-1:])  # before and behind each row of its own
+    moves = np.append(moves[:1], moves) & np.append(moves, moves[-1:])  # before and after each non-repeated row
     holds = np.diff(np.append(np.flatnonzero(~alike), len(alike)))
     held = moves & (holds > 1)
     if held.any():
@@ -102,7 +105,7 @@ def repeated(rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
 
 
 def _stretches(time: FloatArray, own: NDArray[np.int64], alike: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Which stretch each own row is in, (K,): a gap begins another, and so does rest, where repeats are not known."""
+    """Return the stretch (K,) that each non-repeated row belongs to; gaps and rests separate stretches."""
     steps = np.diff(time)
     gaps = np.append(0, np.cumsum(steps > GAP * float(np.median(steps))))[own]
     begins = (np.diff(gaps) > 0) | alike[own[1:]] | alike[own[:-1]]
@@ -110,8 +113,12 @@ def _stretches(time: FloatArray, own: NDArray[np.int64], alike: NDArray[np.bool_
 
 
 def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int64]) -> tuple[float, float]:
-    """How unlike the way from one own row to the next is to that before and behind, over the way, squared: as it is,
-    and per row of the recording. Only next to repeats, unless they are everywhere alike."""
+    """Return two measures of how uneven the motion is near repeats, under each of the two causes of repeats.
+
+    Both are the squared deviation of a row's displacement from the mean of those before and after, divided by the
+    squared displacement. The first takes displacements as they are, the second per row of the recording. Rows away from
+    repeats count only if repeats are spaced evenly throughout.
+    """
     way, rows = np.diff(q[own], axis=0), np.diff(own)[:, None]
     within = stretches[:-3] == stretches[3:]
     near = ((rows[1:-1] != rows[:-2]) | (rows[1:-1] != rows[2:]))[:, 0] & within
@@ -126,15 +133,15 @@ def _roughness(q: FloatArray, own: NDArray[np.int64], stretches: NDArray[np.int6
 
 
 def _even(time: FloatArray, stretches: NDArray[np.int64], between: NDArray[np.int64]) -> tuple[FloatArray, float]:
-    """Stamps (K,) on lines through those given, about each row of a stretch, and their usual rate [Hz].
+    """Return stamps (K,) [s] from lines fitted around each row of a stretch, and the usual rate of the stamps [Hz].
 
-    A line is as long as two times from one repeat to the next; short stretches keep their stamps.
+    A line spans twice the usual distance between two repeats. Short stretches keep their stamps.
     """
     wanted = max(2 * int(np.median(between)) + 1 if len(between) else len(time), SHORTEST_LINE)
     ends = np.flatnonzero(np.diff(stretches)) + 1
     parts = np.split(time, ends)
     found = [_on_lines(own, wanted) if len(own) >= SHORTEST_LINE else own for own in parts]
-    for k in range(1, len(found)):  # a line may reach into the stretch before
+    for k in range(1, len(found)):  # a line may overlap the stretch before
         if found[k][0] <= found[k - 1][-1]:
             found[k], found[k - 1] = parts[k], parts[k - 1]
     longest = max(found, key=len)
@@ -142,11 +149,11 @@ def _even(time: FloatArray, stretches: NDArray[np.int64], between: NDArray[np.in
 
 
 def _on_lines(time: FloatArray, wanted: int) -> FloatArray:
-    """Stamps (K,) of one stretch on lines through `wanted` rows about each, or through all."""
+    """Return stamps (K,) [s] of one stretch from lines fitted through `wanted` rows around each, or through all."""
     width = min(wanted, len(time) - 1 + len(time) % 2)
     half, summed = width // 2, np.concatenate([[0.0], np.cumsum(time - time[0])])
     even = np.empty_like(time)
-    even[half : len(time) - half] = time[0] + (summed[width:] - summed[:-width]) / width  # a line, in its middle
+    even[half : len(time) - half] = time[0] + (summed[width:] - summed[:-width]) / width  # value at the line's middle
     places = np.arange(width)
     for ends, own in ((slice(None, half), slice(None, width)), (slice(-half, None), slice(-width, None))):
         slope, start = np.polyfit(places, time[own], 1)
@@ -155,7 +162,7 @@ def _on_lines(time: FloatArray, wanted: int) -> FloatArray:
 
 
 def _bridged(rows: Rows, repeats: NDArray[np.bool_], words: str) -> Rows:
-    """With lines across short holds, and without the rows of long ones."""
+    """Return rows with values interpolated across short runs of repeats, and without the repeats of long runs."""
     own = ~repeats
     holds = np.diff(np.append(np.flatnonzero(own), len(own))) - 1
     kept = np.flatnonzero(own | (holds[np.cumsum(own) - 1] <= LONGEST_HOLD))

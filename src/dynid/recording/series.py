@@ -1,8 +1,8 @@
-"""Joint data of a bag's topics as numpy arrays, decoded in bulk.
+"""Bulk decoding of a bag's joint data to numpy arrays.
 
-The first whole message fixes the layout; all that share it are decoded at once. Messages with another layout (an extra
-joint, another order, another publisher) are decoded one by one and counted; what is cut off or malformed is left out
-and counted.
+The first complete message fixes the layout; all messages that share it are decoded at once. Messages with another
+layout (an additional joint, another order, another publisher) are decoded one by one and counted. Truncated or
+malformed messages are left out and counted.
 """
 
 from collections.abc import Sequence
@@ -24,23 +24,23 @@ _FIELDS = {
     JOINT_TRAJECTORY: ("positions", "velocities", "accelerations"),
     DYNAMIC_JOINT_STATE: ("position", "velocity", "effort"),
 }
-FOREIGN_LOOKS = 200  # messages at the begin, and as many spread over all, in which every publisher has come up
-UNUSED = ("velocity", "velocities", "accelerations")  # of foreign messages: positions have derivatives
+FOREIGN_LOOKS = 200  # messages searched for publishers at the start, and as many spread over the whole topic
+UNUSED = ("velocity", "velocities", "accelerations")  # not read from foreign messages: positions are differentiated
 
 
 @dataclass(frozen=True)
 class JointSeries:
-    """Joint data of one topic, columns in the order of `joint_names`.
+    """Joint data of one topic, with columns in the order of `joint_names`.
 
     Attributes:
-        topic: the topic's name in the bag.
-        stamp_ns: (N,) header stamps [ns].
-        joint_names: (n,).
-        values: (N, n) per field of the message that it carries; others are absent.
-        singly_decoded: number of messages that did not have the first one's layout.
-        left_out: number of malformed ones that are not in it.
-        reason: what was wrong with the first of them.
-        log_ns: (N,) when each was recorded [ns].
+        topic: name of the topic in the bag.
+        stamp_ns: header stamps, (N,) [ns].
+        joint_names: names of the joints, (n,).
+        values: arrays (N, n) by field; fields that the messages do not carry are absent.
+        singly_decoded: number of messages whose layout differs from the first one's.
+        left_out: number of malformed messages, which are not contained.
+        reason: fault of the first malformed message.
+        log_ns: log times, (N,) [ns].
     """
 
     topic: str
@@ -53,10 +53,10 @@ class JointSeries:
     log_ns: NDArray[np.int64] = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def field(self, name: str) -> FloatArray:
-        """One field, (N, n).
+        """Return the values of one field, (N, n), any unit.
 
         Raises:
-            DataError: the messages do not carry it.
+            DataError: the messages do not carry the field.
         """
         if name not in self.values:
             present = ", ".join(self.values) or "none"
@@ -74,13 +74,14 @@ def joint_series(
     """Decode a topic of JointState, of DynamicJointState, or of JointTrajectory with one point.
 
     Args:
-        joint_names: the joints wanted, in the order wanted; None is what the first message has.
-        foreign: of software that nobody here knows: messages without these joints, as a gripper's own publisher sends
-            them, and those without efforts where others have them, count as malformed; velocities are not read.
-        skipped: messages that are known to be of other joints, (N,); None: none is.
+        content: topic with its messages.
+        joint_names: names of the wanted joints, in the wanted order; None takes those of the first message.
+        foreign: whether the publisher is unknown software. Then messages without these joints (such as a gripper's),
+            and those without efforts if others have them, count as malformed, and velocities are not read.
+        skipped: mask (N,) of messages that are known to have other joints; None if there are none.
 
     Raises:
-        DataError: another message type, no message, a joint missing, no whole message.
+        DataError: the topic is of another type, has no complete message, or lacks a joint.
     """
     if content.message_type not in _FIELDS:
         raise DataError(f"topic '{content.name}' is of type {content.message_type}, expected {' or '.join(_FIELDS)}")
@@ -97,7 +98,7 @@ def joint_series(
     stamps = np.empty(len(raw), dtype=np.int64)
     values = {name: np.empty((len(raw), len(wanted))) for name in fields}
     done = np.zeros(len(raw), dtype=bool)
-    if content.message_type != DYNAMIC_JOINT_STATE:  # which has a layout of its own at every moment
+    if content.message_type != DYNAMIC_JOINT_STATE:  # its layout may change with every message
         done = _decode_alike(content, first, wanted, stamps, values)
     bad, reason, singly = ~done & (False if skipped is None else skipped), "", 0
     for index in np.flatnonzero(~done & ~bad):
@@ -130,7 +131,7 @@ class _Message:
 
 
 def _first_whole(raw: RawMessages, content: TopicContent) -> _Message:
-    """The first message that can be decoded; DataError, of the first of all, where there is none."""
+    """Return the first message that can be decoded; raise the first DataError if there is none."""
     first: DataError | None = None
     for index in range(len(raw)):
         try:
@@ -142,7 +143,7 @@ def _first_whole(raw: RawMessages, content: TopicContent) -> _Message:
 
 
 def _first_of(raw: RawMessages, content: TopicContent, wanted: tuple[str, ...]) -> _Message | None:
-    """The first message with these joints and their efforts, or else with these joints; None where none has them."""
+    """Return the first message with these joints, preferably one with their efforts; None if there is none."""
     found: _Message | None = None
     for index in _looks(len(raw)):
         try:
@@ -158,13 +159,13 @@ def _first_of(raw: RawMessages, content: TopicContent, wanted: tuple[str, ...]) 
 
 
 def _looks(count: int) -> list[int]:
-    """Return which of so many messages are looked at for what publishers send."""
+    """Return the indices of the messages, out of `count`, that are searched for publishers."""
     spread = np.linspace(0, count - 1, FOREIGN_LOOKS).astype(int).tolist() if count > FOREIGN_LOOKS else []
     return list(dict.fromkeys([*range(min(count, FOREIGN_LOOKS)), *spread]))
 
 
 def joint_sets(content: TopicContent, wanted: tuple[str, ...]) -> list[frozenset[str]]:
-    """Return which of the joints wanted the messages of a topic name together; sets within another one are left out."""
+    """Return the sets of wanted joints that occur together in messages of a topic, without subsets of another set."""
     found: dict[frozenset[str], None] = {}
     for index in _looks(len(content.messages)):
         try:
@@ -177,7 +178,7 @@ def joint_sets(content: TopicContent, wanted: tuple[str, ...]) -> list[frozenset
 
 
 def _decoded(raw: RawMessages, index: int, content: TopicContent, fields: Sequence[str] = ()) -> _Message:
-    """One message, with a value of each of the fields for each joint; DataError where that is not so."""
+    """Decode one message; raise DataError if it is malformed or lacks a value of a field for a joint."""
     try:
         message: Any = decode(raw[index], content.message_type)
     except DataError as error:
@@ -200,7 +201,7 @@ def _decoded(raw: RawMessages, index: int, content: TopicContent, fields: Sequen
 
 
 def _interfaces(message: Any, stamp_ns: int) -> _Message:
-    """A DynamicJointState; its joints are those with a position, NaN where they lack another interface."""
+    """Convert a DynamicJointState; its joints are those with a position, and other missing interfaces are NaN."""
     sent = [
         dict(zip(one.interface_names, one.values, strict=False))
         for one in message.interface_values[: len(message.joint_names)]
@@ -214,10 +215,10 @@ def _interfaces(message: Any, stamp_ns: int) -> _Message:
 
 
 def messages_alike(content: TopicContent, joints: tuple[str, ...]) -> NDArray[np.bool_]:
-    """Return which messages, (N,), have the layout of the first one with these joints."""
+    """Return a mask (N,) of the messages whose layout is that of the first message with these joints."""
     raw, found = content.messages, np.zeros(len(content.messages), dtype=bool)
     first = _first_of(raw, content, joints)
-    if first is None or content.message_type == DYNAMIC_JOINT_STATE:  # which has a layout of its own at every moment
+    if first is None or content.message_type == DYNAMIC_JOINT_STATE:  # its layout may change with every message
         return found
     layout = _layout(content.message_type, first)
     for size in range(layout.size, layout.size + LONGEST_TAIL + 1, 4):
@@ -233,7 +234,7 @@ def _decode_alike(
     stamps: NDArray[np.int64],
     values: dict[str, FloatArray],
 ) -> NDArray[np.bool_]:
-    """Decode all messages of the first one's layout into stamps and values; which those are, (N,)."""
+    """Decode all messages with the layout of `first` into `stamps` (N,) [ns] and `values`; return their mask (N,)."""
     raw = content.messages
     layout = _layout(content.message_type, first)
     columns = _columns(first.names, wanted, content.name)
@@ -259,7 +260,7 @@ def _layout(message_type: str, first: _Message) -> Layout:
 
 
 def _columns(names: tuple[str, ...], wanted: tuple[str, ...], topic: str) -> Any:
-    """Index that brings columns of `names` into the order `wanted`."""
+    """Return the index that brings columns of `names` into the order of `wanted`."""
     if names == wanted:
         return slice(None)
     missing = [name for name in wanted if name not in names]
@@ -270,10 +271,10 @@ def _columns(names: tuple[str, ...], wanted: tuple[str, ...], topic: str) -> Any
 
 
 def strings(content: TopicContent) -> list[str]:
-    """The texts of a std_msgs/String topic, in order.
+    """Return the texts of a std_msgs/String topic, in order.
 
     Raises:
-        DataError: another message type.
+        DataError: the topic is of another type.
     """
     if content.message_type != STRING:
         raise DataError(f"topic '{content.name}' is of type {content.message_type}, expected {STRING}")

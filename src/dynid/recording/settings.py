@@ -1,4 +1,4 @@
-"""What is published as JSON in std_msgs/String so that a bag can be identified from later, on its own."""
+"""Schemas of the settings that nodes publish as JSON in std_msgs/String, so that a bag is complete on its own."""
 
 from typing import Annotated, Literal, TypeVar
 
@@ -12,18 +12,18 @@ from dynid.robot import Positive, Robot, Strict, Vector3
 
 Settings = TypeVar("Settings", bound=Strict)
 SHORTEST_CYCLE_S, LONGEST_CYCLE_S = 0.0005, 0.02
-MOST_TEXT_BYTES = 2**20  # of such a message: of an arm of eight joints it has some hundred
+MOST_TEXT_BYTES = 2**20  # maximum size of a settings message [bytes]; some hundred suffice for eight joints
 PhaseName = Literal["approach", "trajectory", "rest", "done", "cancelled"]
 
 
 class HardwareSettings(Strict):
-    """Topic `hardware_settings` (latched): what the driver of the arm did with currents and time.
+    """Settings of the arm's driver on the latched topic `hardware_settings`: torque constants, mount, cycle and clock.
 
-    torque_constants_nm_per_a: () where drives are commanded by torque and report torque.
-    current_unit_a: size of a count of current, of all servos or by joint.
-    boot_id: of the host whose monotonic clock the stamps follow; "" if they follow another time, such as a simulated
-        arm's that is paused.
-    stamp_offset_ns: stamps less that clock [ns].
+    torque_constants_nm_per_a: () if drives are commanded by torque and report torque.
+    current_unit_a: size of one count of current [A], for all servos or per joint.
+    boot_id: boot ID of the host whose monotonic clock the stamps follow; "" if they follow another time, such as a
+        simulated clock that can pause.
+    stamp_offset_ns: offset of the stamps from that clock [ns].
     """
 
     robot: str
@@ -53,24 +53,24 @@ class HardwareSettings(Strict):
 
 
 def recorded_current_unit(robot: Robot) -> float | tuple[float, ...]:
-    """Return `HardwareSettings.current_unit_a` of a robot: one figure if all its servos count alike."""
+    """Return the value of `HardwareSettings.current_unit_a` for a robot: one number if all its servos share it."""
     units = tuple(robot.current_units.tolist())
     return units[0] if len(set(units)) == 1 else units
 
 
 class Phase(Strict):
-    """A phase of an experiment and the time at which it started [ns, the clock of the joint states' stamps]."""
+    """Phase of an experiment with its start time [ns, the clock of the joint states' stamps]."""
 
     name: PhaseName
     stamp_ns: Annotated[int, Field(ge=0)]
 
 
 class ExperimentSettings(Strict):
-    """Topic `experiment` (latched): what the executor does; published again, with all phases so far, at every change.
+    """Settings of an experiment on the latched topic `experiment`, republished with all phases at every change.
 
-    gains: by name, as the controller's equation has them (K_P, K_V, M_hat, D_hat: one value per joint; Tf [s]).
+    gains: gains by name, as in the controller's equation (K_P, K_V, M_hat, D_hat: one value per joint; Tf [s]).
     duration_s: length of the trajectory motion alone [s].
-    series: motions of one series in a bag are one recording, with what is between them; "" is no series.
+    series: name shared by motions that form one recording with the time between them; "" for a single motion.
     """
 
     trajectory: str
@@ -90,27 +90,27 @@ class ExperimentSettings(Strict):
 
     @property
     def state(self) -> PhaseName | None:
-        """The phase that was entered last."""
+        """Name of the phase that was entered last; None before the first one."""
         return self.phases[-1].name if self.phases else None
 
     @property
     def ended_ns(self) -> int | None:
-        """When it was done or cancelled [ns]; None while it goes on."""
+        """Time at which the experiment was done or cancelled [ns]; None while it is running."""
         return self.phases[-1].stamp_ns if self.state in ("done", "cancelled") else None
 
     def entered(self, name: PhaseName, stamp_ns: int) -> "ExperimentSettings":
-        """These settings with one phase more."""
+        """Return these settings with one more phase."""
         return self.model_validate({**self.model_dump(), "phases": (*self.phases, Phase(name=name, stamp_ns=stamp_ns))})
 
     def continues(self, earlier: "ExperimentSettings") -> bool:
-        """Whether this is a later state of the same experiment: the same settings, the earlier phases kept."""
+        """Return whether this is a later state of the same experiment, with equal settings and the earlier phases."""
         kept = self.phases[: len(earlier.phases)]
         return self.model_copy(update={"phases": kept}) == earlier
 
     def trajectory_span_ns(self) -> tuple[int, int] | None:
-        """Start and end of the trajectory motion [ns]; None if it never started.
+        """Return start and end of the trajectory motion [ns]; None if it never started.
 
-        The end is where the next phase started, at the latest `duration_s` after the start.
+        The end is the start of the next phase, but at most `duration_s` after the start.
         """
         for index, phase in enumerate(self.phases):
             if phase.name == "trajectory":
@@ -121,12 +121,12 @@ class ExperimentSettings(Strict):
 
 
 def reported_settings(text: str, robot: Robot) -> HardwareSettings:
-    """What a driver of this robot reports in `hardware_settings`.
+    """Parse the settings that a driver of this robot reports on `hardware_settings`.
 
     Raises:
-        DataError: not valid, of another robot, other joints or torque constants, a cycle that no driver has, or with a
-            gravity that is not the mount's in robot.yaml.
-        UnknownNameError: no such mount.
+        DataError: the text is invalid, or robot, joints, torque constants, cycle time or gravity do not match
+            robot.yaml.
+        UnknownNameError: robot.yaml lacks the mount.
     """
     settings = parse_settings("hardware_settings", text, HardwareSettings)
     if settings.robot != robot.name:
@@ -147,7 +147,13 @@ def reported_settings(text: str, robot: Robot) -> HardwareSettings:
 
 
 def refuse_other_gravity(settings: HardwareSettings, robot: Robot, who: str) -> None:
-    """Raise DataError where a mount of robot.yaml is not what it was for the driver, or when a bag was recorded."""
+    """Raise DataError if the gravity of a mount in robot.yaml differs from that in the driver's settings.
+
+    Args:
+        settings: settings of the driver, also from a bag.
+        robot: the robot.
+        who: beginning of the message, which says where the settings come from.
+    """
     today = robot.gravity(settings.mount)
     if not np.allclose(today, settings.gravity_m_s2, atol=1e-6):
         raise DataError(
@@ -157,7 +163,10 @@ def refuse_other_gravity(settings: HardwareSettings, robot: Robot, who: str) -> 
 
 
 def constants_note(hardware: HardwareSettings, robot: Robot | None) -> list[str]:
-    """Torque constants scale every parameter; others than today's are used as recorded, and said so."""
+    """Return a note if a recording's torque constants differ from those in robot.yaml, else [].
+
+    Torque constants scale every parameter; the recorded ones are used.
+    """
     recorded = hardware.torque_constants_nm_per_a
     if robot is None or not recorded or np.allclose(robot.joint_constants, recorded):
         return []
@@ -165,13 +174,14 @@ def constants_note(hardware: HardwareSettings, robot: Robot | None) -> list[str]
 
 
 def parse_settings(topic: str, text: str, schema: type[Settings]) -> Settings:
-    """Return the settings that a topic's JSON holds; anybody may have sent it.
+    """Parse the settings in a topic's JSON text, which may come from any sender.
 
     Raises:
-        DataError: too long or not valid; names the topic, the field, the value and what was expected.
+        DataError: the text is too long or invalid; the message names the topic, the field, the value and what was
+            expected.
     """
     refuse_large(len(text), MOST_TEXT_BYTES, f"topic '{topic}'", "settings", DataError)
     try:
-        return schema.model_validate_json(text)  # which refuses what is nested too deep
+        return schema.model_validate_json(text)  # refuses text that is nested too deeply
     except ValidationError as error:
         raise DataError(f"topic '{topic}' holds no valid settings: {invalid_fields(error, schema)}") from error

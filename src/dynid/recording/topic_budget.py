@@ -1,4 +1,4 @@
-"""What a topic may bring to a recorder: a peer that floods one topic must not cost the arm's states."""
+"""Limits on the data that a topic may bring to a recorder, so that a flooded topic does not cost the arm's states."""
 
 from dataclasses import dataclass
 
@@ -8,10 +8,11 @@ class TopicLimits:
     """Limits of one topic.
 
     Attributes:
-        depth: messages that wait for a stalled recorder.
-        largest: bytes of a message.
-        bytes_per_s, messages_per_s: in the long run; None is any number.
-        burst_s: so much of both may come at once [s].
+        depth: number of messages that may wait for a stalled recorder.
+        largest: maximum size of a message [bytes].
+        bytes_per_s: maximum rate of data in the long run [bytes/s]; None is unlimited.
+        messages_per_s: maximum rate of messages in the long run [1/s]; None is unlimited.
+        burst_s: time [s] for which the data of both rates may arrive at once.
     """
 
     depth: int
@@ -31,20 +32,20 @@ REPORTS = TopicLimits(depth=50, largest=2**18, bytes_per_s=2**18, messages_per_s
 
 
 class TopicBudget:
-    """Counts what a topic brings against its limits.
+    """Budget that counts the messages of a topic against its limits.
 
     Attributes:
-        refused: messages that were not taken.
-        exceeded: whether the last one was not.
+        refused: number of refused messages.
+        exceeded: whether the last message was refused.
     """
 
     def __init__(self, limits: TopicLimits) -> None:
         self.limits, self.refused, self.exceeded = limits, 0, False
-        self._bytes = self._messages = 0.0  # used up, falling with time
+        self._bytes = self._messages = 0.0  # used part of the burst [bytes, messages]; decreases with time
         self._last_s = 0.0
 
     def take(self, size: int, now_s: float) -> bool:
-        """A message of so many bytes at a time [s]; whether it may be recorded."""
+        """Count a message of `size` bytes at time `now_s` [s]; return whether it may be recorded."""
         limits, passed_s = self.limits, max(0.0, now_s - self._last_s)
         self._last_s = now_s
         within = size <= limits.largest

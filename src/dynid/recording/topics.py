@@ -1,4 +1,4 @@
-"""Names of an experiment's topics, and where they are in a bag."""
+"""Names of an experiment's topics, and their lookup in a bag."""
 
 from collections.abc import Sequence
 
@@ -14,10 +14,10 @@ STAMPED = (JOINT_STATES, JOINT_COMMANDS, APPLIED_COMMANDS, REFERENCE)  # topics 
 
 
 def find_topics(bag: Bag, namespace: str | None, needed: Sequence[str] = ()) -> dict[str, TopicContent]:
-    """The experiment's topics of one arm, by their relative names.
+    """Return the topics of one arm's experiment in a bag, by their relative names.
 
     Raises:
-        DataError: a needed topic is missing, or several namespaces hold one and none was chosen.
+        DataError: a needed topic is missing, or several namespaces hold a topic and none was chosen.
     """
     found: dict[str, TopicContent] = {}
     for name in dict.fromkeys((*STAMPED, HARDWARE_SETTINGS, EXPERIMENT, ROBOT_DESCRIPTION, DIAGNOSTICS, *needed)):

@@ -1,4 +1,4 @@
-"""How well a recorded motion followed its reference."""
+"""Tracking error of a recorded motion."""
 
 import numpy as np
 
@@ -8,9 +8,9 @@ from dynid.robot import FloatArray
 
 
 def tracking_rms(recording: Recording) -> FloatArray:
-    """Root mean square of q - q_ref of every joint while the trajectory ran, (n,) [rad].
+    """Return the root mean square of q - q_ref of every joint during the trajectory, (n,) [rad].
 
-    Every state belongs to the reference that answered it, which carries its stamp.
+    Each state is compared with the reference that has the same stamp.
 
     Raises:
         DataError: no reference or no trajectory was recorded, or no reference has the same stamp as a state.

@@ -1,4 +1,4 @@
-"""Unpacks what recorders compress, with lz4 or zstd, while a budget counts every piece."""
+"""Decompression of lz4 and zstd data that recorders write, with every piece charged to a budget."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,14 +13,15 @@ from dynid.recording.bag_budget import BagBudget
 
 MOST_CHUNK_BYTES = 64 * 2**20
 _PIECE = 2**20
-_UNKNOWN = 2**16  # first piece of a message that does not state its size
+_UNKNOWN = 2**16  # size of the first piece of a message that does not state its size [bytes]
 
 
 def unpacked_chunk(chunk: Chunk, budget: BagBudget) -> bytes | memoryview:
-    """Return the records of an MCAP chunk.
+    """Return the decompressed records of an MCAP chunk.
 
     Raises:
-        DataError: unknown compression, damaged, larger than `MOST_CHUNK_BYTES` or than it states, or beyond the budget.
+        DataError: the compression is unknown, the chunk is damaged, larger than `MOST_CHUNK_BYTES`, of another size
+            than it states, or beyond the budget.
     """
     size = chunk.uncompressed_size
     if size > MOST_CHUNK_BYTES:
@@ -43,7 +44,7 @@ def _plain(data: bytes, size: int) -> bytes:
 
 
 def _zstd(data: bytes, size: int) -> bytes:
-    """At most one byte more than `size`; what the frame states is not looked at."""
+    """Decompress up to one byte more than `size`, which reveals excess data, whatever size the frame states."""
     with zstandard.ZstdDecompressor().stream_reader(data) as stream:
         return stream.read(size + 1)
 
@@ -53,10 +54,10 @@ def _lz4(data: bytes, size: int) -> bytes:
 
 
 def unpacked_pieces(file: Path) -> Iterator[bytes]:
-    """Yield the content of a zstd file piece by piece.
+    """Yield the decompressed content of a zstd file piece by piece.
 
     Raises:
-        DataError: it is damaged.
+        DataError: the file is damaged.
     """
     try:
         with file.open("rb") as packed:
@@ -68,10 +69,10 @@ def unpacked_pieces(file: Path) -> Iterator[bytes]:
 
 
 def unpacked_message(raw: bytes, budget: BagBudget) -> bytes:
-    """Return a message that was compressed by zstd on its own.
+    """Decompress one message that was compressed by zstd on its own.
 
     Raises:
-        DataError: it is damaged, or beyond the budget.
+        DataError: the message is damaged, or beyond the budget.
     """
     try:
         stated = zstandard.frame_content_size(raw)

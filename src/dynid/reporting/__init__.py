@@ -1,1 +1,1 @@
-"""Tables, figures, reports."""
+"""Tables, figures and the HTML report of results."""

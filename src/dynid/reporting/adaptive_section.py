@@ -1,19 +1,22 @@
-"""How the uncertainty of an adaptive run fell, look by look, and why the run ended."""
+"""Report section on an adaptive run: decrease of the uncertainty over time, and the reason why the run ended."""
 
 from math import log
 from typing import Any
 
 WIDTH, HEIGHT, EDGE = 520.0, 200.0, 26.0
-LEAST = 0.25  # of a limit: the lowest value of the drawing
+LEAST = 0.25  # lower end of the vertical axis, as a multiple of the limit
 
 
 def adaptive_section(history: dict[str, Any] | None) -> dict[str, Any] | None:
-    """What the report shows of an adaptive run, `AdaptiveRun.as_dict()`; None without one.
+    """Return the report's data on an adaptive run from `AdaptiveRun.as_dict()`; None if there was no such run.
 
     Returns:
-        end: why it ended; rows: the looks in words; points: of the drawing, the widest interval over its limit on a
-        logarithmic axis; expected: the same as the planner expected it behind each segment; limit: height of the limit
-        in it; last_s: right end of its axis [s].
+        end: reason why the run ended; rows: the evaluations in words; points: curve of the widest interval over its
+            limit
+        on a logarithmic axis; expected: the curve that the planner expected after each segment; dots: the points one by
+        one; limit: height of the limit in the drawing; last_s: right end of the time axis [s]; most: largest value of
+            the
+        vertical axis.
     """
     if not history:
         return None

@@ -1,4 +1,4 @@
-"""The arm as points in space, and how far its links are from what no body can be."""
+"""Data for the report's view of the arm: link positions in the worst pose, and margins of the links' inertias."""
 
 from dataclasses import dataclass
 
@@ -16,16 +16,16 @@ POSES = 20_000
 
 @dataclass(frozen=True, eq=False)
 class WorstPose:
-    """Where the inertia matrix is smallest.
+    """Pose at which the smallest eigenvalue of the inertia matrix is lowest.
 
     Attributes:
-        lambda_min: smallest eigenvalue of M(q) there [kg m^2].
-        q: all axes (n,) [rad; m].
-        direction: unit eigenvector (n,): the joint acceleration that needs the least torque.
-        points: origins of base and joints, then the last link's centre of mass where it is known, (k, 3) [m].
-        centres: centres of mass (c, 3) [m]; (0, 3) without standard parameters.
-        masses: (c,) [kg].
-        gravity: unit vector (3,) in the base frame; zeros without gravity.
+        lambda_min: smallest eigenvalue of M(q) at this pose [kg m^2].
+        q: positions of all axes, (n,) [rad or m].
+        direction: unit eigenvector, the joint acceleration that needs the least torque, (n,).
+        points: origins of base and joints, then the last link's centre of mass if it is known, (k, 3) [m].
+        centres: centres of mass, (c, 3) [m]; (0, 3) without standard parameters.
+        masses: masses of the links, (c,) [kg].
+        gravity: unit vector of gravity in the base frame, (3,); zeros without gravity.
     """
 
     lambda_min: float
@@ -38,7 +38,7 @@ class WorstPose:
 
 
 def worst_pose(robot: Robot, content: ModelFile, poses: int = POSES) -> WorstPose:
-    """The pose that the audit of the result found; where the file does not say it, the worst that a new look finds.
+    """Return the pose with the lowest inertia eigenvalue, from the result's audit or else from `poses` samples.
 
     Raises:
         DataError: the model is of another robot or structure.
@@ -64,7 +64,7 @@ def worst_pose(robot: Robot, content: ModelFile, poses: int = POSES) -> WorstPos
 
 @dataclass(frozen=True)
 class LinkMargin:
-    """One link's mass [kg] with its bounds, and the smallest eigenvalue of its pseudo-inertia over what is required."""
+    """Mass of one link with its bounds [kg], and its pseudo-inertia's smallest eigenvalue with the required one."""
 
     joint: str
     mass: float
@@ -75,12 +75,12 @@ class LinkMargin:
 
     @property
     def at_bound(self) -> bool:
-        """Whether the mass sits at a bound of robot.yaml: then the data do not determine it."""
+        """Whether the mass lies at a bound of robot.yaml, which means that the data do not determine it."""
         return min(self.mass - self.lowest, self.highest - self.mass) < 0.01 * (self.highest - self.lowest)
 
 
 def link_margins(robot: Robot, content: ModelFile) -> list[LinkMargin]:
-    """Margins of every link; [] for a model without standard parameters."""
+    """Return the margins of every link; [] for a model without standard parameters."""
     if content.standard is None:
         return []
     model = ArmModel.of(robot, mount=content.mount, lengths_m=content.geometry_overrides_m)

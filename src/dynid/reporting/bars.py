@@ -1,4 +1,4 @@
-"""Groups of bars as a figure file: errors of estimators, spread and held-out errors of a campaign."""
+"""Bar charts as figure files: errors of estimators, and spread and held-out errors of a campaign."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -14,7 +14,7 @@ ROW_IN, WIDTH_IN = 0.2, 9.0
 
 
 def bars(title: str, axis: str, names: Sequence[str], series: Series) -> Figure:
-    """The figure: one group of horizontal bars per name, one bar of it per series; None leaves a bar out."""
+    """Draw one group of horizontal bars per name, with one bar per series; a value of None leaves its bar out."""
     height = ROW_IN * len(names) * (len(series) + 1) + 1.2
     figure = Figure(figsize=(WIDTH_IN, height), dpi=DOTS_PER_INCH, layout="constrained")
     axes, places = figure.subplots(), np.arange(len(names))
@@ -32,12 +32,12 @@ def bars(title: str, axis: str, names: Sequence[str], series: Series) -> Figure:
 
 
 def write_bars(path: Path, title: str, axis: str, names: Sequence[str], series: Series) -> None:
-    """Write the figure; errors as of `write_figure`."""
+    """Write a bar chart to a file; raises errors as `write_figure` does."""
     write_figure(path, lambda: bars(title, axis, names, series))
 
 
 def write_campaign_figures(folder: Path, summary: Mapping[str, Any]) -> None:
-    """Write spread.svg, the cloud's spread by stage, and held_out.svg, the errors of every parameter set."""
+    """Write spread.svg, the spread of the models by stage, and held_out.svg, the errors of every parameter set."""
     spread = {(one["stage"], one["sampling_ms"]): one["trace"] for one in summary["spread"]}
     stages, intervals = (list(dict.fromkeys(key[k] for key in spread)) for k in (0, 1))
     names = ["all" if one is None else f"{one:g} ms" for one in intervals]

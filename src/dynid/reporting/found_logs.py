@@ -1,15 +1,15 @@
-"""What is said of the recordings that a folder holds, as plain values."""
+"""Summaries of the recordings found in a folder, as plain values."""
 
 from collections.abc import Sequence
 from typing import Any
 
 from dynid.identification.data.readings import FoundLog
 
-MOVES_S = 10.0  # in motion for less, a joint shows little
+MOVES_S = 10.0  # a joint that moves for less time counts as lacking motion [s]
 
 
 def described(found: FoundLog, names: Sequence[str]) -> dict[str, Any]:
-    """One log of joints with these names: rows, seconds, rate, signals, and what is missing in words."""
+    """Return the summary of one log: rows, seconds, rate, signals, and a sentence on missing data."""
     row: dict[str, Any] = {"name": found.name, "kind": found.kind, "rows": 0, "seconds": 0.0, "rate_hz": None}
     row |= {"torques": False, "goals": False, "gaps": 0, "notes": [], "missing": found.problem}
     facts = found.facts

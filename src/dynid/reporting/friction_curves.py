@@ -1,4 +1,4 @@
-"""Friction of every joint over its speed as small drawings: without load, and under what gravity puts on it at most."""
+"""Curves of every joint's friction torque over speed, without load and under the largest load of gravity."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,13 +18,13 @@ POINTS, POSES, SEED = 121, 200, 20261122
 
 @dataclass(frozen=True, eq=False)
 class FrictionCurves:
-    """Friction over speed.
+    """Friction torques of all joints over speed.
 
     Attributes:
-        speed: (K, n) [rad/s].
-        load: what gravity puts on the joints at most, (n,) [N m].
-        free: without load, (K, n) [N m].
-        loaded: under that load, which the motor carries, (K, n) [N m].
+        speed: speeds, (K, n) [rad/s].
+        load: largest gravity torques at the joints, (n,) [N m].
+        free: friction torques without load, (K, n) [N m].
+        loaded: friction torques under that load, which the motor carries, (K, n) [N m].
     """
 
     speed: FloatArray
@@ -34,7 +34,7 @@ class FrictionCurves:
 
 
 def friction_curves(result: Result) -> FrictionCurves | None:
-    """Curves of the law with all its terms, up to half of the joints' speed limits; None where no friction is known."""
+    """Return curves of the complete friction law up to half of the speed limits; None if friction is unknown."""
     content, robot = result.content, result.robot
     beside = content.friction()
     if beside is None:
@@ -52,7 +52,7 @@ def friction_curves(result: Result) -> FrictionCurves | None:
 
 
 def drawings(result: Result, labels: Sequence[str]) -> list[dict[str, str]]:
-    """For a drawing per joint: its label, what it says in words, and the points of both curves."""
+    """Return for each joint its label, a description in words, and the points of both friction curves."""
     curves = friction_curves(result)
     if curves is None:
         return []

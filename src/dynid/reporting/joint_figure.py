@@ -1,4 +1,4 @@
-"""Joint-level models as a figure: the frequency responses of eq. 1 and of the fourth-order model, one row per joint."""
+"""Figure of joint-level models: frequency responses of eq. 1 and of the fourth-order model, one row per joint."""
 
 from collections.abc import Sequence
 from io import BytesIO
@@ -20,14 +20,14 @@ FIRST_ORDER, FOURTH_ORDER = "#1f5fa8", "#c77700"
 
 
 def joint_figure(results: Sequence[JointLevel]) -> Figure:
-    """The figure: columns magnitude [dB] and phase [deg]."""
+    """Draw the frequency responses of joint-level models, in columns of magnitude [dB] and phase [deg]."""
     figure = Figure(figsize=(WIDTH_IN, ROW_IN * len(results) + 0.9), dpi=DOTS_PER_INCH, layout="constrained")
     grid = figure.subplots(len(results), 2, sharex=True, squeeze=False)
     for row, one in zip(grid, results, strict=True):
         models = (("eq. 1", FIRST_ORDER, one.first_order), ("ARX, fourth order", FOURTH_ORDER, one.arx))
         for label, colour, model in models:
             if isinstance(model, str):
-                continue  # there is none
+                continue  # the text says why there is no model
             response = model.response(FREQUENCIES_HZ)
             row[0].semilogx(FREQUENCIES_HZ, 20.0 * np.log10(np.abs(response)), color=colour, label=label, linewidth=1.2)
             row[1].semilogx(FREQUENCIES_HZ, np.rad2deg(np.unwrap(np.angle(response))), color=colour, linewidth=1.2)
@@ -43,7 +43,7 @@ def joint_figure(results: Sequence[JointLevel]) -> Figure:
 
 
 def write_joint_figure(results: Sequence[JointLevel], path: Path) -> None:
-    """Write the figure, whole or not at all, in the format that the suffix names; errors as of `check_output`."""
+    """Write the figure of joint-level models atomically, in the format of the suffix; errors as of `check_output`."""
     check_output(path)
     suffix, content = path.suffix.lower(), BytesIO()
     with matplotlib.rc_context(STYLE):

@@ -1,4 +1,4 @@
-"""The zero pose, the rest posture, and each joint moved in its positive direction: what to compare a real arm with."""
+"""Figure of poses to compare with a real arm: zero, rest, and each joint moved in its positive direction."""
 
 from pathlib import Path
 from typing import Any
@@ -12,19 +12,19 @@ from dynid.reporting.joint_names import short_names
 from dynid.reporting.trajectory_figure import write_figure
 from dynid.robot import FloatArray, Robot
 
-MOVED_RAD, MOVED_M = np.deg2rad(20.0), 0.05  # of the sign test
+MOVED_RAD, MOVED_M = np.deg2rad(20.0), 0.05  # displacement of a joint in the sign test [rad, m]
 COLUMNS, PANEL_IN, DOTS_PER_INCH = 4, 3.1, 110
 ARM, ZERO, AXIS = "#1f5fa8", "0.72", "#b3261e"
-FRAME = ("#b3261e", "#2e7d32", "#1f5fa8")  # x, y, z of the last link
+FRAME = ("#b3261e", "#2e7d32", "#1f5fa8")  # colours of the last link's x, y and z axes
 
 
 def sign_test_poses(robot: Robot) -> dict[str, FloatArray]:
-    """Poses (n,) by title: zero, rest where robot.yaml has one, then each chain joint moved from zero."""
+    """Return poses (n,) [rad or m] by title: zero, rest if robot.yaml has one, then each chain joint moved."""
     poses = {"zero pose: all angles 0": np.zeros(robot.size)}
     try:
         poses["rest posture"] = np.array(robot.rest_posture)
     except ConfigurationError:
-        pass  # an arm that is never driven may have none
+        pass  # an arm that is never driven may lack a rest posture
     for j, name in enumerate(short_names(robot.joint_names)[: robot.chain_size]):
         moved = np.zeros(robot.size)
         moved[j] = MOVED_M if robot.prismatic[j] else MOVED_RAD
@@ -34,12 +34,12 @@ def sign_test_poses(robot: Robot) -> dict[str, FloatArray]:
 
 
 def skeleton(chain: SerialChain, q: FloatArray) -> FloatArray:
-    """Origins of base and joints at a pose (chain,), (chain + 1, 3) [m]."""
+    """Return the origins of base and joints at a pose q (chain,) [rad or m], as (chain + 1, 3) [m]."""
     return np.array([np.zeros(3), *chain.placements(q)[:, :3, 3]])
 
 
 def pose_figure(robot: Robot) -> Figure:
-    """One panel per pose; where a joint is moved, the zero pose behind it and the joint's axis."""
+    """Draw one panel per pose; a panel with a moved joint also shows the zero pose and the joint's axis."""
     chain, poses = SerialChain.from_robot(robot), sign_test_poses(robot)
     size = robot.chain_size
     zero = skeleton(chain, np.zeros(size))
@@ -65,7 +65,7 @@ def pose_figure(robot: Robot) -> Figure:
 
 
 def _draw(axes: Any, chain: SerialChain, q: FloatArray, colour: str, reach: float) -> None:
-    """Links as lines, joints as dots, and the last link's frame, which shows it turn about itself."""
+    """Draw links as lines, joints as dots, and the last link's frame, which shows its rotation about its own axis."""
     points, last = skeleton(chain, q), chain.placements(q)[-1]
     axes.plot(*points.T, color=colour, linewidth=2.4, marker="o", markersize=3.5)
     for direction, own in zip(last[:3, :3].T, FRAME, strict=True):
@@ -74,13 +74,13 @@ def _draw(axes: Any, chain: SerialChain, q: FloatArray, colour: str, reach: floa
 
 
 def _axis(axes: Any, chain: SerialChain, joint: int, reach: float) -> None:
-    """A joint's axis in the zero pose, towards its positive direction."""
+    """Draw a joint's axis in the zero pose as an arrow in its positive direction."""
     origin, direction = chain.joint_placements[joint][:3, 3], chain.axes[joint]
     axes.quiver(*origin, *(0.3 * reach * direction), color=AXIS, linewidth=1.6, arrow_length_ratio=0.3)
 
 
 def _frame(axes: Any, zero: FloatArray, reach: float) -> None:
-    """Equal scales about the arm."""
+    """Set axis limits with equal scales around the arm."""
     centre = 0.5 * (zero.min(axis=0) + zero.max(axis=0))
     for limits, middle in zip((axes.set_xlim, axes.set_ylim, axes.set_zlim), centre, strict=True):
         limits(middle - 0.6 * reach, middle + 0.6 * reach)
@@ -93,9 +93,10 @@ def _frame(axes: Any, zero: FloatArray, reach: float) -> None:
 
 
 def write_pose_figure(robot: Robot, path: Path) -> None:
-    """Write the figure of the poses.
+    """Write the figure of the poses to a file.
 
     Raises:
-        OutputExistsError, UnknownNameError: as in `trajectory_figure.check_output`.
+        OutputExistsError: the file exists.
+        UnknownNameError: the suffix is not a figure format.
     """
     write_figure(path, lambda: pose_figure(robot))

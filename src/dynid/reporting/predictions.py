@@ -1,4 +1,4 @@
-"""Measured torques beside those that a model predicts, motion by motion: what a report shows, kept with the result."""
+"""Measured and predicted torques of each motion, stored in the result folder for the report."""
 
 import io
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _ARRAYS = ("time", "dq", "measured", "predicted")
 
 
 def save_predictions(folder: Path, motions: Sequence[Motion]) -> None:
-    """Write the motions into a result folder, as `predictions.npz`; never over an existing file."""
+    """Write motions into a result folder as `predictions.npz`; raise an error if the file exists."""
     arrays: dict[str, np.ndarray] = {}
     for k, one in enumerate(motions):
         arrays |= {f"{k}_{name}": np.asarray(getattr(one, name), dtype=np.float32) for name in _ARRAYS[1:]}
@@ -38,7 +38,7 @@ def save_predictions(folder: Path, motions: Sequence[Motion]) -> None:
 
 
 def load_predictions(folder: Path) -> tuple[Motion, ...]:
-    """The motions that a result folder holds; () where it has none.
+    """Read the motions that a result folder holds; () if it holds none.
 
     Raises:
         DataError: the file is damaged.
@@ -64,10 +64,9 @@ def _stored_motion(stored: np.lib.npyio.NpzFile, k: int) -> Motion:
 
 
 def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind, Mapping]]:
-    """The bags that the provenance names and that still lie where they were, with what they were used for, and how they
-    were described.
+    """Return the bags named in the provenance that still exist at their path, with their use and their mapping.
 
-    Files that were written before provenance said that name none.
+    Model files of older versions do not name their bags, which gives [].
     """
     rows = [(Path(row["path"]), row["used"]) for row in content.provenance.get("bags", []) if "used" in row]
     described = content.provenance.get("mapping_of_bags", {})
@@ -76,15 +75,17 @@ def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind, Mapping]]:
 
 
 def predicted_again(robot: Robot, content: ModelFile, recordings: Sequence[tuple[Path, Kind, Mapping]]) -> list[Motion]:
-    """What a stored model predicts for recordings, sampled the way its identification was.
+    """Predict the torques of recordings with a stored model, sampled as in its identification.
 
     Args:
-        robot: the robot that the model is of.
-        content: the model file; its provenance says how samples are made.
-        recordings: bags or CSV files, what they were to the identification, and their mapping.
+        robot: robot of the model.
+        content: model file; its provenance holds the sampling settings.
+        recordings: path of each bag or CSV file, its use in the identification, and its mapping.
 
     Raises:
-        InputNotFoundError, ConfigurationError, DataError: one cannot be used, or has other torque constants.
+        InputNotFoundError: a recording does not exist.
+        ConfigurationError: a mapping is invalid.
+        DataError: a recording cannot be used, or has other torque constants.
     """
     stored = content.provenance.get("settings")
     settings = IdentificationSettings.model_validate(stored) if stored else load_identification(robot)

@@ -1,6 +1,6 @@
-"""report.html: one self-contained file that says whether to trust a model, and shows why.
+"""HTML report in one self-contained file that says whether to trust a model, and shows why.
 
-Nothing is loaded from anywhere: style, scripts and data are in the file, and its content policy forbids the rest.
+The file contains its style, scripts and data; its content policy forbids loading anything else.
 """
 
 import json
@@ -54,14 +54,15 @@ METHOD_WORDS = {
 
 
 def render_report(result: Result, others: Sequence[Result] = (), tracked: Sequence[Path] = ()) -> str:
-    """The report of a result as HTML, beside other results where there are any.
+    """Return the report of a result as HTML text, with a comparison if other results are given.
 
     Args:
-        others: to compare it with.
-        tracked: bags that say how well motions followed their references.
+        result: result to report.
+        others: results to compare it with.
+        tracked: bags whose tracking errors are reported.
 
     Raises:
-        DataError: the others are of another structure, a bag holds no reference, or the file would be larger than 5 MB.
+        DataError: the others have another structure, a bag holds no reference, or the file would be larger than 5 MB.
     """
     context = _context(result, others) | {"tracking": tracking_rows(result.robot, tracked)}
     environment = jinja2.Environment(
@@ -82,7 +83,7 @@ def render_report(result: Result, others: Sequence[Result] = (), tracked: Sequen
 
 
 def write_report(result: Result, path: Path, others: Sequence[Result] = (), tracked: Sequence[Path] = ()) -> None:
-    """Write the report, whole or not at all; errors as of `render_report`.
+    """Write the report of a result atomically; raises errors as `render_report` does.
 
     Raises:
         OutputExistsError: the file exists.
@@ -152,5 +153,5 @@ def _asset(name: str) -> str:
 
 
 def embedded(data: Any) -> str:
-    """JSON that cannot end the script element it stands in."""
+    """Return data as JSON in which "<" is escaped, so that it cannot end the script element that contains it."""
     return json.dumps(data, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")

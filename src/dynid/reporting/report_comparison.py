@@ -1,4 +1,4 @@
-"""Two or more results side by side: verdicts, figures, errors on the same motions, parameters."""
+"""Comparison of two or more results: verdicts, key figures, errors on the same motions, and parameters."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,15 +11,15 @@ from dynid.reporting.report_tables import pretty_unit, tiles
 from dynid.reporting.result_folder import Result
 from dynid.reporting.verdict_words import in_words, joint_labels, percent
 
-NOTABLE = 3.0  # deviations: a difference beyond is worth a look
+NOTABLE = 3.0  # a larger difference of a parameter is highlighted [standard deviations]
 LARGEST_Z = 1e4
 
 
 def comparison(results: Sequence[Result]) -> dict[str, Any]:
-    """Rows of the comparison's tables, and what its charts draw; the first result is what others are compared with.
+    """Return the rows of the comparison's tables and the data of its charts; the first result is the reference.
 
     Raises:
-        DataError: the results have other parameters or joints, so nothing can be put side by side.
+        DataError: the results have different parameters or joints, so they cannot be compared.
     """
     first = results[0]
     names = [row.name for row in first.content.parameters]
@@ -49,17 +49,17 @@ def comparison(results: Sequence[Result]) -> dict[str, Any]:
 
 
 def _titles(results: Sequence[Result]) -> list[str]:
-    """Names that differ: the folder's, with a number where two are alike."""
+    """Return unique titles of results: the folder's name, with a number added if it is repeated."""
     names = [one.name for one in results]
     return [f"{name} ({k + 1})" if names.count(name) > 1 else name for k, name in enumerate(names)]
 
 
 def _curves(first: Result, other: Result) -> list[list[dict[str, Any]] | None]:
-    """What another model predicts for the first one's motions, joint by joint; None where it was not judged by one."""
+    """Return another model's predictions for the first one's motions, by joint; None if it did not predict one."""
     found: list[list[dict[str, Any]] | None] = []
     for motion in first.motions[:MOST_MOTIONS]:
         same = [one for one in other.motions if (one.sha256, one.name) == (motion.sha256, motion.name)]
-        if not same or not np.array_equal(same[0].time, motion.time):  # sampled otherwise: no curve beside this one
+        if not same or not np.array_equal(same[0].time, motion.time):  # absent, or at other times
             found.append(None)
             continue
         every = thinning(motion)
@@ -68,7 +68,7 @@ def _curves(first: Result, other: Result) -> list[list[dict[str, Any]] | None]:
 
 
 def _figures(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Key figures, one row each, in the first result's order."""
+    """Return the key figures, one row each, in the order of the first result."""
     found: dict[str, list[str]] = {}
     for k, one in enumerate(results):
         for tile in tiles(one):
@@ -78,7 +78,7 @@ def _figures(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _motions(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Relative torque error of every motion that at least one result was judged by."""
+    """Return the relative torque error of every motion that was held out for at least one result."""
     found: dict[str, list[str]] = {}
     for k, one in enumerate(results):
         for row in one.motion_errors():
@@ -88,7 +88,7 @@ def _motions(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _joint_errors(results: Sequence[Result]) -> list[list[float]]:
-    """Root mean square over held-out motions of the relative error, per result and joint; [] where none is known."""
+    """Return the RMS of the relative error over held-out motions, per result and joint; [] if there are none."""
     found = []
     for one in results:
         rows = [row["joints"] for row in one.motion_errors() if row["kind"] == "held out"]
@@ -97,7 +97,7 @@ def _joint_errors(results: Sequence[Result]) -> list[list[float]]:
 
 
 def _z(a: float, b: float, sd_a: float | None, sd_b: float | None) -> float | None:
-    """The difference b - a in its deviation; None where that is not known."""
+    """Return the difference b - a in units of its standard deviation; None if the deviation is unknown."""
     if sd_a is None or sd_b is None or not (sd_a or sd_b):
         return None
     return float(np.clip((b - a) / np.hypot(sd_a, sd_b), -LARGEST_Z, LARGEST_Z))
@@ -109,7 +109,7 @@ def _differences(first: Result, other: Result) -> list[float | None]:
 
 
 def _parameters(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Every parameter's values, and the differences from the first result in deviations."""
+    """Return each parameter's values, with differences from the first result in standard deviations."""
     rows = []
     for k, row in enumerate(results[0].content.parameters):
         ones = [result.content.parameters[k] for result in results]
@@ -127,7 +127,7 @@ def _parameters(results: Sequence[Result]) -> list[dict[str, Any]]:
 
 
 def _settings(results: Sequence[Result]) -> list[dict[str, Any]]:
-    """Settings and origins in which the results differ."""
+    """Return the settings and origins in which the results differ."""
     flat = [_flat(one.content.provenance.get("settings", {})) for one in results]
     for values, one in zip(flat, results, strict=True):
         values |= {

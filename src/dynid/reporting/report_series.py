@@ -1,4 +1,4 @@
-"""What the charts of a report draw, as plain values: curves as 16-bit numbers in base64, everything else as lists."""
+"""Data of a report's charts as plain values: curves as 16-bit numbers in base64, all other data as lists."""
 
 import base64
 from typing import Any
@@ -11,15 +11,15 @@ from dynid.reporting.residuals import residuals
 from dynid.reporting.result_folder import Result
 from dynid.robot import FloatArray
 
-MOST_SAMPLES = 4000  # per motion: more than a screen can show
+MOST_SAMPLES = 4000  # maximum number of samples drawn per motion, more than a screen can show
 MOST_MOTIONS = 8
 STEPS = 65534
-NINETY_PERCENT = 1.645  # deviations of a normal distribution, both sides
+NINETY_PERCENT = 1.645  # half-width of the two-sided 90 % interval of a normal distribution [standard deviations]
 CLOUD_STAGES = ("OLS", "SDP", "CLIE")
 
 
 def packed(values: FloatArray) -> dict[str, Any]:
-    """(N,) as 16-bit numbers: value = low + step * number. The step is 1 / 65534 of the range."""
+    """Pack values (N,), any unit, as 16-bit numbers: value = low + step * number, with a step of range / 65534."""
     low, high = float(np.min(values)), float(np.max(values))
     step = (high - low) / STEPS or 1.0
     numbers = np.rint((np.asarray(values) - low) / step).astype("<u2")
@@ -27,17 +27,17 @@ def packed(values: FloatArray) -> dict[str, Any]:
 
 
 def rounded(values: Any, digits: int = 5) -> list[float]:
-    """Numbers with few significant digits, which is what a chart needs."""
+    """Return numbers rounded to a few significant digits, which suffice for a chart."""
     return [float(f"{value:.{digits}g}") for value in np.asarray(values, dtype=float).ravel()]
 
 
 def thinning(motion: Motion) -> int:
-    """Every how many samples one is drawn."""
+    """Return the decimation factor at which the samples of a motion are drawn."""
     return -(-len(motion.time) // MOST_SAMPLES)
 
 
 def motion_data(motion: Motion) -> dict[str, Any]:
-    """One motion for its charts."""
+    """Return the chart data of one motion."""
     every = thinning(motion)
     n = motion.measured.shape[1]
     return {
@@ -68,7 +68,7 @@ def motion_data(motion: Motion) -> dict[str, Any]:
 
 
 def _band(motion: Motion, every: int) -> list[list[dict[str, Any]]] | None:
-    """Lower and upper bound of every joint's 90 % interval; None where it is not known."""
+    """Return the bounds of every joint's 90 % prediction interval; None if the deviations are unknown."""
     if motion.deviations is None:
         return None
     reach = NINETY_PERCENT * motion.deviations
@@ -77,7 +77,7 @@ def _band(motion: Motion, every: int) -> list[list[dict[str, Any]]] | None:
 
 
 def pose_data(pose: WorstPose) -> dict[str, Any]:
-    """The arm at its worst pose."""
+    """Return the chart data of the arm in its worst pose."""
     return {
         "points": [rounded(point) for point in pose.points],
         "centres": [rounded(point) for point in pose.centres],
@@ -87,7 +87,7 @@ def pose_data(pose: WorstPose) -> dict[str, Any]:
 
 
 def cloud_data(result: Result) -> dict[str, Any] | None:
-    """The principal-component clouds of a campaign, one point per run and stage; None without."""
+    """Return a campaign's models in principal components, a point per run and stage; None without a campaign."""
     rows = result.tables.get("cloud_scores")
     if not rows or "pc2" not in rows[0]:
         return None
@@ -104,7 +104,7 @@ def cloud_data(result: Result) -> dict[str, Any] | None:
 
 
 def conditioning_data(result: Result) -> dict[str, Any] | None:
-    """The condition number of every trajectory at every sampling interval; None for a single identification."""
+    """Return the condition number of every trajectory at every sampling interval; None without a campaign."""
     rows = [row for row in result.tables.get("runs", []) if row["kappa"]]
     if not rows:
         return None
@@ -119,7 +119,7 @@ def conditioning_data(result: Result) -> dict[str, Any] | None:
 
 
 def chart_data(result: Result, pose: WorstPose, labels: tuple[str, ...]) -> dict[str, Any]:
-    """Everything that the charts of one result need."""
+    """Return the data of all charts of one result."""
     prismatic = np.array(result.robot.prismatic)
     return {
         "joints": list(labels),

@@ -1,4 +1,4 @@
-"""The tables of a report as plain rows of text and numbers."""
+"""Tables of a report as plain rows of text and numbers."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -15,20 +15,20 @@ STAGES = ("ols", "sdp", "clie", "final")
 
 
 def pretty_unit(unit: str) -> str:
-    """A unit in print: kg m² for kg*m^2."""
+    """Return a unit in printed form, such as kg m² for kg*m^2."""
     return unit.replace("*", " ").replace("^2", "²")
 
 
 def digits(value: float | None, count: int) -> str:
-    """A number with so many significant digits; a dash for None and NaN."""
+    """Return a number with `count` significant digits; a dash for None and NaN."""
     return "–" if value is None or np.isnan(value) else f"{value:.{count}g}"
 
 
 def check_rows(result: Result) -> list[dict[str, Any]]:
-    """All checks with value, limit, the share of the limit that is used, outcome and detail."""
+    """Return all checks with value, limit, used share of the limit, outcome and detail."""
     rows = []
     for check in (*result.content.verdict, *result.processing):
-        share = min(used(check), 0.99 if check.passed else 1.0)  # a full bar is a failure
+        share = min(used(check), 0.99 if check.passed else 1.0)  # only a failed check fills its bar
         unit = f" {pretty_unit(check.unit)}" if check.unit else ""
         rows.append(
             {
@@ -46,7 +46,7 @@ def check_rows(result: Result) -> list[dict[str, Any]]:
 
 
 def tiles(result: Result) -> list[dict[str, str]]:
-    """The key figures."""
+    """Return the key figures of a result, each with its value and name."""
     pooled, labels = result.pooled(), joint_labels(result)
     found = []
     if pooled is not None:
@@ -76,7 +76,10 @@ def tiles(result: Result) -> list[dict[str, str]]:
 
 
 def parameter_rows(result: Result) -> list[dict[str, Any]]:
-    """Every parameter: unit, value, deviation, and its way through the stages, each also in deviations from the end."""
+    """Return a row per parameter: unit, value, standard deviation, and its value after each stage of the method.
+
+    The values after the stages are also given as their difference from the final value in standard deviations.
+    """
     path = {row["parameter"]: row for row in result.tables.get("parameters", [])}
     before = result.content.provenance.get("unconstrained", {})
     known = {one["name"]: one["parameters"] for one in result.content.provenance.get("stages", [])}
@@ -97,7 +100,7 @@ def parameter_rows(result: Result) -> list[dict[str, Any]]:
 
 
 def method_stages(result: Result, names: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return what was found of every stage of the method, the result last; [] for results of older versions."""
+    """Return the key figures of every stage of the method, the result last; [] for results of older versions."""
     return [
         {
             "name": names.get(one["name"], "consistent model (the result)"),
@@ -111,12 +114,12 @@ def method_stages(result: Result, names: Mapping[str, str]) -> list[dict[str, st
 
 
 def used_stages(rows: list[dict[str, Any]]) -> list[str]:
-    """The stages that at least one parameter has a value of."""
+    """Return the stages for which at least one parameter has a value."""
     return [stage for stage in STAGES if any(row["stages"][stage] is not None for row in rows)]
 
 
 def friction_rows(result: Result) -> list[dict[str, str]]:
-    """Friction beside the base parameters: every term that an axis has."""
+    """Return a row for every non-zero term, by axis, of the friction law that supplements the base parameters."""
     law = result.content.friction()
     if law is None:
         return []
@@ -137,7 +140,7 @@ def friction_rows(result: Result) -> list[dict[str, str]]:
 
 
 def ladder_rows(result: Result) -> list[dict[str, Any]]:
-    """Structures of friction that were compared on blocks of time that the fit had not seen."""
+    """Return the friction structures that were compared on held-out blocks of time, with their errors."""
     block = result.content.friction_law
     return [
         {
@@ -152,7 +155,7 @@ def ladder_rows(result: Result) -> list[dict[str, Any]]:
 
 
 def set_rows(result: Result) -> tuple[list[str], list[dict[str, Any]]]:
-    """Relative errors on held-out motions of every parameter set of a campaign: motion names, and rows."""
+    """Return the held-out motions' names, and the relative errors of every parameter set of a campaign on them."""
     stored = result.campaign.get("held_out", {})
     motions = list(next(iter(stored.values()), {}))
     names = {
@@ -172,7 +175,7 @@ def set_rows(result: Result) -> tuple[list[str], list[dict[str, Any]]]:
 
 
 def spread_rows(result: Result) -> dict[str, Any]:
-    """The spread of a campaign's clouds: stages, and per sampling interval the runs and each stage's trace."""
+    """Return the spread of a campaign's models: the stages, and each one's covariance trace by sampling interval."""
     table = result.tables.get("cloud_spread", [])
     stages = list(dict.fromkeys(row["stage"] for row in table))
     traces = {(row["sampling_ms"], row["stage"]): f"{float(row['trace_of_covariance']):.4g}" for row in table}
@@ -189,7 +192,7 @@ def spread_rows(result: Result) -> dict[str, Any]:
 
 
 def projection_sentence(result: Result) -> str:
-    """What the projection to physically consistent parameters changed, in a sentence."""
+    """Return a sentence on the change of torques by the projection to physically consistent parameters."""
     stored = result.campaign.get("held_out", {})
     if stored.get("CLIE") and stored.get("result"):
         changes = [stored["result"][name]["relative"] - errors["relative"] for name, errors in stored["CLIE"].items()]

@@ -1,4 +1,4 @@
-"""What a model leaves unexplained: distribution, autocorrelation, and what of it goes with the direction of motion."""
+"""Residuals of a model: distribution, autocorrelation, and dependence on the direction of motion."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -10,22 +10,26 @@ from dynid.robot import FloatArray
 
 BINS = 41
 LAGS = 60
-MOVING = 0.05  # rad/s or m/s: slower joints may stick, and have no direction
+MOVING = 0.05  # minimum speed of a moving joint [rad/s or m/s]; slower joints may be in stiction
 
 
 @dataclass(frozen=True, eq=False)
 class JointResidual:
-    """The residual of one joint.
+    """Residual of one joint, measured minus predicted torque.
 
     Attributes:
-        mean, deviation: of measured minus predicted torque [N m].
-        edges, density: histogram, (BINS + 1,) [N m] and (BINS,) [1 / N m].
-        autocorrelation: at lags 0, 1, ... samples, (at most LAGS + 1,); white noise stays within `band` beside lag 0.
-        band: 1.96 / sqrt(N), between which 95 % of white noise's values lie.
-        interval_s: of one lag [s].
-        friction: half the difference between its means when the joint moves forwards and backwards [N m]: Coulomb
-            friction that the model left out (positive) or has too much of (negative); NaN where it hardly moved.
-        slope: of the residual over velocity when the joint moves [N m s/rad]: viscous friction left out; NaN likewise.
+        mean: mean of the residual [N m].
+        deviation: standard deviation of the residual [N m].
+        edges: edges of the histogram, (BINS + 1,) [N m].
+        density: density of the histogram, (BINS,) [1 / N m].
+        autocorrelation: values at lags 0, 1, ... samples, (at most LAGS + 1,); for white noise they stay within `band`,
+            except at lag 0.
+        band: 1.96 / sqrt(N), the bound of 95 % of the values for white noise.
+        interval_s: duration of one lag [s].
+        friction: half the difference between the means in forward and backward motion [N m]. It is Coulomb friction
+            that the model lacks (positive) or overestimates (negative); NaN if the joint hardly moved.
+        slope: slope of the residual over velocity during motion, viscous friction that the model lacks [N m s/rad]; NaN
+            if the joint hardly moved.
     """
 
     mean: float
@@ -40,12 +44,12 @@ class JointResidual:
 
     @property
     def outside(self) -> float:
-        """Share of lags whose autocorrelation is not that of white noise."""
+        """Share of lags at which the autocorrelation exceeds that of white noise."""
         return float(np.mean(np.abs(self.autocorrelation[1:]) > self.band)) if len(self.autocorrelation) > 1 else 0.0
 
 
 def autocorrelation(values: FloatArray, lags: int = LAGS) -> FloatArray:
-    """Autocorrelation of (N,) at lags 0 to `lags`, fewer where there are not twice as many samples; 1 at lag 0."""
+    """Return the autocorrelation of values (N,), any unit, at lags 0 to `lags`, at most N / 2; it is 1 at lag 0."""
     x = values - values.mean()
     power = float(x @ x)
     count = min(lags, len(x) // 2)
@@ -56,12 +60,12 @@ def autocorrelation(values: FloatArray, lags: int = LAGS) -> FloatArray:
 
 @lru_cache(maxsize=16)
 def residuals(motion: Motion) -> tuple[JointResidual, ...]:
-    """The residuals of all joints of one motion."""
+    """Return the residuals of all joints in one motion."""
     return tuple(joint_residual(motion, j) for j in range(motion.measured.shape[1]))
 
 
 def joint_residual(motion: Motion, joint: int) -> JointResidual:
-    """The residual of one joint of one motion; `joint` counts from 0."""
+    """Return the residual of one joint in one motion; `joint` counts from 0."""
     left, dq = motion.residual[:, joint], motion.dq[:, joint]
     mean, deviation = float(left.mean()), float(left.std())
     reach = max(4.0 * deviation, 1e-9)
@@ -83,7 +87,7 @@ def joint_residual(motion: Motion, joint: int) -> JointResidual:
 
 
 def _with_velocity(left: FloatArray, dq: FloatArray) -> tuple[float, float]:
-    """Least squares of left = a + friction sign(dq) + slope dq over samples that move both ways, else NaN."""
+    """Fit left = a + friction sign(dq) + slope dq to the moving samples; NaN if they do not move both ways."""
     moving = np.abs(dq) > MOVING
     if min(np.sum(dq > MOVING), np.sum(dq < -MOVING)) < 10:
         return float("nan"), float("nan")

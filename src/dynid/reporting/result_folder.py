@@ -1,4 +1,4 @@
-"""A result folder as a report sees it: the model, a campaign's summary and tables, and predicted motions."""
+"""Result folder as read by a report: the model, a campaign's summary and tables, and predicted motions."""
 
 import csv
 from collections.abc import Sequence
@@ -23,15 +23,15 @@ Row = dict[str, str]
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """Everything that is known of one result.
+    """Contents of one result folder.
 
     Attributes:
-        folder: that it was read from.
-        robot: that it is of.
-        content: model.yaml.
-        campaign: campaign.json; {} for a single identification.
-        tables: a campaign's tables by name, their rows as text by column.
-        motions: measured and predicted torques, held-out motions first; () where no recording is at hand.
+        folder: folder from which it was read.
+        robot: robot of the model.
+        content: content of model.yaml.
+        campaign: content of campaign.json; {} for a single identification.
+        tables: a campaign's tables by name, with rows as text by column.
+        motions: measured and predicted torques, held-out motions first; () if no recording is available.
     """
 
     folder: Path
@@ -43,13 +43,13 @@ class Result:
 
     @property
     def name(self) -> str:
-        """A short name: that of the folder, or of the one above where it is a demo's `model` beside its `logs`."""
+        """Short name: that of the folder, or of its parent if the folder is a demo's `model` next to `logs`."""
         own = self.folder.resolve()
         return own.parent.name if (own.parent / "logs").is_dir() else own.name
 
     @property
     def held_out(self) -> tuple[Motion, ...]:
-        """Motions that the identification has not seen."""
+        """Motions that were not used in the identification."""
         return tuple(one for one in self.motions if one.kind == "held out")
 
     @property
@@ -59,13 +59,14 @@ class Result:
         return [Check.model_validate({k: v for k, v in row.items() if k != "passed"}) for row in rows]
 
     def check(self, key: str) -> Check | None:
-        """The check of the model with this id; None without, or where the file is older than the ids."""
+        """Return the model's check with this ID; None if it is missing, or if the file is of an older version."""
         return next((one for one in self.content.verdict if one.id == key), None)
 
     def motion_errors(self) -> list[dict[str, Any]]:
-        """Of every motion: name, kind, RMSE [N m], and relative errors in all and per joint, each also in motion alone.
+        """Return name, kind, RMSE [N m] and relative errors of every motion, in total and per joint.
 
-        An error in motion is None where a joint never moves, or a campaign of an older version did not store it.
+        Each relative error is given for all samples and for samples in motion. An error in motion is None if a joint
+        never moves, or if a campaign of an older version did not store it.
         """
         rows = [
             {
@@ -98,7 +99,7 @@ class Result:
         ]
 
     def pooled(self) -> dict[str, Any] | None:
-        """Relative torque error over all held-out motions at hand, in all and per joint; None without any."""
+        """Return the relative torque error over all held-out motions, in total and per joint; None without any."""
         return relative_errors(pooled_errors(self.held_out), self.robot.joint_names) if self.held_out else None
 
 
@@ -108,14 +109,15 @@ def open_result(
     """Read a result folder.
 
     Args:
-        folder: of an identification or a campaign, or the demo's folder that holds `model`.
-        robot: name, folder or robot; None is the one that model.yaml names.
-        recordings: held-out recordings to predict beside those that the folder holds.
-        mapping: what the columns of CSV files are.
+        folder: folder of an identification or a campaign, or the demo's folder that holds `model`.
+        robot: name, folder or robot; None is the robot that model.yaml names.
+        recordings: held-out recordings to predict, in addition to those in the folder.
+        mapping: mapping of CSV files.
 
     Raises:
-        InputNotFoundError: no model.yaml there.
-        ConfigurationError, DataError: something in it cannot be read, or a recording cannot be used.
+        InputNotFoundError: there is no model.yaml.
+        ConfigurationError: a file in the folder is invalid.
+        DataError: a file in the folder cannot be read, or a recording cannot be used.
     """
     place = next((one for one in (folder, folder / "model") if (one / "model.yaml").is_file()), None)
     if place is None:

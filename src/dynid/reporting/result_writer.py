@@ -1,4 +1,4 @@
-"""A result as a folder: model, exports, predictions, and the report that says whether to trust it."""
+"""Writer of a result folder: model, exports, predictions, and the report that says whether to trust the model."""
 
 import json
 from collections.abc import Sequence
@@ -19,16 +19,17 @@ from dynid.threads import on_one_thread
 
 @on_one_thread
 def write_result(result: Identification, folder: Path | str) -> Path:
-    """Write model.yaml, MJCF, URDF and its side file, predictions.npz and report.html into a new folder.
+    """Write model.yaml, MJCF, URDF with its side file, predictions.npz and report.html into a new folder.
 
-    A campaign adds campaign.json, its tables, figures and runs; its stored runs are removed once the folder is whole.
+    A campaign adds campaign.json, its tables, figures and runs; its stored runs are removed once the folder is
+    complete.
 
     Returns:
-        The report's path.
+        Path of the report.
 
     Raises:
         OutputExistsError: the folder exists.
-        OutputWriteError: the disk is full, or the system refuses.
+        OutputWriteError: the disk is full, or the system refuses the write.
     """
     with whole_folder(Path(folder)) as work:
         write_model(work, result)
@@ -50,7 +51,7 @@ def _write_campaign(files: CampaignFiles, work: Path) -> None:
 
 
 def add_report(robot: Robot, folder: Path, motions: Sequence[Motion], named: Path) -> None:
-    """Keep predicted motions in a result folder, and write the report, which calls the result `named`, beside them.
+    """Write predicted motions and the report into a result folder; the report names the result after `named`.
 
     Raises:
         OutputExistsError: the folder has a report already.

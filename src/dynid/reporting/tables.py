@@ -1,4 +1,4 @@
-"""Results as tables in the terminal."""
+"""Tables of results for the terminal."""
 
 from collections.abc import Sequence
 
@@ -14,14 +14,14 @@ _LIMIT_SIGNS = {"at most": "<=", "at least": ">=", "equals": "=="}
 
 
 def number(value: float) -> str:
-    """A number as a person reads it: few digits, whole numbers whole."""
+    """Return a number with few digits, and whole numbers without decimals."""
     if np.isfinite(value) and value == round(value) and abs(value) < 1e9:
         return f"{int(value):,}"
     return f"{value:.4g}"
 
 
 def verdict_table(verdict: Verdict, title: str) -> Table:
-    """A verdict's checks with value, limit and outcome."""
+    """Return a table of a verdict's checks with value, limit and outcome."""
     table = Table(title=escape(title), title_justify="left")
     table.add_column("check", overflow="fold")
     table.add_column("value", justify="right", no_wrap=True)
@@ -37,7 +37,7 @@ def verdict_table(verdict: Verdict, title: str) -> Table:
 
 
 def joint_table(motions: Sequence[Motion], joints: Sequence[str]) -> Table:
-    """Each joint's relative torque error on every motion: in motion, and with samples at rest."""
+    """Return a table of each joint's relative torque error on every motion: in motion, and with samples at rest."""
     table = Table("joint", title="relative torque error in motion (with samples at rest)", title_justify="left")
     for one in motions:
         table.add_column(escape(f"{one.name}, {one.kind}"), justify="right")
@@ -52,7 +52,7 @@ def _percent(value: float) -> str:
 
 
 def print_verdict(console: Console, verdict: Verdict, title: str) -> None:
-    """Print the table, then in words the checks that failed, and those that could not be made."""
+    """Print the table of checks, then a sentence for each check that failed or could not be made."""
     console.print(verdict_table(verdict, title))
     for check in verdict.failed:
         mark = "[bold red]x[/bold red]" if check.made else "[yellow]-[/yellow]"

@@ -1,4 +1,4 @@
-"""How well recorded motions followed their references: what a model is worth to the controller that had it."""
+"""Table of tracking errors of recorded motions, which show the benefit of a model to its controller."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,10 +14,11 @@ WORDS = {"ff_pd": "feed-forward and PD", "computed_torque": "computed torque", "
 
 
 def tracking_rows(robot: Robot, bags: Sequence[Path]) -> list[dict[str, Any]]:
-    """Root-mean-square tracking errors of every bag: of all joints that turn [deg], and of every joint [deg or mm].
+    """Return the RMS tracking errors of every bag: over all revolute joints [deg], and per joint [deg or mm].
 
     Raises:
-        InputNotFoundError, DataError: a bag cannot be read, or holds no reference or no trajectory.
+        InputNotFoundError: a bag does not exist.
+        DataError: a bag cannot be read, or holds no reference or no trajectory.
     """
     rows = []
     turning = ~np.array(robot.prismatic)

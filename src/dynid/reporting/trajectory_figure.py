@@ -1,4 +1,4 @@
-"""A trajectory as a figure: position, velocity and acceleration of every joint, with the limits that hold for them."""
+"""Figure of a trajectory: position, velocity and acceleration of every joint, with the limits that apply."""
 
 from collections.abc import Callable
 from io import BytesIO
@@ -21,7 +21,7 @@ from dynid.trajectory.trajectory import Trajectory
 
 Span = tuple[float, float]
 SUFFIXES = (".png", ".svg", ".pdf")
-SAMPLES = 4000  # per curve: more than a page can show
+SAMPLES = 4000  # samples per curve, more than a page can show
 ROW_IN, TOP_IN, BOTTOM_IN, WIDTH_IN = 1.35, 0.75, 0.85, 13.0
 DOTS_PER_INCH = 130
 CURVE, PROFILE, ARM = "#1f5fa8", "#c77700", "#b3261e"
@@ -32,10 +32,10 @@ STYLE = {"svg.hashsalt": "dynid", "font.size": 9, "axes.spines.top": False, "axe
 
 
 def check_output(path: Path) -> None:
-    """Refuse a file that exists or whose suffix names no format of a figure.
+    """Raise an error if an output file exists or its suffix is not a figure format.
 
     Raises:
-        UnknownNameError: the suffix.
+        UnknownNameError: the suffix is not a figure format.
         OutputExistsError: the file exists.
     """
     if path.suffix.lower() not in SUFFIXES:
@@ -44,11 +44,11 @@ def check_output(path: Path) -> None:
 
 
 def trajectory_figure(robot: Robot, excitation: Excitation, trajectory: Trajectory, profile: str) -> Figure:
-    """The figure: one row per joint, columns q, dq and ddq."""
+    """Draw a trajectory in one row per joint, with columns q, dq and ddq."""
     times = np.linspace(0.0, trajectory.duration, SAMPLES)
     samples = trajectory.sample_all(times)
     turning = ~np.array(robot.prismatic)
-    scale = np.where(turning, np.rad2deg(1.0), 1.0)  # people read joint angles in degrees
+    scale = np.where(turning, np.rad2deg(1.0), 1.0)  # joint angles are shown in degrees
     n = robot.size
     height = ROW_IN * n + TOP_IN + BOTTOM_IN
     figure = Figure(figsize=(WIDTH_IN, height), dpi=DOTS_PER_INCH)
@@ -95,7 +95,7 @@ def _curve(axes: Axes, times: FloatArray, values: FloatArray, label: str, note: 
 
 
 def _limits(axes: Axes, arm: Span | None, profile: Span | None) -> None:
-    """Limits as lines within the picture; what lies beyond the arm's own is shaded."""
+    """Draw limits as lines within the picture, and shade the range beyond the arm's own limits."""
     bottom, top = axes.get_ylim()
     given = [value for span in (arm, profile) if span for value in span]
     bottom, top = min(bottom, *given), max(top, *given)
@@ -123,12 +123,12 @@ def _legend(figure: Figure, profile: str) -> None:
 def write_trajectory_figure(
     robot: Robot, excitation: Excitation, trajectory: Trajectory, profile: str, path: Path
 ) -> None:
-    """Write the figure of a motion; errors as of `write_figure`."""
+    """Write the figure of a trajectory to a file; raises errors as `write_figure` does."""
     write_figure(path, lambda: trajectory_figure(robot, excitation, trajectory, profile))
 
 
 def write_figure(path: Path, draw: Callable[[], Figure]) -> None:
-    """Write what is drawn, whole or not at all, in the format that the suffix names; errors as of `check_output`."""
+    """Write a figure atomically, in the format of the suffix; raises errors as `check_output` does."""
     check_output(path)
     suffix, content = path.suffix.lower(), BytesIO()
     with matplotlib.rc_context(STYLE):

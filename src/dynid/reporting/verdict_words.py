@@ -1,4 +1,4 @@
-"""A verdict in plain words: whether to trust the model, and what to check first."""
+"""Verdict of a model in plain words: whether to trust it, and what to check first."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,8 +11,8 @@ from dynid.reporting.joint_names import short_names
 from dynid.reporting.result_folder import Result
 from dynid.verdict import Check
 
-CLOSE = 0.8  # a check that uses more of its limit than this is named
-VAGUE = 0.3  # a deviation above this part of the value
+CLOSE = 0.8  # passed checks that use a larger share of their limit are listed as close to it
+VAGUE = 0.3  # relative standard deviation above which a parameter is listed as uncertain
 FEW = 6
 ADVICE = Path(__file__).parent / "templates" / "advice.yaml"
 GEOMETRY = (
@@ -23,14 +23,14 @@ GEOMETRY = (
 
 @dataclass(frozen=True)
 class Words:
-    """The text at the top of a report.
+    """Text at the top of a report.
 
     Attributes:
-        accepted: the verdict; None where the model has none.
+        accepted: the verdict; None if the model has none.
         headline: one short sentence.
-        sentences: what that rests on.
-        advice: what to try where checks failed.
-        cautions: what to check before using the model.
+        sentences: reasons for the verdict.
+        advice: remedies for failed checks.
+        cautions: facts to check before using the model.
     """
 
     accepted: bool | None
@@ -41,7 +41,7 @@ class Words:
 
 
 def used(check: Check) -> float:
-    """How much of its limit a check uses: below 1 passed, 0 is perfect; NaN where that has no meaning."""
+    """Return the share of its limit that a check uses: up to 1 if passed, 0 is perfect; NaN if it is undefined."""
     if check.sense == "equals" or not check.limit > 0:
         return float("nan")
     if check.sense == "at most":
@@ -50,7 +50,7 @@ def used(check: Check) -> float:
 
 
 def failure(check: Check, detailed: bool = True) -> str:
-    """A check that did not pass, or could not be made, in words."""
+    """Return a sentence on a check that did not pass, or could not be made."""
     if not check.made:
         return f"{check.name} was not checked" + (f" ({check.detail})" if check.detail and detailed else "")
     unit = f" {check.unit}" if check.unit else ""
@@ -60,25 +60,25 @@ def failure(check: Check, detailed: bool = True) -> str:
 
 
 def outcome(checks: Sequence[Check]) -> str:
-    """Accepted or refused, and why, in one line."""
+    """Return one line that says whether a model is accepted or refused, and why."""
     if failed := [failure(check, detailed=False) for check in checks if not check.passed]:
         return f"refused, because {'; '.join(failed)}"
     return f"accepted: all {len(checks)} checks passed" if checks else "refused, because nothing was checked"
 
 
 def advice(checks: Sequence[Check]) -> tuple[str, ...]:
-    """What to try where checks failed, each once."""
+    """Return the advice for each failed check, without repetitions."""
     table = read_yaml(ADVICE)
     return tuple(dict.fromkeys(str(table[one.id]) for one in checks if not one.passed and one.id in table))
 
 
 def percent(value: float | None) -> str:
-    """A part as per cent with three digits at most; a dash for None."""
+    """Return a share as per cent with at most three digits; a dash for None."""
     return "–" if value is None else f"{100 * value:.3g} %"
 
 
 def joint_labels(result: Result) -> tuple[str, ...]:
-    """Short joint names with their numbers, such as '2 shoulder tilt'; names that are numbers stay whole."""
+    """Return short joint names with numbers, such as '2 shoulder tilt'; names that are numbers stay unchanged."""
     names = short_names(result.robot.joint_names)
     if any(name.isdecimal() for name in names):
         return result.robot.joint_names
@@ -86,7 +86,7 @@ def joint_labels(result: Result) -> tuple[str, ...]:
 
 
 def in_words(result: Result) -> Words:
-    """The verdict of a result in plain words."""
+    """Return the verdict of a result in plain words."""
     checks = result.content.verdict
     failed = [check for check in checks if not check.passed]
     if not checks:
@@ -127,7 +127,7 @@ def _prediction(result: Result) -> str:
 
 
 def worst_moving(errors: dict[str, Any]) -> tuple[int, float | None]:
-    """The joint with the largest error in motion, and the error; a joint that never moves has none."""
+    """Return the joint with the largest error in motion, and the error; None as error if no joint moves."""
     joints = list(errors["joints_moving"].values())
     worst = max(range(len(joints)), key=lambda j: -1.0 if joints[j] is None else joints[j])
     return worst, joints[worst]
@@ -138,7 +138,7 @@ def _counted(names: list[str], what: str) -> str:
 
 
 def _physics(result: Result) -> str:
-    """The audit of the inertia matrix in words."""
+    """Return a sentence on the audit of the inertia matrix; "" if it was not made."""
     check = result.check("inertia_eigenvalue")
     if check is None:
         return ""
@@ -164,7 +164,7 @@ def _origin(result: Result) -> str:
 
 
 def _cautions(result: Result) -> list[str]:
-    """What a user should check first."""
+    """Return the facts that a user should check first, one sentence each."""
     content, found = result.content, []
     if not any(row["kind"] == "held out" for row in result.motion_errors()):
         found.append(

@@ -343,7 +343,7 @@ def _draft(
     for place, row in enumerate(rows):
         if (drive := gears.drive(row)) is not None:
             drives[place], coulomb[place] = drive
-    gears.raise_limits(rows, np.abs(loads).max(axis=0), brisk_torques(rows, M, drives), questions)
+    gears.ask_for_current(rows, np.abs(loads).max(axis=0), brisk_torques(rows, M, drives), questions)
     geared = bool(driven) and gears.knows(rows)
     if source is not None and all(row["name"] in source.rest and "lower_deg" in row for row in rows):
         resting = {"rest_posture_deg": [_within(row, np.rad2deg(source.rest[row["name"]])) for row in rows]}

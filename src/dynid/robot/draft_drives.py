@@ -83,14 +83,14 @@ def proposed_drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray
 
 
 def _mean_inertia(rows: list[dict[str, Any]], M: FloatArray) -> FloatArray:
-    """Mean inertia of the links behind all joints, (n,) [kg m^2; kg]."""
+    """Return the mean inertia of the links behind all joints, (n,) [kg m^2; kg]."""
     inertia = np.full(len(rows), 1e-3)
     inertia[: M.shape[1]] = np.mean(np.diagonal(M, axis1=1, axis2=2), axis=0)
     return inertia
 
 
 def brisk_torques(rows: list[dict[str, Any]], M: FloatArray, drives: list[AxisRow]) -> FloatArray:
-    """What a brisk acceleration of links and rotors takes, (n,) [N m; N]."""
+    """Return the torques that accelerate links and rotors briskly, (n,) [N m; N]."""
     return BRISK * (_mean_inertia(rows, M) + [drive.rotor_inertia_kg_m2 for drive in drives])
 
 

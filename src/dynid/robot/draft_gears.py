@@ -1,7 +1,7 @@
 """Friction of a drafted robot's gears, known from its servo models: friction.yaml and proposals for its joints.
 
-Published figures are those of CRANE-X7's friction.yaml. A servo that is not listed there gets the figures of the gear
-nearest in stall torque, scaled by the ratio of stall torques; its source says so.
+Published figures are those of CRANE-X7's friction.yaml. For a servo that is not listed there, the figures of the gear
+nearest in stall torque are scaled by the ratio of stall torques; its source says so.
 """
 
 import math
@@ -18,15 +18,15 @@ from dynid.model.standard import AxisRow
 from dynid.resources import load_validated, share_folder
 from dynid.robot import FloatArray
 from dynid.robot.draft_drives import three_figures
-from dynid.robot.draft_servos import joint_constant, joint_torque_nm, model_of, most_current_a
+from dynid.robot.draft_servos import joint_constant, joint_torque_nm, model_of, most_current_a, round_down
 from dynid.robot.file import Joint
 
 MODEL = "M6"  # friction of the simulated arm
-ROTORS_KG_M2 = {"MX-64": 0.0123, "MX-106": 0.026}  # at the shaft, from the same publication's fits of M6
-JUST_RAD_S = 1e-6  # a speed of a known direction, at which stiction has not faded
+ROTORS_KG_M2 = {"MX-64": 0.0123, "MX-106": 0.026}  # rotor inertia at the shaft, from the same publication's M6 fits
+JUST_RAD_S = 1e-6  # a speed with a direction at which stiction has not faded
 MODERATE = 0.4  # continuous torque of a drive [share of its torque limit]
 STARTING = 0.6  # share of the torque limit that starts a joint from its rest posture
-GROWS = {"N*m": 1.0, "N*m*s/rad": 1.0, "1/(N*m)": -1.0}  # power of the stall torque by which a figure is scaled
+GROWS = {"N*m": 1.0, "N*m*s/rad": 1.0, "1/(N*m)": -1.0}  # power of the stall torque that scales a figure, by unit
 HEAD = """\
 # Friction of gears by servo model, drafted by 'dynid robot new'. Torques in N m at the servo's shaft, speeds in rad/s,
 # km to kes without unit, kmq and keq in 1/(N m). Between units friction differs by tens of percent: 'dynid identify'
@@ -36,17 +36,17 @@ HEAD = """\
 
 @dataclass(frozen=True)
 class DraftedGears:
-    """Gears of a robot's servos: content of friction.yaml, and of every servo model its rotor inertia [kg m^2]."""
+    """Gears of a robot's servos: content of friction.yaml, and rotor inertias by servo model [kg m^2]."""
 
     file: GearFile
     rotors: dict[str, float]
 
     def knows(self, rows: Sequence[dict[str, Any]]) -> bool:
-        """Whether every joint's servo has a gear here."""
+        """Return whether every joint's servo has a known gear."""
         return all(row.get("servo_model") in self.file.servos for row in rows)
 
     def drive(self, row: dict[str, Any]) -> tuple[AxisRow, float] | None:
-        """Return proposals for a joint: rotor and viscous friction, and Coulomb friction [N m]; None without a gear."""
+        """Return a joint's rotor and viscous friction and its Coulomb friction [N m], None if its gear is unknown."""
         model = row.get("servo_model")
         if model not in self.file.servos:
             return None
@@ -61,7 +61,7 @@ class DraftedGears:
         return axis, three_figures(figures["fb"])
 
     def stiction(self, row: dict[str, Any], load: float) -> float:
-        """Return what a joint's gear takes beside a load [N m] before the drive lifts it; 0 without a gear."""
+        """Return the friction that a drive overcomes to lift a load [N m] from rest [N m]; 0 if the gear is unknown."""
         if (model := row.get("servo_model")) not in self.file.servos:
             return 0.0
         figures = at_joint(self.file.gears[self.file.servos[model]].models[MODEL], Joint.model_validate(row))
@@ -69,38 +69,52 @@ class DraftedGears:
         return float(law.motor_torque(np.full(1, JUST_RAD_S), np.array([load]), np.array([-load]))[0]) - load
 
     def easy_load(self, row: dict[str, Any]) -> float:
-        """Return the load from which a joint's drive starts with torque to spare [N m]; inf without torque limit."""
+        """Return the largest load that a drive lifts from rest with torque to spare [N m]; inf without torque limit."""
         limit = joint_torque_nm(row)
         if not math.isfinite(limit) or row.get("servo_model") not in self.file.servos:
             return MODERATE * limit
         return min(MODERATE, STARTING * limit / (limit + self.stiction(row, limit))) * limit
 
-    def raise_limits(
+    def ask_for_current(
         self, rows: Sequence[dict[str, Any]], loads: FloatArray, inertial: FloatArray, questions: dict[str, str]
     ) -> None:
-        """Raise current limits that do not start a joint from rest against its gear, as proposals with a question.
+        """Ask about joints whose current limit does not carry gravity and gear friction; the limits stay as they are.
 
         Args:
-            rows: joints of robot.yaml, changed in place.
+            rows: joints of robot.yaml.
             loads: largest torque that gravity takes, (n,) [N m].
             inertial: torque of a brisk acceleration, (n,) [N m].
-            questions: what a person must decide; gets more.
+            questions: decisions that a person must make; new ones are added.
         """
         for row, load, more in zip(rows, loads.tolist(), inertial.tolist(), strict=True):
             if row.get("servo_model") not in self.file.servos or "current_limit_a" not in row:
                 continue
-            known, stuck = model_of(row["servo_model"]), self.stiction(row, load)
-            stated, needed = row["current_limit_a"], (load + stuck + more) / joint_constant(row)
-            if stated >= needed:
+            stuck = self.stiction(row, load)
+            needed = (load + stuck + more) / joint_constant(row)
+            if row["current_limit_a"] >= needed:
                 continue
-            row["current_limit_a"] = max(stated, float(f"{min(needed, most_current_a(known)):.3g}"))
-            takes = f"gravity takes up to {load:.3g} N m and gear friction {stuck:.3g} N m more"
             questions[f"joints.{row['name']}.current_limit_a"] = (
-                f"{takes}: proposed are {row['current_limit_a']:g} A in place of the {stated:g} A that the URDF's "
-                "effort limit allows. Is that safe for the arm and for whoever is near it?"
-                if row["current_limit_a"] > stated
-                else f"{takes}, which {known.name} with {stated:g} A does not reach: is it the right servo?"
+                f"gravity takes up to {load:.3g} N m and gear friction {stuck:.3g} N m more: to move from every "
+                f"posture the joint needs {needed:.3g} A. {_advice(row, needed)}"
             )
+
+
+def _advice(row: dict[str, Any], needed_a: float) -> str:
+    """Return what limits the current of a joint and what its owner may do about it."""
+    model, drafted = model_of(row["servo_model"]), row["current_limit_a"]
+    most = min(needed_a, most_current_a(model))
+    if drafted < round_down(most):
+        return (
+            f"{drafted:g} A is what the URDF's effort limit allows, so motions are drafted within it. If arm, mount "
+            f"and people beside it are safe with more, write current_limit_a: {round_down(most):g} and "
+            "beyond_urdf: [torque], then repeat 'dynid robot motions'"
+        )
+    if needed_a <= (model.current_limit_a or 0.0):
+        return (
+            f"{drafted:g} A is half the stall current of {model.name}, so motions are drafted within it. If the servo "
+            f"stands more for a short time, write current_limit_a: {needed_a:.3g}; or is it another servo?"
+        )
+    return f"That is more than {model.name} may take: is it the right servo?"
 
 
 def draft_gears(rows: Sequence[dict[str, Any]]) -> DraftedGears:

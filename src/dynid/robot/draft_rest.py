@@ -1,7 +1,7 @@
-"""A rest posture for a drafted robot: where an upright arm without current lies lowest, as a proposal.
+"""Proposal of a rest posture for a drafted robot: the lowest posture of an upright arm without current.
 
-Among postures within the limits that the drives hold, the one of least potential energy, with every joint and the tool
-above the base plane, and without contact between links where the URDF has shapes.
+It has the least potential energy among the postures within the limits that the drives hold, with every joint and the
+tool above the base plane, and without contact between links if the URDF has shapes.
 """
 
 from collections.abc import Iterator
@@ -17,17 +17,17 @@ from dynid.model.pinocchio_library import pinocchio
 from dynid.robot import FloatArray
 from dynid.robot.draft_drives import CLEAR, reach
 
-CLEARANCE_M = 0.03  # of joints and tool above the base plane
+CLEARANCE_M = 0.03  # height of joints and tool above the base plane
 MOVED_M = 1e-6  # a joint's origin whose height changes less than this is fixed to the base
-DRAWN, REFINED, STARTS = 3000, 250, 3  # postures: at random, near the best, and how many best ones are refined
-ALWAYS = 0.95  # share of postures at which links touch that touch by design
-SEEN = 64  # postures at which that is looked at
-NEAR_ZERO = 1e-3  # weight of the distance to zero beside the energy: joints that lift nothing stay there
-LEAST_TORQUE_NM = 1e-9
+DRAWN, REFINED, STARTS = 3000, 250, 3  # number of random postures, of steps of a refinement, and of refined postures
+ALWAYS = 0.95  # share of postures above which contact of two links is by design
+SEEN = 64  # number of postures at which contact by design is determined
+NEAR_ZERO = 1e-3  # weight of the distance to zero beside the energy: joints that lift nothing stay at zero
+LEAST_ENERGY_J = 1e-9  # smallest range of the potential energy, so that no cost divides by zero
 
 
 class _Postures:
-    """What a posture of the chain costs and which postures are allowed."""
+    """Cost and admissibility of postures of the chain."""
 
     def __init__(self, urdf: Path, chain: SerialChain, easy: FloatArray, clear: tuple[FloatArray, FloatArray]) -> None:
         self._chain, self._easy = chain, easy
@@ -39,15 +39,15 @@ class _Postures:
         heights = np.array([self._heights(q) for q in self.drawn[:SEEN]])
         self._moved = np.flatnonzero(np.ptp(heights, axis=0) > MOVED_M)
         energies = [self._energy(q) for q in self.drawn]
-        self._span = max(float(np.ptp(energies)), LEAST_TORQUE_NM)
+        self._span = max(float(np.ptp(energies)), LEAST_ENERGY_J)
         try:
             self._shapes: LinkShapes | None = LinkShapes(urdf, tuple(chain.model.names)[1:])
-        except ConfigurationError:  # meshes that are not there
+        except ConfigurationError:  # missing meshes
             self._shapes = None
         self._by_design = self._always_touching()
 
     def _heights(self, q: FloatArray) -> FloatArray:
-        """Heights of all joints and links above the base, (k,) [m]."""
+        """Return the heights of all joints above the base, (k,) [m]."""
         pinocchio.framesForwardKinematics(self._chain.model, self._data, q)
         return np.array([frame.translation[2] for frame in self._data.oMf])
 
@@ -61,12 +61,12 @@ class _Postures:
         return {pair for pair in set().union(*found) if sum(pair in one for one in found) >= ALWAYS * SEEN}
 
     def cost(self, q: FloatArray) -> float:
-        """Return the potential energy as a share of what it varies by, and a little for the distance to zero."""
+        """Return the potential energy as a share of its range, plus a small cost of the distance to zero."""
         away = (q - self.drawn[0]) / (self._upper - self._lower)
         return self._energy(q) / self._span + NEAR_ZERO * float(away @ away)
 
     def allowed(self, q: FloatArray) -> bool:
-        """Whether a posture (chain,) keeps limits, is held with torque to spare, is above the plane and touches not."""
+        """Return whether a posture (chain,) is within limits, easily held, above the base plane and free of contact."""
         if not ((q >= self._lower - 1e-9) & (q <= self._upper + 1e-9)).all():
             return False
         load = pinocchio.computeGeneralizedGravity(self._chain.model, self._data, q)
@@ -77,7 +77,7 @@ class _Postures:
         return self._shapes is None or set(self._shapes.touching(q)) <= self._by_design
 
     def lowest(self) -> FloatArray | None:
-        """Return the allowed posture (chain,) of least cost that is found; None if there is none."""
+        """Return the allowed posture (chain,) of least cost, or None if no allowed posture was drawn."""
         found = []
         order = np.argsort([self.cost(q) for q in self.drawn])
         for place in order:
@@ -88,13 +88,13 @@ class _Postures:
         return min(found, key=self.cost) if found else None
 
     def _refined(self, q: FloatArray) -> FloatArray:
-        """Return the best of allowed postures around q (chain,), nearer and nearer to the best one so far."""
+        """Return the best allowed posture around q (chain,), by random steps that become smaller."""
         best, cost = q, self.cost(q)
         for candidate in self._around(q):
             at = best + candidate
             if (own := self.cost(at)) < cost and self.allowed(at):
                 best, cost = at, own
-        for joint in range(len(q)):  # one that lifts nothing
+        for joint in range(len(q)):  # a joint that lifts nothing returns to zero
             at = best.copy()
             at[joint] = self.drawn[0, joint]
             if (own := self.cost(at)) <= cost and self.allowed(at):
@@ -110,17 +110,17 @@ class _Postures:
 def rest_posture(
     urdf: Path, chain: SerialChain, rows: list[dict[str, Any]], easy: FloatArray, poses: FloatArray, loads: FloatArray
 ) -> tuple[dict[str, list[float]], str]:
-    """Return `rest_posture_deg`, or `rest_posture` with sliding joints, and how it was found, as a phrase.
+    """Return `rest_posture_deg`, or `rest_posture` with sliding joints, and a phrase that says how it was found.
 
-    Clear of the joints' limits, for drafted motions begin there and keep away from them.
+    The posture keeps clear of the joints' limits, because drafted motions begin there.
 
     Args:
-        urdf: of the arm, for the shapes.
-        chain: its chain joints; gravity points along -z of the base.
+        urdf: path of the arm's URDF, for its shapes.
+        chain: the chain's joints; gravity points along -z of the base.
         rows: all joints of robot.yaml; those beyond the chain stay near zero.
-        easy: loads from which the drives start with torque to spare, (n,) [N m; N]; inf where nobody knows.
+        easy: loads from which the drives start with torque to spare, (n,) [N m; N]; inf if unknown.
         poses: random postures, (K, n) [rad or m].
-        loads: what gravity takes at each, (K, n) [N m; N]: without a lowest posture the one of least load is proposed.
+        loads: gravity torques at these postures, (K, n) [N m; N]; otherwise the least loaded is proposed.
     """
     lower, upper = reach(rows, CLEAR)
     size, chosen = chain.size, np.clip(0.0, lower, upper)

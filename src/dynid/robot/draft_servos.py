@@ -139,7 +139,13 @@ def _add_limit(row: dict[str, Any], model: Dynamixel, questions: dict[str, str])
     questions.pop(key, None)
     if real:
         most = min(most, stated / constant)
-    row["current_limit_a"] = float(f"{most:.3g}")
+    row["current_limit_a"] = round_down(most)
+
+
+def round_down(value: float) -> float:
+    """Return a positive value with three significant figures that is not above it: a limit never grows by rounding."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.floor(value / unit + 1e-9) * unit:.3g}")
 
 
 def _ask_constant(model: Dynamixel, questions: dict[str, str]) -> None:

@@ -1,1 +1,1 @@
-"""An identified model at run time: compiled calls, the controller of a loop, and the same as C."""
+"""Identified model at run time: compiled calls, a controller for a loop, and the model as C source."""

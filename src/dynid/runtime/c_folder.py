@@ -1,4 +1,4 @@
-"""The folder that `dynid export c` writes: header, source, a test with the model's values, an example loop, CMake."""
+"""Writer of the folder of `dynid export c`: header, source, a test with the model's values, an example loop, CMake."""
 
 from pathlib import Path
 
@@ -9,11 +9,11 @@ from dynid.runtime.c_folder_text import CMAKE, EXAMPLE, TEST
 from dynid.runtime.c_source import CSource
 
 STATES, SEED = 25, 20261127
-TOLERANCE, SINGLE_TOLERANCE = 1e-9, 1e-4  # of the largest value, or absolutely where that is below 1
+TOLERANCE, SINGLE_TOLERANCE = 1e-9, 1e-4  # relative to the largest value, or absolute if that is below 1
 
 
 def write_c(folder: Path, source: CSource) -> list[str]:
-    """Write the files into an existing folder and return their names."""
+    """Write the C files of a model into an existing folder and return their names."""
     name = source.name
     files = {
         f"{name}.h": source.header(),
@@ -37,14 +37,14 @@ def _filled(template: str, source: CSource, **words: str) -> str:
 
 
 def _values(source: CSource) -> dict[str, str]:
-    """Random states within the limits and what the model gives for them, as initialisers of C."""
+    """Return random states within the limits, and the model's results for them, as C initialisers."""
     model, rng = source.model, np.random.default_rng(SEED)
     robot = model.robot
     shape = (STATES, robot.size)
     q = rng.uniform(robot.lower, robot.upper, shape)
     dq = rng.uniform(-1.0, 1.0, shape) * robot.velocity_limits
     ddq, load = rng.uniform(-5.0, 5.0, shape), model.gravity(q)
-    if source.single:  # the values of what the C program is given
+    if source.single:  # round to the inputs that the C program receives
         q, dq, ddq, load = (np.asarray(np.float32(one), dtype=np.float64) for one in (q, dq, ddq, load))
     inertia = model.inertia_matrix(q).reshape(STATES, -1)
     tables = {"Q": q, "DQ": dq, "DDQ": ddq, "LOAD": load, "GRAVITY": model.gravity(q), "INERTIA": inertia}

@@ -1,4 +1,4 @@
-"""Fixed parts of the files beside the C source; words between @ are filled in by `dynid.runtime.c_folder`."""
+"""Templates of the files that accompany the C source; `dynid.runtime.c_folder` replaces the words between @."""
 
 CMAKE = """cmake_minimum_required(VERSION 3.10)
 project(@NAME@ C)

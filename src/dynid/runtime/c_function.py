@@ -1,6 +1,7 @@
-"""Small Python functions of floats as C99: arithmetic, comparisons, `if`, a counted `for`, results of several values.
+"""Translation of small Python functions of floats to C99.
 
-The law of friction is written once, in `dynid.model.friction`; this makes C of the very functions that run here.
+Supported are arithmetic, comparisons, `if`, a counted `for`, and results of several values. The friction law is written
+once, in `dynid.model.friction`; this module translates the functions that also run in Python.
 """
 
 import ast
@@ -44,7 +45,7 @@ def called(function: Callable[..., Any]) -> set[str]:
 
 
 def needed(roots: Iterable[Callable[..., Any]], known: Mapping[str, Callable[..., Any]]) -> list[Callable[..., Any]]:
-    """Return the roots and all that they call among `known`, each after what it calls."""
+    """Return the roots and all functions among `known` that they call, each after the functions that it calls."""
     found: dict[str, Callable[..., Any]] = {}
 
     def add(name: str) -> None:
@@ -59,15 +60,15 @@ def needed(roots: Iterable[Callable[..., Any]], known: Mapping[str, Callable[...
 
 
 class CFunction:
-    """One function as C.
+    """Python function that is translated to C.
 
     Args:
-        function: whose arguments are floats, but for those in `types`.
-        types: C declarations of arguments by name, with % in the place of the name.
+        function: function whose arguments are floats, except those in `types`.
+        types: C declarations of arguments by name, with % in place of the name.
         constants: values of the module's constants, by name.
-        number: writes a float.
-        several: C type of a result of several values, whose member is `value[]`; functions in `giving` return it.
-        giving: names of functions that return it.
+        number: function that formats a float.
+        several: C type of a result with several values, whose member is `value[]`.
+        giving: names of functions that return this type.
     """
 
     def __init__(
@@ -86,7 +87,7 @@ class CFunction:
         self._depth = 1
 
     def text(self) -> str:
-        """Return the definition."""
+        """Return the definition of the function in C."""
         body = [line for statement in self._tree.body for line in self._statement(statement)]
         result = self._several if self._tree.name in self._giving else "real"
         given = ", ".join(self._types.get(name, "real %").replace("%", name) for name in self._arguments)
@@ -147,7 +148,7 @@ class CFunction:
         for name in names:
             if name != "_":
                 self._declare(name, "real")
-        if isinstance(value, ast.Tuple):  # names on the left are not read on the right
+        if isinstance(value, ast.Tuple):  # refused if a name on the left is read on the right
             read = {one.id for one in ast.walk(value) if isinstance(one, ast.Name)}
             if read & set(names):
                 raise self._refuse(value)
@@ -191,7 +192,7 @@ class CFunction:
         return f"({left} {_BINARY[type(node.op)]} {right})"
 
     def _selected(self, node: ast.expr) -> str:
-        """An element of an array or of a result, or a call."""
+        """Translate an array element, a member of a result, or a call."""
         if isinstance(node, ast.Subscript) and isinstance(node.value, ast.Name):
             if isinstance(node.slice, ast.Tuple):
                 return node.value.id + "".join(f"[{self._value(one)}]" for one in node.slice.elts)

@@ -1,4 +1,4 @@
-"""Straight-line programs of `dynid.codegen` as C99 functions."""
+"""Translation of straight-line programs of `dynid.codegen` to C99 functions."""
 
 from collections.abc import Callable
 
@@ -8,18 +8,18 @@ Number = Callable[[float], str]
 
 
 def double_number(value: float) -> str:
-    """Write a float as a C double."""
+    """Format a float as a C double."""
     return repr(float(value))
 
 
 def float_number(value: float) -> str:
-    """Write a float as a C float, with the nine digits that separate all of them."""
+    """Format a float as a C float, with the nine digits that distinguish all floats."""
     text = f"{float(value):.9g}"
     return f"{text if set(text) & set('.en') else text + '.0'}f"
 
 
 def c_function(name: str, program: Program, number: Number) -> str:
-    """Return a static function whose arguments are the program's arrays; the last is the result."""
+    """Return the text of a static C function whose arguments are the program's arrays; the last is the result."""
     arrays = [f"const real *{one}" for one in program.names[:-1]] + [f"real *{program.names[-1]}"]
     lines = [f"static void {name}({', '.join(arrays)})", "{", *(f"    (void){one};" for one in program.names)]
     for target, tokens in _living(program.text):
@@ -30,12 +30,12 @@ def c_function(name: str, program: Program, number: Number) -> str:
 
 
 def _is_name(token: str) -> bool:
-    """Return whether a token is a value or an element of an array, so no number: these are never inf or nan."""
+    """Return whether a token is a value or an array element; otherwise it is a number, which is never inf or nan."""
     return token[0].isalpha()
 
 
 def _living(text: str) -> list[tuple[str, list[str]]]:
-    """Return the assignments that some result depends on, in their order: compilers refuse unused values."""
+    """Return the assignments that a result depends on, in their order, since compilers reject unused values."""
     found, used = [], set[str]()
     for line in reversed(text.strip().splitlines()):
         target, expression = line.split(" = ")

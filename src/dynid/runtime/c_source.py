@@ -1,4 +1,4 @@
-"""One header and one source of C99 of a model: torques, gravity, inertia matrix, friction, limits, acceptance."""
+"""C99 header and source of a model: torques, gravity, inertia matrix, friction, limits, acceptance."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,19 +24,19 @@ LAW = (
 
 
 def identifier(text: str) -> str:
-    """Return a name as an identifier of C."""
+    """Return a name as a valid C identifier."""
     found = "".join(one if one.isascii() and one.isalnum() else "_" for one in text)
     return found if found[:1].isalpha() else f"arm_{found}"
 
 
 @dataclass(frozen=True)
 class CSource:
-    """A model as C.
+    """Model as C source code.
 
     Attributes:
         model: the model.
-        sha256: of the file that holds it.
-        single: numbers are `float`, for microcontrollers, else `double`.
+        sha256: hash of the file that holds the model.
+        single: whether numbers are `float`, for microcontrollers, instead of `double`.
     """
 
     model: Model
@@ -45,23 +45,23 @@ class CSource:
 
     @cached_property
     def name(self) -> str:
-        """Prefix of all names; a rejected model says so in it."""
+        """Prefix of all C names; that of a rejected model ends with "_rejected"."""
         return identifier(self.model.robot.name) + ("" if self.model.accepted else "_rejected")
 
     @cached_property
     def limits(self) -> FloatArray | None:
-        """Torque limits (n,) [N m]; None if robot.yaml has none."""
+        """Torque limits, (n,) [N m]; None if robot.yaml has none."""
         try:
             return self.model.robot.torque_limits
         except ConfigurationError:
             return None
 
     def header(self) -> str:
-        """Return the header."""
+        """Return the text of the C header."""
         return self._filled(HEADER)
 
     def source(self) -> str:
-        """Return the source."""
+        """Return the text of the C source file."""
         parts = [self._law()]
         programs = state_programs(self.model.arm())
         parts += [c_function(f"rigid_{name}", program, self._number) for name, program in programs.items()]
@@ -104,7 +104,7 @@ class CSource:
 
     @cached_property
     def constants(self) -> Constants:
-        """Return the constants of the model."""
+        """Constants of the model, in the form that the compiled kernels take."""
         return Constants.of(self.model.arm(), self.model.base, self.model.friction_law)
 
     def _row(self, values: FloatArray) -> str:
@@ -126,7 +126,7 @@ class CSource:
         return "\n".join([*lines, ""])
 
     def _law(self) -> str:
-        """The functions of friction that this model needs."""
+        """Return the C text of the friction functions that this model needs."""
         one = self.constants
         roots = [friction.motor_torque_of] if one.law.size else []
         roots += [friction.torque_of] if one.dry.size else []
@@ -150,7 +150,7 @@ class CSource:
         return "\n".join([head, *lines, "}", ""])
 
     def _dry(self) -> str:
-        """Friction with a sign that is among the base parameters."""
+        """Return the C function for the sign-dependent friction among the base parameters."""
         one, lines = self.constants, []
         if one.dry.size:
             lines.append("    for (int i = 0; i < N; i++) tau[i] += torque_of(DRY, i, transition, dq[i], 0, 0);")

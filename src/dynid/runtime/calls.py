@@ -1,4 +1,4 @@
-"""Compiled calls of one arm with one set of parameters: constants beside the programs, one state or many alike."""
+"""Compiled calls of one arm with one set of parameters, for one state or many."""
 
 from dataclasses import dataclass
 from typing import NoReturn
@@ -17,19 +17,20 @@ from dynid.runtime.programs import load_coriolis, load_jacobian, load_state_prog
 
 @dataclass(frozen=True, eq=False)
 class Constants:
-    """Constants of an arm with parameters, as the kernels take them; SI.
+    """Constants of an arm and its parameters in the form that the compiled kernels take; SI units.
 
     Attributes:
-        turns: 1 where an axis turns, so that its pose repeats, 0 where it slides, (n,).
-        springs: joint, power, position of zero and coefficient of every term, (k, 4).
-        phi: base parameters without springs, (p,).
-        links: those of them that are of links, so without drives, (p,).
-        drag: those of them that are viscous friction, (p,).
-        dry: friction with a sign among the base parameters, as values of a law (terms, n); (terms, 0) without.
+        turns: 1 for revolute axes, whose pose repeats after a turn, 0 for prismatic ones, (n,).
+        springs: joint, power, zero position and coefficient of every spring term, (k, 4).
+        phi: base parameters with springs set to zero, (p,).
+        links: base parameters of links only, with those of drives set to zero, (p,).
+        drag: base parameters of viscous friction only, (p,).
+        dry: sign-dependent friction among the base parameters, as values of a law, (terms, n); (terms, 0) if there is
+            none.
         motors: Coulomb friction of coupled motors, (m,).
-        coupling: how these motors turn with the joints, (m, n).
-        law: values of the friction beside the base parameters, (terms, n); (terms, 0) without.
-        transition: of that law [rad/s].
+        coupling: rotation of these motors per rotation of the joints, (m, n).
+        law: values of the additional friction law, (terms, n); (terms, 0) if there is none.
+        transition: transition velocity of that law [rad/s].
     """
 
     turns: FloatArray
@@ -45,10 +46,10 @@ class Constants:
 
     @classmethod
     def of(cls, arm: ArmModel, base: BaseParameters, law: FrictionLaw | None) -> "Constants":
-        """Return the constants of an arm with base parameters and the friction beside them.
+        """Return the constants of an arm with base parameters and an additional friction law.
 
         Raises:
-            DataError: the parameters are those of another model.
+            DataError: the parameters belong to another model.
         """
         phi = np.array(arm.values_of(base))
         about = {term.name: term for term in arm.drive.springs}
@@ -78,7 +79,7 @@ class Constants:
 
 
 def _dry(arm: ArmModel, base: BaseParameters) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return dry friction among base parameters: of joints (terms, n), of motors (m,), and their coupling (m, n)."""
+    """Return the dry friction among base parameters of joints (terms, n), of motors (m,), and their coupling (m, n)."""
     own, motors, rows = np.zeros((len(TERMS), arm.axes)), [], []
     for place in arm.dry_places:
         kind, number = kind_and_number(arm.names[place])
@@ -96,12 +97,12 @@ def _dry(arm: ArmModel, base: BaseParameters) -> tuple[FloatArray, FloatArray, F
 
 
 class Calls:
-    """Compiled calls; every argument is a C-contiguous float64 array that can be written, every result a new array.
+    """Compiled calls of one arm; arguments are C-contiguous, writable float64 arrays, results are new arrays.
 
     Args:
         arm: the arm as it is mounted.
-        base: its base parameters.
-        law: friction beside them; None without.
+        base: base parameters of the arm.
+        law: friction law in addition to the base parameters; None if there is none.
         tool: point in the URDF frame of the last chain joint, (3,) [m].
     """
 
@@ -119,7 +120,7 @@ class Calls:
         raise TypeError("compiled calls are addresses in this process; another one makes its own from the model")
 
     def torques(self, states: FloatArray) -> FloatArray:
-        """Return motor torques (N, n) of states (q, dq, ddq) (3, N, n), SI."""
+        """Return motor torques (N, n) of states (q, dq, ddq) (3, N, n), in SI units."""
         out, law = np.empty(states.shape[1:]), self.constants.law
         kernels.torques_of_states(
             self.programs["torques"], self._loaded, self._transition, states, *self._geometry, *self._friction, law, out
@@ -127,34 +128,34 @@ class Calls:
         return out
 
     def gravity(self, q: FloatArray) -> FloatArray:
-        """Return torques (N, n) that hold the arm at rest at q (N, n), SI."""
+        """Return torques (N, n) that hold the arm at rest at positions q (N, n), in SI units."""
         out = np.empty(q.shape)
         turns, springs, phi, _ = self._geometry
         kernels.gravity_of_states(self.programs["gravity"], q, turns, springs, phi, *self._friction, out)
         return out
 
     def inertia(self, q: FloatArray) -> FloatArray:
-        """Return inertia matrices (N, n, n) at q (N, n), SI."""
+        """Return inertia matrices (N, n, n) at positions q (N, n), in SI units."""
         out = np.empty((*q.shape, q.shape[1]))
         kernels.inertia_of_states(self.programs["inertia"], q, self.constants.turns, self.constants.phi, out)
         return out
 
     def coriolis(self, q: FloatArray, dq: FloatArray) -> FloatArray:
-        """Return Coriolis matrices (N, n, n) of states (N, n), SI."""
+        """Return Coriolis matrices (N, n, n) of states q and dq, (N, n) each, in SI units."""
         self._coriolis = self._coriolis or load_coriolis(self.arm).addresses["coriolis"]
         out = np.empty((*q.shape, q.shape[1]))
         kernels.coriolis_of_states(self._coriolis, q, dq, self.constants.turns, self.constants.phi, out)
         return out
 
     def jacobian(self, q: FloatArray) -> FloatArray:
-        """Return Jacobians (N, 6, n) of the tool at q (N, n), SI."""
+        """Return Jacobians (N, 6, n) of the tool at positions q (N, n), in SI units."""
         self._jacobian = self._jacobian or load_jacobian(self.arm, self.tool).addresses["jacobian"]
         out = np.empty((len(q), 6, q.shape[1]))
         kernels.jacobian_of_states(self._jacobian, q, self.constants.turns, out)
         return out
 
     def friction(self, states: FloatArray) -> FloatArray:
-        """Return friction (N, n) of velocities and carried torques (2, N, n), SI."""
+        """Return friction torques (N, n) for velocities and link-side torques (2, N, n), in SI units."""
         out, one = np.empty(states.shape[1:]), self.constants
         kernels.friction_of_states(
             self.programs["torques"], self._transition, states, one.drag, *self._friction, one.law, out
@@ -162,7 +163,7 @@ class Calls:
         return out
 
     def accelerations(self, states: FloatArray) -> FloatArray:
-        """Return accelerations (N, n) of states (q, dq, motor torques) (3, N, n), SI."""
+        """Return accelerations (N, n) of states (q, dq, motor torques) (3, N, n), in SI units."""
         out, programs = np.empty(states.shape[1:]), self.programs
         both = programs["torques"], programs["inertia"]
         law = self.constants.law

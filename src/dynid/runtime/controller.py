@@ -1,13 +1,13 @@
-"""Computed torque for a loop of one's own: one compiled step, without allocation and without a lock.
+"""Computed-torque controller for a user's own loop: one compiled step without allocation or locks.
 
     controller = model.controller(500.0)          # 500 Hz, gains of the robot's controller.yaml
     controller.reset(q)
     while True:
         tau = controller.step(q, q_ref, dq_ref, ddq_ref)
 
-The law is that of `dynid.control.model_laws.ComputedTorque`: friction and Coriolis torques are those of the reference's
-velocity. A measured velocity has encoder steps, and friction that is fed forward by it chatters, or never moves a joint
-that sticks.
+The law is that of `dynid.control.model_laws.ComputedTorque`: friction and Coriolis torques use the reference velocity.
+A measured velocity is quantised by the encoder. Friction feed-forward from it would chatter, or would never start a
+joint in stiction.
 """
 
 import math
@@ -31,14 +31,14 @@ from dynid.runtime.programs import load_state_programs
 
 INPUTS = ("q", "dq", "q_ref", "dq_ref", "ddq_ref")
 STATED = ("proportional_gain_1_s2", "velocity_gain_1_s", "torque_limits_nm", "velocity_filter_s")
-CYCLES_PER_TIME_CONSTANT = 2.0  # of the velocity loop: a slower loop oscillates
+CYCLES_PER_TIME_CONSTANT = 2.0  # minimum number of cycles per time constant of the velocity loop; fewer oscillate
 SHORTEST_FILTER_S = 1e-6
 PerJoint = FloatArray | float  # one value for all joints, or (n,)
 
 
 @dataclass(frozen=True, eq=False)
 class Fed:
-    """What feeds a controller: an arm as it is mounted, its parameters, and whether they passed their checks."""
+    """Input of a controller: the arm as it is mounted, its parameters, and whether they passed their checks."""
 
     robot: Robot
     arm: ArmModel
@@ -47,7 +47,7 @@ class Fed:
     accepted: bool
 
     def refuse_unfit(self) -> None:
-        """Raise SafetyError where this must not move the arm: not accepted, or see `ModelGate`."""
+        """Raise SafetyError if the model must not move the arm: it was not accepted, or `ModelGate` rejects it."""
         if not self.accepted:
             raise SafetyError(
                 f"the model of {self.robot.name} did not pass its checks: identify again, or give rejected=True to "
@@ -58,7 +58,7 @@ class Fed:
         ModelGate(self.robot, self.arm).check(candidate)
 
     def constants(self, share: float) -> Constants:
-        """Return the kernels' constants with a share of all friction that resists; offsets stay whole."""
+        """Return the kernels' constants with all resisting friction scaled by `share`; offsets stay unscaled."""
         resisting = np.array([kind_and_number(name)[0] in RESISTING for name in self.base.names])
         base = self.base.with_values(np.where(resisting, share, 1.0) * self.base.values)
         law = None if self.law is None else self.law.scaled(share).with_values({"of": self.law["of"]})
@@ -66,18 +66,18 @@ class Fed:
 
 
 class LoopController:
-    """The controller of one loop; make it with `Model.controller`. It keeps state, so it belongs to one thread.
+    """Controller of one loop, created by `Model.controller`; it keeps state, so it belongs to one thread.
 
     Attributes:
         tau: torques of the last step, (n,) [N m]; the same array at every step.
-        limited: 1 for the joints whose torque was cut to its limit in the last step, else 0, (n,).
+        limited: 1 for the joints whose torque was limited in the last step, else 0, (n,).
         velocity: velocity estimate of the last step, (n,) [rad/s].
         rate_hz: steps per second.
-        limits: largest torques, (n,) [N m].
+        limits: torque limits, (n,) [N m].
     """
 
     def __init__(self, fed: Fed, settings: "LoopSettings") -> None:
-        """Compile the step of an arm, so that the first cycle does not wait for it."""
+        """Compile the step of an arm in advance, so that the first cycle is not delayed."""
         self._n = n = fed.arm.axes
         self.rate_hz, self.limits, self._names = settings.rate_hz, settings.gains[2], fed.robot.joint_names
         addresses, one = load_state_programs(fed.arm).addresses, fed.constants(settings.friction_share)
@@ -95,7 +95,7 @@ class LoopController:
         self.tau[:], self._started = 0.0, False
 
     def reset(self, q: FloatArray) -> None:
-        """Begin at rest at measured positions q, (n,) [rad]: the velocity estimate is 0 until they change.
+        """Start at rest at measured positions q, (n,) [rad]; the velocity estimate is 0 until they change.
 
         Raises:
             DataError: q is not (n,).
@@ -107,7 +107,7 @@ class LoopController:
     def step(
         self, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray, dq: FloatArray | None = None
     ) -> FloatArray:
-        """Return the torques of this cycle, (n,) [N m]: `tau`, which the next step overwrites.
+        """Return the torques of this cycle, (n,) [N m], as the array `tau`, which the next step overwrites.
 
         Args:
             q: measured positions, (n,) [rad].
@@ -151,7 +151,7 @@ class LoopController:
 
 @dataclass(frozen=True, eq=False)
 class LoopSettings:
-    """Settings of a loop: gains are K_P, K_V and torque limits, (3, n); `filter_s` is of the velocity estimate [s]."""
+    """Settings of a loop: gains K_P, K_V and torque limits, (3, n); `filter_s` filters the velocity estimate [s]."""
 
     rate_hz: float
     gains: FloatArray
@@ -163,13 +163,13 @@ class LoopSettings:
     def of(
         cls, robot: Robot, rate_hz: float, stated: Mapping[str, PerJoint | None], shares: Mapping[str, float]
     ) -> "LoopSettings":
-        """Return settings of a robot's loop; what is None in `stated` comes from its folder.
+        """Return the settings of a robot's loop; values that are None in `stated` come from the robot's folder.
 
         Args:
             robot: the robot.
             rate_hz: steps per second.
-            stated: the values of `STATED`.
-            shares: gravity_share and friction_share.
+            stated: values by name, for the names in `STATED`.
+            shares: values of gravity_share and friction_share.
 
         Raises:
             ConfigurationError: a value is out of range, or neither stated nor in the robot's folder.
@@ -192,7 +192,7 @@ class LoopSettings:
 
 
 def _usual(robot: Robot, stated: Mapping[str, PerJoint | None]) -> dict[str, PerJoint | None]:
-    """Return what a robot's folder says of the values that are not stated."""
+    """Return the robot folder's values for the settings that are not stated; None for the others."""
     usual: dict[str, PerJoint | None] = dict.fromkeys(STATED)
     if stated["torque_limits_nm"] is None:
         usual["torque_limits_nm"] = robot.torque_limits
@@ -210,7 +210,7 @@ def _usual(robot: Robot, stated: Mapping[str, PerJoint | None]) -> dict[str, Per
 
 
 def _per_joint(name: str, value: PerJoint | None, size: int) -> FloatArray:
-    """Return one value per joint, (size,), of one for all or one each; ConfigurationError if it is neither."""
+    """Return one value per joint, (size,), from one for all or one each; raise ConfigurationError if invalid."""
     least = SHORTEST_FILTER_S if name == "velocity_filter_s" else 0.0
     try:
         found = np.broadcast_to(np.asarray(value, dtype=np.float64), (size,))

@@ -1,4 +1,4 @@
-"""The compiled step of `dynid.runtime.controller`."""
+"""Compiled step of the controller in `dynid.runtime.controller`."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from dynid.runtime.kernels import add_dry, resting, rigid
 
 @compiled
 def first_not_finite(rows: Any) -> int:
-    """Number, from 1, of the first column of `rows` (k, n) that holds a value which is not finite; 0 without one."""
+    """Return the number, from 1, of the first column of `rows` (k, n) with a value that is not finite; 0 if none."""
     for i in range(rows.shape[1]):
         for k in range(len(rows)):
             if not np.isfinite(rows[k, i]):
@@ -25,21 +25,31 @@ def controller_step(
     turns: Any, springs: Any, phi: Any, links: Any, dry: Any, motors: Any, coupling: Any, law: Any,
     work: Any, tau: Any, limited: Any,
 ) -> int:  # fmt: skip
-    """Torques of one cycle into `tau` (n,) [N m]; `limited` (n,) is 1 where a limit cut one.
+    """Compute the torques of one cycle into `tau` (n,) [N m]; `limited` (n,) becomes 1 for limited torques.
 
     Args:
-        torques, gravity: addresses of the programs.
+        torques: address of the torque program.
+        gravity: address of the gravity program.
         loaded: whether friction depends on motor torque or load.
-        estimated: the velocity is estimated; else it is that of `inputs`.
-        inputs: q, dq, q_ref, dq_ref, ddq_ref, (5, n), SI.
-        memory: last position and velocity estimate, (2, n).
+        estimated: whether the velocity is estimated instead of taken from `inputs`.
+        inputs: q, dq, q_ref, dq_ref, ddq_ref, (5, n), SI units.
+        memory: last position and velocity estimate, (2, n); updated.
         gains: K_P, K_V and torque limits, (3, n).
-        scalars: decay and gain of the velocity estimate, share of gravity, transition speed of signs.
-        turns, springs, phi, links, dry, motors, coupling, law: as in `dynid.runtime.calls.Constants`.
-        work: (4, n), overwritten.
+        scalars: decay and gain of the velocity estimate, share of gravity, transition velocity of signs.
+        turns: see `dynid.runtime.calls.Constants`.
+        springs: see `dynid.runtime.calls.Constants`.
+        phi: see `dynid.runtime.calls.Constants`.
+        links: see `dynid.runtime.calls.Constants`.
+        dry: see `dynid.runtime.calls.Constants`.
+        motors: see `dynid.runtime.calls.Constants`.
+        coupling: see `dynid.runtime.calls.Constants`.
+        law: see `dynid.runtime.calls.Constants`.
+        work: scratch array, (4, n).
+        tau: torques, (n,) [N m]; overwritten.
+        limited: marks of limited joints, (n,); overwritten.
 
     Returns:
-        0, or the number of a joint, from 1, with an input or a torque that is not finite; `tau` is unchanged then.
+        0, or the number from 1 of a joint whose input or torque is not finite; `tau` is then unchanged.
     """
     n = inputs.shape[1]
     q, q_ref, dq_ref = inputs[0], inputs[2], inputs[3]

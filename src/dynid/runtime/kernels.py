@@ -1,7 +1,8 @@
-"""Loops around the programs of one state: wrapped angles, springs and friction beside them, for one state or many.
+"""Compiled loops around the programs of one state, which add wrapped angles, springs and friction.
 
-They are the same for all arms. A program is an address, see `dynid.codegen.kernels.load_programs`; an arm's constants
-are arrays, see `dynid.runtime.calls.Constants`, and a law of friction is its values (terms, n).
+The loops are the same for all arms and serve one state or many. A program is an address, see
+`dynid.codegen.kernels.load_programs`. An arm's constants are arrays, see `dynid.runtime.calls.Constants`, and a
+friction law is an array of its values (terms, n).
 """
 
 import math
@@ -18,7 +19,7 @@ JOINT, POWER, ABOUT, COEFFICIENT = range(4)  # columns of the array of springs
 
 @compiled
 def wrap(turns: Any, q: Any, out: Any) -> None:
-    """Copy positions q (n,) into `out`, those that repeat after a turn into +-pi [rad]; `turns` (n,) is 1 there."""
+    """Copy positions q (n,) to `out`, with those of revolute axes (`turns` is 1) wrapped into +-pi [rad]."""
     for j in range(len(q)):
         out[j] = q[j] - turns[j] * TURN * np.floor(q[j] / TURN + 0.5)
 
@@ -33,7 +34,10 @@ def add_springs(springs: Any, q: Any, out: Any) -> None:
 
 @compiled
 def rigid(program: int, turns: Any, springs: Any, q: Any, dq: Any, ddq: Any, phi: Any, at: Any, out: Any) -> None:
-    """Torques (n,) [N m] of one state into `out`: links, rotors, viscous friction, springs; `at` (n,) is scratch."""
+    """Compute the torques of links, rotors, viscous friction and springs in one state into `out` (n,) [N m].
+
+    `at` (n,) is a scratch array.
+    """
     wrap(turns, q, at)
     run_program(program, (at, dq, ddq, phi, out))
     add_springs(springs, q, out)
@@ -41,7 +45,7 @@ def rigid(program: int, turns: Any, springs: Any, q: Any, dq: Any, ddq: Any, phi
 
 @compiled
 def resting(program: int, turns: Any, springs: Any, q: Any, phi: Any, at: Any, out: Any) -> None:
-    """Torques (n,) [N m] of links and springs at rest at q (n,) into `out`; `at` (n,) is scratch."""
+    """Compute the torques of links and springs at rest at q (n,) [rad] into `out` (n,) [N m]; `at` (n,) is scratch."""
     wrap(turns, q, at)
     run_program(program, (at, phi, out))
     add_springs(springs, q, out)
@@ -49,7 +53,7 @@ def resting(program: int, turns: Any, springs: Any, q: Any, phi: Any, at: Any, o
 
 @compiled
 def add_dry(dry: Any, motors: Any, coupling: Any, transition: float, dq: Any, out: Any) -> None:
-    """Add friction that is among the base parameters and has a sign: `dry` of joints, `motors` of coupled motors."""
+    """Add the sign-dependent friction among the base parameters, of joints (`dry`) and coupled motors (`motors`)."""
     for i in range(dry.shape[1]):
         out[i] += torque_of(dry, i, transition, dq[i], 0.0, 0.0)
     for k in range(len(motors)):
@@ -66,7 +70,10 @@ def torques_of_states(
     program: int, loaded: bool, transition: float, states: Any, turns: Any, springs: Any, phi: Any, links: Any,
     dry: Any, motors: Any, coupling: Any, law: Any, out: Any,
 ) -> None:  # fmt: skip
-    """Motor torques of states (q, dq, ddq) (3, N, n) into `out` (N, n); `loaded`: friction depends on the load."""
+    """Compute motor torques of states (q, dq, ddq) (3, N, n) into `out` (N, n), in SI units.
+
+    `loaded` says whether friction depends on the load.
+    """
     n = states.shape[2]
     at, still, load = np.empty(n), np.zeros(n), np.zeros(n)
     for k in range(states.shape[1]):
@@ -83,7 +90,7 @@ def torques_of_states(
 def gravity_of_states(
     program: int, q: Any, turns: Any, springs: Any, phi: Any, dry: Any, motors: Any, coupling: Any, out: Any
 ) -> None:
-    """Torques (N, n) that hold the arm at rest at positions (N, n) into `out`."""
+    """Compute torques that hold the arm at rest at positions (N, n) into `out` (N, n), in SI units."""
     n = q.shape[1]
     at, still = np.empty(n), np.zeros(n)
     for k in range(len(q)):
@@ -93,7 +100,7 @@ def gravity_of_states(
 
 @compiled
 def inertia_of_states(program: int, q: Any, turns: Any, phi: Any, out: Any) -> None:
-    """Inertia matrices (N, n, n) at positions (N, n) into `out`."""
+    """Compute inertia matrices at positions (N, n) into `out` (N, n, n), in SI units."""
     at = np.empty(q.shape[1])
     for k in range(len(q)):
         wrap(turns, q[k], at)
@@ -102,7 +109,7 @@ def inertia_of_states(program: int, q: Any, turns: Any, phi: Any, out: Any) -> N
 
 @compiled
 def coriolis_of_states(program: int, q: Any, dq: Any, turns: Any, phi: Any, out: Any) -> None:
-    """Coriolis matrices (N, n, n) of states (N, n) into `out`."""
+    """Compute Coriolis matrices of states q and dq, (N, n) each, into `out` (N, n, n), in SI units."""
     at = np.empty(q.shape[1])
     for k in range(len(q)):
         wrap(turns, q[k], at)
@@ -111,7 +118,7 @@ def coriolis_of_states(program: int, q: Any, dq: Any, turns: Any, phi: Any, out:
 
 @compiled
 def jacobian_of_states(program: int, q: Any, turns: Any, out: Any) -> None:
-    """Jacobians (N, 6, n) at positions (N, n) into `out`."""
+    """Compute Jacobians at positions (N, n) into `out` (N, 6, n), in SI units."""
     at = np.empty(q.shape[1])
     for k in range(len(q)):
         wrap(turns, q[k], at)
@@ -122,7 +129,7 @@ def jacobian_of_states(program: int, q: Any, turns: Any, out: Any) -> None:
 def friction_of_states(
     program: int, transition: float, states: Any, drag: Any, dry: Any, motors: Any, coupling: Any, law: Any, out: Any
 ) -> None:
-    """Friction (N, n) that motors overcome into `out`; states (2, N, n) are velocities and carried torques."""
+    """Compute friction torques into `out` (N, n) in SI units; states (2, N, n) are velocities and link torques."""
     n = states.shape[2]
     still = np.zeros(n)
     for k in range(states.shape[1]):
@@ -136,7 +143,7 @@ def friction_of_states(
 
 @compiled
 def eliminate(A: Any, b: Any) -> None:
-    """Solve A x = b for A (n, n) and b (n,) by elimination with pivots; x replaces b, and A is overwritten."""
+    """Solve A x = b for A (n, n) and b (n,) by elimination with pivoting; x replaces b, and A is overwritten."""
     n = len(b)
     for k in range(n):
         best = k
@@ -163,7 +170,7 @@ def accelerations_of_states(
     program: int, inertia: int, transition: float, states: Any, turns: Any, springs: Any, phi: Any, links: Any,
     dry: Any, motors: Any, coupling: Any, law: Any, out: Any,
 ) -> None:  # fmt: skip
-    """Accelerations (N, n) of states (q, dq, motor torques) (3, N, n) into `out`."""
+    """Compute accelerations of states (q, dq, motor torques) (3, N, n) into `out` (N, n), in SI units."""
     n = states.shape[2]
     at, still, bias, load, M = np.empty(n), np.zeros(n), np.empty(n), np.zeros(n), np.empty((n, n))
     for k in range(states.shape[1]):

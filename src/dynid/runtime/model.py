@@ -1,7 +1,7 @@
-"""A model as one thing: an arm's base parameters and friction, as compiled calls for one state or many."""
+"""Identified model: an arm's base parameters and friction, with compiled calls for one state or many."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from statistics import NormalDist
@@ -30,22 +30,23 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Model:
-    """An arm with the parameters that were identified for it.
+    """Arm with the parameters that were identified for it.
 
     Every method takes one state (n,) or many (N, n), in SI units, and returns arrays of the same kind. The first call
-    compiles, which takes some seconds once per arm; later processes load what it left in the cache.
+    compiles, which takes some seconds once per arm; later processes load the result from the cache.
 
     Attributes:
         robot: the arm.
         base: base parameters.
-        friction_law: friction beside them; None without. `friction` computes all of the friction.
-        mount: how the arm is mounted; None is the robot's default.
-        torque_constants: that the parameters rest on [N m/A], (n,); () if they are not known or torques were measured.
+        friction_law: friction law in addition to them; None if there is none. `friction` computes all friction.
+        mount: mount of the arm; None is the robot's default.
+        torque_constants: torque constants that the parameters are based on [N m/A], (n,); () if they are not known or
+            torques were measured.
         lengths_m: modified DH lengths that replace the robot's own.
         unconstrained: base parameters before the consistent projection, (p,); None if they are not known.
         accepted: whether the model passed its checks.
         verdict: the checks.
-        arms: geometry at the mounts that were asked for so far.
+        arms: geometry by mount, for the mounts used so far.
         standard: consistent standard parameters of the links; None if they are not known.
     """
 
@@ -92,19 +93,24 @@ class Model:
         return f"Model({self.robot.name}, {said}, {len(self.base.names)} base parameters{beside}, mounted {mount})"
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave compiled calls out of a pickle: they are addresses in this process."""
+        """Return the state for a pickle without compiled calls, which are addresses in this process."""
         return {key: value for key, value in vars(self).items() if key != "calls"}
 
     def arm(self, mount: str | None = None) -> ArmModel:
-        """Return geometry, structure and gravity at a mount; None is the model's own."""
+        """Return geometry, structure and gravity at a mount; None is the model's own mount."""
         chosen = mount or self.mount
         if chosen not in self.arms:
             self.arms[chosen] = ArmModel.of(self.robot, mount=chosen, lengths_m=dict(self.lengths_m))
         return self.arms[chosen]
 
+    def mounted(self, mount: str) -> "Model":
+        """Return the same model of an arm that is mounted otherwise."""
+        self.arm(mount)
+        return replace(self, mount=mount, arms=dict(self.arms))
+
     @cached_property
     def calls(self) -> Calls:
-        """The compiled calls behind the methods."""
+        """Compiled calls that the methods use."""
         return Calls(self.arm(), self.base, self.friction_law, np.array(self.robot.file.tool_m))
 
     def torques(self, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
@@ -128,11 +134,11 @@ class Model:
         return self.calls.coriolis(states[0], states[1]).reshape(*shape, shape[-1])
 
     def friction(self, dq: FloatArray, load: FloatArray) -> FloatArray:
-        """Return the friction torques, (n,) or (N, n) [N m], that the motors overcome beside a load.
+        """Return the friction torques, (n,) or (N, n) [N m], that the motors overcome in addition to a load.
 
         Args:
-            dq: velocities [rad/s]; at 0 no direction is known, and friction with a sign is 0.
-            load: torques that the links take, such as `gravity(q)`, of the same shape [N m].
+            dq: velocities [rad/s]; at 0 the direction is unknown, and sign-dependent friction is 0.
+            load: torques at the links, such as `gravity(q)`, of the same shape [N m].
         """
         states, shape = self._states(dq, load)
         return self.calls.friction(states).reshape(shape)
@@ -140,8 +146,8 @@ class Model:
     def forward_dynamics(self, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
         """Return accelerations, (n,) or (N, n) [rad/s^2], under motor torques `tau` [N m]: the inverse of `torques`.
 
-        A joint that stands has no direction of friction, so that nothing sticks here. Where a quadratic term of the
-        friction jumps, as the motor's torque equals the load, torques within the jump have no one acceleration.
+        A joint at rest has no direction of friction, so there is no stiction here. A quadratic friction term jumps if
+        the motor's torque equals the load; torques within this jump have no unique acceleration.
         """
         states, shape = self._states(q, dq, tau)
         return self.calls.accelerations(states).reshape(shape)
@@ -155,12 +161,13 @@ class Model:
         return self.calls.jacobian(states[0]).reshape(*shape[:-1], 6, shape[-1])
 
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
-        """Return the interval that holds each parameter with a probability, by name, in SI units.
+        """Return the interval that contains each parameter with probability `level`, by name, in SI units.
 
-        Friction beside the base parameters is named by term and axis, such as FC3; what has no deviation is left out.
+        Additional friction is named by term and axis, such as FC3. Parameters without a standard deviation are left
+        out.
 
         Raises:
-            DataError: no parameter has a deviation, or `level` is not between 0 and 1.
+            DataError: no parameter has a standard deviation, or `level` is not between 0 and 1.
         """
         if not 0.0 < level < 1.0:
             raise DataError(f"the level of intervals is {level}; expected a probability between 0 and 1, such as 0.95")
@@ -189,20 +196,20 @@ class Model:
         friction_share: float = 1.0,
         rejected: bool = False,
     ) -> LoopController:
-        """Return the computed-torque controller of a loop of your own; see `dynid.runtime.controller`.
+        """Return a computed-torque controller for your own loop; see `dynid.runtime.controller`.
 
         Args:
             rate_hz: steps per second.
-            proportional_gain_1_s2: K_P, one for all joints or (n,) [1/s^2]; None: of the robot's controller.yaml.
-            velocity_gain_1_s: K_V, alike [1/s].
-            torque_limits_nm: largest torques, alike [N m]; None: those of the drives in robot.yaml.
-            velocity_filter_s: time constant of the velocity estimate [s]; None: of controller.yaml.
-            gravity_share: how much of gravity is fed forward, 0 to 1; less if something else carries the arm.
-            friction_share: how much of the friction is fed forward, 0 to 1.
-            rejected: take a model that did not pass its checks, for study without an arm.
+            proportional_gain_1_s2: K_P, one for all joints or (n,) [1/s^2]; None: from the robot's controller.yaml.
+            velocity_gain_1_s: K_V, one for all joints or (n,) [1/s]; None: from the robot's controller.yaml.
+            torque_limits_nm: torque limits, one for all joints or (n,) [N m]; None: those of the drives in robot.yaml.
+            velocity_filter_s: time constant of the velocity estimate [s]; None: from the robot's controller.yaml.
+            gravity_share: share of gravity that is fed forward, 0 to 1; below 1 if something else carries the arm.
+            friction_share: share of friction that is fed forward, 0 to 1.
+            rejected: accept a model that did not pass its checks, for study without an arm.
 
         Raises:
-            SafetyError: the model did not pass its checks, or would move metal wrongly, see `ModelGate`.
+            SafetyError: the model did not pass its checks, or would move the arm wrongly, see `ModelGate`.
             ConfigurationError: a value is out of range, or neither given nor in the robot's folder.
         """
         stated = (proportional_gain_1_s2, velocity_gain_1_s, torque_limits_nm, velocity_filter_s)
@@ -214,7 +221,9 @@ class Model:
         return LoopController(fed, settings)
 
     def pinocchio(self) -> "pinocchio.Model":
-        """Return the chain joints as a pinocchio model with rotor inertias as armature; friction is `friction`.
+        """Return the chain joints as a pinocchio model with rotor inertias as armature, without friction.
+
+        The method `friction` computes the friction.
 
         Raises:
             DataError: the links are not known, lengths were replaced, or rotors couple joints.
@@ -224,7 +233,9 @@ class Model:
         return pinocchio_model(self.robot, self.arm(), self.standard, self.lengths_m)
 
     def mujoco_friction(self, plant: "mujoco.MjModel") -> "MujocoFriction":
-        """Return what writes all of the friction into a MuJoCo model, such as the result's model.xml, before each step.
+        """Return an object that writes the friction into a MuJoCo model before each step.
+
+        The MuJoCo model may be the result's model.xml.
 
         Raises:
             UnknownNameError: `plant` lacks a joint of the robot.
@@ -237,17 +248,17 @@ class Model:
         return MujocoFriction(plant, law, self.robot.joint_names)
 
     def friction_arrays(self, xp: ModuleType) -> "ArrayFriction":
-        """Return all of the friction as functions of arrays of `xp`, such as numpy or jax.numpy."""
+        """Return the complete friction as functions of arrays of the module `xp`, such as numpy or jax.numpy."""
         from dynid.export.simple_friction import whole_friction
         from dynid.model.friction_arrays import ArrayFriction
 
         return ArrayFriction.of(whole_friction(self.robot, self.base, self.friction_law), xp)
 
     def _states(self, *given: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
-        """Return quantities as one new array (k, N, n), and the shape of each.
+        """Return quantities as one new array (k, N, n), and the original shape of each.
 
         Raises:
-            DataError: they are not of one shape (n,) or (N, n), or no numbers.
+            DataError: they are not numbers, or not all of one shape (n,) or (N, n).
         """
         try:
             arrays = [np.asarray(one, dtype=np.float64) for one in given]
@@ -264,14 +275,15 @@ class Model:
 
 
 def load_model(path: Path | str, robot: Robot | None = None) -> Model:
-    """Read a model.yaml, or the result folder that holds one.
+    """Read a model.yaml, or the one in a result folder.
 
     Args:
         path: the file or the folder.
-        robot: that the model is of; None loads the one that the file names.
+        robot: robot of the model; None loads the one that the file names.
 
     Raises:
-        InputNotFoundError, ConfigurationError: no such file, or it is no model.yaml.
+        InputNotFoundError: the file does not exist.
+        ConfigurationError: the file is not a valid model.yaml.
         DataError: it is of another robot or structure.
     """
     path = Path(path)

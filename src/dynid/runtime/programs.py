@@ -1,7 +1,7 @@
-"""Straight-line programs of one state: torques, gravity, inertia matrix, Coriolis matrix and Jacobian of the tool.
+"""Straight-line programs for one state: torques, gravity, inertia matrix, Coriolis matrix and tool Jacobian.
 
-They take one state at a time in scalar code, so that a control loop can call them. Springs are left out, because they
-need the position itself, while all other terms repeat after a turn; `dynid.runtime.kernels` adds them.
+They are scalar code for one state at a time, so that a control loop can call them. Springs are left out, because they
+need the unwrapped position, while all other terms repeat after a turn; `dynid.runtime.kernels` adds them.
 """
 
 from dataclasses import replace
@@ -19,9 +19,10 @@ STATE = ("torques", "gravity", "inertia")
 
 
 def state_programs(model: ArmModel) -> dict[str, Program]:
-    """Return the programs `STATE`.
+    """Return the programs for torques, gravity and inertia matrix.
 
-    Their arrays, in this order, SI: torques (q, dq, ddq, phi, tau), gravity (q, phi, tau), inertia (q, phi, M (n, n)).
+    Their arrays, in this order, in SI units: torques (q, dq, ddq, phi, tau), gravity (q, phi, tau), inertia (q, phi,
+    M (n, n)).
     """
     arm = SymbolicArm(model)
     still = ca.SX.zeros(model.axes)
@@ -75,12 +76,12 @@ def jacobian_program(model: ArmModel, tool: FloatArray) -> Program:
 
 
 def load_state_programs(model: ArmModel) -> Programs:
-    """Return the programs `STATE` of an arm as machine code."""
+    """Return an arm's programs for torques, gravity and inertia matrix as machine code."""
     return load_programs("state", model, lambda: Generated(state_programs(model)))
 
 
 def load_coriolis(model: ArmModel) -> Programs:
-    """Return the program "coriolis" of an arm as machine code."""
+    """Return an arm's program "coriolis" as machine code."""
     return load_programs("coriolis", model, lambda: Generated({"coriolis": coriolis_program(model)}))
 
 

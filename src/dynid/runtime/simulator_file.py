@@ -1,6 +1,6 @@
-"""An exported MJCF or URDF as a model: what a simulator that loads the file knows of the arm, and nothing else.
+"""Reader of an MJCF or URDF as a model that holds only the content of the file.
 
-Inertias, armature, linear springs and the two figures of friction come from the file; geometry is the robot's, and a
+Inertias, armature, linear springs and the two friction values come from the file. The geometry is the robot's, and a
 file with another geometry is refused. MuJoCo reads both formats.
 """
 
@@ -20,34 +20,37 @@ from dynid.robot.urdf_text import read_urdf_text
 from dynid.runtime.model import Model
 
 SUFFIXES = (".xml", ".urdf")
-SAME = 1e-5  # of lengths [m] and directions: MuJoCo writes six digits
+SAME = 1e-5  # tolerance of lengths [m] and directions [1], since MuJoCo writes six digits
 UNUSED = ("geoms", "meshes", "textures", "materials", "hfields", "skins", "equalities", "actuators", "sensors", "keys")
 
 
 def is_simulator_file(path: Path | str) -> bool:
-    """Return whether a path is named as an MJCF (.xml) or a URDF (.urdf)."""
+    """Return whether a path has the suffix of an MJCF (.xml) or a URDF (.urdf)."""
     return Path(path).suffix.lower() in SUFFIXES
 
 
 def read_simulator_file(path: Path, robot: Robot) -> Model:
-    """Read an MJCF or a URDF of a robot as a model; errors as of `model_of_text`, and those of an unreadable file."""
+    """Read an MJCF or a URDF of a robot as a model; raises the errors of `model_of_text` and of unreadable files."""
     return model_of_text(read_urdf_text(path), robot, str(path))
 
 
 def model_of_text(text: str, robot: Robot, name: str) -> Model:
-    """Return what an MJCF or a URDF holds of a robot as a model.
+    """Return the content of an MJCF or a URDF of a robot as a model.
 
     Args:
-        text: of the file.
-        robot: that it is of.
-        name: of the file, for errors.
+        text: text of the file.
+        robot: robot that the file describes.
+        name: name of the file, for errors.
 
     Raises:
         ConfigurationError: MuJoCo cannot load it, or it lacks a joint.
-        DataError: its geometry is another, or it holds what the robot's structure does not.
+        DataError: its geometry differs, or it has terms that the robot's structure lacks.
     """
-    arm = ArmModel.of(robot)
     content = _SimulatorFile(text, robot, name)
+    if content.has_armature() and not robot.file.structure.rotor_inertia:  # predict with it, as a simulator does
+        structure = robot.file.structure.model_copy(update={"rotor_inertia": True})
+        robot = Robot(robot.file.model_copy(update={"structure": structure}), robot.folder)
+    arm = ArmModel.of(robot)
     content.refuse_other_geometry(arm)
     links, drives = content.links(arm), content.drives(arm)
     names = arm.regrouping.standard
@@ -63,14 +66,12 @@ def model_of_text(text: str, robot: Robot, name: str) -> Model:
         law["fv"] = standard.axis("FV")
     if not structure.coulomb_friction:
         law["fb"] = standard.axis("FC")
-    if not structure.rotor_inertia and standard.axis("IA").any():
-        raise DataError(f"{name} holds armature, and structure in robot.yaml of '{robot.name}' has no rotor_inertia")
     beside = FrictionLaw.of(robot.size, law) if law else None
     return Model(robot, arm.base_parameters(standard), beside, standard=standard)
 
 
 class _SimulatorFile:
-    """A file that MuJoCo loaded, at the zero of all joints."""
+    """File loaded by MuJoCo, with all joints at zero."""
 
     def __init__(self, text: str, robot: Robot, name: str) -> None:
         self.robot, self.name = robot, name
@@ -100,7 +101,7 @@ class _SimulatorFile:
         return found
 
     def refuse_other_geometry(self, arm: ArmModel) -> None:
-        """Raise DataError where axes, or links against the links before them, are not those of the robot."""
+        """Raise DataError if axes, or the placement of a link relative to the one before, differ from the robot's."""
         own = [
             frame @ np.linalg.inv(at)
             for frame, at in zip(arm.mdh.placements(np.zeros(arm.chain_size)), arm.mdh.in_link, strict=True)
@@ -121,7 +122,7 @@ class _SimulatorFile:
                 )
 
     def links(self, arm: ArmModel) -> list[FloatArray]:
-        """Return the ten standard parameters, SI, of every chain link with all that it carries."""
+        """Return the ten standard parameters, in SI units, of every chain link including the links that it carries."""
         found = [np.zeros(10) for _ in self.bodies]
         for body in range(1, self.model.nbody):
             carrier = body
@@ -133,14 +134,18 @@ class _SimulatorFile:
         return found
 
     def _inertia(self, body: int, frame: FloatArray) -> LinkInertia:
-        """Return the inertia of a body in a frame (4, 4) of the world."""
+        """Return the inertia of a body, expressed in a frame given by its placement (4, 4) in the world."""
         axes = frame[:3, :3].T @ self.data.ximat[body].reshape(3, 3)
         centre = frame[:3, :3].T @ (self.data.xipos[body] - frame[:3, 3])
         inertia = axes @ np.diag(self.model.body_inertia[body]) @ axes.T
         return LinkInertia(float(self.model.body_mass[body]), centre, inertia)
 
+    def has_armature(self) -> bool:
+        """Return whether a joint of the robot has armature."""
+        return any(float(self.model.dof_armature[int(self.model.jnt_dofadr[k])].max()) > 0.0 for k in self.joints)
+
     def drives(self, arm: ArmModel) -> dict[str, float]:
-        """Return armature, damping, frictionloss and linear springs under the names of standard parameters, SI."""
+        """Return armature, damping, frictionloss and linear springs by names of standard parameters, in SI units."""
         model, found = self.model, dict[str, float]()
         first = {
             field: np.asarray(getattr(model, field)).reshape(len(model.dof_armature), -1)[:, 0]
@@ -158,7 +163,7 @@ class _SimulatorFile:
         for motor in arm.drive.coupled:
             number = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_TENDON, f"motor_{self.robot.joint_names[motor]}")
             if number < 0:
-                continue  # a URDF holds none
+                continue  # a URDF holds no tendons
             for kind, field in (("IA", "armature"), ("FVM", "damping"), ("FCM", "frictionloss")):
                 found[f"{kind}{motor + 1}"] = float(np.atleast_1d(getattr(model, f"tendon_{field}")[number])[0])
         return found

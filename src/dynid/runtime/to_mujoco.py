@@ -1,4 +1,4 @@
-"""An identified model as a MuJoCo model that can be stepped, its friction included."""
+"""Identified model as a MuJoCo model that can be stepped, friction included."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -16,7 +16,7 @@ from dynid.runtime.model import Model, load_model
 
 
 class MujocoArm(NamedTuple):
-    """A MuJoCo model, its data at the pose of all zeros, and the friction that is written into it before each step."""
+    """MuJoCo model, its data at the zero pose, and the friction that is written into it before each step."""
 
     model: mujoco.MjModel
     data: mujoco.MjData
@@ -26,19 +26,20 @@ class MujocoArm(NamedTuple):
 def mujoco_model(
     result: Path | str | Model, robot: Robot | None = None, *, mount: str | None = None, geometry: bool = False
 ) -> MujocoArm:
-    """Return a result as a MuJoCo model, its data and its friction.
+    """Return a result as a MuJoCo model with its data and its friction.
 
-    Call `friction.update(data)` before every `mujoco.mj_step(model, data)`. Torques go into `data.ctrl`, one actuator
-    per joint under the joint's name, within the torque limits of robot.yaml, or into `data.qfrc_applied`.
+    Call `friction.update(data)` before every `mujoco.mj_step(model, data)`. Torques go into `data.ctrl`, with one
+    actuator per joint, named as the joint, within the torque limits of robot.yaml; or into `data.qfrc_applied`.
 
     Args:
         result: folder that identify wrote, its model.yaml, or a loaded model.
-        robot: that a result is of; None loads the one that model.yaml names.
-        mount: decides on gravity; None is the model's own.
-        geometry: keep the drawn shapes, for a viewer, and fingers that only follow; then use `friction.dofs`.
+        robot: robot of the result; None loads the one that model.yaml names.
+        mount: mount that determines gravity; None is the model's own.
+        geometry: keep the shapes for a viewer, and fingers that only follow; then use `friction.dofs`.
 
     Raises:
-        InputNotFoundError, ConfigurationError: no such file, or it is no model.yaml.
+        InputNotFoundError: the file does not exist.
+        ConfigurationError: the file is not a valid model.yaml.
         DataError: the links are not known, lengths were replaced, or friction has an offset, which MuJoCo cannot hold.
     """
     model = result if isinstance(result, Model) else load_model(result, robot)

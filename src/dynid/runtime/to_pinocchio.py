@@ -1,4 +1,4 @@
-"""An identified model as a pinocchio model: links of its URDF, rotor inertias as armature, gravity of its mount."""
+"""Identified model as a pinocchio model: links of its URDF, rotor inertias as armature, gravity of its mount."""
 
 from collections.abc import Mapping
 
@@ -16,11 +16,11 @@ from dynid.robot import Robot
 def pinocchio_model(
     robot: Robot, arm: ArmModel, standard: StandardParameters | None, lengths_m: Mapping[str, float]
 ) -> pinocchio.Model:
-    """Return the chain joints of a model.
+    """Return the chain joints of a model as a pinocchio model.
 
     Args:
-        robot: whose URDF holds the geometry.
-        arm: the same as it is mounted.
+        robot: robot whose URDF holds the geometry.
+        arm: the same arm as it is mounted.
         standard: consistent standard parameters; None if they are not known.
         lengths_m: modified DH lengths that replace the URDF's.
 

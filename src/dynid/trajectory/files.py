@@ -14,6 +14,7 @@ from dynid.trajectory.excitation_schema import WaypointMotion
 from dynid.trajectory.families import DEFAULT_PROFILE, Excitation
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
+from dynid.trajectory.trajectory import Trajectory
 
 SUFFIXES = (".yaml", ".yml")
 Row = tuple[float, ...]
@@ -190,6 +191,22 @@ def save_trajectory_file(path: Path, motion: PolynomialTrajectory, positions: Fl
     text = yaml.safe_dump(content.model_dump(mode="json", exclude_none=True), sort_keys=False, width=140)
     refuse_existing(path)
     write_whole(path, text)
+
+
+def save_stops(path: Path, motion: Trajectory) -> None:
+    """Write a motion as a file of points in time at which all joints stand: its waypoints.
+
+    Raises:
+        OutputExistsError: the file exists.
+    """
+    still = (0.0,) * len(motion.joint_names)
+    points = tuple(
+        TimedPoint(time_s=t, positions_rad=tuple(row), velocities_rad_s=still, accelerations_rad_s2=still)
+        for t, row in zip(np.round(motion.knots, 6).tolist(), motion.waypoints.tolist(), strict=True)
+    )
+    content = PointFile(schema_version=1, name=motion.name, joint_names=motion.joint_names, points=points)
+    refuse_existing(path)
+    write_whole(path, yaml.safe_dump(content.model_dump(mode="json"), sort_keys=False, width=140))
 
 
 def named_motion(excitation: Excitation, name: str, profile: str = DEFAULT_PROFILE) -> Motion:

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from dynid.robot import FloatArray
 
 HALVINGS = 24  # maximum depth of bisection; beyond it a value is within rounding of its limit
-QUANTITIES = 3  # position, velocity, acceleration
 
 
 @dataclass(frozen=True, eq=False)

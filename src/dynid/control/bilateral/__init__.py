@@ -1,1 +1,1 @@
-"""Two arms as one: bilateral control in joint space, and what stops both when something is wrong with either."""
+"""Bilateral control of two arms in joint space, and the checks that stop both arms if one of them fails."""

@@ -1,6 +1,6 @@
-"""The figures that a pair's limits are about, in machine code: a control cycle has no time for many small arrays.
+"""Small array functions for the checks of a pair, in machine code to save time in the control cycle.
 
-What is not a number is beyond any limit, as in numpy.
+As in numpy, NaN counts as beyond any limit.
 """
 
 import numba
@@ -8,12 +8,12 @@ import numpy as np
 
 from dynid.robot import FloatArray
 
-TOLD_RAD_S = 0.05  # two counts of a servo's velocity register, of which one flickers while the joint stands still
+TOLD_RAD_S = 0.05  # least velocity that counts: two register counts, since one count flickers at standstill
 
 
 @numba.njit(cache=True)
 def largest(values: FloatArray) -> float:
-    """Largest |value| of (n,), any unit; NaN where there is one."""
+    """Return the largest |value| of (n,), any unit; NaN if a value is NaN."""
     most = 0.0
     for value in values:
         if np.isnan(value):
@@ -24,7 +24,7 @@ def largest(values: FloatArray) -> float:
 
 @numba.njit(cache=True, error_model="numpy")
 def largest_share(values: FloatArray, limits: FloatArray) -> tuple[float, int]:
-    """Largest |value| / limit of (n,) each, any unit, and where; NaN and its place where there is one."""
+    """Return the largest |value| / limit [-], (n,) each in any unit, and its index; NaN and its index if one is NaN."""
     most, place = -1.0, 0
     for i in range(len(values)):
         share = abs(values[i]) / limits[i]
@@ -37,7 +37,7 @@ def largest_share(values: FloatArray, limits: FloatArray) -> tuple[float, int]:
 
 @numba.njit(cache=True)
 def finite(values: FloatArray) -> bool:
-    """Whether all of (n,), any unit, are finite."""
+    """Return whether all values (n,), any unit, are finite."""
     for value in values:
         if not np.isfinite(value):
             return False
@@ -46,7 +46,7 @@ def finite(values: FloatArray) -> bool:
 
 @numba.njit(cache=True)
 def equal(first: FloatArray, second: FloatArray) -> bool:
-    """Whether two vectors, (n,) each in the same unit, are the same, as `np.array_equal` says."""
+    """Return whether two vectors, (n,) each in any unit, are equal in the sense of `np.array_equal`."""
     if len(first) != len(second):
         return False
     for i in range(len(first)):
@@ -57,7 +57,7 @@ def equal(first: FloatArray, second: FloatArray) -> bool:
 
 @numba.njit(cache=True)
 def within(values: FloatArray, limits: FloatArray) -> bool:
-    """Whether no |value| is beyond its limit, of (n,) each in the same unit; NaN is."""
+    """Return whether no |value| exceeds its limit, (n,) each in any unit; NaN exceeds it."""
     for i in range(len(values)):
         if not abs(values[i]) <= limits[i]:
             return False
@@ -68,12 +68,14 @@ def within(values: FloatArray, limits: FloatArray) -> bool:
 def longest_at_limit(
     leader: FloatArray, follower: FloatArray, limits: FloatArray, dt: float, since_s: FloatArray
 ) -> tuple[float, int, int]:
-    """How long a joint has been at its torque limit [s], of which side, and which joint.
+    """Return the longest time [s] that a joint has been at its torque limit, its side (0 leader, 1 follower) and index.
 
     Args:
-        leader, follower, limits: torques, (n,) each [N m].
+        leader: torques of the leader, (n,) [N m].
+        follower: torques of the follower, (n,) [N m].
+        limits: torque limits, (n,) [N m].
         dt: time since the last call [s].
-        since_s: for how long every joint has been, (2, n) [s]; goes on.
+        since_s: time that each joint has been at its limit, (2, n) [s]; updated in place.
     """
     most, side, joint = -1.0, 0, 0
     for k in range(2):
@@ -87,11 +89,11 @@ def longest_at_limit(
 
 @numba.njit(cache=True)
 def path_told(path: FloatArray, dq: FloatArray, dt: float) -> float:
-    """Return the longest path [rad] that velocities say a joint has moved by.
+    """Return the longest path [rad] of a joint according to its reported velocities.
 
     Args:
-        path: of every joint so far, (n,) [rad]; goes on.
-        dq: reported velocities, (n,) [rad/s]; what is below `TOLD_RAD_S`, or not a number, moves nothing.
+        path: path of every joint so far, (n,) [rad]; updated in place.
+        dq: reported velocities, (n,) [rad/s]; values below `TOLD_RAD_S` and NaN count as zero.
         dt: time since the last call [s].
     """
     most = 0.0

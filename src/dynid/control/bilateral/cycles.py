@@ -1,13 +1,14 @@
-"""The states of two drivers as cycles of one pair.
+"""Merging of two drivers' states into the control cycles of one pair.
 
-Two drivers read their arms at the same rate, but not at the same moments, and each by a clock of its own: a simulated
-arm may even wait for its host while the other one moves on. So no common clock is needed here. A cycle is over when
-both arms have sent a state; how long it took for either arm is what its own stamps say. An arm that is silent is late
-by the other arm's clock. Where both are silent nothing is commanded, and both drivers stop their arms themselves.
+Two drivers read their arms at the same rate, but not at the same moments, and each with its own clock. A simulated arm
+may even wait for its host while the other arm moves on. So the pair needs no common clock. A cycle is complete when
+both arms have sent a state. Its duration for each arm follows from that arm's own stamps. If one arm is silent, the
+other arm's clock determines that it is late. If both are silent, nothing is commanded, and both drivers stop their arms
+themselves.
 
-An arm whose states are all late by the same time looks like one that is not, by these stamps. Where a driver's stamps
-follow the clock of this host, they say how old a state is when it arrives, and one that is too old counts as late, too.
-For a driver on another host, or a simulated arm whose time is paused, nothing says so.
+Stamps alone do not reveal a constant delay of all states of an arm. If a driver's stamps follow the clock of this host,
+they give the age of a state at its arrival, and a state that is too old counts as late. For a driver on another host,
+or a simulated arm with a paused clock, the age is unknown.
 """
 
 from dynid.control.bilateral.pair import LATE_S, SIDES, ArmPair, Reading
@@ -16,19 +17,19 @@ from dynid.robot import FloatArray
 
 
 class PairCycles:
-    """Hands a pair the states of both arms, in the order in which they arrive.
+    """Collector of both arms' states in the order of their arrival, which runs the pair once per cycle.
 
     Attributes:
-        pair: what commands the arms.
-        cycles: that were commanded since the arms were engaged.
+        pair: the pair that commands the arms.
+        cycles: number of commanded cycles since the arms were engaged.
     """
 
     def __init__(self, pair: ArmPair) -> None:
         self.pair, self.cycles = pair, 0
         self._newest: list[Reading | None] = [None, None]
-        self._ages_s = [0.0, 0.0]  # of the newest states when they arrived
+        self._ages_s = [0.0, 0.0]  # ages of the newest states at their arrival
         self._used_ns = [0, 0]  # stamps of the last cycle's states, by the drivers' clocks
-        self._now_ns = 0  # of the pair: time since the arms were engaged
+        self._now_ns = 0  # time of the pair since the arms were engaged
 
     def _both(self) -> tuple[Reading, Reading]:
         for name, reading in zip(SIDES, self._newest, strict=True):
@@ -39,11 +40,11 @@ class PairCycles:
         return leader, follower
 
     def check(self) -> None:
-        """Raise SafetyError where the arms cannot be engaged at their postures."""
+        """Raise SafetyError if the arms cannot be engaged at their present postures."""
         self.pair.check_postures(*self._both())
 
     def engage(self) -> None:
-        """Engage both arms where they are; the next cycle is the first that is commanded.
+        """Engage both arms at their present postures; the next cycle is the first that is commanded.
 
         Raises:
             SafetyError: an arm has sent no state, or the arms are too far apart.
@@ -58,10 +59,14 @@ class PairCycles:
         self._now_ns = self.cycles = 0
 
     def take(self, side: int, reading: Reading, age_s: float | None = None) -> tuple[FloatArray, FloatArray] | None:
-        """Take a state of the leader, 0, or of the follower, 1; torques (n,) [N m] of both where that ends a cycle.
+        """Take a state of one arm; return the torques (n,) [N m] of both arms if it completes a cycle, else None.
 
-        None: there is nothing to command. A state that is not newer than the one before it is left out. `age_s` is how
-        old it is by the clock of this host [s]; None where that is not known.
+        A state that is not newer than the previous one is ignored.
+
+        Args:
+            side: 0 for the leader, 1 for the follower.
+            reading: the state.
+            age_s: age of the state by the clock of this host [s]; None if unknown.
         """
         before = self._newest[side]
         if before is not None and reading.stamp_ns <= before.stamp_ns:
@@ -76,7 +81,10 @@ class PairCycles:
         return self._cycle(*both, own_ns)
 
     def _cycle(self, leader: Reading, follower: Reading, own_ns: list[int]) -> tuple[FloatArray, FloatArray] | None:
-        """Command both arms by their newest states, which came so long after those before [ns], by either's clock."""
+        """Return the torques (n,) [N m] of both arms for a cycle with their newest states.
+
+        `own_ns` [ns] is the time since the previously used state, by the clock of each arm.
+        """
         begin_ns, self._now_ns = self._now_ns, self._now_ns + max(own_ns)
         self._used_ns = [leader.stamp_ns, follower.stamp_ns]
         self.cycles += 1
@@ -88,6 +96,6 @@ class PairCycles:
         )
 
     def _stamp(self, side: int, stamp_ns: int, now_ns: int) -> int:
-        """Return the stamp of an arm's state by the time of the pair [ns]; of one that arrived too old, by its age."""
+        """Return the stamp of a state on the pair's time axis [ns]; if it arrived too old, its age determines it."""
         age_s = self._ages_s[side]
         return min(stamp_ns, now_ns - round(age_s * 1e9)) if age_s > LATE_S else stamp_ns

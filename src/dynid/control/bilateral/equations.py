@@ -1,8 +1,8 @@
-"""The equations of observer and law in machine code, one function each; the modules `observer` and `law` explain them.
+"""Equations of observer and law as compiled functions; the modules `observer` and `law` explain them.
 
-An arm is a matrix (rows, n) of vectors that have the names below, in SI units; so is what the law knows beside both
-arms: every array that a call takes costs time. All functions stand in one file with the rows' names, for numba's cache
-notices a change of a function's own file alone.
+An arm is a matrix (rows, n) of vectors in SI units, one row for each of the names below. The law's own vectors are a
+matrix of the same kind. Matrices keep calls short, since each array argument costs time. All functions share one file
+with the row names, because numba's cache detects changes only in a function's own file.
 """
 
 import numba
@@ -11,19 +11,19 @@ import numpy as np
 from dynid.model.friction import FV, OF, budget_of
 from dynid.robot import FloatArray
 
-# An arm: estimates, directions of friction and where it last turned; torques; what was measured, torques in force
+# Rows of an arm: estimates, friction direction and the anchor of its dead band, torques, measured q, torque in force
 Q, DQ, D, Z, ANCHOR, BIAS, RIGID, FRICTION, EXTERNAL, MEASURED, IN_FORCE = range(11)
 ARM_ROWS = 11
-# The law: c, what the follower still has to be led, y; where the spring before the limits begins; torque limits
+# Rows of the law: c, offset while the follower aligns, y, positions at which the limit springs begin, torque limits
 CENTRE, OFFSET, DIFFERENCE, LOWER, UPPER, MOST = range(6)
 LAW_ROWS = 6
 
-TURN_RAD = 0.002  # the path on which friction turns round
-PLAY_RAD = 0.001  # of a slow joint: less than an encoder count
-FAST_RAD_S = 0.1  # beyond that the estimated velocity is sure
+TURN_RAD = 0.002  # path over which friction reverses
+PLAY_RAD = 0.001  # dead band of a slow joint for friction reversal: less than an encoder count
+FAST_RAD_S = 0.1  # velocity above which the estimate is reliable
 FADE_S, SLOW_RAD_S = 0.2, 0.05
-ALIGN_RAD_S = 0.3  # how fast the follower is led to where the leader is when both are engaged
-STOP_1_S2, STOP_1_S = 400.0, 20.0  # a spring before the limit where the guard takes the current
+ALIGN_RAD_S = 0.3  # speed at which the follower aligns with the leader after the start
+STOP_1_S2, STOP_1_S = 400.0, 20.0  # spring and damper in front of the limit at which the safety guard cuts the current
 
 Gains = tuple[float, float, float, float, float, float, float, float, float]  # alpha ... share_pressed, see `law`
 FOUR_CHANNEL, FORCE_REFLECTING, UNILATERAL = range(3)
@@ -31,9 +31,10 @@ FOUR_CHANNEL, FORCE_REFLECTING, UNILATERAL = range(3)
 
 @numba.njit(cache=True, error_model="numpy")
 def solve(M: FloatArray, b: FloatArray) -> FloatArray:
-    """x of M x = b, (n,), any unit; M (n, n) is positive definite, so elimination may take its rows in their order.
+    """Return x (n,) of M x = b, any unit; M (n, n) is positive definite, so elimination needs no pivoting.
 
-    numba's `np.linalg.solve` raises where anything is not finite; here it arrives at the pair's checks, which stop it.
+    numba's `np.linalg.solve` raises if a value is not finite. Here such a value reaches the checks of the pair, which
+    stop it.
     """
     n, U, x = len(b), M.copy(), b.copy()
     for k in range(n):
@@ -53,14 +54,30 @@ def solve(M: FloatArray, b: FloatArray) -> FloatArray:
 def directed_friction(
     p: FloatArray, z: FloatArray, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray
 ) -> None:
-    """Friction torques (n,) [N m] into `out`, of parameters p (terms, n), in the directions z (n,) from -1 to 1."""
+    """Write friction torques (n,) [N m] into `out`.
+
+    Args:
+        p: friction parameters, (terms, n), SI.
+        z: directions of friction, (n,), from -1 to 1.
+        dq: velocities, (n,) [rad/s].
+        tm: motor torques, (n,) [N m].
+        te: load torques, (n,) [N m].
+        out: result, (n,) [N m].
+    """
     for i in range(dq.shape[0]):
         out[i] = p[FV, i] * dq[i] + p[OF, i] + z[i] * budget_of(p, i, z[i], dq[i], tm[i], te[i])
 
 
 @numba.njit(cache=True)
 def predict(arm: FloatArray, inertia: FloatArray, dt: float, w: float) -> None:
-    """States q, dq, d of an arm (rows, n) one cycle, dt [s], on; inertia (n, n) [kg m^2], poles at -w [1/s]."""
+    """Advance the states q, dq, d of an arm by one cycle.
+
+    Args:
+        arm: vectors of the arm, (rows, n), SI; updated in place.
+        inertia: M(q), (n, n) [kg m^2].
+        dt: length of the cycle [s].
+        w: observer bandwidth: the poles lie at -w [1/s].
+    """
     q, dq, d, error = arm[Q], arm[DQ], arm[D], arm[MEASURED] - arm[Q]
     u = solve(inertia, arm[IN_FORCE] - arm[BIAS] - arm[FRICTION])
     q += dt * (dq + 3.0 * w * error)
@@ -70,7 +87,10 @@ def predict(arm: FloatArray, inertia: FloatArray, dt: float, w: float) -> None:
 
 @numba.njit(cache=True)
 def turn_friction(arm: FloatArray, dt: float, pressed: float) -> None:
-    """Directions z of friction of an arm (rows, n) one cycle, dt [s], on; `pressed` as in `ArmObserver.update`."""
+    """Advance the friction directions z of an arm (rows, n) by one cycle of dt [s].
+
+    `pressed` is that of `ArmObserver.update`.
+    """
     q, dq, z, anchors = arm[Q], arm[DQ], arm[Z], arm[ANCHOR]
     for i in range(len(q)):
         speed = abs(dq[i])
@@ -82,7 +102,15 @@ def turn_friction(arm: FloatArray, dt: float, pressed: float) -> None:
 
 @numba.njit(cache=True)
 def feel(arm: FloatArray, inertia: FloatArray, p: FloatArray, dt: float, pressed: float) -> None:
-    """Torque from outside M d of an arm (rows, n), and friction of parameters p (terms, n), SI, under that load."""
+    """Compute the external torque M d of an arm, and the friction under that load.
+
+    Args:
+        arm: vectors of the arm, (rows, n), SI; updated in place.
+        inertia: M(q), (n, n) [kg m^2].
+        p: friction parameters, (terms, n), SI.
+        dt: length of the cycle [s].
+        pressed: as in `ArmObserver.update`.
+    """
     turn_friction(arm, dt, pressed)
     arm[EXTERNAL] = inertia @ arm[D]
     directed_friction(p, arm[Z], arm[DQ], arm[IN_FORCE], arm[EXTERNAL] - arm[RIGID], arm[FRICTION])
@@ -90,7 +118,7 @@ def feel(arm: FloatArray, inertia: FloatArray, p: FloatArray, dt: float, pressed
 
 @numba.njit(cache=True)
 def apart(law: FloatArray, alpha: float, leader: FloatArray, follower: FloatArray) -> FloatArray:
-    """alpha (q_l - c) - (q_f - c), (n,) [rad], of arms and law (rows, n)."""
+    """Return the position difference alpha (q_l - c) - (q_f - c), (n,) [rad]; arms and law are (rows, n)."""
     return np.asarray(alpha * (leader[Q] - law[CENTRE]) - (follower[Q] - law[CENTRE]))
 
 
@@ -98,7 +126,11 @@ def apart(law: FloatArray, alpha: float, leader: FloatArray, follower: FloatArra
 def coupled(
     y: FloatArray, gains: Gains, leader: FloatArray, M_l: FloatArray, follower: FloatArray, M_f: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """a_l and a_f of four-channel control, (n,) each [rad/s^2], of arms (rows, n) that are apart by y (n,) [rad]."""
+    """Return the accelerations a_l and a_f of four-channel control, (n,) each [rad/s^2].
+
+    The arms are (rows, n) in SI; y (n,) [rad] is their position difference, and M_l, M_f (n, n) [kg m^2] their
+    inertias.
+    """
     alpha, beta, K_P, K_V, k, r, b, _, _ = gains
     own = 1.0 + alpha * alpha
     u = K_P * y + K_V * (alpha * leader[DQ] - follower[DQ]) + r * (alpha * leader[D] - follower[D])
@@ -111,7 +143,10 @@ def coupled(
 def servoed(
     y: FloatArray, gains: Gains, reflected: float, leader: FloatArray, M_l: FloatArray, follower: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """The same, (n,) each [rad/s^2], where the follower servoes the leader, which feels `reflected` t_f."""
+    """Return the accelerations a_l and a_f, (n,) each [rad/s^2], if the follower servoes the leader's position.
+
+    The leader gets `reflected` times the follower's external torque. The other arguments are those of `coupled`.
+    """
     alpha, _, K_P, K_V, _, r, b, _, _ = gains
     u = K_P * y + K_V * (alpha * leader[DQ] - follower[DQ])
     s = solve(M_l, leader[EXTERNAL] + reflected * follower[EXTERNAL]) - b * leader[DQ]
@@ -120,13 +155,19 @@ def servoed(
 
 @numba.njit(cache=True)
 def limited(vector: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """A vector between two others, (n,) each, any unit; NaN stays. numba's `np.clip` takes several times as long."""
+    """Return a vector clipped to two others, (n,) each, any unit; NaN stays NaN.
+
+    numba's `np.clip` takes several times as long.
+    """
     return np.asarray(np.minimum(np.maximum(vector, lower), upper))
 
 
 @numba.njit(cache=True)
 def torque(law: FloatArray, arm: FloatArray, inertia: FloatArray, acceleration: FloatArray, share: float) -> FloatArray:
-    """tau, (n,) [N m], with a spring before joint limits; through the difference the hand feels it, too."""
+    """Return the torque tau (n,) [N m] of an arm for an acceleration (n,) [rad/s^2], with a spring near joint limits.
+
+    Via the position difference of the arms, the hand feels the follower's spring as well.
+    """
     beyond = arm[Q] - limited(arm[Q], law[LOWER], law[UPPER])
     a = acceleration - STOP_1_S2 * beyond - STOP_1_S * arm[DQ] * (arm[DQ] * beyond > 0.0)
     return np.asarray(limited(inertia @ a + arm[BIAS] + share * arm[FRICTION], -law[MOST], law[MOST]))
@@ -145,7 +186,10 @@ def torques(
     M_f: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Torques of leader and follower into `out` (2, n) [N m], dt [s] after the last ones; offset and y go on."""
+    """Write the torques of leader and follower into `out` (2, n) [N m], dt [s] after the last ones.
+
+    The law's offset and position difference are updated in place. Arms and law are (rows, n) in SI, M_l and M_f (n, n).
+    """
     offset = law[OFFSET]
     most = np.full_like(offset, ALIGN_RAD_S * dt)
     offset -= limited(offset, -most, most)
@@ -163,7 +207,7 @@ def torques(
 
 @numba.njit(cache=True)
 def energy_terms(arm: FloatArray, inertia: FloatArray) -> tuple[float, float, float]:
-    """Kinetic energy [J] of an arm (rows, n), power of the torque from outside, size of friction's [W]."""
+    """Return kinetic energy [J], external power [W] and absolute friction power [W] of an arm (rows, n)."""
     dq = arm[DQ]
     kinetic = 0.5 * dq @ (inertia @ dq)
     return kinetic, arm[EXTERNAL] @ dq, abs(arm[FRICTION] @ dq)

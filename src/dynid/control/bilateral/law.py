@@ -1,26 +1,27 @@
-"""Four-channel bilateral control in joint space, with the identified model as its feed-forward.
+"""Four-channel bilateral control in joint space, with the identified model as feed-forward.
 
-The leader l is moved by a hand, the follower f by what it meets. Their positions shall differ by nothing and the
-torques from outside add up to nothing, as Sakaino, Sato and Ohnishi ask for (IEEE Trans. Industrial Electronics 58,
-2011), by accelerations, so that both modes are decoupled. With alpha the scale of positions around a posture c, beta
-that of torques, d and t the disturbance and torque from outside of each arm's observer,
+A hand moves the leader l; the follower f acts on the environment. The goals are zero difference between their positions
+and zero sum of their external torques (Sakaino, Sato and Ohnishi, IEEE Trans. Industrial Electronics 58, 2011). The law
+commands accelerations, so that both modes are decoupled. alpha is the scale of positions around a posture c, beta the
+scale of torques; d and t are the disturbance and the external torque from each arm's observer:
 
     y = alpha (q_l - c) - (q_f - c) - offset,               u = K_P y + K_V y' + r (alpha d_l - d_f),
     s = k (M_l + alpha beta M_f)^-1 (t_l + beta t_f) - (d_l + alpha d_f) / (1 + alpha^2) - b dq_l,
     a_l = s - alpha u / (1 + alpha^2),                      a_f = alpha s + u / (1 + alpha^2),
     tau = M(q) a + C dq + g + share F.
 
-With k = 1 and a perfect model the sum mode is what two free arms that are bolted together do: force control adds no
-dynamics of its own that an environment could excite. b damps what no hand holds, such as the elbow of an arm with seven
-joints. r is below 1: gears that stick leave the difference of both torques open, and an integral of it would drift.
+With k = 1 and a perfect model the sum mode behaves like two free arms that are bolted together: force control adds no
+dynamics that an environment could excite. b damps motion that the hand does not constrain, such as the elbow of a
+seven-joint arm. r is below 1: stiction makes the difference of both torques unobservable, so its integral would drift.
 
-Friction is compensated by two shares: in free motion so little that an arm that is let go comes to rest though its
-gears are warmer than the model knows; where the follower presses so much that hand and wall exchange what they should.
+Two shares of friction are compensated. In free motion the share is so small that a released arm comes to rest even if
+its gears are warmer, with less friction, than the model assumes. While the follower presses, the share is so large that
+forces pass almost unchanged between hand and environment.
 
-The modes below it need less: "force_reflecting" makes the follower servo the leader's position, and the leader feels
-t_f; "unilateral" does the same, and the leader feels nothing.
+Two simpler modes need less. In "force_reflecting" the follower servoes the leader's position, and the leader is driven
+with t_f. "unilateral" does the same without torque on the leader.
 
-In code these lines are `coupled`, `servoed` and `torque` of the module `equations`.
+In code these equations are `coupled`, `servoed` and `torque` of the module `equations`.
 """
 
 import math
@@ -60,21 +61,26 @@ RANGES = {
     "friction_share_free": (0.0, 1.0),
     "friction_share_pressed": (0.0, 1.0),
 }
-SYMBOLS = ("alpha", "beta", "K_P", "K_V", "k", "r", "b", "share_free", "share_pressed")  # of RANGES
-PRESSED_NM = (0.4, 1.0)  # length of the follower's external torques from which it may press, and surely does
-STOP_ZONE_RAD = 0.12  # of the spring before the limits
+SYMBOLS = ("alpha", "beta", "K_P", "K_V", "k", "r", "b", "share_free", "share_pressed")  # in the order of RANGES
+PRESSED_NM = (0.4, 1.0)  # norms of the follower's external torque at which `pressed` leaves 0 and reaches 1
+STOP_ZONE_RAD = 0.12  # width of the spring in front of the joint limits
 
 
 @dataclass(frozen=True)
 class BilateralSettings:
-    """Settings of a pair, by the symbols of the module.
+    """Settings of a pair; the symbols are those of the module's docstring.
 
     Attributes:
-        mode: see the module.
-        position_scale, force_scale: alpha, from leader to follower; beta, from follower to leader.
-        stiffness_1_s2, damping_1_s: K_P, K_V.
-        force_gain, rejection, felt_damping_1_s: k, r, b.
-        friction_share_free, friction_share_pressed: how much of the modelled friction is compensated.
+        mode: "four_channel", "force_reflecting" or "unilateral".
+        position_scale: alpha, from leader to follower.
+        force_scale: beta, from follower to leader.
+        stiffness_1_s2: K_P.
+        damping_1_s: K_V.
+        force_gain: k.
+        rejection: r.
+        felt_damping_1_s: b.
+        friction_share_free: compensated share of the modelled friction in free motion.
+        friction_share_pressed: compensated share of the modelled friction while the follower presses.
     """
 
     mode: Mode = "four_channel"
@@ -96,29 +102,34 @@ class BilateralSettings:
                 raise ConfigurationError(f"{name} is {getattr(self, name)}; expected {low:g} to {high:g}")
 
     def gains(self) -> Gains:
-        """By symbol, as an experiment records them."""
+        """Return the gains keyed by symbol, as an experiment records them."""
         return dict(zip(SYMBOLS, self.values, strict=True))
 
     @cached_property
     def values(self) -> equations.Gains:
-        """In the order of `SYMBOLS`."""
+        """The gains in the order of `SYMBOLS`."""
         alpha, beta, K_P, K_V, k, r, b, free, pressed = (float(getattr(self, name)) for name in RANGES)
         return alpha, beta, K_P, K_V, k, r, b, free, pressed
 
 
 class BilateralLaw:
-    """Torques of both arms from both measured postures; it keeps state, so one per pair.
+    """Law from the measured postures of two arms to their torques; it keeps state, so each pair needs its own.
 
     Args:
-        robot: what both arms are.
-        leader, follower: the model of either arm.
+        robot: the robot model of both arms.
+        leader: identified model of the leader.
+        follower: identified model of the follower.
+        dynamics: inverse dynamics of the arms at their mount.
+        settings: settings of the law; None is the defaults.
         centre: c, (n,) [rad]; None is the rest posture.
         delay_cycles: see `ArmObserver`.
 
     Attributes:
-        settings: may be exchanged between two cycles.
+        settings: settings, which may be exchanged between two cycles.
+        leader: observer of the leader.
+        follower: observer of the follower.
         difference: y, (n,) [rad].
-        speeds: of leader and follower, limited as of any arm that is guided.
+        speeds: speed monitors of leader and follower, with the limits of hand guiding.
     """
 
     def __init__(
@@ -145,14 +156,14 @@ class BilateralLaw:
         damping = Hold(robot, safety).damping * robot.joint_constants
         self.speeds = GuidingSpeed(robot, safety, damping), GuidingSpeed(robot, safety, damping)
         self.reset(np.zeros(robot.size), np.zeros(robot.size))
-        self._torques(0.001, 0.0)  # compiles: a control loop must not wait for a compiler
+        self._torques(0.001, 0.0)  # compile before the control loop starts
         self.difference[:] = self._offset[:] = 0.0
 
     def reset(self, q_leader: FloatArray, q_follower: FloatArray) -> FloatArray:
-        """Start at rest where both arms are, (n,) each [rad]; the follower is then led to the leader's posture.
+        """Start at rest at both measured postures, (n,) each [rad]; the follower then aligns with the leader slowly.
 
         Returns:
-            How far it has to go, (n,) [rad].
+            Position difference that the follower has to travel, (n,) [rad].
         """
         self.leader.reset(q_leader)
         self.follower.reset(q_follower)
@@ -161,19 +172,19 @@ class BilateralLaw:
 
     @property
     def aligning(self) -> bool:
-        """Whether the follower is still being led to the leader's posture."""
+        """Whether the follower is still moving to the leader's posture after the start."""
         return bool(largest(self._offset) != 0.0)
 
     @property
     def pressed(self) -> float:
-        """How surely the follower presses on something, 0 to 1."""
+        """Confidence that the follower presses on something, 0 to 1."""
         low, high = PRESSED_NM
         pressing = math.sqrt(self.follower.external @ self.follower.external)
         return min(max((pressing - low) / (high - low), 0.0), 1.0)
 
     @property
     def limits(self) -> FloatArray:
-        """Largest torque that is commanded, (n,) [N m]."""
+        """Largest commanded torque, (n,) [N m]."""
         return self._most
 
     def update(
@@ -184,14 +195,18 @@ class BilateralLaw:
         in_force: tuple[FloatArray | None, FloatArray | None] = (None, None),
         between: tuple[float, float] | None = None,
     ) -> tuple[FloatArray, FloatArray]:
-        """Torques (n,) [N m] of leader and follower for measured postures (n,) [rad], dt [s] after the last ones.
+        """Return the torques (n,) [N m] of leader and follower.
 
-        `in_force` are the torques that both drivers report, (n,) [N m] each; None: what was sent. `between` is the time
-        from either arm's measurement to its next [s], where that is not dt.
+        Args:
+            dt: time since the last torques [s].
+            q_leader: measured posture of the leader, (n,) [rad].
+            q_follower: measured posture of the follower, (n,) [rad].
+            in_force: torques reported by both drivers, (n,) [N m] each; None takes those that were sent.
+            between: time from each arm's previous measurement to this one [s]; None is dt.
 
         Raises:
             DataError: dt is not positive.
-            SafetyError: a joint is beyond what the dynamics are computed for.
+            SafetyError: a joint is outside the range for which the dynamics are computed.
         """
         pressed = self.pressed
         own = (dt, dt) if between is None else between
@@ -203,7 +218,7 @@ class BilateralLaw:
         return torques
 
     def _damped(self, torques: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
-        """Torques (n,) [N m] of leader and follower with the damping of what is faster than guiding should be."""
+        """Return torques (n,) [N m] of leader and follower with damping of motion above the hand-guiding speed."""
         found = []
         for arm, speed, tau in zip((self.leader, self.follower), self.speeds, torques, strict=True):
             speed.update_bound(arm.q, arm.dq)

@@ -1,18 +1,20 @@
-"""What one arm does and what pushes it, from encoders and commanded torques alone: no force sensor, no acceleration.
+"""Observer of an arm's motion and external torque, from encoders and commanded torques alone.
 
-A Luenberger observer of M(q) (ddq - d) + C dq + g + F = tau with the states q, dq and the disturbance d [rad/s^2]. All
-three poles lie at -w. With e the encoder's error and u what the torque in force does,
+It is a Luenberger observer of M(q) (ddq - d) + C dq + g + F = tau with the states q, dq and the disturbance d
+[rad/s^2]. All three poles lie at -w. With e the difference between measured and estimated position, and u the
+acceleration due to the torque in force,
 
     u = M(q)^-1 (tau - C dq - g - F),  q' = dq + 3 w e,  dq' = u + d + 3 w^2 e,  d' = w^3 e,
 
-M d is the torque from outside: the disturbance observer of Ohnishi, Shibata and Murakami (IEEE/ASME Trans. Mechatronics
-1, 1996) with the identified model in place of a nominal inertia, and thereby also their reaction torque observer.
+M d is the external torque. This is the disturbance observer of Ohnishi, Shibata and Murakami (IEEE/ASME Trans.
+Mechatronics 1, 1996) with the identified model in place of a nominal inertia, and thereby also their reaction torque
+observer.
 
-Friction at rest is not a function of velocity. Its direction z, -1 to 1, follows the path as in Dahl's model, with a
-play for what the encoder's steps alone do: dz = (sign(dx) - z) |dx| / `TURN_RAD`. A gear that came to rest under load
-keeps its direction. Where nothing presses, friction at rest is whatever is left over: there z fades with `FADE_S`.
+Static friction is not a function of velocity. Its direction z, from -1 to 1, follows the path as in Dahl's model, with
+a dead band for encoder steps: dz = (sign(dx) - z) |dx| / `TURN_RAD`. A gear that came to rest under load keeps its
+direction. If nothing presses, static friction is unknown; then z fades with `FADE_S`.
 
-In code these lines are `predict`, `turn_friction` and `feel` of the module `equations`.
+In code these equations are `predict`, `turn_friction` and `feel` of the module `equations`.
 """
 
 import math
@@ -45,22 +47,26 @@ BANDWIDTH_1_S = 120.0
 
 
 class ArmObserver:
-    """One arm's state: `update` once per cycle with a measured position, then `applied` with the torque that is sent.
+    """State observer of one arm.
+
+    In each cycle, call `update` with the measured position, then `applied` with the torque that is sent.
 
     Args:
-        dynamics: of the arm as it is mounted, see `dynid.control.dynamics_kernel.compile_single`.
-        delay_cycles: how many cycles after it was sent a torque is in force.
+        model: identified model of the arm.
+        dynamics: inverse dynamics of the arm at its mount, see `dynid.control.dynamics_kernel.compile_single`.
+        delay_cycles: number of cycles between sending a torque and its effect.
         bandwidth_1_s: w.
 
     Attributes:
-        rows: all below but the inertia, as `dynid.control.bilateral.equations` names them; like the inertia a buffer
-            that holds until the next cycle.
-        q, dq: estimates, (n,) [rad, rad/s].
+        rows: all vectors of the arm as named in `dynid.control.bilateral.equations`, (rows, n); like the inertia a
+            buffer that is valid until the next cycle.
+        q: estimated positions, (n,) [rad].
+        dq: estimated velocities, (n,) [rad/s].
         disturbance: d, (n,) [rad/s^2].
         inertia: M(q), (n, n) [kg m^2].
-        bias: C dq + g and what else the base parameters take, (n,) [N m].
-        friction: of the gears, beside the base parameters, (n,) [N m].
-        external: the torque from outside M d, (n,) [N m].
+        bias: C dq + g and all other torques of the base parameters at zero acceleration, (n,) [N m].
+        friction: gear friction in addition to the base parameters, (n,) [N m].
+        external: external torque M d, (n,) [N m].
     """
 
     def __init__(
@@ -75,7 +81,7 @@ class ArmObserver:
         self.bias, self.friction, self.external = (self.rows[row] for row in (BIAS, FRICTION, EXTERNAL))
         still = np.zeros(n)
         self.reset(still)
-        self.update(0.001, still)  # compiles: a control loop must not wait for a compiler
+        self.update(0.001, still)  # compile before the control loop starts
         self.reset(still)
 
     def exchange(self, model: ControlModel) -> None:
@@ -83,7 +89,7 @@ class ArmObserver:
         self.model, self._phi, self._gears = model, model.phi.values, model.friction.values
 
     def reset(self, q: FloatArray) -> None:
-        """Start at rest at the measured posture q, (n,) [rad], with nothing pushing."""
+        """Start at rest at the measured posture q, (n,) [rad], with zero external torque."""
         self.rows[:] = 0.0
         self.rows[Q] = self.rows[ANCHOR] = q
         self._sent.clear()
@@ -93,27 +99,28 @@ class ArmObserver:
         self._terms(self.q, self.dq, self._phi, self.inertia, self._rigid, self.bias)
 
     def applied(self, tau: FloatArray) -> None:
-        """The torque (n,) [N m] that is sent in this cycle, within what the drives give."""
+        """Store the torque (n,) [N m] that is sent in this cycle, already clipped to the drives' limits."""
         self._sent.append(np.array(tau))
 
     def update(self, dt: float, q: FloatArray, pressed: float = 0.0, in_force: FloatArray | None = None) -> None:
-        """One cycle more.
+        """Advance the estimate by one cycle.
 
         Args:
-            dt: time since the cycle before [s].
+            dt: time since the previous cycle [s].
             q: measured positions, (n,) [rad].
-            pressed: how surely something presses on the arm, 0 to 1: friction at rest keeps its direction there.
-            in_force: torques since the cycle before, (n,) [N m]; None: those that were sent `delay_cycles` before.
+            pressed: confidence that something presses on the arm, 0 to 1; then static friction keeps its direction.
+            in_force: torques in force since the previous cycle, (n,) [N m]; None takes those sent `delay_cycles`
+                before.
 
         Raises:
             DataError: dt is not positive and finite.
-            SafetyError: a joint is beyond what the dynamics are computed for.
+            SafetyError: a joint is outside the range for which the dynamics are computed.
         """
         if not 0.0 < dt < math.inf:
             raise DataError(f"the observer got a cycle of {dt} s; stamps must increase")
         tau = self._sent[0] if len(self._sent) == self._sent.maxlen else None
         tau = tau if in_force is None else in_force
-        if tau is None:  # before the first torque is in force something else carries the arm
+        if tau is None:  # until the first torque is in force, assume that the arm is carried
             tau = self.bias + self.friction
         self.rows[MEASURED], self.rows[IN_FORCE] = q, tau
         predict(self.rows, self.inertia, dt, self._w)

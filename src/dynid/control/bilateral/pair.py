@@ -1,17 +1,17 @@
-"""Two arms under one bilateral law, and what ends it: a state that is late, arms that part, energy out of nowhere.
+"""Run-time supervision of two arms under one bilateral law: late states, diverging arms, and unexplained energy.
 
-The pair commands both arms or none. Once it is stopped, whoever runs it disables both arms; where that does not arrive,
-commands still end. Either arm's safety guard then brakes, holds and lowers its own arm, whatever the other one does.
+The pair commands both arms or neither. When it stops, its caller must disable both arms. If that message is lost,
+commands still end, and each arm's safety guard brakes, holds and lowers its own arm, independently of the other arm.
 
-Passivity is observed (Hannaford and Ryu, IEEE Trans. Robotics and Automation 18, 2002): nothing but hands, walls and
-what they left in it moves the pair, so
+Passivity is observed (Hannaford and Ryu, IEEE Trans. Robotics and Automation 18, 2002): only hands, walls, and the
+energy they have stored move the pair, so
 
     E = integral of (P + margin) dt - change of K >= 0,   P = t_l . dq_l + (beta / alpha) t_f . dq_f,
     K = 1/2 dq_l . M_l dq_l + (beta / alpha) 1/2 dq_f . M_f dq_f,
 
-with the torques from outside as the observers give them, and a margin of what friction certainly takes. What was put in
-long ago must not pay for what happens now, so E is at most `CREDIT_J`. Below -`BOUND_J` the pair falls back to
-unilateral control, which closes no loop over both arms, and stops when it happens again.
+with the external torques of the observers, and a margin that is a safe share of the friction power. Energy from long
+ago must not compensate for a gain now, so E is at most `CREDIT_J`. Below -`BOUND_J` the pair falls back to unilateral
+control, which closes no loop over both arms; if it happens again, the pair stops.
 """
 
 from dataclasses import dataclass, replace
@@ -25,28 +25,29 @@ from dynid.errors import SafetyError
 from dynid.robot import FloatArray, Robot
 
 SIDES = ("leader", "follower")
-LATE_S = 0.008  # older states end the pair: at 10 ms it is not stable any more
+LATE_S = 0.008  # largest age of a state: at 10 ms the pair is unstable
 APART_RAD = 0.35
-FAST_SHARE = 0.75  # of the velocity limits, at which guards brake: a joint that runs away gains speed until they do
-SATURATED_S, PUSHED_SHARE = 0.1, 0.7  # at a torque limit; of the limit, from outside: nobody pushes like that
-FROZEN_S = 0.02  # standstill to the encoder count after which an arm is suspected
-# An arm that moved so does not stop within an encoder count: joint velocity; kinetic energy over the sum of the torque
+FAST_SHARE = 0.75  # share of the velocity limits that stops the pair, before the guards brake at the full limits
+SATURATED_S, PUSHED_SHARE = 0.1, 0.7  # longest time at a torque limit; largest plausible external torque / limit
+FROZEN_S = 0.02  # duration of unchanged encoder counts after which frozen states are suspected
+# Motion that cannot stop within an encoder count: joint velocity; kinetic energy divided by the sum of the torque
 # limits [rad]. Hands and gears stopped simulated arms from at most 0.42 rad/s, at a wrist, and from 0.8e-4 rad.
 MOVED_RAD_S, MOVED_RAD = 0.6, 1.2e-4
-TOLD_RAD = 0.01  # path by reported velocities while the positions stand still: four counts and the gears' backlash
-STUCK_S, STUCK_RAD = 0.1, 0.05  # an arm stands still to the encoder count for so long while the other moves so far
+TOLD_RAD = 0.01  # path by reported velocities at constant positions: four counts plus the gears' backlash
+STUCK_S, STUCK_RAD = 0.1, 0.05  # least time without encoder counts, and least travel of the other arm meanwhile
 CREDIT_J, BOUND_J, FRICTION_MARGIN = 0.05, 0.1, 0.3
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """What one arm's driver published.
+    """State of one arm as its driver published it.
 
     Attributes:
-        stamp_ns: when it was read [ns].
+        stamp_ns: time of the measurement [ns].
         q: positions, (n,) [rad].
-        tau: torques in force until then, (n,) [N m], which a guard may have changed; None: those that were sent.
-        dq: velocities that the driver reported, (n,) [rad/s]; None, or NaN in it: they are not known.
+        tau: torques in force until then, which a guard may have changed, (n,) [N m]; None if only the sent torques are
+            known.
+        dq: reported velocities, (n,) [rad/s]; None or NaN if unknown.
     """
 
     stamp_ns: int
@@ -56,22 +57,22 @@ class Reading:
 
 
 class Watch:
-    """Notices a driver that repeats the same positions while its arm moves, or while the other arm does."""
+    """Detection of a driver that repeats the same positions while its own arm or the other arm moves."""
 
     def __init__(self) -> None:
         self._q: FloatArray = np.zeros(0)
         self._other: FloatArray = np.zeros(0)
-        self._told: FloatArray = np.zeros(0)  # path by reported velocities while the positions stand still, (n,) [rad]
+        self._told: FloatArray = np.zeros(0)  # path by reported velocities at constant positions, (n,) [rad]
         self._since_ns = self._last_ns = 0
-        self._moved = False  # too fast to stop at once, when the positions last changed
+        self._moved = False  # whether the arm was too fast to stop at once when its positions last changed
 
     def frozen(self, reading: Reading, dq: FloatArray, energy_rad: float = 0.0) -> str:
-        """Say why an arm that stands still to the encoder count must be moving; "" if it may stand.
+        """Return why an arm with unchanged encoder counts must be moving; "" if it may stand still.
 
         Args:
-            reading: of this cycle.
-            dq: velocities, (n,) [rad/s], as they were estimated before.
-            energy_rad: kinetic energy by the same estimate, over the sum of the arm's torque limits.
+            reading: state of this cycle.
+            dq: velocities estimated before, (n,) [rad/s].
+            energy_rad: kinetic energy of the same estimate divided by the sum of the arm's torque limits [rad].
         """
         step_s, self._last_ns = (reading.stamp_ns - self._last_ns) * 1e-9, reading.stamp_ns
         if not equal(reading.q, self._q):
@@ -85,9 +86,14 @@ class Watch:
         return f"do not change though its velocities say that it moves, by {told:.3f} rad" if told > TOLD_RAD else ""
 
     def stuck(self, reading: Reading, other: FloatArray, *, aligning: bool) -> bool:
-        """After `frozen`: whether the other arm, at (n,) [rad], has moved far since this one last did.
+        """Return whether the other arm has moved far since this arm last did; call it after `frozen`.
 
-        While the follower is led to the leader, the leader may stand.
+        While the follower aligns with the leader, the leader may stand still.
+
+        Args:
+            reading: state of this arm.
+            other: posture of the other arm, (n,) [rad].
+            aligning: whether the follower is aligning.
         """
         if aligning or self._since_ns == reading.stamp_ns or not len(self._other):
             self._other = other
@@ -96,11 +102,11 @@ class Watch:
 
 
 class EnergyObserver:
-    """E of a pair, see the module.
+    """Observer of the energy E of a pair, see the module's docstring.
 
     Attributes:
-        energy_j: E.
-        given_j: integral of P: what hands and walls gave, all in all.
+        energy_j: E [J].
+        given_j: integral of P, the total energy from hands and walls [J].
         kinetic_j: kinetic energy of leader and follower [J].
     """
 
@@ -111,11 +117,11 @@ class EnergyObserver:
         self._kinetic: float | None = None
 
     def reset(self) -> None:
-        """Start with full credit."""
+        """Restart with E at its upper bound."""
         self.energy_j, self._kinetic, self.kinetic_j = CREDIT_J, None, (0.0, 0.0)
 
     def update(self, dt: float) -> None:
-        """One cycle more, dt [s], after the law's."""
+        """Advance E by one cycle of dt [s], after the law's update."""
         settings, leader, follower = self._law.settings, self._law.leader, self._law.follower
         weight = settings.force_scale / settings.position_scale
         kinetic_l, power_l, friction_l = energy_terms(leader.rows, leader.inertia)
@@ -130,12 +136,12 @@ class EnergyObserver:
 
 
 class ArmPair:
-    """Runs a law as long as both arms are as they should be; one per pair.
+    """Runner of a bilateral law that stops at any fault of the arms; each pair of arms needs its own.
 
     Attributes:
-        stopped: why nothing is commanded any more, "" while it is.
-        fell_back: why the mode is another one than was asked for, "" if it is not.
-        energy: see `EnergyObserver`.
+        stopped: why nothing is commanded any more; "" while the pair runs.
+        fell_back: why the mode is not the requested one; "" if it is.
+        energy: energy observer, see `EnergyObserver`.
     """
 
     def __init__(self, robot: Robot, law: BilateralLaw) -> None:
@@ -150,7 +156,7 @@ class ArmPair:
         self._warm_up()
 
     def _warm_up(self) -> None:
-        """Compile what a cycle runs beside the law: a control loop must not wait for a compiler."""
+        """Compile the functions of a cycle besides the law, so that no control loop has to wait for the compiler."""
         still = np.zeros_like(self._most_speed)
         for stamp_ns in (0, round(2e9 * FROZEN_S)):
             self._frozen(Reading(stamp_ns, still, dq=still), Reading(stamp_ns, still, dq=still))
@@ -158,7 +164,7 @@ class ArmPair:
         self._wrong(0.0, (still, still))
 
     def start(self, now_ns: int, leader: Reading, follower: Reading) -> None:
-        """Engage both arms where they are, now [ns].
+        """Engage both arms at their present postures, at time `now_ns` [ns].
 
         Raises:
             SafetyError: a state is late, or the arms are too far apart.
@@ -173,7 +179,7 @@ class ArmPair:
         self._now_ns, self._saturated_s[:] = now_ns, 0.0
 
     def check_postures(self, leader: Reading, follower: Reading) -> None:
-        """Raise SafetyError where the arms are too far apart to be engaged."""
+        """Raise SafetyError if the arms are too far apart to be engaged."""
         apart = self.law.reset(leader.q, follower.q)
         if not np.abs(apart).max() <= APART_RAD:
             joint = int(np.argmax(np.abs(apart)))
@@ -193,16 +199,22 @@ class ArmPair:
         self.law.settings = self._asked_for = settings
 
     def stop(self, reason: str) -> None:
-        """Command nothing any more; the first reason stays."""
+        """Stop commanding; only the first reason is kept."""
         self.stopped = self.stopped or reason
 
     def update(
         self, now_ns: int, leader: Reading, follower: Reading, between: tuple[float, float] | None = None
     ) -> tuple[FloatArray, FloatArray] | None:
-        """Torques (n,) [N m] of leader and follower for this cycle, now [ns]; None where the pair is stopped.
+        """Return the torques (n,) [N m] of leader and follower for this cycle, or None if the pair is stopped.
 
-        `between` is the time from either arm's last measurement to this one [s]; None: that from cycle to cycle.
-        In the cycle in which it stops, they are what carries the arms: whatever drove them ends before guards know.
+        In the cycle in which the pair stops, they only carry the arms, so that driving torques end before the guards
+        react.
+
+        Args:
+            now_ns: time of this cycle [ns].
+            leader: state of the leader.
+            follower: state of the follower.
+            between: time from each arm's previous measurement to this one [s]; None is the time between cycles.
         """
         if self.stopped:
             return None
@@ -217,7 +229,7 @@ class ArmPair:
     def _torques(
         self, dt: float, now_ns: int, leader: Reading, follower: Reading, between: tuple[float, float] | None
     ) -> tuple[FloatArray, FloatArray]:
-        """The law's torques; SafetyError is raised where anything is wrong."""
+        """Return the law's torques (n,) [N m]; raise SafetyError at any fault."""
         if reason := self._late(now_ns, leader, follower) or self._frozen(leader, follower):
             raise SafetyError(reason)
         if not dt > 0.0:
@@ -250,7 +262,7 @@ class ArmPair:
         return ""
 
     def _wrong(self, dt: float, torques: tuple[FloatArray, FloatArray]) -> str:
-        """Why these torques must not be sent; "" if they may."""
+        """Return why these torques must not be sent; "" if they may be sent."""
         apart, limits = largest(self.law.difference), self.law.limits
         if not apart <= APART_RAD:
             return f"the arms are {apart:.2f} rad apart, expected at most {APART_RAD} rad"

@@ -1,1 +1,1 @@
-"""The campaign: every bag at every sampling interval, then one accepted model."""
+"""Campaigns: identification from every bag at every sampling interval, and selection of one accepted model."""

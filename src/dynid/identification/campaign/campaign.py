@@ -1,7 +1,8 @@
-"""Campaign: every bag at every sampling interval, then one accepted model (paper Algorithm 1, lines 17 to 20).
+"""Campaign: identification from every bag at every sampling interval, then one accepted model.
 
-Bags are worked on in parallel, each read once; finished runs are stored, so an interrupted campaign goes on where it
-was. From the cloud of all feasible runs the representative is chosen; the consistent model nearest to it is the result.
+It follows the paper's Algorithm 1, lines 17 to 20. Bags are processed in parallel, each read once. Finished runs are
+stored, so an interrupted campaign resumes. From the cloud of all feasible runs the representative is chosen; the
+consistent model nearest to it is the result.
 """
 
 import time
@@ -36,13 +37,13 @@ from dynid.threads import on_one_thread
 from dynid.verdict import Verdict
 
 Advance = Callable[[str], None]
-CHOSE = "chose the representative"  # what a held-out bag was used for that accepts nothing
-LARGE_ENOUGH = 3  # so many times smaller a bag shows the friction's structure, too
+CHOSE = "chose the representative"  # role of held-out bags that do not accept the result
+LARGE_ENOUGH = 3  # largest size ratio to a bag that still determines the friction structure
 
 
 @dataclass(frozen=True)
 class _Job:
-    """One bag at all sampling intervals."""
+    """Task of a worker process: one bag at all sampling intervals."""
 
     robot_folder: Path
     settings: IdentificationSettings
@@ -53,7 +54,7 @@ class _Job:
 
 @dataclass(frozen=True)
 class _Outcome:
-    """Outcome of a bag: its runs, how many of them were stored already, or why it cannot be used."""
+    """Result of one bag: its runs, the number of them that were stored before, or the reason for failure."""
 
     runs: tuple[RunRecord, ...] = ()
     reused: int = 0
@@ -62,18 +63,19 @@ class _Outcome:
 
 @dataclass(frozen=True, eq=False)
 class Campaign:
-    """Everything that a campaign found.
+    """Result of a campaign.
 
     Attributes:
-        robot, settings: what it ran with.
-        runs: all runs, refused ones included, by bag and interval.
-        failures: bags that could not be used, with the reason.
-        reused: number of runs that were stored already.
-        candidates: the runs behind the cloud's candidates, in its order.
+        robot: the robot.
+        settings: settings of the identification.
+        runs: all runs, including refused ones, by bag and interval.
+        failures: reason by name of the bags that could not be used.
+        reused: number of runs that were stored before.
+        candidates: runs behind the cloud's candidates, in the same order.
         cloud: the analysed cloud.
-        study: the representative on its way to the result.
+        study: steps from the representative to the result.
         processing: checks of the campaign as a whole: share of feasible runs, contraction of the cloud.
-        seconds: wall time of the runs, and of all.
+        seconds: wall time of the runs, and of the whole campaign [s].
     """
 
     robot: Robot
@@ -89,21 +91,21 @@ class Campaign:
 
     @property
     def result(self) -> Identification:
-        """The result."""
+        """Identification result of the campaign."""
         return self.study.result
 
     @property
     def verdict(self) -> Verdict:
-        """Checks of the result; their conjunction accepts it."""
+        """Checks of the result, which is accepted if all pass."""
         return self.result.verdict
 
     @property
     def representative(self) -> RunRecord:
-        """The chosen run."""
+        """Run that was chosen as representative."""
         return self.candidates[self.cloud.representative.index]
 
     def routing(self) -> dict[float, dict[str, int]]:
-        """Runs per sampling interval and route (paper Table III), those that were refused, and their number."""
+        """Return the number of runs by sampling interval [s] and route (paper Table III), with refused and total."""
         table: dict[float, dict[str, int]] = {}
         for run in self.runs:
             row = table.setdefault(run.interval_s, {"O-C": 0, "O-S-C": 0, "unrouted": 0, "refused": 0, "total": 0})
@@ -114,7 +116,7 @@ class Campaign:
 
 
 def _work(job: _Job) -> _Outcome:
-    """All runs of one bag; what makes the bag unusable is its outcome and no error."""
+    """Return all runs of one bag; an error that makes the bag unusable becomes the outcome's failure."""
     intervals = job.settings.campaign_intervals_s
     try:
         digest = bag_digest(job.bag)
@@ -145,11 +147,12 @@ def _size(bag: Path) -> int:
 
 
 def campaign_gears(robot: Robot, bags: Sequence[Path], settings: IdentificationSettings) -> KnownGears | None:
-    """Friction of the arm by one bag that can be used: all runs take its structure and are linearised there.
+    """Return the arm's friction, fitted to one usable bag; all runs use its structure and are linearised there.
 
-    The comparison of structures takes as long as dozens of runs, and most for the longest bag; so it is the smallest of
-    those that are a third as large, which bags that are added or broken seldom change. Where it cannot be used, the
-    next larger ones are tried, then the smaller ones. None where friction is ignored or no bag can be used.
+    The comparison of structures takes as long as dozens of runs, and longest for the longest bag. So the bag is the
+    smallest of those that are at least a third as large as the largest; added or broken bags seldom change this choice.
+    If it cannot be used, the next larger ones are tried, then the smaller ones. None if friction is ignored or no bag
+    can be used.
     """
     if settings.coulomb_friction.treatment != "estimated":
         return None
@@ -178,28 +181,28 @@ def run_all(
     advance: Advance = lambda text: None,
     gears: KnownGears | None = None,
 ) -> tuple[tuple[RunRecord, ...], dict[str, str], int]:
-    """All runs of all bags.
+    """Return all runs of all bags, reusing stored ones.
 
     Args:
-        robot: the robot the bags must be of.
-        bags: what to identify from.
-        settings: how.
-        folder: of the stored runs.
-        processes: None is one per core.
-        advance: called for every finished bag.
+        robot: the robot that was recorded.
+        bags: bags to identify from.
+        settings: settings of the identification.
+        folder: folder of the stored runs.
+        processes: number of processes; None is one per core.
+        advance: function that is called with a text for every finished bag.
         gears: friction of the arm, see `campaign_gears`.
 
     Returns:
         The runs in the order of the bags, the bags that failed with their reasons, and the number of reused runs.
 
     Raises:
-        DataError: several bags have one name.
+        DataError: several bags have the same name.
     """
     names = [bag.name for bag in bags]
     if doubled := sorted({name for name in names if names.count(name) > 1}):
         raise DataError(f"several bags are named {', '.join(doubled)}: give every bag a unique name")
     store = RunStore(folder, fingerprint(robot, settings, gears))
-    # long bags first, so that no core is left alone with one at the end
+    # long bags first, so that no core is still busy with one at the end
     order = sorted(range(len(bags)), key=lambda k: -_size(bags[k]))
     jobs = [_Job(robot.folder, settings, bags[k], store, gears) for k in order]
     outcomes: dict[int, _Outcome] = {}
@@ -237,28 +240,28 @@ def campaign(
     advance: Advance = lambda text: None,
     validation_mapping: Mapping = None,
 ) -> Campaign:
-    """Identify from every bag at every sampling interval, and choose, rescue and judge one model.
+    """Return the campaign over all bags and sampling intervals, with one chosen, rescued and validated model.
 
     Args:
-        robot: the robot the bags must be of.
-        bags: what to identify from.
-        folder: where finished runs are stored, and looked for.
-        validation_bags: recordings that nothing is identified from. The first, third and so on accept the result; the
-            others choose the representative.
-        settings: None reads the robot's identification.yaml.
-        processes: None is one per core.
-        advance: called for every finished bag.
-        validation_mapping: what the columns of held-out CSV files are.
+        robot: the robot that was recorded.
+        bags: bags to identify from.
+        folder: folder in which finished runs are stored and looked up.
+        validation_bags: recordings that are not used for identification. The first, third and so on accept the result;
+            the others choose the representative.
+        settings: settings of the identification; None reads the robot's identification.yaml.
+        processes: number of processes; None is one per core.
+        advance: function that is called with a text for every finished bag.
+        validation_mapping: description of the columns of held-out CSV files.
 
     Raises:
-        InputNotFoundError, DataError: a held-out bag cannot be used or is one of `bags`, or fewer than three runs ended
-            feasible.
-        InfeasibleError: no consistent model within the robot's physical bounds.
+        InputNotFoundError: a held-out bag does not exist.
+        DataError: a held-out bag cannot be used or is one of `bags`, or fewer than three runs ended feasible.
+        InfeasibleError: there is no consistent model within the robot's physical bounds.
     """
     settings = (settings or load_identification(robot)).with_filtered_rows("campaign")
     begin = time.perf_counter()
     gears = campaign_gears(robot, bags, settings)
-    # before the long part, so that it fails early
+    # read before the long part, so that errors appear early
     held_out = HeldOutSet.load(robot, validation_bags, settings, gears, validation_mapping)
     runs, failures, reused = run_all(robot, bags, settings, folder, processes=processes, advance=advance, gears=gears)
     runs_seconds = time.perf_counter() - begin
@@ -322,7 +325,7 @@ def campaign(
 
 
 def _candidate(run: RunRecord, model: ArmModel, held_out: HeldOutSet, settings: IdentificationSettings) -> Candidate:
-    """A run as a point of the cloud."""
+    """Return a run as a point of the cloud."""
     assert run.ols is not None and run.clie is not None
     clie, friction = phi_of(run.clie, model.names), friction_of(run.clie)
     return Candidate(

@@ -1,7 +1,7 @@
-"""The checks of a campaign, made like those of `dynid.identification.checks`.
+"""Checks of a campaign, defined in the same way as those of `dynid.identification.checks`.
 
-DIRECT_FIT                 held-out bags against a fit to themselves
-CAMPAIGN, CONTRACTION      all runs of a campaign; its cloud at one sampling interval
+DIRECT_FIT                 error on held-out bags relative to a fit to these bags CAMPAIGN, CONTRACTION      all runs of
+a campaign; its cloud at one sampling interval
 """
 
 from typing import NamedTuple
@@ -12,14 +12,14 @@ from dynid.identification.checks import Measured, Rule
 
 
 class DirectFit(NamedTuple):
-    """Relative errors on held-out bags: of the result, of a fit to these bags, and of one without friction."""
+    """Relative errors on held-out bags: of the result, of a fit to these bags, and of a fit without friction."""
 
     result: float
     direct: float
     smooth: float
 
     def ratio(self) -> Measured:
-        """The result's error over the least that is possible."""
+        """Return the result's error over the smallest possible one, with an explanatory text."""
         ratio = self.result / self.direct if self.direct > 0 else np.inf
         return ratio, (
             f"relative error of a direct fit to the held-out bags {self.direct:.3g}, without friction beside "
@@ -28,7 +28,7 @@ class DirectFit(NamedTuple):
 
 
 class Contraction(NamedTuple):
-    """Traces of the covariances of a campaign's sets by stage, at one sampling interval, and of how many runs."""
+    """Covariance traces of a campaign's parameter sets by stage, at one sampling interval, and the number of runs."""
 
     interval_ms: float
     runs: int

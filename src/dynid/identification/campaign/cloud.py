@@ -1,13 +1,14 @@
-"""The cloud of parameter sets of a campaign, and which of them represents the arm (paper VI-A, VI-B, Fig. 7).
+"""Cloud of a campaign's parameter sets, and choice of the set that represents the arm (paper VI-A, VI-B, Fig. 7).
 
-One principal-component basis over the sets of all stages makes them comparable: OLS, SDP (where CLIE starts: the
-projected set, or OLS itself where no projection was needed) and CLIE. The spread of a stage is the trace of the
-covariance of its scores; it does not depend on how the basis is turned, only on the scale of the parameters.
+One principal-component basis over the sets of all stages makes them comparable: OLS, SDP (the start of CLIE: the
+projected set, or OLS itself if no projection was needed) and CLIE. The spread of a stage is the trace of the covariance
+of its scores. It does not depend on the rotation of the basis, only on the scale of the parameters.
 
-The representative is chosen among the CLIE sets in three steps: the most central ones are shortlisted; of these the
-feasible ones stay, if there are any (else the choice needs a rescue); of these the one with the smallest error on
-motions that choose, and that accept nothing later, is taken. Centrality is Mahalanobis' distance to the cloud's median
-in the cloud's own scatter, so that it depends on no units; neither can be pulled by stray sets.
+The representative is chosen among the CLIE sets in three steps. First, the most central sets are shortlisted. Second,
+the feasible ones among them are kept, if there are any (else the chosen set needs a rescue). Third, the set with the
+smallest error on the recordings reserved for this choice is taken; these do not accept the result later. Centrality is
+the Mahalanobis distance to the cloud's median in the cloud's own scatter, so it is independent of units. Both are
+robust against outlying sets.
 """
 
 from collections.abc import Sequence
@@ -28,21 +29,24 @@ STAGES: tuple[Stage, ...] = get_args(Stage)
 SHORTLIST_SHARE = 0.1
 SHORTLIST_LEAST = 5
 FEWEST_RUNS = 3
-MEDIAN_TO_SIGMA = 1.4826  # deviation of a normal distribution over its median deviation
-CLIPPED = 3.0  # deviations, beyond which a value pulls no correlation further
+MEDIAN_TO_SIGMA = 1.4826  # standard deviation over median absolute deviation, for a normal distribution
+CLIPPED = 3.0  # standard deviations at which values are clipped for correlations
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """One run of a campaign.
+    """Parameter sets of one run of a campaign.
 
     Attributes:
-        trajectory: its name.
-        interval_s: sampling interval.
-        names: base parameters, (p,).
-        ols, sdp, clie: the stages' parameters, (p,); sdp is where CLIE started.
+        trajectory: name of the trajectory.
+        interval_s: sampling interval [s].
+        names: names of the base parameters, (p,).
+        ols: parameters of least squares, (p,).
+        sdp: parameters from which CLIE started, (p,).
+        clie: parameters of the closed-loop refinement, (p,).
         lambda_min: smallest eigenvalue of M found for the CLIE set [kg m^2]; NaN if it was not audited.
-        validation_error: relative torque error of the CLIE set on motions that choose; NaN if there were none.
+        validation_error: relative torque error of the CLIE set on the recordings that choose; NaN without such
+            recordings.
     """
 
     trajectory: str
@@ -56,17 +60,17 @@ class Candidate:
 
     @property
     def label(self) -> str:
-        """The run in words, such as 'AG02 at 40 ms'."""
+        """Text that names the run, such as 'AG02 at 40 ms'."""
         return f"{self.trajectory} at {self.interval_s * 1e3:g} ms"
 
     def stage(self, name: Stage) -> FloatArray:
-        """The parameters (p,) of one stage."""
+        """Return the parameters (p,) of one stage."""
         return {"OLS": self.ols, "SDP": self.sdp, "CLIE": self.clie}[name]
 
 
 @dataclass(frozen=True)
 class Spread:
-    """Trace of the covariance of a stage's scores; interval_s is None over all sampling intervals."""
+    """Trace of the covariance of a stage's scores; `interval_s` None stands for all sampling intervals."""
 
     stage: Stage
     interval_s: float | None
@@ -76,7 +80,7 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class Representative:
-    """The chosen run: its place in the list of candidates, its rank by centrality (1 is the most central), and why."""
+    """Chosen run: its index among the candidates, its rank by centrality (1 is the most central), and the reason."""
 
     index: int
     rank: int
@@ -86,18 +90,18 @@ class Representative:
 
 @dataclass(frozen=True, eq=False)
 class Cloud:
-    """The analysed cloud; arrays are read-only.
+    """Analysed cloud of parameter sets; arrays are read-only.
 
     Attributes:
-        candidates: the runs, N of them.
+        candidates: the N runs.
         centre: mean of all sets of all stages, (p,).
         basis: principal directions as columns, (p, k), the strongest first.
         explained: share of the total variance per direction, (k,).
-        scores: per stage the sets in the common basis, (N, k).
-        spreads: per stage and sampling interval, and over all intervals.
-        distances: of the CLIE sets to the CLIE cloud's median, in deviations of the cloud (Mahalanobis), (N,) [-].
+        scores: sets in the common basis, per stage, (N, k).
+        spreads: spread per stage and sampling interval, and over all intervals.
+        distances: Mahalanobis distances of the CLIE sets to their median, (N,) [-].
         representative: the chosen run.
-        verdict: CLIE spread at most the OLS spread, a check per sampling interval.
+        verdict: one check per sampling interval that the CLIE spread is at most the OLS spread.
     """
 
     candidates: tuple[Candidate, ...]
@@ -111,7 +115,7 @@ class Cloud:
     verdict: Verdict
 
     def spread(self, stage: Stage, interval_s: float | None = None) -> float:
-        """The trace of one stage at one sampling interval, or over all.
+        """Return the covariance trace of one stage at one sampling interval [s], or over all if it is None.
 
         Raises:
             DataError: no run has this interval.
@@ -123,7 +127,7 @@ class Cloud:
 
 
 def principal_basis(sets: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean (p,), principal directions as columns (p, k) and their shares of the variance (k,) of sets (N, p).
+    """Return mean (p,), principal directions as columns (p, k) and their variance shares (k,) of sets (N, p).
 
     Every direction's largest entry is positive, so that results do not change sign between machines.
     """
@@ -136,14 +140,14 @@ def principal_basis(sets: FloatArray) -> tuple[FloatArray, FloatArray, FloatArra
 
 
 def analyse_cloud(candidates: Sequence[Candidate], *, lambda_min_limit: float = 0.0) -> Cloud:
-    """Analyse the runs of a campaign and choose their representative.
+    """Return the analysis of a campaign's runs, including the choice of their representative.
 
     Args:
         candidates: the runs.
-        lambda_min_limit: what lambda_min of a feasible CLIE set must reach [kg m^2].
+        lambda_min_limit: smallest lambda_min of a feasible CLIE set [kg m^2].
 
     Raises:
-        DataError: fewer than three runs, runs of different models, or values that are not finite.
+        DataError: there are fewer than three runs, the runs are of different models, or values are not finite.
     """
     runs = tuple(candidates)
     _refuse_unusable(runs)
@@ -169,11 +173,11 @@ def analyse_cloud(candidates: Sequence[Candidate], *, lambda_min_limit: float = 
 
 
 def central_distances(sets: FloatArray) -> FloatArray:
-    """Mahalanobis' distances (N,) of sets (N, p) to their median, which change with no unit of any parameter.
+    """Return the Mahalanobis distances (N,) of sets (N, p) to their median, independent of the parameters' units.
 
-    Deviations are those of the median deviation, and correlations are of values within `CLIPPED` deviations. They are
-    shrunk towards none by as much as chance alone makes of them (Schaefer and Strimmer 2005): there are often fewer
-    sets than parameters. A parameter without scatter counts nothing.
+    Standard deviations are estimated from median deviations, and correlations from values within `CLIPPED` deviations.
+    Correlations are shrunk towards zero in proportion to their chance scatter (Schaefer and Strimmer 2005), because
+    there are often fewer sets than parameters. A parameter without scatter is ignored.
     """
     left = sets - np.median(sets, axis=0)
     deviations = MEDIAN_TO_SIGMA * np.median(np.abs(left), axis=0)
@@ -206,7 +210,7 @@ def _refuse_unusable(runs: tuple[Candidate, ...]) -> None:
 
 
 def _spreads(runs: tuple[Candidate, ...], scores: dict[Stage, FloatArray]) -> tuple[Spread, ...]:
-    """Spread per stage over all runs, then per sampling interval; NaN where an interval has fewer than two runs."""
+    """Return the spread per stage over all runs, then per sampling interval; NaN for intervals with one run."""
     interval = np.array([run.interval_s for run in runs])
     rows = []
     for chosen in (None, *sorted(set(interval.tolist()))):
@@ -219,10 +223,10 @@ def _spreads(runs: tuple[Candidate, ...], scores: dict[Stage, FloatArray]) -> tu
 
 
 def with_scatter(base: BaseParameters, sets: FloatArray) -> BaseParameters:
-    """Parameters whose standard deviations are at least the scatter of the sets (k, p) of as many motions.
+    """Return parameters whose standard deviations are at least the scatter of sets (k, p) from k motions.
 
-    One motion does not show what its own sticking did to an estimate; others, which stuck elsewhere, do. With fewer
-    than `FEWEST_RUNS` sets nothing changes.
+    One motion does not reveal how its own stiction affected an estimate. Other motions, which stick elsewhere, do. With
+    fewer than `FEWEST_RUNS` sets, the parameters are unchanged.
     """
     if len(sets) < FEWEST_RUNS:
         return base
@@ -235,9 +239,9 @@ def with_scatter(base: BaseParameters, sets: FloatArray) -> BaseParameters:
 
 
 def _contractions(spreads: tuple[Spread, ...]) -> list[Contraction]:
-    """The stages' spreads beside each other per sampling interval.
+    """Return the spreads of all stages together, per sampling interval.
 
-    One motion alone has no spread over motions, at no interval, and nothing to compare.
+    A campaign with a single motion has no spread over motions at any interval, so the list is empty.
     """
     if max(one.runs for one in spreads if one.interval_s is not None) < 2:
         return []
@@ -250,13 +254,13 @@ def _contractions(spreads: tuple[Spread, ...]) -> list[Contraction]:
 
 
 def _choose(runs: tuple[Candidate, ...], distances: FloatArray, limit: float) -> Representative:
-    """The representative by centrality, then feasibility, then held-out validation."""
+    """Return the representative by centrality, then feasibility, then error on the recordings that choose."""
     order = np.argsort(distances, kind="stable")
     shortlist = order[: max(SHORTLIST_LEAST, round(SHORTLIST_SHARE * len(runs)))]
     feasible = [int(k) for k in shortlist if runs[k].lambda_min >= limit]
     pool = feasible or [int(k) for k in shortlist]
     validated = [k for k in pool if np.isfinite(runs[k].validation_error)]
-    # without motions to choose by, the most central one is left to decide
+    # without recordings that choose, the most central set is taken
     index = min(validated, key=lambda k: runs[k].validation_error) if validated else pool[0]
     rank = int(np.flatnonzero(order == index)[0]) + 1
     run = runs[index]

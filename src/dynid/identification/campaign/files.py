@@ -1,4 +1,4 @@
-"""A campaign's result with everything that its folder holds beside the model: tables, a summary, and the runs."""
+"""Files of a campaign's result besides the model: tables, a summary, and the runs."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -14,10 +14,12 @@ from dynid.identification.stages import CampaignFiles, Stage, StageName
 
 
 def identification_of(campaign: Campaign, stored: Path | None = None) -> Identification:
-    """The campaign's result with its stages, and with what its folder holds beside it.
+    """Return the campaign's result with its stages and the other files of its folder.
 
     Args:
-        stored: folder of the stored runs, which they leave once the result is written; None if it is temporary.
+        campaign: the campaign.
+        stored: folder of the stored runs, from which they are removed once the result is written; None if it is
+            temporary.
     """
     run = campaign.representative
     files = CampaignFiles(
@@ -34,7 +36,7 @@ def identification_of(campaign: Campaign, stored: Path | None = None) -> Identif
 
 
 def _stages(run: RunRecord, names: tuple[str, ...]) -> tuple[Stage, ...]:
-    """The representative's stages; the last one only after a rescue."""
+    """Return the representative's stages; the final one is included only after a rescue."""
     records: dict[StageName, StageRecord | None] = {"ols": run.ols, "sdp": run.sdp, "clie": run.clie}
     records["final"] = run.final if run.outcome == "rescued" else None
     return tuple(
@@ -45,7 +47,7 @@ def _stages(run: RunRecord, names: tuple[str, ...]) -> tuple[Stage, ...]:
 
 
 def _provenance(campaign: Campaign) -> dict[str, Any]:
-    """Fields that model.yaml's provenance has of a campaign only."""
+    """Return the provenance fields of model.yaml that only a campaign has."""
     run = campaign.representative
     return {
         "representative": {"run": run.label, "reason": campaign.cloud.representative.reason},
@@ -56,7 +58,7 @@ def _provenance(campaign: Campaign) -> dict[str, Any]:
 
 
 def summary(campaign: Campaign) -> dict[str, Any]:
-    """The campaign as plain values, for a program to read."""
+    """Return the campaign as plain values, for other programs."""
     run, study = campaign.representative, campaign.study
     outcomes = [one.outcome for one in campaign.runs]
     return {

@@ -1,4 +1,4 @@
-"""Held-out bags that judge many sets of parameters."""
+"""Held-out bags for the validation of many parameter sets."""
 
 from dataclasses import dataclass, replace
 
@@ -20,15 +20,15 @@ from dynid.robot import FloatArray, Robot
 
 @dataclass(frozen=True, eq=False)
 class HeldOutSet:
-    """Held-out bags of one arm, ready to judge many parameter sets; may be empty.
+    """Held-out bags of one arm, prepared for the validation of many parameter sets; may be empty.
 
     Attributes:
         portions: samples of every bag, at its own mount.
-        regressions: of every bag, linearised where the arm's friction is known; it may be `ignored`.
-        plain: of every bag, without friction.
-        torque_constants: of every bag [N m/A].
-        names: of the base parameters, (p,).
-        notes: of the readers.
+        regressions: regression of every bag, linearised at the arm's known friction; friction may be `ignored`.
+        plain: regression of every bag without friction.
+        torque_constants: torque constants of every bag [N m/A].
+        names: names of the base parameters, (p,).
+        notes: notes of the readers.
     """
 
     portions: tuple[Portion, ...]
@@ -47,17 +47,18 @@ class HeldOutSet:
         known: KnownGears | None = None,
         mapping: Mapping = None,
     ) -> "HeldOutSet":
-        """Read bags; samples are taken at the settings' own interval, each bag having its own mount.
+        """Return the held-out set of these bags, sampled at the settings' own interval, each with its own mount.
 
         Args:
-            robot: of the bags.
+            robot: the robot that was recorded.
             bags: held-out bags, CSV files, or recordings that were read already.
-            settings: how they are treated.
-            known: friction of the arm, at which torques are linearised; None fits it to each bag.
-            mapping: what the columns of CSV files are.
+            settings: settings of the identification.
+            known: friction of the arm, at which torques are linearised; None fits friction to each bag.
+            mapping: description of the columns of CSV files.
 
         Raises:
-            InputNotFoundError, DataError: a bag cannot be used.
+            InputNotFoundError: a bag does not exist.
+            DataError: a bag cannot be used.
         """
         sources = read_sources(bags, robot, mapping)
         portions = tuple(source.portion("held out", settings) for source in sources)
@@ -73,9 +74,9 @@ class HeldOutSet:
         )
 
     def parted(self) -> tuple["HeldOutSet", "HeldOutSet"]:
-        """Return the bags that choose among models, and those that accept the chosen one; none is in both.
+        """Return the bags that choose among models, and those that accept the chosen model, without overlap.
 
-        Every second bag chooses; a single one accepts.
+        Every second bag chooses; a single bag accepts.
         """
         return self._of(slice(1, None, 2)), self._of(slice(0, None, 2))
 
@@ -84,25 +85,27 @@ class HeldOutSet:
         return replace(self, **fields)
 
     def refuse_other_constants(self, expected: tuple[float, ...]) -> None:
-        """Raise DataError where a bag was recorded with other torque constants."""
+        """Raise DataError if a bag was recorded with other torque constants."""
         for one, constants in zip(self.portions, self.torque_constants, strict=True):
             refuse_other_constants(one.name, constants, expected)
 
     def validate(self, phi: BaseParameters, friction: FloatArray | None = None) -> tuple[Motion, ...]:
-        """What phi, with the parameters of friction beside it, predicts for every bag."""
+        """Return the predictions for every bag by phi and the additional friction parameters (m,)."""
         rows = self.plain if friction is None else self.regressions
         pairs = zip(self.portions, rows, strict=True)
         return tuple(Motion.of(one, one.samples.tau - own.misfit(phi.values, friction)) for one, own in pairs)
 
     def relative_error(self, phi: BaseParameters, friction: FloatArray | None = None) -> float:
-        """|| tau - tau_hat || / || tau || over all bags, of phi and parameters of friction; NaN without bags."""
+        """Return || tau - tau_hat || / || tau || over all bags for phi and friction (m,); NaN without bags."""
         return pooled_errors(self.validate(phi, friction)).relative if self.portions else float("nan")
 
     def direct_fit(self, *, with_friction: bool = True) -> tuple[BaseParameters, FloatArray | None]:
-        """The least-squares fit to the held-out bags themselves: no set of this structure predicts them better.
+        """Return the least-squares fit to the held-out bags: base parameters, and friction parameters (m,) or None.
+
+        No set of this structure predicts the bags better.
 
         Args:
-            with_friction: friction too, where the settings say that it is estimated.
+            with_friction: whether friction is fitted as well, if the settings estimate it.
         """
         own, p = self.regressions if with_friction else self.plain, len(self.names)
         rows = np.concatenate([one.judged_rows() for one in own])

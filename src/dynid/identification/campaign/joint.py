@@ -1,8 +1,8 @@
-"""One model from all bags at once: the joint refinement of a regression's model in the closed loop.
+"""Joint refinement of one model in the closed loops of all bags at once.
 
-A campaign refines every bag by itself and chooses one of the models. Here one phi must explain all bags: the sum of
-their closed-loop input errors (paper eq. 9), each axis divided by the deviation of its residuals, under the same cuts
-and bounds. Friction is that of the pooled fit, as load on the simulated joints.
+A campaign refines every bag separately and chooses one of the models. Here one phi must explain all bags. The cost is
+the sum of their closed-loop input errors (paper eq. 9), each axis divided by the standard deviation of its residuals,
+under the same cuts and bounds. Friction is that of the pooled fit, applied as a load on the simulated joints.
 """
 
 from collections.abc import Sequence
@@ -27,19 +27,20 @@ from dynid.threads import on_one_thread
 def refine_jointly(
     robot: Robot, recordings: Sequence[Recording], settings: IdentificationSettings, pooled: Estimate
 ) -> Refined:
-    """Refine the estimate of all samples together in the closed loops of their recordings.
+    """Return the pooled estimate of all samples after refinement in the closed loops of their recordings.
 
-    M(q) stays positive definite over the audit domain in every step: an estimate that is not is projected first, and a
-    refined model in which fresh poses still find a bad one is rescued (paper eq. 12).
+    M(q) stays positive definite over the audit domain in every step. An indefinite estimate is projected first. A
+    refined model is rescued (paper eq. 12) if an audit with fresh poses still finds it indefinite.
 
     Args:
-        robot: of the recordings.
-        recordings: of one mount, from which `pooled` was estimated.
+        robot: the robot that was recorded.
+        recordings: recordings of one mount, from which `pooled` was estimated.
         settings: sampling interval, filter, audits and projections.
         pooled: the unconstrained estimate.
 
     Raises:
-        DataError: no recordings, different mounts or torque constants, or one without what a refinement needs.
+        DataError: there are no recordings, they differ in mount or torque constants, or one lacks data that a
+            refinement needs.
         InfeasibleError: no model satisfies bounds and cuts.
     """
     if not recordings:
@@ -64,7 +65,7 @@ def refine_jointly(
 
 
 def _loops(runner: Runner, recordings: Sequence[Recording], pooled: Estimate) -> ManyLoops:
-    """The closed loops of the recordings, each axis weighing by the residuals of the estimate."""
+    """Return the closed loops of the recordings, with each axis weighted by the residuals of the estimate."""
     robot, settings, model = runner.robot, runner.settings, runner.model
     friction = None if pooled.friction is None else KnownFriction(model, pooled.base, pooled.friction)
     interval = settings.sampling_interval_s
@@ -84,7 +85,7 @@ def _stage(
 
 
 def _how(found: ClieResult, count: int) -> str:
-    """How the refinement ended, in words."""
+    """Return a text that describes how the refinement ended."""
     gain = 1.0 - (found.cost / found.start_cost) ** 0.5 if found.start_cost > 0.0 else 0.0
     bags = "one closed loop" if count == 1 else f"{count} closed loops together"
     ended = found.reason.replace("_", " ")

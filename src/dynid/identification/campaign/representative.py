@@ -1,8 +1,9 @@
-"""A campaign's representative on its way to the accepted model: rescue, consistent projection, acceptance.
+"""Steps from a campaign's representative to the accepted model: rescue, consistent projection, acceptance.
 
-Two ways lead to a feasible model. The campaign's refinement keeps M(q) positive definite over the audit domain in every
-step. The paper refines without that and rescues afterwards (eq. 12); that way is gone too, so that the size of the
-rescue can be compared (Table VI). The result is the consistent model nearest to the former in torque.
+There are two ways to a feasible model. The campaign's refinement keeps M(q) positive definite over the audit domain in
+every step. The paper refines without this constraint and rescues afterwards (eq. 12). The paper's way is computed as
+well, so that the size of the rescue can be compared (Table VI). The result is the consistent model nearest in torque to
+that of the campaign's refinement.
 """
 
 from dataclasses import dataclass, replace
@@ -36,7 +37,7 @@ JUDGED_SETS = ("result", "direct fit", "direct fit of base parameters")
 
 @dataclass(frozen=True, eq=False)
 class PathRescue:
-    """The paper's way: refined with M(q) positive definite on the path alone, then rescued; each with its audit."""
+    """Result of the paper's way: refinement with M(q) positive definite on the path only, then rescue, with audits."""
 
     clie: BaseParameters
     clie_audit: AuditResult
@@ -46,15 +47,15 @@ class PathRescue:
 
 @dataclass(frozen=True, eq=False)
 class RepresentativeStudy:
-    """The representative and its outcome.
+    """Representative run and its result.
 
     Attributes:
         run: the chosen run.
         final: the run's feasible set, from the refinement or its rescue.
-        path_rescue: the paper's way from the same start; a sentence where it failed.
-        result: the consistent model nearest to `final`, judged.
-        held_out: predicted held-out bags by set: "CLIE", "rescue" (the paper's way), "result", "direct fit" and,
-            without friction, "direct fit of base parameters".
+        path_rescue: result of the paper's way from the same start; an error text if it failed.
+        result: the consistent model nearest to `final`, with its checks.
+        held_out: predictions of the held-out bags by set: "CLIE", "path CLIE" and "rescue" (the paper's way), "result",
+            "direct fit" and, without friction, "direct fit of base parameters".
     """
 
     run: RunRecord
@@ -72,16 +73,18 @@ def study_representative(
     held_out: HeldOutSet,
     gears: KnownGears | None = None,
 ) -> RepresentativeStudy:
-    """Bring the chosen run to a consistent model and judge it.
+    """Return the study of the chosen run: its consistent model with all checks.
 
     Args:
-        robot, settings: of the campaign.
+        robot: the robot.
+        settings: settings of the campaign.
         run: the chosen run.
-        recording: its bag.
+        recording: recording of its bag.
         held_out: held-out bags; may be empty.
+        gears: friction of the arm, whose structure is used; None fits friction to the run.
 
     Raises:
-        InfeasibleError: no consistent model within the robot's physical bounds.
+        InfeasibleError: there is no consistent model within the robot's physical bounds.
     """
     runner = Runner(robot, settings, run.mount, gears)
     model = runner.model
@@ -129,14 +132,14 @@ def study_representative(
 
 
 def _known_friction(model: ArmModel, estimate: Estimate) -> KnownFriction | None:
-    """Friction as the run's refinement took it: beside the unconstrained parameters."""
+    """Return the friction that the run's refinement used, fitted together with the unconstrained parameters."""
     return None if estimate.friction is None else KnownFriction(model, estimate.base, estimate.friction)
 
 
 def _paper_way(
     runner: Runner, run: RunRecord, recording: Recording, friction: KnownFriction | None
 ) -> PathRescue | str:
-    """Refinement that looks at the path alone, then the rescue; or why it failed."""
+    """Return the result of a refinement that constrains M on the path only, with rescue; or an error text."""
     start = run.sdp or run.ols
     assert start is not None
     try:

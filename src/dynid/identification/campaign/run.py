@@ -1,8 +1,9 @@
 """One run of a campaign: one bag at one sampling interval by Algorithm 1 of the paper.
 
-OLS; an audit of it; where it is not positive definite the projection with the smallest margin of the ladder; the
-closed-loop refinement, which keeps M(q) positive definite over the audit domain in every step; an audit on fresh
-poses, and a rescue (paper eq. 12) where it still finds a bad one. Every run ends feasible or with a named refusal.
+A run consists of OLS and its audit; if OLS is not positive definite, the projection with the smallest margin of the
+ladder that can be refined; the closed-loop refinement, which keeps M(q) positive definite over the audit domain in
+every step; and an audit on fresh poses, with a rescue (paper eq. 12) if it still finds an indefinite pose. Every run
+ends feasible or with a named refusal.
 """
 
 import time
@@ -29,17 +30,21 @@ from dynid.robot import FloatArray, Robot, Strict
 
 Route = Literal["O-C", "O-S-C"]
 Outcome = Literal["feasible", "rescued", "refused"]
-ESTIMATOR = "ols"  # of a campaign, which follows the paper, whatever identification.yaml names
+ESTIMATOR = "ols"  # estimator of campaigns, which follow the paper, independent of identification.yaml
 FRESH_SEED, RESCUE_SEED = 1, 2  # added to the audit's own seed
 
 
 class StageRecord(Strict):
-    """One stage's parameters with what was found of them.
+    """Parameters of one stage, with audit and errors.
 
-    lambda_min: smallest eigenvalue of M found [kg m^2].
-    rmse_nm, relative: torque errors of inverse dynamics on the run's own samples.
-    friction: its parameters that fit to phi, see `Regression`; empty where it is ignored.
-    standard_deviations: of the parameters; empty for a projection, which has none of its own.
+    Attributes:
+        phi: base parameters, (p,).
+        standard_deviations: standard deviations of phi; empty for a projection, which has none of its own.
+        lambda_min: smallest eigenvalue of M found [kg m^2].
+        rmse_nm: rms torque error of inverse dynamics on the run's own samples [N m].
+        relative: relative torque error of inverse dynamics on the run's own samples.
+        seconds: wall time of the stage [s].
+        friction: friction parameters that fit best to phi, see `Regression`; empty if friction is ignored.
     """
 
     phi: tuple[float, ...]
@@ -52,11 +57,11 @@ class StageRecord(Strict):
 
 
 class RunRecord(Strict):
-    """One run, as it is stored.
+    """Stored record of one run.
 
-    sdp and eps_kg_m2 are None where OLS was positive definite already. clie and final are None if the run was refused
-    before; final is the refined set, or the rescued one. closed_loop_rmse_nm is before and after the refinement,
-    samples weighing as in it. simulated and notes are the bag's, as its reader found them.
+    `sdp` and `eps_kg_m2` are None if OLS was positive definite already. `clie` and `final` are None if the run was
+    refused before; `final` is the refined set, or the rescued one. `closed_loop_rmse_nm` is the error before and after
+    the refinement, with the refinement's weights. `simulated` and `notes` come from the reader of the bag.
     """
 
     key: str
@@ -87,23 +92,23 @@ class RunRecord(Strict):
 
     @property
     def label(self) -> str:
-        """The run in words, such as 'AG02 at 40 ms'."""
+        """Text that names the run, such as 'AG02 at 40 ms'."""
         return f"{self.bag} at {self.interval_s * 1e3:g} ms"
 
     @property
     def accepted(self) -> bool:
-        """Whether it ended feasible."""
+        """Whether the run ended feasible."""
         return self.outcome != "refused"
 
 
 class Runner:
-    """Runs of one robot at one mount; the auditor and its kernels are made once.
+    """Executor of runs for one robot at one mount, with one auditor and its kernels for all runs.
 
     Args:
         robot: the robot.
-        settings: of the runs.
-        mount: of the robot.
-        gears: friction of the arm, whose structure all runs take; None has each run choose its own.
+        settings: settings of the identification.
+        mount: name of the robot's mount.
+        gears: friction of the arm, whose structure all runs use; with None, each run chooses its own.
     """
 
     def __init__(
@@ -115,12 +120,16 @@ class Runner:
         self.lower = physical_lower_bounds(self.model.names)
 
     def audit(self, base: BaseParameters, more_seed: int = 0) -> AuditResult:
-        """An audit with the effort of the settings."""
+        """Return an audit with the effort of the settings."""
         effort = self.settings.audit
         return self.auditor.audit(base, poses=effort.poses, searches=effort.searches, seed=effort.seed + more_seed)
 
     def project(self, base: BaseParameters, eps: float, more_seed: int = 0) -> ProjectionResult:
-        """The projection with margin eps [kg m^2]; InfeasibleError where there is none."""
+        """Return the projection with margin eps [kg m^2].
+
+        Raises:
+            InfeasibleError: there is no such projection.
+        """
         effort, rounds = self.settings.audit, self.settings.projection.maximum_rounds
         return project(
             self.auditor,
@@ -134,7 +143,7 @@ class Runner:
         )
 
     def run(self, recording: Recording, interval_s: float, key: str) -> RunRecord:
-        """One run; what the data or an optimisation refuse becomes the record's refusal."""
+        """Return the record of one run; an error in data or optimisation becomes the record's refusal."""
         experiment = recording.experiment
         blank = RunRecord(
             key=key,
@@ -157,22 +166,22 @@ class Runner:
 
 
 def clie_options(settings: IdentificationSettings) -> ClieOptions:
-    """How a campaign refines: M stays a rescue's margin above zero."""
+    """Return a campaign's options of refinement: M keeps the margin of a rescue."""
     return ClieOptions(eps=settings.projection.rescue_margin_kg_m2)
 
 
 class _Progress:
-    """A run under way: what it is doing, and what it has found so far, as fields of the record."""
+    """Run in progress: its current step, and its results so far as fields of the record."""
 
     def __init__(self, runner: Runner, recording: Recording, interval_s: float) -> None:
         self.runner, self.recording, self.interval_s = runner, recording, interval_s
         self.doing = "preprocessing"
         self.found: dict[str, object] = {}
         self.friction: KnownFriction | None = None
-        self.weights: FloatArray | None = None  # of the closed loop's samples
+        self.weights: FloatArray | None = None  # weights of the closed loop's samples
 
     def complete(self) -> None:
-        """All stages, one after the other."""
+        """Execute all stages in sequence."""
         runner, settings = self.runner, self.runner.settings
         samples = preprocess_recording(self.recording, runner.robot, settings, interval_s=self.interval_s)
         verdict = judge(DATA, samples.quality, settings)
@@ -207,7 +216,7 @@ class _Progress:
         )
 
     def _refine(self, ols: BaseParameters) -> ClieResult:
-        """The refinement from OLS if it is positive definite, else from the first margin that can be refined from."""
+        """Return the refinement from OLS if that is positive definite, else from the first margin that succeeds."""
         self.doing = "preparing the closed loop"
         settings, runner = self.runner.settings, self.runner
         controller = recorded_controller(self.recording)
@@ -252,7 +261,7 @@ class _Progress:
             self.found["sdp"] = None
 
     def _accept(self, base: BaseParameters) -> None:
-        """The refined set if it is feasible on fresh poses, else the rescued one; another audit judges the rescue."""
+        """Accept the refined set if it is feasible on fresh poses, else the rescued one after another audit."""
         clie, limit = self.found["clie"], self.runner.settings.acceptance.lambda_min_kg_m2
         assert isinstance(clie, StageRecord)
         if clie.lambda_min >= limit:
@@ -269,21 +278,21 @@ class _Progress:
 
 
 def rescue(runner: Runner, base: BaseParameters) -> BaseParameters:
-    """The nearest positive-definite model to refined parameters (paper eq. 12), with a margin.
+    """Return the positive-definite model nearest to refined parameters (paper eq. 12), with a margin.
 
     Raises:
-        InfeasibleError: there is none.
+        InfeasibleError: there is no such model.
     """
     return runner.project(base, runner.settings.projection.rescue_margin_kg_m2, FRESH_SEED).base
 
 
 def friction_of(stage: StageRecord) -> FloatArray | None:
-    """The friction parameters (m,) of a stored stage; None where friction was ignored."""
+    """Return the friction parameters (m,) of a stored stage; None if friction was ignored."""
     return np.array(stage.friction) if stage.friction else None
 
 
 def phi_of(stage: StageRecord, names: tuple[str, ...]) -> BaseParameters:
-    """A stored stage as base parameters; the covariance is the diagonal one of its standard deviations."""
+    """Return a stored stage as base parameters, with the diagonal covariance of its standard deviations."""
     covariance: FloatArray | None = None
     if stage.standard_deviations:
         covariance = np.diag(np.square(stage.standard_deviations))

@@ -1,7 +1,7 @@
-"""Finished runs of a campaign on disk, one small file each, so that an interrupted campaign goes on where it was.
+"""Storage of a campaign's finished runs, one small file each, so that an interrupted campaign can resume.
 
-A run is known by everything that its outcome depends on: the bag's bytes, the robot, the settings, the sampling
-interval and the version of this package. Where one of them differs, the stored run is not used.
+A run is identified by everything that its result depends on: the bag's bytes, the robot, the settings, the sampling
+interval and the version of this package. If one of them differs, the stored run is not used.
 """
 
 import contextlib
@@ -24,7 +24,7 @@ from dynid.robot import Robot
 
 RECORD_VERSION = 3
 KEY_DIGITS = 16
-# settings on which a single run does not depend
+# settings that do not affect a single run
 OF_NO_RUN: Mapping[str, Any] = {
     "campaign_intervals_s": True,
     "sampling_interval_s": True,
@@ -33,7 +33,7 @@ OF_NO_RUN: Mapping[str, Any] = {
 
 
 def fingerprint(robot: Robot, settings: IdentificationSettings, gears: KnownGears | None = None) -> str:
-    """Digest of all that the runs of a campaign share."""
+    """Return a digest of everything that the runs of a campaign share."""
     known = None if gears is None else (gears.structure, gears.point.phi.tolist(), gears.point.law.values.tolist())
     parts = (
         __version__,
@@ -48,11 +48,11 @@ def fingerprint(robot: Robot, settings: IdentificationSettings, gears: KnownGear
 
 
 def bag_digest(bag: Path) -> str:
-    """SHA-256 of a bag's data files.
+    """Return the SHA-256 digest of a bag's data files.
 
     Raises:
-        InputNotFoundError: no such path.
-        DataError: a folder without data files.
+        InputNotFoundError: the path does not exist.
+        DataError: the folder contains no data files.
     """
     if not bag.exists():
         raise InputNotFoundError(f"no such bag: {bag}")
@@ -64,45 +64,45 @@ def bag_digest(bag: Path) -> str:
 
 
 def run_file(bag: str, key: str) -> str:
-    """Name of the file of a run."""
+    """Return the file name of a stored run."""
     return f"{bag}-{key}.json"
 
 
 def run_text(record: RunRecord) -> str:
-    """Content of the file of a run."""
+    """Return the file content of a stored run."""
     return record.model_dump_json(indent=1) + "\n"
 
 
 def runs_folder(out: Path) -> Path:
-    """Where the finished runs of a campaign wait until its result is written to `out`."""
+    """Return the folder of a campaign's finished runs until its result is written to `out`."""
     return out.with_name(f"{out.name}.runs")
 
 
 class RunStore:
-    """A folder of finished runs.
+    """Store of finished runs in a folder.
 
     Args:
-        folder: made when the first run is stored.
-        shared: digest of what all runs share, from `fingerprint`.
+        folder: folder, created when the first run is stored.
+        shared: digest of the properties that all runs share, from `fingerprint`.
     """
 
     def __init__(self, folder: Path, shared: str) -> None:
         self.folder, self._shared = folder, shared
 
     def key(self, digest: str, interval_s: float) -> str:
-        """The key of the run of a bag with this digest at this sampling interval."""
+        """Return the key of the run of a bag with this digest at this sampling interval [s]."""
         text = repr((self._shared, digest, round(interval_s, 9)))
         return hashlib.sha256(text.encode()).hexdigest()[:KEY_DIGITS]
 
     def path(self, bag: str, key: str) -> Path:
-        """The file of a run."""
+        """Return the path of a run's file."""
         return self.folder / run_file(bag, key)
 
     def get(self, bag: str, key: str) -> RunRecord | None:
-        """The stored run; None if there is none.
+        """Return the stored run; None if there is none.
 
         Raises:
-            DataError: the file was changed by someone else.
+            DataError: the file was changed by another program.
         """
         path = self.path(bag, key)
         if not path.is_file():
@@ -114,6 +114,6 @@ class RunStore:
         return record if record.key == key else None
 
     def put(self, record: RunRecord) -> None:
-        """Store a run, whole; where another campaign has stored the same run meanwhile, that one stays."""
+        """Store a complete run; if another campaign has stored the same run meanwhile, that one is kept."""
         with contextlib.suppress(OutputExistsError):
             write_whole(self.path(record.bag, record.key), run_text(record))

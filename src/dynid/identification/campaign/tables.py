@@ -1,4 +1,4 @@
-"""The tables of a campaign as CSV (paper Tables III, VI, VII and Appendix A)."""
+"""Tables of a campaign as CSV (paper Tables III, VI, VII and Appendix A)."""
 
 import csv
 import io
@@ -16,7 +16,7 @@ Cell = str | float | int | bool | None
 
 
 def csv_text(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
-    """CSV with a header; empty cells for None, full precision for numbers."""
+    """Return CSV text with a header; None becomes an empty cell, numbers have full precision."""
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(header)
@@ -25,7 +25,7 @@ def csv_text(header: Sequence[str], rows: Iterable[Sequence[Cell]]) -> str:
 
 
 def campaign_tables(campaign: Campaign) -> dict[str, str]:
-    """All tables: file name without suffix, and CSV text."""
+    """Return all tables as CSV text, by file name without suffix."""
     tables = {
         "runs": runs_table(campaign.runs),
         "run_parameters": run_parameters_table(campaign.runs, campaign.result.base.names),
@@ -42,7 +42,7 @@ def campaign_tables(campaign: Campaign) -> dict[str, str]:
 
 
 def runs_table(runs: Sequence[RunRecord]) -> str:
-    """One row per run: kappa, OLS outcome, route, margin, errors and smallest eigenvalues per stage, seconds."""
+    """Return one row per run: kappa, OLS outcome, route, margin, errors and eigenvalues per stage, seconds."""
     header = ["bag", "trajectory", "sampling_ms", "samples", "kappa", "ols_pd", "route", "eps_pd", "outcome"]
     header += [f"{stage}_{what}" for stage in STAGES for what in ("lambda_min", "rmse_nm", "relative", "seconds")]
     header += ["closed_loop_rmse_before_nm", "closed_loop_rmse_nm", "clie_reason", "clie_steps", "seconds", "refusal"]
@@ -69,7 +69,7 @@ def _stages(run: RunRecord) -> tuple[StageRecord | None, ...]:
 
 
 def run_parameters_table(runs: Sequence[RunRecord], names: Sequence[str]) -> str:
-    """One row per run and stage with all parameters."""
+    """Return one row per run and stage with all parameters."""
     rows: list[list[Cell]] = [
         [run.bag, _ms(run), stage, *record.phi]
         for run in runs
@@ -80,7 +80,7 @@ def run_parameters_table(runs: Sequence[RunRecord], names: Sequence[str]) -> str
 
 
 def _routing(campaign: Campaign) -> str:
-    """Table III, with the refused runs beside it."""
+    """Return the paper's Table III, with an additional column for refused runs."""
     header = ("sampling_ms", "ols_pd_to_clie", "ols_to_sdp_to_clie", "unrouted", "refused", "total")
     counts = {round(interval * 1e3, 6): list(row.values()) for interval, row in campaign.routing().items()}
     rows: list[list[Cell]] = [[interval, *row] for interval, row in counts.items()]
@@ -97,7 +97,7 @@ def _spread(campaign: Campaign) -> str:
 
 
 def _scores(campaign: Campaign) -> str:
-    """Scores in the first three common principal components (Fig. 7)."""
+    """Return the scores in the first three common principal components (paper Fig. 7)."""
     cloud = campaign.cloud
     count = min(3, cloud.basis.shape[1])
     header = ["bag", "sampling_ms", "stage", *(f"pc{k + 1}" for k in range(count)), "distance_to_median"]
@@ -111,7 +111,7 @@ def _scores(campaign: Campaign) -> str:
 
 
 def _rescue(campaign: Campaign, way: PathRescue) -> str:
-    """Table VI, all parameters, the largest change first."""
+    """Return the paper's Table VI with all parameters, the largest change first."""
     names, clie, rescued = campaign.result.base.names, way.clie.values, way.rescued.values
     change = rescued - clie
     rows = [
@@ -122,7 +122,10 @@ def _rescue(campaign: Campaign, way: PathRescue) -> str:
 
 
 def _validation(campaign: Campaign) -> str:
-    """Table VII: RMSE, MNE and relative error of every parameter set on every held-out bag, in all and per axis."""
+    """Return the paper's Table VII: RMSE, MNE and relative error of every parameter set on every held-out bag.
+
+    Each is given in total and per axis.
+    """
     joints = campaign.robot.joint_names
     rows: list[list[Cell]] = []
     for name, validations in campaign.study.held_out.items():
@@ -139,7 +142,7 @@ def _validation(campaign: Campaign) -> str:
 
 
 def _parameters(campaign: Campaign) -> str:
-    """The result's parameters with deviations, beside the representative's earlier stages."""
+    """Return the result's parameters with standard deviations, and those of the representative's earlier stages."""
     base = campaign.result.base
     deviations = base.standard_deviations
     stages = [None if stage is None else stage.phi for stage in _stages(campaign.representative)]

@@ -1,1 +1,1 @@
-"""Closed-loop input error refinement: simulation of the loop, its sensitivities, and the optimiser."""
+"""Closed-loop input error refinement: simulation of the control loop, its sensitivities, and the optimiser."""

@@ -2,10 +2,10 @@
 
     phi = argmin sum_k || w_k (tau_m(t_k) - tau_s(t_k; phi)) ||^2
 
-tau_s being the torque that the simulated loop commands, and w_k = 1 except near standstill where Coulomb friction is
-estimated. Levenberg-Marquardt with the Jacobian of the variational equations; the positive-definiteness cuts and the
-bounds are part of every step, so no trial leaves the models that can be simulated. Far from the solution a coarse
-Jacobian steers, near it a fine one.
+tau_s is the torque that the simulated loop commands. w_k is 1, or less near standstill if Coulomb friction is
+estimated. The optimiser is Levenberg-Marquardt with the Jacobian from the variational equations. The
+positive-definiteness cuts and the bounds are part of every step, so every trial can be simulated. A coarse Jacobian is
+used far from the solution, a fine one near it.
 """
 
 import time
@@ -30,25 +30,25 @@ from dynid.model.parameters import BaseParameters, physical_lower_bounds
 from dynid.robot import FloatArray, NonNegative, Positive, Strict, read_only
 
 Reason = Literal["converged", "no_progress", "iteration_limit"]
-PATH_STEP = 16  # cycles between the poses of the path that are looked at
+PATH_STEP = 16  # cycles between the checked poses of the path
 CUT_ROUNDS = 30
-ROUND_OFF = 1e-18  # of the sum of squared torques: a cost below it is no longer one
-SMALLEST_SIZE = 1e-4  # SI: parameters that begin near zero may become this many times bound_factor
+ROUND_OFF = 1e-18  # cost over the sum of squared torques, below which it is rounding
+SMALLEST_SIZE = 1e-4  # least size of initial parameters [SI], which bound_factor multiplies
 FIRST_DAMPING, MOST_DAMPING = 1e-4, 1e6
 
 
 class ClieOptions(Strict):
-    """How the refinement runs.
+    """Options of the refinement.
 
-    maximum_iterations: steps tried.
-    tolerance: of the decrease that a further step promises, relative to the cost.
-    deviation_share: the end, too, where a further step moves no parameter, and no linear combination of them, by more
-        than this share of its standard deviation, residuals taken as independent; 0 leaves it to `tolerance`.
-    coarse_tolerance: below this promise the fine Jacobian takes over.
+    maximum_iterations: largest number of steps that are tried.
+    tolerance: end if a further step promises a smaller decrease, relative to the cost.
+    deviation_share: end also if a further step moves no parameter, and no linear combination of them, by more than this
+        share of its standard deviation, for independent residuals; 0 disables this condition.
+    coarse_tolerance: promised decrease below which the fine Jacobian is used.
     coarse_stride, fine_stride: control cycles per step of the Jacobian's integration, even.
-    bound_factor: parameters stay within this many times their first values (the paper's +-100).
-    eps: smallest eigenvalue of M to be kept on the path and, with an auditor, in its domain [kg m^2].
-    loop: how the loop is simulated.
+    bound_factor: largest ratio of parameters to their first values (the paper's +-100).
+    eps: smallest permitted eigenvalue of M on the path and, with an auditor, in its domain [kg m^2].
+    loop: options of the loop's simulation.
     """
 
     maximum_iterations: int = 40
@@ -64,9 +64,9 @@ class ClieOptions(Strict):
 
 @dataclass(frozen=True)
 class Iteration:
-    """One step tried: cost before, cost that the linear model promised, cost found (inf where the loop failed).
+    """One tried step: cost before it, cost promised by the linear model, and cost found (inf if the simulation failed).
 
-    A step that restores feasibility, after an audit has found new cuts, is accepted at a higher cost too.
+    A step that restores feasibility after an audit has found new cuts is accepted at a higher cost, too.
     """
 
     cost: float
@@ -84,17 +84,18 @@ class ClieResult:
     """Outcome of a refinement; arrays are read-only.
 
     Attributes:
-        base: refined parameters with their covariance; see `uncertainty`. Known friction's own deviation is in it.
-        start: the parameters that it began with, after a projection if they were not feasible.
+        base: refined parameters with their covariance, which includes the standard deviation of known friction; see
+            `uncertainty`.
+        start: parameters at the start, after a projection if they were not feasible.
         cost: sum of squares at `base` [N^2 m^2].
-        start_cost: at `start`.
-        reason: why it ended.
-        iterations: every step tried.
-        cuts: positive-definiteness cuts in use at the end.
-        simulation: of the loop with `base`.
+        start_cost: sum of squares at `start` [N^2 m^2].
+        reason: why the refinement ended.
+        iterations: all tried steps.
+        cuts: number of positive-definiteness cuts at the end.
+        simulation: simulation of the loop with `base`.
         rmse: root mean square torque error per axis, (n,) [N m].
-        audit: of the domain at the end; None without an auditor.
-        seconds: time taken.
+        audit: audit of the domain at the end; None without an auditor.
+        seconds: computing time [s].
     """
 
     base: BaseParameters
@@ -127,15 +128,15 @@ def refine(
 
     Args:
         model: the arm.
-        settings: of the control law that the experiment ran with.
+        settings: settings of the control law that the experiment ran with.
         data: reference and measured torque.
         phi0: parameters to start from, from OLS or its projection.
-        options: how it runs.
-        auditor: of the domain in which M stays at least eps; None keeps it on the path only.
+        options: options of the refinement; None takes the defaults.
+        auditor: auditor of the domain in which M stays at least eps; None keeps M at least eps on the path only.
 
     Raises:
         InfeasibleError: the loop cannot be simulated with phi0, or no model satisfies bounds and cuts.
-        DataError, ConfigurationError: arguments that do not fit together.
+        DataError, ConfigurationError: the arguments do not match each other.
     """
     chosen = options or ClieOptions()
     return refine_loop(ClosedLoop(model, settings, data, chosen.loop), phi0, chosen, auditor)
@@ -147,7 +148,18 @@ def refine_loop(
     options: ClieOptions | None = None,
     auditor: Auditor | None = None,
 ) -> ClieResult:
-    """As `refine`, of a loop, or of many loops that one phi must explain; `options.loop` is not used."""
+    """Refine base parameters by the input error of one loop, or of several loops with the same parameters.
+
+    Args:
+        loop: the loop or loops.
+        phi0: parameters to start from, from OLS or its projection.
+        options: options of the refinement without `options.loop`, which is not used; None takes the defaults.
+        auditor: auditor of the domain in which M stays at least eps; None keeps M at least eps on the path only.
+
+    Raises:
+        InfeasibleError: a loop cannot be simulated with phi0, or no model satisfies bounds and cuts.
+        DataError: the data do not determine all parameters.
+    """
     begin = time.perf_counter()
     search = _Refinement(loop, phi0, options or ClieOptions(), auditor)
     reason = search.run()
@@ -174,7 +186,7 @@ class _Refinement:
     def __init__(
         self, loop: ClosedLoop | ManyLoops, phi0: BaseParameters, options: ClieOptions, auditor: Auditor | None
     ) -> None:
-        loop.model.values_of(phi0)  # of this model, or refused
+        loop.model.values_of(phi0)  # raises an error for parameters of another model
         self.loop, self.options = loop, options
         self.cuts = CutSet(loop.model, options.eps, auditor, _fixed_bounds(phi0, options))
         self.audit: AuditResult | None = None
@@ -183,9 +195,9 @@ class _Refinement:
         self.stride = options.coarse_stride
         self.curvature = ResidualCurvature(len(phi0.values))
         freedom = max(loop.data.tau.size - len(phi0.values), 1)
-        # a step s has s' J'J s = promise * cost, and one deviation of any direction cost / freedom of it
+        # a step s has s' J'J s = promise * cost; one standard deviation in any direction has cost / freedom
         self.enough = max(options.tolerance, options.deviation_share**2 / freedom)
-        self.expected, self.last_promise = np.inf, np.inf  # relative decreases that steps promise
+        self.expected, self.last_promise = np.inf, np.inf  # promised relative decreases
         self.floor = ROUND_OFF * float(np.sum(loop.data.tau**2))
         self.restoring = False  # whether the current phi violates cuts that an audit has found
         self.start = _feasible_start(phi0, options, auditor)
@@ -207,7 +219,11 @@ class _Refinement:
         self.linearised = False
 
     def _linearise(self) -> None:
-        """Jacobian and normal equations at the current phi, once per phi and stride."""
+        """Compute the Jacobian and the normal equations at the current phi, once per phi and stride.
+
+        Raises:
+            DataError: the simulated torques do not depend on a parameter.
+        """
         self.jacobian = self.loop.weighted(self.loop.jacobian(self.simulation, self.phi, self.stride))
         hessians, gradients = self.loop.normal_equations(self.jacobian, self.residual)
         self.hessian, self.gradient = hessians.sum(axis=0), gradients.sum(axis=0)
@@ -221,7 +237,7 @@ class _Refinement:
         self.scale, self.linearised = 1.0 / lengths, True
 
     def _bent(self) -> FloatArray:
-        """The Hessian that steps are made with, (p, p): with the residual's curvature while that helps."""
+        """Return the Hessian of the steps, (p, p) [SI]; it includes the residual's curvature while that helps."""
         plain = np.asarray(self.hessian)
         if not self.curvature.trusted:
             return plain
@@ -230,7 +246,7 @@ class _Refinement:
         return whole if lowest > 0.0 else plain
 
     def _trial(self) -> tuple[FloatArray, float]:
-        """The minimiser of the damped linear model within the cuts, and the cost that the model promises there."""
+        """Return the minimiser of the damped linear model within the cuts, (p,) [SI], and the promised cost there."""
         p = len(self.phi)
         hessian = self._bent()
         scaled = hessian * np.outer(self.scale, self.scale) + self.damping * np.eye(p)
@@ -244,7 +260,7 @@ class _Refinement:
                 continue
             if not (self.cuts.count and self.stride == self.options.fine_stride):
                 break
-            # near the end and at the boundary: an audit now is cheaper than a step that it would undo
+            # near convergence and at the boundary, an audit is cheaper than a step that it would undo
             audit = self.cuts.audit(self.start.with_values(trial))
             if audit is None or audit.passed:
                 break
@@ -253,7 +269,7 @@ class _Refinement:
         return trial, float(promised)
 
     def run(self) -> Reason:
-        """Iterate to the end."""
+        """Iterate until convergence, lack of progress or the iteration limit, and return the reason."""
         while len(self.iterations) < self.options.maximum_iterations:
             done = self.expected < self.enough or self.cost <= self.floor
             if done and not self.restoring and self._settled():
@@ -276,14 +292,14 @@ class _Refinement:
         return "iteration_limit"
 
     def _settled(self) -> bool:
-        """Whether the audit of the domain finds nothing; what it finds becomes cuts, and the search goes on."""
+        """Return whether the audit of the domain finds no violation; violations become cuts for further steps."""
         self.expected = np.inf
         self.audit = self.cuts.audit(BaseParameters(self.loop.model.names, self.phi))
         self.restoring = self.audit is not None and not self.audit.passed
         return not self.restoring
 
     def _try(self, trial: FloatArray, promised: float, promise: float) -> bool:
-        """Simulate a trial and take it if it is better; False once damping cannot help any more."""
+        """Simulate a trial and accept it if it is better; return False if more damping cannot help."""
         simulation = self.loop.simulate(trial)
         found = np.inf
         if simulation.completed:
@@ -296,7 +312,7 @@ class _Refinement:
         )
         gain = 0.0 if self.restoring else (self.cost - found) / (self.cost - promised)
         if accepted:
-            # Gauss-Newton converges linearly: where the promises fall and are kept, the next one is foreseeable
+            # Gauss-Newton converges linearly: while promises decrease and are kept, the next one can be predicted
             if self.linearised:
                 step = trial - self.phi
                 plain = self.cost - 2.0 * self.gradient @ step + step @ self.hessian @ step
@@ -307,7 +323,7 @@ class _Refinement:
             self._accept(trial, simulation)
             if gain > 0.75:
                 self.damping /= 10.0
-            elif gain < 0.4 and not self.restoring:  # the residual bends the cost more than J'J says: shorter steps
+            elif gain < 0.4 and not self.restoring:  # the residual's curvature is large: shorten the steps
                 self.damping = max(10.0 * self.damping, FIRST_DAMPING)
             self.restoring = False
             return True
@@ -315,7 +331,13 @@ class _Refinement:
         return self.damping <= MOST_DAMPING
 
     def covariance(self) -> FloatArray:
-        """Of phi, (p, p), with the last Jacobian: the sandwich of its scores, and what the load's deviations add."""
+        """Return the covariance of phi, (p, p) [SI], with the last Jacobian.
+
+        It is the sandwich covariance of the scores plus the effect of the load's standard deviations.
+
+        Raises:
+            DataError: there are not more torques at speed than parameters.
+        """
         if not self.linearised:
             self._linearise()
         data, J = self.loop.data, self.jacobian
@@ -327,7 +349,7 @@ class _Refinement:
         freedom = trusted / (trusted - len(self.phi))
         scores = np.einsum("knp,kn->kp", J, self.residual)
         found = sandwich(inverse, scores, float(np.median(np.diff(data.sample_times))), freedom)
-        if data.load_deviation is not None:  # an axis's load known wrongly by one deviation moves phi by a column
+        if data.load_deviation is not None:  # column of phi's changes per axis for one standard deviation of its load
             load = self.loop.weighted(data.load_deviation)
             moved = inverse @ np.einsum("knp,kn->pn", J, load)
             found += moved @ moved.T
@@ -335,7 +357,10 @@ class _Refinement:
 
 
 def _fixed_bounds(phi0: BaseParameters, options: ClieOptions) -> tuple[FloatArray, FloatArray]:
-    """+-bound_factor times the first values, positive rotor inertias and no negative friction, as rows and bounds."""
+    """Return bounds on single parameters as rows (m, p) and bounds (m,) [SI].
+
+    They are +-bound_factor times the first values, and they exclude negative rotor inertias and negative friction.
+    """
     p = len(phi0.names)
     size = options.bound_factor * np.maximum(np.abs(phi0.values), SMALLEST_SIZE)
     lower = np.maximum(-size, physical_lower_bounds(phi0.names))
@@ -343,7 +368,7 @@ def _fixed_bounds(phi0: BaseParameters, options: ClieOptions) -> tuple[FloatArra
 
 
 def _feasible_start(phi0: BaseParameters, options: ClieOptions, auditor: Auditor | None) -> BaseParameters:
-    """phi0, or the nearest model that keeps M >= eps in the domain."""
+    """Return phi0, or the nearest model with M >= eps in the domain."""
     lower = physical_lower_bounds(phi0.names)
     if auditor is None:
         return phi0.with_values(np.maximum(phi0.values, lower))

@@ -1,24 +1,24 @@
-"""Second-order information of a least-squares problem from the steps taken: a structured secant.
+"""Second-order information of a least-squares problem from accepted steps: a structured secant method.
 
 The Hessian of half the cost is J'J + S with S = - sum_i r_i (second derivative of the simulated torque i). Gauss-Newton
-leaves S out and creeps along curved valleys at a linear rate. S is estimated from how J changes over accepted steps
-[Dennis, Gay and Welsch 1981], sized so that it shrinks where residuals do, and counts only while it foretells the
-costs of steps better than Gauss-Newton does.
+ignores S and converges only linearly along curved valleys. S is estimated from the changes of J over accepted steps
+[Dennis, Gay and Welsch 1981] and scaled down as the residuals shrink. It is used only while it predicts the cost of
+steps better than Gauss-Newton does.
 """
 
 import numpy as np
 
 from dynid.robot import FloatArray
 
-LEAST_CURVATURE = 1e-12  # of |step| |change of gradient|: below it the secant equation says nothing
+LEAST_CURVATURE = 1e-12  # over |step| |change of gradient|, below which the secant equation is ignored
 
 
 class ResidualCurvature:
-    """The secant estimate of S, in the parameters' own units.
+    """Secant estimate of S in the parameters' own units.
 
     Attributes:
         matrix: S, (p, p), symmetric; zeros at first.
-        trusted: whether the last step was foretold better with S than without.
+        trusted: whether S improved the prediction of the last step's cost.
     """
 
     def __init__(self, size: int) -> None:
@@ -30,9 +30,15 @@ class ResidualCurvature:
         self._stride = 0
 
     def look(self, phi: FloatArray, jacobian: FloatArray, residual: FloatArray, stride: int) -> None:
-        """Learn from a new linearisation at phi (p,): weighted jacobian (S, n, p), residual (S, n), Jacobian's stride.
+        """Update S from a new linearisation of N samples.
 
-        Jacobians of different strides differ by more than the curvature, so nothing is learned between them.
+        Jacobians of different strides differ by more than the curvature, so a change of the stride gives no update.
+
+        Args:
+            phi: parameters of the linearisation, (p,) [SI].
+            jacobian: weighted Jacobian of the torques, (N, n, p) [SI].
+            residual: weighted residuals, (N, n) [N m].
+            stride: control cycles per step of the Jacobian's integration.
         """
         rows, errors = jacobian.reshape(-1, len(phi)), residual.ravel()
         gradient = -(rows.T @ errors)
@@ -41,7 +47,13 @@ class ResidualCurvature:
         self._phi, self._jacobian, self._gradient, self._stride = np.array(phi), rows, gradient, stride
 
     def _update(self, step: FloatArray, wanted: FloatArray, change: FloatArray) -> None:
-        """Make S step = wanted, with the least change in the metric of the secant; `change` is of the gradient."""
+        """Change S minimally, in the metric of the secant, so that S step = wanted.
+
+        Args:
+            step: step of the parameters, (p,) [SI].
+            wanted: product S step, (p,) [SI].
+            change: change of the gradient over the step, (p,) [SI].
+        """
         along = float(change @ step)
         if along <= LEAST_CURVATURE * float(np.linalg.norm(step) * np.linalg.norm(change)):
             return
@@ -54,6 +66,12 @@ class ResidualCurvature:
         self.matrix = sized * self.matrix + correction
 
     def compare(self, step: FloatArray, promised: float, found: float) -> None:
-        """Judge S by an accepted step: the cost that Gauss-Newton promised there, and the one found."""
+        """Decide by an accepted step whether S is used, from the cost that Gauss-Newton promised and the cost found.
+
+        Args:
+            step: accepted step of the parameters, (p,) [SI].
+            promised: cost that Gauss-Newton promised for the step [N^2 m^2].
+            found: cost found after the step [N^2 m^2].
+        """
         added = float(step @ self.matrix @ step)
         self.trusted = added != 0.0 and abs(promised + added - found) < abs(promised - found)

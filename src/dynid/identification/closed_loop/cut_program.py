@@ -1,4 +1,4 @@
-"""Positive-definiteness cuts: every pose q and vector v gives the linear condition v' M(q; phi) v >= eps on phi."""
+"""Positive-definiteness cuts: each pose q and vector v gives the linear condition v' M(q; phi) v >= eps on phi."""
 
 import clarabel
 import numpy as np
@@ -8,22 +8,22 @@ from dynid.errors import InfeasibleError
 from dynid.identification.feasibility.pose_kernels import InertiaFunctions
 from dynid.robot import FloatArray
 
-RESERVE = 2e-6  # kg m^2: cuts approach the boundary from outside, so they aim a little inside
-STEP_FRACTIONS = (0.99, 0.95, 0.9)  # of the way to the boundary; the solver stalls rarely, and then shorter steps help
+RESERVE = 2e-6  # margin of cuts [kg m^2], as they approach the boundary from outside
+STEP_FRACTIONS = (0.99, 0.95, 0.9)  # over the distance to the boundary; shorter steps help if the solver stalls
 
 
 class Cuts:
-    """Linear conditions `rows @ phi >= bounds` that keep M(q; phi) >= eps I where it was looked at; they only grow.
+    """Growing set of linear conditions `rows @ phi >= bounds` that keep M(q; phi) >= eps I at the checked poses.
 
     Args:
-        functions: of the arm.
-        eps: smallest eigenvalue of M to be kept [kg m^2].
-        fixed: rows (m, p) and bounds (m,) that always hold, such as bounds on parameters.
+        functions: inertia functions of the arm.
+        eps: smallest permitted eigenvalue of M [kg m^2].
+        fixed: rows (m, p) and bounds (m,) that always apply, such as bounds on parameters [SI].
 
     Attributes:
-        rows: fixed ones first, (k, p).
-        bounds: (k,).
-        count: how many are not fixed.
+        rows: rows of all conditions, fixed ones first, (k, p).
+        bounds: bounds of all conditions, (k,) [SI].
+        count: number of conditions that are not fixed.
     """
 
     def __init__(self, functions: InertiaFunctions, eps: float, fixed: tuple[FloatArray, FloatArray]) -> None:
@@ -32,7 +32,12 @@ class Cuts:
         self.count = 0
 
     def add(self, q: FloatArray, phi: FloatArray) -> int:
-        """Cuts from every eigenvector below the target at poses (k, n) [rad] for phi (p,); returns how many."""
+        """Add cuts for every eigenvector with an eigenvalue below the target, and return their number.
+
+        Args:
+            q: poses, (k, n) [rad].
+            phi: base parameters, (p,) [SI].
+        """
         values, vectors = np.linalg.eigh(self._functions.matrices(q, phi))
         pose, which = np.nonzero(values < self._target)
         if len(pose):
@@ -45,10 +50,16 @@ class Cuts:
 def nearest_under_cuts(
     phi0: FloatArray, cuts: FloatArray, bounds: FloatArray, metric: FloatArray | None = None
 ) -> FloatArray:
-    """phi (p,) nearest to phi0 with cuts phi >= bounds; cuts (m, p), bounds (m,), metric (k, p) or None.
+    """Return the phi (p,) [SI] nearest to phi0 that satisfies cuts phi >= bounds.
+
+    Args:
+        phi0: parameters before the projection, (p,) [SI].
+        cuts: rows of the conditions, (m, p).
+        bounds: bounds of the conditions, (m,).
+        metric: matrix L of the norm || L (phi - phi0) ||, (k, p); None is the Euclidean norm.
 
     Raises:
-        InfeasibleError: no phi meets all cuts.
+        InfeasibleError: no phi satisfies all cuts.
     """
     shortfall = bounds - cuts @ phi0
     scale = float(shortfall.max())

@@ -1,7 +1,7 @@
-"""Positive-definiteness cuts inside an optimiser's step (paper eq. 10, met throughout instead of only at the end).
+"""Positive-definiteness cuts inside an optimiser's step (paper eq. 10, satisfied throughout and not only at the end).
 
-`CutSet` keeps those that some trial phi has violated: on the simulated path, on a sample of the audit domain, and where
-an adversarial audit found them.
+`CutSet` collects the cuts that a trial phi has violated: on the simulated path, on a sample of the audit domain, and at
+poses that an adversarial audit found.
 """
 
 import numpy as np
@@ -15,9 +15,9 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
 SCREENED, BLOCKS, SEARCHES = 8192, 32, 128
-TOLERANCE, TIGHT = 1e-10, 1e-4  # of cuts scaled to unit length
-ADDED = 40  # cuts that join a quadratic program at once
-WORST = 32  # poses of the path that become cuts at once
+TOLERANCE, TIGHT = 1e-10, 1e-4  # violation, and slack of an active cut, for cuts scaled to unit length
+ADDED = 40  # largest number of cuts added to a quadratic program at once
+WORST = 32  # largest number of poses that become cuts at once
 
 
 class CutSet(Cuts):
@@ -25,9 +25,9 @@ class CutSet(Cuts):
 
     Args:
         model: the arm.
-        eps: smallest eigenvalue of M to be kept [kg m^2].
-        auditor: of the domain on which M must be positive definite; None for the path alone.
-        fixed: rows (m, p) and bounds (m,) that always hold, such as bounds on parameters.
+        eps: smallest permitted eigenvalue of M [kg m^2].
+        auditor: auditor of the domain on which M must be positive definite; None checks the path alone.
+        fixed: rows (m, p) and bounds (m,) that always apply, such as bounds on parameters [SI].
     """
 
     def __init__(
@@ -38,14 +38,14 @@ class CutSet(Cuts):
         self._kernels = auditor.kernels if auditor else compile_pose_kernels(model)
         self._path = np.zeros((0, model.axes))
         self._known = np.zeros((0, model.axes))
-        self._tight = np.zeros(0, dtype=bool)  # cuts that held the last solution, by row
+        self._tight = np.zeros(0, dtype=bool)  # mask of the cuts that were active in the last solution
 
     def follow(self, path: FloatArray) -> None:
-        """Look at these poses (k, n) [rad] from now on, those of the last simulated motion."""
+        """Set the path that is checked from now on: the poses (k, n) [rad] of the last simulated motion."""
         self._path = path
 
     def add_violated(self, phi: FloatArray) -> int:
-        """Add cuts at poses where phi (p,) violates the condition; returns how many."""
+        """Add cuts at poses where phi (p,) [SI] violates the condition, and return their number."""
         found = [self._path, self._known]
         if self._auditor is not None:
             base = BaseParameters(self._auditor.model.names, phi)
@@ -56,7 +56,7 @@ class CutSet(Cuts):
         return self.add(poses[worst[margin[worst] <= 0.0]], phi)
 
     def audit(self, base: BaseParameters) -> AuditResult | None:
-        """An adversarial audit of the domain; what it finds becomes cuts. None without a domain."""
+        """Return an adversarial audit of the domain, whose violations become cuts; None without a domain."""
         if self._auditor is None:
             return None
         result = self._auditor.audit(base, limit=self._eps, searches=SEARCHES, extra=self._known)
@@ -65,17 +65,17 @@ class CutSet(Cuts):
         return result
 
     def add(self, q: FloatArray, phi: FloatArray) -> int:
-        """As of `Cuts`; the poses (k, n) stay in sight."""
+        """Add cuts as `Cuts.add` does, and remember the poses (k, n) [rad] for later checks."""
         self._known = np.concatenate([q, self._known])[:512]
         return super().add(q, phi) if len(q) else 0
 
     def nearest(self, target: FloatArray, metric: FloatArray, scale: FloatArray) -> FloatArray:
-        """phi (p,) with min || metric (phi - target) || within the cuts.
+        """Return the phi (p,) [SI] that minimises || metric (phi - target) || within the cuts.
 
         Args:
-            target: (p,).
-            metric: (p, p).
-            scale: (p,), size of a unit step of every parameter, for the solver's sake.
+            target: parameters of the step without cuts, (p,) [SI].
+            metric: matrix of the norm, (p, p).
+            scale: size of a unit step of every parameter, (p,) [SI], for the conditioning of the solver.
 
         Raises:
             InfeasibleError: the cuts exclude every phi.
@@ -89,7 +89,7 @@ class CutSet(Cuts):
         found = start
         working = np.zeros(len(rows), dtype=bool)
         working[: len(self._tight)] = self._tight
-        # most cuts are loose: solve with those that some iterate has violated, until it violates no others
+        # most cuts are inactive: solve with those that an iterate has violated until no other is violated
         while True:
             shortfall = np.where(working, 0.0, bounds - rows @ found)
             worst = np.argsort(-shortfall)[:ADDED]

@@ -1,17 +1,17 @@
-"""Friction along a measured motion: a load on the joints that the simulated loop is given.
+"""Friction along a measured motion, as a given load on the joints of the simulated loop.
 
-The closed loop answers to friction, so a simulation without it would command other torques than the arm's. The sign of
-a simulated velocity has no derivative and sticking is a state of its own; but what friction did is seen in the
+The closed loop reacts to friction, so a simulation without friction would command other torques than the arm's. The
+sign of a simulated velocity has no derivative, and sticking is a separate state. But the friction follows from the
 measured motion and torques, and does not depend on the parameters to be refined:
 
     sliding   the law at the measured velocity, motor torque and load
-    sticking  what balances the other torques: tau - W(q, dq, ddq) phi, within the law's budget
+    sticking  the torque that balances the others: tau - W(q, dq, ddq) phi, within the law's budget
 
-So the variational equations need no derivative of friction, and the Jacobian of this problem is exact. What it leaves
-out, that other parameters would have moved the motor's torque and with it friction that grows with the load, weighs
-residuals differently and moves no minimum: with the true parameters residuals are zero either way.
+So the variational equations need no derivative of friction, and the Jacobian of this problem is exact. One effect is
+ignored: other parameters would have changed the motor torque, and with it friction that grows with the load. This
+changes the weights of residuals but moves no minimum, because residuals are zero at the true parameters in both cases.
 
-Friction's steps are sharper than the samples' filter lets through, so it is seen through a filter of its own.
+Friction changes faster than the low-pass of the samples permits, so it is computed with a low-pass of its own.
 """
 
 from dataclasses import dataclass
@@ -34,7 +34,7 @@ LINEAR = [term.kind != "shape" for term in TERMS]
 
 @dataclass(frozen=True, eq=False)
 class KnownFriction:
-    """Friction with the parameters beside which it was estimated: what sticking joints carried needs both."""
+    """Friction law with the base parameters it was estimated with; the friction of sticking joints depends on both."""
 
     model: ArmModel
     phi: BaseParameters
@@ -43,18 +43,18 @@ class KnownFriction:
     def along(
         self, q: FloatArray, tau: FloatArray, step_s: float, settings: CoulombSettings, drive: FloatArray | None = None
     ) -> tuple[FloatArray, FloatArray]:
-        """Friction torque at every instant, and what one standard deviation of it is.
+        """Return the friction torque at every instant and its standard deviation, (K, n) [N m] each.
 
         Args:
             q: measured positions every `step_s`, (K, n) [rad].
-            tau: measured torques, (K, n) [N m]; of the measured current, whatever the regression uses.
-            step_s: step [s].
+            tau: measured torques, (K, n) [N m], of the measured current even if the regression uses the commanded one.
+            step_s: time between positions [s].
             settings: speeds and the filter's cut-off frequency.
-            drive: torques of the written currents, (K, n) [N m], which show the ripple that friction answers to; None
-                takes the measured ones.
+            drive: torques of the commanded currents, (K, n) [N m], which contain the ripple that friction reacts to;
+                None takes the measured ones.
 
         Returns:
-            (K, n) [N m] each; the deviation takes the parameters' own as independent, and is zero where unknown.
+            Friction and standard deviation; the latter assumes independent parameters and is zero if these have none.
 
         Raises:
             DataError: the motion is too short for the low-pass.
@@ -73,7 +73,11 @@ class KnownFriction:
         return friction, self._deviation(friction, dq, motor, load)
 
     def _deviation(self, friction: FloatArray, dq: FloatArray, tm: FloatArray, te: FloatArray) -> FloatArray:
-        """One standard deviation of friction in motion, scaled to what it is where the joint sticks."""
+        """Return the standard deviation of friction along the motion, (K, n) [N m].
+
+        If the law has Coulomb friction only, the deviation is scaled with the friction, and so applies to sticking
+        joints, too.
+        """
         law = self.friction
         if law.deviations is None:
             return np.zeros_like(friction)

@@ -1,4 +1,4 @@
-"""What one experiment in a closed loop says about the model."""
+"""Data of one closed-loop experiment: reference, measured torques and timing."""
 
 from dataclasses import dataclass, field
 
@@ -11,21 +11,24 @@ from dynid.robot import FloatArray, read_only
 
 @dataclass(frozen=True, eq=False)
 class ClosedLoopData:
-    """What one experiment says about the model; arrays become read-only.
+    """Data of one experiment for the refinement; arrays become read-only.
 
     Attributes:
-        q_ref, dq_ref, ddq_ref: reference at every control cycle, (K, n) [rad, rad/s, rad/s^2]. It should begin some
-            time before the first sample: before its first row the arm is taken to rest there.
-        sample_times: (S,) [s] after the first reference row, increasing.
-        tau: measured torque at these times, (S, n) [N m]; commands (goal records) are what this model predicts.
-        initial_state: q and dq at the first reference row, (2, n), or None: settled there, as the model has it.
-        response: impulse response of the filter that `tau` has passed, on the grid of the control cycles; (1,) is none.
-        cycle_s: control cycle.
-        external: torque on the joints that the model does not hold, such as known friction, in every control cycle,
-            (K, n) [N m]; None is none. At rest before the first row there is none.
-        load_deviation: what a standard deviation of `external` is in `tau`, (S, n) [N m]; axes are independent.
-        weights: of the residuals, (S, n); None is one each.
-        delay_cycles: whole cycles from a measured state to its torque being in force.
+        q_ref: reference positions at every control cycle, (K, n) [rad]. The reference should begin some time before the
+            first sample: before its first row the arm is assumed to rest there.
+        dq_ref: reference velocities, (K, n) [rad/s].
+        ddq_ref: reference accelerations, (K, n) [rad/s^2].
+        sample_times: times of the samples after the first reference row, (S,) [s], increasing.
+        tau: measured torques at these times, (S, n) [N m]; the model predicts commands, so these are goal records.
+        initial_state: q and dq at the first reference row, (2, n) [rad, rad/s]; None is the model's equilibrium there.
+        response: impulse response of the filter that `tau` has passed, on the grid of the control cycles; (1,) is no
+            filter.
+        cycle_s: control cycle [s].
+        external: torque on the joints that the model does not contain, such as known friction, in every control cycle,
+            (K, n) [N m]; None is no torque. At rest before the first row it is zero.
+        weights: weights of the residuals, (S, n); None is 1.
+        load_deviation: effect of one standard deviation of `external` on `tau`, (S, n) [N m]; axes are independent.
+        delay_cycles: whole cycles from a measured state to the start of its torque.
     """
 
     q_ref: FloatArray

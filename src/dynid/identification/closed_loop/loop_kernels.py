@@ -1,9 +1,9 @@
-"""Inner loops of the closed-loop simulation, LANES stretches of one motion side by side.
+"""Inner loops of the closed-loop simulation, for LANES stretches of one motion in parallel.
 
-`dynid.codegen.kernels` writes the source of these functions into a generated module, where sizes are constants. Nothing
-here is called as it stands. Arrays named (n, LANES) hold one lane per column; `k` counts control cycles, and `forward`
-is the address of the arm's program: accelerations and the smallest pivot of M from q, dq, tau and phi. Loops stand
-where numpy would have an expression of arrays, which numba compiles for seconds.
+`dynid.codegen.kernels` copies the source of these functions into a generated module, in which sizes are constants.
+These functions are not called directly. Arrays of shape (n, LANES) hold one lane per column. `k` counts control cycles.
+`forward` is the address of the arm's program, which computes accelerations and the smallest pivot of M from q, dq, tau
+and phi. Explicit loops replace numpy's array expressions, which numba compiles much more slowly.
 """
 
 from typing import Any
@@ -13,20 +13,20 @@ import numpy as np
 from dynid.codegen.emit import RANGE
 from dynid.codegen.vector_ir import LANES, run_program
 
-CHAIN = AXES = 0  # sizes of the arm; every generated module has its own
+CHAIN = AXES = 0  # sizes of the arm; replaced by constants in every generated module
 COMPLETED, INDEFINITE, OUT_OF_RANGE = 0, 1, 2
 CHECK_CYCLES = 8
 
 
 def accelerate(forward: int, q: Any, dq: Any, tau: Any, phi: Any, ddq: Any, pivot: Any, indefinite: Any) -> None:
-    """Accelerations of all lanes; counts per lane how often M was not positive definite."""
+    """Compute accelerations (n, LANES) of all lanes [SI], and count per lane the steps with an indefinite M."""
     run_program(forward, (q, dq, tau, phi, ddq, pivot))
     for lane in range(LANES):
         indefinite[lane] += 0 if pivot[0, lane] > 0.0 else 1
 
 
 def moved(start: Any, step: float, slope: Any, end: Any) -> None:
-    """end = start + step slope, (n, LANES) each."""
+    """Compute end = start + step slope, (n, LANES) each, any unit."""
     for i in range(AXES):
         for lane in range(LANES):
             end[i, lane] = start[i, lane] + step * slope[i, lane]
@@ -35,7 +35,10 @@ def moved(start: Any, step: float, slope: Any, end: Any) -> None:
 def runge_kutta(
     forward: int, q: Any, dq: Any, tau: Any, phi: Any, h: float, work: Any, pivot: Any, indefinite: Any
 ) -> None:
-    """One step of the classical fourth-order method with constant torque; work is (6, n, LANES)."""
+    """Advance all lanes by one step of the classical fourth-order method with constant torque.
+
+    `work` is scratch memory, (6, n, LANES) [SI].
+    """
     qs, vs, a1, a2, a3, a4 = work[0], work[1], work[2], work[3], work[4], work[5]
     accelerate(forward, q, dq, tau, phi, a1, pivot, indefinite)
     moved(q, 0.5 * h, dq, qs)
@@ -57,7 +60,10 @@ def runge_kutta(
 def trapezoid(
     forward: int, q: Any, dq: Any, tau: Any, phi: Any, h: float, work: Any, pivot: Any, indefinite: Any
 ) -> None:
-    """One step of the explicit trapezoidal rule with constant torque; work is (6, n, LANES)."""
+    """Advance all lanes by one step of the explicit trapezoidal rule with constant torque.
+
+    `work` is scratch memory, (6, n, LANES) [SI].
+    """
     qs, vs, a1, a2 = work[0], work[1], work[2], work[3]
     accelerate(forward, q, dq, tau, phi, a1, pivot, indefinite)
     moved(q, h, dq, qs)
@@ -70,7 +76,7 @@ def trapezoid(
 
 
 def first_failure(q: Any, indefinite: Any) -> int:
-    """Why a lane cannot go on: an indefinite M, or a chain position out of range or not a number."""
+    """Return why a lane failed: an indefinite M, or a chain position out of range or not a number."""
     for lane in range(LANES):
         if indefinite[lane] > 0:
             return INDEFINITE
@@ -81,7 +87,7 @@ def first_failure(q: Any, indefinite: Any) -> int:
 
 
 def start_lane(lane: int, start: Any, drive: Any, row: int, law: Any, step: float, state: Any, pending: Any) -> None:
-    """Put a lane at start = (q, dq) as if it had moved at dq before; pending commands are those of this state."""
+    """Set a lane to start = (q, dq), with pending commands of this state, as if it had moved at dq before."""
     for i in range(AXES):
         q, dq = start[0, i], start[1, i]
         state[0, i, lane], state[1, i, lane], state[2, i, lane], state[3, i, lane] = q, dq, q - step * dq, dq
@@ -103,7 +109,7 @@ def enter_cycle(
     now: Any,
     load: Any,
 ) -> None:
-    """Fetch what drives the law and loads the joints in every lane's cycle k[lane]; put lanes that start at theirs."""
+    """Copy the control law's input and the joint loads of every lane's cycle k[lane], and set lanes that start."""
     last = len(drive) - 1
     for lane in range(LANES):
         row = min(k[lane], last - 1) if k[lane] >= 0 else last
@@ -116,7 +122,7 @@ def enter_cycle(
 
 
 def keep_lanes(k: Any, own: bool, state: Any, command: Any, motion: Any, overlap: Any) -> None:
-    """Keep q, dq and command of all lanes; past the end of their stretches, the command that the next one has too."""
+    """Store q, dq and command of all lanes; after a stretch, store the command of the next stretch's first cycle."""
     for lane in range(LANES):
         row = k[lane]
         if row < motion.shape[1]:
@@ -163,23 +169,25 @@ def simulate_lanes(
     """Simulate K cycles in LANES stretches, each after `warm_up` cycles of its own.
 
     Args:
-        drive: what the law commands at q = dq = 0, (K + 1, n); the last row belongs to rest at the first reference.
-        external: torque on the joints besides the commanded one in every cycle, (K + 1, n); the last row is at rest.
-        starts: q and dq at which each lane's warm-up starts, (LANES, 2, n).
-        law: stiffness and damping gains, (2, n).
-        decay: of the pseudo-differentiation over one cycle.
+        forward: address of the program of accelerations.
+        drive: commands at q = dq = 0, (K + 1, n) [N m]; the last row is for rest at the first reference.
+        external: torque on the joints in addition to the command in every cycle, (K + 1, n) [N m]; the last row is for
+            rest.
+        starts: q and dq at which each lane's warm-up starts, (LANES, 2, n) [rad, rad/s].
+        law: stiffness and damping gains, (2, n) [SI].
+        decay: decay of the pseudo-differentiation over one cycle.
         step: cycle time [s].
-        late: cycles from a state to its command being in force.
-        phi: base parameters, (p,).
-        initial: q and dq at cycle 0, (2, n), or (0, n) for an arm that has settled at the first reference.
+        late: cycles from a state to the start of its command.
+        phi: base parameters, (p,) [SI].
+        initial: q and dq at cycle 0, (2, n) [rad, rad/s], or (0, n) for an arm that has settled at the first reference.
         warm_up: cycles before each stretch.
         substeps: integration steps per cycle.
-        fourth_order: Runge-Kutta, else the trapezoidal rule.
-        motion: result, q, dq and command at every cycle, (3, K, n).
-        overlap: each lane's command at the next lane's first cycle, (LANES, n).
+        fourth_order: use Runge-Kutta, else the trapezoidal rule.
+        motion: result, q, dq and command at every cycle, (3, K, n) [SI].
+        overlap: result, each lane's command at the next lane's first cycle, (LANES, n) [N m].
 
     Returns:
-        The outcome, and how many cycles after its start the first lane to fail got.
+        The outcome, and the number of cycles that the first failing lane completed.
     """
     length = (motion.shape[1] + LANES - 1) // LANES
     state, pending = np.zeros((4, AXES, LANES)), np.zeros((late + 1, AXES, LANES))  # q, dq, last q, velocity
@@ -206,7 +214,7 @@ def simulate_lanes(
 
 
 def weigh_samples(signal: Any, first: Any, which: Any, weights: Any, samples: Any) -> None:
-    """Samples (S, n) of a signal (K, n): sums over j of weights[which[s], j] signal[first[s] + j]."""
+    """Compute samples (S, n) of a signal (K, n), any unit: sums over j of weights[which[s], j] signal[first[s] + j]."""
     taps = weights.shape[1]
     for s in range(len(first)):
         for i in range(AXES):

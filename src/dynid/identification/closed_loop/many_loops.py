@@ -1,7 +1,7 @@
-"""Many experiments as one: the closed-loop input error of all bags at once (paper eq. 9, its sum over all runs).
+"""Joint closed-loop input error of several experiments (paper eq. 9, with its sum over all runs).
 
-One phi must explain every loop, so what a single bag cannot tell apart another one settles, and noise averages out
-before it passes through the nonlinear simulation instead of after it.
+All loops have the same phi. Parameters that one bag does not separate may be determined by another. Noise also averages
+out before the nonlinear simulation instead of after it.
 """
 
 import math
@@ -19,13 +19,13 @@ from dynid.robot import FloatArray, read_only
 
 @dataclass(frozen=True, eq=False)
 class JoinedData:
-    """The samples of all loops, one after the other; as of `ClosedLoopData`.
+    """Samples of all loops, one after the other, as in `ClosedLoopData`.
 
     Attributes:
-        sample_times: (S,) [s], from a start that moves on from loop to loop, so that they increase.
-        tau: (S, n) [N m].
-        weights: of the residuals, (S, n); None is one each.
-        load_deviation: (S, n) [N m]; None is none.
+        sample_times: times of the samples, (S,) [s]; each loop is shifted in time so that they increase.
+        tau: measured torques, (S, n) [N m].
+        weights: weights of the residuals, (S, n); None is 1.
+        load_deviation: effect of one standard deviation of the external load on `tau`, (S, n) [N m]; None is 0.
     """
 
     sample_times: FloatArray
@@ -42,15 +42,15 @@ class JoinedSimulation(LoopSimulation):
 
 
 class ManyLoops:
-    """Closed loops of one arm, recorded one after the other, as `clie.refine_loop` takes a single one.
+    """Closed loops of one arm, with the interface of a single loop for `clie.refine_loop`.
 
     Args:
-        loops: of the recordings.
+        loops: loops of the recordings.
         sigma: standard deviation of each axis's residuals, (n,) [N m], by which they are divided; None weighs all axes
-            alike, as the paper does.
+            equally, as the paper does.
 
     Raises:
-        DataError: no loops, or loops of different arms.
+        DataError: there are no loops, or they are of different arms.
     """
 
     def __init__(self, loops: Sequence[ClosedLoop], sigma: FloatArray | None = None) -> None:
@@ -64,7 +64,7 @@ class ManyLoops:
         self._scale = np.ones(self.model.axes) if sigma is None else float(np.median(sigma)) / np.asarray(sigma)
 
     def simulate(self, phi: FloatArray | BaseParameters) -> LoopSimulation:
-        """All motions that phi (p,) gives; the first loop that fails ends it."""
+        """Return the motions of all loops for phi (p,) [SI], or that of the first loop that fails."""
         found = []
         for loop in self.loops:
             found.append(loop.simulate(phi))
@@ -81,7 +81,12 @@ class ManyLoops:
         )
 
     def jacobian(self, simulation: LoopSimulation, phi: FloatArray | BaseParameters, stride: int = 2) -> FloatArray:
-        """Derivative of `simulation.tau` by phi, (S, n, p); see `ClosedLoop.jacobian`.
+        """Return the derivative of `simulation.tau` with respect to phi, (S, n, p) [SI]; see `ClosedLoop.jacobian`.
+
+        Args:
+            simulation: a completed simulation of all loops at phi.
+            phi: base parameters, (p,) [SI].
+            stride: control cycles per step, even; a larger stride is faster and less exact.
 
         Raises:
             DataError: the simulation did not complete.
@@ -92,12 +97,12 @@ class ManyLoops:
         return np.concatenate([loop.jacobian(one, phi, stride) for loop, one in pairs])
 
     def weighted(self, values: FloatArray) -> FloatArray:
-        """Residuals (S, n), or their derivatives (S, n, p), times the weights of the samples."""
+        """Return residuals (S, n), or their derivatives (S, n, p), any unit, times the weights of samples and axes."""
         weights = self._scale if self.data.weights is None else self.data.weights * self._scale
         return per_sample(weights, values)
 
     def normal_equations(self, jacobian: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """J_i' J_i (n, p, p) and J_i' r_i (n, p) of every axis i; see `ClosedLoop.normal_equations`."""
+        """Return J_i' J_i (n, p, p) and J_i' r_i (n, p) [SI] of every axis i; see `ClosedLoop.normal_equations`."""
         return self.loops[0].normal_equations(jacobian, residual)
 
 
@@ -119,7 +124,7 @@ def _joined(loops: Sequence[ClosedLoop]) -> JoinedData:
 
 
 def _filled(values: Sequence[FloatArray | None], loops: Sequence[ClosedLoop], missing: float) -> FloatArray | None:
-    """All values (S, n), `missing` for loops without; None where no loop has any."""
+    """Return the values of all loops (S, n), any unit, with `missing` for loops without; None if no loop has any."""
     if all(one is None for one in values):
         return None
     pairs = zip(values, loops, strict=True)

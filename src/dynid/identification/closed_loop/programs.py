@@ -10,7 +10,7 @@ from dynid.model.symbolic import Factors, SymbolicArm
 
 
 def forward_program(model: ArmModel) -> Program:
-    """Accelerations `ddq` (n) and the smallest LDL pivot `pivot` (1) of M, from q, dq, tau (n) and phi."""
+    """Return the program of `ddq` (n) and the smallest LDL pivot `pivot` (1) of M, from q, dq, tau (n) and phi."""
     arm = SymbolicArm(model)
     factors = Factors.of(arm.inertia_matrix())
     ddq = factors.solve(arm.tau - arm.inverse_dynamics(ca.SX(model.axes, 1)))
@@ -21,7 +21,7 @@ def forward_program(model: ArmModel) -> Program:
 
 
 def inverse_dynamics_sparsity(model: ArmModel, variable: Literal["q", "dq"]) -> ca.Sparsity:
-    """Which torques depend on which positions or velocities, (n, n)."""
+    """Return the sparsity (n, n) of the derivatives of the torques with respect to positions or velocities."""
     arm = SymbolicArm(model)
     n, tau = model.axes, arm.inverse_dynamics(arm.ddq)
     if variable == "dq":
@@ -30,10 +30,12 @@ def inverse_dynamics_sparsity(model: ArmModel, variable: Literal["q", "dq"]) -> 
 
 
 def linearised_program(model: ArmModel) -> tuple[Program, dict[str, object]]:
-    """M and the inverse dynamics' derivatives C by dq, K by q (dense, by columns) and Y by phi (nonzeros only).
+    """Return the program of M and of the derivatives of the inverse dynamics.
+
+    The derivatives are C by dq and K by q (dense, by columns), and Y by phi (nonzeros only).
 
     Returns:
-        The program, and as constants how many nonzeros Y has, their rows and their columns.
+        The program, and as constants the number of nonzeros of Y, their rows and their columns.
     """
     arm = SymbolicArm(model)
     n = model.axes

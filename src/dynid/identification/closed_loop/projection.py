@@ -2,11 +2,12 @@
 
     min || L (phi - phi0) ||   subject to   M(q; phi) >= eps I   for all q in the audit domain.
 
-M is linear in phi, so every pose q and vector v gives the linear condition v' M(q; phi) v >= eps, a cut. The infinite
-family of them is met by adding only those that the current phi violates: an audit looks for violating poses, their
-eigenvectors become cuts, a quadratic program finds the nearest phi that meets all cuts so far, and so on until the
-audit, with its adversarial search, finds none. Every cut is valid, so the result is the nearest feasible phi up to
-`RESERVE`: the program aims that much inside, because cuts approach the boundary from outside without touching it.
+M is linear in phi, so every pose q and vector v gives the linear condition v' M(q; phi) v >= eps, a cut. Of the
+infinitely many cuts only those are added that the current phi violates. An audit searches violating poses, their
+eigenvectors become cuts, and a quadratic program finds the nearest phi that satisfies all cuts so far. This is repeated
+until the audit, with its adversarial search, finds no violation. Every cut is valid, so the result is the nearest
+feasible phi up to `RESERVE`. The program aims this much inside, because cuts approach the boundary from outside without
+reaching it.
 """
 
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
 KNOWN_POSES = 512
-BOUND_TOLERANCE = 1e-9  # of the quadratic program, on single parameters
+BOUND_TOLERANCE = 1e-9  # tolerance of the quadratic program for bounds of parameters [SI]
 MAXIMUM_ROUNDS = 60
 
 
@@ -29,12 +30,12 @@ class ProjectionResult:
     """Outcome of a projection.
 
     Attributes:
-        base: the projected parameters; their covariance is that of the parameters before.
-        eps: margin that was asked for [kg m^2].
+        base: projected parameters, with the covariance before the projection.
+        eps: requested margin [kg m^2].
         distance: || phi - phi0 ||, in the mixed SI units of the parameters.
-        cuts: number of cuts in the last quadratic program; 0 if phi0 was feasible already.
+        cuts: number of cuts in the last quadratic program; 0 if phi0 was already feasible.
         rounds: number of quadratic programs.
-        audit: of the result, with limit eps; passed.
+        audit: audit of the result with limit eps, which has passed.
     """
 
     base: BaseParameters
@@ -57,19 +58,22 @@ def project(
     seed: int = 1,
     maximum_rounds: int = MAXIMUM_ROUNDS,
 ) -> ProjectionResult:
-    """The model nearest to phi0 whose inertia matrix is at least eps I over the audit domain.
+    """Return the model nearest to phi0 whose inertia matrix is at least eps I over the audit domain.
 
     Args:
         auditor: the arm and the domain.
         phi0: base parameters to project.
         eps: margin [kg m^2]; 0 stops at the boundary, as the paper's rescue does.
-        metric: (k, p) matrix L of the norm, such as the R factor of a regressor; None is the Euclidean one.
-        lower: (p,) lower bounds of the parameters themselves, -inf where there is none; None for no bounds.
-        poses, searches, seed: of the audits.
-        maximum_rounds: quadratic programs before giving up.
+        metric: matrix L of the norm, (k, p), such as the R factor of a regressor; None is the Euclidean norm.
+        lower: lower bounds of the parameters, (p,) [SI], -inf for no bound; None for no bounds at all.
+        poses: number of poses of each audit.
+        searches: number of adversarial searches of each audit.
+        seed: seed of the audits.
+        maximum_rounds: number of quadratic programs before giving up.
 
     Raises:
-        InfeasibleError: no feasible model was found within the rounds, or none exists under the bounds.
+        InfeasibleError: no feasible model was found within the rounds, or none exists within the bounds.
+        DataError: eps is negative or not finite.
     """
     if not np.isfinite(eps) or eps < 0:
         raise DataError(f"the margin eps is {eps} kg m^2; expected a number of at least 0")
@@ -88,7 +92,7 @@ def project(
         found.add(known, phi.values)
         phi = phi0.with_values(nearest_under_cuts(phi0.values, found.rows, found.bounds, metric))
         audit = auditor.audit(phi, limit=eps, poses=poses, searches=searches, seed=seed, extra=known)
-        # earlier findings stay in sight: a new phi may fail again close to an old pose
+        # earlier poses are checked again: a new phi may violate the condition close to them
         known = np.concatenate([audit.worst_poses, known])[:KNOWN_POSES]
     raise InfeasibleError(
         f"the projection with eps = {eps:.3g} kg m^2 found no positive-definite model in {maximum_rounds} rounds and "

@@ -1,4 +1,4 @@
-"""What a recording says about the closed loop: the law's settings, the reference, the commands, and the delay."""
+"""Closed-loop data of a recording: the law's settings, the reference, the commands, and the delay."""
 
 import math
 from pathlib import Path
@@ -19,14 +19,14 @@ from dynid.recording.recording import Recording
 from dynid.recording.topics import EXPERIMENT
 from dynid.robot import FloatArray, Robot
 
-LEAD_S = 2.0  # of reference before the first sample: the loop forgets its start within it
+LEAD_S = 2.0  # reference before the first sample, longer than the loop's memory
 CONTROLLER = "ff_pd"
-OLDEST = 6  # commands that one could be the answer to
-LARGEST_MISFIT = 0.1  # mean deviation of written from commanded torques, of the latters' variation
+OLDEST = 6  # largest number of commands that a written torque is compared with
+LARGEST_MISFIT = 0.1  # mean difference of written and commanded torques, over the variation of the latter
 
 
 def refuse_open_loop(recording: Recording) -> None:
-    """Raise DataError, which says what is missing and what to do, for a recording that shows no closed loop."""
+    """Raise DataError, with the missing content and the remedy, if a recording has no closed loop."""
     topics = {
         "reference": recording.reference,
         "joint_commands": recording.commands,
@@ -48,7 +48,7 @@ def refuse_open_loop(recording: Recording) -> None:
 
 
 def refuse_open(source: Path, lacking: str) -> NoReturn:
-    """Raise DataError for a recording without what a simulation of its closed loop needs."""
+    """Raise DataError for a recording that lacks content needed to simulate its closed loop."""
     raise DataError(
         f"{source} lacks what closed-loop refinement needs: {lacking}; record the motion with dynid's recorder while "
         f"the executor runs it with controller '{CONTROLLER}', or identify from it with method 'regression'"
@@ -56,10 +56,10 @@ def refuse_open(source: Path, lacking: str) -> NoReturn:
 
 
 def recorded_controller(recording: Recording) -> ControllerSettings:
-    """Settings of the FF+PD law (paper eq. 2) that the experiment ran with.
+    """Return the settings of the FF+PD law (paper eq. 2) that the experiment ran with.
 
     Raises:
-        DataError: see `refuse_open_loop`.
+        DataError: as for `refuse_open_loop`.
     """
     refuse_open_loop(recording)
     assert recording.experiment is not None, "else it was refused"
@@ -83,18 +83,18 @@ def closed_loop_data(
     interval_s: float | None = None,
     friction: KnownFriction | None = None,
 ) -> ClosedLoopData:
-    """Reference and torque commands of a recording, behind the low-pass of the target interval, at its samples.
+    """Return the reference of a recording and its low-passed torque commands, sampled at the target interval.
 
     Args:
-        recording: with the topics reference and joint_commands.
-        robot: of the recording.
+        recording: recording with the topics reference and joint_commands.
+        robot: the robot of the recording.
         settings: filter and target interval.
-        interval_s: target sampling interval; None is the settings' own.
-        friction: known friction. It loads the joints of the simulated arm as it loaded the measured ones, and
-            samples near a standstill, where it is not known, weigh less.
+        interval_s: target sampling interval [s]; None is that of the settings.
+        friction: known friction, which loads the joints of the simulated arm as it loaded the measured ones. Samples
+            near a standstill, at which it is not known, get a lower weight. None simulates without friction.
 
     Raises:
-        DataError: see `refuse_open_loop`, or reference and commands do not cover the trajectory.
+        DataError: as for `refuse_open_loop`, or reference and commands do not cover the trajectory.
     """
     refuse_open_loop(recording)
     assert recording.reference is not None and recording.commands is not None, "else it was refused"
@@ -112,7 +112,7 @@ def closed_loop_data(
             f"{recording.source}: {len(samples)} usable samples every {interval:.3g} s; at least "
             f"{settings.data.minimum_samples} are needed"
         )
-    # the grid of the control cycles has a node at the begin of the trajectory, so samples fall on nodes
+    # the grid of the control cycles has a node at the start of the trajectory, so samples fall on nodes
     times = begin + interval * samples
     first = math.ceil((max(times[0] - LEAD_S - low_pass.settling_s, covered[0]) - begin) / cycle - 1e-9)
     last = math.floor((min(times[-1] + low_pass.settling_s, covered[1]) - begin) / cycle + 1e-9)
@@ -150,7 +150,7 @@ def closed_loop_data(
 
 
 def _written(recording: Recording, grid: FloatArray, columns: list[int]) -> FloatArray | None:
-    """Torques that were written last at the instants of a grid, (K, n) [N m]; None where they were not recorded."""
+    """Return the torques commanded last at the instants of a grid, (K, n) [N m]; None if they were not recorded."""
     applied = recording.applied
     if applied is None:
         return None
@@ -162,18 +162,19 @@ def _states(recording: Recording) -> tuple[FloatArray, FloatArray]:
 
 
 def delay_cycles(recording: Recording, robot: Robot, goal_delay_s: float) -> int:
-    """Whole control cycles from a state to its command being in force, from the stamps of states and written torques.
+    """Return the whole control cycles from a state to the start of its command, from recorded stamps.
 
-    Which command a written torque answers is found by its value: limits and the current's resolution apart, it is the
-    command itself.
+    The command that a written torque belongs to is found by its value: apart from limits and the current's resolution,
+    both are equal.
 
     Args:
-        recording: with states, commands and applied torques.
-        robot: whose control cycle counts.
-        goal_delay_s: from the stamp of a written torque to the middle of its effect, so half a cycle after its begin.
+        recording: recording with states, commands and applied torques.
+        robot: the robot of the recording.
+        goal_delay_s: time from the stamp of a written torque to the middle of its effect, half a cycle after its start
+            [s].
 
     Raises:
-        DataError: see `refuse_open_loop`, or the written torques are not the commands.
+        DataError: as for `refuse_open_loop`, or the written torques are not the commands.
     """
     commands, applied = recording.commands, recording.applied
     refuse_open_loop(recording)
@@ -181,7 +182,7 @@ def delay_cycles(recording: Recording, robot: Robot, goal_delay_s: float) -> int
     begin, end = recording.trajectory_span()
     inside = (applied.time >= begin) & (applied.time <= end)
     written, newest = applied.tau[inside], np.searchsorted(commands.time, applied.time[inside], side="right") - 1
-    # every row by itself: at a late cycle the newest command may be missing, or two arrive at once
+    # each row separately: at a late cycle the newest command may be missing, or two arrive at once
     candidates = [commands.tau[np.maximum(newest - age, 0)] for age in range(OLDEST)]
     deviations = np.array([np.abs(written - candidate).mean(axis=1) for candidate in candidates])
     ages = np.argmin(deviations, axis=0)

@@ -1,4 +1,4 @@
-"""Weights of torque rows: near standstill a joint sticks, and obeys no law of its velocity."""
+"""Weights of torque rows: near standstill a joint sticks, and its friction does not follow its velocity."""
 
 import numpy as np
 from scipy.ndimage import maximum_filter1d
@@ -8,15 +8,15 @@ from dynid.robot import FloatArray
 
 
 def row_weights(dq: FloatArray, settings: CoulombSettings) -> FloatArray:
-    """Weights of the torque rows that belong to velocities dq (N, n) [rad/s]: 1, and less near standstill."""
+    """Return weights of the torque rows for velocities dq (N, n) [rad/s]: 1, and less near standstill."""
     return np.where(np.abs(dq) < settings.slow_rad_s, settings.slow_weight, 1.0)
 
 
 def loop_weights(dq: FloatArray, settings: CoulombSettings, step_s: float) -> FloatArray:
-    """`row_weights` for a closed loop, velocities dq (K, n) being `step_s` apart.
+    """Return weights of a closed loop's torque rows for velocities dq (K, n) [rad/s] that are `step_s` apart.
 
-    What sticking did to the position stays in the commands until the loop has forgotten it, and the zero-phase filter
-    spreads it to both sides; so the small weight reaches `settings.loop_memory_s` around every standstill.
+    The effect of sticking on the position stays in the commands for the memory of the loop, and the zero-phase filter
+    spreads it to both sides. The low weight therefore extends by `settings.loop_memory_s` around every standstill.
     """
     slow = np.abs(dq) < settings.slow_rad_s
     width = 2 * round(settings.loop_memory_s / step_s) + 1

@@ -1,8 +1,8 @@
-"""From signals on a fine grid to samples: interpolation, and the filter that the measured side has passed.
+"""Samples of signals on a fine grid: interpolation, and the filter that the measured torques have passed.
 
-A sample is a weighted sum of grid values. The weights are those of linear interpolation, spread by the impulse response
-of the anti-alias filter, so simulated torques and their Jacobian lose the same band as measured ones without filtering
-every column over the whole motion.
+A sample is a weighted sum of grid values. The weights are those of linear interpolation, convolved with the impulse
+response of the anti-alias filter. Simulated torques and their Jacobian are thus band-limited like the measured ones,
+without filtering every column over the whole motion.
 """
 
 from collections.abc import Callable
@@ -14,19 +14,19 @@ from numpy.typing import NDArray
 from dynid.errors import DataError
 from dynid.robot import FloatArray, read_only
 
-PHASE_DECIMALS = 6  # of a cycle: sample times that differ less share their weights
+PHASE_DECIMALS = 6  # decimals of a sample's place between nodes; equal places share their weights
 
 
 def impulse_response(filtered: Callable[[FloatArray], FloatArray], longest: int, tolerance: float = 1e-7) -> FloatArray:
-    """Weights (2 h + 1,) of a zero-phase filter on its grid, cut where they fall below `tolerance` of the largest.
+    """Return the weights (2 h + 1,) of a zero-phase filter on its grid, cut below `tolerance` of the largest.
 
     Args:
-        filtered: the filter, a signal (N, 1) in and out.
-        longest: h at most.
-        tolerance: relative size of what is cut.
+        filtered: function that filters a signal (N, 1), any unit.
+        longest: largest h.
+        tolerance: relative size of the weights that are cut.
 
     Raises:
-        DataError: the response is not symmetric, so the filter has a phase.
+        DataError: the response is not symmetric, so the filter is not zero-phase.
     """
     impulse = np.zeros((4 * longest + 1, 1))
     impulse[2 * longest] = 1.0
@@ -39,7 +39,7 @@ def impulse_response(filtered: Callable[[FloatArray], FloatArray], longest: int,
 
 
 def shortened(response: FloatArray, tolerance: float) -> FloatArray:
-    """An impulse response (K,) without the ends that stay below `tolerance` of the largest, its sum unchanged."""
+    """Return an impulse response (K,) without ends below `tolerance` of the largest value, with the same sum."""
     half = len(response) // 2
     keep = int(np.max(np.abs(np.flatnonzero(np.abs(response) >= tolerance * np.abs(response).max()) - half)))
     kept = response[half - keep : half + keep + 1]
@@ -51,10 +51,10 @@ class Sampling:
     """Samples as weighted sums of nodes: sample s is the sum over j of weights[which[s], j] node[first[s] + j].
 
     Attributes:
-        first: (S,).
-        which: (S,), row of `weights`; samples at the same place between nodes share a row.
-        weights: (rows, taps).
-        nodes: how many nodes there are.
+        first: index of the first node of each sample, (S,).
+        which: row of `weights` of each sample, (S,); samples at the same place between nodes share a row.
+        weights: weights of the nodes, (rows, taps).
+        nodes: number of nodes.
     """
 
     first: NDArray[np.int64]
@@ -64,10 +64,16 @@ class Sampling:
 
     @classmethod
     def of(cls, times: FloatArray, nodes: int, spacing: float, response: FloatArray, cycle: float) -> "Sampling":
-        """Weights for samples at `times` [s] on nodes 0, spacing, 2 spacing, ... [s].
+        """Return the weights for samples at `times` (S,) [s] on nodes 0, spacing, 2 spacing, ... [s].
 
-        `response` is the filter's impulse response on the grid of `cycle` [s]; (1,) for no filter. Beyond its ends
-        the signal continues constantly.
+        Beyond its ends the signal is taken as constant.
+
+        Args:
+            times: times of the samples, (S,) [s].
+            nodes: number of nodes.
+            spacing: time between nodes [s].
+            response: impulse response of the filter on the grid of `cycle`, (taps,); (1,) for no filter.
+            cycle: time between values of the response [s].
         """
         half = len(response) // 2
         reach = half * cycle / spacing

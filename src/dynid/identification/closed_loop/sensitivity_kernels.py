@@ -1,11 +1,13 @@
-"""Inner loops of the Jacobian: variational equations of the closed loop, all parameters at once.
+"""Inner loops of the Jacobian: variational equations of the closed loop, for all parameters at once.
 
-For one base parameter the variation (dq, dv) of a simulated motion obeys M a + C dv + K dq + Y = d tau, where C, K
-and Y are the derivatives of the inverse dynamics by dq, q and phi, and d tau is what the control law answers: the
-pseudo-differentiation and the delay (a first-order Pade lag) as further states. The implicit midpoint rule is stable
-at any step, and one factorisation per step serves all parameters. `dynid.codegen.kernels` writes the source of these
-functions into a generated module; nothing here is called as it stands. The arm's programs come as addresses:
-`linearised` gives M, C, K by columns and the nonzeros of Y, `variation` one implicit midpoint step of the variations.
+For one base parameter the variation (dq, dv) of a simulated motion satisfies M a + C dv + K dq + Y = d tau. C, K and Y
+are the derivatives of the inverse dynamics by dq, q and phi. d tau is the response of the control law, with the
+pseudo-differentiation and the delay (a first-order Pade lag) as additional states. The implicit midpoint rule is stable
+for any step, and one factorisation per step serves all parameters.
+
+`dynid.codegen.kernels` copies the source of these functions into a generated module; they are not called directly. The
+arm's programs are given as addresses: `linearised` computes M, C, K by columns and the nonzeros of Y; `variation`
+computes one implicit midpoint step of the variations.
 """
 
 from typing import Any
@@ -14,12 +16,12 @@ import numpy as np
 
 from dynid.codegen.vector_ir import LANES, run_program
 
-AXES = PARAMETERS = Y_SIZE = 0  # sizes of the arm; every generated module has its own
+AXES = PARAMETERS = Y_SIZE = 0  # sizes of the arm; replaced by constants in every generated module
 COLUMNS = 0  # PARAMETERS, rounded up to whole vectors
 
 
 def midpoints(motion: Any, first: int, stride: int, step: float, q: Any, dq: Any, ddq: Any) -> None:
-    """States in the middle of LANES steps of `stride` cycles from node `first` on; the last one repeats."""
+    """Compute states in the middle of LANES steps of `stride` cycles from step `first` on; the last step repeats."""
     last = (motion.shape[1] - 1) // stride - 1
     for lane in range(LANES):
         begin = min(first + lane, last) * stride
@@ -30,7 +32,10 @@ def midpoints(motion: Any, first: int, stride: int, step: float, q: Any, dq: Any
 
 
 def factorise(E: Any) -> None:
-    """LU without pivoting of all lanes in place, (n n, LANES) by columns; the diagonal of U is inverted."""
+    """Factorise all lanes in place by LU without pivoting, (n n, LANES) by columns, any unit.
+
+    The diagonal of U is stored inverted.
+    """
     for k in range(AXES):
         for lane in range(LANES):
             E[k * AXES + k, lane] = 1.0 / E[k * AXES + k, lane]
@@ -43,13 +48,13 @@ def factorise(E: Any) -> None:
 
 
 def eliminate(factor: float, other: Any, row: Any) -> None:
-    """row -= factor other, (COLUMNS,) each."""
+    """Compute row -= factor other, (COLUMNS,) each, any unit."""
     for c in range(COLUMNS):
         row[c] -= factor * other[c]
 
 
 def solve(E: Any, right: Any) -> None:
-    """Solve in place for all columns of `right` (n, COLUMNS) with the factors of lane 0."""
+    """Solve in place for all columns of `right` (n, COLUMNS), any unit, with the factors of lane 0."""
     for i in range(AXES):
         for j in range(i):
             eliminate(E[j * AXES + i, 0], right[j], right[i])
@@ -61,13 +66,13 @@ def solve(E: Any, right: Any) -> None:
 
 
 def load_regressor(Y: Any, rows: Any, columns: Any, lane: int, y: Any) -> None:
-    """The nonzeros of Y of one lane in their places in y (n, COLUMNS); the others are 0 already."""
+    """Copy the nonzeros of one lane's Y to their places in y (n, COLUMNS) [SI]; all other entries are 0 already."""
     for k in range(Y_SIZE):
         y[rows[k], columns[k]] = Y[k, lane]
 
 
 def settled(K: Any, E: Any, law: Any, y: Any, x: Any) -> None:
-    """Variation x of a posture at rest: (K + stiffness) dq = -Y, from lane 0 of a linearisation at rest."""
+    """Compute the variation x of a pose at rest from (K + stiffness) dq = -Y, in lane 0 of a linearisation."""
     for i in range(AXES):
         for j in range(AXES):
             for lane in range(LANES):
@@ -85,14 +90,17 @@ def settled(K: Any, E: Any, law: Any, y: Any, x: Any) -> None:
 
 
 def pack(varied: Any, packed: Any) -> None:
-    """(n, COLUMNS) without the columns that only fill the last vector, as (n p,)."""
+    """Copy (n, COLUMNS) values, any unit, to (n p,), without the columns that only pad the last vector."""
     for i in range(AXES):
         for c in range(PARAMETERS):
             packed[i * PARAMETERS + c] = varied[i, c]
 
 
 def add_node(packed: Any, node: int, cursor: int, first: Any, which: Any, weights: Any, J: Any) -> int:
-    """Add a node's values (n p,) to all samples J (S, n p) that it weighs on; returns the first that may follow."""
+    """Add a node's values (n p,) to all samples J (S, n p) that use it, any unit.
+
+    The return value is the first sample that later nodes may contribute to.
+    """
     taps = weights.shape[1]
     while cursor < len(first) and first[cursor] + taps <= node:
         cursor += 1
@@ -107,7 +115,10 @@ def add_node(packed: Any, node: int, cursor: int, first: Any, which: Any, weight
 
 
 def coefficients(h: float, time_constant: float, half_delay: float) -> Any:
-    """Of the implicit midpoint rule: h, and what filter and lag keep and add per step."""
+    """Return coefficients of the implicit midpoint rule: h, and the factors of filter and lag per step.
+
+    The factors are, for the filter and then for the lag, those of the old value and of the new input.
+    """
     gains = np.empty(5)
     gains[0] = h
     gains[1] = 1.0 / (1.0 + 0.5 * h / time_constant)
@@ -118,7 +129,7 @@ def coefficients(h: float, time_constant: float, half_delay: float) -> Any:
 
 
 def step_matrices(M: Any, C: Any, K: Any, law: Any, gains: Any, E: Any) -> None:
-    """Factors of what multiplies the accelerations of one implicit midpoint step, all lanes."""
+    """Compute the LU factors, in all lanes, of the matrix that multiplies the accelerations of a midpoint step."""
     h = gains[0]
     for k in range(AXES * AXES):
         for lane in range(LANES):
@@ -148,20 +159,25 @@ def vary_lanes(
     weights: Any,
     J: Any,
 ) -> None:
-    """Jacobian of the sampled commands by phi.
+    """Compute the Jacobian of the sampled commands with respect to phi.
 
     Args:
-        motion: q, dq and command at every cycle, (3, K, n).
+        linearised: address of the program of M, C, K and Y.
+        variation: address of the program of one step of the variations.
+        motion: q, dq and command at every cycle, (3, K, n) [SI].
         stride: cycles per step, even.
         step: cycle time [s].
-        phi: base parameters, (p,).
-        law: stiffness and damping gains, (2, n).
-        time_constant: of the pseudo-differentiation [s].
-        delay: from a state to its command, hold included [s].
-        at_rest: whether the arm had settled at the first state; else that state does not depend on phi.
-        rows, columns: places of Y's nonzeros, (Y_SIZE,).
-        first, which, weights: sample s weighs nodes first[s], first[s] + 1, ... with the row weights[which[s]].
-        J: result, (S, n p), zero on entry.
+        phi: base parameters, (p,) [SI].
+        law: stiffness and damping gains, (2, n) [SI].
+        time_constant: time constant of the pseudo-differentiation [s].
+        delay: time from a state to its command, including the hold [s].
+        at_rest: whether the arm had settled at the first state; if not, that state does not depend on phi.
+        rows: rows of the nonzeros of Y, (Y_SIZE,).
+        columns: columns of the nonzeros of Y, (Y_SIZE,).
+        first: first node of each sample, (S,).
+        which: row of `weights` of each sample, (S,).
+        weights: weights of the nodes from `first` on, (rows, taps).
+        J: result, (S, n p) [SI], zero on entry.
     """
     matrices, states, Y = np.empty((4, AXES * AXES, LANES)), np.empty((3, AXES, LANES)), np.empty((Y_SIZE, LANES))
     M, C, K, E = matrices[0], matrices[1], matrices[2], matrices[3]
@@ -195,7 +211,7 @@ def vary_lanes(
 
 
 def normal_equations(J: Any, residual: Any, hessian: Any, gradient: Any) -> None:
-    """Per axis i: J_i' J_i (n, p, p) and J_i' r_i (n, p) from J (S, n p) and residuals (S, n); zero on entry."""
+    """Add J_i' J_i (n, p, p) and J_i' r_i (n, p) of every axis i, from J (S, n p) and residuals (S, n) [SI]."""
     block = np.zeros((4, PARAMETERS))  # four samples at a time: fewer loads and stores of the sums
     for s in range(0, len(J), 4):
         count = min(4, len(J) - s)

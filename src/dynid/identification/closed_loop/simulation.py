@@ -1,9 +1,10 @@
-"""Simulation of a model in the same closed loop as the experiment, and the Jacobian of its torques (paper fig. 3).
+"""Simulation of a model in the control loop of the experiment, and the Jacobian of its torques (paper fig. 3).
 
 The loop is modelled as it is. In every control cycle the FF+PD law (paper eq. 2) computes a torque from the measured
-positions, which acts from a later cycle on and is held for one cycle: with the paper's 1 ms that is a delay of
-1 ms + 0.5 ms. LANES stretches of the motion are simulated side by side; the loop forgets its start, so each stretch
-begins with some warm-up, and how far neighbours disagree where they meet is the certificate that it was enough.
+positions. The torque acts from a later cycle on and is held for one cycle: with the paper's 1 ms that is a delay of
+1 ms + 0.5 ms. LANES stretches of the motion are simulated in parallel. The loop forgets its start, so each stretch
+begins with a warm-up. The disagreement of neighbouring stretches where they meet shows whether the warm-up was long
+enough.
 """
 
 import math
@@ -28,7 +29,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, Strict, read_only
 
-JACOBIAN_RESPONSE_TOLERANCE = 1e-3  # a Jacobian only steers: the tails of the filter may go
+JACOBIAN_RESPONSE_TOLERANCE = 1e-3  # relative size of the filter tails that the Jacobian omits
 Integrator = Literal["runge_kutta", "trapezoid"]
 Outcome = Literal["completed", "indefinite", "out_of_range"]
 _OUTCOMES: tuple[Outcome, ...] = ("completed", "indefinite", "out_of_range")
@@ -67,11 +68,12 @@ _VARIATION: Loops = [
 
 
 class LoopOptions(Strict):
-    """How the loop is simulated.
+    """Options of the loop's simulation.
 
     integrator: "runge_kutta" once per cycle, or "trapezoid" four times per cycle as in the paper (0.25 ms).
-    delay_cycles: whole cycles from a measured state to its torque being in force; None is what the data say.
-    warm_up_s: of every stretch at first; doubled until the gap between stretches is below gap_nm.
+    delay_cycles: whole cycles from a measured state to the start of its torque; None takes the data's value.
+    warm_up_s: initial warm-up of every stretch [s]; doubled until the gap between stretches is below gap_nm.
+    gap_nm: largest permitted gap between neighbouring stretches' commands [N m].
     """
 
     integrator: Integrator = "runge_kutta"
@@ -86,11 +88,11 @@ class LoopSimulation:
 
     Attributes:
         outcome: "completed", or why it ended: "indefinite" (M not positive definite on the path) or "out_of_range".
-        failed_after_s: time after the start of its stretch at which the first stretch ended; nan if completed.
-        motion: q, dq and command at every cycle, (3, K, n); meaningless unless completed.
-        tau: commands at the sample times, filtered as the measured ones, (S, n) [N m]; empty unless completed.
-        gap_nm: largest disagreement of neighbouring stretches' commands where they meet.
-        warm_up_s: warm-up of every stretch.
+        failed_after_s: time from the start of the stretch that failed first to its failure [s]; nan if completed.
+        motion: q, dq and command at every cycle, (3, K, n) [rad, rad/s, N m]; meaningless unless completed.
+        tau: commands at the sample times, filtered like the measured ones, (S, n) [N m]; empty unless completed.
+        gap_nm: largest disagreement of neighbouring stretches' commands where they meet [N m].
+        warm_up_s: warm-up of every stretch [s].
     """
 
     outcome: Outcome
@@ -106,7 +108,7 @@ class LoopSimulation:
         return self.outcome == "completed"
 
     def sentence(self) -> str:
-        """The outcome in words."""
+        """Return a sentence about the outcome."""
         if self.completed:
             return f"completed; segments agree within {self.gap_nm:.1e} N m after {self.warm_up_s} s of warm-up"
         return f"{_SENTENCES[self.outcome]} ({self.failed_after_s:.3f} s into a segment)"
@@ -120,17 +122,17 @@ def _generate_variation(model: ArmModel) -> Generated:
 
 
 class ClosedLoop:
-    """One experiment's loop around one arm; simulations and Jacobians for any phi.
+    """Control loop of one experiment around one arm, with simulations and Jacobians for any phi.
 
     Args:
         model: the arm; its structure must have no Coulomb friction, whose sign has no derivative.
-        settings: the control law of the experiment.
+        settings: settings of the experiment's control law.
         data: reference and samples.
-        options: how it is simulated.
+        options: options of the simulation; None takes the defaults.
 
     Raises:
-        ConfigurationError: a structure with Coulomb friction, or settings of another number of joints.
-        DataError: data of another number of joints.
+        ConfigurationError: the structure has Coulomb friction, or the settings are for another number of joints.
+        DataError: the data are of another number of joints.
     """
 
     def __init__(
@@ -191,7 +193,7 @@ class ClosedLoop:
         return len(self.data.q_ref)
 
     def _sampling(self, stride: int) -> Sampling:
-        """The samples as weighted sums of every stride-th cycle."""
+        """Return the samples as weighted sums of every stride-th cycle."""
         if stride not in self._samplings:
             data, nodes = self.data, (self.cycles - 1) // stride + 1
             response = data.response if stride == 1 else shortened(data.response, JACOBIAN_RESPONSE_TOLERANCE)
@@ -200,20 +202,20 @@ class ClosedLoop:
         return self._samplings[stride]
 
     def _starts(self, warm_up: int) -> FloatArray:
-        """Where each lane's warm-up starts, on the reference: (LANES, 2, n)."""
+        """Return q and dq of the reference at which each lane's warm-up starts, (LANES, 2, n) [rad, rad/s]."""
         first = np.arange(LANES) * -(-self.cycles // LANES) - warm_up
         rows = np.clip(first, 0, self.cycles - 1)
         moving = np.where(first[:, None] >= 0, self.data.dq_ref[rows], 0.0)
         return np.stack([self.data.q_ref[rows], moving], axis=1)
 
     def simulate(self, phi: FloatArray | BaseParameters) -> LoopSimulation:
-        """The motion that base parameters phi (p,) give in this loop."""
+        """Return the motion of this loop with base parameters phi (p,) [SI]."""
         values = _values(self.model, phi)
         while True:
             simulation = self._simulate(values, self._warm_up)
             if not simulation.completed or simulation.gap_nm <= self.options.gap_nm or self._warm_up >= self.cycles:
                 return simulation
-            self._warm_up = min(2 * self._warm_up, self.cycles)  # kept: the loop is as slow at the next phi
+            self._warm_up = min(2 * self._warm_up, self.cycles)  # kept for the next phi, which needs a similar warm-up
 
     def _simulate(self, phi: FloatArray, warm_up: int) -> LoopSimulation:
         data, options = self.data, self.options
@@ -239,12 +241,16 @@ class ClosedLoop:
         return LoopSimulation(outcome, math.nan, motion, tau, gap, warm_up_s)
 
     def jacobian(self, simulation: LoopSimulation, phi: FloatArray | BaseParameters, stride: int = 2) -> FloatArray:
-        """Derivative of `simulation.tau` by phi, (S, n, p), from the variational equations.
+        """Return the derivative of `simulation.tau` by phi, (S, n, p) [SI], from the variational equations.
 
         Args:
             simulation: a completed simulation at phi.
-            phi: base parameters.
-            stride: control cycles per step, even; coarser is faster and less exact.
+            phi: base parameters, (p,) [SI].
+            stride: control cycles per step, even; a larger stride is faster and less exact.
+
+        Raises:
+            DataError: the simulation did not complete.
+            ConfigurationError: the stride is odd, less than 2 or too large.
         """
         sampling = self._check(simulation, stride)
         J = np.zeros((len(sampling.first), self.model.axes, len(self.model.names)))
@@ -266,14 +272,14 @@ class ClosedLoop:
         return J
 
     def weighted(self, values: FloatArray) -> FloatArray:
-        """Residuals (S, n), or their derivatives (S, n, p), times the weights of the samples."""
+        """Return residuals (S, n), or their derivatives (S, n, p), any unit, times the weights of the samples."""
         weights = self.data.weights
         return values if weights is None else per_sample(weights, values)
 
     def normal_equations(self, jacobian: FloatArray, residual: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """J_i' J_i (n, p, p) and J_i' r_i (n, p) of every axis i, from J (S, n, p) and residuals (S, n).
+        """Return J_i' J_i (n, p, p) and J_i' r_i (n, p) [SI] of every axis i, from J (S, n, p) and residuals (S, n).
 
-        In a kernel and not in BLAS, whose threads are in the way where every core has a run of its own.
+        A kernel computes them instead of BLAS, whose threads slow down runs that already use every core.
         """
         n, p = jacobian.shape[1:]
         hessian, gradient = np.zeros((n, p, p)), np.zeros((n, p))
@@ -290,7 +296,7 @@ class ClosedLoop:
 
 
 def per_sample(weights: FloatArray, values: FloatArray) -> FloatArray:
-    """Values (S, n, ...) times weights (S, n), or (n,)."""
+    """Return values (S, n, ...), any unit, times weights (S, n) or (n,)."""
     return values * weights.reshape(weights.shape + (1,) * (values.ndim - 2))
 
 

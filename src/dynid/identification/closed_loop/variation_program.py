@@ -1,13 +1,13 @@
-"""One step of the variational equations as a straight-line program; its lanes are the base parameters.
+"""One step of the variational equations as a straight-line program whose lanes are the base parameters.
 
-Symbols: per axis the variations q, v of the motion, f of the pseudo-differentiated velocity and z of the delay's lag;
-bars are means over the step. With acceleration a, the implicit midpoint rule over h reads
+Symbols per axis are the variations q, v of the motion, f of the pseudo-differentiated velocity and z of the delay's
+lag; a trailing minus sign denotes a mean over the step. With acceleration a, the implicit midpoint rule over h is
 
     v- = v + h/2 a,   q- = q + h/2 v + h^2/4 a,   f- = keep_f f + add_f v-,   u- = -(stiffness q- + damping f-),
     z- = keep_z z + add_z u-,   M a + C v- + K q- + Y = 2 z- - u-,
 
-where the last right-hand side is the Pade lag (1 - s d/2) / (1 + s d/2) of u. Its a is moved to the left, so that one
-matrix E, factorised outside, serves all parameters.
+The last right-hand side is the Pade lag (1 - s d/2) / (1 + s d/2) of u. Its terms in a are moved to the left, so that
+one matrix E, factorised outside, serves all parameters.
 """
 
 import casadi as ca
@@ -18,7 +18,7 @@ from dynid.model.dynamics import ArmModel
 
 
 def _masked(name: str, sparsity: ca.Sparsity) -> tuple[ca.SX, ca.SX]:
-    """A dense (n n, 1) symbol in column order, and the (n, n) matrix with only the entries of a sparsity."""
+    """Return a dense (n n, 1) symbol in column order, and the (n, n) matrix with only the entries of a sparsity."""
     n = sparsity.shape[0]
     symbol = ca.SX.sym(name, n * n)
     matrix = ca.SX(sparsity)
@@ -28,7 +28,7 @@ def _masked(name: str, sparsity: ca.Sparsity) -> tuple[ca.SX, ca.SX]:
 
 
 def _solve(factors: ca.SX, right: ca.SX, n: int) -> ca.SX:
-    """Solve with L U by columns, L's unit diagonal left out and U's inverted."""
+    """Solve with factors L U by columns, in which L's unit diagonal is omitted and U's is inverted."""
     x = ca.SX(right)
     for i in range(n):
         for j in range(i):
@@ -41,10 +41,10 @@ def _solve(factors: ca.SX, right: ca.SX, n: int) -> ca.SX:
 
 
 def variation_program(model: ArmModel, columns: int) -> Program:
-    """New states x (4 n) = (q, v, f, z) and the command's variation `varied` (n) from x, y = Y, and shared values.
+    """Return the program of one step: new states x (4 n) = (q, v, f, z) and the command's variation `varied` (n).
 
-    Shared: `law` (2 n) stiffness and damping; `gains` h, keep_f, add_f, keep_z, add_z; C, K and the factors E, (n n)
-    each by columns.
+    Its inputs are x and y = Y, and shared values: `law` (2 n) stiffness and damping; `gains` h, keep_f, add_f, keep_z
+    and add_z; C, K and the factors E, (n n) each by columns.
     """
     n = model.axes
     x, y = ca.SX.sym("x", 4 * n), ca.SX.sym("y", n)

@@ -1,1 +1,1 @@
-"""From signals to samples: sources, time axis, filters, derivatives, sets of samples."""
+"""Preparation of identification data: recordings, time axis, filters, derivatives and sets of samples."""

@@ -1,4 +1,4 @@
-"""A recorded motion from arrays in memory."""
+"""Recordings made from NumPy arrays in memory."""
 
 import hashlib
 from collections.abc import Sequence
@@ -41,27 +41,30 @@ def recording_from_arrays(
     torque_constants: Sequence[float] = (),
     name: str = "arrays",
 ) -> Source:
-    """A recorded motion from arrays.
+    """Return a recording made from arrays of timestamps (N,) [s], positions (N, n) and torques (N, n).
 
     Args:
-        time: stamps (N,) [s], increasing; where they start does not matter.
+        robot: the robot that was recorded.
+        time: timestamps (N,) [s], increasing; the start time is arbitrary.
         q: joint positions (N, n), in `q_unit`.
-        tau: joint torques (N, n), or what `tau_unit` says.
-        dq: joint velocities (N, n), in `q_unit` per second, which only check the units; None if not measured.
-        joint_names: which joint each column is, (n,); () is the robot's own order.
-        q_unit: of all columns or of each, such as "deg"; None is rad, or m where a joint slides. " at motor" behind it
-            says that the motors were measured.
-        tau_unit: of all columns or of each, such as "mA" (of the motors) or "% of 1.27 N m at motor"; None is N m at
-            the joints, or N where one slides.
-        mount: how the arm was mounted; None is the robot's default.
-        torque_constants: with which `tau` was computed from currents, (n,) [N m/A]; () where torques were measured.
-        name: of the recording in reports and messages; recordings that are used together need different ones.
+        tau: joint torques (N, n), or the quantity that `tau_unit` names.
+        dq: joint velocities (N, n), in `q_unit` per second, which are used only to check the units; None if not
+            measured.
+        joint_names: name of the joint of each column, (n,); () is the robot's own order.
+        q_unit: unit of all columns or of each column, such as "deg"; None is rad, or m for prismatic joints. The suffix
+            " at motor" marks positions of the motors.
+        tau_unit: unit of all columns or of each column, such as "mA" (motor current) or "% of 1.27 N m at motor"; None
+            is N m at the joints, or N for prismatic joints.
+        mount: name of the arm's mount; None is the robot's default.
+        torque_constants: constants by which `tau` was computed from currents, (n,) [N m/A]; () if torques were
+            measured.
+        name: name of the recording in reports and messages; must be unique among recordings that are used together.
 
     Raises:
-        DataError: an array of another shape, joints that are not the robot's, or positions that jump.
-        UnknownNameError: the mount.
-        ConfigurationError: robot or name is of another kind; a unit that is not known or does not fit to a joint; or
-            torque constants beside currents.
+        DataError: an array has the wrong shape, the joints are not the robot's, or positions jump.
+        UnknownNameError: the robot does not have this mount.
+        ConfigurationError: robot or name has the wrong type; a unit is unknown or does not fit its joint; or torque
+            constants were given together with currents.
     """
     refuse_other_kind(robot, Robot, "the robot", "load it with dynid.load_robot first")
     refuse_other_kind(name, str, "the name of the recording", "give it a word such as 'run', or leave it out")
@@ -96,14 +99,14 @@ def recording_from_arrays(
 
 
 def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple[float, ...], digest: str) -> Source:
-    """The recording of rows; positions beyond the limits are noted, not refused."""
+    """Return the recording of measured rows; positions beyond the joint limits give a note, not an error."""
     robot, time, name = conversion.robot, rows.time, rows.name
     at_joints = rows.wraps if conversion.positions_at_joints else [0] * robot.size
     q, endless = within_limits(conversion.joint_positions(rows.q), robot, at_joints) if len(time) else (rows.q, ())
     assert rows.tau is not None, "it was given"
     tau = conversion.joint_torques(rows.tau)
     beyond = beyond_limits(q, robot, endless) if len(time) else ""
-    if not beyond:  # else another unit may be what jumps, and the note says so
+    if not beyond:  # otherwise a wrong unit may cause the jumps, which the note mentions
         refuse_jumps(time, q, robot, name)
         refuse_frozen(time, q, position_margin(robot), robot, name)
     kept = without_repeats(Rows(time, q, tau, rows.dq))
@@ -123,17 +126,17 @@ def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple
 
 
 def _quantity(unit: UnitText, columns: list[int]) -> Quantity | None:
-    """What numbers are by their unit, in the robot's order of joints; None where nobody says."""
+    """Return the quantity that a unit describes, in the robot's joint order; None if no unit is given."""
     if unit is None:
         return None
     found = quantity_of(unit if isinstance(unit, str) else ", ".join(unit))
     if isinstance(found.unit, str) or len(found.unit) != len(columns):
-        return found  # another number is refused with the robot's name
+        return found  # Conversion raises the error about a wrong number of units, with the robot's name
     return found.model_copy(update={"unit": tuple(found.unit[k] for k in columns)})
 
 
 def _per_second(position: Quantity) -> Quantity:
-    """The quantity of velocities beside positions."""
+    """Return the velocity quantity that belongs to a position quantity."""
     units = position.unit
     return position.model_copy(
         update={"unit": f"{units}/s" if isinstance(units, str) else tuple(f"{unit}/s" for unit in units)}
@@ -141,7 +144,7 @@ def _per_second(position: Quantity) -> Quantity:
 
 
 def _columns(name: str, key: str, values: ArrayLike, count: int, columns: list[int]) -> FloatArray:
-    """One array (N, n) in the robot's joint order, as a copy."""
+    """Return a copy of one array (N, n) with its columns in the robot's joint order."""
     array = _numbers(name, key, values)
     if array.shape != (count, len(columns)):
         raise DataError(f"{key} of {name} has shape {array.shape}, expected ({count}, {len(columns)}): one per joint")
@@ -149,7 +152,7 @@ def _columns(name: str, key: str, values: ArrayLike, count: int, columns: list[i
 
 
 def _numbers(name: str, key: str, values: ArrayLike) -> FloatArray:
-    """An array of any shape, as a copy; raises DataError where it holds no numbers."""
+    """Return a copy of an array of any shape; raise DataError if it does not contain numbers."""
     try:
         return np.array(values, dtype=np.float64)
     except (TypeError, ValueError) as error:

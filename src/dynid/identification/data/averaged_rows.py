@@ -1,8 +1,9 @@
-"""From recorded signals to samples by averages under test functions: for slow or uneven recordings.
+"""Samples computed as averages under test functions, for slow or uneven recordings.
 
-Differences of neighbouring rows are no derivatives below some 100 Hz, and a filter needs even steps. So penalised
-splines go through the rows of every piece between gaps (`curves`); they give states and torques on a fine grid, and
-both sides of tau = W phi are averaged under test functions (`weak_form`) whose support is four sampling intervals.
+Below about 100 Hz, differences of neighbouring rows are too inaccurate as derivatives, and a filter needs even steps.
+Therefore penalised splines are fitted to the rows of every piece between gaps (`curves`). They give states and torques
+on a fine grid, and both sides of tau = W phi are averaged under test functions (`weak_form`) whose support is four
+sampling intervals.
 """
 
 import math
@@ -19,11 +20,11 @@ from dynid.identification.data.weak_form import CUTOFF_OF_SUPPORT, HOPS, cubic_s
 from dynid.identification.settings import IdentificationSettings
 from dynid.robot import FloatArray
 
-GRID_S = 0.01  # longest step of the fine grid
-FEWEST_STEPS = 5  # of the grid per sampling interval
-FEWEST_ROWS = DEGREE + 3  # of a piece that a spline goes through
-FEWEST_SHARE = 0.2  # of the settings' minimum of samples: each average rests on several rows
-GAP_PERIODS = 2.5  # of the rows: a spline across a longer pause would invent a motion
+GRID_S = 0.01  # longest step of the fine grid [s]
+FEWEST_STEPS = 5  # smallest number of grid steps per sampling interval
+FEWEST_ROWS = DEGREE + 3  # smallest number of rows of a piece to which a spline is fitted
+FEWEST_SHARE = 0.2  # averages needed, as a share of the settings' minimum of samples: each contains several rows
+GAP_PERIODS = 2.5  # longest pause, in row periods, that a spline bridges: across a longer one it would invent motion
 
 
 def averaging_grid(interval_s: float) -> int:
@@ -32,14 +33,16 @@ def averaging_grid(interval_s: float) -> int:
 
 
 def averaged_samples(signals: Signals, settings: IdentificationSettings, interval: float, axis: TimeAxis) -> Samples:
-    """Return samples of a recording, or a block of one, as averages under test functions.
+    """Return the samples of a recording, or of a block of it, as averages under test functions.
 
     Args:
-        interval: between the middles of test functions [s].
-        axis: of the whole recording.
+        signals: raw signals; their window limits the block.
+        settings: settings of the identification.
+        interval: time between the centres of neighbouring test functions [s].
+        axis: time axis of the whole recording.
 
     Raises:
-        DataError: too few samples.
+        DataError: there are too few samples.
     """
     begin, end = signals.window or (signals.time[0], signals.time[-1])
     steps = averaging_grid(interval)
@@ -126,7 +129,7 @@ def averaged_samples(signals: Signals, settings: IdentificationSettings, interva
 
 
 def _pieces(signals: Signals, torques: Torques, longest: float) -> list[tuple[float, float]]:
-    """Return begin and end [s] of the pieces between gaps of positions and of torques."""
+    """Return start and end [s] of the pieces between gaps, in positions or in torques."""
     bounds, gaps = [], []
     for time in (signals.time, torques.time + torques.delay_s):
         at = np.flatnonzero(np.diff(time) > longest)
@@ -141,7 +144,7 @@ def _pieces(signals: Signals, torques: Torques, longest: float) -> list[tuple[fl
 
 
 def _torques(torques: Torques, fine: FloatArray, knots: float, longest: float) -> FloatArray:
-    """Return torques at the instants `fine` (M,) [s], (M, n) [N m]; NaN where their record does not reach."""
+    """Return the torques at the instants `fine` (M,) [s], (M, n) [N m]; NaN outside their recorded time."""
     time = torques.time + torques.delay_s
     near = slice(*np.searchsorted(time, [fine[0] - longest, fine[-1] + longest]))
     stamps, kept = np.unique(time[near], return_index=True)

@@ -1,4 +1,4 @@
-"""What was recorded, as columns to look at: time, positions, velocities and torques, as a table or a figure."""
+"""Recorded motions as columns for tables and figures: time, positions, velocities and torques."""
 
 from importlib import import_module
 from pathlib import Path
@@ -14,17 +14,17 @@ from dynid.robot import FloatArray
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-WIDTH_IN, ROW_IN = 12.0, 1.5  # of the figure, and of one joint's row
+WIDTH_IN, ROW_IN = 12.0, 1.5  # width of the figure, and height of one joint's row [inch]
 
 
 class Columns:
-    """The columns of a recorded motion, in the robot's joint order and SI units; errors: DataError once released.
+    """Columns of a recorded motion, in the robot's joint order and SI units; access raises DataError after release.
 
     Attributes:
-        path: of the recording.
-        joint_names: of the columns, (n,).
-        recording: of a driver of dynid; None otherwise.
-        rows: what was read from elsewhere; None for a driver's recording.
+        path: path of the recording.
+        joint_names: names of the columns, (n,).
+        recording: recording of dynid's driver; None for other sources.
+        rows: signals from other sources; None for a recording of dynid's driver.
     """
 
     path: Path
@@ -34,7 +34,7 @@ class Columns:
 
     @property
     def time(self) -> FloatArray:
-        """Stamps (N,) [s]; those of a bag begin at 0."""
+        """Timestamps (N,) [s]; those of a bag start at 0."""
         return self._columns()[0]
 
     @property
@@ -49,7 +49,7 @@ class Columns:
 
     @property
     def tau(self) -> FloatArray:
-        """Torques (N, n) [N m]: measured ones, or those of the present currents."""
+        """Torques (N, n) [N m]: measured, or computed from the present currents."""
         return self._columns()[3]
 
     def to_pandas(self) -> Any:
@@ -91,7 +91,7 @@ class Columns:
         return figure
 
     def _columns(self) -> tuple[FloatArray, FloatArray, FloatArray | None, FloatArray]:
-        """Return time, positions, velocities and torques."""
+        """Return time (N,), positions (N, n), velocities (N, n) or None, and torques (N, n), in SI units."""
         if (bag := self.recording) is not None:
             return bag.time, bag.q, bag.dq, bag.tau_present
         if (rows := self.rows) is None:

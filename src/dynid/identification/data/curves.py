@@ -1,7 +1,8 @@
-"""Motion between the rows of a log: penalised splines of the positions (Eilers and Marx, Statistical Science 1996).
+"""Penalised splines through the positions of a log (Eilers and Marx, Statistical Science 1996).
 
-Differences of neighbouring rows are no derivatives below some 100 Hz. A spline of degree five through the rows has all
-of them at any time; what the encoder's steps add is held down by a penalty on the differences of its coefficients.
+Below about 100 Hz, differences of neighbouring rows are too inaccurate as derivatives. A spline of degree five through
+the rows gives position, velocity and acceleration at any time. A penalty on the differences of its coefficients
+suppresses the encoder's quantisation.
 """
 
 from dataclasses import dataclass
@@ -19,24 +20,26 @@ PENALTY = 1e-3
 
 @dataclass(frozen=True, eq=False)
 class Curves:
-    """Splines of n joints; `spline` gives (M, n) at M times within `begin` and `end` [s]."""
+    """Splines of n joints; `spline` gives values (M, n) at M times between `begin` and `end` [s]."""
 
     spline: BSpline
     begin: float
     end: float
 
     def states(self, time: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """q, dq and ddq at times (M,) [s], (M, n) each."""
+        """Return q, dq and ddq at times (M,) [s], (M, n) each; any unit, per second and per second squared."""
         inside = np.clip(time, self.spline.t[DEGREE], self.spline.t[-DEGREE - 1])
         q, dq, ddq = (np.ascontiguousarray(self.spline(inside, nu)) for nu in range(3))
         return q, dq, ddq
 
 
 def curves_through(time: FloatArray, values: FloatArray, knots_s: float | None = None) -> Curves:
-    """Splines through values (N, n) at stamps (N,) [s].
+    """Return penalised splines through values (N, n) at timestamps (N,) [s].
 
     Args:
-        knots_s: time between knots; None is that between rows, but no less than `SHORTEST_KNOTS_S`.
+        time: timestamps (N,) [s], increasing.
+        values: values (N, n), any unit.
+        knots_s: time between knots [s]; None is the median time between rows, but at least `SHORTEST_KNOTS_S`.
     """
     step = knots_s or max(float(np.median(np.diff(time))), SHORTEST_KNOTS_S)
     begin, end = float(time[0]), float(time[-1])

@@ -1,4 +1,4 @@
-"""Signals of recordings in memory, and of those that are read again when they are needed."""
+"""Signals that stay in memory, and signals that are read from their file on each use."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -11,26 +11,26 @@ from dynid.identification.settings import IdentificationSettings
 
 
 class Recorded(Protocol):
-    """A recording that was read."""
+    """Interface of a recording that was read."""
 
     @property
     def path(self) -> Path:
-        """The file."""
+        """Path of the recording's file."""
         ...
 
     @property
     def sha256(self) -> str:
-        """Hash of its data."""
+        """Hash of the recording's data."""
         ...
 
     @property
     def signals(self) -> Callable[[IdentificationSettings], Signals]:
-        """Return its signals."""
+        """Function that returns the recording's signals for given settings."""
         ...
 
 
 class Releasable(Recorded, Protocol):
-    """A recording whose signals can be taken out of memory."""
+    """Interface of a recording whose signals can be removed from memory."""
 
     @property
     def row_count(self) -> int:
@@ -38,7 +38,7 @@ class Releasable(Recorded, Protocol):
         ...
 
     def out_of_memory(self: "Kept", read: "Callable[[], Kept]") -> "Kept":
-        """Return the same, which is read again when it is needed."""
+        """Return this recording without its signals; `read` reads them again on each use."""
         ...
 
 
@@ -47,27 +47,27 @@ Kept = TypeVar("Kept", bound=Releasable)
 
 @dataclass(frozen=True, eq=False)
 class AsRead:
-    """Signals in memory, which no setting changes."""
+    """Signals in memory, which do not depend on the settings."""
 
     signals: Signals
 
     def __call__(self, settings: IdentificationSettings) -> Signals:
-        """Return them."""
+        """Return the signals in memory, for any settings."""
         return self.signals
 
 
 @dataclass(frozen=True, eq=False)
 class ReadAgain:
-    """Signals that are read from their file whenever they are asked for."""
+    """Signals that are read from their file on each use."""
 
     read: Callable[[], Recorded]
     sha256: str
 
     def __call__(self, settings: IdentificationSettings) -> Signals:
-        """Return what the file holds.
+        """Return the signals in the file, read for these settings.
 
         Raises:
-            DataError: other data than it held before.
+            DataError: the file's data have changed since the recording was found.
         """
         source = self.read()
         if source.sha256 != self.sha256:
@@ -77,12 +77,12 @@ class ReadAgain:
 
 @dataclass
 class Room:
-    """Room for rows in memory; None: for any number."""
+    """Remaining number of rows that may stay in memory; None is unlimited."""
 
     rows: int | None
 
     def keep(self, source: Kept, read: Callable[[], Kept]) -> Kept:
-        """Return a recording as it is while there is room, else one that is read again when it is needed."""
+        """Return the recording itself if its rows fit into memory, else a recording that is read again on each use."""
         if self.rows is None:
             return source
         self.rows -= source.row_count

@@ -1,26 +1,27 @@
-"""From recorded signals to samples for the regression: time axis, zero-phase filter, derivatives, resampling.
+"""Samples for the regression from recorded signals: time axis, zero-phase filter, derivatives, resampling.
 
 The steps, in order:
 
-1. Time axis. Stamps jitter about the cycle; signals are interpolated from their stamps onto an exact grid whose step
-   divides the target interval and is at most about the recorded cycle: by straight lines where the recording is fast,
-   else by a spline (`resampling`). Cycles that are missing are counted, and samples near a gap longer than the limit
-   are dropped rather than invented.
+1. Time axis. Timestamps jitter about the cycle. Signals are interpolated onto an exact grid whose step divides the
+   target interval and is at most about the recorded cycle: linearly if the recording is fast, else by a spline
+   (`resampling`). Missing cycles are counted. Samples near a gap longer than the limit are dropped rather than
+   invented.
 2. Filter. Butterworth low-pass, run forwards and backwards (no phase), below the Nyquist frequency of the target
-   interval. Both sides of tau = W phi (paper eq. 4) lose the same band: with `state_cutoff_ratio`, W is computed from
-   states of more bandwidth and passes the low-pass itself, see `fine_states`; without, as in the paper, positions pass
-   the torques' filter before W is computed from them, which is the same only as far as W is linear.
+   interval. Both sides of tau = W phi (paper eq. 4) lose the same band. With `state_cutoff_ratio`, W is computed
+   from states of higher bandwidth and then passes the torques' low-pass, see `fine_states`. Without it, as in the
+   paper, positions pass the torques' filter before W is computed from them; this is equivalent only as far as W is
+   linear.
 3. Derivatives. Velocity and acceleration are five-point central differences of the filtered position on the fine
-   grid. The encoder's step (1.5 mrad for 12 bits) is far above the measured velocity's own resolution only after the
-   low-pass has averaged many cycles, so differences come after the filter. Their own error, (w T)^4 / 30, is below
-   2e-4 up to the cut-off of the states: the grid is made finer than the recording where it has to be. Unlike a velocity
-   register they have no unknown delay.
+   grid. The encoder's step (1.5 mrad for 12 bits) is too coarse for differences until the low-pass has averaged
+   many cycles, so differences come after the filter. Their own error, (w T)^4 / 30, is below 2e-4 up to the cut-off
+   of the states; if necessary, the grid is finer than the recording. Unlike a velocity register, they have no
+   unknown delay.
 4. Resampling. Only the samples on the target grid are kept. Samples between them would be almost copies.
-5. Edges. Filter start-up reaches a few periods of the cut-off into the data. Where the recording goes on outside the
-   window of interest nothing is lost; else that much is trimmed.
+5. Edges. Filter start-up affects a few periods of the cut-off. If the recording continues outside the window of
+   interest, nothing is lost; else that time is trimmed.
 
-Delay: the present current is measured by the servo with the position of the same frame, so no shift is applied to it.
-A goal current acts only after it has crossed the bus and then holds for a cycle; `goal_delay_s` shifts it.
+Delay: the servo measures the present current together with the position of the same frame, so it is not shifted. A goal
+current acts only after it has crossed the bus and then holds for a cycle; `goal_delay_s` shifts it.
 """
 
 import math
@@ -42,9 +43,9 @@ MOST_OF_NYQUIST = 0.9
 
 
 class LowPass:
-    """The zero-phase anti-alias filter for one target interval, on one fine grid.
+    """Zero-phase anti-alias filter for one target interval, on one fine grid.
 
-    Simulated torques that are compared with filtered measured ones must pass `apply` too.
+    Simulated torques that are compared with filtered measured torques must pass `apply` as well.
     """
 
     def __init__(
@@ -67,12 +68,15 @@ class LowPass:
         self.sections = butterworth_sections(settings.order, self.cutoff_hz, 1.0 / grid_s)
 
     def apply(self, signal: FloatArray) -> FloatArray:
-        """The filtered signal, (N, n) as given, on the fine grid."""
+        """Return the filtered signal (N, n), any unit, for a signal (N, n) on the fine grid."""
         return filtered_both_ways(self.sections, signal)
 
 
 def central_differences(q: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """First and second derivative of q (N, n) by five-point central differences; one-sided at the two ends."""
+    """Return first and second derivatives of q (N, n) by five-point differences with this step [s].
+
+    The two rows at each end are less accurate: velocities of lower order, and repeated accelerations.
+    """
     dq, ddq = np.gradient(q, step, axis=0), np.empty_like(q)
     dq[2:-2] = (8.0 * (q[3:-1] - q[1:-3]) - (q[4:] - q[:-4])) / (12.0 * step)
     ddq[2:-2] = (16.0 * (q[3:-1] + q[1:-3]) - (q[4:] + q[:-4]) - 30.0 * q[2:-2]) / (12.0 * step**2)
@@ -81,23 +85,33 @@ def central_differences(q: FloatArray, step: float) -> tuple[FloatArray, FloatAr
 
 
 def filtered_samples(signals: Signals, settings: IdentificationSettings, interval: float, axis: TimeAxis) -> Samples:
-    """Samples of a recording, or a block of one; errors as in `preprocess`."""
+    """Return the filtered samples of a recording, or of a block of it.
+
+    Args:
+        signals: raw signals; their window limits the block.
+        settings: settings of the identification.
+        interval: target sampling interval [s].
+        axis: time axis of the whole recording.
+
+    Raises:
+        DataError: the block lies within a gap, is too short, has too few samples, or is too slow for the filter.
+    """
     if not min(len(signals.time), len(signals.torque_time)):
         raise DataError(f"no data near the block {signals.window} [s]: it lies within a gap; record without gaps")
     steps, ratio = filter_grid(settings.filter, interval, axis.period)
     grid = interval / steps
     skip = 1 if ratio is None else decimation(steps, grid, settings.filter.cutoff_hz(interval))
     low_pass = LowPass(settings.filter, interval, grid * skip, axis.period)
-    # the filter in front of the decimation; without a ratio it is the only one
+    # filter before the decimation; without a ratio it is the only filter
     first_pass = LowPass(settings.filter, interval, grid, axis.period, ratio or 1.0)
     begin, end = signals.window or (signals.time[0], signals.time[-1])
     margin = settling_s(settings.filter, interval, ratio)
     covered = _covered(signals)
-    # a few settling times beyond the window feed the filter; more would only cost time
+    # the filter gets a few settling times beyond the window; more would only cost time
     first = skip * int(np.ceil((max(covered[0], begin - 3 * margin) - begin) / (grid * skip) - 1e-9))
     last = int(np.floor((min(covered[1], end + 3 * margin) - begin) / grid + 1e-9))
     fine = np.asarray(begin + grid * np.arange(first, last + 1), dtype=np.float64)
-    if len(fine) < 6 * settings.filter.order + 6 * steps:  # the filter's own padding needs some data
+    if len(fine) < 6 * settings.filter.order + 6 * steps:  # the filter's padding needs this much data
         raise DataError(
             f"only {max(len(fine), 0) * grid:.3g} s of data from {begin:.3f} s to {end:.3f} s; that is too short for a "
             f"target interval of {interval:.3g} s"
@@ -162,7 +176,10 @@ def filtered_samples(signals: Signals, settings: IdentificationSettings, interva
 def _torques(
     signals: Signals, fine: FloatArray, low_pass: LowPass, skip: int
 ) -> tuple[list[FloatArray], FloatArray, list[FloatArray]]:
-    """Filtered torques of the chosen and the other current, ripple (M, R, n), and unfiltered means; (M, n) [N m]."""
+    """Return filtered torques of both currents, their ripple (M, R, n), and unfiltered means; (M, n) each [N m].
+
+    The chosen current comes first; the other one is present only if it was recorded.
+    """
     chosen = Torques(signals.torque_time, signals.tau, signals.torque_source, signals.torque_delay_s)
     recorded = [one for one in (chosen, signals.other) if one is not None]
     raw = [_on_grid(one, fine, low_pass.cutoff_hz) for one in recorded]
@@ -172,21 +189,21 @@ def _torques(
 
 
 def _on_grid(torques: Torques, fine: FloatArray, cutoff_hz: float) -> FloatArray:
-    """Torques at the instants `fine` (K,) [s], exact up to a cut-off, (K, n) [N m]."""
+    """Return the torques at the instants `fine` (K,) [s], accurate up to a cut-off, (K, n) [N m]."""
     time, tau = held_over_gaps(torques.time, torques.tau, torques.source)
     return band_interpolated(fine, time + torques.delay_s, tau, cutoff_hz)
 
 
 def _where_covered(tau: FloatArray, time: FloatArray, torques: Torques, margin: float) -> FloatArray:
-    """Samples tau (N, n) at time (N,), NaN where the record of these torques does not reach [s]."""
+    """Return tau (N, n) [N m] at time (N,) [s], with NaN outside the record of `torques` less a margin [s]."""
     begin, end = torques.time[0] + torques.delay_s + margin, torques.time[-1] + torques.delay_s - margin
     return np.where(((time >= begin) & (time <= end))[:, None], tau, np.nan)
 
 
 def _ripple(fine: FloatArray, raw: FloatArray, written: Torques | None, low_pass: LowPass, skip: int) -> FloatArray:
-    """What a low-pass takes off the torques, at the instants about every node that is kept, (M, R, n) [N m].
+    """Return the part of the torques that the low-pass removes, at R instants about every node, (M, R, n) [N m].
 
-    A measured current has been averaged, so the written one is more accurate, if it was recorded.
+    It is computed from the goal current if that was recorded: a measured current is an average, so it is less accurate.
     """
     if written is not None:
         place = np.searchsorted(written.time + written.delay_s, fine, side="right") - 1
@@ -196,10 +213,15 @@ def _ripple(fine: FloatArray, raw: FloatArray, written: Torques | None, low_pass
 
 
 def filter_grid(settings: FilterSettings, interval: float, period: float) -> tuple[int, float | None]:
-    """Steps of the fine grid per target interval, and the cut-off of the states over that of the torques.
+    """Return the steps of the fine grid per target interval, and the ratio of the states' to the torques' cut-off.
 
-    The grid is as fine as the recording, since a coarser one would fold what lies above its own band into it before the
-    filter acts, and fine enough for the differences up to the cut-off of the states.
+    The grid is at least as fine as the recording, since a coarser grid would alias frequencies above its own band
+    before the filter acts. It is also fine enough for the differences up to the cut-off of the states.
+
+    Args:
+        settings: settings of the filter.
+        interval: target sampling interval [s].
+        period: recorded cycle [s].
     """
     recorded = max(1, round(interval / period))
     ratio = _state_cutoff_ratio(settings, interval, max(interval / recorded, period))
@@ -208,13 +230,13 @@ def filter_grid(settings: FilterSettings, interval: float, period: float) -> tup
 
 
 def settling_s(settings: FilterSettings, interval: float, ratio: float | None) -> float:
-    """Return how far filters reach [s]: the low-pass, and that of the states with `ratio` times its cut-off."""
+    """Return the settling time of the filters [s]: the low-pass, and the states' filter at `ratio` x its cut-off."""
     one = settings.settling_periods / settings.cutoff_hz(interval)
     return one if ratio is None else one + one / ratio
 
 
 def _state_cutoff_ratio(settings: FilterSettings, interval: float, period: float) -> float | None:
-    """The settings' ratio, or what slowly recorded data allow of it."""
+    """Return the configured ratio of cut-offs, reduced if the recorded period [s] is too long; None without one."""
     if settings.state_cutoff_ratio is None:
         return None
     allowed = MOST_OF_NYQUIST * 0.5 / (period * settings.cutoff_hz(interval))
@@ -222,7 +244,7 @@ def _state_cutoff_ratio(settings: FilterSettings, interval: float, period: float
 
 
 def _covered(signals: Signals) -> tuple[float, float]:
-    """The time that positions and torques both cover [s]."""
+    """Return start and end [s] of the time that both positions and torques cover."""
     delayed = signals.torque_time + signals.torque_delay_s
     return max(signals.time[0], delayed[0]), min(signals.time[-1], delayed[-1])
 
@@ -230,7 +252,7 @@ def _covered(signals: Signals) -> tuple[float, float]:
 def _clear_of_gaps(
     time: FloatArray, axis: TimeAxis, settings: IdentificationSettings, margin: float
 ) -> NDArray[np.bool_]:
-    """Which of the instants (N,) lie further from every long gap than the filter reaches."""
+    """Return a mask (N,) of the instants (N,) [s] that are farther from every long gap than the filter reaches."""
     clear = np.ones(len(time), dtype=bool)
     for begin, end in axis.gaps:
         if end - begin > settings.data.longest_gap_s:

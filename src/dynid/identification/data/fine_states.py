@@ -1,13 +1,13 @@
-"""States on a fine grid, and what the torques' low-pass lets through of any function of them.
+"""States on a fine grid, and functions of them behind the torques' low-pass.
 
-The low-pass F that torques pass does not commute with W: W(F q) phi is not F (W(q) phi), for W is not linear in q, and
-Coulomb friction, tanh(dq / v), least of all. So W is computed from states that keep more of the motion, on a grid fine
-enough for it, and each of its columns passes the filter of the torques, both sides being decimated alike:
+The low-pass F of the torques does not commute with W: W(F q) phi is not F (W(q) phi), because W is not linear in q.
+Coulomb friction, tanh(dq / v), is the least linear part. So W is computed from states of higher bandwidth, on a grid
+fine enough for it, and each of its columns passes the filter of the torques. Both sides are decimated equally:
 
     F tau = F[W(q, dq, ddq)] phi
 
-q and tau having passed the wider filter of the states alike. It is the parallel filter of identification by inverse
-dynamics (Gautier). F is a Butterworth filter, or the average under test functions (`averaging`).
+Both q and tau have passed the wider filter of the states before. This is the parallel filter of identification by
+inverse dynamics (Gautier). F is a Butterworth filter, or the average under test functions (`averaging`).
 """
 
 from collections.abc import Callable, Sequence
@@ -21,24 +21,27 @@ from dynid.identification.data.zero_phase import filtered_both_ways
 from dynid.robot import FloatArray, read_only
 
 Function = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
-GRID_OF_CUTOFF = 32  # steps per period of the low-pass's cut-off frequency, at least
+GRID_OF_CUTOFF = 32  # smallest number of grid steps per period of the low-pass's cut-off frequency
 
 
 @dataclass(frozen=True, eq=False)
 class FineStates:
-    """States of one recording on a grid that is finer than its samples'; states are read-only.
+    """States of one recording on a grid that is finer than the sampling interval; state arrays are read-only.
 
     Attributes:
-        q, dq, ddq: (M, n) [rad, rad/s, rad/s^2].
-        sections: the torques' low-pass for this grid, as second-order sections.
-        nodes: (N,) places of the samples in the grid.
-        wide: the filter of the states for this grid, as second-order sections; None where nothing has passed it.
-        tau: torques behind the filter of the states, (M, n) [N m]; () in tests that need none.
-        raw: torques that have passed no filter, as means over the times from node to node, (M, n) [N m].
-        other_raw: the same of the current that was not chosen; None without it.
-        kernel: test function (2 r + 1,) about every node, in place of `sections`; None where those are the low-pass.
-        later_s: by how much the middle of this block lies behind that of its recording [s].
-        ripple: what that filter has taken off the torques, at R instants about every node, (M, R, n) [N m].
+        q: positions (M, n) [rad].
+        dq: velocities (M, n) [rad/s].
+        ddq: accelerations (M, n) [rad/s^2].
+        sections: the torques' low-pass for this grid, as second-order sections (s, 6).
+        nodes: indices (N,) of the samples in the grid.
+        wide: the states' filter for this grid, as second-order sections; None if the states were not filtered.
+        tau: torques behind the states' filter, (M, n) [N m]; empty in tests that do not need torques.
+        raw: unfiltered torques, averaged from node to node, (M, n) [N m].
+        other_raw: like `raw`, from the current that was not chosen; None if it was not recorded.
+        kernel: test function (2 r + 1,) about every node, used instead of `sections`; None if `sections` are the
+            low-pass.
+        later_s: middle of this block minus middle of its recording [s].
+        ripple: part of the torques that the low-pass removes, at R instants about every node, (M, R, n) [N m].
     """
 
     q: FloatArray
@@ -59,7 +62,7 @@ class FineStates:
             object.__setattr__(self, name, read_only(getattr(self, name)))
 
     def low_pass(self, values: FloatArray) -> FloatArray:
-        """Values on the grid, (M, ...), as they are at the samples behind the low-pass, (N, ...)."""
+        """Return values on the grid, (M, ...), after the torques' low-pass, at the samples, (N, ...); any unit."""
         columns = values.reshape(len(values), -1)
         if self.kernel is not None:
             averages = averaged(columns, self.kernel, self.nodes)
@@ -68,29 +71,40 @@ class FineStates:
         return np.asarray(filtered[self.nodes].reshape(-1, *values.shape[1:]))
 
     def low_pass_sharp(self, values: FloatArray) -> FloatArray:
-        """`low_pass` of what changes faster than the states' filter lets through, such as friction at a reversal.
+        """Return values (M, k) after both the states' filter and the torques' low-pass, (N, k); any unit.
 
-        The torques have passed that filter, too. What is nearly linear in the states has passed it with them.
+        For functions that change faster than the states' filter passes, such as friction at a reversal. The torques
+        have passed that filter as well. A function that is nearly linear in the states has already passed it with them.
         """
         return self.low_pass(self.wide_pass(values))
 
     def wide_pass(self, values: FloatArray) -> FloatArray:
-        """Values (M, k) behind the filter of the states, (M, k); as they are where nothing has passed one."""
+        """Return values (M, k) after the states' filter, (M, k); unchanged if the states were not filtered."""
         return values if self.wide is None else filtered_both_ways(self.wide, values)
 
     def seen(self, function: Function) -> FloatArray:
-        """A function of (q, dq, ddq), giving (M, ...), as it is at the samples behind the low-pass, (N, ...)."""
+        """Return a function of q, dq and ddq at the samples after the torques' low-pass, (N, ...).
+
+        Args:
+            function: maps q, dq and ddq, (M, n) each in SI units, to values (M, ...).
+        """
         return self.low_pass(function(self.q, self.dq, self.ddq))
 
 
 def decimation(steps: int, grid_s: float, cutoff_hz: float) -> int:
-    """The largest divisor of `steps`, a target interval in steps of `grid_s`, that is fine enough for a cut-off."""
+    """Return the largest divisor of `steps` that still gives a grid fine enough for a cut-off frequency.
+
+    Args:
+        steps: target interval in steps of the grid.
+        grid_s: step of the grid [s].
+        cutoff_hz: cut-off frequency [Hz].
+    """
     finest = 1.0 / (GRID_OF_CUTOFF * cutoff_hz) + 1e-9
     return max(d for d in range(1, steps + 1) if steps % d == 0 and (d == 1 or d * grid_s <= finest))
 
 
 def grid_step_s(interval_s: float, states: FineStates) -> float:
-    """Time from one state on the grid to the next [s], for samples `interval_s` apart."""
+    """Return the step of the fine grid [s], for samples that are `interval_s` apart."""
     if states.kernel is not None:
         return interval_s * HOPS / (len(states.kernel) + 1)
     steps = int(np.diff(states.nodes).min()) if len(states.nodes) > 1 else 1
@@ -98,7 +112,7 @@ def grid_step_s(interval_s: float, states: FineStates) -> float:
 
 
 def chosen(parts: Sequence[FineStates], which: NDArray[np.bool_]) -> tuple[FineStates, ...]:
-    """The same states with some of their samples; which (N,) is of the samples of all parts in order."""
+    """Return the states with the samples that `which` selects, a mask (N,) over the samples of all parts."""
     found, begin = [], 0
     for part in parts:
         end = begin + len(part.nodes)

@@ -1,15 +1,17 @@
-"""When the rows of a recording were really read: stamps of a busy logger are late, and every joint shows by how much.
+"""Correction of the read instants of rows: a busy logger stamps late, and all joints reveal the same error.
 
-A stamp that is off by e shifts the positions of all joints by v e, each by its own velocity. So what is left of the
-positions above the motion's band has one unknown per row and one equation per joint. Errors of stamps are what the
-other joints' positions say of each joint's; noise and motion are not. Derived accelerations are off by e / T^2 for
-every rad/s, with T of the derivative, so a third of a millisecond matters to them, and to an observer of contacts.
+A timestamp error e shifts the position of every joint by v e, with v the joint's own velocity. So above the motion's
+band, the position residuals have one unknown per row and one equation per joint. A timestamp error predicts the
+residual of each joint from those of the others; noise and motion do not. Derived accelerations are off by e / T^2 for
+every rad/s, with T the time step of the derivative. A third of a millisecond therefore matters to them and to a contact
+observer.
 
-Joints that move in step, as point to point, show their way's corners all alike, too. But corners last for many rows,
-and a logger's stamps scatter from row to row; so nothing is moved where errors are alike from one row to the next,
-where one is many periods long, or where rows are too few to distinguish the two.
+Joints that move in synchrony, as in point-to-point motion, have corners of their paths at the same time as well. But
+corners last for many rows, whereas a logger's timestamp errors scatter from row to row. So no values are moved if
+errors of neighbouring rows are similar, if an error is many periods long, or if there are too few rows to distinguish
+the two cases.
 
-The stamps stay as they are, and values are moved to them: cycles that the logger lost remain lost.
+The timestamps stay unchanged, and values are interpolated to them. Cycles that the logger lost remain lost.
 """
 
 import numpy as np
@@ -19,38 +21,39 @@ from dynid.identification.data.signals import interpolate
 from dynid.identification.data.zero_phase import butterworth_sections, filtered_both_ways
 from dynid.robot import FloatArray
 
-BAND_HZ, OF_RATE, ORDER = 10.0, 0.1, 4  # up to which positions are motion, at most this part of the rows' rate
-ENDS = 3.0  # periods of that frequency, in which a low-pass feels the ends of a recording
-ROUNDS = 3  # the first finds nearly all
-EXPLAINED = 0.9  # of what positions are off: less, and it is noise or motion
-FELT = 0.05  # of the period: stamps that are less off change nothing
-SLOWEST_RAD_S = 0.05  # of all joints together: below it no position shows its stamp
-ALIKE = 1.5  # joints that count alike, in most rows: with fewer, a row's stamp explains whatever one joint does
-FEWEST = 200  # rows
-LONGEST_PERIOD_S = 0.0025  # from row to row; a way's corners are no longer than a few rows of slower logs
-SCATTER = 0.6  # correlation of errors from row to row: a logger had 0.45, ways with corners 0.7 and more
-MOST_PERIODS = 10.0  # that a stamp is off: a logger of 1 kHz was late by up to 8
-GAP = 0.25  # periods of the cut-off between two rows: a straight line across is no motion
+BAND_HZ, OF_RATE, ORDER = 10.0, 0.1, 4  # motion's band [Hz], its limit as a share of the row rate, filter order
+ENDS = 3.0  # periods of the band's frequency within which the ends of a recording affect the low-pass
+ROUNDS = 3  # iterations of the error estimate; the first finds nearly all
+EXPLAINED = 0.9  # smallest explained share of the position residuals; below it, they are noise or motion
+FELT = 0.05  # smallest rms timestamp error that is corrected, in periods
+SLOWEST_RAD_S = 0.05  # smallest joint speed (norm) at which positions reveal timestamp errors [rad/s]
+ALIKE = 1.5  # smallest effective number of moving joints: one joint's own error looks like a timestamp error
+FEWEST = 200  # smallest number of rows
+LONGEST_PERIOD_S = 0.0025  # longest row period [s]: in slower logs, corners of a path last only a few rows
+SCATTER = 0.6  # largest correlation of neighbouring errors: a logger had 0.45, paths with corners 0.7 and more
+MOST_PERIODS = 10.0  # largest timestamp error, in periods: a 1 kHz logger was late by up to 8
+GAP = 0.25  # shortest gap, in periods of the cut-off: linear interpolation across it does not represent the motion
 
 
 def moved_to_stamps(
     time: FloatArray, q: FloatArray, tau: FloatArray, dq: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray | None, str]:
-    """Positions, and what was read with them, at the instants that the stamps name.
+    """Return positions, torques and velocities (N, n) interpolated to the instants of their timestamps (N,) [s].
 
     Args:
-        time: stamps, (N,) [s], increasing.
+        time: timestamps, (N,) [s], increasing.
         q: positions, (N, n) [rad or m].
         tau: torques, (N, n) [N m or N].
         dq: velocities, (N, n) [rad/s or m/s], or None.
 
     Returns:
-        All three, and what was found in words; as they were and "" where stamps are right, or no joint shows more.
+        The three arrays and a sentence about the correction. If no timestamp error is found, the arrays are unchanged
+            and the sentence is "".
     """
     off = stamp_errors(time, q)
     if not off.any():
         return q, tau, dq, ""
-    # a row that was stamped twice is one instant, and no row is older than the one before
+    # read instants do not decrease, and rows that are almost simultaneous count once
     read = np.maximum.accumulate(time + off)
     own = np.append(True, np.diff(read) > 0.2 * float(np.median(np.diff(time))))
     at, torques = (interpolate(time, read[own], one[own]) for one in (q, tau))
@@ -63,9 +66,10 @@ def moved_to_stamps(
 
 
 def stamp_errors(time: FloatArray, q: FloatArray) -> FloatArray:
-    """By how much each row was read later than its stamp says, (N,) [s]; 0 everywhere where no such error is sure.
+    """Return the delay of each row's true read instant behind its timestamp, (N,) [s]; all 0 if no error is certain.
 
-    Only what varies faster than the motion is seen: a delay that stays is a matter of torques against positions.
+    Only errors that vary faster than the motion are detected. A constant delay appears only between torques and
+    positions.
     """
     none = np.zeros(len(time))
     if len(time) < FEWEST or q.shape[1] < 2 or not (np.isfinite(q).all() and (np.diff(time) > 0.0).all()):
@@ -88,7 +92,13 @@ def stamp_errors(time: FloatArray, q: FloatArray) -> FloatArray:
 
 
 def _far_from_gaps(time: FloatArray, gap_s: float, margin_s: float) -> NDArray[np.bool_]:
-    """Rows (N,) that are at least `margin_s` from both ends and from every gap, which is `gap_s` or longer [s]."""
+    """Return a mask (N,) of the rows that are more than `margin_s` from both ends and from every gap.
+
+    Args:
+        time: timestamps (N,) [s].
+        gap_s: shortest step that counts as a gap [s].
+        margin_s: smallest distance from ends and gaps [s].
+    """
     gaps = np.flatnonzero(np.diff(time) > gap_s)
     edges = np.sort(np.concatenate([time[[0, -1]], time[gaps], time[gaps + 1]]))
     after = np.searchsorted(edges, time)
@@ -97,13 +107,20 @@ def _far_from_gaps(time: FloatArray, gap_s: float, margin_s: float) -> NDArray[n
 
 
 def _alike_from_row_to_row(off: FloatArray, inner: NDArray[np.bool_]) -> float:
-    """Correlation of the errors (N,) of neighbouring rows."""
+    """Return the correlation between the timestamp errors (N,) of neighbouring rows, over the rows of the mask (N,)."""
     own = off - float(off[inner].mean())
     return float((own[1:] * own[:-1])[inner[1:] & inner[:-1]].mean() / own[inner].var())
 
 
 def _above_band(read: FloatArray, q: FloatArray, period: float, cutoff_hz: float) -> tuple[FloatArray, FloatArray]:
-    """What positions (N, n) at the instants (N,) are off their own low-pass, and its velocities, (N, n) each."""
+    """Return positions (N, n) minus their own low-pass, and the velocities of the low-pass, (N, n) each.
+
+    Args:
+        read: instants of the positions (N,) [s].
+        q: positions (N, n).
+        period: step of the grid on which the low-pass acts [s].
+        cutoff_hz: cut-off frequency of the low-pass [Hz].
+    """
     grid = read[0] + period * np.arange(int((read[-1] - read[0]) / period) + 2)
     low_pass = butterworth_sections(ORDER, cutoff_hz, 1.0 / period)
     smooth = filtered_both_ways(low_pass, interpolate(grid, read, q))
@@ -112,7 +129,10 @@ def _above_band(read: FloatArray, q: FloatArray, period: float, cutoff_hz: float
 
 
 def _foretold(left: FloatArray, v: FloatArray) -> float:
-    """Share of what positions are off (K, n) that the stamp explains which all joints but the one in question show."""
+    """Return the share of position residuals (K, n) that timestamp errors explain, for velocities v (K, n).
+
+    For each joint, the timestamp error is estimated from all other joints.
+    """
     along, share = left * v, v**2
     others = (along.sum(axis=1, keepdims=True) - along) / np.maximum(
         share.sum(axis=1, keepdims=True) - share, np.finfo(float).tiny

@@ -1,4 +1,4 @@
-"""Samples whose torques are read some time later: what an unknown delay between positions and torques would be."""
+"""Samples with delayed torques, to find an unknown delay between positions and torques."""
 
 from dataclasses import replace
 from typing import Any
@@ -12,13 +12,14 @@ from dynid.robot import FloatArray
 
 
 def with_later_torques(samples: Samples, delays_s: FloatArray) -> Samples:
-    """The same positions with the torques that were recorded `delays_s` later, of each recording on its own.
+    """Return the samples with the torques that were recorded `delays_s` (n,) [s] later, for each recording separately.
 
-    At the ends, where no later torques are, the last ones stay. The current that was not chosen is left out.
+    At the end of a recording, where no later torques exist, the last ones repeat. The current that was not chosen is
+    dropped.
 
     Args:
-        samples: (N,) of n axes.
-        delays_s: of each axis, (n,) [s]; negative takes earlier torques.
+        samples: N samples of n axes.
+        delays_s: delay of each axis, (n,) [s]; negative takes earlier torques.
     """
     fine = tuple(_later(one, delays_s, grid_step_s(samples.settings.interval_s, one)) for one in samples.fine)
     if fine:
@@ -29,8 +30,13 @@ def with_later_torques(samples: Samples, delays_s: FloatArray) -> Samples:
 
 
 def read_later(time: FloatArray, values: FloatArray, delays_s: FloatArray | float) -> FloatArray:
-    """Values (N, n) as they were `delays_s` (n,) later [s], of each recording on its own; `time` (N,) restarts with
-    each."""
+    """Return values (N, n) as they were `delays_s` (n,) later [s], for each recording separately; any unit.
+
+    Args:
+        time: timestamps (N,) [s], which restart with each recording.
+        values: values (N, n), any unit.
+        delays_s: delay of each column, (n,) [s], or one for all.
+    """
     starts = np.flatnonzero(np.diff(time) <= 0.0) + 1
     parts = zip(np.split(time, starts), np.split(values, starts), strict=True)
     return np.concatenate([_read(own, stamps, delays_s) for stamps, own in parts])
@@ -45,7 +51,7 @@ def _later(states: FineStates, delays_s: FloatArray, step: float) -> FineStates:
 
 
 def _read(values: FloatArray, time: NDArray[np.floating[Any]], delays_s: FloatArray | float) -> FloatArray:
-    """Values (M, ..., n) at times that are later by `delays_s` (n,)."""
+    """Return values (M, ..., n) interpolated at times (M,) that are later by `delays_s` (n,) [s]."""
     columns = values.reshape(len(values), -1)
     delays = np.broadcast_to(delays_s, values.shape[1:]).ravel()
     read = [np.interp(time + delay, time, own) for own, delay in zip(columns.T, delays, strict=True)]

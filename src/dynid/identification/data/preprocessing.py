@@ -1,20 +1,20 @@
-"""From recorded signals to samples for the regression, by either of two makers of rows.
+"""Conversion of recorded signals to samples for the regression, filtered or averaged.
 
-`filtered_rows` needs a recording that is fast and even, `averaged_rows` takes slow and uneven ones; `row_choice`
-decides unless the settings do. Both give states on a fine grid and a low-pass to the samples (`fine_states`), so
-everything after them exists once. Long recordings are used in blocks.
+`filtered_rows` needs a fast and even recording; `averaged_rows` accepts slow and uneven ones. `row_choice` decides
+unless the settings do. Both return states on a fine grid and a low-pass to the samples (`fine_states`), so all later
+steps are common to both. Long recordings are used in blocks.
 """
 
 import math
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from dynid.errors import DataError
 from dynid.identification.data.averaged_rows import averaged_samples, averaging_grid
-from dynid.identification.data.filtered_rows import LowPass as LowPass  # also for those who make samples
+from dynid.identification.data.filtered_rows import LowPass as LowPass  # re-exported
 from dynid.identification.data.filtered_rows import central_differences as central_differences
 from dynid.identification.data.filtered_rows import filter_grid, filtered_samples
 from dynid.identification.data.fine_states import decimation
@@ -27,17 +27,17 @@ from dynid.identification.settings import IdentificationSettings
 from dynid.recording.recording import Recording
 from dynid.robot import Robot, read_only
 
-# The regression keeps kilobytes of every instant of the fine grid. A recording of more than `WHOLE` instants is cut
-# into blocks, the filters of which reach into their neighbours; of more than `MOST_BLOCKS` some are left out.
+# The regression needs kilobytes per instant of the fine grid. A recording of more than `WHOLE` instants is cut
+# into blocks of `BLOCK` instants, whose filters use data of their neighbours. At most `MOST_BLOCKS` blocks are used.
 BLOCK, WHOLE, MOST_BLOCKS = 16_000, 40_000, 6
 MAKERS = {"filtered": filtered_samples, "averaged": averaged_samples}
 
 
 def signals_of(recording: Recording, robot: Robot, settings: IdentificationSettings) -> Signals:
-    """The signals of a recording in the robot's joint order, its window being the trajectory motion.
+    """Return the signals of a recording in the robot's joint order; their window is the trajectory motion.
 
     Raises:
-        DataError: another robot, a missing joint, the chosen torque was not recorded, or no trajectory ran.
+        DataError: the recording is of another robot, lacks a joint or the chosen torque, or no trajectory ran.
     """
     missing = [name for name in robot.joint_names if name not in recording.joint_names]
     if missing:
@@ -68,86 +68,130 @@ def signals_of(recording: Recording, robot: Robot, settings: IdentificationSetti
 
 
 def preprocess(signals: Signals, settings: IdentificationSettings, interval_s: float | None = None) -> Samples:
-    """Samples on the target grid; long recordings in blocks, see `BLOCK`.
+    """Return samples on the target grid; long recordings are processed in blocks, see `BLOCK`.
 
     Args:
-        interval_s: target sampling interval; None is the settings' own. Of slow recordings it becomes longer.
+        signals: raw signals of one recording.
+        settings: settings of the identification.
+        interval_s: target sampling interval [s]; None is the settings' own. For slow recordings it is lengthened.
 
     Raises:
-        DataError: not finite, unsorted, too short, no motion, or in the wrong unit; says which joint and value.
+        DataError: signals are not finite, unsorted, too short, without motion, or in the wrong unit; the message names
+            joint and value.
     """
     interval = settings.sampling_interval_s if interval_s is None else interval_s
     if not 0.0 < interval < np.inf:
         raise DataError(f"the sampling interval is {interval:g} s, expected a time above 0 s, such as 0.02")
-    refuse_unusable(signals)
-    axis, (begin, end) = TimeAxis.of(signals.time), signals.window or (signals.time[0], signals.time[-1])
-    choice = row_choice(axis, settings, interval)
-    make, interval = MAKERS[choice.kind], choice.interval_s
-    step, reach = _grid_and_reach(choice, settings, axis)
-    if end - begin <= WHOLE * step:
-        return make(signals, settings, interval, axis)
-    windows = _windows(begin, end, max(1, round(BLOCK * step / interval)) * interval, interval)
-    count = len(windows)
-    chosen = np.unique(np.rint(np.linspace(0, count - 1, min(count, MOST_BLOCKS))).astype(int))
-    found, refusal = [], DataError("no block has samples")
-    for window in [windows[k] for k in chosen.tolist()]:
-        try:
-            samples = make(_cut(signals, window, reach), settings, interval, axis)
-        except DataError as error:  # gaps; the others may do
-            refusal = error
-            continue
-        later = 0.5 * (window[0] + window[1] - begin - end)
-        found.append(replace(samples, fine=tuple(replace(one, later_s=one.later_s + later) for one in samples.fine)))
-    if not found:
-        raise refusal
-    return _as_one(found, signals, settings, axis, "" if len(chosen) == count else _selection(found, end - begin))
+    blocks = _Blocks.of(signals, settings, interval)
+    if not blocks.windows:
+        return blocks.whole(signals)
+    count = len(blocks.windows)
+    chosen = np.unique(np.rint(np.linspace(0, count - 1, min(count, MOST_BLOCKS))).astype(int)).tolist()
+    found = list(blocks.samples(signals, [blocks.windows[k] for k in chosen]))
+    part = "" if len(chosen) == count else _selection(found, blocks.duration_s)
+    return _as_one(found, signals, settings, blocks.axis, part)
 
 
 def instants_of(span: Span, settings: IdentificationSettings) -> tuple[int, int]:
-    """Return how many instants of a fine grid a recording has, and how many of them its samples keep in memory."""
+    """Return the number of fine-grid instants of a recording, and how many of them its samples keep in memory."""
     choice = row_choice(span.axis, settings, settings.sampling_interval_s)
     count = int((span.end - span.begin) / _grid_and_reach(choice, settings, span.axis)[0])
     return count, count if count <= WHOLE else min(count, MOST_BLOCKS * BLOCK)
 
 
 def all_blocks(signals: Signals, settings: IdentificationSettings) -> Iterator[Samples]:
-    """Yield the samples of all blocks of a recording, one after the other; blocks within gaps have none.
+    """Yield the samples of all blocks of a recording in order; blocks within gaps are skipped.
 
     Raises:
-        DataError: as of `preprocess`, where no block has samples.
+        DataError: as for `preprocess`, or no block has samples.
     """
-    refuse_unusable(signals)
-    axis, (begin, end) = TimeAxis.of(signals.time), signals.window or (signals.time[0], signals.time[-1])
-    choice = row_choice(axis, settings, settings.sampling_interval_s)
-    make, interval = MAKERS[choice.kind], choice.interval_s
-    step, reach = _grid_and_reach(choice, settings, axis)
-    if end - begin <= WHOLE * step:
-        yield make(signals, settings, interval, axis)
-        return
-    windows = _windows(begin, end, max(1, round(BLOCK * step / interval)) * interval, interval)
-    found, refusal = 0, DataError("no block has samples")
-    for window in windows:
-        try:
-            samples = make(_cut(signals, window, reach), settings, interval, axis)
-        except DataError as error:
-            refusal = error
-            continue
-        later = 0.5 * (window[0] + window[1] - begin - end)
-        yield replace(samples, fine=tuple(replace(one, later_s=one.later_s + later) for one in samples.fine))
-        found += 1
-    if not found:
-        raise refusal
+    blocks = _Blocks.of(signals, settings, settings.sampling_interval_s)
+    if blocks.windows:
+        yield from blocks.samples(signals, blocks.windows)
+    else:
+        yield blocks.whole(signals)
+
+
+@dataclass(frozen=True, eq=False)
+class _Blocks:
+    """Division of one recording into blocks that are processed one after the other.
+
+    Attributes:
+        settings: settings of the identification.
+        axis: time axis of the recording.
+        kind: kind of rows, see `MAKERS`.
+        interval_s: sampling interval of the rows [s].
+        begin: start of the motion [s].
+        end: end of the motion [s].
+        reach_s: time beyond a block that its rows depend on [s].
+        windows: start and end of each block [s]; () if the recording is processed as a whole.
+    """
+
+    settings: IdentificationSettings
+    axis: TimeAxis
+    kind: str
+    interval_s: float
+    begin: float
+    end: float
+    reach_s: float
+    windows: Sequence[tuple[float, float]]
+
+    @classmethod
+    def of(cls, signals: Signals, settings: IdentificationSettings, interval_s: float) -> "_Blocks":
+        """Divide a recording for rows with a target sampling interval [s].
+
+        Raises:
+            DataError: the signals are not usable.
+        """
+        refuse_unusable(signals)
+        axis, (begin, end) = TimeAxis.of(signals.time), signals.window or (signals.time[0], signals.time[-1])
+        choice = row_choice(axis, settings, interval_s)
+        interval = choice.interval_s
+        step, reach = _grid_and_reach(choice, settings, axis)
+        windows: Sequence[tuple[float, float]] = ()
+        # data coarser than their rows are left to the maker of rows, which refuses them or takes them whole
+        if end - begin > WHOLE * step and axis.period <= interval:
+            windows = _windows(begin, end, max(1, round(BLOCK * step / interval)) * interval, interval)
+        return cls(settings, axis, choice.kind, interval, begin, end, reach, windows)
+
+    @property
+    def duration_s(self) -> float:
+        """Duration of the motion [s]."""
+        return self.end - self.begin
+
+    def whole(self, signals: Signals) -> Samples:
+        """Return the samples of signals that are processed at once."""
+        return MAKERS[self.kind](signals, self.settings, self.interval_s, self.axis)
+
+    def samples(self, signals: Signals, windows: Sequence[tuple[float, float]]) -> Iterator[Samples]:
+        """Yield the samples of blocks in order; a block within gaps is skipped.
+
+        Raises:
+            DataError: no block has samples; quotes the last refusal.
+        """
+        found, refusal = 0, DataError("no block has samples")
+        for window in windows:
+            try:
+                samples = self.whole(_cut(signals, window, self.reach_s))
+            except DataError as error:
+                refusal = error
+                continue
+            later = 0.5 * (window[0] + window[1] - self.begin - self.end)
+            yield replace(samples, fine=tuple(replace(one, later_s=one.later_s + later) for one in samples.fine))
+            found += 1
+        if not found:
+            raise refusal
 
 
 def _windows(begin: float, end: float, length: float, interval: float) -> list[tuple[float, float]]:
-    """Return begin and end [s] of blocks of a length that cover a motion; the last one may be shorter."""
+    """Return start and end [s] of blocks of this length that cover a motion; the last block may be shorter."""
     count = math.ceil((end - begin) / length)
     edges = [begin + k * length for k in range(count)]
     return [(a, end if k + 1 == count else edges[k + 1] - 0.5 * interval) for k, a in enumerate(edges)]
 
 
 def _grid_and_reach(choice: RowChoice, settings: IdentificationSettings, axis: TimeAxis) -> tuple[float, float]:
-    """Return the step of the fine grid that is kept, and how far beyond a block its rows look [s]."""
+    """Return the step of the fine grid that is kept, and the time beyond a block that its rows depend on [s]."""
     interval = choice.interval_s
     if choice.kind == "averaged":
         return interval / averaging_grid(interval), HOPS * interval + 100.0 * axis.period
@@ -158,13 +202,14 @@ def _grid_and_reach(choice: RowChoice, settings: IdentificationSettings, axis: T
 
 
 def preprocess_piece(signals: Signals, settings: IdentificationSettings, window: tuple[float, float]) -> Samples:
-    """Samples of a window [s] of a recording that still grows, as the whole recording would have them.
+    """Return the samples of a window [s] of a growing recording, equal to those of the whole recording.
 
-    They are, to rounding, where data reach `filter_reach_s` beyond the window on both sides or to the end of it; else
-    the samples next to the end are left out. Windows must begin at whole sampling intervals from each other.
+    They are equal up to rounding if data reach `filter_reach_s` beyond the window on both sides, or to the end of the
+    recording. Otherwise the samples next to the end are left out. Starts of windows must differ by whole sampling
+    intervals.
 
     Raises:
-        DataError: fewer than ten samples, or data that do not reach the window.
+        DataError: there are fewer than ten samples, or the data do not reach the window.
     """
     few = settings.model_copy(update={"data": settings.data.model_copy(update={"minimum_samples": 10})})
     near = _cut(signals, window, filter_reach_s(settings) + 1.0)
@@ -177,14 +222,14 @@ def preprocess_piece(signals: Signals, settings: IdentificationSettings, window:
 
 
 def filter_reach_s(settings: IdentificationSettings) -> float:
-    """How far [s] beyond a window the filters look; what lies farther counts for less than rounding."""
+    """Return the time beyond a window that affects its filtered samples [s]; data farther away change only rounding."""
     filters = settings.filter
     cutoff = filters.cutoff_hz(settings.sampling_interval_s)
     return 3.0 * filters.settling_periods / cutoff * (1.0 + 1.0 / (filters.state_cutoff_ratio or np.inf))
 
 
 def _cut(signals: Signals, window: tuple[float, float], reach: float) -> Signals:
-    """A window of a recording, with what the filters need on either side [s]."""
+    """Return the signals of a window [s], extended by `reach` [s] on both sides for the filters."""
     near = [np.searchsorted(time, window + reach * np.array([-1, 1])) for time in (signals.time, signals.torque_time)]
     own, torques = (slice(int(first), int(last)) for first, last in near)
     other = signals.other
@@ -215,7 +260,7 @@ def _selection(parts: list[Samples], whole_s: float) -> str:
 def _as_one(
     parts: list[Samples], signals: Signals, settings: IdentificationSettings, axis: TimeAxis, selection: str
 ) -> Samples:
-    """Blocks of one recording as its samples, judged as a whole."""
+    """Return blocks of one recording as its joint samples, with the data quality of the whole recording."""
     keys = ("time", "q", "dq", "ddq", "tau")
     arrays: dict[str, Any] = {key: np.concatenate([getattr(one, key) for one in parts]) for key in keys}
     others = [one.other_tau for one in parts if one.other_tau is not None]
@@ -245,6 +290,9 @@ def _as_one(
 def preprocess_recording(
     recording: Recording, robot: Robot, settings: IdentificationSettings, *, interval_s: float | None = None
 ) -> Samples:
-    """Filtered samples of a recording, whose closed loop passes the same low-pass; see `preprocess`."""
+    """Return filtered samples of a recording, even if the settings choose averaged rows; see `preprocess`.
+
+    Filtered rows are required if a simulated closed loop has to pass the same low-pass.
+    """
     settings = settings.model_copy(update={"rows": "filtered"})
     return preprocess(signals_of(recording, robot, settings), settings, interval_s)

@@ -1,8 +1,8 @@
-"""What recordings a folder holds: bags of any arm, CSV files with a mapping, LeRobot data sets.
+"""Search for recordings in a folder: bags of any arm, CSV files with a mapping, LeRobot data sets.
 
-This is the one place that knows which reader a path needs. A bag may hold several arms: every topic with positions of
-all the robot's joints is a log of its own, and so are those that have all joints together. Goals are the positions of a
-topic in the same namespace whose name says so.
+This module alone decides which reader a path needs. A bag may hold several arms: every topic with positions of all the
+robot's joints is a log of its own; a group of topics that has all joints only together is one log. Goals are the
+positions of a topic in the same namespace whose name identifies it as a goal topic.
 """
 
 import re
@@ -22,21 +22,21 @@ from dynid.recording.log import Log, LogFacts
 from dynid.recording.mapping import BagMapping, Mapping, Mappings, mappings_of
 from dynid.robot import Robot, known_robots
 
-DEEPEST = 30  # folders below the one that is looked into
+DEEPEST = 30  # deepest level of folders that is searched
 SUFFIXES = tuple(STORAGE_SUFFIXES.values())
 
 
 @dataclass(frozen=True)
 class FoundLog:
-    """A log, or why it is none; travels to other processes.
+    """Log that was found, or the reason why it cannot be used; can be sent to other processes.
 
     Attributes:
         name: file, and topic or episode.
-        kind: "bag", "CSV" or "LeRobot"; "folder" where it cannot be looked into.
-        read: reads it.
-        path: the bag, file or data set that holds it.
-        problem: why it cannot be used; "" if it can.
-        facts: about what is in it; None where it cannot be used.
+        kind: "bag", "CSV" or "LeRobot"; "folder" if the folder cannot be opened.
+        read: function that reads the log.
+        path: path of the bag, file or data set that contains it.
+        problem: why the log cannot be used; "" if it can.
+        facts: summary of its content; None if it cannot be used or was not read yet.
     """
 
     name: str
@@ -51,9 +51,9 @@ def find_logs(path: Path, robot: Robot, mapping: Mapping = None) -> list[FoundLo
     """Return all logs in a folder or of one file, in the order of their names.
 
     Raises:
-        InputNotFoundError: no such folder or file.
-        DataError: there is no log in it.
-        ConfigurationError: the mapping.
+        InputNotFoundError: the folder or file does not exist.
+        DataError: it contains no log.
+        ConfigurationError: the mapping is invalid.
     """
     mappings = mappings_of(mapping)
     return [examined(log) for place in places(path) for log in _logs_of(place, robot, mappings)]
@@ -64,7 +64,7 @@ def find_logs(path: Path, robot: Robot, mapping: Mapping = None) -> list[FoundLo
 
 @dataclass(frozen=True)
 class Place:
-    """Where a recording is: its kind and its file or folder; or a folder that cannot be looked into, and why."""
+    """Kind and path of a recording; or a folder that cannot be opened, with the reason."""
 
     kind: Literal["bag", "CSV", "LeRobot", "folder"]
     path: Path
@@ -75,8 +75,8 @@ def places(path: Path) -> list[Place]:
     """Return the recordings at a path or below it, in the order of their names.
 
     Raises:
-        InputNotFoundError: no such folder or file.
-        DataError: there is none.
+        InputNotFoundError: the folder or file does not exist.
+        DataError: it contains no recording.
     """
     if not path.exists():
         raise InputNotFoundError(f"no such folder or file: {path}")
@@ -87,7 +87,13 @@ def places(path: Path) -> list[Place]:
 
 
 def _look(path: Path, seen: set[tuple[int, int]], deep: int = 0) -> Iterator[Place]:
-    """Yield what is at a path or below it; `seen` are device and inode of folders, to which links may lead back."""
+    """Yield the recordings at a path or below it.
+
+    Args:
+        path: file or folder to search.
+        seen: device and inode of the folders visited so far; they prevent endless recursion through links.
+        deep: number of folders between the start of the search and this path.
+    """
     if deep > DEEPEST:
         yield Place("folder", path, DataError(f"it is more than {DEEPEST} folders deep"))
     elif is_data_set(path):
@@ -108,9 +114,9 @@ def _look(path: Path, seen: set[tuple[int, int]], deep: int = 0) -> Iterator[Pla
 
 
 def is_bag(path: Path) -> bool:
-    """Return whether a path names a bag: a single file, or a folder, which may have lost its metadata.yaml.
+    """Return whether a path is a bag: a single file, or a folder, which may have lost its metadata.yaml.
 
-    A folder without it is one bag if it holds nothing but the data files of one, numbered as rosbag2 does.
+    Without metadata.yaml, a folder is one bag if it contains only the data files of one bag, numbered as rosbag2 does.
     """
     if path.suffix in SUFFIXES or (path / "metadata.yaml").is_file():
         return True
@@ -128,7 +134,7 @@ def is_bag(path: Path) -> bool:
 
 
 def _logs_of(place: Place, robot: Robot, mappings: Mappings) -> Iterator[FoundLog]:
-    """Yield the logs at a place, before any is read."""
+    """Yield the logs at a place, without reading any of them."""
     if place.problem is not None:
         yield _unusable(cut(str(place.path), 200), place.kind, place.path, place.problem)
     elif place.kind == "LeRobot":
@@ -152,7 +158,7 @@ def _unusable(name: str, kind: str, path: Path, error: DynidError) -> FoundLog:
 
 
 def examined(found: FoundLog) -> FoundLog:
-    """Return a log with what is said of it, or why it is none."""
+    """Return the log with a summary of its content, or with the reason why it cannot be used."""
     if found.problem:
         return found
     try:
@@ -163,7 +169,7 @@ def examined(found: FoundLog) -> FoundLog:
 
 
 def undescribed(path: Path, robot: Robot) -> ConfigurationError:
-    """Return the error that a CSV file has no mapping, with the command that drafts one."""
+    """Return the error for a CSV file without a mapping; it names the command that drafts one."""
     named = robot.name if robot.name in known_robots() else robot.folder
     return ConfigurationError(
         f"{path} is a CSV file; describe its columns with --mapping: 'dynid robot mapping {path} --robot {named} --out "
@@ -179,7 +185,7 @@ def _csv(path: Path, robot: Robot, mapping: CsvMapping | None) -> FoundLog:
 
 @dataclass(frozen=True)
 class _CsvFile:
-    """Reads a CSV file; travels to other processes."""
+    """Callable that reads a CSV file; can be sent to other processes."""
 
     path: Path
     robot: Robot
@@ -201,7 +207,7 @@ def _bag(path: Path, robot: Robot, mapping: BagMapping) -> Iterator[FoundLog]:
 
 @dataclass(frozen=True)
 class _BagTopics:
-    """Reads one arm's log from a bag; travels to other processes."""
+    """Callable that reads one arm's log from a bag; can be sent to other processes."""
 
     path: Path
     topics: Topics
@@ -213,7 +219,7 @@ class _BagTopics:
 
 
 def episodes_at(path: Path, robot: Robot, mapping: BagMapping) -> Iterator[FoundLog]:
-    """Yield the episodes of a data set, before any is read."""
+    """Yield the episodes of a LeRobot data set, without reading any of them."""
     try:
         data = DataSet.open(path)
         files = data.files()
@@ -232,7 +238,7 @@ def episodes_at(path: Path, robot: Robot, mapping: BagMapping) -> Iterator[Found
 
 @dataclass(frozen=True)
 class _Episode:
-    """Reads one episode of a LeRobot data set; travels to other processes."""
+    """Callable that reads one episode of a LeRobot data set; can be sent to other processes."""
 
     data: DataSet
     file: Path

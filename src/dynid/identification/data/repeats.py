@@ -1,4 +1,4 @@
-"""Whether a held-out motion repeats what was fitted: its error would say nothing about other motions."""
+"""Detection of held-out motions that repeat the fitted motion, whose error is no evidence about other motions."""
 
 import numpy as np
 from scipy.spatial import cKDTree
@@ -6,14 +6,14 @@ from scipy.spatial import cKDTree
 from dynid.identification.data.preprocessing import Samples
 from dynid.robot import FloatArray
 
-NEAR = 0.2  # of the spread of each joint's positions and velocities: tracking differs from run to run
-REPEATED = 0.7  # share of states that make a motion a repeat; of repeats 0.87 and more was measured, of others 0.39
+NEAR = 0.2  # distance of near states, in standard deviations of each joint's q and dq: tracking differs between runs
+REPEATED = 0.7  # smallest share of near states in a repeat: repeats had 0.87 or more, other motions 0.39
 
 
 def repeated_share(fitted: Samples, held_out: Samples) -> float:
-    """Share of held-out states (q, dq) that a fitted state is near to, in every joint that moves.
+    """Return the share of held-out states (q, dq) that are near a fitted state, in every joint that moves.
 
-    A repeat is found whatever its start, order and file are; another motion seldom comes near in all joints at once.
+    A repeat is found regardless of start, order and file. A different motion is rarely near in all joints at once.
     """
     spread = np.concatenate([fitted.q.std(axis=0), fitted.dq.std(axis=0)])
     moving = spread > 1e-6 * spread.max()
@@ -28,7 +28,7 @@ def repeated_share(fitted: Samples, held_out: Samples) -> float:
 
 
 def repeat_note(name: str, fitted: Samples, held_out: Samples) -> list[str]:
-    """A sentence where a held-out recording repeats the fitted motion; none otherwise."""
+    """Return one sentence if a held-out recording repeats the fitted motion, else an empty list."""
     share = repeated_share(fitted, held_out)
     if share < REPEATED:
         return []

@@ -1,11 +1,11 @@
-"""Recorded signals at the instants of a fine grid, and back to a coarser one, with the same response on both sides.
+"""Resampling of recorded signals to a fine grid and back to a coarser one, with the same response for both sides.
 
-Straight lines between samples take (w T)^2 / 12 off a frequency w: 8 % at a sixth of the rate. Where a recording is
-that slow against the band, a spline of degree five goes through the samples instead. It takes off about
-(f T / (1 - f T))^6, less than 1e-4 at a sixth of the rate; its images lie above the band and fall to the low-pass.
+Linear interpolation between samples attenuates a frequency w by (w T)^2 / 12: 8 % at a sixth of the sampling rate. If a
+recording is that slow relative to the band, a spline of degree five is used instead. It attenuates by about (f T / (1 -
+f T))^6, less than 1e-4 at a sixth of the rate; its images lie above the band, where the low-pass removes them.
 
-`decimated` averages the instants about every node that is kept. The weights are symmetric and leave the band as it is
-up to the fourth order of frequency; a plain mean would take (w T)^2 / 24 off it, and read torques early or late.
+`decimated` averages the instants about every node that is kept. The weights are symmetric and preserve the band up to
+the fourth order of frequency. A plain mean would attenuate it by (w T)^2 / 24.
 """
 
 import numpy as np
@@ -15,21 +15,22 @@ from scipy.interpolate import make_interp_spline
 from dynid.identification.data.signals import GAP_PERIODS, interpolate
 from dynid.robot import FloatArray
 
-LINEAR_RAD = 0.1  # phase per sample up to which straight lines do: they take 8e-4 off
-GRID_RAD = 0.25  # phase per step of the grid: five-point differences are then off by (w T)^4 / 30 = 1.3e-4 at most
+LINEAR_RAD = 0.1  # largest phase per sample for linear interpolation, which then attenuates by 8e-4
+GRID_RAD = 0.25  # largest phase per grid step: the error of five-point differences is (w T)^4 / 30 = 1.3e-4
 DEGREE = 5
-CLOSEST = 0.3  # of the period: a sample nearer to the one before would make the spline swing
+CLOSEST = 0.3  # smallest distance of spline samples, in periods: closer ones would make the spline oscillate
 
 
 def finest_step_s(cutoff_hz: float) -> float:
-    """Return the largest step [s] of a grid on which five-point differences are exact enough up to a cut-off."""
+    """Return the largest grid step [s] at which five-point differences are accurate up to a cut-off frequency [Hz]."""
     return GRID_RAD / (2.0 * np.pi * cutoff_hz)
 
 
 def band_interpolated(fine: FloatArray, time: FloatArray, values: FloatArray, cutoff_hz: float) -> FloatArray:
-    """Return values (N, n) at time (N,) [s] as they are at the instants `fine` (K,) [s] up to a cut-off, (K, n).
+    """Return values (N, n), sampled at time (N,) [s], at instants `fine` (K,) [s], (K, n); any unit.
 
-    Beyond the first and last sample the value of that sample holds.
+    The result is accurate up to the cut-off frequency. Beyond the first and last sample, the value of that sample
+    holds.
     """
     steps = np.diff(time)
     period = float(np.median(steps))
@@ -42,7 +43,7 @@ def band_interpolated(fine: FloatArray, time: FloatArray, values: FloatArray, cu
 
 
 def _with_gaps_filled(time: FloatArray, period: float) -> FloatArray:
-    """Return the stamps with others about a period apart in every gap: a spline would swing there."""
+    """Return the timestamps [s] with every gap filled about one period apart: a spline would oscillate in the gap."""
     steps = np.diff(time)
     counts = np.where(steps > GAP_PERIODS * period, np.rint(steps / period), 1.0).astype(int)
     before = np.repeat(np.arange(len(steps)), counts)
@@ -51,14 +52,14 @@ def _with_gaps_filled(time: FloatArray, period: float) -> FloatArray:
 
 
 def around(count: int, skip: int) -> NDArray[np.int64]:
-    """Return places of the instants about every `skip`-th of `count`, (M, R), with R the odd number from `skip` on."""
+    """Return indices (M, R) of instants about every `skip`-th of `count` instants; R is the odd number >= `skip`."""
     reach = skip // 2
     places = np.arange(0, count, skip)[:, None] + np.arange(-reach, reach + 1)
     return np.asarray(np.clip(places, 0, count - 1))
 
 
 def decimated(values: FloatArray, skip: int) -> FloatArray:
-    """Return means of values (K, n) about every `skip`-th one, (M, n), without what means take off slow changes."""
+    """Return means of values (K, n) about every `skip`-th row, (M, n), corrected for attenuation of slow changes."""
     places = around(len(values), skip)
     weights = np.ones(places.shape[1])
     if skip % 2 == 0:  # the instants at both ends belong to two nodes each

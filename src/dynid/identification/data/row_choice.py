@@ -1,4 +1,4 @@
-"""Which of the two makers of rows suits a recording, by its rate and the evenness of its stamps."""
+"""Choice between filtered and averaged rows for a recording, by its rate and the evenness of its timestamps."""
 
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
@@ -8,13 +8,13 @@ from dynid.identification.data.signals import Span, TimeAxis
 from dynid.identification.data.weak_form import CUTOFF_OF_SUPPORT, HOPS
 from dynid.identification.settings import IdentificationSettings
 
-ROWS_OF_SUPPORT = 4.0  # recorded rows under a test function, at least
+ROWS_OF_SUPPORT = 4.0  # smallest number of recorded rows under a test function
 
-SLOWEST_S = 0.5  # from row to row: an arm's motion is lost between slower ones
+SLOWEST_S = 0.5  # longest row period for averaged rows [s]: a slower log misses an arm's motion
 
 
 class RowChoice(NamedTuple):
-    """How rows are made, at which sampling interval [s], and why, in words."""
+    """Kind of rows, their sampling interval [s], and the reason as text."""
 
     kind: Literal["filtered", "averaged"]
     interval_s: float
@@ -22,7 +22,7 @@ class RowChoice(NamedTuple):
 
     @property
     def sentence(self) -> str:
-        """How rows are made, in words."""
+        """Sentence that describes how rows are made."""
         if self.kind == "filtered":
             return "Rows are filtered and decimated."
         support = 1e3 * HOPS * self.interval_s
@@ -32,30 +32,31 @@ class RowChoice(NamedTuple):
         )
 
     def settings(self, settings: IdentificationSettings) -> IdentificationSettings:
-        """Return the settings with this choice; a filter is only chosen as long as it suits."""
+        """Return the settings with this choice; they are unchanged if rows are filtered."""
         if self.kind == "filtered":
             return settings
         return settings.model_copy(update={"rows": self.kind, "sampling_interval_s": self.interval_s})
 
 
 def row_choice(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> RowChoice:
-    """Return how rows of a recording are made.
+    """Return how the rows of a recording are made, filtered or averaged.
 
     Args:
-        axis: of the recording.
+        axis: time axis of the recording.
+        settings: settings of the identification.
         interval_s: target sampling interval [s].
     """
     reason = "" if settings.rows == "filtered" else _refusal(axis, settings, interval_s)
     if settings.rows == "averaged":
         reason = "as was asked for"
-    if not reason or axis.period > SLOWEST_S:  # the filter's refusal asks for the unit of stamps
+    if not reason or axis.period > SLOWEST_S:  # filtering then raises an error about the timestamps' unit
         return RowChoice("filtered", interval_s)
     slowest = ROWS_OF_SUPPORT * axis.period, CUTOFF_OF_SUPPORT / settings.filter.cutoff_hz(interval_s)
     return RowChoice("averaged", max(interval_s, *(one / HOPS for one in slowest)), reason)
 
 
 def common_choice(recordings: Sequence[Span], settings: IdentificationSettings) -> RowChoice:
-    """Return how rows of several recordings are made alike: as the slowest one needs it."""
+    """Return how the rows of several recordings are made: in the same way for all, as the slowest one needs it."""
     found = [row_choice(one.axis, settings, settings.sampling_interval_s) for one in recordings]
     averaged = [one for one in found if one.kind == "averaged"]
     return max(averaged or found, key=lambda one: one.interval_s)
@@ -63,7 +64,7 @@ def common_choice(recordings: Sequence[Span], settings: IdentificationSettings) 
 
 def _refusal(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> str:
     """Return why a filter does not suit a recording; "" if it does."""
-    cutoff = settings.filter.cutoff_hz(interval_s)  # the states' own, which is higher, comes down with the rate
+    cutoff = settings.filter.cutoff_hz(interval_s)  # the states' higher cut-off is reduced with the rate
     if cutoff > MOST_OF_NYQUIST * 0.5 / axis.period:
         return f"{1.0 / axis.period:.3g} rows per second are too few for states up to {cutoff:.3g} Hz"
     if axis.uneven(settings.data.jitter_of_period):
@@ -74,7 +75,7 @@ def _refusal(axis: TimeAxis, settings: IdentificationSettings, interval_s: float
 
 
 def _lost_to_gaps(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> float:
-    """Return the share of a recording's time that filters take off around its gaps."""
+    """Return the share of a recording's time that a filter would lose around its gaps."""
     gaps = [end - begin for begin, end in axis.gaps if end - begin > settings.data.longest_gap_s]
     _, ratio = filter_grid(settings.filter, interval_s, axis.period)
     margin = settling_s(settings.filter, interval_s, ratio)

@@ -1,4 +1,4 @@
-"""Samples of several recordings as one set, and a part of them held out."""
+"""Samples of several recordings joined to one set, and splitting of samples into a fitted and a held-out part."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,7 +17,7 @@ ARRAYS = ("time", "q", "dq", "ddq", "tau")
 
 
 def join(parts: Sequence[Samples]) -> Samples:
-    """Samples of several recordings one after the other; time restarts with each, the settings are the first's."""
+    """Return the samples of several recordings in sequence; time restarts with each, settings are the first's."""
     others = [one.other_tau for one in parts if one.other_tau is not None]
     arrays: dict[str, Any] = {name: np.concatenate([getattr(one, name) for one in parts]) for name in ARRAYS}
     return replace(
@@ -30,19 +30,19 @@ def join(parts: Sequence[Samples]) -> Samples:
 
 
 def part(samples: Samples, which: NDArray[np.bool_]) -> Samples:
-    """Some of the samples; which (N,)."""
+    """Return the samples that the mask `which` (N,) selects."""
     kept = {name: getattr(samples, name)[which] for name in ARRAYS}
     other = None if samples.other_tau is None else samples.other_tau[which]
     return replace(samples, **kept, fine=chosen(samples.fine, which), other_tau=other)
 
 
 def hold_out(samples: Samples, share: float, settings: FilterSettings) -> tuple[Samples, Samples]:
-    """The first part of one recording to fit, and the last `share` of its time to judge.
+    """Return the first part of one recording for the fit, and the last `share` of its time for validation.
 
-    Samples that the low-pass mixed across the cut belong to neither.
+    Samples in which the low-pass mixed data from both sides of the cut belong to neither part.
 
     Raises:
-        DataError: share is not between 0 and 1, or too few samples are left on a side.
+        DataError: share is not between 0 and 1, or too few samples remain on one side.
     """
     if not 0.0 < share < 1.0:
         raise DataError(f"the held-out share is {share:g}, expected a number between 0 and 1, such as 0.3")
@@ -57,8 +57,8 @@ def hold_out(samples: Samples, share: float, settings: FilterSettings) -> tuple[
 
 
 def mixing_reach_s(how: SampleSettings, settings: FilterSettings) -> float:
-    """Return how far from an instant data count in a sample of it [s]."""
+    """Return the time around an instant within which data affect its sample [s]."""
     if how.rows == "averaged":
-        return (0.5 * HOPS + 1.0) * how.interval_s  # and the splines' own reach
+        return (0.5 * HOPS + 1.0) * how.interval_s  # half the support, plus the reach of the splines
     periods = 1.0 / how.cutoff_hz + (0.0 if how.state_cutoff_hz is None else 1.0 / how.state_cutoff_hz)
     return 0.5 * settings.settling_periods * periods

@@ -1,4 +1,4 @@
-"""Samples of a recording: states and torques as the regression takes them, and how they were made."""
+"""Samples of a recording: states and torques for the regression, and how they were made."""
 
 from dataclasses import dataclass
 
@@ -12,9 +12,9 @@ from dynid.robot import FloatArray, Strict, read_only
 
 
 class SampleSettings(Strict):
-    """How samples were made; goes into the result.
+    """Description of how samples were made, which is stored in the result.
 
-    Averages under test functions have order 0, and the cut-off frequencies at which one half is left.
+    For averages under test functions, the filter order is 0 and cut-off frequencies are those with a gain of one half.
     """
 
     rows: Rows = "filtered"
@@ -30,25 +30,28 @@ class SampleSettings(Strict):
     missed_cycles: int
     dropped_samples: int
     samples: int
-    selection: str = ""  # in words, if not all of a long recording is used
+    selection: str = ""  # sentence, if only part of a long recording is used
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """States and torques on the target grid, ready for the regression; arrays are read-only.
+    """States and torques on the target grid, for the regression; arrays are read-only.
 
     Attributes:
-        joint_names: (n,).
-        time: (N,) [s], on the recording's axis.
-        q, dq, ddq: (N, n) [rad, rad/s, rad/s^2].
-        tau: (N, n) [N m].
-        settings: how they were made.
-        quality: of the raw signals of every recording in order.
-        fine: what `seen` stands on, for every recording in order; () where states passed the torques' filter.
-        torque_limits: what each joint's driver can give at most, (n,) [N m]; None in tests that need none.
-        other_tau: torques of the current that `tau` is not of, (N, n) [N m], NaN where its record does not reach; None
-            if it was not recorded.
-        prior: what is known of the base parameters beforehand, with a diagonal covariance; None: nothing.
+        joint_names: names of the joints, (n,).
+        time: instants (N,) [s], on the recording's time axis.
+        q: positions (N, n) [rad].
+        dq: velocities (N, n) [rad/s].
+        ddq: accelerations (N, n) [rad/s^2].
+        tau: torques (N, n) [N m].
+        settings: how the samples were made.
+        quality: data quality of the raw signals, for every recording in order.
+        fine: states on a fine grid, from which `seen` computes, for every recording in order; () if the states
+            themselves passed the torques' filter.
+        torque_limits: largest torque of each joint's drive, (n,) [N m]; None in tests that do not need it.
+        other_tau: torques of the current that was not chosen for `tau`, (N, n) [N m], NaN outside its record; None if
+            it was not recorded.
+        prior: prior estimate of the base parameters, with a diagonal covariance; None without one.
     """
 
     joint_names: tuple[str, ...]
@@ -73,13 +76,13 @@ class Samples:
         return len(self.time)
 
     def seen(self, function: Function) -> FloatArray:
-        """A function of the states as it is in the torques, whose low-pass it passes.
+        """Return a function of the states after the low-pass that the torques have passed, (N, ...).
 
         Args:
-            function: of q, dq, ddq, (M, n) each; gives (M, ...).
+            function: maps q, dq and ddq, (M, n) each in SI units, to values (M, ...).
 
         Returns:
-            (N, ...).
+            Values at the samples, (N, ...).
         """
         if not self.fine:
             return function(self.q, self.dq, self.ddq)

@@ -1,6 +1,6 @@
-"""Raw signals of an experiment, their time axis, and what must hold before anything is computed from them.
+"""Raw signals of an experiment, their time axis, and requirements that they must meet before any computation.
 
-What cannot be used at all is refused with a sentence; what is doubtful is measured, and judged by the checks.
+Unusable signals raise an error with a sentence. Doubtful signals are measured, and the checks judge the result.
 """
 
 from dataclasses import dataclass
@@ -11,19 +11,19 @@ from numpy.typing import NDArray
 from dynid.errors import DataError
 from dynid.identification.settings import DataLimits, TorqueSource
 from dynid.model.parameters import BaseParameters
-from dynid.recording.interpolation import interpolate as interpolate  # also for those who read signals
+from dynid.recording.interpolation import interpolate as interpolate  # re-exported
 from dynid.recording.periodic_holes import named_holes
 from dynid.robot import FloatArray
 
 GAP_PERIODS = 1.5
-MAKE_UP_S = 4.0  # so long after a gap late cycles may follow in quick succession
-MOST_IRREGULAR = 0.15  # share of steps that are no cycle: lost rows and hiccups of a logger are fewer
+MAKE_UP_S = 4.0  # time after a gap within which late cycles may catch up [s]
+MOST_IRREGULAR = 0.15  # largest share of steps that differ from the cycle: lost rows and logger delays are rarer
 PERIOD_LAG = 20  # cycles over which the period is measured
 
 
 @dataclass(frozen=True, eq=False)
 class Torques:
-    """Torques over time: time (M,) [s], tau (M, n) [N m], which current they are of, stamp to effect [s]."""
+    """Torques over time: time (M,) [s], tau (M, n) [N m], their source, and the delay from timestamp to effect [s]."""
 
     time: FloatArray
     tau: FloatArray
@@ -33,25 +33,25 @@ class Torques:
 
 @dataclass(frozen=True, eq=False)
 class Signals:
-    """Raw signals of one experiment, columns in the order of `joint_names`.
+    """Raw signals of one experiment, with columns in the order of `joint_names`.
 
     Attributes:
-        joint_names: (n,).
-        time: stamps of the positions, (N,) [s].
-        q: (N, n) [rad].
-        torque_time: stamps of the torques, (M,) [s].
-        tau: (M, n) [N m].
-        torque_limits: what each joint's driver can give at most, (n,) [N m].
-        window: begin and end of the motion to identify from [s]; None is everything.
-        dq: recorded velocities (N, n) [rad/s], used for a plausibility check only; None if not recorded.
-        torque_delay_s: from the stamp of a torque to the middle of its effect; 0 of measured torques.
-        torque_source: which current `tau` is.
-        farthest: from zero that each joint can be, (n,) [rad or m]; None is a turn.
-        other: the torques of the current that `tau` is not of; None if it was not recorded.
-        q_read: positions (N, n) as they were read, where `q` was moved to the stamps; else None.
-        likely_units: in which units the torques may be, if they can hardly be N m, in words; else "".
-        goal: positions that were asked for at `time`, (N, n) [rad]; None if they were not recorded.
-        prior: what is known of the base parameters beforehand, with a diagonal covariance; None: nothing.
+        joint_names: names of the joints, (n,).
+        time: timestamps of the positions, (N,) [s].
+        q: positions (N, n) [rad].
+        torque_time: timestamps of the torques, (M,) [s].
+        tau: torques (M, n) [N m].
+        torque_limits: largest torque of each joint's drive, (n,) [N m].
+        window: start and end of the motion to identify from [s]; None is the whole recording.
+        dq: recorded velocities (N, n) [rad/s], used only for a plausibility check; None if not recorded.
+        torque_delay_s: delay from the timestamp of a torque to the middle of its effect [s]; 0 for measured torques.
+        torque_source: the current from which `tau` was computed.
+        farthest: largest plausible |position| of each joint, (n,) [rad or m]; None is one turn.
+        other: torques of the current that was not chosen for `tau`; None if it was not recorded.
+        q_read: positions (N, n) as read, if `q` was interpolated to the timestamps; else None.
+        likely_units: text that names likely units of the torques if they can hardly be N m; else "".
+        goal: goal positions at `time`, (N, n) [rad]; None if they were not recorded.
+        prior: prior estimate of the base parameters, with a diagonal covariance; None without one.
     """
 
     joint_names: tuple[str, ...]
@@ -74,11 +74,11 @@ class Signals:
 
 @dataclass(frozen=True)
 class TimeAxis:
-    """What the stamps say: the cycle [s], stamps' scatter about it [s], missing cycles, gaps as (begin, end) [s].
+    """Properties of the timestamps: cycle and jitter [s], missing cycles, and gaps as (start, end) [s].
 
     `irregular` is the share of steps from row to row that differ from the cycle by more than half of it.
 
-    A gap that is followed by as many cycles in quick succession is a delay, not a loss: nothing is missing then.
+    A gap that is followed by the same number of cycles in quick succession is a delay, not a loss: no cycle is missing.
     """
 
     period: float
@@ -90,24 +90,24 @@ class TimeAxis:
 
     @property
     def missed_text(self) -> str:
-        """How many cycles are missing, the longest gap, and what gaps are that come with a known period."""
+        """Text with the number of missing cycles, the longest gap, and the cause of gaps that have a known period."""
         longest_s = max((end - begin for begin, end in self.gaps), default=0.0)
         text = f"{self.missed} of {self.cycles}, longest gap {longest_s * 1e3:.3g} ms"
         named = named_holes([end for _, end in self.gaps], [end - begin - self.period for begin, end in self.gaps])
         return f"{text}; {named}" if named else text
 
     def uneven(self, jitter_of_period: float) -> bool:
-        """Return whether rows follow no cycle: stamps scatter by more than a share of it, or steps differ."""
+        """Return whether rows do not follow a cycle: timestamps scatter by more than a share of it, or steps differ."""
         return self.jitter > jitter_of_period * self.period or self.irregular > MOST_IRREGULAR
 
     @classmethod
     def of(cls, time: FloatArray) -> "TimeAxis":
-        """The axis behind jittery stamps (N,) [s]."""
+        """Return the time axis of jittery timestamps (N,) [s]."""
         steps = np.diff(time)
-        # over several cycles jitter averages out, and the median does not see the few stretches with a loss
+        # over several cycles jitter averages out, and the median ignores the few stretches with a loss
         lag = min(PERIOD_LAG, len(steps))
         period = float(np.median(time[lag:] - time[:-lag])) / lag
-        # counting cycles along the way, not by one global line, tolerates a clock that drifts
+        # counting cycles step by step, not by one global line, tolerates clock drift
         count = np.rint(steps / period).astype(int)
         late = np.flatnonzero(count > 1)
         # a late cycle followed by an early one is jitter, not a loss
@@ -122,7 +122,7 @@ class TimeAxis:
 
 @dataclass(frozen=True)
 class Span:
-    """What a recording's rows depend on: its time axis, begin and end of its motion, the delay of its torques [s]."""
+    """Properties that determine a recording's rows: time axis, start and end of its motion, and torque delay [s]."""
 
     axis: TimeAxis
     begin: float
@@ -131,13 +131,13 @@ class Span:
 
     @classmethod
     def of(cls, signals: Signals) -> "Span":
-        """The span of a recording."""
+        """Return the span of a recording's signals."""
         begin, end = signals.window or (float(signals.time[0]), float(signals.time[-1]))
         return cls(TimeAxis.of(signals.time), begin, end, signals.torque_delay_s)
 
 
 def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost: NDArray[np.int64]) -> int:
-    """Cycles lost in gaps (after samples `gaps`) that are not caught up within MAKE_UP_S."""
+    """Return the number of cycles lost in gaps (after samples `gaps`) that are not caught up within MAKE_UP_S."""
     behind = np.rint((time - time[0]) / period) - np.arange(len(time))
     missed = 0
     for at, count in zip(gaps, lost, strict=True):
@@ -147,10 +147,18 @@ def _not_made_up(time: FloatArray, period: float, gaps: NDArray[np.int64], lost:
 
 
 def held_over_gaps(time: FloatArray, tau: FloatArray, source: TorqueSource) -> tuple[FloatArray, FloatArray]:
-    """Torques with what a servo did during gaps in the stamps: it held its last goal current.
+    """Return torques completed in gaps of the timestamps, in which the servo held its last goal current.
 
-    That is the current measured at a gap's end, and the goal written at its begin. A straight line across the gap would
-    instead join two values of a torque that changes from cycle to cycle. Returns time (M,) [s] and tau (M, n) [N m].
+    The held torque is the current measured at the end of a gap, or the goal written at its start. Linear interpolation
+    across the gap would instead join two values of a torque that changes from cycle to cycle.
+
+    Args:
+        time: timestamps (N,) [s].
+        tau: torques (N, n) [N m].
+        source: whether the torques are of present or of goal currents.
+
+    Returns:
+        Time (M,) [s] and torques (M, n) [N m].
     """
     steps = np.diff(time)
     period = float(np.median(steps))
@@ -161,14 +169,14 @@ def held_over_gaps(time: FloatArray, tau: FloatArray, source: TorqueSource) -> t
 
 
 def refuse_unusable(signals: Signals) -> None:
-    """Raise DataError for signals from which nothing can be identified."""
+    """Raise DataError if nothing can be identified from the signals."""
     n = len(signals.joint_names)
     for name, time, values in (("position", signals.time, signals.q), ("torque", signals.torque_time, signals.tau)):
         if values.ndim != 2 or values.shape != (len(time), n):
             raise DataError(f"{name}s have shape {values.shape}, expected ({len(time)}, {n}): one column per joint")
         if len(time) < 10:
             raise DataError(f"only {len(time)} {name} samples; a motion needs many more: record longer")
-        # positions are sampled once per stamp; a torque that was written again within a stamp's resolution is harmless
+        # position timestamps must increase; torques may be written twice within the resolution of a timestamp
         sorted_steps = np.diff(time) > 0 if name == "position" else np.diff(time) >= 0
         if not sorted_steps.all():  # NaN compares false
             at = int(np.argmin(sorted_steps))
@@ -184,7 +192,7 @@ def refuse_unusable(signals: Signals) -> None:
 
 
 def _refuse_units(signals: Signals) -> None:
-    """Raise DataError where a value is far beyond what its SI unit allows."""
+    """Raise DataError if a value is far beyond the plausible range of its SI unit."""
     largest = np.abs(signals.q).max(axis=0)
     most = np.full(len(largest), 2.0 * np.pi) if signals.farthest is None else signals.farthest
     joint = int(np.argmax(largest / most))
@@ -208,16 +216,17 @@ Detailed = tuple[float, str]
 
 @dataclass(frozen=True)
 class DataQuality:
-    """How good raw signals are: numbers, with a detail where one helps.
+    """Quality of raw signals, as numbers with an explanatory text if one helps.
 
     Attributes:
-        missed_cycles: share of control cycles that are missing; None where averages need no even rows.
-        jitter: scatter of the stamps about the cycle, over the cycle; None where averages need no even rows.
+        missed_cycles: share of control cycles that are missing; None if averages do not need even rows.
+        jitter: scatter of the timestamps about the cycle, as a share of the cycle; None if averages do not need even
+            rows.
         dropped: share of the samples that lie near a gap.
-        motion: range [rad] of the joint that moves least.
-        peak_torque: over the joint's limit, of the joint that comes closest.
-        torque_range: over its limit, of the moving joint whose torque varies least.
-        saturated: share of the time at the current limit, of the joint that is there longest.
+        motion: position range [rad] of the joint that moves least.
+        peak_torque: largest torque as a share of its joint's limit, over all joints.
+        torque_range: smallest torque range of a moving joint, as a share of its limit; None if no joint moves.
+        saturated: largest share of the time that a joint spends at its current limit.
         velocity: deviation of recorded over derived velocity from 1; None without recorded velocities.
     """
 
@@ -240,13 +249,16 @@ def data_quality(
     *,
     averaged: bool = False,
 ) -> DataQuality:
-    """Measure raw signals.
+    """Return the quality of raw signals.
 
     Args:
-        limits: what counts as moving and as saturated.
-        dropped_share: part of the samples that lie near a gap.
-        derived: instants (K,) [s] and velocities (K, n) [rad/s] from the positions, against the recorded ones.
-        averaged: whether rows are averages under test functions, which take uneven steps.
+        signals: raw signals of one recording.
+        axis: time axis of the recording.
+        limits: thresholds for moving and for saturated joints.
+        dropped_share: share of the samples that lie near a gap.
+        derived: instants (K,) [s] and velocities (K, n) [rad/s] from the positions, for comparison with recorded
+            velocities.
+        averaged: whether rows are averages under test functions, which accept uneven steps.
     """
     begin, end = signals.window or (signals.time[0], signals.time[-1])
     inside = (signals.time >= begin) & (signals.time <= end)
@@ -269,7 +281,10 @@ def data_quality(
 
 
 def _least_range(tau: FloatArray, signals: Signals, moving: NDArray[np.bool_]) -> Detailed | None:
-    """The smallest range of a moving joint's torques tau (M, n) over its limit, and the joint; None if none moves."""
+    """Return the smallest range of a moving joint's torques tau (M, n) over its limit, and that joint's name.
+
+    None if no joint moves.
+    """
     if not moving.any():
         return None
     ranges = np.where(moving, np.ptp(tau, axis=0) / signals.torque_limits, np.inf)
@@ -280,7 +295,10 @@ def _least_range(tau: FloatArray, signals: Signals, moving: NDArray[np.bool_]) -
 def _velocity_deviation(
     signals: Signals, derived: tuple[FloatArray, FloatArray], moving: NDArray[np.bool_]
 ) -> Detailed | None:
-    """Largest deviation from 1 of recorded over derived velocity, and its joint: finds wrong units and time scales."""
+    """Return the largest deviation from 1 of recorded over derived velocity, and its joint.
+
+    A large deviation reveals wrong units and time scales. None if velocities were not recorded.
+    """
     if signals.dq is None:
         return None
     if not np.any(moving):

@@ -1,4 +1,4 @@
-"""A simulated run as identification takes it, without a bag in between."""
+"""Recordings made from simulated runs without writing a bag."""
 
 from pathlib import Path
 
@@ -10,7 +10,7 @@ from dynid.simulation.lockstep.run import SimulatedRun
 
 
 def source_of(robot: Robot, run: SimulatedRun, name: str) -> Source:
-    """What identification would read from the run's bag."""
+    """Return the recording that reading the simulated run's bag would give."""
     begin = dict(run.phases)["trajectory"] / 1e9
     time = run.stamps_ns / 1e9
     window = (begin, begin + run.trajectory_duration)

@@ -1,4 +1,4 @@
-"""Where signals come from: bags, CSV files, data sets and folders of them. To the identification they are the same."""
+"""Recordings from bags, CSV files, data sets and folders of them, in one form for the identification."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -30,20 +30,20 @@ from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot
 
 Kind = Literal["held out", "fitted"]
-MOST_NAMED = 3  # recordings that cannot be used, of a folder where none can
+MOST_NAMED = 3  # unusable recordings that an error about a folder lists
 
 
 @dataclass(frozen=True, eq=False)
 class Portion:
-    """Samples of a recording, or of one end of it, and what they are to the identification.
+    """Samples of a recording or of a part of it, and their role in the identification.
 
     Attributes:
-        name: of the recording, or of the part of it.
+        name: name of the recording, or of the part of it.
         kind: "fitted" if the model is identified from them, else "held out".
-        sha256: of the recording's data.
-        mount: how the arm was mounted.
-        samples: of all axes.
-        simulated: whether the driver said that its arm was a simulated one.
+        sha256: hash of the recording's data.
+        mount: name of the arm's mount.
+        samples: samples of all axes.
+        simulated: whether the driver reported a simulated arm.
     """
 
     name: str
@@ -56,19 +56,21 @@ class Portion:
 
 @dataclass(frozen=True, eq=False)
 class Source(Columns):
-    """One recorded motion, whatever it was recorded as; `time`, `q`, `dq` and `tau` are its columns.
+    """One recorded motion from any kind of file; `time`, `q`, `dq` and `tau` are its columns.
 
     Attributes:
-        path: the bag or file; of arrays the name that they were given.
-        sha256: of its data.
-        mount: how the arm was mounted.
-        torque_constants: that made torques of currents [N m/A], (n,); () where torques were recorded.
-        notes: what a reader of the result should know.
-        signals: in the robot's joint order, torques being those that the settings choose.
-        simulated: whether the driver said that its arm was a simulated one; of files and arrays nobody knows.
-        joint_names: of the robot that it was read for, (n,); () where nobody said.
-        recording: what a driver of dynid recorded; None for other bags, files and arrays.
-        rows: what was read from other bags, files and arrays.
+        path: path of the bag or file; the given name for arrays.
+        sha256: hash of the data.
+        mount: name of the arm's mount.
+        torque_constants: constants by which torques were computed from currents [N m/A], (n,); () if torques were
+            recorded.
+        notes: remarks for readers of the result.
+        signals: function that returns the signals in the robot's joint order, with the torques that the settings
+            choose.
+        simulated: whether the driver reported a simulated arm; False for files and arrays, where this is unknown.
+        joint_names: joints of the robot for which it was read, (n,); () if unknown.
+        recording: recording of dynid's driver; None for other bags, files and arrays.
+        rows: signals read from other bags, files and arrays; else None.
     """
 
     path: Path
@@ -88,7 +90,7 @@ class Source(Columns):
         return self.path.name
 
     def released(self) -> "Source":
-        """The same without its signals, which a long recording has many of; DataError where they are asked for."""
+        """Return this recording without its signals, to save memory; later access to them raises DataError."""
 
         def gone(settings: IdentificationSettings) -> Signals:
             raise DataError(f"the signals of {self.path} are no longer in memory: read it again")
@@ -96,11 +98,11 @@ class Source(Columns):
         return replace(self, signals=gone, recording=None, rows=None)
 
     def out_of_memory(self, read: Callable[[], "Source"]) -> "Source":
-        """The same, whose signals are read again by `read` whenever they are asked for."""
+        """Return this recording without signals in memory; `read` reads them again on each use."""
         return replace(self, signals=ReadAgain(read, self.sha256), recording=None, rows=None)
 
     def in_memory(self, settings: IdentificationSettings) -> "Source":
-        """The same with its signals, as the settings choose them, in memory."""
+        """Return this recording with the signals for these settings in memory."""
         return self if self.row_count else replace(self, signals=AsRead(self.signals(settings)))
 
     @property
@@ -111,10 +113,10 @@ class Source(Columns):
         return 0 if self.rows is None else len(self.rows.time)
 
     def usable_signals(self, settings: IdentificationSettings) -> Signals:
-        """Return signals from which samples can be made.
+        """Return the signals after checking that samples can be made from them.
 
         Raises:
-            DataError: nothing can be identified from them; says why, with the name of the source.
+            DataError: nothing can be identified from them; the message gives the reason and the name of the source.
         """
         try:
             signals = self.signals(settings)
@@ -124,21 +126,29 @@ class Source(Columns):
         return signals
 
     def samples(self, settings: IdentificationSettings, interval_s: float | None = None) -> Samples:
-        """Samples for the regression; errors as in `preprocess`, with the name of the source."""
+        """Return samples for the regression.
+
+        Raises:
+            DataError: as for `preprocess`, with the name of the source.
+        """
         try:
             return preprocess(self.signals(settings), settings, interval_s)
         except DataError as error:
             raise DataError(f"{self.path}: {error}") from error
 
     def portion(self, kind: Kind, settings: IdentificationSettings, interval_s: float | None = None) -> Portion:
-        """The whole recording as one portion; errors as in `samples`."""
+        """Return the whole recording as one portion.
+
+        Raises:
+            DataError: as for `samples`.
+        """
         return Portion(self.name, kind, self.sha256, self.mount, self.samples(settings, interval_s), self.simulated)
 
     def split(self, settings: IdentificationSettings, share: float) -> tuple[list[Portion], list[Portion]]:
-        """What is fitted, and the last `share` of the time, which is held out; nothing is where the share is 0.
+        """Return the fitted portion, and the held-out portion: the last `share` of the time, empty if the share is 0.
 
         Raises:
-            DataError: as in `samples`, or too few samples are left on a side.
+            DataError: as for `samples`, or too few samples remain on one side.
         """
         whole = self.portion("fitted", settings)
         if not share:
@@ -155,7 +165,7 @@ Several = Sequence[Recorded] | Recorded
 
 
 def torque_sentence(torque_constants: tuple[float, ...], joint_names: tuple[str, ...]) -> str:
-    """Which torque constants a result rests on, in words; () are torques that were recorded as such."""
+    """Return a sentence about the torque constants behind a result; () means that torques were recorded."""
     if not torque_constants:
         return (
             "The recordings hold torques, so no torque constant was used: every parameter has the scale of the "
@@ -175,7 +185,7 @@ def torque_sentence(torque_constants: tuple[float, ...], joint_names: tuple[str,
 
 
 def simulated_sentence(names: Sequence[str]) -> str:
-    """That these recordings are of a simulated arm, in words; "" without any."""
+    """Return a sentence that lists the recordings of a simulated arm; "" if there are none."""
     if not names:
         return ""
     listed = ", ".join(dict.fromkeys(names))
@@ -183,14 +193,18 @@ def simulated_sentence(names: Sequence[str]) -> str:
 
 
 def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> Source:
-    """Read a bag, a CSV file, or a LeRobot data set of one episode.
+    """Return one recording, read from a bag, a CSV file, or a LeRobot data set of one episode.
 
     Args:
-        mapping: what the columns of a CSV file are, or the joint states of other software's bag or a data set: a
-            mapping, its content, or the file that holds it; bags of dynid need none.
+        path: path of the recording.
+        robot: the robot that was recorded.
+        mapping: description of the columns of a CSV file, or of the joint states in a data set or a bag of other
+            software: a mapping, its content, or its file. Bags of dynid do not need it.
 
     Raises:
-        InputNotFoundError, DataError, ConfigurationError: it cannot be used; one sentence that says why.
+        InputNotFoundError: the file does not exist.
+        DataError: the recording cannot be used, or the path holds several.
+        ConfigurationError: the mapping is missing, not needed or invalid.
     """
     sources = load_all(path, robot, mapping)
     if len(sources) > 1:
@@ -199,16 +213,16 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> S
 
 
 def load_all(path: Path | str, robot: Robot, mapping: Mapping = None) -> list[Source]:
-    """Read a bag, a CSV file, or all recordings of a folder or a LeRobot data set, in the order of their names.
+    """Return all recordings of a folder or data set, or of one file, in the order of their names.
 
-    What a folder holds besides, and why it cannot be used, is said in the notes of its first recording; errors are
-    those of `load_recording`.
+    The notes of the first recording list the other content of a folder and why it cannot be used. Errors are those of
+    `load_recording`.
     """
     return _load_all(Path(path), robot, mappings_of(mapping), Room(None), map)
 
 
 def _examined(read: Callable[[], Source]) -> Source | DynidError:
-    """A recording without its signals, or why it cannot be used."""
+    """Return a recording without its signals, or the error that makes it unusable."""
     try:
         return read().out_of_memory(read)
     except DynidError as error:
@@ -216,7 +230,7 @@ def _examined(read: Callable[[], Source]) -> Source | DynidError:
 
 
 def _load_all(path: Path, robot: Robot, mappings: Mappings, room: Room, spread: Map) -> list[Source]:
-    """`load_all` within the room in memory; a folder's recordings are read by way of `spread`."""
+    """Return all recordings at a path, within the remaining memory; `spread` maps over a folder's recordings."""
     if is_csv(path) or is_bag(path) or not path.is_dir():
         read = partial(_source_of_file, path, robot, mappings)
         return [room.keep(read(), read)]
@@ -240,7 +254,7 @@ def _load_all(path: Path, robot: Robot, mappings: Mappings, room: Room, spread: 
 
 
 def _readings(folder: Path, robot: Robot, mappings: Mappings) -> Iterator[Callable[[], Source]]:
-    """What reads each recording of a folder."""
+    """Yield a function that reads each recording of a folder."""
     for place in places(folder):
         if place.problem is not None:
             yield partial(_refuse, place.problem)
@@ -252,12 +266,12 @@ def _readings(folder: Path, robot: Robot, mappings: Mappings) -> Iterator[Callab
 
 
 def _refuse(error: DataError) -> Source:
-    """Raise the reason for which a folder cannot be looked into."""
+    """Raise the error that explains why a folder cannot be opened."""
     raise error
 
 
 def _source_of_episode(found: FoundLog, robot: Robot, mapping: BagMapping) -> Source:
-    """A LeRobot episode."""
+    """Return the recording of a LeRobot episode."""
     log = found.read()
     if log.tau is None:
         raise DataError(f"{found.name} holds no torques or currents")
@@ -265,7 +279,7 @@ def _source_of_episode(found: FoundLog, robot: Robot, mapping: BagMapping) -> So
 
 
 def _source_of_file(path: Path, robot: Robot, mappings: Mappings) -> Source:
-    """A CSV file, or a bag of dynid's driver or of other software."""
+    """Return the recording in a CSV file, or in a bag of dynid's driver or of other software."""
     if is_csv(path):
         if mappings.csv is None:
             raise undescribed(path, robot)
@@ -285,13 +299,13 @@ def _source_of_file(path: Path, robot: Robot, mappings: Mappings) -> Source:
 
 
 def source_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Source:
-    """What a reader made of one recording, at the instants of its stamps.
+    """Return a recording from a log, with values interpolated to the instants of its timestamps.
 
     Args:
-        log: with torques.
-        path: that names it.
-        robot: that it is of.
-        notes: that come before the log's own; "" are left out.
+        log: log with torques.
+        path: path that names the recording.
+        robot: the robot that was recorded.
+        notes: notes that precede the log's own; "" are left out.
     """
     assert log.tau is not None, "who reads says so"
     signals, moved = signals_of_rows(robot, log.time, log.q, log.tau, log.dq, log.endless)
@@ -316,12 +330,15 @@ def signals_of_rows(
     dq: FloatArray | None = None,
     endless: tuple[str, ...] = (),
 ) -> tuple[Signals, tuple[str, ...]]:
-    """Signals of rows whose values were read at once, at the instants of their stamps, and what was done for that.
+    """Return signals of rows whose values were read at one time, and notes on the correction of their timestamps.
 
     Args:
-        time: stamps, (N,) [s].
-        q, tau, dq: positions, torques and velocities, (N, n) each, in SI units; velocities may be missing.
-        endless: names of joints that may be any number of turns away from zero.
+        robot: the robot that was recorded.
+        time: timestamps, (N,) [s].
+        q: positions, (N, n) [rad or m].
+        tau: torques, (N, n) [N m or N].
+        dq: velocities, (N, n) [rad/s or m/s]; None if not recorded.
+        endless: names of joints whose position may be any number of turns away from zero.
     """
     turning = np.array([name in endless for name in robot.joint_names])
     at, torques, rates, words = moved_to_stamps(time, q, tau, dq)
@@ -341,7 +358,7 @@ def signals_of_rows(
 
 
 def source_of_recording(bag: bags.Recording, robot: Robot) -> Source:
-    """What was recorded by a driver of dynid."""
+    """Return the recording of a bag that dynid's driver wrote."""
     hardware = bag.hardware
     constants = hardware.torque_constants_nm_per_a
     known = (bag.source, bag.sha256, hardware.mount, constants, bag.notes, partial(signals_of, bag, robot))
@@ -355,10 +372,10 @@ def load_sources(
     progress: Callable[[str], None] = lambda stage: None,
     **how: Any,
 ) -> list[Source]:
-    """Sources to identify one model from, read where they are paths; arguments and errors as in `read_sources`.
+    """Return recordings from which one model is identified; arguments and errors are those of `read_sources`.
 
     Raises:
-        DataError: they differ in mount or torque constants.
+        DataError: the recordings differ in mount or torque constants.
     """
     sources = read_sources(recordings, robot, mapping, progress, **how)
     for other in sources[1:]:
@@ -375,21 +392,22 @@ def read_sources(
     most_rows: int | None = None,
     spread: Map = map,
 ) -> list[Source]:
-    """Sources of one robot, read where they are paths; a single one may stand alone; errors as in `load_recording`.
+    """Return recordings of one robot, reading those that are given as paths; a single one needs no list.
 
-    A folder stands for all recordings in it, see `load_all`.
+    A folder stands for all recordings in it, see `load_all`. Errors are also those of `load_recording`.
 
     Args:
         recordings: paths, or recordings that were read.
-        robot: that they are of.
-        mapping: of their columns or topics.
-        progress: called with what is read.
-        most_rows: rows that stay in memory; what exceeds them is read again when it is needed. None keeps all.
-        spread: reads the recordings of folders, such as a process pool's map.
+        robot: the robot that was recorded.
+        mapping: description of columns or topics.
+        progress: function that is called with a text about each file before it is read.
+        most_rows: largest number of rows in memory; recordings beyond it are read again on each use. None is unlimited.
+        spread: map function for the recordings of folders, such as a process pool's map.
 
     Raises:
-        DataError: one was read for a robot with other joints.
-        ConfigurationError: one is neither a path nor a recording that was read; or units are stated that none needs.
+        DataError: a recording was read for a robot with other joints.
+        ConfigurationError: an entry is neither a path nor a recording that was read; or units are given that no
+            recording needs.
     """
     sources: list[Source] = []
     mappings, room = mappings_of(mapping), Room(most_rows)
@@ -410,7 +428,7 @@ def read_sources(
 
 
 def span_of(source: Source, settings: IdentificationSettings) -> Span:
-    """Return the time that a recording covers.
+    """Return the time span of a recording.
 
     Raises:
         DataError: nothing can be identified from it.
@@ -419,12 +437,16 @@ def span_of(source: Source, settings: IdentificationSettings) -> Span:
 
 
 def rows_of(sources: Sequence[Source], settings: IdentificationSettings) -> RowChoice:
-    """Return how rows of recordings that are used together are made; errors as in `span_of`."""
+    """Return how rows are made of recordings that are used together.
+
+    Raises:
+        DataError: as for `span_of`.
+    """
     return common_choice([span_of(one, settings) for one in sources], settings)
 
 
 def refuse_other_setting(first: Source, other: Source) -> None:
-    """Raise DataError where two sources differ in mount or torque constants."""
+    """Raise DataError if two recordings differ in mount or torque constants."""
     if (first.mount, first.torque_constants) != (other.mount, other.torque_constants):
         raise DataError(
             f"{first.path} and {other.path} differ in mount ({first.mount} and {other.mount}) or torque constants "
@@ -434,7 +456,7 @@ def refuse_other_setting(first: Source, other: Source) -> None:
 
 
 def refuse_repeated(sources: Sequence[Source]) -> None:
-    """Raise DataError where two recordings are one: counted twice, the same noise would look like certainty."""
+    """Raise DataError if two recordings hold the same data: counted twice, their noise would be underestimated."""
     seen: dict[str, Source] = {}
     for one in sources:
         if one.sha256 in seen:
@@ -443,7 +465,12 @@ def refuse_repeated(sources: Sequence[Source]) -> None:
 
 
 def refuse_fitted(fitted: Sequence[tuple[str, str]], judges: Sequence[tuple[str, str]]) -> None:
-    """Raise DataError where one of the recordings (name and hash each) that judge a result was identified from."""
+    """Raise DataError if a validation recording was also used for the fit.
+
+    Args:
+        fitted: name and hash of each fitted recording.
+        judges: name and hash of each validation recording.
+    """
     seen = {sha: name for name, sha in fitted}
     for name, sha in judges:
         if sha in seen:

@@ -5,8 +5,8 @@ The equation of motion holds at every instant, so it holds for any average over 
 
     int psi tau dt = int psi (W phi + friction) dt
 
-Both sides lose the same band, like under a filter, but a test function has an end: a gap costs no more than the windows
-that it touches, and nothing has to settle. Here psi is a cubic B-spline.
+Both sides lose the same band, as with a filter. But a test function has finite support: a gap affects only the windows
+that overlap it, and there is no settling time. Here psi is a cubic B-spline.
 """
 
 import numpy as np
@@ -15,12 +15,12 @@ from scipy.sparse import csr_matrix
 
 from dynid.robot import FloatArray
 
-HOPS = 4  # test functions begin every quarter of their support
-CUTOFF_OF_SUPPORT = 1.273  # cut-off frequency, at which one half is left, times the support
+HOPS = 4  # test functions per length of their support: a new one starts every quarter
+CUTOFF_OF_SUPPORT = 1.273  # cut-off frequency [Hz], at gain one half, times the support [s]
 
 
 def cubic_spline(hop: int) -> FloatArray:
-    """Return a cubic B-spline of unit sum, sampled at a support of `HOPS` hops of so many steps, (4 hop - 1,)."""
+    """Return samples (4 hop - 1,) of a cubic B-spline of unit sum; its support has `HOPS` hops of `hop` steps each."""
     x = 2.0 - np.abs(np.arange(1 - 2 * hop, 2 * hop)) / hop
     y = x - 1.0
     values = np.where(x < 1.0, x**3, 1.0 + 3.0 * y + 3.0 * y**2 - 3.0 * y**3)
@@ -28,7 +28,7 @@ def cubic_spline(hop: int) -> FloatArray:
 
 
 def averaged(values: FloatArray, kernel: FloatArray, nodes: NDArray[np.int64]) -> FloatArray:
-    """Return averages of values (M, k) under a test function (2 r + 1,) about places (N,) in them, (N, k)."""
+    """Return averages (N, k) of values (M, k) under a test function (2 r + 1,) centred at rows `nodes` (N,)."""
     reach = len(kernel) // 2
     places = nodes[:, None] + np.arange(-reach, reach + 1)
     ends = np.arange(len(nodes) + 1) * len(kernel)

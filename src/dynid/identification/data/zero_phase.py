@@ -1,8 +1,9 @@
-"""Second-order sections applied forward and backward to many columns at once: no phase is left.
+"""Zero-phase filtering of many columns at once: second-order sections run forward and backward.
 
-The same as `scipy.signal.sosfiltfilt` along the first axis, which filters one column after the other. Here all columns
-take a step together, so that the processor works on several at once: the friction fit filters some hundred columns in
-every round. The filter's design is here, too: `scipy.signal` takes longer to load than the whole filtering.
+The result equals `scipy.signal.sosfiltfilt` along the first axis, which filters one column after the other. Here all
+columns take a step together, so that the processor handles several at once: the friction fit filters some hundred
+columns in every iteration. The filter is also designed here: importing `scipy.signal` takes longer than the whole
+filtering.
 """
 
 import numba
@@ -11,15 +12,15 @@ import numpy as np
 from dynid.errors import DataError
 from dynid.robot import FloatArray
 
-PADDED_TAPS = 3  # on both sides, times the filter's taps; as in scipy
+PADDED_TAPS = 3  # padding on each side, in multiples of the filter's taps, as in scipy
 
 
 def butterworth_sections(order: int, cutoff_hz: float, rate_hz: float) -> FloatArray:
-    """A Butterworth low-pass as second-order sections [b0 b1 b2 1 a1 a2], (ceil(order / 2), 6).
+    """Return a Butterworth low-pass as second-order sections [b0 b1 b2 1 a1 a2], (ceil(order / 2), 6).
 
-    The analog filter's pairs of poles, 1 / (s^2 + 2 sin(psi) s + 1) with psi = (2 k + 1) pi / (2 order), through the
-    bilinear transform, whose warping of the cut-off is undone: s = (z - 1) / (K (z + 1)), K = tan(pi cutoff / rate).
-    Equal to `scipy.signal.butter` but for the order of sections and where the gain is.
+    The analog filter's pairs of poles, 1 / (s^2 + 2 sin(psi) s + 1) with psi = (2 k + 1) pi / (2 order), are mapped by
+    the bilinear transform with pre-warped cut-off: s = (z - 1) / (K (z + 1)), K = tan(pi cutoff / rate). The result
+    equals `scipy.signal.butter` except for the order of the sections and the distribution of the gain.
     """
     K = np.tan(np.pi * cutoff_hz / rate_hz)
     sections = np.empty(((order + 1) // 2, 6))
@@ -35,7 +36,7 @@ def butterworth_sections(order: int, cutoff_hz: float, rate_hz: float) -> FloatA
 
 
 def steady_states(sections: FloatArray) -> FloatArray:
-    """States (s, 2) of the sections at a constant input of 1; what passes one is the next one's input."""
+    """Return the sections' internal states (s, 2) at a constant filter input of 1; the sections are in series."""
     states, through = np.empty((len(sections), 2)), 1.0
     for state, (b0, b1, b2, _, a1, a2) in zip(states, sections, strict=True):
         before, through = through, through * (b0 + b1 + b2) / (1.0 + a1 + a2)
@@ -45,7 +46,9 @@ def steady_states(sections: FloatArray) -> FloatArray:
 
 
 def filtered_both_ways(sections: FloatArray, values: FloatArray) -> FloatArray:
-    """Values (M, ...) behind the sections (s, 6), forward and backward, (M, ...); ends are extended by odd reflection.
+    """Return values (M, ...) filtered forward and backward by sections (s, 6), (M, ...).
+
+    The ends are extended by odd reflection.
 
     Raises:
         DataError: M is not larger than `PADDED_TAPS` times the filter's taps.
@@ -58,7 +61,7 @@ def filtered_both_ways(sections: FloatArray, values: FloatArray) -> FloatArray:
     after = 2.0 * values[-1:] - values[-2 : -edge - 2 : -1]
     padded = np.ascontiguousarray(np.concatenate([before, values, after]), dtype=np.float64)
     begin = steady_states(sections)
-    columns = padded.reshape(len(padded), -1)  # the same memory
+    columns = padded.reshape(len(padded), -1)  # a view, so filtering it changes `padded`
     _filter(sections, begin, columns)
     _filter(sections, begin, columns[::-1])
     return padded[edge:-edge]
@@ -66,11 +69,11 @@ def filtered_both_ways(sections: FloatArray, values: FloatArray) -> FloatArray:
 
 @numba.njit(cache=True)
 def _filter(sections: FloatArray, begin: FloatArray, values: FloatArray) -> None:
-    """Filter values (M, k) in place, from the steady state of their first row; transposed direct form II."""
+    """Filter values (M, k) in place, in transposed direct form II, from the steady state of their first row."""
     rows, columns = values.shape
     first, second = np.empty((2, len(sections), columns))
     for s in range(len(sections)):
-        for c in range(columns):  # as an expression of arrays numba would compile it for two seconds
+        for c in range(columns):  # a loop, because numba would take two seconds to compile an array expression
             first[s, c], second[s, c] = begin[s, 0] * values[0, c], begin[s, 1] * values[0, c]
     for t in range(rows):
         for s in range(len(sections)):

@@ -1,1 +1,1 @@
-"""How recorded data would have to be read to be explained better: what may be wrong with them, by trying."""
+"""Diagnosis of recorded data: tests of alternative interpretations, such as a wrong sign, that may fit better."""

@@ -1,7 +1,7 @@
-"""What a refused model may lack: a spring at a joint. What changes with time is found by `steadiness`.
+"""Possible cause of a refused model: a spring at a joint that the model lacks. `steadiness` finds changes over time.
 
-Each is a group of columns beside all parameters, as in `nearby`. The one that explains most of what is left is named
-where it explains at least half of a joint's squared error.
+Each cause is a group of regressor columns that is added to all parameters, as in `nearby`. The cause that explains most
+of the residual is reported if it explains at least half of a joint's squared error.
 """
 
 from collections.abc import Iterator
@@ -15,19 +15,19 @@ from dynid.identification.estimators.regression import Regression
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
 
-EXPLAINED = 0.5  # of a joint's squared error
+EXPLAINED = 0.5  # least share of a joint's squared error that a reported cause explains
 MOST_SAMPLES = 4000
 
 
 class _Cause(NamedTuple):
-    """What may be lacking in words, with places for joint and first coefficient; columns (N, n, k)."""
+    """A possible cause in words, with placeholders for joint and coefficient, and its columns (N, n, k), any unit."""
 
     words: str
     columns: FloatArray
 
 
 def cause_of(model: ArmModel, samples: Samples, regression: Regression) -> str:
-    """What would explain most of what a fit to samples leaves, in words; "" where nothing explains enough."""
+    """Return a sentence about the cause that explains most of a fit's residual; "" if none explains enough."""
     own, weights, y = weighted_residual(samples, regression)
     n, few = regression.axes, slice(0, len(samples), 1 + len(samples) // MOST_SAMPLES)
     own, weights, y = (one.reshape(-1, n, *one.shape[1:])[few] for one in (own, weights, y))
@@ -52,10 +52,10 @@ def cause_of(model: ArmModel, samples: Samples, regression: Regression) -> str:
 
 
 def _tried(model: ArmModel, samples: Samples) -> Iterator[_Cause]:
-    """Springs of single joints."""
+    """Yield springs of single joints that the model does not contain."""
     n = samples.q.shape[1]
     left = "would explain {share:.0f} % of the squared error of {joint}"
-    sprung = {term.joint for term in model.drive.springs}  # springs of these are in the model already
+    sprung = {term.joint for term in model.drive.springs}  # joints whose springs are already in the model
     for k in (joint for joint in range(model.chain_size) if joint not in sprung):
         unit = "N/m" if model.prismatic[k] else "N m/rad"
         spring = f"a spring of {{value:.3g}} {unit} at {samples.joint_names[k]}"

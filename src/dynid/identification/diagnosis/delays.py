@@ -1,10 +1,11 @@
-"""Delays of torques against positions, followed to where none is left.
+"""Delays of torques relative to positions, found iteratively.
 
-One linear step from the data as given, see `nearby`, is far too short for a long delay: parameters and friction that
-were fitted to late torques take most of it up. Of 60 ms a slow motion shows 20, or 1. So torques are read as much later
-as is estimated, everything is fitted again, and so on, until the estimate is none: a secant search for its root, of all
-torques together first, and from there of the joints that differ. What is left of a joint's own delay says how late it
-is; deviations are those at the root, where the fit is good, and smaller than those of the data as given.
+One linear step from the given data, see `nearby`, is much too short for a long delay, because parameters and friction
+fitted to late torques absorb most of it. A slow motion with a delay of 60 ms may show only 20 ms, or 1 ms. So torques
+are read later by the estimated delay, everything is fitted again, and this is repeated until the remaining estimate is
+zero. This is a secant search for a root: first for a common delay of all torques, then from there for the joints that
+differ. A joint's own delay is its root plus the small remaining estimate. Standard deviations are those at the root,
+where the fit is good, and therefore smaller than those of the given data.
 """
 
 from collections.abc import Sequence
@@ -23,23 +24,23 @@ from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
 
 ROUNDS = 10
-MOST_S = 0.1  # beyond it no root is looked for: so late a torque leaves large errors
-SMALL = 0.2  # of a limit: a delay that looks smaller is not followed, one of all torques a quarter of it
-ENOUGH = 0.3  # of a deviation: what is left at a root
+MOST_S = 0.1  # largest delay that is searched: longer ones leave large errors
+SMALL = 0.2  # share of a limit, below which an axis's delay is not iterated; a quarter of it for a common delay
+ENOUGH = 0.3  # largest remaining delay at a root, in standard deviations
 ENOUGH_S = 0.0005
-FARTHEST, LONGEST_S = 4.0, 0.04  # times the last step, and in seconds, of one step
-FLATTEST = 1e-3  # part of a change that is seen at a root: with less a delay is not seen at all
-WORTH = 0.95  # of an axis's squared error: a delay that leaves more is not followed; true ones left 0.24 to 0.90
-CONTRADICTS = 3.0  # deviations of one axis's delay from that of all
-FALLING = -0.1  # slope of what is left, beyond which the secant leads to the root; before it, steps grow
+FARTHEST, LONGEST_S = 4.0, 0.04  # largest step, over the last step and in seconds
+FLATTEST = 1e-3  # least visible share of a delay at a root
+WORTH = 0.95  # largest remaining share of an axis's squared error; true delays left 0.24 to 0.90
+CONTRADICTS = 3.0  # standard deviations between an axis's delay and the common one
+FALLING = -0.1  # slope of the remaining delay, below which the secant is used; above it, steps double
 
 
 class Left(NamedTuple):
-    """What is estimated with torques that are read later.
+    """Remaining delays and errors of a fit to torques that are read later.
 
     Attributes:
-        delays: that are left: of all torques first, then of each axis, with their own deviations.
-        sigma: errors of each axis, (n,) [N m].
+        delays: remaining delays, that of all torques first, then those of each axis, with their own deviations.
+        sigma: standard deviation of each axis's error, (n,) [N m].
     """
 
     delays: tuple[Unknown, ...]
@@ -47,7 +48,10 @@ class Left(NamedTuple):
 
 
 class Root(NamedTuple):
-    """Delays of each axis with which none is left, (n,) [s], and how much of a change of them is seen there, (n,)."""
+    """Delays of the axes that leave no remaining delay, (n,) [s], and the visible share of a delay there, (n,).
+
+    The visible share is the change of the estimated delay over the change of the true delay.
+    """
 
     delays_s: FloatArray
     seen: FloatArray
@@ -57,9 +61,11 @@ class DelaySearch:
     """Fits of one set of samples with its torques read later.
 
     Args:
-        model, samples, regression: as given.
-        coulomb: how friction is treated; its structure is that of the regression.
-        free: every unknown of the data as given, alone; see `unknowns`.
+        model: the arm.
+        samples: the samples as given.
+        regression: their regression, whose friction structure all fits use.
+        coulomb: settings of the friction treatment.
+        free: estimates of every single unknown of the given data, from `unknowns`.
     """
 
     def __init__(
@@ -77,7 +83,7 @@ class DelaySearch:
         self._found: dict[bytes, Left] = {}
 
     def left(self, delays_s: FloatArray) -> Left:
-        """What is left with torques `delays_s` (n,) later; the same delays are fitted once."""
+        """Return the remaining delays with torques read `delays_s` (n,) [s] later; repeated calls are cached."""
         if not delays_s.any():
             return self.given
         if (key := delays_s.tobytes()) not in self._found:
@@ -90,19 +96,24 @@ class DelaySearch:
         return _left(unknowns(self.model, later, regression, ("delay",)), regression)
 
     def explained(self, found: Left) -> float:
-        """Part of the squared errors, of every axis alike, that is gone with later torques."""
+        """Return the share of the squared errors that later torques remove, averaged over the axes."""
         before = np.maximum(self.given.sigma, np.finfo(float).tiny)
         return float(1.0 - np.mean((found.sigma / before) ** 2))
 
     def worth(self, start_s: FloatArray, axis: int, delay_s: float) -> bool:
-        """Whether the axis's own error is smaller where its torques alone are `delay_s` later, not `start_s` (n,)."""
+        """Return whether the axis's error decreases if only its delay changes from `start_s` (n,) [s] to `delay_s`."""
         alone = np.where(np.arange(len(start_s)) == axis, delay_s, start_s)
         return bool(self.left(alone).sigma[axis] ** 2 < WORTH * self.left(start_s).sigma[axis] ** 2)
 
     def root(self, start_s: FloatArray, which: NDArray[np.bool_], *, together: bool) -> Root | None:
-        """Where no delay is left of the axes `which` (n,), or of all `together`; None where such is not found.
+        """Return the delays after which no delay remains; None if the search does not find them.
 
-        Axes that find none are left out; how much of a change is seen is of the last step that was no rounding.
+        Axes whose search fails are left out. The visible share is that of the last step beyond rounding.
+
+        Args:
+            start_s: delays at which the search starts, (n,) [s].
+            which: mask of the axes whose delays are searched, (n,).
+            together: search one delay of all torques.
         """
         at, step, before = start_s, np.zeros_like(start_s), np.zeros_like(start_s)
         seen, open_ = np.ones_like(start_s), which
@@ -122,7 +133,7 @@ class DelaySearch:
         return self.root(start_s, others, together=False) if others.any() and not together else None
 
     def _of_axes(self, left: Left, *, together: bool) -> tuple[FloatArray, FloatArray]:
-        """Values and own deviations of what is left, (n,)."""
+        """Return remaining delays and their standard deviations by axis, (n,) [s]."""
         each = left.delays[1:]
         return _values([left.delays[0]] * len(each) if together else each)
 
@@ -138,16 +149,16 @@ def _values(unknowns: Sequence[Unknown]) -> tuple[FloatArray, FloatArray]:
 
 
 def _slope(value: FloatArray, before: FloatArray, step: FloatArray) -> FloatArray:
-    """Of a function that was `before` a `step` ago and is `value` now, (n,); -1 without a step."""
+    """Return the slope (n,), any unit, of a function from its values now and one `step` before; -1 without a step."""
     first = step == 0.0
     return np.asarray(np.where(first, -1.0, (value - before) / np.where(first, 1.0, step)))
 
 
 def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> FloatArray:
-    """Steps (n,) towards the roots of a function that was `before` a `step` ago and is `value` now.
+    """Return steps (n,), any unit, towards the roots of a function that was `before` a `step` ago and is `value` now.
 
-    Where it hardly falls, steps double until a root is passed: far from the root of a delay, parameters take up nearly
-    all of it.
+    While the function hardly decreases, steps double until a root is passed: far from the root of a delay, the
+    parameters absorb nearly all of it.
     """
     first, slope = step == 0.0, _slope(value, before, step)
     falls = (slope < FALLING) | ((slope < 0.0) & (value * before < 0.0))
@@ -157,14 +168,14 @@ def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> Floa
 
 
 def followed(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
-    """The delays of the data as given, those that may matter followed to their roots.
+    """Return the delays of the given data: that of all torques, then those of each axis; relevant ones are iterated.
 
-    Where half of the axes have another delay than all together, that of all is left as one step shows it.
+    If half of the axes have a delay that contradicts the common one, the common delay is that of a single linear step.
 
     Args:
-        search: of the samples.
-        limits: of suspicions; what looks far smaller is not followed.
-        doubt: by which the limit of each axis is multiplied, (n,).
+        search: fits of the samples.
+        limits: limits of suspicions; delays far below them are not iterated.
+        doubt: factor of the limit for each axis, (n,).
     """
     given, n = among_others(search.given.delays)[0], len(doubt)
     root, common = None, given
@@ -185,12 +196,12 @@ def followed(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) ->
 
 
 def _contradicts(one: Unknown, common_s: float) -> bool:
-    """Whether the delay of an axis is surely another than that of all."""
+    """Return whether the delay of an axis differs significantly from the common delay."""
     return abs(one.value - common_s) > max(0.5 * abs(common_s), CONTRADICTS * one.deviation)
 
 
 def _each(search: DelaySearch, start_s: FloatArray, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
-    """Each axis's delay with its own deviation, followed from where torques are `start_s` (n,) later."""
+    """Return each axis's delay with its own deviation, iterated from torques that are `start_s` (n,) [s] later."""
     before = search.left(start_s)
     looks, spread = _values(before.delays[1:])
     which = np.isfinite(spread) & (np.abs(looks) > np.maximum(spread, SMALL * limits.delay_s * doubt))

@@ -1,4 +1,4 @@
-"""What may be wrong with recorded data: suspicions, and what no suspicion could find."""
+"""Diagnosis of recorded data: suspected faults, and faults that the data cannot reveal."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -16,29 +16,29 @@ from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
 
 MOST_NAMED = 3
-LOSSES_GAIN = 2.0  # of the limit: friction of other laws than both may fit a little better with either
-SURE = 2.0  # standard errors against other losses, beyond which they are ruled out
-# what is named though models absorb most of it, beyond so many deviations; friction of another kind passes for a zero
+LOSSES_GAIN = 2.0  # over the gain limit: with friction outside both laws, either may fit slightly better
+SURE = 2.0  # standard errors beyond which other losses are ruled out
+# least size [rad] and standard deviations of a fault to report below its limit; other friction resembles a zero
 NAMED = {"gravity": (0.01, 3.0), "position zero": (0.02, 6.0)}
-SURE_SCALE, MUCH = 4.0, 0.1  # deviations and part of the squared error, with which a scale beyond its limit is tried
-SURER = 5.0 / 3.0  # times the deviations: a wrist's friction passes for another scale of its positions at times
+SURE_SCALE, MUCH = 4.0, 0.1  # standard deviations and explained share for which a torque scale is fitted
+SURER = 5.0 / 3.0  # factor of the deviations: a wrist's friction may resemble a position scale
 EXCHANGES = ("sign", "torque columns", "joints")
-SCALE_FAULT = 0.3  # the scale of a joint's torque that a suspicion should find
-# as far as one straight line leads, [-], rad and [-]; where friction is most of a torque, hardly at all for a scale
+SCALE_FAULT = 0.3  # error of a torque constant that a suspicion should find
+# range of the linear estimates, [-], [rad] and [-]; for a scale it is small if friction dominates the torque
 STRAIGHT = {"torque scale": 0.6, "position zero": 0.5, "position scale": 0.03}
 
 
 @dataclass(frozen=True)
 class Suspicion:
-    """Something that explains the data better than they are as given.
+    """A fault of the data that would explain them better than the given interpretation.
 
     Attributes:
-        kind: that of an unknown or a reading.
-        joints: by name; () where it is of all.
-        strength: over its limits; above 1 it is named.
-        words: with both errors, or with the deviation.
-        gain: of a reading that was fitted.
-        explained: part of the squared error that an unknown takes away.
+        kind: kind of the `Unknown` or `Reading` that the suspicion comes from.
+        joints: names of the joints; () for all joints.
+        strength: size relative to its limits; above 1 it is reported.
+        words: description with both errors, or with the standard deviation.
+        gain: error reduction by a fitted `Reading`, as a sum of logarithms.
+        explained: share of the squared error that an `Unknown` removes.
     """
 
     kind: str
@@ -51,14 +51,15 @@ class Suspicion:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Everything that was tried.
+    """Results of all tested interpretations of the data.
 
     Attributes:
-        suspicions: with a strength above 1, the most telling first.
-        strongest: strength of the strongest reading, named or not.
-        unseen: joints whose torques could have another scale without contradicting the others, with the deviation.
-        losses: friction that grows with another load than the model's, where the model has such friction; else None.
-        small: a tilt of gravity or a zero of a joint that is sure but below its limit, in words; "" without one.
+        suspicions: those with a strength above 1, the most significant first.
+        strongest: strength of the strongest one, reported or not.
+        unseen: joints whose torque constant may be wrong without contradicting the other joints, with the standard
+            deviation of its scale.
+        losses: test of gear losses that depend on another load than in the model; None if the model has no gear losses.
+        small: sentence about a significant tilt of gravity or joint zero below its limit; "" without one.
     """
 
     suspicions: tuple[Suspicion, ...]
@@ -69,12 +70,12 @@ class Diagnosis:
 
     @property
     def measured(self) -> tuple[float, str]:
-        """For the check: the strongest, and what is suspected."""
+        """Strength of the strongest suspicion and all reported suspicions in words, for the check."""
         return self.strongest, "; ".join(self.sentences)
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What is too small to be refused, or open, in words."""
+        """Notes about faults below their limits, and about questions that the data leave open."""
         found, one = [self.small] if self.small else [], self.losses
         if self.unseen:
             found.append(
@@ -92,7 +93,7 @@ class Diagnosis:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """The suspicions to be named, in words; the strongest, by which the check fails, is among them."""
+        """Sentences about the reported suspicions, including the strongest, which makes the check fail."""
         named = list(self.suspicions[:MOST_NAMED])
         strongest = max(self.suspicions, key=lambda one: one.strength, default=None)
         if strongest is not None and strongest not in named:
@@ -109,15 +110,15 @@ def diagnose(
     *,
     thorough: bool,
 ) -> Diagnosis:
-    """Try what may be wrong with the data.
+    """Search for faults in recorded data.
 
     Args:
         model: the arm.
-        samples: that were fitted.
-        regression: of them.
-        limits: of suspicions.
-        coulomb: how friction was treated.
-        thorough: also whether signs or columns are wrong, which the errors of joints show first.
+        samples: the fitted samples.
+        regression: their regression.
+        limits: limits of suspicions.
+        coulomb: settings of the friction treatment.
+        thorough: also test wrong signs and exchanged columns; the errors of the joints show these first.
     """
     trials, joints = Trials(model, samples), samples.joint_names
     doubt = doubt_of_delays(samples, regression)
@@ -130,7 +131,7 @@ def diagnose(
     found += [suspicion_of(one, limits, joints) for one in readings]
     losses = _losses(model, samples, regression)
     found += [] if losses is None or losses.alike else [_of_losses(losses, limits)]
-    # what was fitted is more certain than what was extrapolated; limits of different kinds do not compare
+    # fitted interpretations come first, as they are more certain; strengths of different kinds are not comparable
     named = sorted(
         (one for one in found if one.strength > 1.0), key=lambda one: (-one.gain, -one.explained, -one.strength)
     )
@@ -146,15 +147,16 @@ def diagnose(
 def _weighed(
     one: Unknown, trials: Trials, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray
 ) -> Suspicion:
-    """An unknown as a suspicion, of the strength that its deviation leaves or that a trial gives it."""
+    """Return the suspicion for an estimated unknown, with the strength from its deviation or from a trial fit."""
     suspicion = replace(_of_unknown(one, limits, joints, doubt), explained=one.explained)
     return replace(suspicion, strength=max(suspicion.strength, tried_scale(one, trials, limits)))
 
 
 def tried_scale(one: Unknown, trials: Trials, limits: SuspicionLimits) -> float:
-    """Strength of a joint's torque scale that explains much of the error and does so when it is fitted; 0 without.
+    """Return the strength of a torque scale that is confirmed by a fit and explains much of the error; 0 otherwise.
 
-    Three deviations below its estimate such a scale may be within its limit: one of 1.3 looks 0.25 +- 0.06 away.
+    Three standard deviations below its estimate, such a scale may still be within its limit: a scale of 1.3 may be
+    estimated as 0.25 +- 0.06 off.
     """
     if one.kind != "torque scale" or not np.isfinite(one.deviation):
         return 0.0
@@ -171,13 +173,13 @@ def tried_scale(one: Unknown, trials: Trials, limits: SuspicionLimits) -> float:
 
 
 def _told_once(found: Sequence[Suspicion]) -> list[Suspicion]:
-    """Without delays of single joints, where the torques of all are late."""
+    """Return the suspicions without delays of single joints, if the torques of all joints are late."""
     all_late = any(one.kind == "delay" and not one.joints and one.strength > 1.0 for one in found)
     return [one for one in found if not (all_late and one.kind == "delay" and one.joints)]
 
 
 def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
-    """Whether an unknown is within reach of a straight line; one that is not must explain the data when it is tried."""
+    """Return whether an unknown is small enough for a linear estimate, or is confirmed by a trial fit."""
     if abs(one.value) <= STRAIGHT.get(one.kind, np.inf) or abs(one.value) <= limits.deviations * one.deviation:
         return True
     tried = trials.as_extrapolated(one.kind, one.axis, one.value)
@@ -185,7 +187,7 @@ def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
 
 
 def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, joints: Sequence[str]) -> str:
-    """What explains most of the tilts and zeros that are sure and not refused, in words; "" where none is."""
+    """Return a sentence about the significant tilt or zero below its limit that explains most; "" without any."""
     sure = [
         one
         for one in free
@@ -204,7 +206,7 @@ def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, jo
 
 
 def _losses(model: ArmModel, samples: Samples, regression: Regression) -> OtherLosses | None:
-    """See `other_losses`; None for friction among the parameters, which grows with no load."""
+    """Return the test of gear losses; None if all friction is in the base parameters, without dependence on load."""
     if regression.beside is None:
         return None
     solution, law = regression.solve(), regression.beside.fit.point.law
@@ -222,7 +224,7 @@ def _of_losses(losses: OtherLosses, limits: SuspicionLimits) -> Suspicion:
 
 
 def _limit(kind: str, limits: SuspicionLimits) -> float:
-    """What an unknown of a kind may be, in its own unit."""
+    """Return the limit of a kind of unknown, in its own unit."""
     return {
         "torque scale": limits.torque_scale,
         "position zero": limits.position_zero_rad,
@@ -237,12 +239,12 @@ def _tilted(one: Unknown) -> str:
 
 
 def _ms(seconds: float) -> str:
-    """A time, without an exponent where it is long."""
+    """Return a time [s] as text in milliseconds, with an exponent only if it is short."""
     return f"{1e3 * seconds:.0f} ms" if seconds >= 0.001 else f"{1e3 * seconds:.1g} ms"
 
 
 def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray) -> Suspicion:
-    """An unknown as a suspicion; the limit of one joint's delay is multiplied by its `doubt`, (n,)."""
+    """Return the suspicion for an estimated unknown; `doubt` (n,) multiplies the limit of one joint's delay."""
     surer = SURER if one.kind == "position scale" else 1.0
     size = abs(one.value) - surer * limits.deviations * one.deviation
     limit = _limit(one.kind, limits)
@@ -273,7 +275,7 @@ def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], do
 
 
 def suspicion_of(one: Reading, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
-    """A reading as a suspicion: the weaker of gain and significance decides."""
+    """Return the suspicion for an alternative interpretation; the weaker of gain and significance is its strength."""
     named = tuple(joints[k] for k in one.axes)
     both = " and ".join(named)
     what = {

@@ -1,4 +1,4 @@
-"""An event in time that holds most of a motion's squared torque error: a contact, a cable, a loose plug."""
+"""Short event that causes most of a motion's squared torque error: a contact, a cable, a loose plug."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,13 +7,13 @@ import numpy as np
 
 from dynid.robot import FloatArray
 
-SHARE = 0.5  # of the squared error that an event holds at least
-WINDOW, SHORTEST_S = 0.05, 0.2  # of the motion's time, and at least
-FEW = 100  # samples: with fewer a window is no part of the time
+SHARE = 0.5  # least share of the squared error in an event
+WINDOW, SHORTEST_S = 0.05, 0.2  # length over the motion's duration, and at least
+FEW = 100  # least number of samples for windows that are shorter than the motion
 
 
 class Event(NamedTuple):
-    """When [s on the recording's axis], the share of all squared error, and the joint with most of it there."""
+    """Start and end [s, on the recording's axis], share of the squared error, and the joint with most of it there."""
 
     begin: float
     end: float
@@ -21,7 +21,7 @@ class Event(NamedTuple):
     joint: str
 
     def sentence(self) -> str:
-        """The event in words."""
+        """Return a sentence about the event."""
         return (
             f"{100 * self.share:.0f} % of the squared torque error lie between {self.begin:.2f} s and {self.end:.2f} "
             f"s, most of it at {self.joint}: see what happened there"
@@ -29,7 +29,13 @@ class Event(NamedTuple):
 
 
 def find_event(time: FloatArray, error: FloatArray, joints: Sequence[str]) -> Event | None:
-    """The window with the largest share of the squared errors (N, n) [N m] at time (N,) [s]; None below `SHARE`."""
+    """Return the window with the largest share of the squared errors; None if it is below `SHARE`.
+
+    Args:
+        time: times of the samples, (N,) [s].
+        error: torque errors, (N, n) [N m].
+        joints: names of the joints, (n,).
+    """
     if len(time) < FEW:
         return None
     width = max(WINDOW * (time[-1] - time[0]), SHORTEST_S)

@@ -1,10 +1,11 @@
-"""Whether gears lose a share of the motor's torque or of what the links take: masses depend on which.
+"""Test whether gears lose a share of the motor's torque or of the links' torque; the masses depend on the choice.
 
-Where a gear loses the share k of the motor's torque, the motor gives links / (1 - k) while it drives and
-links / (1 + k) while it is driven; one that loses k of what the links take gives (1 + k) and (1 - k) times them. Both
-pairs have the same ratio for some k, so with links alone only masses would differ: by 1 / (1 - k^2), 11 % for k = 0.32.
-Coulomb and viscous friction separate them, because a share of the motor's torque is a share of them, too. What the
-links take counts with the rotors' inertia and without it: a rotor sits before the gear, its bearings may not.
+If a gear loses the share k of the motor's torque, the motor torque is links / (1 - k) when it drives and
+links / (1 + k) when it is driven. If it loses the share k of the links' torque, the motor torque is (1 + k) and (1 - k)
+times that of the links. Both pairs have the same ratio for some k. With links alone only the masses would differ, by
+the factor 1 / (1 - k^2), which is 11 % for k = 0.32. Coulomb and viscous friction separate the two cases, because a
+share of the motor's torque is also a share of this friction. The links' torque is tried with and without the rotors'
+inertia: a rotor is on the motor side of the gear, but its bearings may not be.
 """
 
 from dataclasses import dataclass
@@ -15,19 +16,21 @@ from dynid.identification.diagnosis.readings import BLOCKS, Data, LinearFit, Tri
 from dynid.model.friction import KE, KM, FrictionLaw
 from dynid.robot import FloatArray
 
-SAMPLES = 1000  # of `Trials` that decide it
-ROUNDS, LEAST = 5, 0.004  # see `Trials.linear`
-FELT = 0.05  # a share of load below it, or links that differ by less, change no mass that matters
+SAMPLES = 1000  # number of samples of `Trials` that decide
+ROUNDS, LEAST = 5, 0.004  # number of fits, and smallest relative error, as in `Trials.linear`
+FELT = 0.05  # load share, or relative difference of link torques, with a negligible effect on masses
 
 
 @dataclass(frozen=True)
 class OtherLosses:
-    """Losses of what the links take, against the model and against the same fit with losses of the motor's torque.
+    """Fit with losses of the links' torque, compared with the model and with the same fit for the motor's torque.
 
     Attributes:
-        gain: sum over the axes of log(their error / error with the links'), the smaller one.
-        significance: mean difference over its standard error, over blocks of time; above 0 for the links', the smaller.
-        links: torques of the links over those of the model.
+        gain: sum over the axes of log(their error / error with losses of the links' torque), the smaller of both
+            comparisons.
+        significance: mean difference over its standard error, over blocks of time; above 0 in favour of the links'
+            torque, the smaller of both comparisons.
+        links: links' torque of this fit over that of the model.
     """
 
     gain: float
@@ -36,17 +39,18 @@ class OtherLosses:
 
     @property
     def alike(self) -> bool:
-        """Whether masses hardly depend on it."""
+        """Whether the masses hardly depend on the choice."""
         return abs(self.links - 1.0) < FELT
 
 
 def other_losses(trials: Trials, phi: FloatArray, law: FrictionLaw, misfit: FloatArray) -> OtherLosses | None:
-    """Losses of what the links take; None where the law of the model has no losses of any load, or nothing slides.
+    """Return the fit with losses of the links' torque; None if the model has no such losses or no joint slides.
 
     Args:
-        trials: of the samples that were fitted.
-        phi, law: base parameters (p,) and friction of the model.
-        misfit: torques of the samples less the model's, (N, n) [N m].
+        trials: fits of the samples.
+        phi: base parameters of the model, (p,) [SI].
+        law: friction law of the model.
+        misfit: measured torques minus those of the model, (N, n) [N m].
     """
     if np.abs(law.values[[KM, KE]]).max(initial=0.0) < FELT:
         return None
@@ -65,7 +69,7 @@ def other_losses(trials: Trials, phi: FloatArray, law: FrictionLaw, misfit: Floa
 
 
 def _scale(fit: LinearFit, own: FloatArray, data: Data) -> float:
-    """Torques of the links of a fit over others (N, n) [N m], each axis related to its torque."""
+    """Return the ratio of a fit's links' torques to others (N, n) [N m], each axis relative to its torque."""
     along, square = 0.0, np.finfo(float).tiny
     for i in fit.left:
         at = data.slides[:, i]
@@ -76,7 +80,7 @@ def _scale(fit: LinearFit, own: FloatArray, data: Data) -> float:
 
 
 def _better(left: dict[int, FloatArray], other: dict[int, FloatArray], data: Data) -> tuple[float, float]:
-    """Gain and significance of errors [N m] of sliding samples, by axis, against others."""
+    """Return gain and significance of errors [N m] of the sliding samples, by axis, over other errors."""
     place, gain, blocks = data.block, 0.0, np.zeros(BLOCKS)
     for i, one in left.items():
         at = data.slides[:, i]

@@ -1,14 +1,15 @@
-"""Readings near the data as given: one more unknown beside all parameters, and what it takes when it is set free.
+"""Interpretations near the given data: one more unknown in addition to all parameters, and its estimate.
 
-Several joints' torques depend on the same parameters, so they contradict each other where one of them has another scale
-than the rest, where a position has another zero, where torques are late against positions, or where gravity comes from
-elsewhere. Each of these makes a column z of the regression, linearised at the fit:
+Several joints' torques depend on the same parameters. They contradict each other if one of them has another scale, if a
+position has an offset, if torques are late relative to positions, or if gravity has another direction. Each of these
+faults gives a column z of the regression, linearised at the fit:
 
     tau = W phi + C f + z x,    x = z' y / z' z
 
-with z and the residual y freed of all that W and C can imitate, and of friction that builds up after a reversal, which
-is late like delayed torques but says nothing of the links. x has a deviation, and what z' z is left of a column says
-whether the motion shows such a fault at all: of a scale that all torques have in common it never does.
+z and the residual y are the parts that W and C cannot reproduce. They also exclude friction that builds up after a
+reversal, which resembles delayed torques but does not depend on the links. x has a standard deviation, and the
+remaining length of z shows whether the motion reveals such a fault at all. It never reveals a common scale of all
+torques.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -29,27 +30,28 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
 KINDS = ("torque scale", "position zero", "position scale", "delay", "gravity")
-STEP = 1e-4  # rad, for derivatives
-HIDDEN = 1e-3  # of a column's length: what is left of it is rounding and no effect
-BUILT_UP = (0.005, 0.03)  # rad or m, over which friction builds up after a reversal
-RINGING = 1e-3  # of a row that a low-pass cuts out or adds beside a standstill: what has more is left out
-BUILDS_UP = 2.0  # friction as large as the links' torques and slow to build up passes for so many limits of a delay
-# Of what is left of a joint's torque, this part may look like the torque of its links: a motion that repeats itself
-# repeats what no model has, too, so that no number of samples takes it away.
+STEP = 1e-4  # step of numerical derivatives [rad or m]
+HIDDEN = 1e-3  # share of a column's length, below which the remainder is rounding
+BUILT_UP = (0.005, 0.03)  # distances after a reversal over which friction builds up [rad or m]
+RINGING = 1e-3  # largest deviation of a row's share of sliding states from 1, near a standstill
+BUILDS_UP = 2.0  # growth of a delay's limit with friction over link torque, as slow friction resembles a delay
+# Share of a joint's unexplained torque that may resemble its links' torque. A repeated motion also repeats effects
+# that the model lacks, so more samples do not reduce this share.
 CHANCE = 0.2
-ROUNDING = 1e-6  # of the torques' length, per rad or second: a column that is shorter is no effect either
+ROUNDING = 1e-6  # share of the torques' length, per rad or second, below which a column is rounding
 
 
 @dataclass(frozen=True)
 class Unknown:
-    """One more unknown: what it is, of which axis, its estimate and deviation.
+    """Estimate of one additional unknown.
 
     Attributes:
         kind: one of `KINDS`.
-        axis: counted from 0; of gravity, which of two directions across it; -1 of a delay of all.
-        value: 0 is the data as given; [-], rad or s.
-        deviation: of it; infinite where the motion does not show it.
-        explained: part of the squared error that it takes away.
+        axis: index of the axis from 0; for gravity the index of the perpendicular direction; -1 for a delay of all
+            axes.
+        value: deviation from the given data [-], [rad or m] or [s].
+        deviation: standard deviation of the value; infinite if the motion does not show it.
+        explained: share of the squared error that it removes.
     """
 
     kind: str
@@ -61,15 +63,15 @@ class Unknown:
 
 @dataclass(frozen=True, eq=False)
 class Columns:
-    """Weighted columns z and residual y, freed of what the parameters can imitate.
+    """Weighted columns z and residual y, without the parts that the parameters can reproduce.
 
     Attributes:
-        kinds: with their axes, (m,).
-        left: columns, (rows, m).
-        y: residual, (rows,).
-        seen: whether a column is more than rounding, (m,).
-        axes: rows of one sample.
-        interval_s: between samples [s].
+        kinds: kind and axis of each column, (m,).
+        left: remaining columns, (rows, m), any unit.
+        y: remaining residual, (rows,), any unit.
+        seen: mask of the columns that exceed rounding, (m,).
+        axes: number of rows of one sample.
+        interval_s: time between samples [s].
     """
 
     kinds: tuple[tuple[str, int], ...]
@@ -80,15 +82,18 @@ class Columns:
     interval_s: float
 
     def scores(self, left: FloatArray, errors: FloatArray) -> FloatArray:
-        """Covariance (m, m) of the sums of columns times errors, (rows, m) each, correlated in time."""
+        """Return the covariance (m, m) of the sums of columns times errors, (rows, m) each, any unit.
+
+        Errors of neighbouring samples may be correlated.
+        """
         summed = (left * errors).reshape(-1, self.axes, left.shape[1]).sum(axis=1)
         return np.asarray(score_covariance(summed, self.interval_s))
 
     def together(self, chosen: Sequence[int]) -> tuple[FloatArray, FloatArray]:
-        """Values (k,) of chosen unknowns, estimated at once, and their covariance (k, k).
+        """Return values (k,) of the chosen unknowns, estimated together, and their covariance (k, k), any unit.
 
         Raises:
-            DataError: the columns are not seen, or imitate each other.
+            DataError: a column is not seen, or the columns are linearly dependent.
         """
         left = self.left[:, list(chosen)]
         scale = np.where(self.seen[list(chosen)], np.linalg.norm(left, axis=0), 0.0)
@@ -103,26 +108,36 @@ class Columns:
 def columns_beside(
     model: ArmModel, samples: Samples, regression: Regression, kinds: Collection[str] = KINDS
 ) -> Columns:
-    """The columns of every unknown that is tried; arguments as of `unknowns`."""
+    """Return the columns of every tested unknown, without the parts that the parameters can reproduce.
+
+    Args:
+        model: the arm.
+        samples: the fitted samples.
+        regression: their regression.
+        kinds: kinds of the unknowns to test.
+    """
     own, weights, y = weighted_residual(samples, regression)
     named, columns = _columns(model, samples, regression, regression.solve().phi, kinds)
     left = columns * weights[:, None]
     lengths = np.linalg.norm(left, axis=0)
-    whole = beside(own, np.column_stack([left, y]))  # at once: what is beside them is decomposed once
+    whole = beside(own, np.column_stack([left, y]))  # together, so that `own` is decomposed once
     left, y = whole[:, :-1], whole[:, -1]
-    # the zero of a joint about gravity's own direction changes no torque: its column is rounding alone
+    # the zero of a joint with a vertical axis does not change the torques: its column is only rounding
     least = np.maximum(HIDDEN * lengths, ROUNDING * float(np.linalg.norm(regression.tau * weights)))
     seen = np.linalg.norm(left, axis=0) > np.maximum(least, np.finfo(float).tiny)
     return Columns(tuple(named), left, y, seen, regression.axes, regression.interval_s)
 
 
 def weighted_residual(samples: Samples, regression: Regression) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Weighted columns of all parameters and of friction that builds up (rows, k), weights and residual (rows,)."""
+    """Return weighted columns (rows, k), weights (rows,) and weighted residual (rows,) of a regression, any unit.
+
+    The columns are those of all parameters and of friction that builds up after a reversal.
+    """
     solution = regression.solve()
     residual = regression.residual(solution.phi, solution.friction)
     weights = regression.weights(regression.axis_sigma(residual))
     if regression.share is not None:
-        weights = weights * sliding(regression, len(samples)).ravel()  # what is cut out of a row is in no column here
+        weights = weights * sliding(regression, len(samples)).ravel()  # the columns contain no parts cut out of rows
     elif regression.trust is not None:
         weights = weights * regression.trust
     free = np.ones(regression.columns().shape[1], dtype=bool)
@@ -134,13 +149,15 @@ def weighted_residual(samples: Samples, regression: Regression) -> tuple[FloatAr
 def unknowns(
     model: ArmModel, samples: Samples, regression: Regression, kinds: Collection[str] = KINDS
 ) -> tuple[Unknown, ...]:
-    """Every unknown that is tried, each beside the parameters alone; for deviations of delays see `among_others` too.
+    """Return estimates of every tested unknown, each added alone to the parameters.
+
+    The standard deviations of delays do not include the scatter over the axes; `among_others` adds it.
 
     Args:
         model: the arm.
-        samples: that were fitted.
-        regression: of them.
-        kinds: that are tried.
+        samples: the fitted samples.
+        regression: their regression.
+        kinds: kinds of the unknowns to test.
     """
     found = columns_beside(model, samples, regression, kinds)
     left, y, seen = found.left, found.y, found.seen
@@ -165,9 +182,10 @@ def unknowns(
 
 
 def among_others(delays: Sequence[Unknown]) -> tuple[Unknown, ...]:
-    """Delays with deviations that count what the others show: of all torques first, then of each axis.
+    """Return delays, that of all torques first, with standard deviations that include the scatter over the axes.
 
-    That of all torques counts how far the axes disagree; to that of one axis the others' median is added.
+    The deviation of the common delay includes the disagreement of the axes. That of one axis's delay includes the
+    median delay of the others.
     """
     common, *each = delays
     seen = [one for one in each if np.isfinite(one.deviation)]
@@ -180,10 +198,11 @@ def among_others(delays: Sequence[Unknown]) -> tuple[Unknown, ...]:
 
 
 def deviation_in_common(values: FloatArray, deviations: FloatArray) -> float:
-    """Deviation of what several estimates (n,) have in common, where they differ by more than their own deviations.
+    """Return the standard deviation of the common part of estimates (n,) that scatter more than their deviations.
 
-    A stamp is late for all joints alike; friction that is not in the model is late by another time for each. Random
-    effects of DerSimonian and Laird (1986): the variance between them is what their scatter leaves over.
+    A wrong timestamp delays all joints equally, while friction that is not in the model delays each by another time.
+    This is the random-effects model of DerSimonian and Laird (1986): the variance between the estimates is their
+    scatter beyond their own deviations. All values have the same unit, any unit.
     """
     if len(values) == 0:
         return 0.0
@@ -196,18 +215,21 @@ def deviation_in_common(values: FloatArray, deviations: FloatArray) -> float:
 
 
 def usual_of_others(sizes: FloatArray) -> FloatArray:
-    """The median of all others for each of several sizes, (n,): what one joint may have because the others have it."""
+    """Return for each of several sizes (n,), any unit, the median of all others.
+
+    A joint may have an effect of this size because the others have it, too.
+    """
     if len(sizes) < 2:
         return np.zeros(len(sizes))
     return np.array([np.median(np.delete(sizes, k)) for k in range(len(sizes))])
 
 
 def beside(own: FloatArray, columns: FloatArray) -> FloatArray:
-    """What of columns (rows, m) the columns `own` (rows, k) do not span."""
+    """Return the part of columns (rows, m) that the columns `own` (rows, k) do not span, any unit."""
     scale = np.linalg.norm(own, axis=0)
     own = own[:, scale > 0.0] / scale[scale > 0.0]
     R = qr(own, mode="r", check_finite=False)[0][: own.shape[1]]
-    for _ in range(2):  # the second time takes off the rounding of the first
+    for _ in range(2):  # the second pass removes the rounding error of the first
         inner = solve_triangular(R, own.T @ columns, trans="T")
         columns = columns - own @ solve_triangular(R, inner)
     return columns
@@ -216,7 +238,7 @@ def beside(own: FloatArray, columns: FloatArray) -> FloatArray:
 def _columns(
     model: ArmModel, samples: Samples, regression: Regression, phi: FloatArray, chosen: Collection[str]
 ) -> tuple[list[tuple[str, int]], FloatArray]:
-    """Kinds with their axes, and their columns (rows, m)."""
+    """Return kinds with their axes, and their columns (rows, m), any unit."""
     rows = len(regression.tau) // regression.axes
     effects = _Effects(model, samples, regression, phi)
     named: list[tuple[str, int]] = []
@@ -231,14 +253,14 @@ def _columns(
 
 
 class _Effects:
-    """What a small unknown of a kind does to the torques (N, n), of each axis, linearised at phi (p,)."""
+    """Effects of small unknowns on the torques (N, n), by kind and axis, linearised at phi (p,)."""
 
     def __init__(self, model: ArmModel, samples: Samples, regression: Regression, phi: FloatArray) -> None:
         self.model, self.samples, self.regression, self.phi = model, samples, regression, phi
         self.slides, self.base = sliding(regression, len(samples)), BaseParameters(model.names, phi)
 
     def of(self, kind: str) -> Iterator[tuple[int, FloatArray]]:
-        """Axes with their effects."""
+        """Return pairs of axis and effect for a kind of unknown."""
         table = {
             "torque scale": self._torque_scales,
             "position zero": self._position_zeros,
@@ -287,7 +309,7 @@ class _Effects:
 
 
 def _building_up(samples: Samples, regression: Regression) -> FloatArray:
-    """Columns (rows, m) of friction that is not yet whole after a reversal: bristles, play, wind-up of a gear."""
+    """Return columns (rows, m) of friction that builds up after a reversal: bristles, backlash, gear wind-up."""
     n, slides = regression.axes, sliding(regression, len(samples))
     gone = since_reversal(samples)
     columns = []
@@ -301,7 +323,7 @@ def _building_up(samples: Samples, regression: Regression) -> FloatArray:
 
 
 def since_reversal(samples: Samples) -> FloatArray:
-    """How far each joint is from where it last reversed, or from the start of its recording, (N, n) [rad or m]."""
+    """Return each joint's distance from its last reversal or the start of its recording, (N, n) [rad or m]."""
     turned = np.sign(samples.dq[1:]) != np.sign(samples.dq[:-1])
     turned |= (np.diff(samples.time) <= 0.0)[:, None]
     places = np.zeros(samples.q.shape, dtype=np.int64)
@@ -311,7 +333,7 @@ def since_reversal(samples: Samples) -> FloatArray:
 
 
 def sliding(regression: Regression, count: int) -> FloatArray:
-    """Which states (N, n) make full rows of sliding joints: 1, else 0."""
+    """Return 1.0 for the states (N, n) that make full rows of sliding joints, else 0.0."""
     if regression.trust is None:
         return np.ones((count, regression.axes))
     full = regression.trust.reshape(-1, regression.axes)[:count] >= 1.0
@@ -319,20 +341,20 @@ def sliding(regression: Regression, count: int) -> FloatArray:
 
 
 def _links(regression: Regression, phi: FloatArray) -> FloatArray:
-    """Torques of phi (p,) in all states, without dry friction, whose rate is none, (N, n) [N m]."""
+    """Return torques of phi (p,) in all states, without dry friction, which has no finite rate, (N, n) [N m]."""
     smooth = of_kinds(BaseParameters(regression.names, phi), ("FC", "FCM", "FS"), others=True).values
     return np.asarray(links_regressor(regression) @ smooth)
 
 
 def links_regressor(regression: Regression) -> FloatArray:
-    """The regressor of the base parameters without friction beside them, (N, n, p)."""
+    """Return the regressor of the base parameters, without columns of the friction law, (N, n, p) [SI]."""
     if regression.beside is None:
         return regression.of_all_states
     return regression.beside.judged.rows.W
 
 
 def unexplained_share(samples: Samples, regression: Regression) -> FloatArray:
-    """What is left of each axis's torque in motion, over the torque of its links, (n,) [-]."""
+    """Return the residual of each axis in motion over the torque of its links, (n,) [-]."""
     solution, at = regression.solve(), sliding(regression, len(samples)) > 0.0
     left = regression.residual(solution.phi, solution.friction)[: len(samples)]
     links = _links(regression, solution.phi)
@@ -345,19 +367,19 @@ def unexplained_share(samples: Samples, regression: Regression) -> FloatArray:
 
 
 def doubt_of_delays(samples: Samples, regression: Regression) -> FloatArray:
-    """By which the limit of each axis's own delay is multiplied, (n,): the more, the more of its torque is friction."""
+    """Return the factor of the limit for each axis's own delay, (n,), which grows with the share of friction."""
     links = _links(regression, regression.solve().phi)
     dry = np.std(samples.tau - links, axis=0) / np.maximum(np.std(links, axis=0), ROUNDING)
     return np.asarray(1.0 + BUILDS_UP * dry)
 
 
 def _rate(samples: Samples, torque: FloatArray) -> FloatArray:
-    """Rates of torques (N, n) [N m/s], of each recording on its own."""
+    """Return the time derivatives of torques (N, n) [N m/s], for each recording separately."""
     starts = np.flatnonzero(np.diff(samples.time) <= 0.0) + 1
     parts = np.split(torque, starts), np.split(samples.time, starts)
     return np.concatenate([np.gradient(one, time, axis=0) for one, time in zip(*parts, strict=True)])
 
 
 def across(gravity: FloatArray) -> FloatArray:
-    """Two unit vectors (2, 3) across gravity and each other."""
+    """Return two unit vectors (2, 3) that are perpendicular to the gravity vector (3,) and to each other, any unit."""
     return np.asarray(np.linalg.svd(gravity[None, :])[2][1:])

@@ -1,9 +1,9 @@
-"""Other readings of the same data, fitted like the data as given: signs, columns, gears, mounts, delays.
+"""Alternative interpretations (readings) of the same data, fitted like the given data: signs, columns, gears, mounts.
 
-Each reading changes states or torques as a wrong line of a set-up would have, and is fitted by links and friction that
-resists motion, on some hundred samples of sliding joints. What counts is each axis's own relative error: a reading is
-worth the sum of the logarithms by which it makes them smaller, and significant if it does so block of time by block of
-time.
+Delays are tested, too. Each reading changes states or torques as a wrong line of a set-up would have changed them. It
+is fitted with links and with friction that opposes motion, on a few hundred samples of sliding joints. The relative
+errors of the single axes are compared: the gain of a reading is the sum of the logarithms of their reductions. It is
+significant if the reduction repeats over the blocks of time.
 """
 
 from collections.abc import Iterator
@@ -27,26 +27,26 @@ from dynid.model.parameters import physical_lower_bounds
 from dynid.robot import FloatArray
 
 MOST_SAMPLES = 250
-HELD = 1e-6  # of a column's length: pulls a parameter that the rows leave open to 0
-FEWEST = 30  # sliding samples of an axis: with fewer it is not looked at
-BLOCKS = 24  # of time, over which a difference must repeat itself
-WEIGHED, LEAST = 0.02, 0.05  # of an axis's torque: errors that weigh no more, and that need no other explanation
+HELD = 1e-6  # ridge over a column's length, which keeps undetermined parameters at 0
+FEWEST = 30  # least number of sliding samples of an axis that is used
+BLOCKS = 24  # blocks of time over which a difference must repeat
+WEIGHED, LEAST = 0.02, 0.05  # relative errors below which weights stop growing, and errors count as equal
 LoadOf = Literal["joint", "links", "motor"]
-OWN = ("FV", "FC", "FS", "OF")  # friction that every axis has here, whatever the structure
+OWN = ("FV", "FC", "FS", "OF")  # friction parameters, which are replaced by `_friction` for all structures
 LOWER = (0.0, 0.0, 0.0, -np.inf, -np.inf)  # bounds of the columns of `_friction`
 SLOW_RAD_S = 0.2
 GEARS = (0.5, 2.0)
-ACROSS = 0.8  # of gravity along an axis of the base: with more, that axis is no other mount
+ACROSS = 0.8  # share of gravity along a base axis, above which the axis is the given mount
 DELAYS_S = (-0.06, -0.02, 0.02, 0.06)
-EXTRAPOLATED = (0.5, 1.0, 1.5)  # times the value that a straight line leads to
+EXTRAPOLATED = (0.5, 1.0, 1.5)  # factors of the linear estimate that are fitted
 
 
 @dataclass(frozen=True, eq=False)
 class Data:
-    """States and torques (N, n) under one reading, and where gravity (3,) comes from.
+    """States and torques (N, n) [SI] of one interpretation, and its gravity vector (3,) [m/s^2].
 
-    Friction is fitted to `speed`, which another gear ratio leaves as it is, and which is late with the torques: what
-    friction makes of speed is not known well enough to say what speed was.
+    Friction is fitted to `speed` instead of `dq`. A changed gear ratio leaves `speed` as it is, and a delay shifts it
+    with the torques: friction as a function of speed is not known well enough to determine the speed.
     """
 
     q: FloatArray
@@ -59,20 +59,20 @@ class Data:
 
     @property
     def block(self) -> NDArray[np.int64]:
-        """Which of `BLOCKS` blocks of time each sample is in, (N,)."""
+        """Index of the block of time, of `BLOCKS`, that contains each sample, (N,)."""
         return BLOCKS * np.arange(len(self.tau)) // len(self.tau)
 
     def with_factors(self, positions: FloatArray, torques: FloatArray) -> "Data":
-        """Positions and torques times factors (n,)."""
+        """Return the data with positions and torques times factors (n,) [-]."""
         q, dq, ddq = (one * positions for one in (self.q, self.dq, self.ddq))
         return replace(self, q=q, dq=dq, ddq=ddq, tau=self.tau * torques)
 
     def with_zero(self, axis: int, offset: float) -> "Data":
-        """Positions of one axis from another zero [rad or m]."""
+        """Return the data with an offset [rad or m] added to the positions of one axis."""
         return replace(self, q=self.q + offset * (np.arange(self.q.shape[1]) == axis))
 
     def reordered(self, order: list[int], *, torques_only: bool) -> "Data":
-        """Columns in another order (n,)."""
+        """Return the data with columns in another order (n,)."""
         if torques_only:
             return replace(self, tau=self.tau[:, order])
         q, dq, ddq, tau = (one[:, order] for one in (self.q, self.dq, self.ddq, self.tau))
@@ -81,12 +81,12 @@ class Data:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """How well a reading is explained.
+    """Errors of one interpretation of the data.
 
     Attributes:
-        relative: error of each axis over its torque (n,), NaN where it hardly slides.
-        links: part of each axis's torque that links take, at most 1, (n,).
-        blocks: squared relative errors of blocks of time, (b,).
+        relative: error of each axis over its torque, (n,); NaN if it hardly slides.
+        links: share of each axis's torque that is due to the links, at most 1, (n,).
+        blocks: squared relative errors by blocks of time, (b,).
     """
 
     relative: FloatArray
@@ -95,8 +95,10 @@ class Fit:
 
 
 class LinearFit(NamedTuple):
-    """What `Trials.linear` found: errors [N m] of the sliding samples of every axis that slides enough, and torques of
-    the links in all samples, (N, n) [N m]."""
+    """Errors [N m] of the sliding samples by axis, and link torques of all samples, (N, n) [N m].
+
+    Axes with too few sliding samples have no errors.
+    """
 
     left: dict[int, FloatArray]
     links: FloatArray
@@ -104,17 +106,18 @@ class LinearFit(NamedTuple):
 
 @dataclass(frozen=True)
 class Reading:
-    """A reading against the data as given.
+    """An alternative interpretation of the data, compared with the data as given.
 
     Attributes:
-        kind, axes: "sign", "torque columns", "joints", "gear", "mount" or "delay"; of which axes, counted from 0;
-            none where it is of all.
-        value: factor of a gear, seconds of a delay; else 0.
-        gain: sum over the axes of log(error as given / error so read).
+        kind: "sign", "torque columns", "joints", "gear", "mount" or "delay", or a kind of `Trials.as_extrapolated`.
+        axes: its axes, from 0; () for all axes.
+        value: factor of a gear or scale, zero [rad or m], delay [s]; else 0.
+        gain: sum over the axes of log(error as given / error of this interpretation).
         significance: mean difference over its standard error, over blocks of time.
-        axis: that it helps most, counted from 0.
-        before, after: relative error of this axis.
-        along: where gravity points under a mount, such as "-z"; "" the other way round.
+        axis: the axis with the largest gain, from 0.
+        before: relative error of this axis as given.
+        after: relative error of this axis with this interpretation.
+        along: direction of gravity for a mount, such as "-z"; "" if gravity is reversed.
     """
 
     kind: str
@@ -129,15 +132,15 @@ class Reading:
 
 
 class Trials:
-    """Fits of readings of one set of samples.
+    """Fits of alternative interpretations of one set of samples.
 
     Args:
         model: the arm.
-        samples: that were fitted.
-        most: samples that are looked at.
+        samples: the fitted samples.
+        most: largest number of samples that are used.
 
     Attributes:
-        chosen: which of the samples are.
+        chosen: slice of the samples that are used.
     """
 
     def __init__(self, model: ArmModel, samples: Samples, most: int = MOST_SAMPLES) -> None:
@@ -149,7 +152,7 @@ class Trials:
 
     @cached_property
     def given(self) -> Data:
-        """The data as given."""
+        """Data as given."""
         s = self.samples
         width = 2 * round(0.5 / (s.settings.cutoff_hz * s.settings.interval_s)) + 1
         slides = sliding_states(s.dq, MOVING_RAD_S, width) > 0.0
@@ -158,11 +161,11 @@ class Trials:
 
     @cached_property
     def as_given(self) -> Fit:
-        """The fit of the data as given."""
+        """Fit of the data as given."""
         return self.fit(self.given)
 
     def fit(self, data: Data) -> Fit:
-        """The fit of a reading."""
+        """Return the fit of one interpretation of the data."""
         found = self.linear(data)
         n, at = data.tau.shape[1], data.slides
         relative, blocks, links = np.full(n, np.nan), np.zeros(BLOCKS), np.zeros(n)
@@ -175,18 +178,18 @@ class Trials:
         return Fit(relative, links, blocks)
 
     def links(self, data: Data, phi: FloatArray) -> FloatArray:
-        """Torques (N, n) [N m] of the links of base parameters (p,), without friction of any axis."""
+        """Return link torques (N, n) [N m] of base parameters (p,), without friction of any axis."""
         W = self.model.under(data.gravity).regressor(data.q, data.dq, data.ddq)
         return np.asarray(W[..., self._links] @ phi[self._links])
 
     def linear(self, data: Data, rounds: int = 2, least: float = WEIGHED, load_of: LoadOf = "joint") -> LinearFit:
-        """Links and friction fitted to sliding samples.
+        """Return the fit of links and friction to sliding samples.
 
         Args:
-            data: of a reading.
-            rounds: each with what the last has found of loads and errors; the first knows neither.
-            least: of an axis's torque: errors that weigh no more.
-            load_of: what friction grows with: torques of links and rotors, of links alone, or of motors.
+            data: the data of one interpretation.
+            rounds: number of fits; each uses loads and errors of the previous one, the first uses neither.
+            least: smallest error that sets the weight of an axis, over its torque.
+            load_of: load that friction grows with: torques of links and rotors, of links alone, or of motors.
         """
         W = self.model.under(data.gravity).regressor(data.q, data.dq, data.ddq)[..., self._links]
         n, at = data.tau.shape[1], data.slides
@@ -194,7 +197,7 @@ class Trials:
         seen = [i for i in range(n) if at[:, i].sum() >= FEWEST and rms[i] > 0.0]
         sigma, links, load = rms[seen], np.zeros_like(data.tau), np.zeros_like(data.tau)
         left: dict[int, FloatArray] = {}
-        for _ in range(rounds if seen else 0):  # too few sliding samples say nothing
+        for _ in range(rounds if seen else 0):  # no fit without enough sliding samples
             rows = [_rows(W[at[:, i], i], data, i, load) for i in seen]
             triangles = [qr(own, mode="r", check_finite=False)[0][: own.shape[1]] for own in rows]
             theta = _solved(np.concatenate([R / one for R, one in zip(triangles, sigma, strict=True)]), self._lower)
@@ -208,19 +211,31 @@ class Trials:
         return LinearFit(left, links)
 
     def compare(self, kind: str, axes: tuple[int, ...], data: Data, value: float = 0.0) -> Reading:
-        """A reading against the data as given."""
+        """Return an interpretation, compared with the data as given.
+
+        Args:
+            kind: kind of the interpretation.
+            axes: its axes, from 0; () for all axes.
+            data: the data of this interpretation.
+            value: factor, zero or delay that it applies, any unit.
+        """
         fit, own = self.fit(data), self.as_given
         gains = np.nan_to_num(np.log(own.relative / fit.relative))
         if kind == "delay":
-            gains = gains * own.links  # what friction leaves is like a delay of torques that are friction alone
+            gains = gains * own.links  # an axis with friction alone may show a false delay
         difference, best = own.blocks - fit.blocks, int(np.argmax(gains))
         error = max(float(difference.std(ddof=1)) * np.sqrt(len(difference)), np.finfo(float).tiny)
         errors = float(own.relative[best]), float(fit.relative[best])
         return Reading(kind, axes, value, float(gains.sum()), float(difference.sum()) / error, best, *errors)
 
     def as_extrapolated(self, kind: str, axis: int, value: float) -> Iterator[Reading]:
-        """A "torque scale", "position zero" or "position scale" of one axis, about where a straight line from the data
-        as given leads."""
+        """Yield fits of one axis's torque scale, position zero or position scale around its linear estimate.
+
+        Args:
+            kind: "torque scale", "position zero" or "position scale".
+            axis: index of the axis, from 0.
+            value: linear estimate of the change, [-] for scales and [rad or m] for a zero.
+        """
         one = np.ones(self.model.axes)
         for share in EXTRAPOLATED:
             if kind == "position zero":
@@ -233,7 +248,7 @@ class Trials:
                 yield self.compare(kind, (axis,), self.given.with_factors(one, own), scale)
 
     def usual(self) -> Iterator[Reading]:
-        """Readings that explain each joint alone all the same, so that other checks may not see them."""
+        """Yield interpretations that leave small errors at each joint alone, so that other checks may miss them."""
         one = np.ones(self.model.axes)
         for k in range(self.model.chain_size):
             for factor in GEARS:
@@ -246,9 +261,10 @@ class Trials:
             yield self.compare("delay", (), self._shifted(delay), delay)
 
     def _mounts(self) -> Iterator[Reading]:
-        """Gravity the other way round, and along the base's axes across the given one, as on a wall or on its side.
+        """Yield fits with gravity reversed and along the perpendicular axes of the base, as for an arm on a wall.
 
-        What only another mount shows, such as the first link's moments about an upright axis, is left out: little.
+        Effects that only another mount shows, such as the first link's moments about a vertical axis, are ignored,
+        because they are small.
         """
         given = self.model.gravity
         size = float(np.linalg.norm(given))
@@ -269,10 +285,10 @@ class Trials:
         return self.compare(kind, (i, j), self.given.reordered(order, torques_only=kind == "torque columns"))
 
     def exchanges(self) -> Iterator[Reading]:
-        """Signs of all torques and of each joint's, two torque columns exchanged, two joints exchanged.
+        """Yield fits with flipped signs of all or single torques, and with torque columns or joints exchanged.
 
-        Links of negative mass explain flipped torques of all joints as well as right ones; friction, which resists
-        motion, and rotors do not.
+        Links of negative mass explain flipped torques of all joints as well as positive masses explain right ones.
+        Rotors, and friction that opposes motion, do not.
         """
         n = self.model.axes
         if n > 1:
@@ -282,11 +298,11 @@ class Trials:
             yield self.compare("sign", (k,), self.given.with_factors(np.ones(n), own))
         for i, j in combinations(range(n), 2):
             yield self._exchanged("torque columns", i, j)
-            if j > i + 1:  # neighbours are tried as usual
+            if j > i + 1:  # `usual` exchanges neighbours
                 yield self._exchanged("joints", i, j)
 
     def _shifted(self, delay: float) -> Data:
-        """Torques and friction's speeds as they were `delay` later [s], of each recording on its own."""
+        """Return torques and friction speeds as they were `delay` [s] later, for each recording separately."""
         tau, speed = (read_later(self.samples.time, one, delay) for one in (self.samples.tau, self.samples.dq))
         return replace(self.given, tau=tau[self.chosen], speed=speed[self.chosen])
 
@@ -296,7 +312,7 @@ def _rms(values: FloatArray) -> float:
 
 
 def _rows(W: FloatArray, data: Data, axis: int, load: FloatArray) -> FloatArray:
-    """Rows [links, friction of all axes, torque] of one sliding axis."""
+    """Return the rows [links, friction of all axes, torque] of one sliding axis [SI]."""
     at, first = data.slides[:, axis], W.shape[1] + len(LOWER) * axis
     rows = np.zeros((len(W), W.shape[1] + len(LOWER) * data.tau.shape[1] + 1))
     rows[:, : W.shape[1]], rows[:, -1] = W, data.tau[at, axis]
@@ -305,14 +321,14 @@ def _rows(W: FloatArray, data: Data, axis: int, load: FloatArray) -> FloatArray:
 
 
 def _friction(speed: FloatArray, load: FloatArray) -> FloatArray:
-    """Columns of one axis's friction: dry, viscous, by load, near standstill, and an offset."""
+    """Return the friction columns of one axis: Coulomb, viscous, load-dependent, near standstill, and an offset."""
     sign = np.sign(speed)
     near = sign * np.exp(-np.abs(speed) / SLOW_RAD_S)
     return np.stack([sign, speed, sign * np.abs(load), near, np.ones_like(speed)], axis=1)
 
 
 def _solved(rows: FloatArray, lower: FloatArray) -> FloatArray:
-    """Least squares with lower bounds; what the rows leave open stays small."""
+    """Return the least-squares solution with lower bounds, any unit; undetermined parameters stay small."""
     scale = np.maximum(np.linalg.norm(rows[:, :-1], axis=0), np.finfo(float).tiny)
     held = np.column_stack([HELD * np.diag(scale), np.zeros(len(scale))])
     R = qr(np.concatenate([rows, held]), mode="r", check_finite=False)[0][: rows.shape[1]]

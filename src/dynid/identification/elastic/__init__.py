@@ -1,1 +1,1 @@
-"""Arms with elastic joints whose links and motors are both measured."""
+"""Identification of arms with elastic joints, from measured positions of both links and motors."""

@@ -1,4 +1,4 @@
-"""Which parameters a motion can determine: unidentifiable, independent or dependent, and their groups."""
+"""Classification of parameters by a motion: unidentifiable, independent or dependent, and their groups."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -17,13 +17,14 @@ PASSED_ON = ("YY", "MZ", "M")
 
 @dataclass(frozen=True, eq=False)
 class Classification:
-    """What can be identified of parameters pi (s,): the groups p = K pi, (b,).
+    """Identifiable groups p = K pi, (b,), of parameters pi (s,).
 
     Attributes:
-        kinds: of every parameter.
-        names: of the groups: the parameter that stands for each, with R appended where others are in it.
-        kept: which columns of the regressor stand for the groups, (b,).
-        K: (b, s).
+        kinds: kind of every parameter.
+        names: names of the groups: that of the parameter that represents the group, with suffix R if it contains
+            others.
+        kept: indices of the regressor columns that represent the groups, (b,).
+        K: matrix (b, s).
     """
 
     kinds: dict[str, Kind]
@@ -32,20 +33,21 @@ class Classification:
     K: FloatArray
 
     def group(self, name: str) -> dict[str, float]:
-        """The parameters of a group with their factors."""
+        """Return the parameters of a group with their factors."""
         row = self.K[self.names.index(name)]
         return {one: float(row[k]) for k, one in enumerate(self.kinds) if row[k]}
 
 
 def classify(W: FloatArray, names: tuple[str, ...]) -> Classification:
-    """Gauss-Jordan of the columns of W (m, s), which must have more rows than columns.
+    """Return the classification of parameters by Gauss-Jordan elimination of W (m, s), which must have m > s.
 
-    A parameter is unidentifiable if its column is zero, independent if its column neither follows from others nor is
-    needed for one that does, and dependent otherwise. As with the base parameters of a rigid arm, what follows goes to
-    the bodies nearer the base: masses, MZ and YY stand for a group only where nothing else can.
+    A parameter is unidentifiable if its column is zero. It is independent if its column neither depends on others nor
+    is needed for one that does. Otherwise it is dependent. As with the base parameters of a rigid arm, dependent
+    parameters are grouped with those of bodies nearer the base: masses, MZ and YY represent a group only if no other
+    parameter can.
 
     Raises:
-        DataError: too few rows, or another number of names.
+        DataError: there are too few rows, or the number of names is wrong.
     """
     if W.ndim != 2 or W.shape[0] <= W.shape[1] or W.shape[1] != len(names):
         raise DataError(f"{len(names)} parameters need one column each and more rows; got {W.shape}")
@@ -64,14 +66,19 @@ def classify(W: FloatArray, names: tuple[str, ...]) -> Classification:
 
 
 def _order(names: tuple[str, ...]) -> list[int]:
-    """The order in which columns are looked at: those that pass their effect on come last."""
+    """Return the order in which columns are examined: parameters that are grouped with other bodies come last."""
     late = [name.rstrip("0123456789") in PASSED_ON for name in names]
     return sorted(range(len(names)), key=lambda k: (late[k], -k))
 
 
 def classify_structure(model: ElasticModel, seed: int = 0) -> Classification:
-    """The most that any motion of the arm can determine: random states without noise, positions in (-pi, pi) and
-    springs that yield by as much as needed; errors as of `classify`.
+    """Return the classification by random states without noise: the most that any motion of the arm can determine.
+
+    Positions are uniform in (-pi, pi), and spring deflections, velocities and accelerations are independent of each
+    other.
+
+    Raises:
+        DataError: as for `classify`.
     """
     rng = np.random.default_rng(seed)
     shape = (RANDOM_STATES, model.size)

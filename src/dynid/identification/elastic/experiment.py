@@ -1,4 +1,4 @@
-"""A simulated experiment on an arm with elastic joints: spline reference, PD on the motors, Stribeck friction."""
+"""Simulated experiment on an arm with elastic joints: spline reference, PD on the motors, Stribeck friction."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from dynid.identification.elastic.settings import STEP_S, ElasticFile, Stribeck
 from dynid.model.parameters import StandardParameters
 from dynid.robot import FloatArray, read_only
 
-LOOK_S = 0.05  # between the instants at which candidates are judged
+LOOK_S = 0.05  # time between the instants at which candidates are evaluated [s]
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,19 +26,19 @@ class Recording:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """A spline motion of n joints: functions of time and their coefficients (k, n) [rad]."""
+    """Spline motion of n joints: functions of time and their coefficients (k, n) [rad]."""
 
     series: Series
     coefficients: FloatArray
 
     def sample_all(self, times: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Positions, velocities, accelerations at times (N,) [s]: three (N, n)."""
+        """Return positions, velocities and accelerations at times (N,) [s], (N, n) each [rad, rad/s, rad/s^2]."""
         position, velocity, acceleration = (one @ self.coefficients for one in self.series.functions(times))
         return position, velocity, acceleration
 
 
 def drawn_reference(model: ElasticModel) -> Reference:
-    """The best-conditioned of the spline motions that elastic.yaml lets be drawn, within the velocity limits."""
+    """Return the best-conditioned of the random spline motions of elastic.yaml, within the velocity limits."""
     spline = model.file.spline
     series = Series.of("spline", spline.duration_s, spline.control_points)
     rng, times = np.random.default_rng(spline.seed), np.arange(0.0, spline.duration_s, LOOK_S)
@@ -63,16 +63,16 @@ def drawn_reference(model: ElasticModel) -> Reference:
 
 
 def friction(rate: FloatArray, coulomb: FloatArray, viscous: FloatArray, shape: Stribeck) -> FloatArray:
-    """Stribeck friction (n,) [N m] of motors at speeds (n,) [rad/s], of coefficients (n,) each."""
+    """Return the Stribeck friction (n,) [N m] of motors at speeds (n,) [rad/s], with coefficients (n,) each."""
     excess = (shape.breakaway_ratio - 1.0) * np.exp(-((rate / shape.velocity_rad_s) ** 2))
     return np.asarray(coulomb * (1.0 + excess) * np.tanh(rate / shape.smoothing_rad_s) + viscous * rate)
 
 
 def run(model: ElasticModel, reference: Reference, parameters: FloatArray | None = None) -> Recording:
-    """Drive the arm of the given parameters (14 n,), or the nominal one, along a reference.
+    """Return the recording of a simulated run along a reference, with parameters (14 n,) or the nominal ones.
 
-    PD on the motors with the weight at the reference carried, tau = Kp (theta_d - theta) - Kd dtheta + g(q_d) + Kd
-    dq_d; torques and friction are held for `STEP_S`. Errors as of `MujocoElasticArm`.
+    The controller is PD on the motors with gravity compensation at the reference: tau = Kp (theta_d - theta) - Kd
+    dtheta + g(q_d) + Kd dq_d. Torques and friction are held for `STEP_S`. Errors are those of `MujocoElasticArm`.
     """
     true = model.nominal if parameters is None else parameters
     file, n = model.file, model.size
@@ -101,7 +101,7 @@ def run(model: ElasticModel, reference: Reference, parameters: FloatArray | None
 def _reference_tables(
     model: ElasticModel, reference: Reference, parameters: FloatArray, steps: int
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Position, velocity and weight at every step, (steps, n) each."""
+    """Return position [rad], velocity [rad/s] and gravity torque [N m] at every step, (steps, n) each."""
     times = np.arange(steps, dtype=np.float64) * STEP_S
     q, dq, _ = reference.sample_all(times)
     ten, still = 10 * model.size, np.zeros_like(q[::20])
@@ -114,7 +114,7 @@ def _reference_tables(
 
 
 def measured(recording: Recording, file: ElasticFile) -> Recording:
-    """What the encoders show: positions in whole counts."""
+    """Return the recording as the encoders measure it, with positions in whole counts."""
     count = 2.0 * np.pi / file.measurement.counts_per_turn
     q, theta = (read_only(np.round(one / count) * count) for one in (recording.q, recording.theta))
     return Recording(recording.rate_hz, q, theta, recording.tau)

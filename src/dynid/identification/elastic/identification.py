@@ -1,4 +1,4 @@
-"""Parameters of an arm with elastic joints from measured positions of links and motors, by weighted least squares."""
+"""Identification of an arm with elastic joints from positions of links and motors, by weighted least squares."""
 
 from dataclasses import dataclass
 
@@ -12,17 +12,22 @@ from dynid.identification.elastic.model import ElasticModel, ElasticStates
 from dynid.identification.elastic.settings import Measurement
 from dynid.robot import FloatArray, read_only
 
-ROUNDS = 3  # of weighting every row by the residual of its kind
-SMALL = 1e-9  # a group whose true value is below this share of its parameters' sizes is zero
+ROUNDS = 3  # iterations of weighting every row by the residual of its kind
+SMALL = 1e-9  # true value of a group, relative to its parameters' sizes, below which it counts as zero
 
 
 @dataclass(frozen=True, eq=False)
 class ElasticEstimate:
-    """Groups of parameters: names, values and standard deviations, (b,) each, these as if residuals were white.
+    """Groups of parameters: names, values and standard deviations, (b,) each.
+
+    The standard deviations assume white residuals.
 
     Attributes:
-        residual_rms: per row of the equations, (2 n,) [N m].
-        condition: number of the weighted regressor with columns of one length.
+        names: names of the groups, (b,).
+        values: estimated values, (b,).
+        deviations: standard deviations, (b,).
+        residual_rms: rms residual of each row of the equations, (2 n,) [N m].
+        condition: condition number of the weighted regressor with columns of unit length.
     """
 
     names: tuple[str, ...]
@@ -33,7 +38,7 @@ class ElasticEstimate:
 
 
 def filtered(recording: Recording, how: Measurement) -> tuple[ElasticStates, FloatArray]:
-    """States and torques (N, n) [N m] of a recording: Butterworth filter forth and back, first-order differences.
+    """Return states and torques (N, n) [N m] of a recording, by a zero-phase Butterworth filter and differences.
 
     Raises:
         DataError: the recording is shorter than its margins.
@@ -50,7 +55,7 @@ def filtered(recording: Recording, how: Measurement) -> tuple[ElasticStates, Flo
 
 
 def _rates(position: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """First-order differences: velocity over both neighbours, acceleration from the steps to them."""
+    """Return velocities and accelerations (N, n) by central differences of position (N, n) with this step [s]."""
     velocity, acceleration = np.zeros((2, *position.shape))
     velocity[1:-1] = (position[2:] - position[:-2]) / (2.0 * step)
     acceleration[1:-1] = (position[2:] - 2.0 * position[1:-1] + position[:-2]) / step**2
@@ -60,13 +65,13 @@ def _rates(position: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
 def identify(
     model: ElasticModel, states: ElasticStates, tau: FloatArray, found: Classification | None = None
 ) -> ElasticEstimate:
-    """Groups of parameters from states and torques (N, n) [N m].
+    """Return the estimated groups of parameters from states and torques (N, n) [N m].
 
-    Rows of the links have no torque and no friction, those of the motors have both; so every row is weighted by the
-    residual of its kind.
+    Link rows have neither torque nor friction, motor rows have both. So every row is divided by the residual of its
+    kind.
 
     Raises:
-        DataError: the motion determines fewer groups than there are.
+        DataError: the motion determines too few groups.
     """
     chosen = found or classify_structure(model)
     n, slow = model.size, model.file.measurement.slowest_rad_s
@@ -96,7 +101,7 @@ def identify(
 
 
 def relative_errors(found: Classification, estimate: ElasticEstimate, parameters: FloatArray) -> dict[str, float]:
-    """|p_hat - p| / |p| of every group against true parameters (14 n,); groups whose true value is zero have none."""
+    """Return |p_hat - p| / |p| of every group for true parameters (14 n,), without groups whose true value is zero."""
     true = found.K @ parameters
     size = np.abs(found.K) @ np.abs(parameters)
     wanted = np.abs(true) > SMALL * np.maximum(size, 1e-12)

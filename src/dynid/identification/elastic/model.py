@@ -1,13 +1,14 @@
 """Dynamics of an arm with elastic joints, linear in 14 parameters per joint.
 
-With link positions q and motor positions theta (behind the gear), bodies i of ten parameters (link i and the stator
-that it carries), rotors of inertia J_i about their axes (behind the gear: N_i^2 times the rotor's own) and springs K_i,
-the kinetic and potential energies are
+The link positions are q, and the motor positions theta (behind the gear). Body i has ten parameters (link i and the
+stator that it carries). Rotor i has the inertia J_i about its axis (behind the gear: N_i^2 times the rotor's own), and
+spring i the stiffness K_i. The kinetic and potential energies are
 
     T = T_links(q, dq) + sum_i 1/2 J_i (dtheta_i + z_i . w_{i-1} / N_i)^2
     U = U_links(q) + sum_i 1/2 K_i (q_i - theta_i)^2,
 
-rotor i sitting on body i - 1, which turns at w_{i-1}. Lagrange's equations are 2 n rows, linear in every parameter:
+because rotor i is mounted on body i - 1, which rotates at w_{i-1}. Lagrange's equations are 2 n rows, linear in every
+parameter:
 
     0   = Y(q, dq, ddq) pi + K (q - theta) + sum_i J_i / N_i Jw_{i-1}' [
               (ddtheta_i + z_i . dw_{i-1} / N_i) z_i + (dtheta_i + z_i . w_{i-1} / N_i) w_{i-1} x z_i ]
@@ -42,12 +43,12 @@ class ElasticStates:
     ddtheta: FloatArray
 
     def rows(self, chosen: slice) -> "ElasticStates":
-        """Some of the samples."""
+        """Return the samples in a slice."""
         return ElasticStates(*(one[chosen] for one in self.arrays))
 
     @property
     def arrays(self) -> Sequence[FloatArray]:
-        """The six, in order, (N, n) each."""
+        """All six arrays in order, (N, n) each."""
         return self.q, self.dq, self.ddq, self.theta, self.dtheta, self.ddtheta
 
 
@@ -56,8 +57,8 @@ class ElasticModel:
 
     Args:
         robot: geometry, mount and names.
-        file: its elastic joints.
-        mount: how the arm is mounted; None is the default.
+        file: properties of its elastic joints.
+        mount: name of the arm's mount; None is the default.
 
     Raises:
         ConfigurationError: robot.yaml declares springs.
@@ -74,28 +75,28 @@ class ElasticModel:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """Standard parameters, (14 n,): ten per body, then IA (rotors), FV, FC per joint, then the stiffnesses K."""
+        """Names of the parameters, (14 n,): ten per body, then rotors IA, FV and FC per joint, then stiffnesses K."""
         own = standard_names(self.size, self.size)[: 10 * self.size]
         return (*own, *(f"{kind}{j + 1}" for kind in ("IA", "FV", "FC", "K") for j in range(self.size)))
 
     def place(self, kind: str) -> slice:
-        """Where the parameters of one kind ('IA', 'FV', 'FC', 'K') stand in `names`."""
+        """Return the slice of `names` with the parameters of one kind ('IA', 'FV', 'FC', 'K')."""
         begin = self.names.index(f"{kind}1")
         return slice(begin, begin + self.size)
 
     @cached_property
     def nominal(self) -> FloatArray:
-        """The robot's nominal parameters in the order of `names`, (14 n,)."""
+        """Nominal parameters of the robot in the order of `names`, (14 n,)."""
         standard = load_nominal(self.robot, self.rigid.mdh)
         known = dict(zip(standard.names, standard.values.tolist(), strict=True))
         known |= {f"K{j + 1}": value for j, value in enumerate(self.file.stiffness_nm_per_rad)}
         return read_only(np.array([known[name] for name in self.names]))
 
     def regressor(self, states: ElasticStates) -> FloatArray:
-        """Rows of the links, then of the motors, (N, 2 n, 14 n): W pi is 0 for the links, tau for the motors.
+        """Return rows W of the links, then of the motors, (N, 2 n, 14 n): W pi is 0 for links and tau for motors.
 
         Raises:
-            DataError: states of another shape.
+            DataError: the states have the wrong shape.
         """
         n, shapes = self.size, {one.shape for one in states.arrays}
         if len(shapes) > 1 or states.q.ndim != 2 or states.q.shape[1] != n:
@@ -123,5 +124,5 @@ class ElasticModel:
         return W
 
     def axis_in_carrier(self, joint: int) -> FloatArray:
-        """The axis of a joint in the frame of the body before it, (3,)."""
+        """Return the axis of a joint in the frame of the preceding body, (3,)."""
         return np.asarray(self.rigid.mdh.relative_rotations(np.zeros((1, self.size)))[0, joint][:, 2])

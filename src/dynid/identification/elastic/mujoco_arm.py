@@ -1,6 +1,6 @@
-"""The same arm in MuJoCo, which shares no equation with `model`: rotors are bodies, springs are tendons.
+"""Simulation of an arm with elastic joints in MuJoCo, independent of the equations in `model`.
 
-The coordinates are the joints q, then the rotors' own angles N theta.
+Rotors are bodies, and springs are tendons. The coordinates are the joints q, then the rotors' own angles N theta.
 """
 
 from xml.sax.saxutils import quoteattr
@@ -13,7 +13,7 @@ from dynid.identification.elastic.model import ElasticModel
 from dynid.model.standard import six, tensor
 from dynid.robot import FloatArray
 
-ROTOR_MASS_KG = 1e-9  # a rotor's mass belongs to the body that carries it; MuJoCo wants one that is not zero
+ROTOR_MASS_KG = 1e-9  # a rotor's mass is part of the body that carries it, but MuJoCo requires one above zero
 
 
 def _numbers(values: FloatArray) -> str:
@@ -33,7 +33,10 @@ def _inertial(mass: float, centre: FloatArray, inertia: FloatArray) -> str:
 
 
 def _body_inertial(model: ElasticModel, parameters: FloatArray, body: int) -> str:
-    """Of a body without the rotor that it carries: what that rotor has across its axis is the body's, too."""
+    """Return the inertial element of a body without the rotor that it carries.
+
+    The rotor's inertia across its axis is part of the body's parameters, so it is subtracted.
+    """
     ten = parameters[10 * body : 10 * (body + 1)]
     inertia, mass = tensor(ten[:6]), float(ten[9])
     if body + 1 < model.size:
@@ -44,20 +47,20 @@ def _body_inertial(model: ElasticModel, parameters: FloatArray, body: int) -> st
 
 
 def _spin(model: ElasticModel, parameters: FloatArray, joint: int) -> float:
-    """A rotor's inertia about its axis, at the rotor [kg m^2]."""
+    """Return a rotor's inertia about its axis, at the rotor [kg m^2]."""
     return float(parameters[model.place("IA")][joint] / model.file.gears[joint] ** 2)
 
 
 def elastic_mjcf(model: ElasticModel, parameters: FloatArray, step_s: float) -> str:
-    """The arm as MJCF, without friction.
+    """Return the arm as MJCF text, without friction.
 
     Args:
         model: geometry and gear ratios.
-        parameters: in the order of its names, (14 n,).
-        step_s: of the Runge-Kutta integration.
+        parameters: parameters in the order of the model's names, (14 n,).
+        step_s: step of the Runge-Kutta integration [s].
 
     Raises:
-        DataError: parameters of another count.
+        DataError: the number of parameters is wrong.
     """
     if parameters.shape != (len(model.names),):
         raise DataError(f"an arm with elastic joints has {len(model.names)} parameters, got {parameters.shape}")
@@ -91,10 +94,16 @@ def elastic_mjcf(model: ElasticModel, parameters: FloatArray, step_s: float) -> 
 
 
 class MujocoElasticArm:
-    """An arm with elastic joints in MuJoCo, friction left out.
+    """Arm with elastic joints in MuJoCo, without friction.
 
     Args:
-        model, parameters, step_s: as of `elastic_mjcf`, which also names the errors.
+        model: geometry and gear ratios.
+        parameters: parameters in the order of the model's names, (14 n,).
+        step_s: step of the Runge-Kutta integration [s].
+
+    Raises:
+        DataError: the number of parameters is wrong.
+        ConfigurationError: MuJoCo rejects the arm.
     """
 
     def __init__(self, model: ElasticModel, parameters: FloatArray, step_s: float = 5e-5) -> None:
@@ -112,20 +121,20 @@ class MujocoElasticArm:
         self.links, self.rotors = np.array(places)
 
     def set_state(self, q: FloatArray, theta: FloatArray, dq: FloatArray, dtheta: FloatArray) -> None:
-        """Positions and velocities of links and motors, (n,) each."""
+        """Set positions and velocities of links and motors, (n,) each [rad, rad/s]."""
         self.data.qpos[self.links], self.data.qpos[self.rotors] = q, theta * self.gears
         self.data.qvel[self.links], self.data.qvel[self.rotors] = dq, dtheta * self.gears
 
     def accelerations(self, tau: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """ddq and ddtheta (n,) at the present state under torques tau (n,) behind the gears [N m]."""
+        """Return ddq and ddtheta (n,) [rad/s^2] in the current state under torques tau (n,) behind the gears [N m]."""
         self.apply(tau)
         mujoco.mj_forward(self.model, self.data)
         return self.data.qacc[self.links].copy(), self.data.qacc[self.rotors] / self.gears
 
     def apply(self, tau: FloatArray) -> None:
-        """Torques (n,) [N m], behind the gears, from now on."""
+        """Apply torques (n,) [N m], behind the gears, from now on."""
         self.data.qfrc_applied[self.rotors] = tau / self.gears
 
     def step(self) -> None:
-        """One step of the integration."""
+        """Advance the simulation by one integration step."""
         mujoco.mj_step(self.model, self.data)

@@ -1,4 +1,4 @@
-"""What is elastic about a robot, and the setting of its study: config/<robot>/elastic.yaml."""
+"""Elastic joints of a robot and settings of their study: config/<robot>/elastic.yaml."""
 
 from functools import cached_property
 from typing import Annotated, Literal
@@ -10,7 +10,7 @@ from dynid.errors import ConfigurationError
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, NonNegative, Robot, Strict, read_only
 
-STEP_S = 5e-5  # of the simulated plant, between two changes of torque
+STEP_S = 5e-5  # step of the simulated plant, between two changes of torque [s]
 
 
 def _not_zero(value: float) -> float:
@@ -25,16 +25,16 @@ Positives = Annotated[tuple[Positive, ...], Field(min_length=1)]
 
 
 class Stribeck(Strict):
-    """Break-away torque over Coulomb friction, and the speed at which the excess has fallen to 1/e."""
+    """Stribeck curve: break-away torque over Coulomb friction, and the speed at which the excess has fallen to 1/e."""
 
     breakaway_ratio: Annotated[float, Field(ge=1)]
     velocity_rad_s: Positive
-    # Slope of the sign's stand-in at rest: sign(v) is tanh(v / this), as friction has no sign at rest.
+    # Velocity scale of the smoothed sign: sign(v) is replaced by tanh(v / this), as it is undefined at rest.
     smoothing_rad_s: Positive
 
 
 class Spline(Strict):
-    """Reference motion: B-splines of degree five from rest to rest about a posture, the best of many drawn ones."""
+    """Reference motion: B-splines of degree five from rest to rest about a posture, the best of several random ones."""
 
     duration_s: Positive
     control_points: Annotated[int, Field(ge=8)]
@@ -45,15 +45,15 @@ class Spline(Strict):
 
 
 class Measurement(Strict):
-    """How positions are measured and filtered."""
+    """Settings of the measurement and filtering of positions."""
 
     rate_hz: Positive = 1000.0
     counts_per_turn: Positive = 1_250_000.0
     cutoff_hz: Positive = 20.0
     order: Annotated[int, Field(ge=1)] = 5
-    # Left out at both ends, where the filter and the unknown past of the motion meet.
+    # Time that is dropped at both ends, where the filter depends on unknown motion.
     margin_s: NonNegative = 0.2
-    # Motor torques at lower speeds are left out: friction there is none that the model has.
+    # Motor torques at lower speeds are ignored, because the friction model is not valid there.
     slowest_rad_s: NonNegative = 0.0
 
     @model_validator(mode="after")
@@ -67,11 +67,11 @@ class Measurement(Strict):
 
 
 class ElasticFile(Strict):
-    """Content of elastic.yaml; lists are per joint."""
+    """Content of elastic.yaml; lists have one entry per joint."""
 
     schema_version: Literal[1]
     stiffness_nm_per_rad: Positives
-    # Rotor over joint speed; rotors turn with the links that carry them, the less so the higher the ratio.
+    # Rotor over joint speed; the higher the ratio, the smaller the effect of the carrying link's rotation.
     gear_ratio: Annotated[tuple[NonZero, ...], Field(min_length=1)]
     proportional_nm_per_rad: Positives
     derivative_nm_s_per_rad: Positives
@@ -95,7 +95,7 @@ class ElasticFile(Strict):
 
     @cached_property
     def stiffness(self) -> FloatArray:
-        """K, (n,) [N m/rad]."""
+        """Joint stiffness K, (n,) [N m/rad]."""
         return read_only(np.array(self.stiffness_nm_per_rad))
 
     @cached_property
@@ -105,10 +105,10 @@ class ElasticFile(Strict):
 
 
 def load_elastic(robot: Robot) -> ElasticFile:
-    """The elastic joints of a robot.
+    """Return the properties of a robot's elastic joints.
 
     Raises:
-        ConfigurationError: no elastic.yaml, not a valid one, or one for another number of joints.
+        ConfigurationError: elastic.yaml is missing, invalid, or for another number of joints.
     """
     path = robot.folder / "elastic.yaml"
     if not path.is_file():

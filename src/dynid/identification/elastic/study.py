@@ -1,4 +1,4 @@
-"""The study of elastic joints: how well every group is identified in the setting of elastic.yaml, and with noise."""
+"""Study of elastic joints: accuracy of every identified group for the settings of elastic.yaml, and with noise."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,17 +18,17 @@ STATIC = "FC"
 
 @dataclass(frozen=True, eq=False)
 class ElasticStudy:
-    """What a study found.
+    """Result of a study.
 
     Attributes:
-        found: the kinds of all parameters, and the groups.
-        true: values of the groups, (b,).
-        estimate: from the quantised recording.
+        found: kinds of all parameters, and the groups.
+        true: true values of the groups, (b,).
+        estimate: estimate from the quantised recording.
         errors: |p_hat - p| / |p| of every group that is not zero.
-        errors_frictionless: the same where the plant has no static friction.
+        errors_frictionless: the same errors for a plant without Coulomb friction.
         noise: mean error by signal-to-noise ratio [dB].
-        deflection_deg: largest |q - theta| of every joint, (n,).
-        samples: of the recording.
+        deflection_deg: largest |q - theta| of every joint, (n,) [deg].
+        samples: number of samples in the recording.
     """
 
     found: Classification
@@ -47,18 +47,21 @@ class ElasticStudy:
 
     @property
     def error_no_static_friction(self) -> float:
-        """The larger of two: the mean without the static friction's groups, and that of a plant that has none."""
+        """Mean error without Coulomb friction, over the other groups or for a plant without it; the larger one."""
         others = {name: value for name, value in self.errors.items() if not name.startswith(STATIC)}
         return max(mean(others), mean(self.errors_frictionless))
 
 
 def mean(errors: dict[str, float]) -> float:
-    """Of all groups."""
+    """Return the mean error of all groups."""
     return float(np.mean(list(errors.values())))
 
 
 def with_noise(states: ElasticStates, ratio_db: float, seed: int) -> ElasticStates:
-    """White noise on all six, each of its joint's root mean square over 10^(ratio / 20)."""
+    """Return states with white noise on all six arrays, at a signal-to-noise ratio [dB].
+
+    The standard deviation is each joint's root mean square over 10^(ratio / 20).
+    """
     rng = np.random.default_rng(seed)
     size = 10.0 ** (-ratio_db / 20.0)
     return ElasticStates(
@@ -67,9 +70,10 @@ def with_noise(states: ElasticStates, ratio_db: float, seed: int) -> ElasticStat
 
 
 def error_by_stribeck(robot: Robot, shapes: Sequence[tuple[float, float]]) -> dict[tuple[float, float], float]:
-    """Mean error without added noise for shapes of the Stribeck curve.
+    """Return the mean error without added noise, by shape of the Stribeck curve.
 
     Args:
+        robot: robot with elastic joints.
         shapes: break-away torque over Coulomb friction, and the speed at which the excess has fallen to 1/e [rad/s].
     """
     file = load_elastic(robot)
@@ -83,9 +87,16 @@ def error_by_stribeck(robot: Robot, shapes: Sequence[tuple[float, float]]) -> di
 def study(
     robot: Robot, noise_db: tuple[float, ...] = NOISE_DB, seed: int = 0, file: ElasticFile | None = None
 ) -> ElasticStudy:
-    """Simulate, measure, filter and identify a robot with elastic joints; errors as of `load_elastic`.
+    """Return the study of a robot with elastic joints: simulated, measured, filtered and identified.
 
-    `file` replaces the robot's elastic.yaml.
+    Args:
+        robot: robot with elastic joints.
+        noise_db: signal-to-noise ratios for which the identification is repeated [dB].
+        seed: seed of the noise.
+        file: replacement for the robot's elastic.yaml; None reads that file.
+
+    Raises:
+        ConfigurationError: as for `load_elastic`.
     """
     model = ElasticModel(robot, file or load_elastic(robot))
     how, found = model.file.measurement, classify_structure(model)

@@ -1,1 +1,1 @@
-"""Estimators of base parameters, and how far their estimates may be off."""
+"""Estimators of base parameters, and the uncertainty of their estimates."""

@@ -1,14 +1,14 @@
 """Standard parameters closest to a-priori ones, by singular values (Gautier and Venture 2013, section IV).
 
-Of all standard parameters that fit the torques equally well, the ones nearest to a set that some arm is known to have:
+Among all standard parameters that fit the torques equally well, the estimate is the set closest to a known one:
 
-    chi = V1 S1^-1 U1' Y                                          the smallest ones (their eq. 26);
+    chi = V1 S1^-1 U1' Y                                          the smallest set (their eq. 26);
     chi = chi_ref + V1 S1^-1 U1' (Y - W chi_ref)                  closest to chi_ref (eq. 30);
-    chi = chi_ref + diag(chi_e) V1e S1e^-1 U1e' (Y - W chi_ref)   only essential parameters move (eq. 32),
+    chi = chi_ref + diag(chi_e) V1e S1e^-1 U1e' (Y - W chi_ref)   only essential parameters change (eq. 32),
 
-U S V' being the singular value decomposition of W, or of W diag(chi_e), cut at the number of base or essential
-parameters. Nothing constrains the result: whether an arm can have it is looked at afterwards, by the Cholesky factors
-of every link's inertia about its centre of mass with a tolerance (their Table III).
+with U S V' the singular value decomposition of W, or of W diag(chi_e), truncated at the number of base or essential
+parameters. The result is not constrained. Physical consistency is checked afterwards, by the Cholesky factors of every
+link's inertia about its centre of mass with a tolerance (their Table III).
 """
 
 from dataclasses import dataclass
@@ -27,8 +27,8 @@ from dynid.model.parameters import MINIMUM_ROTOR_INERTIA, BaseParameters, Standa
 from dynid.model.standard import tensor
 from dynid.robot import FloatArray, read_only
 
-TOLERANCES = (0.0, -0.01, -0.02, -0.04)  # kg m^2, as in Table III
-RANK_TOLERANCE = 1e-10  # of the largest singular value: below it they are rounding
+TOLERANCES = (0.0, -0.01, -0.02, -0.04)  # tolerances of the inertia's eigenvalues [kg m^2], as in Table III
+RANK_TOLERANCE = 1e-10  # smallest singular value, relative to the largest: below it, values are rounding errors
 
 Columns = Literal["standard", "base", "essential"]
 
@@ -38,13 +38,15 @@ class ClosestStandard:
     """Standard parameters closest to a-priori ones.
 
     Attributes:
-        standard: the standard parameters.
-        base: K chi.
-        columns: which parameters moved: all that reach a torque, those that name base parameters, or essential ones.
-        rank: how many singular values were kept.
+        standard: the standard parameters chi.
+        base: base parameters K chi.
+        columns: parameters that were free to change: all that affect a torque, those that name base parameters, or
+            essential ones.
+        rank: number of singular values that were kept.
         distance: || chi - chi_ref || / || chi_ref ||, in mixed SI units as in their Table II; NaN without a reference.
         errors: torque errors on the samples.
-        definite_links: links whose inertia about the centre of mass is definite, by tolerance [kg m^2].
+        definite_links: number of links whose inertia about the centre of mass is positive definite, by tolerance [kg
+            m^2].
     """
 
     standard: StandardParameters
@@ -62,7 +64,7 @@ class ClosestStandard:
 
 
 def inertia_about_com(link: FloatArray) -> FloatArray:
-    """Inertia about the centre of mass (3, 3) of ten standard parameters (eq. 36).
+    """Return the inertia about the centre of mass (3, 3) [kg m^2] of a link's ten standard parameters (eq. 36).
 
     Raises:
         DataError: the mass is zero, so there is no centre of mass.
@@ -74,7 +76,7 @@ def inertia_about_com(link: FloatArray) -> FloatArray:
 
 
 def is_definite(matrix: FloatArray, tolerance: float = 0.0) -> bool:
-    """Whether matrix (k, k) - tolerance I has a Cholesky factorisation; a negative tolerance allows for noise."""
+    """Return whether matrix (k, k) - tolerance I is positive definite; a negative tolerance allows for noise."""
     try:
         np.linalg.cholesky(matrix - tolerance * np.eye(len(matrix)))
     except np.linalg.LinAlgError:
@@ -83,15 +85,19 @@ def is_definite(matrix: FloatArray, tolerance: float = 0.0) -> bool:
 
 
 def definite_links(standard: StandardParameters, tolerance: float = 0.0) -> int:
-    """How many links have a positive mass and an inertia about the centre of mass that is definite (Table III)."""
+    """Return the number of links with a positive mass and a positive-definite inertia (Table III).
+
+    The inertia is that about the centre of mass, with a tolerance [kg m^2].
+    """
     links = [standard.link(j) for j in range(standard.chain_size)]
     return sum(bool(link[9] > 0.0) and is_definite(inertia_about_com(link), tolerance) for link in links)
 
 
 def with_identified_drives(model: ArmModel, prior: StandardParameters, base: BaseParameters) -> StandardParameters:
-    """A-priori parameters whose drive side is an identified one: no CAD file holds friction and rotors.
+    """Return a-priori parameters with identified friction and rotor inertias, which CAD files do not contain.
 
-    A rotor inertia that is grouped with link inertias is what the group has beyond the links' a-priori values.
+    If a rotor inertia is grouped with link inertias, it is the identified value of the group minus the links' a-priori
+    share.
     """
     regrouping, values = model.regrouping, np.array(prior.values)
     links = 10 * model.chain_size
@@ -115,18 +121,19 @@ def closest_standard(
     columns: Columns = "standard",
     essential: EssentialParameters | None = None,
 ) -> ClosestStandard:
-    """The standard parameters that fit best and are closest to a-priori ones, rows weighted as in `essential`.
+    """Return the best-fitting standard parameters that are closest to a-priori ones, rows weighted as in `essential`.
 
     Args:
-        model: the arm.
+        model: model of the arm.
         samples: filtered states and torques.
-        prior: chi_ref; None: the smallest parameters.
-        columns: "standard": all that reach a torque may move (eq. 30, or 26); "base": only those that name the base
-            parameters; "essential": only essential ones (eq. 32).
-        essential: needed for "essential".
+        prior: chi_ref; None selects the smallest parameters.
+        columns: parameters that may change: "standard" for all that affect a torque (eq. 30 or 26); "base" for those
+            that name the base parameters; "essential" for essential ones (eq. 32).
+        essential: essential parameters, required for "essential".
 
     Raises:
-        DataError: of another model, without essential parameters where they are needed, or the motion determines less.
+        DataError: the prior belongs to another model, essential parameters are missing, or the motion determines too
+            few parameters.
     """
     names = model.regrouping.standard
     if prior is not None and prior.names != names:
@@ -154,7 +161,7 @@ def closest_standard(
 
 
 def _column_scale(model: ArmModel, columns: Columns, essential: EssentialParameters | None) -> tuple[FloatArray, int]:
-    """Weight of every standard parameter's column, (s,), zero for those that must not move; and the rank."""
+    """Return the weight of every standard parameter's column, (s,), zero for fixed parameters; and the rank."""
     scale = np.zeros(len(model.regrouping.standard))
     places = np.array(model.regrouping.representatives)
     if columns == "standard":
@@ -169,7 +176,7 @@ def _column_scale(model: ArmModel, columns: Columns, essential: EssentialParamet
 
 
 def _smallest(rows: FloatArray, rank: int) -> FloatArray:
-    """V1 S1^-1 U1' y, (s,), of rows [W y] (m, s + 1): of all best fits the smallest."""
+    """Return V1 S1^-1 U1' y, (s,), from rows [W y] (m, s + 1): the smallest of all best fits."""
     R = qr(rows, mode="r", check_finite=False)[0][: rows.shape[1]]
     U, singular, Vt = np.linalg.svd(R[:, :-1], full_matrices=False)
     if singular[rank - 1] <= RANK_TOLERANCE * singular[0]:

@@ -3,7 +3,8 @@
     consistent   the least-squares fit among consistent models, see `feasibility` (design 5.3)
     sequential   one small program per joint, see `sequential`: for arms of many joints
 
-Both take friction off the torques first, where the structure has none, as `essential` does.
+If the model's structure does not contain friction, "consistent" eliminates it from the regression, and "sequential"
+first subtracts it from the torques, as `essential` does.
 """
 
 from dataclasses import dataclass
@@ -26,14 +27,19 @@ from dynid.robot import PhysicalBounds, read_only
 
 @dataclass(frozen=True)
 class ConsistentLeastSquares:
-    """The ordinary least-squares fit among physically consistent models."""
+    """Ordinary least-squares fit among physically consistent models."""
 
     name: str = "consistent"
 
     def estimate(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> Estimate:
-        """See `Estimator.estimate`; also InfeasibleError where the bounds exclude every model."""
+        """Return the consistent estimate; see `Estimator.estimate`.
+
+        Raises:
+            DataError: as for `Estimator.estimate`.
+            InfeasibleError: the bounds exclude every model.
+        """
         bounds, regression = _bounds(model), Regression.of(model, samples, coulomb, known)
         fit = regression.solve()
         found = consistent_projection(model, BaseParameters(model.names, fit.phi), bounds, metric=fit.metric)
@@ -43,14 +49,19 @@ class ConsistentLeastSquares:
 
 @dataclass(frozen=True)
 class SequentialPrograms:
-    """One joint at a time, from the last one inward."""
+    """Consistent fit of one joint at a time, from the last one inward."""
 
     name: str = "sequential"
 
     def estimate(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> Estimate:
-        """See `Estimator.estimate`; also InfeasibleError where the bounds exclude every model."""
+        """Return the sequential estimate; see `Estimator.estimate`.
+
+        Raises:
+            DataError: as for `Estimator.estimate`.
+            InfeasibleError: the bounds exclude every model.
+        """
         plain, friction, regression = without_friction(model, samples, coulomb, known)
         found = sequential_fit(model, plain.seen(model.standard_regressor), plain.tau, _bounds(model))
         return _estimate(self.name, model, samples, regression, found.standard, friction)
@@ -72,7 +83,7 @@ def _estimate(
     standard: StandardParameters,
     friction: FrictionLaw | None,
 ) -> Estimate:
-    """A result without deviations: bounds that hold make them those of another problem."""
+    """Return the estimate without standard deviations: active bounds would make those of the free fit wrong."""
     base = model.base_parameters(standard)
     kappa, weakest = regression.conditioning()
     friction_values = regression.friction_given(base.values)

@@ -1,14 +1,14 @@
-"""What no law of friction holds of a gear: smooth functions of speed and load, of a size that residuals show.
+"""Friction that the law does not describe: smooth functions of speed and load, sized by the residuals.
 
-A law that is nearly right leaves little in the residuals, for its parameters take up most of what is missing: in just
-the directions in which they are then wrong. So for every axis friction may be off by
+A law that is nearly right leaves small residuals, because its parameters absorb most of the missing friction: exactly
+in the directions in which they are then wrong. So for every axis, friction may have an additional part
 
     sign(dq) sum_k u_k f_k,    f = exp(-|dq| / v)    and    |tau| exp(-|dq| / v),    v of `SPEEDS_RAD_S` (and infinite)
 
 with u ~ N(0, s^2), one s for the functions of speed and one for those of load: random effects. The sizes s are the most
-likely ones given the residuals (empirical Bayes, by expectation and maximisation), the fitted parameters being
-projected out; so they rest on what is seen of the misfit, and the covariance then has what is not seen of it. A size
-that chance could make is none.
+likely ones given the residuals (empirical Bayes, by expectation maximisation), with the fitted parameters projected
+out. The sizes thus follow from the visible part of the misfit, and the covariance then contains the invisible part. A
+size that chance could produce is set to zero.
 """
 
 import numpy as np
@@ -19,10 +19,10 @@ from dynid.robot import FloatArray
 
 SPEEDS_RAD_S = (0.15, 0.5, 1.5)
 LOAD_SPEEDS_RAD_S = (0.15, 0.5, np.inf)
-STEPS, STEPS_AFTER = 60, 10  # of expectation and maximisation, to begin with and after an effect is left out
-START = 0.1  # of the residual's deviation, where it begins
-SURE = 2.71  # twice the gain of the likelihood's logarithm that chance reaches in one of twenty cases
-LEAST = 1e-6  # of the residual's variance: an effect of no size
+STEPS, STEPS_AFTER = 60, 10  # iterations of expectation maximisation: at first, and after an effect is dropped
+START = 0.1  # initial size of an effect, in standard deviations of the residual
+SURE = 2.71  # smallest likelihood-ratio statistic of an effect: chance exceeds it in one of twenty cases
+LEAST = 1e-6  # smallest variance of an effect, relative to the residual's: stands for zero
 
 
 def friction_effects(
@@ -34,16 +34,16 @@ def friction_effects(
     known: FloatArray,
     transition_rad_s: float,
 ) -> FloatArray:
-    """Torques of the effects, each times its most likely size, (N, n, k) [N m].
+    """Return the torques of the random effects, each scaled by its most likely size, (N, n, k) [N m].
 
     Args:
         dq: velocities, (N, n) [rad/s].
-        torque: as predicted, (N, n) [N m]: measured ones would bring their own errors in.
-        columns: of all that was fitted, (N, n, p).
-        residual: that they leave, (N, n) [N m].
-        weights: one over each row's deviation, (N, n).
-        known: standard deviations of what is known of the columns' factors beforehand, (p,).
-        transition_rad_s: speed of the sign of dq.
+        torque: predicted torques, (N, n) [N m]; measured torques would add their own errors.
+        columns: columns of all fitted parameters, (N, n, p).
+        residual: residual of the fit, (N, n) [N m].
+        weights: reciprocal standard deviation of each row, (N, n).
+        known: prior standard deviations of the columns' factors, (p,).
+        transition_rad_s: transition velocity of the smoothed sign of dq [rad/s].
     """
     effects, groups = friction_functions(dq, torque, weights, transition_rad_s)
     size = effects.shape[2]
@@ -62,17 +62,23 @@ def friction_effects(
     inverse = np.linalg.pinv(X.T @ X + np.diag(variance / known**2), rcond=1e-12, hermitian=True)
     across = X.T @ B
     normal = (B.T @ B - across.T @ inverse @ across) / variance
-    values, vectors = np.linalg.eigh(normal)  # rounding may leave a little less than nothing
+    values, vectors = np.linalg.eigh(normal)  # rounding may give slightly negative values
     normal = (vectors * np.maximum(values, 0.0)) @ vectors.T
     seen = (B.T @ r.ravel() - across.T @ inverse @ (X.T @ r.ravel())) / variance
     return np.asarray(effects * _sizes(normal, seen, groups))
 
 
 def _sizes(normal: FloatArray, seen: FloatArray, groups: NDArray[np.int64]) -> FloatArray:
-    """The most likely deviations (k,) of effects u, the data being normal with `normal` u = `seen`."""
+    """Return the most likely standard deviations (k,) of effects u, for data that obey `normal` u = `seen`.
+
+    Args:
+        normal: normal matrix (k, k).
+        seen: right-hand side (k,).
+        groups: index (k,) of the group of each effect; a group shares one size.
+    """
     count = int(groups.max()) + 1
     squares = _likeliest(normal, seen, groups, np.full(count, START**2), STEPS)
-    # one after the other, for two that stand for the same would each be missed by nobody
+    # effects are dropped one at a time: of two redundant ones, each alone would look unnecessary
     while (left := np.flatnonzero(squares)).size:
         whole = _likelihood(normal, seen, squares[groups])
         gains = [whole - _likelihood(normal, seen, np.where(groups == k, 0.0, squares[groups])) for k in left]
@@ -86,7 +92,7 @@ def _sizes(normal: FloatArray, seen: FloatArray, groups: NDArray[np.int64]) -> F
 def _likeliest(
     normal: FloatArray, seen: FloatArray, groups: NDArray[np.int64], squares: FloatArray, steps: int
 ) -> FloatArray:
-    """The most likely variances of groups (g,), from where they are; what is nothing stays so."""
+    """Return the most likely variances of groups (g,), iterated from `squares`; variances of zero stay zero."""
     sizes = np.bincount(groups)
     for _ in range(steps):
         covariance = np.linalg.inv(normal + np.diag(1.0 / np.maximum(squares, LEAST)[groups]))
@@ -96,7 +102,7 @@ def _likeliest(
 
 
 def _likelihood(normal: FloatArray, seen: FloatArray, squares: FloatArray) -> float:
-    """Logarithm of the likelihood of variances (k,) of the effects, less that of none."""
+    """Return the log-likelihood of variances (k,) of the effects, relative to that of no effects."""
     own = np.maximum(squares, LEAST)
     inside = normal + np.diag(1.0 / own)
     return 0.5 * float(seen @ np.linalg.solve(inside, seen) - np.linalg.slogdet(inside)[1] - np.log(own).sum())
@@ -105,7 +111,7 @@ def _likelihood(normal: FloatArray, seen: FloatArray, squares: FloatArray) -> fl
 def friction_functions(
     dq: FloatArray, torque: FloatArray, weights: FloatArray, transition_rad_s: float
 ) -> tuple[FloatArray, NDArray[np.int64]]:
-    """Effects (N, n, k) whose weighted root mean square is 1 each, and the group (k,) that shares a size."""
+    """Return effects (N, n, k) of weighted root mean square 1, and the index (k,) of the group that shares a size."""
     speed, side = np.abs(dq), np.tanh(dq / transition_rad_s)
     plain = [side * np.exp(-speed / v) for v in SPEEDS_RAD_S]
     loaded = [side * np.abs(torque) * np.exp(-speed / v) for v in LOAD_SPEEDS_RAD_S]

@@ -1,8 +1,9 @@
 """Weighted least squares with per-joint weights and essential parameters (Gautier and Venture 2013, section III).
 
-IDIM-WLS: the rows of joint j are divided by the deviation of their own ordinary least-squares fit. The relative
-standard deviation of a parameter (their eq. 12) says whether the motion shows it. Parameters that it does not excite
-are dropped one at a time, the worst first, and the rest is estimated again each time: what is left is essential.
+IDIM-WLS: the rows of joint j are divided by the residual standard deviation of their own ordinary least-squares fit.
+The relative standard deviation of a parameter (their eq. 12) shows how well the motion excites it. Parameters that it
+does not excite are dropped one at a time, the worst first, and the others are estimated again each time. The remaining
+parameters are essential.
 """
 
 from dataclasses import dataclass, replace
@@ -26,13 +27,13 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
 
 DEVIATION_LIMIT = 0.1  # relative standard deviation beyond which a parameter is not essential
-JOINT_RANK_TOLERANCE = 1e-8  # of one joint's own regressor, columns scaled
-SIGMA_FLOOR = 1e-9  # of the largest joint's deviation: noise-free data must not get infinite weights
+JOINT_RANK_TOLERANCE = 1e-8  # rank tolerance of one joint's own regressor, with scaled columns
+SIGMA_FLOOR = 1e-9  # smallest deviation relative to the largest joint's: noise-free data must not get infinite weights
 
 
 @dataclass(frozen=True)
 class Cancelled:
-    """A parameter that was cancelled: its relative standard deviation then, and how many parameters were left."""
+    """Cancelled parameter, with its relative standard deviation then and the number of remaining parameters."""
 
     name: str
     relative_deviation: float
@@ -44,12 +45,12 @@ class EssentialParameters:
     """Essential parameters of a model; arrays are read-only.
 
     Attributes:
-        base: all base parameters, cancelled ones being zero, with covariance.
+        base: all base parameters with covariance; cancelled ones are zero.
         kept: names of the essential parameters.
-        cancelled: the others, in the order in which they went.
-        relative_deviations: standard deviation over value (eq. 12), (p,); NaN for cancelled ones.
-        sigma: deviation of each joint's torques that weighs its rows, (n,) [N m].
-        limit: on the relative standard deviation.
+        cancelled: the other parameters, in the order of cancellation.
+        relative_deviations: standard deviation over value (eq. 12), (p,); NaN for cancelled parameters.
+        sigma: standard deviation of each joint's torques, by which its rows are divided, (n,) [N m].
+        limit: limit of the relative standard deviation.
         errors: torque errors on the samples.
     """
 
@@ -63,14 +64,14 @@ class EssentialParameters:
 
 
 def joint_sigma(W: FloatArray, tau: FloatArray) -> FloatArray:
-    """Deviation of each joint's torques from the ordinary least-squares fit of its own rows, (n,) [N m].
+    """Return the residual standard deviation of each joint's own ordinary least-squares fit, (n,) [N m].
 
     Args:
         W: regressor, (N, n, p).
         tau: torques, (N, n) [N m].
 
     Raises:
-        DataError: fewer samples than a joint's own parameters.
+        DataError: there are fewer samples than parameters of a joint.
     """
     deviations = []
     for j in range(tau.shape[1]):
@@ -98,17 +99,17 @@ class WeightedRows:
 
     @classmethod
     def of(cls, W: FloatArray, tau: FloatArray, sigma: FloatArray) -> "WeightedRows":
-        """From W (N, n, p), tau (N, n) and the joints' deviations (n,)."""
+        """Return the reduced rows of regressor W (N, n, p), torques tau (N, n) and standard deviations sigma (n,)."""
         stacked = np.concatenate([W, tau[..., None]], axis=-1) / sigma[:, None]
         flat = stacked.reshape(-1, W.shape[-1] + 1)
         R = qr(flat, mode="r", check_finite=False, overwrite_a=True)[0][: flat.shape[1]]
         return cls(np.asarray(R), len(flat))
 
     def solve(self, kept: NDArray[np.int64]) -> tuple[FloatArray, FloatArray]:
-        """Values of the kept parameters (k,) and their covariance (k, k) (eqs. 8, 10 and 11).
+        """Return the values of the kept parameters (k,) and their covariance (k, k) (eqs. 8, 10 and 11).
 
         Raises:
-            DataError: fewer rows than parameters, or they are not independent.
+            DataError: there are fewer rows than parameters, or the parameters are not independent.
         """
         if self.rows <= len(kept):
             raise DataError(f"{self.rows} equations do not determine {len(kept)} parameters; record longer")
@@ -124,17 +125,19 @@ class WeightedRows:
 
 
 def relative_deviations(values: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Standard deviation over value of each parameter (eq. 12), (k,); infinite for a value of zero."""
+    """Return the standard deviation over the value of each parameter (eq. 12), (k,); infinite for a value of zero."""
     deviations = np.sqrt(np.diag(covariance))
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.where(values == 0.0, np.inf, deviations / np.abs(values))
 
 
 def essential_parameters(model: ArmModel, samples: Samples, limit: float = DEVIATION_LIMIT) -> EssentialParameters:
-    """Cancel the base parameters that the motion does not show, the worst first.
+    """Return the essential parameters, after cancelling those that the motion does not excite, the worst first.
 
     Args:
-        limit: relative standard deviation up to which a parameter is essential; infinite keeps all (IDIM-WLS).
+        model: model of the arm.
+        samples: filtered states and torques.
+        limit: largest relative standard deviation of an essential parameter; infinity keeps all (IDIM-WLS).
 
     Raises:
         DataError: the samples do not determine the parameters, or no parameter is within the limit.
@@ -171,7 +174,7 @@ def _outcome(
     cancelled: tuple[Cancelled, ...],
     limit: float,
 ) -> EssentialParameters:
-    """The result with all base parameters in their places."""
+    """Return the essential parameters as a result, with all base parameters in the model's order."""
     size = len(model.names)
     phi, deviations, covariance = np.zeros(size), np.full(size, np.nan), np.zeros((size, size))
     phi[kept], covariance[np.ix_(kept, kept)], deviations[kept] = solution
@@ -189,10 +192,10 @@ def _outcome(
 def without_friction(
     model: ArmModel, samples: Samples, coulomb: CoulombSettings | None, known: KnownGears | None = None
 ) -> tuple[Samples, FrictionLaw | None, Regression]:
-    """Samples whose torques are free of the friction that the model's structure has not, that friction, and the
-    regression that it was found with.
+    """Return samples whose torques exclude friction outside the model, the friction law, and the regression.
 
-    Where the structure has it, or friction is ignored, nothing is taken off.
+    The friction is that which the model's structure does not contain. Torques are unchanged, and the law is None, if
+    the structure contains friction, or if friction is ignored.
     """
     if coulomb is None or coulomb.treatment != "estimated" or model.structure.coulomb_friction:
         return samples, None, Regression.of(model, samples, coulomb, known)
@@ -207,7 +210,7 @@ def without_friction(
 
 @dataclass(frozen=True)
 class EssentialLeastSquares:
-    """Essential parameters as an estimator: cancelled parameters are zero, without deviation."""
+    """Estimator of essential parameters: cancelled parameters are zero, without standard deviation."""
 
     name: str = "essential"
     limit: float = DEVIATION_LIMIT
@@ -215,7 +218,7 @@ class EssentialLeastSquares:
     def estimate(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> Estimate:
-        """See `Estimator.estimate`."""
+        """Return the estimate of essential parameters; see `Estimator.estimate`, including its errors."""
         plain, friction, regression = without_friction(model, samples, coulomb, known)
         found = essential_parameters(model, plain, self.limit)
         kappa, weakest = regression.conditioning()

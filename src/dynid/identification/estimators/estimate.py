@@ -1,4 +1,4 @@
-"""What every estimator of base parameters takes and gives."""
+"""Interface of all estimators of base parameters, and their result."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -21,23 +21,23 @@ from dynid.robot import FloatArray, read_only
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Outcome of an estimation.
+    """Result of an estimation of base parameters.
 
     Attributes:
         base: base parameters with covariance.
         errors: torque errors on the data used.
         residual_sigma: standard deviation of each axis's residual, (n,) [N m].
         condition_number: kappa of the stacked regressor, largest over smallest singular value, not scaled.
-        weakest: the parameters that dominate the combination which the motion shows least; they limit kappa.
+        weakest: parameters that dominate the combination which the motion excites least; they limit kappa.
         rank: numerical rank of the stacked regressor with columns scaled to unit length.
         method: name of the estimator.
-        settings: what it ran with.
-        friction: estimated beside the base parameters; None where it was ignored.
-        metric: R (p, p) of the problem that was solved: || R (phi - base) || is the weighted torque error that phi adds
-            to the fit; a projection is nearest in it. Of "essential" it is that of ordinary least squares.
-        regression: that was solved.
-        standard: consistent standard parameters, of which `base` is K pi; None where the estimator gives none.
-        belief: base parameters and Coulomb friction beside them with their covariance; None where it is not known.
+        settings: settings of the estimator.
+        friction: friction law, estimated in addition to the base parameters; None if friction was ignored.
+        metric: R (p, p) of the solved problem: || R (phi - base) || is the weighted torque error that phi adds to the
+            fit. Projections are nearest in this metric. For "essential" it is that of ordinary least squares.
+        regression: the regression that was solved.
+        standard: consistent standard parameters pi with `base` = K pi; None if the estimator does not compute them.
+        belief: base parameters and additional Coulomb friction with their covariance; None if it is unknown.
     """
 
     base: BaseParameters
@@ -63,8 +63,17 @@ def estimate_from(
     inflation: float = 1.0,
     settings: Mapping[str, Any] | None = None,
 ) -> Estimate:
-    """The estimate that a solution with these row weights (N n,) is; `inflation` as in `Regression.spread`."""
-    if weights is not None:  # what belongs to the result later is of the weighted problem, too
+    """Return the estimate for a solution with row weights (N n,).
+
+    Args:
+        regression: the regression that was solved.
+        method: name of the estimator.
+        solution: solution of the regression with these weights.
+        weights: row weights (N n,); None weighs all rows equally.
+        inflation: factor of the inverse normal matrix, see `Regression.spread`.
+        settings: settings of the estimator.
+    """
+    if weights is not None:  # later uses of the regression refer to the weighted problem as well
         regression = replace(regression, row_weights=weights)
         solution = regression.weighted_solution
     tau = regression.torques
@@ -91,8 +100,11 @@ def estimate_from(
 
 
 def _belief(regression: Regression, solution: Solution, spread: FloatArray) -> Belief:
-    """What the data say of base parameters and of every axis's own Coulomb friction, with the covariance (k, k) of
-    friction that is not held at a bound and base parameters. All else of friction is marginalised."""
+    """Return base parameters and each axis's own Coulomb friction with their joint covariance.
+
+    `spread` (k, k) is the covariance of base parameters and of the friction parameters that are not held at a bound.
+    All other friction parameters are marginalised.
+    """
     count, size = regression.friction_size, len(regression.names)
     kept = np.flatnonzero(np.append(solution.sliding[:count], np.ones(size, dtype=bool)))
     covariance = np.zeros((count + size, count + size))
@@ -107,22 +119,25 @@ def _belief(regression: Regression, solution: Solution, spread: FloatArray) -> B
 
 
 class Estimator(Protocol):
-    """Estimates base parameters from samples. `ArmModel` says which parameters, `Samples` are filtered states."""
+    """Interface of estimators of the parameters of an `ArmModel` from `Samples`, which are filtered states."""
 
     @property
     def name(self) -> str:
-        """The name under which it is chosen and recorded; a key of `table.ESTIMATORS`."""
+        """Name under which the estimator is chosen and recorded; a key of `table.ESTIMATORS`."""
         ...
 
     def estimate(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> Estimate:
-        """Base parameters of `model` from `samples`.
+        """Return the base parameters of `model` estimated from `samples`.
 
-        `coulomb` says how friction is treated, None ignores it; `known` is friction's fit to other samples, see
-        `Regression.stack`.
+        Args:
+            model: model of the arm, which defines the parameters.
+            samples: filtered states and torques.
+            coulomb: how friction is treated; None ignores it.
+            known: friction fitted to other samples, see `Regression.stack`.
 
         Raises:
-            DataError: the samples do not determine the parameters; names those that they leave open.
+            DataError: the samples do not determine the parameters; the message names the undetermined ones.
         """
         ...

@@ -1,4 +1,4 @@
-"""Friction beside the base parameters as a regression sees it: linearised at a fit, with what is known beforehand."""
+"""Friction outside the base parameters in a regression: linearised at a fit, with prior deviations."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,21 +14,21 @@ from dynid.identification.estimators.play import FoundPlay
 from dynid.model.friction import AS, TERMS, WS, FrictionLaw
 from dynid.robot import FloatArray
 
-# what is known of friction before any data, as standard deviations: by unit, of shapes, and of its change per minute
+# prior standard deviations of friction: by unit, of shape parameters, and of the relative change per minute
 PRIOR = {"N*m*s/rad": 1.0, "N*m": 1.0, "1": 0.5, "1/(N*m)": 0.2}
 PRIOR_SHAPE = {WS: 2.0, AS: 1.0}
 PRIOR_DRIFT = 0.3
-LOADS = ("km", "kms", "ke", "kes", "kmq", "keq")  # friction that grows with load
+LOADS = ("km", "kms", "ke", "kes", "kmq", "keq")  # symbols of load-dependent friction terms
 
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """Friction that grows with load, and that a structure leaves out.
+    """Load-dependent friction terms that a friction structure does not contain.
 
     Attributes:
-        columns: its torques in sliding states per unit of each parameter, (N, n, k).
-        judged: the same of all states.
-        known: deviations of the parameters beforehand, (k,).
+        columns: torques in sliding states per unit of each parameter, (N, n, k).
+        judged: the same torques over all states.
+        known: prior standard deviations of the parameters, (k,).
     """
 
     columns: FloatArray
@@ -37,7 +37,7 @@ class LeftOut:
 
     @classmethod
     def of(cls, fitter: GearFitter, fit: GearFit) -> "LeftOut":
-        """What the structure of a fit leaves out, linearised there."""
+        """Return the load terms that the structure of a fit does not contain, linearised at the fit."""
         terms = tuple(one for one in LOADS if one not in fit.structure.terms)
         parameters = replace(fit.structure, terms=terms).parameters(fitter.gears)
         wanted, point = sorted({one.term for one in parameters}), fit.point
@@ -51,18 +51,18 @@ class LeftOut:
 
 @dataclass(frozen=True, eq=False)
 class FrictionBeside:
-    """Friction beside the base parameters, linearised at a fit of it.
+    """Friction in addition to the base parameters, linearised at a fit.
 
     Attributes:
-        fit: of friction and base parameters together.
-        judged: the same with the rows of all states, sticking ones among them.
-        ladder: how its structure was chosen; None where it was given.
-        play: between joints and encoders; None where nobody has looked.
-        delay: by which torques lag behind positions; None where nobody has looked.
-        given: whether the fit is of other samples, and none was made of these.
-        left_out: friction that grows with load, and that the structure leaves out; None without.
-        effects: torques (N, n, k) [N m] of what no parameter stands for, each of its likely size: what remains of play,
-            and friction that the law does not hold.
+        fit: fit of friction and base parameters together.
+        judged: the same fit with the rows of all states, including sticking ones.
+        ladder: comparison by which the structure was chosen; None if it was given.
+        play: backlash between joints and encoders; None if it was not estimated.
+        delay: delay of torques behind positions; None if it was not estimated.
+        given: whether the fit is of other samples, and friction was not fitted to these.
+        left_out: load-dependent friction that the structure does not contain; None without it.
+        effects: torques (N, n, k) [N m] of effects without a parameter, each at its likely size: remaining backlash and
+            delay, and friction that the law does not describe.
     """
 
     fit: GearFit
@@ -76,7 +76,7 @@ class FrictionBeside:
 
     @property
     def shape_note(self) -> str:
-        """Which parameters of friction's shape ended at the bounds of their box, in words; "" if none did."""
+        """Sentence that names the friction shape parameters at a bound of their range; "" if there are none."""
         p = self.fit.rows.W.shape[2]
         ends = [
             f"{one.name} {value:.3g}"
@@ -92,29 +92,29 @@ class FrictionBeside:
 
     @cached_property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Its parameters but for the shape, which stays as fitted; drift follows them where the structure has it."""
+        """Friction parameters without those of shape, which stay as fitted; a drift follows them in arrays."""
         return tuple(one for one in self.fit.parameters if TERMS[one.term].kind != "shape")
 
     @cached_property
     def _shape(self) -> NDArray[np.bool_]:
-        """Which of the fit's columns beyond phi are of the shape."""
+        """Mask of the shape parameters among the fit's columns after those of phi."""
         drift = [False] * self.fit.structure.drift
         return np.array([TERMS[one.term].kind == "shape" for one in self.fit.parameters] + drift, dtype=bool)
 
     @cached_property
     def columns(self) -> FloatArray:
-        """C, torques per unit of every parameter, (N, n, m), drift included."""
+        """Matrix C of torques per unit of every parameter, (N, n, m), including drift."""
         return self.fit.columns[..., self.fit.rows.W.shape[2] :][..., ~self._shape]
 
     def with_discrepancy(self, fitter: GearFitter) -> "FrictionBeside":
-        """With the effects of friction that the law does not hold, from the residuals of a fitter's rows."""
+        """Return this friction with effects that the law does not describe, from residuals of the fitter's rows."""
         fit, rows = self.fit, fitter.rows
         residual = fit.target - fit.columns @ fit.theta
         own = [
             PRIOR_SHAPE[one.term] if one.term in PRIOR_SHAPE else PRIOR[TERMS[one.term].unit] for one in fit.parameters
         ]
         known = np.concatenate([np.full(fit.rows.W.shape[2], np.inf), own, [PRIOR_DRIFT] * fit.structure.drift])
-        # a joint that never slid has no deviation by which its rows could be weighed
+        # a joint that never slid has no residual deviation, so its rows get no weight
         weights = np.where(rows.target.any(axis=0), fitter.trust / fitter.sigma(residual), 0.0)
         found = friction_effects(
             rows.samples.dq, rows.target - residual, fit.columns, residual, weights, known, fitter.transition_rad_s
@@ -124,10 +124,11 @@ class FrictionBeside:
 
     @cached_property
     def shape_columns(self) -> tuple[FloatArray, FloatArray]:
-        """Columns of what is as open as the others, (N, n, k), and what is known of it beforehand as deviations, (k,).
+        """Columns of further open parameters, (N, n, k), and their prior standard deviations, (k,).
 
-        It is the shape of friction, and what of it grows with load and was left out: on slow motions the data hardly
-        distinguish that from masses, so its smallest structure must not make masses look certain.
+        They are the shape parameters of friction, and the load-dependent terms that were left out. In slow motions, the
+        data hardly distinguish the latter from masses; without these columns, a small friction structure would make
+        masses look certain.
         """
         known = np.array([PRIOR_SHAPE[one.term] for one in self.fit.parameters if one.term in PRIOR_SHAPE])
         columns = self.fit.columns[..., self.fit.rows.W.shape[2] :][..., self._shape]
@@ -136,7 +137,7 @@ class FrictionBeside:
         return np.concatenate([columns, self.left_out.columns], axis=2), np.append(known, self.left_out.known)
 
     def judged_columns(self) -> FloatArray:
-        """Columns of all states in the order (f, phi, shape) of `Regression.whole_spread`, (N, n, k)."""
+        """Return the columns of all states in the order (f, phi, shape) of `Regression.whole_spread`, (N, n, k)."""
         columns, p = self.judged.columns, self.fit.rows.W.shape[2]
         friction = columns[..., p:]
         more = [] if self.left_out is None else [self.left_out.judged]
@@ -145,14 +146,14 @@ class FrictionBeside:
 
     @property
     def known(self) -> FloatArray:
-        """Standard deviations of what is known beforehand of the parameters, (m,)."""
+        """Prior standard deviations of the parameters, (m,)."""
         return np.array(
             [PRIOR[TERMS[one.term].unit] for one in self.parameters] + [PRIOR_DRIFT] * self.fit.structure.drift
         )
 
     @property
     def target(self) -> FloatArray:
-        """Torques that C f + W phi fits, (N, n) [N m]."""
+        """Torques to which C f + W phi is fitted, (N, n) [N m]."""
         return self._less_shape(self.fit)
 
     def _less_shape(self, rows: GearFit) -> FloatArray:
@@ -160,13 +161,13 @@ class FrictionBeside:
         return rows.target - rows.columns[..., p:][..., self._shape] @ rows.theta[p:][self._shape]
 
     def judged_rows(self) -> FloatArray:
-        """Rows [C W tau] of all states, (N n, m + p + 1)."""
+        """Return the rows [C W tau] of all states, (N n, m + p + 1)."""
         p, columns = self.judged.rows.W.shape[2], self.judged.columns
         own = [columns[..., p:][..., ~self._shape], columns[..., :p], self._less_shape(self.judged)[..., None]]
         return np.concatenate(own, axis=2).reshape(columns.shape[0] * columns.shape[1], -1)
 
     def misfit(self, phi: FloatArray, values: FloatArray) -> FloatArray:
-        """Torques of all states less those of phi (p,) and parameters (m,), (N, n) [N m]."""
+        """Return the torques of all states minus those of phi (p,) and friction parameters (m,), (N, n) [N m]."""
         p, columns = len(phi), self.judged.columns
         return self._less_shape(self.judged) - columns[..., :p] @ phi - columns[..., p:][..., ~self._shape] @ values
 
@@ -179,7 +180,7 @@ class FrictionBeside:
         return lower, upper
 
     def law(self, values: FloatArray, deviations: FloatArray | None = None) -> FrictionLaw:
-        """The law with parameters (m,), and their standard deviations (m,)."""
+        """Return the friction law with parameters (m,) and their standard deviations (m,), None if unknown."""
         law = with_parameters(self.fit.point.law, self.parameters, values[: len(self.parameters)])
         if deviations is None:
             return law

@@ -1,8 +1,9 @@
-"""The fit of base parameters and a law of friction to torques: Gauss-Newton with bounds, the same for every structure.
+"""Fit of base parameters and a friction law to torques: Gauss-Newton with bounds, for any friction structure.
 
-Friction is linear in all of its parameters but the Stribeck velocity and exponent, and but for the motor torque that it
-depends on; so a few steps do. What the gear's geometry decides (shares of load, shape) is one parameter for all joints
-with the same servo, what its assembly decides (preload, grease) one for each joint.
+Friction is linear in all its parameters except the Stribeck velocity and exponent, and except for the motor torque that
+it depends on; so a few steps suffice. Parameters that follow from the gear's geometry (shares of load, shape) are
+common to all joints with the same servo. Parameters that follow from its assembly (preload, grease) are separate for
+each joint.
 """
 
 from collections.abc import Sequence
@@ -21,20 +22,20 @@ from dynid.robot import FloatArray
 BY_SERVO = ("km", "ke", "kms", "kes", "kmq", "keq", "ws", "a")
 SHAPE_BOX = {WS: (0.1, 10.0), AS: (0.3, 3.0)}
 SHAPE_START = {WS: 1.5, AS: 1.0}
-SHAPE_STEP = 0.5  # of its logarithm at once
-MOST_LOAD = 0.95  # of km + kms: what no motor moves has not been identified
-NO_ERROR = 1e-4  # of the torque: noise-free data must not get weights without bounds
-FIRST_STANDING = 0.03  # weight of standing states before their deviation is known
-STEPS, SETTLED = 40, 5e-3  # linearisations at most; a change of the prediction, in deviations of the torques
-RESOLVED = 0.02  # the same where no shorter step is better: loads that change sides make the squares jump by 5e-5
-ARMIJO = 0.25  # share of the descent that the slope promises, which a step must reach
-SHORTER = (0.1, 0.5)  # of a step that does not: between these, where a parabola has its least
-LEAST_STEP = 0.01  # of a step of Gauss-Newton: what a shorter one takes off is rounding
+SHAPE_STEP = 0.5  # largest change of a shape parameter's logarithm per step
+MOST_LOAD = 0.95  # largest km + kms: a self-locking gear could not have been identified
+NO_ERROR = 1e-4  # smallest residual relative to the torque: noise-free data must not get unbounded weights
+FIRST_STANDING = 0.03  # weight of standing states before their standard deviation is known
+STEPS, SETTLED = 40, 5e-3  # most linearisations; change of a settled prediction, in deviations of the torques
+RESOLVED = 0.02  # as SETTLED, if no shorter step improves: sign changes of loads make the squares jump by 5e-5
+ARMIJO = 0.25  # smallest accepted share of the descent that the slope predicts
+SHORTER = (0.1, 0.5)  # limits of the factor by which a rejected step shrinks to the minimum of a parabola
+LEAST_STEP = 0.01  # smallest share of a Gauss-Newton step: the gain of a shorter one is rounding
 
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of friction: its term, and the axes that share it, counted from 0."""
+    """Friction parameter: its term, and the axes that share it, counted from 0."""
 
     term: int
     axes: tuple[int, ...]
@@ -42,23 +43,24 @@ class Parameter:
 
     @property
     def lower(self) -> float:
-        """Lower bound."""
+        """Lower bound of the parameter."""
         return TERMS[self.term].lower
 
     @property
     def upper(self) -> float:
-        """Upper bound."""
+        """Upper bound of the parameter."""
         return MOST_LOAD if self.term in (KM, KMS) else np.inf
 
 
 @dataclass(frozen=True)
 class Structure:
-    """Which terms friction has beside the base parameters.
+    """Terms of the friction that is fitted in addition to the base parameters.
 
-    name: in words.
-    terms: by symbol.
-    drift: it may change in the course of time.
-    shared: terms that joints with the same gear have in common.
+    Attributes:
+        name: name of the structure.
+        terms: symbols of the terms.
+        drift: whether friction may change over time.
+        shared: symbols of the terms that joints with the same gear share.
     """
 
     name: str
@@ -67,7 +69,7 @@ class Structure:
     shared: tuple[str, ...] = BY_SERVO
 
     def parameters(self, gears: Sequence[str]) -> tuple[Parameter, ...]:
-        """The parameters for axes with these gears, (n,); equal names share a gear's figures."""
+        """Return the parameters for axes with these gears, (n,); axes with equal names share parameters."""
         found = []
         for symbol in self.terms:
             term, shared = SYMBOLS.index(symbol), symbol in self.shared
@@ -80,7 +82,7 @@ class Structure:
 
 @dataclass(frozen=True, eq=False)
 class Point:
-    """Values at which a prediction is linearised: base parameters (p,), friction beside them, drift per minute."""
+    """Linearisation point: base parameters (p,), friction law, and drift of friction per minute."""
 
     phi: FloatArray
     law: FrictionLaw
@@ -89,7 +91,7 @@ class Point:
 
 @dataclass(frozen=True, eq=False)
 class KnownGears:
-    """A structure of friction, and the values of a fit of it to some recording of the same arm."""
+    """Friction structure, and the values fitted to another recording of the same arm."""
 
     structure: Structure
     point: Point
@@ -97,18 +99,18 @@ class KnownGears:
 
 @dataclass(frozen=True, eq=False)
 class GearFit:
-    """A fit of one structure.
+    """Fit of one friction structure.
 
     Attributes:
-        structure: of friction.
-        parameters: of friction, (m,).
-        point: the values found.
-        rows: prediction and derivatives there.
-        columns: derivatives by phi, the friction parameters and, with drift, by it, (N, n, p + m (+ 1)).
+        structure: structure of friction.
+        parameters: friction parameters, (m,).
+        point: the fitted values.
+        rows: prediction and derivatives at the fitted values.
+        columns: derivatives by phi, by the friction parameters and, if any, by drift, (N, n, p + m (+ 1)).
         theta: values in the order of the columns.
-        target: torques less what the linear prediction has at theta = 0, (N, n): columns theta fits it.
-        settled: whether a further step would change the prediction by next to nothing.
-        change: by which that step would change it, as a root mean square in deviations of the torques.
+        target: torques minus the linearised prediction at theta = 0, (N, n), so that columns theta fits target.
+        settled: whether a further step would hardly change the prediction.
+        change: root-mean-square change of the prediction by a further step, in standard deviations of the torques.
     """
 
     structure: Structure
@@ -123,17 +125,17 @@ class GearFit:
 
     @property
     def known(self) -> KnownGears:
-        """What fits to other recordings take over."""
+        """Structure and values for reuse in fits to other recordings."""
         return KnownGears(self.structure, self.point)
 
 
 def start_law(axes: int, transition_rad_s: float) -> FrictionLaw:
-    """Friction without any size, with a shape to begin from."""
+    """Return a law of zero friction, with the shape from which fits start."""
     return FrictionLaw.of(axes, {"ws": SHAPE_START[WS], "a": SHAPE_START[AS]}, transition_rad_s)
 
 
 def stacked(rows: Linearised, parameters: Sequence[Parameter], drift: bool) -> FloatArray:
-    """Columns of phi, of the friction parameters and of drift, (N, n, columns)."""
+    """Return the columns of phi, of the friction parameters and of drift side by side, (N, n, columns)."""
     count, n, p = rows.W.shape
     out = np.zeros((count, n, p + len(parameters) + drift))
     out[..., :p] = rows.W
@@ -146,7 +148,7 @@ def stacked(rows: Linearised, parameters: Sequence[Parameter], drift: bool) -> F
 
 
 def with_parameters(law: FrictionLaw, parameters: Sequence[Parameter], values: FloatArray) -> FrictionLaw:
-    """The law with these values (m,), kept where a gear can be moved."""
+    """Return the law with these parameter values (m,), limited such that the gear is not self-locking."""
     figures = np.array(law.values)
     for one, value in zip(parameters, values, strict=True):
         low, high = SHAPE_BOX.get(one.term, (one.lower, np.inf))
@@ -157,7 +159,10 @@ def with_parameters(law: FrictionLaw, parameters: Sequence[Parameter], values: F
 
 
 def conforming(point: Point, parameters: Sequence[Parameter], drift: bool) -> Point:
-    """The nearest point that a structure with these parameters has: shared values are means, others nothing."""
+    """Return the nearest point that a structure with these parameters contains.
+
+    Shared values become their mean, and values of other terms become zero.
+    """
     law, means = point.law, [float(point.law.values[one.term, list(one.axes)].mean()) for one in parameters]
     figures = np.zeros_like(law.values)
     figures[[WS, AS]] = law.values[[WS, AS]]
@@ -166,20 +171,20 @@ def conforming(point: Point, parameters: Sequence[Parameter], drift: bool) -> Po
 
 
 def between(one: Point, other: Point, share: float) -> Point:
-    """Return the point at a share of the way from one to another of the same structure."""
+    """Return the interpolation between two points of the same structure, at a share 0 to 1 of the way."""
     law = replace(one.law, values=one.law.values + share * (other.law.values - one.law.values))
     return Point(one.phi + share * (other.phi - one.phi), law, one.drift + share * (other.drift - one.drift))
 
 
 def values_of(point: Point, parameters: Sequence[Parameter], drift: bool) -> FloatArray:
-    """All parameters at a point, (m,), in the order of `stacked`."""
+    """Return all parameter values at a point, (p + m (+ 1),), in the order of `stacked`."""
     own = [float(point.law.values[one.term, one.axes[0]]) for one in parameters]
     return np.concatenate([point.phi, own, [point.drift] if drift else []])
 
 
 @dataclass(frozen=True, eq=False)
 class _Weighed:
-    """A fit, its residual (N, n), weights of sliding rows (N, n) and of axes' standing ones (n,), and their squares."""
+    """Fit with its residual (N, n), weights of sliding rows (N, n) and standing states (n,), and weighted squares."""
 
     fit: GearFit
     residual: FloatArray
@@ -189,14 +194,14 @@ class _Weighed:
 
 
 class GearFitter:
-    """Fits structures of friction to the same rows.
+    """Fitter of friction structures to one set of rows.
 
     Args:
-        rows: of all recordings.
-        gears: name of every axis's gear, (n,); equal names share figures.
+        rows: rows of all recordings.
+        gears: name of every axis's gear, (n,); axes with equal names share parameters.
         trust: weights of the rows, (N, n).
-        lower: bounds of the base parameters, (p,); -inf where there is none.
-        transition_rad_s: of the sign of velocities.
+        lower: lower bounds of the base parameters, (p,); -inf for unbounded ones.
+        transition_rad_s: transition velocity of the smoothed sign of velocities [rad/s].
     """
 
     def __init__(
@@ -207,7 +212,7 @@ class GearFitter:
 
     @cached_property
     def _standing(self) -> tuple[FloatArray, FloatArray]:
-        """Triangles R (n, p + 1, p + 1) of each axis's rows [W tau] of standing states, and how many rows they make."""
+        """Triangles R (n, p + 1, p + 1) of the axes' rows [W tau] of standing states, and their row count (n,)."""
         W, tau = self.rows.standing
         size = W.shape[2] + 1
         R = np.zeros((W.shape[1], size, size))
@@ -218,19 +223,22 @@ class GearFitter:
         return R, np.asarray(np.maximum(count, 1.0))
 
     def standing_sigma(self, phi: FloatArray) -> FloatArray:
-        """Deviation of the torques of standing states from those of phi without friction, (n,) [N m]."""
+        """Return the standard deviation of torques near standstill from W phi without friction, (n,) [N m]."""
         R, count = self._standing
         return np.asarray(np.sqrt(np.sum((R[..., :-1] @ phi - R[..., -1]) ** 2, axis=1) / count))
 
     def standing_rows(self, weights: FloatArray, columns: int) -> FloatArray:
-        """Rows (k, columns + 1) of standing states with axes' weights (n,): phi first, friction has no part in them."""
+        """Return rows (k, columns + 1) of states near standstill, with weights of the axes (n,).
+
+        The columns of phi come first; those of friction are zero, because these states carry no information about it.
+        """
         R, _ = self._standing
         out = np.zeros((R.shape[0], R.shape[1], columns + 1))
         out[..., : R.shape[2] - 1], out[..., -1] = R[..., :-1], R[..., -1]
         return np.asarray((weights[:, None, None] * out).reshape(-1, columns + 1))
 
     def begin(self, structure: Structure) -> Point:
-        """A first point, from the measured torques."""
+        """Return an initial point, computed from the measured torques."""
         law = start_law(len(self.gears), self.transition_rad_s)
         parameters = tuple(one for one in structure.parameters(self.gears) if TERMS[one.term].kind != "shape")
         rows = self.rows.explicit(law, sorted({one.term for one in parameters}))
@@ -249,14 +257,14 @@ class GearFitter:
         enough: float = 0.0,
         rival: float = np.inf,
     ) -> GearFit:
-        """The fit of a structure by Gauss-Newton.
+        """Return the fit of a friction structure by Gauss-Newton.
 
         Args:
-            structure: of friction.
-            start: from where; None begins from the measured torques.
-            steps: at most.
-            enough: once a step takes less than this share off the squared error, no other follows.
-            rival: `misfit` of another fit: nor does one where all steps that are left, each as good as the last, would
+            structure: structure of friction.
+            start: initial point; None computes it from the measured torques.
+            steps: largest number of linearisations.
+            enough: iteration ends after a step that reduces the squared error by less than this share.
+            rival: `misfit` of another fit; iteration ends once all remaining steps, each as large as the last, could
                 not reach it.
         """
         point = conforming(start or self.begin(structure), structure.parameters(self.gears), structure.drift)
@@ -278,7 +286,7 @@ class GearFitter:
                 return found
 
     def _weighed(self, fit: GearFit) -> "_Weighed":
-        """The fit with weights from its own residuals, which hold until the next step is taken."""
+        """Return the fit with weights from its own residuals, which stay fixed during the next step."""
         residual = self.rows.target - fit.rows.tau
         sigma = self.sigma(residual)
         weights, held = self.trust / sigma, 1.0 / np.maximum(sigma, self.standing_sigma(fit.point.phi))
@@ -286,15 +294,15 @@ class GearFitter:
         return replace(own, squares=self._squares(own, fit))
 
     def _squares(self, here: "_Weighed", fit: GearFit) -> float:
-        """Squares of sliding and standing states of a fit, with the weights of another one."""
+        """Return the squared errors of a fit in sliding and standing states, with the weights of another fit."""
         residual = self.rows.target - fit.rows.tau
         standing = (here.held * self.standing_sigma(fit.point.phi)) ** 2 @ self._standing[1]
         return float(np.sum((residual * here.weights) ** 2) + standing)
 
     def _step(self, here: "_Weighed") -> tuple[Point, float, float]:
-        """The point that a step of Gauss-Newton leads to, the slope of the squares on the way, and the change.
+        """Return the point of a Gauss-Newton step, the slope of the squares along it, and the change of the prediction.
 
-        The slope is per whole step; the change is that of the prediction, as a root mean square in deviations.
+        The slope is per whole step. The change is a root mean square, in standard deviations of the torques.
         """
         fit, phi = here.fit, here.fit.point.phi
         p, count = len(phi), len(fit.parameters)
@@ -311,9 +319,16 @@ class GearFitter:
     def _descended(
         self, here: "_Weighed", there: Point, slope: float, share: float, tries: int
     ) -> tuple[GearFit | None, float, int]:
-        """The fit where the squares have fallen enough on the way to a point; at which share, after how many tries.
+        """Return the fit after a line search towards a point, with its share of the way and the number of tries.
 
-        The first share that is tried is given. The fit is None where the squares fall nowhere.
+        The fit is None if no share reduces the squares enough.
+
+        Args:
+            here: current fit.
+            there: point of the full step.
+            slope: slope of the squares, per whole step.
+            share: share of the step that is tried first.
+            tries: largest number of tries.
         """
         for used in range(1, tries + 1):
             found = self._linearised(here.fit.structure, between(here.fit.point, there, share), here.fit.rows.tm)
@@ -327,12 +342,12 @@ class GearFitter:
         return None, share, used
 
     def linearised(self, known: KnownGears) -> GearFit:
-        """A structure at a point, without any step from it."""
+        """Return a known structure linearised at its point, without any step."""
         parameters, drift = known.structure.parameters(self.gears), known.structure.drift
         return self._linearised(known.structure, conforming(known.point, parameters, drift), None)
 
     def _linearised(self, structure: Structure, point: Point, guess: tuple[FloatArray, ...] | None) -> GearFit:
-        """A structure at a point that conforms to it; from a guess of the motor torques."""
+        """Return a structure linearised at a conforming point, from an initial guess of the motor torques."""
         parameters, drift = structure.parameters(self.gears), structure.drift
         terms = sorted({one.term for one in parameters})
         rows = self.rows.linearise(point.phi, point.law, point.drift, guess, terms, sticking=False)
@@ -341,7 +356,7 @@ class GearFitter:
         return GearFit(structure, parameters, point, rows, columns, theta, target)
 
     def judged(self, fit: GearFit) -> GearFit:
-        """The same fit with the rows and derivatives of all states, as a prediction is judged by them."""
+        """Return the same fit with the rows and derivatives of all states, including those near standstill."""
         point, terms = fit.point, sorted({one.term for one in fit.parameters})
         rows = self.rows.linearise(point.phi, point.law, point.drift, fit.rows.tm, terms)
         columns = stacked(rows, fit.parameters, fit.structure.drift)
@@ -349,19 +364,19 @@ class GearFitter:
         return replace(fit, rows=rows, columns=columns, target=target)
 
     def sigma(self, left: FloatArray, least: float = NO_ERROR) -> FloatArray:
-        """Deviation of each axis's trusted residual (N, n), (n,) [N m], but no less than a share of the torque."""
+        """Return the weighted rms of each axis's residual (N, n), (n,) [N m], but at least a share of the torque."""
         count = np.maximum((self.trust**2).sum(axis=0), 1.0)
         sigma, size = (np.sqrt(((x * self.trust) ** 2).sum(axis=0) / count) for x in (left, self.rows.target))
         return np.asarray(np.maximum(np.maximum(sigma, least * size), np.finfo(float).tiny))
 
     def misfit(self, fit: GearFit) -> float:
-        """Mean logarithm of the axes' squared errors, by which fits with different weights compare."""
+        """Return the mean logarithm of the axes' squared errors, which compares fits with different weights."""
         return _misfit(self.sigma(self.rows.target - fit.rows.tau))
 
     def _bounds(
         self, parameters: Sequence[Parameter], drift: bool, now: FloatArray | None
     ) -> tuple[FloatArray, FloatArray]:
-        """Bounds of all parameters; shapes move by a limited step from where they are."""
+        """Return lower and upper bounds of all parameters; shape parameters may change by a limited step from now."""
         lower, upper = [], []
         for k, one in enumerate(parameters):
             if now is not None and one.term in SHAPE_BOX:
@@ -384,7 +399,7 @@ class GearFitter:
         weights: FloatArray,
         held: FloatArray,
     ) -> FloatArray:
-        """Bounded least squares of rows with weights (N, n), and of standing states with axes' weights `held` (n,)."""
+        """Return the bounded least-squares solution, with weights of rows (N, n) and of standing states (n,)."""
         size = columns.shape[2]
         rows = np.concatenate([columns, target[..., None]], axis=2) * weights[..., None]
         more, prior = self.standing_rows(held, size), self.rows.samples.prior

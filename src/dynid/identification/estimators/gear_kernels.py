@@ -1,7 +1,7 @@
-"""Friction of many states at once, averaged over what the motor does within each: the inner loops of the friction fit.
+"""Compiled loops of the friction fit: friction of many states, averaged over the torque ripple within each state.
 
-A controller that sees encoder steps makes torques that jump many times within what a filter lets through, and friction
-that grows with |tm| answers to every jump. So a state's friction is the mean over the torques about it: tm + ripple.
+Quantised encoders make a controller's torque jump many times within the period of the low-pass, and load-dependent
+friction responds to every jump. So the friction of a state is the mean over the torques around it: tm + ripple.
 """
 
 import numba
@@ -24,12 +24,12 @@ from dynid.model.friction import (
 from dynid.robot import FloatArray
 
 ROUNDS = 20
-CLOSE = 1e-8  # N m
+CLOSE = 1e-8  # largest error of the solved motor torque [N m]
 
 
 @numba.njit(cache=True)
 def loaded_axes(p: FloatArray) -> NDArray[np.bool_]:
-    """Whose friction knows the load, of parameters p (terms, n), (n,)."""
+    """Return a mask (n,) of the axes whose friction depends on the load, from parameters p (terms, n)."""
     return np.array([p[KM : KEQ + 1, i].any() for i in range(p.shape[1])])
 
 
@@ -44,14 +44,17 @@ def add_torques(
     rubbing: FloatArray,
     load: FloatArray,
 ) -> None:
-    """Torques of columns that belong to one joint each.
+    """Add the torques of columns that belong to one joint each to `links`, `rubbing` and `load`.
 
     Args:
-        W, G: columns, (M, kept), of what is wanted and of the load.
-        joints: whose columns they are, (kept,).
+        W: columns of the wanted torques, (M, kept).
+        G: columns of the load, (M, kept).
+        joints: joint of each column, (kept,).
         phi: parameters, (kept,).
-        rubs: whether they are friction, (kept,).
-        links, rubbing, load: results, (M, n) [N m]; W phi, that of friction alone, and -G phi; zero on entry.
+        rubs: whether each column is friction, (kept,).
+        links: result W phi, (M, n) [N m]; zero on entry.
+        rubbing: result of the friction columns alone, (M, n) [N m]; zero on entry.
+        load: result -G phi, (M, n) [N m]; zero on entry.
     """
     for k in range(len(W)):
         for c in range(len(joints)):
@@ -78,12 +81,14 @@ def settle(
 
     Args:
         p: parameters of friction, (terms, n).
-        x, s: directions of dq and what is left of fading friction, (M, n).
-        warmth: what friction is multiplied by, (M,).
-        dq, te: velocities [rad/s] and loads [N m], (M, n).
-        wanted: what the links take, (M, n) [N m].
-        ripple: (M, n, R) [N m].
-        tm: motor torques, (M, n) [N m].
+        x: smoothed directions of dq, (M, n).
+        s: remaining share of the Stribeck friction, which decays with speed, (M, n).
+        warmth: factor of friction, (M,).
+        dq: velocities, (M, n) [rad/s].
+        te: loads, (M, n) [N m].
+        wanted: torques of the links, (M, n) [N m].
+        ripple: deviations of the motor torque around each state, (M, n, R) [N m].
+        tm: motor torques, (M, n) [N m]; guess on entry, result on exit.
     """
     loaded = loaded_axes(p)
     for k in range(dq.shape[0]):
@@ -117,14 +122,21 @@ def differentiate(
     by_load: FloatArray,
     gradient: FloatArray,
 ) -> None:
-    """Derivatives of the tm that `settle` has found.
+    """Compute the derivatives of the tm that `settle` has found.
 
     Args:
-        p, x, s, warmth, dq, te, ripple, tm: as of `settle`.
-        by_loads: whether those by the terms of load are wanted of axes that have none.
-        gain: result, by what is wanted, (M, n).
-        by_load: result, of mean friction by te, (M, n); zero on entry.
-        gradient: result, of mean friction by the parameters of its axis, (M, n, terms); zero on entry.
+        p: see `settle`.
+        x: see `settle`.
+        s: see `settle`.
+        warmth: see `settle`.
+        dq: see `settle`.
+        te: see `settle`.
+        ripple: see `settle`.
+        tm: see `settle`.
+        by_loads: whether derivatives by load terms are also computed for axes that have none.
+        gain: result, derivative of tm by the wanted torque, (M, n).
+        by_load: result, derivative of mean friction by te, (M, n); zero on entry.
+        gradient: result, derivative of mean friction by the parameters of its axis, (M, n, terms); zero on entry.
     """
     loaded = loaded_axes(p)
     for k in range(dq.shape[0]):
@@ -153,16 +165,18 @@ def add_by_links(
     slides: FloatArray,
     out: FloatArray,
 ) -> None:
-    """What the derivatives of the tm that `settle` has found, by the base parameters, have beyond W.
+    """Compute the derivatives of `settle`'s tm by base parameters, minus W, for chosen columns.
 
     Args:
-        W, G: columns of joints, (M, kept), of what is wanted and of the load.
-        joints: whose columns they are, (kept,).
-        columns: which of them are looked at, (c,).
-        warmed: whether they grow with warmth, (kept,).
-        warmth: as of `settle`.
-        gain, by_load: of `differentiate`.
-        slides: what they are multiplied by, (M, n).
+        W: columns of the wanted torques, (M, kept).
+        G: columns of the load, (M, kept).
+        joints: joint of each column, (kept,).
+        columns: indices of the chosen columns, (c,).
+        warmed: whether each column grows with warmth, (kept,).
+        warmth: see `settle`.
+        gain: see `differentiate`.
+        by_load: see `differentiate`.
+        slides: weights of the states, (M, n).
         out: result, (M, c).
     """
     n = gain.shape[1]
@@ -188,14 +202,16 @@ def side_by_side(
     slides: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Friction (M, n) and its derivatives, as the first columns of `out` (M, >= (2 + terms) n).
+    """Write friction (M, n) and its derivatives into the first columns of `out` (M, >= (2 + terms) n).
 
     Args:
-        drift, gradient: by drift, (M, n), and by the parameters of friction, (M, n, terms), which `gain` multiplies.
-        terms: of the gradient that are wanted, (t,).
-        gain: of `differentiate`, (M, n).
-        slides: what all are multiplied by, (M, n).
-        out: [friction, drift, wanted terms], n columns each.
+        friction: friction torques, (M, n) [N m].
+        drift: derivatives by drift, (M, n), before multiplication by `gain`.
+        gradient: derivatives by the friction parameters, (M, n, terms), before multiplication by `gain`.
+        terms: indices of the wanted terms, (t,).
+        gain: see `differentiate`, (M, n).
+        slides: weights of the states, (M, n), by which all columns are multiplied.
+        out: result [friction, drift, wanted terms], n columns each.
     """
     n = friction.shape[1]
     for k in range(friction.shape[0]):
@@ -208,7 +224,10 @@ def side_by_side(
 
 
 def mean_gradient(law: FrictionLaw, dq: FloatArray, te: FloatArray, ripple: FloatArray, tm: FloatArray) -> FloatArray:
-    """Derivatives of mean friction by the parameters of its axis at given motor torques, (M, n, terms); as `settle`."""
+    """Return derivatives of mean friction by the parameters of its axis at given motor torques, (M, n, terms).
+
+    The arguments are those of `settle`.
+    """
     found = np.zeros((*dq.shape, len(law.values)))
     gain, by_load = np.empty_like(dq), np.zeros_like(dq)
     x, s, warmth = law.directions(dq), law.fadings(dq), np.ones(len(dq))

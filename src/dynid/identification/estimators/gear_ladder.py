@@ -1,9 +1,9 @@
-"""Which structure of friction the data support: nested structures compared on blocks of time that the fit has not seen.
+"""Choice of the friction structure that the data support, by comparing nested structures on held-out blocks of time.
 
-Every structure is fitted to all data; then, with the prediction linearised there, once without every sixth second, and
-judged by the torques of those. The smallest structure is taken whose error is above the best one's by no more than the
-standard error of their difference over the seconds, or by 2 % of the squared error. In sample the largest would always
-win.
+Every structure is fitted to all data. Then, with the prediction linearised there, it is fitted without every sixth
+second and validated on the torques of those seconds. The smallest structure is chosen whose error exceeds the best
+one's by at most the standard error of their difference over the seconds, or by 2 % of the squared error. On the fitted
+data, the largest structure would always win.
 """
 
 from collections.abc import Sequence
@@ -19,17 +19,17 @@ from dynid.model.friction import SYMBOLS
 from dynid.model.model_file import FrictionRung
 from dynid.robot import FloatArray
 
-BLOCK_S, FOLDS = 1.0, 6  # every sixth block of a second is held out at once
-OPEN = 0.01  # of its column: what a fold shows less of stays as all data have it
-# linearisations at most: of each start, of the best one beyond these, of the second start at the end
+BLOCK_S, FOLDS = 1.0, 6  # length of a block [s]; every sixth block is held out together
+OPEN = 0.01  # relative ridge: parameters that a fold excites less stay near the fit to all data
+# most linearisations: for each start, for the best start after these, for the second start at the end
 RACE_STEPS, RUNG_STEPS, LAST_STEPS = 4, 12, 24
-ENOUGH = 2e-3  # of the squared error: what a step gains less than changes no comparison
-ROUNDS = 3  # of `STEPS`, after which a fit that has not settled is left as it is
-VARIANT = 0.1  # of the misfit: a variant that stays above by more is no longer followed
-BETTER = 1e-3  # of the misfit: a start that leads lower by less leads to the same
-NO_ERROR = 5e-3  # of the torque: a smaller error is none; sensors and filters leave more
-RIVAL = 2.0  # standard errors of a difference
-AS_GOOD = 0.02  # of the squared error: what is no more than this is no difference
+ENOUGH = 2e-3  # smallest relative gain of a step in the squared error: a smaller one changes no comparison
+ROUNDS = 3  # rounds of `STEPS` linearisations, after which an unsettled fit is accepted
+VARIANT = 0.1  # largest excess of the misfit at which a variant is still pursued
+BETTER = 1e-3  # smallest gain of the misfit by which a second start counts as better
+NO_ERROR = 5e-3  # error relative to the torque that counts as zero: sensors and filters cause more
+RIVAL = 2.0  # largest excess error of a rival fit, in standard errors of the difference
+AS_GOOD = 0.02  # relative difference of squared errors that counts as equal
 _STRIBECK = ("fb", "fs", "ws", "a")
 _BOTH = (*_STRIBECK, "km", "kms")
 _DIRECTIONAL = (*_BOTH, "ke", "kes")
@@ -47,9 +47,9 @@ NAMES = tuple(structure.name for structure in LADDER)
 
 @dataclass(frozen=True, eq=False)
 class Ladder:
-    """The comparison's outcome: all rungs, the fit of the one that was taken, and parameters left out, by name.
+    """Result of the comparison: all structures, the fit of the chosen one, and names of parameters at zero.
 
-    `rivals` (r, p) is by how much base parameters differ in fits of other structures that the data do not rule out.
+    `rivals` (r, p) are differences of base parameters to fits of other structures that the data do not exclude.
     """
 
     rungs: tuple[FrictionRung, ...]
@@ -60,17 +60,17 @@ class Ladder:
 
 @dataclass(frozen=True, eq=False)
 class KnownStart(KnownGears):
-    """A fit to almost the same samples: friction of its structure is fitted again from there.
+    """Fit to almost the same samples, from which friction of the same structure is fitted again.
 
     Attributes:
-        ladder: how that structure was chosen; None where it was given.
+        ladder: comparison by which the structure was chosen; None if it was given.
     """
 
     ladder: Ladder | None = None
 
 
 def time_blocks(samples: Samples) -> FloatArray:
-    """The block of `BLOCK_S` of time that every sample is in, (N,), from 0 on; recordings share none."""
+    """Return the index of the block of `BLOCK_S` that contains each sample, (N,), from 0; recordings share no block."""
     starts = np.flatnonzero(np.diff(samples.time, prepend=np.inf) < 0.0)
     blocks, last = np.zeros(len(samples)), 0.0
     for begin, end in zip(starts, [*starts[1:], len(samples)], strict=True):
@@ -80,11 +80,11 @@ def time_blocks(samples: Samples) -> FloatArray:
 
 
 class BlockJudge:
-    """Errors of fits on blocks of time that they are not fitted to.
+    """Cross-validation of fits on held-out blocks of time.
 
     Args:
-        fitter: whose rows are judged.
-        sigma: deviation of each axis, (n,) [N m], in units of which errors count.
+        fitter: fitter whose rows are used.
+        sigma: standard deviation of each axis, (n,) [N m], by which errors are divided.
     """
 
     def __init__(self, fitter: GearFitter, sigma: FloatArray) -> None:
@@ -96,11 +96,11 @@ class BlockJudge:
         self._lower, self._fitter, self._sigma = fitter.lower, fitter, sigma
 
     def errors(self, fit: GearFit) -> FloatArray:
-        """Sum of squared weighted errors of every block, (blocks,)."""
+        """Return the sum of squared weighted errors of every block, (blocks,)."""
         return np.asarray(self.of_axes(fit).sum(axis=1))
 
     def of_axes(self, fit: GearFit) -> FloatArray:
-        """Sums of squared weighted errors of every block and axis, (blocks, n)."""
+        """Return the sums of squared weighted errors of every block and axis, (blocks, n)."""
         size = fit.columns.shape[2]
         rows = np.concatenate([fit.columns, fit.target[..., None]], axis=2) * self._weights[..., None]
         axes = rows.shape[1]
@@ -110,16 +110,16 @@ class BlockJudge:
             1.0 / np.maximum(self._sigma, self._fitter.standing_sigma(fit.point.phi)), size
         )
         whole = squares.sum(axis=0) + standing.T @ standing
-        # the pull holds what a fold does not show at all; it also keeps the squares far from singular
+        # the ridge holds parameters that a fold does not excite, and keeps the matrix far from singular
         scale = np.sqrt(np.maximum(np.diag(whole)[:-1], np.finfo(float).tiny))
-        # what is at a bound with all data stays there, so that each fold needs no more than a linear solution
+        # parameters at a bound in the fit to all data stay there, so that each fold is a linear problem
         lower = np.concatenate([self._lower, [one.lower for one in fit.parameters]])
         free = fit.theta > (np.append(lower, -np.inf) if fit.structure.drift else lower) + 1e-9
         found = np.empty((len(blocks), axes))
         for fold in range(min(FOLDS, len(blocks))):
             others = whole - squares[fold::FOLDS].sum(axis=0)
             theta = fit.theta.copy()
-            # A'(b - A theta) of what is left, in columns of unit length: how far to move from the fit to all data
+            # A'(b - A theta) of the other blocks gives the change from the fit to all data; columns have unit length
             pulled = (others[:-1, :-1] / scale / scale[:, None] + OPEN**2 * np.eye(size))[np.ix_(free, free)]
             slope = ((others[:-1, -1] - others[:-1, :-1] @ theta) / scale)[free]
             theta[free] += solve(pulled, slope, assume_a="pos", check_finite=False) / scale[free]
@@ -129,22 +129,25 @@ class BlockJudge:
         return found
 
     def relative(self, errors: FloatArray) -> float:
-        """Weighted error of all blocks over the torque."""
+        """Return the weighted error of all blocks relative to the torque, from errors (blocks,)."""
         return float(np.sqrt(errors.sum() / self._torque))
 
 
 def excess_of(errors: FloatArray, best: FloatArray, least: float) -> tuple[float, float]:
-    """By how much errors (blocks,) are above the best ones', over their sum or `least`, and its standard error."""
+    """Return the relative excess of errors (blocks,) over the best errors (blocks,), and its standard error.
+
+    The excess is divided by the sum of the best errors, or by `least` if that is larger.
+    """
     difference = (errors - best) / max(float(best.sum()), least)
     return float(difference.sum()), float(np.sqrt(len(difference)) * difference.std(ddof=1))
 
 
 def climb(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
-    """Compare structures and fit the one that the data support."""
-    fits: list[tuple[GearFit, float]] = []  # and their misfits
+    """Return the comparison of friction structures, with the fit of the one that the data support."""
+    fits: list[tuple[GearFit, float]] = []  # fits and their misfits
     for structure in ladder:
         wanted = replace(structure, drift=bool(structure.terms))
-        # a larger structure may begin where the best one that it holds has ended
+        # a larger structure may start at the result of the best structure that it contains
         held = [
             pair for pair in fits if pair[0].structure.terms and set(pair[0].structure.terms) < set(structure.terms)
         ]
@@ -178,10 +181,10 @@ def climb(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
 
 
 def _raced(fitter: GearFitter, structure: Structure, starts: Sequence[Point | None], rival: float) -> GearFit:
-    """Return the fit from the start whose first steps lead lowest, followed further; None starts from the torques.
+    """Return the continued fit from the start whose first steps reach the lowest misfit; None starts from the torques.
 
-    Weights follow from the residuals, so an axis that is fitted badly counts little, and may stay so: one start is not
-    enough.
+    Weights follow from the residuals, so a badly fitted axis gets a low weight and may stay badly fitted: a single
+    start is not enough.
     """
     fits = [fitter.fit(structure, start, RACE_STEPS, ENOUGH) for start in starts]
     best = min(fits, key=fitter.misfit)
@@ -189,7 +192,7 @@ def _raced(fitter: GearFitter, structure: Structure, starts: Sequence[Point | No
 
 
 def _settled(fitter: GearFitter, fit: GearFit) -> GearFit:
-    """Return a fit to the end, from where it is or from the measured torques: the one whose misfit is smaller."""
+    """Return the converged fit with the smaller misfit: continued from `fit`, or started from the measured torques."""
     first = to_the_end(fitter, fit)
     if not fit.structure.terms:
         return first
@@ -200,7 +203,7 @@ def _settled(fitter: GearFitter, fit: GearFit) -> GearFit:
 
 
 def to_the_end(fitter: GearFitter, fit: GearFit) -> GearFit:
-    """Return a fit that has settled, or that has not after `ROUNDS` times all steps."""
+    """Return the fit after it has settled, or after `ROUNDS` times all steps."""
     for _ in range(ROUNDS):
         if fit.settled:
             break
@@ -209,7 +212,10 @@ def to_the_end(fitter: GearFitter, fit: GearFit) -> GearFit:
 
 
 def _rivals(fit: GearFit, found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, least: float) -> FloatArray:
-    """Base parameters of all fits as good as the best, but for `RIVAL` standard errors, less those of one, (r, p)."""
+    """Return differences (r, p) in base parameters of other fits, as good as the best, to the chosen fit.
+
+    A fit is as good as the best if its excess error is within `RIVAL` standard errors or `AS_GOOD`.
+    """
     p, others = fit.rows.W.shape[2], []
     for one, errors in found:
         excess, error = excess_of(errors, best, least)
@@ -219,23 +225,26 @@ def _rivals(fit: GearFit, found: Sequence[tuple[GearFit, FloatArray]], best: Flo
 
 
 def _alike(structure: Structure) -> Structure:
-    """What is each joint's own is the same for all joints with the same servo."""
+    """Return the structure in which joints with the same servo share all parameters."""
     return replace(structure, name=f"{structure.name}, alike", shared=SYMBOLS)
 
 
 def _constant(structure: Structure) -> Structure:
-    """Friction does not change in the course of time."""
+    """Return the structure without drift, so that friction is constant over time."""
     return replace(structure, name=f"{structure.name}, constant", drift=False)
 
 
 def _with_offset(structure: Structure) -> Structure:
-    """A constant torque of each joint, or friction that differs by direction: sliding does not separate them."""
+    """Return the structure with a constant torque offset per joint, which also represents direction-dependent friction.
+
+    Sliding states cannot distinguish an offset from friction that differs by direction.
+    """
     shared = tuple(symbol for symbol in structure.shared if symbol != "of")
     return replace(structure, name=f"{structure.name}, offset", terms=(*structure.terms, "of"), shared=shared)
 
 
 def _smallest(found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, least: float) -> GearFit:
-    """The fit with the fewest parameters that is as good as the best, but for a standard error."""
+    """Return the fit with the fewest parameters whose error is within a standard error of the best."""
 
     def as_good(errors: FloatArray) -> bool:
         excess, error = excess_of(errors, best, least)
@@ -247,6 +256,6 @@ def _smallest(found: Sequence[tuple[GearFit, FloatArray]], best: FloatArray, lea
 
 
 def _at_bounds(fit: GearFit) -> tuple[str, ...]:
-    """Names of friction parameters that the data hold at zero."""
+    """Return the names of the friction parameters at their bound of zero."""
     p = fit.columns.shape[2] - len(fit.parameters) - fit.structure.drift
     return tuple(one.name for k, one in enumerate(fit.parameters) if one.lower == 0.0 and fit.theta[p + k] <= 1e-9)

@@ -1,16 +1,16 @@
-"""Torques predicted from motion with a law of friction that knows the load, and their derivatives by all parameters.
+"""Torques predicted from motion with load-dependent friction, and their derivatives by all parameters.
 
     tm = W phi + friction(dq, tm, te),    te = -(C + g) of the same phi
 
-is solved for the motor torque tm, so nothing that was measured as torque is on the right-hand side but its ripple,
-which lies above the band that is fitted: |tm| in a column would bring its own errors in. Predictions and derivatives
-are made on the fine grid and pass the torques' low-pass.
+is solved for the motor torque tm. So the right-hand side contains no measured torque except its ripple, which lies
+above the fitted band: a measured |tm| in a column would add its own errors. Predictions and derivatives are computed on
+the fine grid and pass the torques' low-pass.
 
-A joint that sticks obeys no law of its velocity, and the low-pass would carry what it does then into its neighbours in
-time. So states near standstill are cut out of torques and derivatives alike, before the low-pass. What is cut makes
-rows of its own without friction: of the links they say what sticking lets through, and the fit weighs them by their own
-deviation. A prediction is judged by all states; what friction does in those that were cut out is guessed from the
-motion before and after them, see `FrictionLaw.directions_in_time`.
+A sticking joint obeys no law of its velocity, and the low-pass would spread its torque to neighbouring samples. So
+states near standstill are masked in torques and derivatives before the low-pass. The masked states make separate rows
+without friction: stiction limits what they show of the links, so the fit weighs them by their own standard deviation.
+The final validation of a prediction uses all states; the friction in masked states is then estimated from the motion
+before and after them, see `FrictionLaw.directions_in_time`.
 """
 
 from collections.abc import Callable, Sequence
@@ -38,19 +38,20 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
 
 DRIFT_UNIT_S = 60.0
-STICK_PERIODS = 0.5  # of the states' cut-off frequency, over which their filter smears a standstill
+STICK_PERIODS = 0.5  # half width over which the states' filter smears a standstill, in periods of its cut-off
 
 
 @dataclass(frozen=True, eq=False)
 class Linearised:
-    """Torques predicted at a point, and their derivatives there, as seen through the low-pass.
+    """Predicted torques and their derivatives at a point, after the low-pass.
 
     Attributes:
         tau: prediction, (N, n) [N m].
-        W: by phi, (N, n, p).
-        friction: by the parameters of the axis's own friction, (N, n, terms), zero where they were not asked for.
-        drift: by the share of friction that comes per `DRIFT_UNIT_S`, (N, n).
-        tm: motor torques on the fine grid of each recording, from which the next point starts.
+        W: derivatives by phi, (N, n, p).
+        friction: derivatives by the parameters of the axis's own friction, (N, n, terms), zero for terms that were not
+            requested.
+        drift: derivative by the relative change of friction per `DRIFT_UNIT_S`, (N, n).
+        tm: motor torques on the fine grid of each recording, (M, n) each, initial guess for the next point.
     """
 
     tau: FloatArray
@@ -61,7 +62,7 @@ class Linearised:
 
 
 class _Stretch:
-    """One recording's states with their regressors."""
+    """States of one recording with their regressors."""
 
     def __init__(
         self,
@@ -79,14 +80,14 @@ class _Stretch:
         raw = states.raw if len(states.raw) else states.tau
         self.target = low_pass(raw * slides)
         self.left_out = low_pass(raw) - self.target
-        self._more = None if states.other_raw is None else states.other_raw - raw  # of the current not chosen
+        self._more = None if states.other_raw is None else states.other_raw - raw  # other current minus the chosen one
         W = model.regressor(states.q, states.dq, states.ddq)
         G = model.regressor(states.q, states.dq, np.zeros_like(states.ddq))
         G[:, :, [kind_and_number(name)[0] in KINDS for name in model.names]] = 0.0
         self.low_pass, self.sharp = low_pass, sharp
         middle = 0.5 * (states.nodes[0] + states.nodes[-1])
         self.minutes = ((np.arange(len(states.q)) - middle) * step_s + states.later_s) / DRIFT_UNIT_S
-        # nearly half of W is zero in all states: only the columns (joint, parameter) that are not are kept, (M, kept)
+        # nearly half of W is zero in all states: only nonzero columns (joint, parameter) are kept, (M, kept)
         self.there = (W != 0.0).any(axis=0)
         self.joints, self.parameters = np.nonzero(self.there)
         self.W, self.G = (np.ascontiguousarray(one[:, self.there]) for one in (W, G))
@@ -94,14 +95,14 @@ class _Stretch:
         self.rubs = rubs[self.parameters]
 
     def by_other_current(self) -> tuple[FloatArray, FloatArray]:
-        """See `GearRows.by_other_current`."""
+        """Return the torque differences of `GearRows.by_other_current` for this recording, (N, n) each [N m]."""
         if self._more is None:
             return np.zeros_like(self.target), np.zeros_like(self.target)
         sliding = self.low_pass(self._more * self.slides)
         return sliding, self.low_pass(self._more) - sliding
 
     def _directions(self, law: FrictionLaw) -> FloatArray:
-        """Directions of motion (M, n); of all laws with the same transition they are the same."""
+        """Return the directions of motion (M, n), cached for all laws with the same transition velocity."""
         if law.transition_rad_s not in self._known_directions:
             found = law.directions(self.dq) if self.step_s is None else law.directions_in_time(self.dq, self.step_s)
             self._known_directions[law.transition_rad_s] = read_only(np.ascontiguousarray(found))
@@ -110,10 +111,10 @@ class _Stretch:
     def linearise(
         self, phi: FloatArray, law: FrictionLaw, drift: float, guess: FloatArray, terms: Sequence[int], sticking: bool
     ) -> Linearised:
-        """See `GearRows.linearise`."""
+        """Return the prediction and its derivatives for this recording; see `GearRows.linearise`."""
         links, rubbing, te = (np.zeros_like(self.dq, order="C") for _ in range(3))
         add_torques(self.W, self.G, self.joints, phi[self.parameters], self.rubs, links, rubbing, te)
-        # friction among the base parameters changes in the course of time like that beside them
+        # friction among the base parameters drifts like the additional friction
         wanted = links + (drift * self.minutes)[:, None] * rubbing
         tm, warmth, dq = guess.copy(), 1.0 + drift * self.minutes, np.ascontiguousarray(self.dq)
         shape = self._directions(law), law.fadings(dq)
@@ -133,17 +134,17 @@ class _Stretch:
 
     @cached_property
     def _whole_W(self) -> FloatArray:
-        """W of all states behind the low-pass, (N, n, p)."""
+        """Regressor W of all states of this recording after the low-pass, (N, n, p)."""
         return self._unpacked(self.low_pass(self.W))
 
     @cached_property
     def _sliding_W(self) -> FloatArray:
-        """W of sliding states behind the low-pass, (N, n, p)."""
+        """Regressor W of sliding states (away from standstill) after the low-pass, (N, n, p)."""
         return self._unpacked(self.low_pass(self.W * self.slides[:, self.joints]))
 
     @property
     def standing_W(self) -> FloatArray:
-        """W of the states that are cut out, behind the low-pass, (N, n, p)."""
+        """Regressor W of the masked states near standstill, after the low-pass, (N, n, p)."""
         return self._whole_W - self._sliding_W
 
     def _unpacked(self, packed: FloatArray) -> FloatArray:
@@ -152,7 +153,10 @@ class _Stretch:
         return whole
 
     def explicit(self, law: FrictionLaw, terms: Sequence[int]) -> Linearised:
-        """What the measured torques make of it, to begin with: loads are those of the motors, against them."""
+        """Return initial derivatives by friction terms, with measured torques as motor torques.
+
+        The loads are the negative motor torques.
+        """
         dq = np.ascontiguousarray(self.dq)
         tau = np.ascontiguousarray(self.tau)
         gradient = mean_gradient(law, dq, -tau, self.ripple, tau)
@@ -171,18 +175,25 @@ class _Stretch:
         terms: Sequence[int],
         sticking: bool,
     ) -> Linearised:
-        """Friction, its derivatives, and those by phi that it has more than W, all behind the low-pass.
+        """Return friction and its derivatives after the low-pass, including those by phi in addition to W.
 
-        Derivatives by terms and drift are yet to be multiplied by `gain` (M, n). `by_links` writes those by phi, times
-        weights (M, n), into (M, c), of the kept columns `changed` (c,). Terms that nobody asks for need not pass the
-        filter.
+        Args:
+            friction: friction torques, (M, n) [N m].
+            by_links: writes the derivatives by phi, times weights (M, n), into an array (M, c).
+            changed: indices of the kept columns to which `by_links` adds, (c,).
+            gradient: derivatives by friction terms, (M, n, terms), before multiplication by `gain`.
+            drift: derivatives by drift, (M, n), before multiplication by `gain`.
+            gain: derivative of the motor torque by the wanted torque, (M, n).
+            tm: motor torques, (M, n) [N m].
+            terms: indices of the requested terms; other terms are not filtered, to save time.
+            sticking: whether states near standstill are included.
         """
         n = friction.shape[1]
         slides = np.ones_like(self.slides) if sticking else self.slides
         values = np.empty((len(friction), (2 + len(terms)) * n + len(changed)))
         side_by_side(friction, drift, gradient, np.array(terms, dtype=np.int64), gain, slides, values)
         by_links(slides, values[:, (2 + len(terms)) * n :])
-        # torques that are cut have not passed the states' filter
+        # masked torques have not passed the states' filter
         seen = self.sharp(values) if sticking else self.low_pass(values)
         torque, drift, asked, packed = np.split(seen, [n, 2 * n, (2 + len(terms)) * n], axis=1)
         whole, columns = (self._whole_W if sticking else self._sliding_W).copy(), np.zeros((len(seen), n, len(TERMS)))
@@ -192,7 +203,7 @@ class _Stretch:
 
 
 def _nothing(slides: FloatArray, out: FloatArray) -> None:
-    """No derivatives by base parameters."""
+    """Write no derivatives by base parameters, as a placeholder for `by_links`."""
 
 
 def _whole(parts: list[Linearised]) -> Linearised:
@@ -201,13 +212,13 @@ def _whole(parts: list[Linearised]) -> Linearised:
 
 
 class GearRows:
-    """Rows of all recordings of a set of samples.
+    """Rows of all recordings in a set of samples.
 
     Args:
-        model: the arm.
-        samples: states and torques; where no fine states are kept the samples stand for them, without ripple, and
-            nothing is cut out.
-        slow_rad_s: below it a joint may stick.
+        model: model of the arm.
+        samples: states and torques. Without fine states, the samples themselves are used, without ripple and without a
+            mask.
+        slow_rad_s: velocity below which a joint may stick [rad/s].
     """
 
     def __init__(self, model: ArmModel, samples: Samples, slow_rad_s: float = 0.0) -> None:
@@ -238,60 +249,60 @@ class GearRows:
         *,
         sticking: bool = True,
     ) -> Linearised:
-        """The prediction at a point and its derivatives.
+        """Return the prediction at a point and its derivatives, for all recordings.
 
         Args:
             phi: base parameters, (p,).
-            law: friction beside them.
-            drift: share of friction that comes per minute, from the middle of each recording on.
-            guess: motor torques to start from, as a former result has them; None starts from the measured ones.
-            terms: of friction by which it is differentiated, as places in `TERMS`.
-            sticking: of all states; else those near standstill are cut out.
+            law: friction in addition to phi.
+            drift: relative change of friction per minute, counted from the middle of each recording.
+            guess: initial motor torques from an earlier result; None starts from the measured torques.
+            terms: friction terms for which derivatives are computed, as indices in `TERMS`.
+            sticking: whether all states are used; otherwise states near standstill are masked.
         """
         starts = guess or tuple(one.tau for one in self._stretches)
         pairs = zip(self._stretches, starts, strict=True)
         return _whole([one.linearise(phi, law, drift, start, list(terms), sticking) for one, start in pairs])
 
     def explicit(self, law: FrictionLaw, terms: Sequence[int]) -> Linearised:
-        """Derivatives with the measured torques as motor torques and, against them, as loads; the prediction is 0.
+        """Return derivatives of sliding states for measured motor torques; the prediction is 0.
 
-        Of sliding states.
+        The loads are the negative motor torques.
         """
         return _whole([one.explicit(law, list(terms)) for one in self._stretches])
 
     @cached_property
     def target(self) -> FloatArray:
-        """Torques of sliding states, as the fit sees them, (N, n) [N m]."""
+        """Torques of sliding states (away from standstill) at the samples, target of the fit, (N, n) [N m]."""
         return np.concatenate([one.target for one in self._stretches])
 
     @cached_property
     def by_other_current(self) -> tuple[FloatArray, FloatArray]:
-        """What torques of the current that was not chosen are more than those that were fitted, (N, n) each [N m].
+        """Torques of the other current minus the fitted torques, in sliding and masked states, (N, n) each [N m].
 
-        Of sliding states, and of those that are cut out; nothing where there is no other current.
+        The other current is the one that was not chosen; without it, the differences are zero.
         """
         sliding, standing = zip(*(one.by_other_current() for one in self._stretches), strict=True)
         return np.concatenate(sliding), np.concatenate(standing)
 
     @cached_property
     def standing(self) -> tuple[FloatArray, FloatArray]:
-        """W (N, n, p) and torques (N, n) [N m] of the states that are cut out."""
+        """Regressor W (N, n, p) and torques (N, n) [N m] of the masked states near standstill."""
         W = np.concatenate([one.standing_W for one in self._stretches])
         return W, np.concatenate([one.left_out for one in self._stretches])
 
     def sliding(self, values: Sequence[FloatArray]) -> FloatArray:
-        """Columns of torques on the fine grids, (M, n, k) each, as sliding states make them in samples, (N, n, k)."""
+        """Return columns (M, n, k) on each recording's fine grid as rows of samples, (N, n, k), in sliding states."""
         pairs = zip(self._stretches, values, strict=True)
         return np.concatenate([one.low_pass(one.slides[..., None] * part) for one, part in pairs])
 
     @cached_property
     def sliding_share(self) -> FloatArray:
-        """What part of every row sliding states make, (N, n)."""
+        """Share of every row that stems from sliding states (away from standstill), (N, n)."""
         return np.concatenate([one.low_pass(one.slides) for one in self._stretches])
 
 
 def sliding_states(dq: FloatArray, slow_rad_s: float, width: int) -> FloatArray:
-    """Which states (M, n) are farther than half a width from any near standstill: 1, else 0."""
+    """Return 1 for states (M, n) that are more than half a width, in states, from any standstill, else 0."""
     slow = np.abs(dq) < slow_rad_s
     before = np.vstack((np.zeros((1, dq.shape[1]), dtype=int), np.cumsum(slow, axis=0)))
     first = np.arange(len(dq)) - width // 2
@@ -300,16 +311,17 @@ def sliding_states(dq: FloatArray, slow_rad_s: float, width: int) -> FloatArray:
 
 
 def sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
-    """`sliding_states` (M, n) of every recording's fine states, as far from a standstill as their filter smears it."""
+    """Return `sliding_states` (M, n) of every recording's fine states, with the filter's smear as width."""
     step = grid_step_s(samples.settings.interval_s, samples.fine[0])
     width = 2 * round(STICK_PERIODS / ((samples.settings.state_cutoff_hz or np.inf) * step)) + 1
     return [sliding_states(one.dq, slow_rad_s, width) for one in samples.fine]
 
 
 class SlidingRows(NamedTuple):
-    """What of W (N, n, p) and torques (N, n) sliding states make behind the low-pass, and their share of it (N, n).
+    """Contribution of states away from standstill to W (N, n, p) and torques (N, n), and its share of rows (N, n).
 
-    `by_other_current` (N, n) is by how much torques of the current that was not chosen are more than `tau`.
+    All have passed the torques' low-pass. `by_other_current` (N, n) is the torque of the current that was not chosen
+    minus `tau` [N m].
     """
 
     W: FloatArray
@@ -319,7 +331,7 @@ class SlidingRows(NamedTuple):
 
 
 def sliding_rows(model: ArmModel, samples: Samples, slow_rad_s: float) -> SlidingRows:
-    """Rows of samples with fine states, those near standstill being cut out before the low-pass; see `GearRows`."""
+    """Return the rows of samples with fine states, masked near standstill before the low-pass; see `GearRows`."""
     found = []
     for one, slides in zip(samples.fine, sliding_masks(samples, slow_rad_s), strict=True):
         raw = one.raw if len(one.raw) else one.tau
@@ -332,9 +344,9 @@ def sliding_rows(model: ArmModel, samples: Samples, slow_rad_s: float) -> Slidin
 def predicted_torques(
     model: ArmModel, samples: Samples, phi: BaseParameters, friction: FrictionLaw | None = None
 ) -> FloatArray:
-    """Torques of phi, and friction beside it, as they are in the samples', (N, n) [N m]; from motion, not from torques.
+    """Return the torques of phi and additional friction at the samples, (N, n) [N m], computed from the motion.
 
-    What friction the load makes counts the measured ripple of the torques above the samples' band; see `gear_kernels`.
+    Load-dependent friction takes into account the measured torque ripple above the samples' band; see `gear_kernels`.
     """
     if friction is None:
         return samples.seen(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, phi))
@@ -358,9 +370,16 @@ def solved_torques(
     friction: FrictionLaw,
     step_s: float | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    """What links and friction take in given states, (M, n) [N m] each; from a guess of the motor torques.
+    """Return the torques of links and of friction in given states, (M, n) [N m] each.
 
-    The states are `step_s` apart in time; None where they are no motion.
+    Args:
+        model: model of the arm.
+        states: states, fine or sampled.
+        guess: initial motor torques, (M, n) [N m].
+        ripple: deviations of the torques around each state, (M, R, n) [N m].
+        phi: base parameters.
+        friction: friction law in addition to them.
+        step_s: time between the states [s]; None if they are not consecutive.
     """
     q, dq, still = states.q, states.dq, np.zeros_like(states.ddq)
     ones, rates = np.ones(len(q)), np.ascontiguousarray(dq)
@@ -375,5 +394,5 @@ def solved_torques(
 
 
 def _by_axes(ripple: FloatArray) -> FloatArray:
-    """(M, R, n) as (M, n, R), each axis's values beside each other."""
+    """Return ripple (M, R, n) as a contiguous array (M, n, R)."""
     return np.ascontiguousarray(ripple.swapaxes(1, 2))

@@ -1,13 +1,15 @@
-"""What lags in a recording: positions behind gears with play, and torques behind positions.
+"""Estimation of backlash between joints and encoders, and of the delay of torques behind positions.
 
-Both look alike at reversals, and so does friction that builds up over some milliradians after each of them. So they are
-estimated at once, by linear least squares at a fit of friction: half the play of every joint (`play`), a delay of every
-joint's torques, and friction that is not yet whole. Play and friction of that kind stay within what gears have, by
-priors. Deviations hold for residuals that are correlated and of several sizes (`uncertainty`).
+Both have similar effects at reversals, and so has friction that builds up over some milliradians after each reversal.
+So they are estimated together, by linear least squares at a fit of friction: half the backlash of every joint (`play`),
+a delay of every joint's torques, and friction that is still building up. Priors limit backlash and such friction to the
+range of real gears. The standard deviations account for residuals that are correlated and differ in size
+(`uncertainty`).
 
-Stamps are late for all joints alike, friction that no law holds by another time at each, and the more, the more of a
-joint's torque is friction. So the delay is what the joints have in common, with the deviation of random effects
-(DerSimonian and Laird 1986), after each joint's deviation is widened by `UNSURE_S` times friction over links.
+Timestamps are late by the same time for all joints. Friction that no law describes looks like a different delay at each
+joint, the more, the larger its share of the joint's torque. So the delay is the common part of the joints' delays, with
+the standard deviation of random effects (DerSimonian and Laird 1986), after each joint's standard deviation is widened
+by `UNSURE_S` times the ratio of friction to link torques.
 """
 
 from dataclasses import dataclass
@@ -23,22 +25,24 @@ from dynid.identification.estimators.uncertainty import correlation_factor, whol
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
-PRIOR_DELAY_S = 5e-3  # deviation of the delay of a recording of which nothing is stated
-BUILT_UP = (0.005, 0.03)  # rad or m, over which friction builds up after a reversal
-PRIOR_BUILT_UP = 0.3  # deviation of that friction, over the joint's torque
-PRIOR_OTHER = 3.0  # deviation of friction that no law holds, over the residual's
-UNSURE_S = 1.5e-3  # by which a joint's torques look early or late, where friction is as large as the links' torques
-UNLIKE = 0.3  # of the play that gears of one arm have in common: by which they differ, at least
-RIDGE = 1e-9  # of a column's squares: what no column tells apart stays as it is
+STILL = 1e-9  # residual of an axis without rows, relative to the largest residual
+PRIOR_DELAY_S = 5e-3  # prior standard deviation of a recording's delay [s]
+BUILT_UP = (0.005, 0.03)  # distances over which friction builds up after a reversal [rad or m]
+PRIOR_BUILT_UP = 0.3  # prior standard deviation of that friction, relative to the joint's torque
+PRIOR_OTHER = 3.0  # prior standard deviation of friction outside the law, relative to the residual's
+UNSURE_S = 1.5e-3  # error of a joint's apparent delay if friction is as large as the links' torques [s]
+UNLIKE = 0.3  # smallest scatter of backlash between joints, relative to their mean
+RIDGE = 1e-9  # relative ridge: inseparable columns keep small factors
 
 
 @dataclass(frozen=True, eq=False)
 class FoundDelay:
-    """By how much all torques lag behind positions.
+    """Delay of all torques behind positions.
 
     Attributes:
-        value, deviation: of the delay [s].
-        column: torques of sliding states per second of it, (N, n) [N m/s].
+        value: the delay [s].
+        deviation: its standard deviation [s].
+        column: torques of sliding states per second of delay, (N, n) [N m/s].
     """
 
     value: float
@@ -47,21 +51,26 @@ class FoundDelay:
 
     @property
     def remaining(self) -> float:
-        """Root mean square of the delay that a recording has, given what was found and `PRIOR_DELAY_S` [s]."""
+        """Root mean square of the recording's delay, given this estimate and the prior `PRIOR_DELAY_S` [s]."""
         share = PRIOR_DELAY_S**2 / (PRIOR_DELAY_S**2 + self.deviation**2)
         return float(np.sqrt(share * self.deviation**2 + (share * self.value) ** 2))
 
     @property
     def effects(self) -> FloatArray:
-        """Torques of a delay of this size, (N, n, 1) [N m]."""
+        """Torques of a delay of the size `remaining`, (N, n, 1) [N m]."""
         return (self.column * self.remaining)[..., None]
 
 
 def find_lags(fitter: GearFitter, fit: GearFit) -> tuple[FoundPlay, FoundDelay]:
-    """Estimate play and delay beside all that is fitted, each axis in units of its deviation."""
+    """Return backlash and delay, estimated in addition to all fitted parameters.
+
+    The rows of each axis are divided by its residual standard deviation.
+    """
     rows, n = fitter.rows, fitter.rows.model.axes
     residual = fit.target - fit.columns @ fit.theta
-    weights = fitter.trust / fitter.sigma(residual)
+    sigma = fitter.sigma(residual)
+    still = sigma <= STILL * np.max(sigma)  # an axis that never slides has no residual, and no weight
+    weights = np.where(still, 0.0, fitter.trust / np.where(still, 1.0, sigma))
     D, (late, dry) = play_columns(rows, fit), _late_columns(rows, fit)
     more = _building_up(rows)
     other, _ = friction_functions(rows.samples.dq, rows.target - residual, weights, fitter.transition_rad_s)
@@ -80,7 +89,10 @@ def find_lags(fitter: GearFitter, fit: GearFit) -> tuple[FoundPlay, FoundDelay]:
 def _estimated(
     columns: FloatArray, residual: FloatArray, known: FloatArray, rows: GearRows
 ) -> tuple[FloatArray, FloatArray]:
-    """Factors (k,) of weighted columns (N, n, k) that fit a residual (N, n), with priors, and their covariance."""
+    """Return the factors (k,) of weighted columns (N, n, k) that fit a residual (N, n), and their covariance (k, k).
+
+    Priors with standard deviations `known` (k,) hold the factors near zero.
+    """
     X = columns.reshape(-1, columns.shape[2])
     variance = float(np.mean(residual**2)) * correlation_factor(residual)
     normal = X.T @ X
@@ -92,13 +104,13 @@ def _estimated(
 
 
 def in_common(values: FloatArray, deviations: FloatArray) -> tuple[float, float]:
-    """Return what estimates (n,) have in common, and its deviation, where they differ by more than their own."""
+    """Return the common mean of estimates (n,) and its standard deviation, allowing for differences between joints."""
     weights = 1.0 / (deviations**2 + variance_between(values, deviations))
     return float(weights @ values / weights.sum()), float(weights.sum() ** -0.5)
 
 
 def variance_between(values: FloatArray, deviations: FloatArray) -> float:
-    """Return the variance of true values that the scatter of estimates (n,) leaves over."""
+    """Return the variance of the true values: scatter of estimates (n,) beyond their own standard deviations (n,)."""
     own = 1.0 / np.maximum(deviations, np.finfo(float).tiny) ** 2
     total = float(own.sum())
     scatter = float(own @ (values - own @ values / total) ** 2) - (len(values) - 1)
@@ -107,9 +119,10 @@ def variance_between(values: FloatArray, deviations: FloatArray) -> float:
 
 
 def pooled(values: FloatArray, deviations: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return estimates (n,) of joints and their deviations, given that gears of one arm are alike.
+    """Return joint estimates (n,) and their deviations, shrunk towards a common mean.
 
-    A joint that hardly shows its play has that of the others, within what they differ by, and at least `UNLIKE`.
+    Gears of one arm are similar, so a joint whose backlash is poorly determined gets that of the others, within their
+    scatter of at least `UNLIKE`.
     """
     common, its = in_common(values, deviations)
     between = max(variance_between(values, deviations), (UNLIKE * common) ** 2)
@@ -119,9 +132,10 @@ def pooled(values: FloatArray, deviations: FloatArray) -> tuple[FloatArray, Floa
 
 
 def _late_columns(rows: GearRows, fit: GearFit) -> tuple[FloatArray, FloatArray]:
-    """Torques of sliding states per second of each axis's delay, (N, n, n) [N m/s], and friction over links, (n,).
+    """Return torques of sliding states per second of each axis's delay, (N, n, n) [N m/s], and ratios (n,).
 
-    Of the torques of links alone, for friction may be late by itself.
+    The torques are those of links alone, because friction may have a delay of its own. The ratios are friction over
+    link torques.
     """
     model, samples, point = rows.model, rows.samples, fit.point
     phi, found, links = BaseParameters(model.names, point.phi), [], []
@@ -136,7 +150,7 @@ def _late_columns(rows: GearRows, fit: GearFit) -> tuple[FloatArray, FloatArray]
 
 
 def _building_up(rows: GearRows) -> FloatArray:
-    """Torques of friction that is not yet whole after a reversal, as large as the joint's own, (N, n, 2 n) [N m]."""
+    """Return torques of friction that builds up after a reversal, scaled to the joint's torque, (N, n, 2 n) [N m]."""
     size = np.sqrt(np.mean(rows.target**2, axis=0))
     found = []
     for states in rows.samples.fine:
@@ -147,7 +161,7 @@ def _building_up(rows: GearRows) -> FloatArray:
 
 
 def distance_since_reversal(states: FineStates) -> FloatArray:
-    """Return how far each joint is from where it last reversed, or from the start, (M, n) [rad or m]."""
+    """Return each joint's distance from its last reversal, or from the start, (M, n) [rad or m]."""
     q, forward = states.q, states.dq > 0.0
     turned = np.vstack([np.ones((1, q.shape[1]), dtype=bool), forward[1:] != forward[:-1]])
     last = np.maximum.accumulate(np.where(turned, np.arange(len(q))[:, None], 0), axis=0)

@@ -2,12 +2,12 @@
 
 All three solve a row-weighted problem by QR; the normal equations of eq. 7 would square the condition number.
 
-    ols     axes count the same (the paper's); where Coulomb friction is estimated, rows near standstill count less;
-    wls     rows of an axis are divided by that axis's residual deviation (IDIM-WLS), from a preceding OLS;
-    huber   like wls, and rows beyond 1.345 robust deviations count linearly instead of squared (IRLS).
+    ols     equal weights of all axes (the paper's); if Coulomb friction is estimated, low weights near standstill;
+    wls     rows of an axis are divided by that axis's residual standard deviation (IDIM-WLS), from a preceding OLS;
+    huber   like wls, and rows beyond 1.345 robust standard deviations count linearly instead of squared (IRLS).
 
-Standard deviations take residuals as they are, of different size and correlated in time, and add what residuals hardly
-show: play at the encoders, and friction that its law does not hold; see `uncertainty`.
+Standard deviations account for residuals that differ in size and are correlated in time. They also include effects that
+residuals hardly show: backlash at the encoders, and friction that its law does not describe; see `uncertainty`.
 """
 
 from dataclasses import dataclass
@@ -22,35 +22,38 @@ from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
 
-HUBER_THRESHOLD = 1.345  # 95 % efficiency on normal residuals
-MAD_TO_SIGMA = 1.4826  # median absolute deviation of a normal distribution
-ROUND_OFF = 1e-12  # of the largest parameter: noise-free data have no deviation to compare with
+HUBER_THRESHOLD = 1.345  # threshold in standard deviations, with 95 % efficiency on normal residuals
+MAD_TO_SIGMA = 1.4826  # standard deviation over median absolute deviation, for a normal distribution
+ROUND_OFF = 1e-12  # converged change relative to the largest parameter, for noise-free data without deviations
 
 
 @dataclass(frozen=True)
 class OrdinaryLeastSquares:
-    """phi = argmin || tau - W phi || (paper eq. 6)."""
+    """Estimator by ordinary least squares: phi = argmin || tau - W phi || (paper eq. 6)."""
 
     name: str = "ols"
 
     def estimate(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> Estimate:
-        """See `Estimator.estimate`, errors included."""
+        """Return the ordinary least-squares estimate; see `Estimator.estimate`, including its errors."""
         regression = Regression.of(model, samples, coulomb, known)
         return estimate_from(regression, self.name, regression.solve())
 
 
 @dataclass(frozen=True)
 class WeightedLeastSquares:
-    """Every axis in units of its own residual deviation, so that strong joints do not drown the wrist."""
+    """Estimator by weighted least squares: each axis is divided by its own residual deviation.
+
+    Otherwise joints with large torques would dominate the wrist.
+    """
 
     name: str = "wls"
 
     def estimate(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> Estimate:
-        """See `Estimator.estimate`, errors included."""
+        """Return the weighted least-squares estimate; see `Estimator.estimate`, including its errors."""
         regression = Regression.of(model, samples, coulomb, known)
         first = regression.solve()
         sigma = regression.axis_sigma(regression.residual(first.phi, first.friction))
@@ -62,17 +65,21 @@ class WeightedLeastSquares:
 
 @dataclass(frozen=True)
 class HuberLeastSquares:
-    """Weighted least squares in which outliers count linearly (iteratively reweighted)."""
+    """Estimator by weighted least squares in which outliers count linearly (iteratively reweighted)."""
 
     name: str = "huber"
     maximum_iterations: int = 200
-    scale_iterations: int = 10  # then the scale is held: a median that moves with phi need not settle
-    tolerance: float = 1e-4  # of a change of phi in units of its standard deviation
+    scale_iterations: int = 10  # afterwards the scale is fixed: a median that changes with phi need not converge
+    tolerance: float = 1e-4  # converged change of phi in standard deviations
 
     def estimate(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> Estimate:
-        """See `Estimator.estimate`, errors included."""
+        """Return the Huber estimate; see `Estimator.estimate`.
+
+        Raises:
+            DataError: as for `Estimator.estimate`, or the iteration did not converge.
+        """
         regression = Regression.of(model, samples, coulomb, known)
         found = regression.solve()
         for iteration in range(self.maximum_iterations):

@@ -1,15 +1,16 @@
-"""Play between joint and encoder: how far positions are off, found from torques, and taken off the states.
+"""Backlash between joint and encoder: estimation of position errors from torques, and correction of the states.
 
-Behind gears with a play of 2 b the encoder sees q - b sign(dq): positions lag at every reversal, where accelerations
-are largest, and gravity is that of another posture. Neglected, it biases inertias by some per cent, and friction at low
-speeds. To first order in b torques change by
+Behind gears with a backlash of 2 b, the encoder measures q - b sign(dq). Positions lag at every reversal, where
+accelerations are largest, and gravity is that of another posture. If neglected, backlash biases inertias by some per
+cent, and friction at low speeds. To first order in b, torques change by
 
-    b D,    D = d tau(q + b s, dq + b ds/dt, ddq + b d2s/dt2) / d b,    s = tanh(dq / v) behind the states' filter
+    b D,    D = d tau(q + b s, dq + b ds/dt, ddq + b d2s/dt2) / d b,    s = tanh(dq / v) after the states' filter
 
-a column per joint. `lags` estimates b beside all that is fitted. What is more than `SIGNIFICANT` deviations above zero
-is taken off the states, and friction and base parameters are fitted once more; s is then what a gap of this width makes
-of the corrected motion. A joint keeps that only if its error falls on blocks of time that were left out. What remains
-open of b, `remaining`, goes into the estimate's covariance.
+with one column per joint. `lags` estimates b together with all fitted parameters. If b is more than `SIGNIFICANT`
+standard deviations above zero, the states are corrected by it, and friction and base parameters are fitted once more.
+Then s follows from the corrected motion through a gap of this width. The correction of a joint is kept only if it
+reduces its error on held-out blocks of time. The remaining uncertainty of b, `remaining`, enters the estimate's
+covariance.
 """
 
 from dataclasses import dataclass, replace
@@ -24,22 +25,22 @@ from dynid.identification.estimators.gear_rows import GearRows, solved_torques
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
-PRIOR_RAD = 4e-3  # half the play of a worn servo gear, 0.5 deg
-SIGNIFICANT = 2.0  # deviations
-REVERSAL_RAD_S = 0.05  # v: gears are in touch on one side when faster
-ROUNDS = 2  # of finding s from the corrected motion
-STEP_RAD = 1e-3  # of the difference quotient
+PRIOR_RAD = 4e-3  # half the backlash of a worn servo gear, 0.5 deg in total [rad]
+SIGNIFICANT = 2.0  # smallest significant backlash, in standard deviations
+REVERSAL_RAD_S = 0.05  # velocity v above which gears touch on one side [rad/s]
+ROUNDS = 2  # iterations of computing s from the corrected motion
+STEP_RAD = 1e-3  # step of the difference quotient [rad]
 
 
 @dataclass(frozen=True, eq=False)
 class FoundPlay:
-    """Half the play of all axes.
+    """Half the backlash of all axes.
 
     Attributes:
-        half: (n,) [rad; m where a joint slides].
-        deviations: of it, (n,).
+        half: half the backlash, (n,) [rad; m for prismatic joints].
+        deviations: its standard deviations, (n,).
         columns: D of sliding states, (N, n, n) [N m/rad].
-        taken: half the play that was taken off the states, (n,); None: `significant`.
+        taken: half the backlash by which the states were corrected, (n,); None is `significant`.
     """
 
     half: FloatArray
@@ -49,23 +50,27 @@ class FoundPlay:
 
     @property
     def significant(self) -> FloatArray:
-        """Half the play where it is surely there, else 0, (n,)."""
+        """Half the backlash if it is significant, else 0, (n,)."""
         return np.where(self.half > SIGNIFICANT * self.deviations, self.half, 0.0)
 
     @property
     def effects(self) -> FloatArray:
-        """Torques of what is left of half the play, each of its likely size, (N, n, n) [N m]."""
+        """Torques of the remaining half backlash, each at its likely size, (N, n, n) [N m]."""
         return self.columns * self.remaining
 
     @property
     def remaining(self) -> FloatArray:
-        """Root mean square of what is left of half the play when a part is taken off, (n,)."""
+        """Root mean square of the half backlash that remains after the correction, (n,)."""
         error = self.half - (self.significant if self.taken is None else self.taken)
         return np.sqrt(self.deviations**2 + error**2)
 
 
 def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) -> tuple[FloatArray, ...]:
-    """s of all states, and its derivatives by time, (M, n) each; of states that are as seen, or rid of `half` (n,)."""
+    """Return the side of the gap s of all states and its two time derivatives, (M, n) each.
+
+    Without `half`, s follows from the velocity. With `half` (n,), the states are corrected joint positions, and s
+    follows from their motion through the gap.
+    """
     step = grid_step_s(samples.settings.interval_s, states)
     s = np.tanh(states.dq / REVERSAL_RAD_S)
     if half is not None and half.any():
@@ -76,7 +81,7 @@ def _side(samples: Samples, states: FineStates, half: FloatArray | None = None) 
 
 @numba.njit(cache=True)
 def _through_gap(q: FloatArray, half: FloatArray) -> FloatArray:
-    """What is seen of positions q (M, n) through gaps of half a width (n,): it rests until the gap is crossed."""
+    """Return positions q (M, n) behind gaps of half width (n,): the output rests until the gap is crossed."""
     out = np.empty_like(q)
     for j in range(q.shape[1]):
         seen = q[0, j]
@@ -92,7 +97,7 @@ def _moved(states: FineStates, side: tuple[FloatArray, ...], half: FloatArray) -
 
 
 def without_play(samples: Samples, half: FloatArray) -> Samples:
-    """Samples whose fine states are those of the joints, half the play being `half` (n,); the rest stays as it is."""
+    """Return samples whose fine states are corrected for half the backlash, (n,); other arrays are unchanged."""
     found = []
     for states in samples.fine:
         joints = _moved(states, _side(samples, states), half)
@@ -103,7 +108,7 @@ def without_play(samples: Samples, half: FloatArray) -> Samples:
 
 
 def play_columns(rows: GearRows, fit: GearFit) -> FloatArray:
-    """D of sliding states at a fit, (N, n, n) [N m/rad]: torques of all axes by half the play of each."""
+    """Return D of sliding states at a fit, (N, n, n) [N m/rad]: torques of all axes per half backlash of each."""
     model, samples, point = rows.model, rows.samples, fit.point
     phi = BaseParameters(model.names, point.phi)
     found = []

@@ -1,24 +1,24 @@
-"""Rows of a least-squares problem that hold base parameters near known ones."""
+"""Rows of a least-squares problem that hold base parameters near prior values."""
 
 import numpy as np
 
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
-LIKELY_RESIDUAL = 0.05  # of the torques, before any fit
+LIKELY_RESIDUAL = 0.05  # likely residual relative to the torques, before any fit
 
 
 def prior_unit(torques: FloatArray) -> float:
-    """Return a likely deviation of residuals [N m] before any is known, from torques (N, n)."""
+    """Return a likely standard deviation of the residuals [N m] before any fit, from torques (N, n) [N m]."""
     return LIKELY_RESIDUAL * float(np.sqrt(np.mean(torques**2)))
 
 
 def prior_rows(prior: BaseParameters, unit: float, before: int, after: int = 0) -> FloatArray:
-    """Return rows (p, before + p + after + 1) that hold base parameters near known ones.
+    """Return rows (p, before + p + after + 1) that hold base parameters near prior values.
 
     Args:
-        prior: the known parameters, with a diagonal covariance.
-        unit: deviation of the other rows' residuals [their unit].
+        prior: prior base parameters, with a diagonal covariance.
+        unit: standard deviation of the other rows' residuals, in their unit.
         before: number of columns before those of the base parameters.
         after: number of columns between them and the target.
     """

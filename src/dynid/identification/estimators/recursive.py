@@ -1,13 +1,13 @@
-"""The regression of a recording that still grows: each piece of samples is taken in once, by a QR update.
+"""Recursive regression for a growing recording: each piece of samples enters once, by a QR update.
 
-Kept are triangles (square-root information, so that no normal matrix loses half of the digits):
+The state consists of triangles (square-root information, because a normal matrix would lose half of the digits):
 
-    R of the rows [C W tau] of sliding states,    R_j of axis j's rows [W tau] of standing ones,
+    R of the rows [C W tau] of sliding states,    R_j of axis j's rows [W tau] of standing states,
 
-and the sums from which the weights of the latter follow. The estimate is that of `Regression.stack` of all pieces at
-the same friction, `KnownGears`, to rounding: friction's parameters and the base parameters are linear there. Its shape
-and whatever else is nonlinear is not: that needs the samples again, at another point, as does the covariance, which
-takes residuals as they are.
+and the sums that determine the weights of the latter. The estimate equals that of `Regression.stack` for all pieces at
+the same friction, `KnownGears`, up to rounding: base parameters and friction parameters are linear there. The shape of
+friction and other nonlinear parameters need the samples again, at another linearisation point. So does the covariance,
+which is computed from the actual residuals.
 """
 
 from dataclasses import dataclass, replace
@@ -37,20 +37,21 @@ from dynid.robot import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class RecursiveRegression:
-    """What all pieces so far say.
+    """State of the recursive estimator.
 
     Attributes:
-        model: the arm.
+        model: model of the arm.
         coulomb: how friction is treated.
-        known: friction's structure, and the point at which torques are linearised.
+        known: structure of friction, and the point at which torques are linearised.
         sliding: R of the rows of sliding states, (k + 1, k + 1); friction first, then base parameters, then torques.
         standing: R of each axis's standing states, (n, p + 1, p + 1).
-        sums: by axis, (4, n): of trust, of squared trusted residuals and torques, and of the standing states' share.
-        samples: that were taken in.
-        origin_s: from when on friction's change in the course of time counts, on the recording's axis [s].
-        weights: of the rows of each axis, (n,).
-        bounds: of all parameters, (k,) each.
-        with_standing: whether standing states count; what weight they take, only much data can show.
+        sums: per-axis sums, (4, n): squared trust, squared weighted residuals, squared weighted torques, share of
+            standing states.
+        samples: number of samples so far.
+        origin_s: time from which friction's drift counts, on the recording's time axis [s].
+        weights: weights of each axis's rows, (n,).
+        bounds: lower and upper bounds of all parameters, (k,) each.
+        with_standing: whether standing states are used; their weight can be determined only from much data.
     """
 
     model: ArmModel
@@ -74,9 +75,14 @@ class RecursiveRegression:
         origin_s: float = 0.0,
         weights: FloatArray | None = None,
     ) -> "RecursiveRegression":
-        """Nothing is known but friction's structure, with at least one term, and the point to linearise at.
+        """Return the initial state without any samples, for a known friction structure.
 
-        `weights` (n,) are of the axes' rows; None weighs all alike, as `Regression` does.
+        Args:
+            model: model of the arm.
+            coulomb: how friction is treated.
+            known: structure of friction, with at least one term, and the point at which torques are linearised.
+            origin_s: time from which friction's drift counts [s].
+            weights: weights of the axes' rows, (n,); None weighs all equally, as `Regression` does.
         """
         p, n = len(model.names), model.axes
         parameters = [one for one in known.structure.parameters(model.gears) if TERMS[one.term].kind != "shape"]
@@ -89,11 +95,11 @@ class RecursiveRegression:
 
     @property
     def friction_size(self) -> int:
-        """Number of friction's parameters m."""
+        """Number m of friction parameters."""
         return len(self.sliding) - 1 - len(self.model.names)
 
     def updated(self, piece: Samples) -> "RecursiveRegression":
-        """With another piece of samples of the same recording."""
+        """Return the state after another piece of samples of the same recording."""
         rows = GearRows(self.model, counted_from(piece, self.origin_s), self.coulomb.slow_rad_s)
         slow = rows.sliding_share < self.coulomb.sliding_share
         trust = np.where(slow, self.coulomb.slow_weight, 1.0)
@@ -113,10 +119,15 @@ class RecursiveRegression:
         )
 
     def believing(self, phi: FloatArray, deviations: FloatArray, friction: FloatArray) -> "RecursiveRegression":
-        """With what is known beforehand: base parameters (p,), friction's parameters as at the point that torques are
-        linearised at, and the deviations of both, (p,) and (m,).
+        """Return the state with prior knowledge of base parameters and friction.
 
-        It counts as it should where `weights` are over the size of the residuals.
+        The friction parameters' prior values are those of the linearisation point. The prior has its correct weight if
+        `weights` are the reciprocal standard deviations of the residuals.
+
+        Args:
+            phi: prior base parameters, (p,).
+            deviations: their standard deviations, (p,).
+            friction: standard deviations of the friction parameters, (m,).
         """
         law = self.known.point.law
         own = [float(law.values[one.term, one.axes[0]]) for one in self.parameters]
@@ -127,13 +138,13 @@ class RecursiveRegression:
 
     @property
     def parameters(self) -> tuple[Parameter, ...]:
-        """Of friction, but for its shape and its change in the course of time."""
+        """Friction parameters, without those of shape and drift."""
         found = self.known.structure.parameters(self.model.gears)
         return tuple(one for one in found if TERMS[one.term].kind != "shape")
 
     @cached_property
     def triangle(self) -> FloatArray:
-        """R (k + 1, k + 1) of all weighted rows [C W tau]: the information that there is."""
+        """Triangle R (k + 1, k + 1) of all weighted rows [C W tau], including standing states if they are used."""
         if not self.with_standing:
             return self.sliding
         count, left, size, _ = self.sums
@@ -146,22 +157,22 @@ class RecursiveRegression:
 
     @property
     def standing_sigma(self) -> FloatArray:
-        """Deviation of the torques of standing states from those of the known base parameters, (n,) [N m]."""
+        """Standard deviation of torques near standstill from those of the known base parameters, (n,) [N m]."""
         off = self.standing[..., :-1] @ self.known.point.phi - self.standing[..., -1]
         return np.asarray(np.sqrt(np.sum(off**2, axis=1) / np.maximum(self.sums[3], 1.0)))
 
     def solve(self) -> Solution:
-        """The estimate; what the pieces leave open makes it meaningless, see `Regression.check_rank`."""
+        """Return the estimate; it is meaningless while parameters are undetermined, see `Regression.check_rank`."""
         return solve_triangle(self.triangle, self.friction_size, *self.bounds)
 
     def law(self, solution: Solution) -> FrictionLaw:
-        """Friction of a solution."""
+        """Return the friction law of a solution."""
         assert solution.friction is not None
         return with_parameters(self.known.point.law, self.parameters, solution.friction[: len(self.parameters)])
 
 
 def _columns(fit: GearFit) -> FloatArray:
-    """C and W of a fit, (N, n, k), without the columns of friction's shape."""
+    """Return C and W of a fit, (N, n, k), without the columns of friction's shape."""
     beside = FrictionBeside(fit, fit)
     return np.concatenate([beside.columns, fit.rows.W], axis=2)
 
@@ -171,12 +182,12 @@ def _target(fit: GearFit) -> FloatArray:
 
 
 def _appended(R: FloatArray, rows: FloatArray) -> FloatArray:
-    """The triangle (k, k) of R (k, k) and further rows (N, k)."""
+    """Return the triangle (k, k) of a triangle R (k, k) and further rows (N, k)."""
     both = np.concatenate([R, rows])
     return np.asarray(qr(both, mode="r", check_finite=False, overwrite_a=True)[0][: len(R)])
 
 
 def counted_from(piece: Samples, origin_s: float) -> Samples:
-    """Samples whose friction changes with the time since an instant [s], not since the middle of their recording."""
+    """Return samples whose friction drift counts from a time [s] instead of the middle of their recording."""
     later = 0.5 * float(piece.time[0] + piece.time[-1]) - origin_s
     return replace(piece, fine=tuple(replace(one, later_s=later) for one in piece.fine))

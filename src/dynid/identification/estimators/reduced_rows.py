@@ -1,9 +1,9 @@
-"""Rows of many recordings, of which only triangles are kept.
+"""Rows of many recordings, reduced to triangles.
 
-A row [C W S tau] holds what one joint's torque says of friction, base parameters and the shape of friction. Rows of a
-joint enter a least-squares problem by their triangle R alone, so recordings are read one after the other, and memory
-does not grow with their number. There is one triangle per joint, because estimators weigh joints, and per group of
-recordings or blocks of time: how much the groups contradict each other is what residuals within one do not show.
+A row [C W S tau] relates one joint's torque to friction, base parameters and the shape of friction. The rows of a joint
+enter a least-squares problem only by their triangle R. So recordings are read one after the other, and memory does not
+grow with their number. There is one triangle per joint, because estimators weight joints, and per group of recordings
+or blocks of time: contradictions between groups reveal errors that residuals within a group do not show.
 """
 
 from collections.abc import Mapping
@@ -17,8 +17,8 @@ from dynid.identification.estimators.triangles import triangle
 from dynid.robot import FloatArray
 
 GROUPS = 24
-FEWEST_GROUPS = 8  # with rows: fewer scatter says nothing of deviations
-MOST_WIDER = 30.0  # times a deviation, by which contradictions between groups widen it at most
+FEWEST_GROUPS = 8  # smallest number of groups with rows from whose scatter deviations are estimated
+MOST_WIDER = 30.0  # largest factor by which contradictions between groups widen a deviation
 
 
 @dataclass(eq=False)
@@ -26,11 +26,12 @@ class ReducedRows:
     """Triangles of all recordings' rows.
 
     Attributes:
-        R: (groups, n, k, k), of rows [C W S tau], every row times its trust.
-        rows: how many rows of full trust they stand for, (n,).
-        friction, base: number of columns C and W.
-        left_out: sentences that say which recordings gave no rows.
-        seconds: total length of the recordings that did [s].
+        R: triangles (groups, n, k, k) of rows [C W S tau], every row times its trust.
+        rows: number of rows of full trust in the triangles, (n,).
+        friction: number of columns C.
+        base: number of columns W.
+        left_out: sentences about the recordings that gave no rows.
+        seconds: total length of the recordings that gave rows [s].
     """
 
     R: FloatArray
@@ -42,35 +43,35 @@ class ReducedRows:
 
     @classmethod
     def empty(cls, axes: int, friction: int, base: int, shape: int) -> "ReducedRows":
-        """Return what no recording has been added to yet."""
+        """Return triangles without any recording, for these numbers of axes and columns."""
         size = friction + base + shape + 1
         return cls(np.zeros((GROUPS, axes, size, size)), np.zeros(axes), friction, base)
 
     def merge(self, triangles: Mapping[int, FloatArray], rows: FloatArray) -> None:
-        """Add triangles (n, k, k) by group that stand for so many rows (n,)."""
+        """Add triangles (n, k, k) by group, which represent these numbers of rows (n,)."""
         for group, more in triangles.items():
             self.R[group] = merged(self.R[group], more)
         self.rows += rows
 
     @property
     def _shapeless(self) -> NDArray[np.int64]:
-        """Places of C, W and tau among the columns: the shape of friction stays as it was fitted."""
+        """Indices of the columns C, W and tau, without the shape of friction, which stays as fitted."""
         return np.append(np.arange(self.friction + self.base), self.R.shape[-1] - 1)
 
     def triangle(self, weights: FloatArray, more: FloatArray | None = None) -> FloatArray:
-        """Return R (m + p + 1, m + p + 1) of all rows [C W tau], with a weight per joint (n,), and of more rows."""
+        """Return R (m + p + 1, m + p + 1) of all rows [C W tau], weighted per joint (n,), and of additional rows."""
         scaled = (self.R * weights[:, None, None])[..., self._shapeless]
         return triangle(scaled.swapaxes(1, 2).reshape(-1, len(weights), scaled.shape[-1]), more)
 
     def wider(self, solution: Solution, weights: FloatArray, deviations: FloatArray) -> FloatArray:
-        """Return by how much deviations (q,) must grow to cover the contradictions between groups, (q,), 1 or more.
+        """Return factors (q,), 1 or more, by which deviations must grow to cover contradictions between groups.
 
-        The sandwich of least squares, a group being one observation: cov = A^-1 (sum_g s_g s_g') A^-1.
+        They follow from the sandwich of least squares with one observation per group: cov = A^-1 (sum_g s_g s_g') A^-1.
 
         Args:
-            solution: of all rows; its sliding friction and base parameters are the q.
-            weights: of the joints, (n,).
-            deviations: of the solution, from residuals in time.
+            solution: solution of all rows; its free friction parameters and base parameters are the q.
+            weights: weights of the joints, (n,).
+            deviations: standard deviations of the solution, (q,), from residuals over time.
         """
         scaled = (self.R * weights[:, None, None])[..., self._shapeless]
         values = np.append(solution.friction if solution.friction is not None else np.zeros(0), solution.phi)
@@ -86,7 +87,7 @@ class ReducedRows:
 
 
 def merged(one: FloatArray, other: FloatArray) -> FloatArray:
-    """Return the triangles (n, k, k) of the rows of both, (n, ., k)."""
+    """Return the triangles (n, k, k) of the rows of both arguments, (n, ., k) each."""
     found = np.zeros((one.shape[0], one.shape[2], one.shape[2]))
     for joint, (a, b) in enumerate(zip(one, other, strict=True)):
         R = np.linalg.qr(np.concatenate([a[a.any(axis=1)], b[b.any(axis=1)]]), mode="r")

@@ -1,8 +1,8 @@
-"""The regression tau = W phi of all samples (paper eqs. 4 and 5), with or without friction beside it.
+"""Regression tau = W phi of all samples (paper eqs. 4 and 5), with or without additional friction.
 
-Friction that depends on the load makes the torques a nonlinear function of all parameters. It is fitted first, its
-structure with it (`gear_ladder`), and the regression is then that function linearised at the fit: so all that is said
-of phi, by any estimator, holds with friction of that structure.
+Load-dependent friction makes the torques a nonlinear function of all parameters. It is fitted first, including its
+structure (`gear_ladder`). The regression is then that function, linearised at the fit. So every estimate of phi
+includes friction of that structure.
 """
 
 from dataclasses import dataclass, replace
@@ -40,26 +40,39 @@ from dynid.model.friction import FB, FrictionLaw
 from dynid.model.parameters import BaseParameters, physical_lower_bounds
 from dynid.robot import FloatArray
 
-RANK_TOLERANCE = 1e-8  # of columns scaled to unit length
-DOMINANT = 0.3  # of the largest entry of the weakest direction
-HARDLY = 3.0  # times the slow speed: an arm that never is faster hardly moves, or its positions are in another unit
-SIGMA_FLOOR = 1e-9  # of the largest axis's deviation: a noise-free axis must not get an infinite weight
+RANK_TOLERANCE = 1e-8  # relative tolerance of the rank, with columns scaled to unit length
+DOMINANT = 0.3  # smallest entry of a dominant parameter, relative to the largest of the weakest direction
+HARDLY = 3.0  # top speed in multiples of the slow speed below which an arm hardly moves, or has a wrong unit
+SIGMA_FLOOR = 1e-9  # smallest deviation relative to the largest axis's: noise-free axes must not get infinite weights
 
 
 @dataclass(frozen=True, eq=False)
 class Regression:
     """Stacked rows of tau = W phi + C f (paper eq. 5), rows of one sample together.
 
-    W is (N n, p), tau (N n,). Friction f is eliminated first, so that all that is said of phi holds for any f. If the
-    torques are no linear function of it, W, C and tau are those of their linearisation, and `measured` (N, n) are the
-    torques themselves; rows of standing states follow those of sliding ones. `trust` weighs the rows. Samples are
-    `interval_s` apart; `moving` (N, n) says which axes were faster than the settings' limit, and dq (N, n) how fast.
-    `other` is tau of the current that was not chosen, NaN where its record does not reach. Where dry friction is among
-    the base parameters, states near standstill are cut out of W and tau: `whole` (N, n, p) is W of all states, and
-    `share` (N, n) is what part of a row is left. `row_weights` (N n,) are those that an estimator has given the rows,
-    beside `trust`: friction that belongs to given base parameters, and all covariances, are of the problem with them.
-    `reduced` are the rows of many recordings, these among them: they decide on all parameters, and the rows that are
-    kept say how large residuals are and how long they last. `prior` is what is known of the base parameters beforehand.
+    Friction f is eliminated first, so that all results about phi hold for any f. If the torques are not linear in it,
+    W, C and tau are those of their linearisation, and rows of standing states follow those of sliding ones.
+
+    Attributes:
+        names: names of the base parameters, (p,).
+        axes: number of axes n.
+        W: regressor, (N n, p).
+        tau: torques, (N n,).
+        interval_s: time between samples [s].
+        beside: friction in addition to the base parameters; None without it.
+        trust: weights of the rows, (N n,); None for equal weights.
+        moving: axes that were faster than the settings' limit, (N, n).
+        measured: measured torques (N, n), if `tau` is that of a linearisation.
+        dq: velocities, (N, n) [rad/s].
+        other: tau of the current that was not chosen, NaN outside its record.
+        whole: W of all states, (N, n, p), if states near standstill are masked in W and tau because base parameters
+            contain dry friction.
+        share: share of each row that remains after this mask, (N, n).
+        row_weights: weights of an estimator, (N n,), in addition to `trust`; friction for given base parameters and all
+            covariances are those of the weighted problem.
+        reduced: rows of many recordings, including these. They determine all parameters; the rows kept here determine
+            the size and correlation time of residuals.
+        prior: prior estimate of the base parameters; None without one.
     """
 
     names: tuple[str, ...]
@@ -83,10 +96,10 @@ class Regression:
     def of(
         cls, model: ArmModel, samples: Samples, coulomb: CoulombSettings | None = None, known: KnownGears | None = None
     ) -> "Regression":
-        """The regression of all samples, after a look at whether they determine everything.
+        """Return the regression of all samples, after a check that they determine all parameters.
 
         Raises:
-            DataError: they leave parameters open; names them.
+            DataError: they do not; the message names the undetermined parameters.
         """
         regression = cls.stack(model, samples, coulomb, known)
         count = len(model.names) + regression.friction_size
@@ -105,15 +118,16 @@ class Regression:
         known: KnownGears | None = None,
         structure: Structure | None = None,
     ) -> "Regression":
-        """The regression of all samples, with what they say is known beforehand.
+        """Return the regression of all samples, including their prior, without a check of its rank.
 
         Args:
-            model: the arm.
+            model: model of the arm.
             samples: states and torques.
-            coulomb: how friction is treated; None ignores it. A structure that holds it needs no such treatment.
-            known: a fit to other samples of the same arm, whose structure is taken and at which torques are linearised;
-                a `KnownStart` is fitted again from there; None fits friction to these.
-            structure: that friction is fitted with; None is as `coulomb` has it.
+            coulomb: how friction is treated; None ignores it. It is not needed if the model's structure contains
+                friction.
+            known: fit to other samples of the same arm, whose structure and linearisation point are used. A
+                `KnownStart` is fitted again from there. None fits friction to these samples.
+            structure: structure of friction; None is that of `coulomb`.
         """
         if coulomb is not None and coulomb.treatment == "estimated" and not model.structure.coulomb_friction:
             found = cls._with_friction(model, samples, coulomb, known, structure)
@@ -133,7 +147,7 @@ class Regression:
     def _of_sliding_states(
         self, model: ArmModel, samples: Samples, coulomb: CoulombSettings, whole: FloatArray
     ) -> "Regression":
-        """Without states near standstill: what sticks carries any torque within its friction, whatever its velocity."""
+        """Return the regression without states near standstill: stiction balances any torque, whatever the velocity."""
         rows = sliding_rows(model, samples, coulomb.slow_rad_s)
         trust = np.where(rows.share < coulomb.sliding_share, coulomb.slow_weight, 1.0)
         other = None
@@ -159,13 +173,13 @@ class Regression:
         known: KnownGears | None,
         structure: Structure | None,
     ) -> "Regression":
-        """The linearised regression of torques with friction."""
+        """Return the regression of torques with friction, linearised at the fit of friction."""
         given = known is not None and not isinstance(known, KnownStart)
         rows = GearRows(model, samples, coulomb.slow_rad_s)
         slow = rows.sliding_share < coulomb.sliding_share if samples.fine else np.abs(samples.dq) < coulomb.slow_rad_s
         trust = np.where(slow, coulomb.slow_weight, 1.0)
         sliding = int((~slow).sum())
-        if not given and sliding <= len(model.names):  # nothing to choose a structure of friction by
+        if not given and sliding <= len(model.names):  # too few rows to choose a friction structure
             raise _too_few(sliding, len(model.names), samples, coulomb)
         lower = physical_lower_bounds(model.names)
         fitter = GearFitter(rows, model.gears, trust, lower, coulomb.transition_rad_s)
@@ -181,7 +195,7 @@ class Regression:
             beside = beside.with_discrepancy(fitter)
         W, tau, weight = [fit.columns[..., : len(lower)]], [beside.target], [trust]
         more = [rows.by_other_current[0]]
-        # nothing sticks without friction: then no state is worse than another
+        # without friction nothing sticks, so all states count equally
         if not fit.structure.terms and (trust >= 1.0).sum() > len(lower):
             W, tau, weight = [beside.judged.columns], [beside.judged.target], [np.ones_like(trust)]
             more = [np.zeros_like(samples.tau) if samples.other_tau is None else samples.other_tau - samples.tau]
@@ -210,45 +224,45 @@ class Regression:
 
     @property
     def friction_size(self) -> int:
-        """Number of parameters of friction beside the base parameters, m."""
+        """Number m of friction parameters in addition to the base parameters."""
         return 0 if self.beside is None else self.beside.columns.shape[2]
 
     @property
     def torques(self) -> FloatArray:
-        """The measured torques, (N, n) [N m]."""
+        """Measured torques, (N, n) [N m]."""
         return self.tau.reshape(-1, self.axes) if self.measured is None else self.measured
 
     @property
     def freedom_of_deviations(self) -> float:
-        """Degrees of freedom of deviations: how often the recordings show residuals anew."""
+        """Degrees of freedom of standard deviations, from the number of independent windows of residuals."""
         return degrees_of_freedom(len(self.torques), self.interval_s)
 
     @property
     def of_all_states(self) -> FloatArray:
-        """W with the rows of all states, (N, n, p), where there is no friction beside it."""
+        """Regressor W of all states, including those near standstill, (N, n, p), without additional friction."""
         return self.W.reshape(-1, self.axes, len(self.names)) if self.whole is None else self.whole
 
     @cached_property
     def trusted(self) -> NDArray[np.bool_]:
-        """Which rows have full weight, (N n,)."""
+        """Mask (N n,) of the rows with full weight."""
         return np.ones(len(self.tau), dtype=bool) if self.trust is None else self.trust >= 1.0
 
     def columns(self) -> FloatArray:
-        """[C W], (N n, m + p), or W alone where there is no friction."""
+        """Return [C W], (N n, m + p), or W alone without additional friction."""
         if self.beside is None:
             return self.W
         return np.concatenate([self._friction_columns.reshape(len(self.tau), -1), self.W], axis=1)
 
     @cached_property
     def _friction_columns(self) -> FloatArray:
-        """C, with nothing in the rows of standing states that follow the others, (rows, n, m)."""
+        """Matrix C, (rows, n, m), with zeros in the rows of standing states, which follow the others."""
         assert self.beside is not None
         columns = self.beside.columns
         more = len(self.tau) // self.axes - len(columns)
         return np.concatenate([columns, np.zeros((more, *columns.shape[1:]))]) if more else columns
 
     def judged_rows(self) -> FloatArray:
-        """Rows [C W tau] of all states, (N n, m + p + 1)."""
+        """Return the rows [C W tau] of all states, (N n, m + p + 1)."""
         if self.beside is None:
             return np.column_stack([self.of_all_states.reshape(self.W.shape), self.torques.ravel()])
         return self.beside.judged_rows()
@@ -262,7 +276,7 @@ class Regression:
         return self._whole_triangle if self.row_weights is None else self._triangle(self.row_weights)
 
     def _triangle(self, weights: FloatArray | None) -> FloatArray:
-        """R of the QR decomposition of the weighted rows [C W tau]."""
+        """Return R of the QR decomposition of the weighted rows [C W tau], including prior rows."""
         if self.reduced is not None:
             return self.reduced.triangle(self._joint_weights(weights), self._prior_rows(weights))
         rows = np.concatenate([self.columns(), self.tau[:, None]], axis=1)
@@ -272,18 +286,18 @@ class Regression:
         return triangle(rows.reshape(-1, self.axes, rows.shape[1]), self._prior_rows(weights))
 
     def _prior_rows(self, weights: FloatArray | None) -> FloatArray | None:
-        """Rows [C W tau] that hold base parameters near what is known beforehand; None without such knowledge."""
+        """Return rows [C W tau] that hold base parameters near their prior values; None without a prior."""
         if self.prior is None:
             return None
         unit = prior_unit(self.torques) if weights is None else 1.0
         return prior_rows(self.prior, unit, self.friction_size)
 
     def _joint_weights(self, weights: FloatArray | None) -> FloatArray:
-        """Weights (n,) of joints, which those of all of a joint's rows (N n,) are."""
+        """Return the weights of the joints (n,), from row weights (N n,) that are equal for all rows of a joint."""
         return np.ones(self.axes) if weights is None else weights[: self.axes]
 
     def joint_triangles(self) -> FloatArray:
-        """R (n, k, k) of each joint's rows [C W S tau], S being the shape of friction, times their trust."""
+        """Return R (n, k, k) of each joint's rows [C W S tau] times their trust, with S the shape of friction."""
         rows = np.column_stack([self._all_columns[0], self.tau])
         if self.trust is not None:
             rows *= self.trust[:, None]
@@ -292,7 +306,7 @@ class Regression:
 
     @property
     def _coulomb_columns(self) -> NDArray[np.bool_]:
-        """Which columns of [C W] are Coulomb friction: beside the base parameters, or among them."""
+        """Mask of the columns of [C W] that are Coulomb friction, whether base parameters or additional."""
         own = [name.rstrip("0123456789") == "FC" for name in self.names]
         beside = [False] * self.friction_size
         if self.beside is not None:
@@ -301,7 +315,7 @@ class Regression:
 
     @cached_property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
-        """Bounds of all columns: friction has its own, of the base parameters Coulomb friction alone has one."""
+        """Lower and upper bounds of all columns; among base parameters, only Coulomb friction is bounded, by 0."""
         lower = np.where(self._coulomb_columns, 0.0, -np.inf)
         upper = np.full(len(lower), np.inf)
         if self.beside is not None:
@@ -314,17 +328,17 @@ class Regression:
 
     @cached_property
     def weighted_solution(self) -> Solution:
-        """The solution with the estimator's own weights."""
+        """Solution with the estimator's own weights."""
         return self._plain if self.row_weights is None else self._bounded(self._weighted_triangle)
 
     def _bounded(self, whole: FloatArray) -> Solution:
         return solve_triangle(whole, self.friction_size, *self.bounds)
 
     def check_rank(self) -> int:
-        """The rank of W, which is full.
+        """Return the rank of W, which is full.
 
         Raises:
-            UndeterminedError: it is not; names the parameters that the motion leaves open.
+            UndeterminedError: the rank is not full; the message names the undetermined parameters.
         """
         if self.prior is not None:
             return len(self.names)
@@ -363,11 +377,11 @@ class Regression:
 
     @property
     def has_coulomb_friction(self) -> bool:
-        """Whether Coulomb friction is estimated, beside the base parameters or among them."""
+        """Whether Coulomb friction is estimated, as base parameters or in addition to them."""
         return bool(self._coulomb_columns.any())
 
     def beside_friction(self) -> dict[str, float]:
-        """The share of every parameter's column that no Coulomb friction can imitate, 0 to 1."""
+        """Return the share of each parameter's column that Coulomb friction cannot reproduce, 0 to 1, by name."""
         coulomb, count = self._coulomb_columns, self.friction_size
         own = np.flatnonzero(~coulomb[count:]) + count
         chosen = np.concatenate([np.flatnonzero(coulomb), own])
@@ -377,9 +391,9 @@ class Regression:
         return dict(zip([self.names[k - count] for k in own], shares.tolist(), strict=True))
 
     def conditioning(self) -> tuple[float, tuple[str, ...]]:
-        """kappa(W) = sigma_max / sigma_min, as in the paper's Appendix A, and the parameters that limit it.
+        """Return kappa(W) = sigma_max / sigma_min, as in the paper's Appendix A, and the parameters that limit it.
 
-        These are the ones that dominate the combination of parameters which the motion shows least.
+        These parameters dominate the combination which the motion excites least.
         """
         rows = self.W
         if self.prior is not None:
@@ -392,12 +406,12 @@ class Regression:
         return float(singular[0] / singular[-1]), named
 
     def of_other_current(self) -> "Regression":
-        """The same states with the torques of the current that was not chosen; rows beyond its record count nothing.
+        """Return the regression of the same states with torques of the current that was not chosen.
 
-        Friction is linearised where the chosen current has it.
+        Rows outside its record get no weight. Friction is linearised at the fit to the chosen current.
 
         Raises:
-            DataError: it was not recorded.
+            DataError: the other current was not recorded.
         """
         if self.other is None:
             raise DataError("the samples hold the torques of one current only: record the other one, too")
@@ -406,11 +420,11 @@ class Regression:
         return replace(self, tau=np.where(there, self.other, 0.0), trust=trust, other=None)
 
     def solve(self, weights: FloatArray | None = None) -> Solution:
-        """What minimises the (weighted) squares; weights (N n,) are of rows, beside `trust`."""
+        """Return the weighted least-squares solution; row weights (N n,) apply in addition to `trust`."""
         return self._plain if weights is None else self._bounded(self._triangle(weights))
 
     def friction_given(self, phi: FloatArray) -> FloatArray | None:
-        """Friction that fits best to given phi (p,): its parameters (m,) within their bounds; None without."""
+        """Return the bounded friction parameters (m,) that fit best for given phi (p,); None without friction."""
         count = self.friction_size
         if not count or self.beside is None:
             return None
@@ -419,7 +433,7 @@ class Regression:
         return bounded(np.column_stack([R[:, :count], left]), *self.beside.bounds)
 
     def friction_model(self, phi: FloatArray) -> FrictionLaw | None:
-        """`friction_given` as a law, with the deviations of the unconstrained fit; None without."""
+        """Return `friction_given` as a law, with deviations of the unconstrained fit; None without friction."""
         if self.beside is None:
             return None
         values = self.friction_given(phi)
@@ -429,20 +443,22 @@ class Regression:
 
     @cached_property
     def weighted_spread(self) -> FloatArray:
-        """`whole_spread` of `weighted_solution`."""
+        """Covariance `whole_spread` of `weighted_solution`."""
         return self.whole_spread(self.weighted_solution, self.row_weights)
 
     def friction_deviations(self, solution: Solution, spread: FloatArray) -> FloatArray:
-        """Deviations of friction's parameters, (m,), from the covariance of (f, phi); zero of one held at a bound."""
+        """Return standard deviations of friction parameters, (m,), from the covariance of (f, phi); zero at a bound."""
         deviations, count = np.zeros(self.friction_size), int(solution.sliding.sum())
         deviations[solution.sliding] = np.sqrt(np.diag(spread)[:count])
         return deviations
 
     def spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
-        """Covariance of (f, phi) of a solution with these row weights (N n,), its inverse inflated; see `uncertainty`.
+        """Return the covariance of (f, phi) of a solution with these row weights (N n,); see `uncertainty`.
+
+        `inflation` multiplies the inverse normal matrix. Friction parameters at a bound are excluded.
 
         Raises:
-            DataError: too few trusted equations.
+            DataError: there are too few trusted equations.
         """
         count = self.friction_size
         kept = np.flatnonzero(np.concatenate([solution.sliding[:count], np.ones(len(self.names), dtype=bool)]))
@@ -451,10 +467,10 @@ class Regression:
         return np.asarray(whole[np.ix_(kept, kept)])
 
     def whole_spread(self, solution: Solution, weights: FloatArray | None = None, inflation: float = 1.0) -> FloatArray:
-        """Covariance of (f, phi, shape) as of `spread`: with friction that is held at a bound, and its shape.
+        """Return the covariance of (f, phi, shape), including friction at a bound; arguments are those of `spread`.
 
         Raises:
-            DataError: too few trusted equations.
+            DataError: there are too few trusted equations.
         """
         scale = np.ones(len(self.tau))
         for one in (weights, self.trust):
@@ -479,14 +495,14 @@ class Regression:
     def _of_all_recordings(
         self, reduced: ReducedRows, solution: Solution, whole: FloatArray, noise: FloatArray, weights: FloatArray
     ) -> FloatArray:
-        """Covariance (q, q) with all recordings: noise shrinks with their number, unmodelled torques do not.
+        """Return the covariance (q, q) for all recordings: noise shrinks with their number, unmodelled torques do not.
 
         Args:
-            reduced: the rows of all recordings.
-            solution: of them.
+            reduced: rows of all recordings.
+            solution: solution of these rows.
             whole: covariance from the rows that are kept.
-            noise: the same without the effects that no parameter stands for.
-            weights: of the joints, (n,).
+            noise: the same covariance without effects that have no parameter.
+            weights: weights of the joints, (n,).
         """
         share = min(1.0, float(self.trusted.sum() / max(reduced.rows.sum(), 1.0)))
         found = whole - (1.0 - share) * noise
@@ -497,7 +513,7 @@ class Regression:
 
     @property
     def _all_columns(self) -> tuple[FloatArray, FloatArray]:
-        """[C W] and what is open beside, (N n, k), and the deviations of what is known of each beforehand, (k,)."""
+        """Columns [C W] and further open parameters, (N n, k), and their prior standard deviations, (k,)."""
         own, base = self.columns(), np.full(len(self.names), np.inf)
         if self.prior is not None and self.prior.standard_deviations is not None:
             base = self.prior.standard_deviations
@@ -509,44 +525,45 @@ class Regression:
 
     @property
     def _effects(self) -> FloatArray:
-        """Torques that no parameter stands for, each of its likely size, (N n, k)."""
+        """Torques of effects without a parameter, each at its likely size, (N n, k)."""
         if self.beside is None or self.beside.effects is None:
             return np.zeros((len(self.tau), 0))
         return self._padded(self.beside.effects)
 
     def _padded(self, columns: FloatArray) -> FloatArray:
-        """Columns (N, n, k) of sliding states with nothing for those of standing ones, (rows n, k)."""
+        """Return columns (N, n, k) of sliding states, extended by zeros for standing states, (rows n, k)."""
         stacked = columns.reshape(columns.shape[0] * self.axes, columns.shape[2])
         return np.concatenate([stacked, np.zeros((len(self.tau) - len(stacked), columns.shape[2]))])
 
     def errors(self, phi: FloatArray) -> TorqueErrors:
-        """Torque errors of phi (p,) on all rows, with the friction that fits to it."""
+        """Return the torque errors of phi (p,) on all rows, with the friction that fits best for it."""
         return torque_errors(self.torques, self.torques - self.misfit(phi, self.friction_given(phi)), self.dq)
 
     def misfit(self, phi: FloatArray, friction: FloatArray | None = None) -> FloatArray:
-        """Measured less predicted torques, (N, n) [N m]; of all states, where the fit leaves out those that stick."""
+        """Return measured minus predicted torques, (N, n) [N m], in all states, including those masked in the fit."""
         if self.beside is None:
             return np.asarray(self.torques - self.of_all_states @ phi)
         return self.beside.misfit(phi, np.zeros(self.friction_size) if friction is None else friction)
 
     def residual(self, phi: FloatArray, friction: FloatArray | None = None) -> FloatArray:
-        """tau - W phi - C f, (N, n)."""
+        """Return the residual tau - W phi - C f, (N, n) [N m]."""
         left = (self.tau - self.W @ phi).reshape(-1, self.axes)
         return left if friction is None or self.beside is None else left - self._friction_columns @ friction
 
     def axis_sigma(self, residual: FloatArray) -> FloatArray:
-        """Standard deviation of every axis's residual on trusted rows, (n,), freedom being spread evenly.
+        """Return the standard deviation of every axis's residual on trusted rows, (n,) [N m].
 
-        The residual is of all rows, or of the first ones, (N, n): the samples, without what stands beside them.
+        The degrees of freedom of the fit are spread evenly over the axes. The residual is that of all rows, or of the
+        first N rows, (N, n), which are the samples without additional rows.
         """
         trusted = self.trusted.reshape(-1, self.axes)[: len(residual)].copy()
-        trusted[:, ~trusted.any(axis=0)] = True  # an axis that hardly moves has no better rows
+        trusted[:, ~trusted.any(axis=0)] = True  # an axis without trusted rows hardly moves, so all its rows are used
         count = trusted.sum(axis=0)
         freedom = np.maximum(count - len(self.names) / self.axes, 1.0)
         return np.asarray(np.sqrt((residual**2 * trusted).sum(axis=0) / freedom))
 
     def weights(self, sigma: FloatArray) -> FloatArray:
-        """Row weights 1 / sigma of each row's axis, (N n,)."""
+        """Return row weights (N n,): 1 / sigma of each row's axis, from sigma (n,)."""
         floor = max(SIGMA_FLOOR * float(sigma.max()), np.finfo(float).tiny)
         return np.tile(1.0 / np.maximum(sigma, floor), len(self.tau) // self.axes)
 
@@ -554,7 +571,10 @@ class Regression:
 def _chosen_fit(
     fitter: GearFitter, coulomb: CoulombSettings, known: KnownGears | None, structure: Structure | None
 ) -> tuple[GearFit, Ladder | None]:
-    """Friction of a known fit, of a structure, of the settings', or as the data choose it, with what was tried."""
+    """Return the fit of friction, and the comparison of structures if there was one.
+
+    The structure is that of a known fit, else the given one, else that of the settings, which may let the data decide.
+    """
     if isinstance(known, KnownStart):
         return to_the_end(fitter, fitter.fit(known.structure, known.point)), known.ladder
     if known is not None:
@@ -569,7 +589,10 @@ def _chosen_fit(
 def _without_play(
     fitter: GearFitter, fit: GearFit, play: FoundPlay, coulomb: CoulombSettings
 ) -> tuple[GearFitter, GearFit, FoundPlay]:
-    """The fit to states without play, where that lowers a joint's error on blocks left out, and what was taken off."""
+    """Return fitter and fit for states corrected for backlash, and the backlash that was corrected.
+
+    The correction of a joint is kept only if it reduces the joint's error on held-out blocks of time.
+    """
     sigma, taken = fitter.sigma(fitter.rows.target - fit.rows.tau, NO_ERROR), play.significant
     before = BlockJudge(fitter, sigma).of_axes(fit).sum(axis=0)
     while taken.any():
@@ -584,7 +607,7 @@ def _without_play(
 
 
 def _too_few(equations: int, parameters: int, samples: Samples, coulomb: CoulombSettings | None) -> DataError:
-    """What is wrong where so few equations are left; with `coulomb`, of states faster than its slow speed."""
+    """Return the error about too few equations; with `coulomb`, it counts only states above the slow speed."""
     slow, advice = "", "record longer"
     if coulomb is not None:
         slow, top = f" faster than {coulomb.slow_rad_s} rad/s", float(np.abs(samples.dq).max(initial=0.0))

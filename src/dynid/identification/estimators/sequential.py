@@ -1,30 +1,31 @@
 """Physically feasible standard parameters one joint at a time, from the last one inward.
 
-The regressor of standard parameters is block upper triangular: the torque of joint i holds links i..n alone. So the
-last joint's torque determines what it can of the last link, and with that known, the next joint's torque of the next
-link:
+The regressor of standard parameters is block upper triangular: the torque of joint i depends on links i..n only. So the
+last joint's torque determines the visible parameters of the last link. With these known, the next joint's torque
+determines those of the next link:
 
     min || tau_i - sum_{j > i} W_ij pi_j - W_ii x ||   over x = pi_i whose pseudo-inertia J(x) >= delta I,
 
 one small semidefinite program per joint instead of one for the whole arm.
 
-What a joint does not feel of its own link is mass on its axis: of J = [[A, B], [B', C]], ordered such that C holds the
-second moment along z, the first moment along z and the mass, a turning joint feels A and B and never C (one that slides
-feels mass and first moments; C then is all second moments). That part belongs to the link before just as well, so a
-share of it can be chosen here, and the rest is found there. If too large a share stays here, the link before has to
-have less than nothing, and its program fails to fit. Of all C that make J positive definite there is a smallest one,
+Mass on a joint's own axis does not affect its torque. Let J = [[A, B], [B', C]], ordered such that C contains the
+second moment along z, the first moment along z and the mass. The torque of a revolute joint depends on A and B and
+never on C. (That of a prismatic joint depends on mass and first moments; C then contains all second moments.) This
+invisible part can equally belong to the previous link. So a share of it can be chosen here, and the rest is found
+there. If the share here is too large, the previous link would need negative mass, and its program fails to fit. Among
+all C that make J positive definite, there is a smallest one,
 
     C = B' (A - delta I)^-1 B + delta I,
 
-and with it whatever is left for the link before is positive semidefinite: no program takes away what the next one
-needs, and without noise the sequential fit is as good as that of all joints at once. With noise, where A is close to
-the margin, C would grow beyond all that a link can be; so a second program per joint takes, of all parameters that fit
-equally well within the noise, those with the least mass and second moment. The links so found are as light as torques
-allow, and what is handed on need not lie within the link: masses, boxes and the least spread of robot.yaml are the
-business of the consistent projection after it, which shares what is handed on among the links again.
+with which the remainder for the previous link is positive semidefinite. So no program takes mass that the next one
+needs, and without noise the sequential fit is as good as that of all joints at once. With noise, if A is close to the
+margin, C would exceed the limits of a link. So a second program per joint selects, among all parameters that fit
+equally well within the noise, those with the least mass and second moment. The resulting links are as light as the
+torques allow, and the mass handed on to the previous link need not lie within that link. The consistent projection that
+follows enforces masses, boxes and the least spread of robot.yaml, and redistributes this mass among the links.
 
-All of this needs products of inertia: mass that is handed to the link before has some in that link's frame. A structure
-without them is refused.
+The method requires products of inertia, because mass that is handed to the previous link generally has products in that
+link's frame. A structure without them raises an error.
 """
 
 import time
@@ -52,23 +53,23 @@ from dynid.model.standard import pseudo_inertia, ten_parameters
 from dynid.model.within_limits import LENGTH_UNIT_M, MASS_UNIT_KG
 from dynid.robot import FloatArray, PhysicalBounds
 
-PULL = 1e-5  # to zero where the torque is silent, over the largest column of the joint, columns in the solver's units
-CONFIDENCE = 0.95  # that the true parameters are among those that fit
-EXACT = 1e-4  # of the torque: no drive's is known so well, so what is left is the solver's
-ROUND_OFF = 1e-7  # of the torque: noise-free data still leave the second program room to move in
-BODY_M = 0.5  # by which no link extends beyond where its centre of mass may be
-TURNING, SLIDING = (0, 1), (3,)  # rows of J that a joint feels
+PULL = 1e-5  # ridge of unexcited parameters, relative to the joint's largest column in the solver's units
+CONFIDENCE = 0.95  # probability that the set of fitting parameters contains the true ones
+EXACT = 1e-4  # residual relative to the torque below which data are noise-free, and errors are the solver's
+ROUND_OFF = 1e-7  # slack of the second program relative to the torque, for noise-free data
+BODY_M = 0.5  # largest extension of a link beyond the range of its centre of mass [m]
+TURNING, SLIDING = (0, 1), (3,)  # rows of J that affect a revolute and a prismatic joint's torque
 
 
 @dataclass(frozen=True, eq=False)
 class SequentialModel:
-    """Outcome of the sequential programs.
+    """Result of the sequential programs.
 
     Attributes:
-        standard: standard parameters whose links are all physical.
-        residual_rms: of every joint's torque, (n,) [N m].
+        standard: standard parameters, physically consistent for every link.
+        residual_rms: rms residual of every joint's torque, (n,) [N m].
         margin: smallest eigenvalue of all pseudo-inertias, computed from the returned values.
-        solver_seconds: in all semidefinite programs together.
+        solver_seconds: time in all semidefinite programs together [s].
     """
 
     standard: StandardParameters
@@ -78,7 +79,7 @@ class SequentialModel:
 
 
 def owners(model: ArmModel) -> NDArray[np.int64]:
-    """The joint whose program finds each standard parameter, (s,): the last one whose torque can hold it."""
+    """Return the joint whose program finds each standard parameter, (s,): the last joint whose torque depends on it."""
     found = []
     for k, name in enumerate(model.regrouping.standard):
         kind, number = kind_and_number(name)
@@ -92,9 +93,10 @@ def owners(model: ArmModel) -> NDArray[np.int64]:
 
 
 def largest(model: ArmModel, bounds: PhysicalBounds, joint: int) -> tuple[float, float]:
-    """Mass [kg] and second moment about the joint's origin [kg m^2] that everything moving with a joint stays below.
+    """Return limits of mass [kg] and of second moment about the joint's origin [kg m^2] for all links beyond a joint.
 
-    The mass is that of the bounds; no part of it is farther away than the stretched arm and `BODY_M` beyond.
+    The mass limit follows from the bounds. The second moment assumes no mass farther away than the stretched arm plus
+    `BODY_M`.
     """
     mdh, reach, limits = model.mdh, BODY_M, model.limits(bounds)
     for j in range(joint, model.chain_size):
@@ -106,12 +108,12 @@ def largest(model: ArmModel, bounds: PhysicalBounds, joint: int) -> tuple[float,
 
 
 def lightest(link: FloatArray, margin: float, slides: bool = False) -> FloatArray:
-    """Ten standard parameters (10,) with the smallest share of what their own joint does not feel.
+    """Return ten standard parameters (10,) with the smallest possible part that does not affect their own joint.
 
     Args:
-        link: ten standard parameters whose A is above the margin.
+        link: ten standard parameters whose A exceeds the margin.
         margin: delta, smallest eigenvalue of the pseudo-inertia.
-        slides: whether the joint slides.
+        slides: whether the joint is prismatic.
     """
     J = np.array(pseudo_inertia(link))
     felt = list(SLIDING if slides else TURNING)
@@ -123,17 +125,18 @@ def lightest(link: FloatArray, margin: float, slides: bool = False) -> FloatArra
 
 
 def sequential_fit(model: ArmModel, W: FloatArray, tau: FloatArray, bounds: PhysicalBounds) -> SequentialModel:
-    """Physical standard parameters, joint by joint from the last one inward.
+    """Return physically consistent standard parameters, fitted joint by joint from the last one inward.
 
     Args:
+        model: model of the arm.
         W: regressor of the standard parameters (N, n, s), see `ArmModel.standard_regressor`.
         tau: torques (N, n) [N m].
-        bounds: margin of the pseudo-inertia, and what is too heavy or too long to be one link; see `largest`.
+        bounds: margin of the pseudo-inertia, and limits of a link's mass and length; see `largest`.
 
     Raises:
-        ConfigurationError: a structure without products of inertia.
-        DataError: other shapes, values that are not finite, or fewer samples than a joint's parameters.
-        InfeasibleError: no physical link is below the total mass, or a result is not physically consistent.
+        ConfigurationError: the structure does not contain products of inertia.
+        DataError: shapes do not match, values are not finite, or there are fewer samples than parameters of a joint.
+        InfeasibleError: no physical link is below the total mass, or the result is not physically consistent.
     """
     if not model.structure.products_of_inertia:
         raise ConfigurationError(
@@ -151,7 +154,7 @@ def sequential_fit(model: ArmModel, W: FloatArray, tau: FloatArray, bounds: Phys
         mine = np.flatnonzero((owner == axis) & model.modelled)
         if not len(mine):
             continue
-        rest = tau[:, axis] - W[:, axis] @ pi  # of the joints further out; everything else is still zero
+        rest = tau[:, axis] - W[:, axis] @ pi  # subtracts the joints further out; all other parameters are still zero
         program = _JointProgram(model, bounds, axis, mine)
         pi[mine] = program.solve(W[:, axis, mine], rest)
         seconds += program.seconds
@@ -164,7 +167,7 @@ def sequential_fit(model: ArmModel, W: FloatArray, tau: FloatArray, bounds: Phys
 
 
 class _JointProgram:
-    """The semidefinite program of one joint: its link, where it has one, and what its drive adds."""
+    """Semidefinite program of one joint: its link, if it has one, and the parameters of its drive."""
 
     def __init__(self, model: ArmModel, bounds: PhysicalBounds, axis: int, mine: NDArray[np.int64]) -> None:
         self.axis = axis
@@ -174,7 +177,7 @@ class _JointProgram:
         self.pulled: list[FloatArray] = []
         self.cones: list[Cone] = []
         self.unfelt: FloatArray | None = None
-        self.seconds = 0.0  # in the solver, with what it takes to hand it the problem
+        self.seconds = 0.0  # time in the solver, including the set-up of the problem
         for k, name in enumerate(self.names):
             kind = kind_and_number(name)[0]
             if kind == "IA":
@@ -190,13 +193,20 @@ class _JointProgram:
             )
 
     def _add_link(self, largest: tuple[bool, float, float], margin: float, place: dict[int, int]) -> None:
-        """The link is physical, and what its joint does not feel is below the `largest` mass and second moment, which
-        is what noise would raise it beyond; `place` of the ten parameters among the variables."""
-        ten = np.zeros((10, len(self.x)))  # products that the structure has not are zero
+        """Add the constraints of the joint's link: physical consistency, and limits of mass and second moment.
+
+        The limits bound the part that does not affect the joint's torque, which noise would otherwise inflate.
+
+        Args:
+            largest: whether the joint is prismatic, largest mass [kg] and largest second moment [kg m^2].
+            margin: smallest eigenvalue of the pseudo-inertia.
+            place: index of each of the ten parameters among the variables.
+        """
+        ten = np.zeros((10, len(self.x)))  # products outside the structure are zero
         for k in range(10):
             if k in place:
                 ten[k, place[k]] = self.units[place[k]]
-        # twice the margin leaves A above it, which the smallest C needs
+        # twice the margin keeps A above the margin, which the smallest C requires
         self.cones.append(semidefinite(*pseudo_inertia_rows(ten, 2.0 * margin)))
         slides, mass, moment = largest
         self.cones.append(positive(-self.x[place[9]], np.array([mass / self.units[place[9]]])))
@@ -208,7 +218,7 @@ class _JointProgram:
         self.unfelt = second / (MASS_UNIT_KG * LENGTH_UNIT_M**2) + mass_unit * ten[9] / MASS_UNIT_KG
 
     def solve(self, columns: FloatArray, rest: FloatArray) -> FloatArray:
-        """Parameters (k,) that fit columns (N, k) to torques (N,)."""
+        """Return the parameters (k,) that fit columns (N, k) to torques (N,) [N m]."""
         size = len(self.names)
         if len(rest) <= size:
             raise DataError(f"{len(rest)} samples do not determine the {size} parameters of joint {self.axis + 1}")
@@ -219,11 +229,11 @@ class _JointProgram:
         R = qr(np.column_stack([scaled, rest]) / strongest, mode="r", check_finite=False)[0][: size + 1]
         misfit = np.vstack([R[:, :-1], *(PULL * one for one in self.pulled)])
         torque = np.append(-R[:, -1], np.zeros(len(self.pulled)))
-        top = np.append(np.zeros(size), 1.0)  # what the norm is below
+        top = np.append(np.zeros(size), 1.0)  # the last variable is an upper bound of the norm
         x = self._minimum(top, norm_below(misfit, torque, top))
         if self.unfelt is None:
             return np.asarray(self.units * x)
-        # as good as the best fit to what noise lets tell, and with as little as possible that is not felt
+        # among fits that noise cannot distinguish from the best, take the one with the least invisible mass
         errors = rest - scaled @ x
         exact = np.linalg.norm(errors) < EXACT * np.linalg.norm(rest)
         independent = len(rest) / (1.0 if exact else samples_alike(errors))
@@ -232,7 +242,7 @@ class _JointProgram:
         return np.asarray(self.units * self._minimum(self.unfelt, norm_below(misfit, torque, np.zeros(size), allowed)))
 
     def _minimum(self, c: FloatArray, fit: Cone) -> FloatArray:
-        """Variables (k,) with the least c' x within the constraints and that of the fit."""
+        """Return the variables (k,) with the least c' x within the program's constraints and that of the fit."""
         begin = time.perf_counter()
         found = minimise(
             c,
@@ -246,11 +256,11 @@ class _JointProgram:
 
 
 def samples_alike(errors: FloatArray) -> float:
-    """How many samples of errors (N,) in order of time say as much as one that stands alone, at least 1.
+    """Return the number of consecutive errors (N,) that carry as much information as one independent error, at least 1.
 
-    Friction that is not in the model errs for tenths of a second alike. As if every sample were new, the first program
-    would be believed in the last digit, and mass on an axis grew to the bounds. One more than twice the sum of the
-    autocorrelations, up to the first that is not positive.
+    Unmodelled friction causes errors that last for tenths of a second. If every sample counted as independent, the
+    first program would be trusted to the last digit, and mass on an axis would grow to the bounds. The number is twice
+    the sum of the autocorrelations, up to the first that is not positive, minus one.
     """
     count = len(errors)
     power = np.abs(np.fft.rfft(errors - errors.mean(), 2 * count)) ** 2
@@ -264,7 +274,7 @@ def samples_alike(errors: FloatArray) -> float:
 def _outcome(
     model: ArmModel, bounds: PhysicalBounds, pi: FloatArray, residual_rms: FloatArray, seconds: float
 ) -> SequentialModel:
-    """The result, judged by its own numbers rather than by the solver's word."""
+    """Return the result, after a check of its pseudo-inertias that does not rely on the solver's status."""
     standard = on_their_bounds(model, pi, bounds.pseudo_inertia_margin)
     margins = [float(np.linalg.eigvalsh(pseudo_inertia(standard.link(j)))[0]) for j in range(model.chain_size)]
     if min(margins) < bounds.pseudo_inertia_margin:

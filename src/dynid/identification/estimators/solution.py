@@ -1,4 +1,4 @@
-"""Least squares within bounds from the triangle of all rows, and what it leaves for projections and covariances."""
+"""Bounded least squares from the triangle of all rows, with the quantities that projections and covariances need."""
 
 from dataclasses import dataclass
 
@@ -12,14 +12,14 @@ from dynid.robot import FloatArray
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """A least-squares solution.
+    """Least-squares solution within bounds.
 
     Attributes:
         phi: base parameters, (p,).
-        inverse: of the normal matrix of (f, phi), friction of the `sliding` axes first; 0 where phi is held at a bound.
-        triangle: R of the weighted rows [C W tau], to which it belongs.
-        friction: its parameters, (m,); None where there is none in the problem.
-        sliding: which of them are not held at a bound, (m,).
+        inverse: inverse normal matrix of (f, phi), with the free friction parameters first; 0 for phi at a bound.
+        triangle: R of the weighted rows [C W tau] of the free friction parameters and phi.
+        friction: friction parameters, (m,); None if the problem has none.
+        sliding: mask (m,) of the friction parameters that are not at a bound.
     """
 
     phi: FloatArray
@@ -30,19 +30,19 @@ class Solution:
 
     @property
     def metric(self) -> FloatArray:
-        """R (p, p): || R (phi - self.phi) || is the weighted torque error that phi adds to the fit."""
+        """Metric R (p, p): || R (phi - self.phi) || is the weighted torque error that phi adds to the fit."""
         count = int(self.sliding.sum())
         return self.triangle[count:-1, count:-1]
 
 
 def solve_triangle(whole: FloatArray, count: int, lower: FloatArray, upper: FloatArray) -> Solution:
-    """The least squares within bounds; what is held at a bound has no deviation.
+    """Return the least-squares solution within bounds; parameters at a bound have no standard deviation.
 
     Args:
         whole: R (m + p + 1, m + p + 1) of the weighted rows [C W tau].
-        count: of friction's parameters m, which come first.
-        lower: bounds of all parameters, (m + p,).
-        upper: the same.
+        count: number m of friction parameters, which come first.
+        lower: lower bounds of all parameters, (m + p,).
+        upper: upper bounds of all parameters, (m + p,).
     """
     free, values = np.ones(whole.shape[1] - 1, dtype=bool), np.zeros(whole.shape[1] - 1)
     if np.isfinite(lower).any():
@@ -50,7 +50,7 @@ def solve_triangle(whole: FloatArray, count: int, lower: FloatArray, upper: Floa
         free = (values > lower) & (values < upper) & (np.linalg.norm(whole[:, :-1], axis=0) > 0.0)
     rest = whole.copy()
     rest[:, -1] -= whole[:, :-1][:, ~free] @ values[~free]
-    # all base parameters stay columns, so that the metric tells what leaving a bound costs, too
+    # all base parameters stay columns, so that the metric also contains the cost of leaving a bound
     kept = np.append(free[:count], np.ones(len(values) - count, dtype=bool))
     R = qr(rest[:, np.append(kept, True)], mode="r", check_finite=False)[0][: kept.sum() + 1]
     own = R if free[kept].all() else qr(R[:, np.append(free[kept], True)], mode="r", check_finite=False)[0]
@@ -61,6 +61,6 @@ def solve_triangle(whole: FloatArray, count: int, lower: FloatArray, upper: Floa
     root = solve_triangular(scaled, np.eye(size)) / strengths[:, None]
     inverse = np.zeros((int(kept.sum()), int(kept.sum())))
     inverse[np.ix_(free[kept], free[kept])] = root @ root.T
-    # the right-hand side of what is kept, those at a bound included
+    # right-hand side of the kept columns, including those at a bound
     R[:, -1] += R[:, :-1][:, ~free[kept]] @ values[kept][~free[kept]]
     return Solution(values[count:], inverse, R, np.clip(values[:count], lower[:count], upper[:count]), free[:count])

@@ -1,4 +1,4 @@
-"""The table of estimators: the one place besides its own file that a new one is written into."""
+"""Table of estimators: the only module, besides its own, in which a new estimator is entered."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -22,10 +22,10 @@ ESTIMATORS: Mapping[str, Callable[[], Estimator]] = MappingProxyType(
 
 
 def estimator(name: str) -> Estimator:
-    """The estimator of this name.
+    """Return the estimator of this name.
 
     Raises:
-        UnknownNameError: it is not in the table.
+        UnknownNameError: the name is not in the table.
     """
     if name not in ESTIMATORS:
         raise UnknownNameError("estimator", name, tuple(sorted(ESTIMATORS)))

@@ -1,4 +1,4 @@
-"""How a torque prediction is judged: relative, absolute and normalised errors of every axis."""
+"""Error measures of torque predictions: relative, absolute and normalised errors of every axis."""
 
 from dataclasses import dataclass
 
@@ -8,24 +8,24 @@ from numpy.typing import NDArray
 from dynid.errors import DataError
 from dynid.robot import FloatArray, read_only
 
-MOVING_RAD_S = 0.05  # faster joints are in motion
+MOVING_RAD_S = 0.05  # velocity above which joints are in motion [rad/s]
 
 
 @dataclass(frozen=True, eq=False)
 class TorqueErrors:
-    """How well torques are predicted; arrays are per axis (n,), the scalars over all axes.
+    """Errors of predicted torques; arrays are per axis (n,), scalars over all axes.
 
     Attributes:
-        relative_per_axis: || tau - tau_hat || / || tau || of each axis; infinite where an axis has no torque.
-        relative: the same over all axes and samples.
-        rmse_per_axis: root-mean-square error [N m].
-        rmse: the same over all axes and samples [N m].
+        relative_per_axis: || tau - tau_hat || / || tau || of each axis; infinite if an axis has no torque.
+        relative: relative error over all axes and samples.
+        rmse_per_axis: root-mean-square error of each axis [N m].
+        rmse: root-mean-square error over all axes and samples [N m].
         mne_per_axis: mean |tau - tau_hat| / (max tau - min tau) of each axis.
-        mne: mean normalised error, the mean of it over the axes (the paper uses the name and does not define it).
+        mne: mean normalised error, the mean of `mne_per_axis` (the paper uses the name without a definition).
         torque_rms_per_axis: root mean square of the measured torques [N m].
-        moving: the relative error of joints in motion alone, see `in_motion`.
-        moving_per_axis: the same of each axis; NaN where it is never in motion.
-        moving_torque_rms: root mean square of the torques of each axis in motion [N m]; NaN where it never is.
+        moving: relative error over samples in which joints are in motion, see `in_motion`.
+        moving_per_axis: relative error in motion of each axis; NaN if it is never in motion.
+        moving_torque_rms: root mean square of the torques of each axis in motion [N m]; NaN if it never is.
     """
 
     relative_per_axis: FloatArray
@@ -41,10 +41,11 @@ class TorqueErrors:
 
 
 def in_motion(dq: FloatArray) -> NDArray[np.bool_]:
-    """Which joints are in motion at which samples, (N, n), from consecutive velocities dq (N, n) [rad/s].
+    """Return a mask (N, n) of joints in motion, from consecutive velocities dq (N, n) [rad/s].
 
-    A joint is if it is faster than `MOVING_RAD_S` and moves the same way in the neighbouring samples. What a joint that
-    sticks carries no motion shows, and between two samples that differ in direction it stuck for an unknown time.
+    A joint is in motion if it is faster than `MOVING_RAD_S` and moves in the same direction in the neighbouring
+    samples. The motion does not show the torque of a sticking joint, and between two samples of different direction the
+    joint stuck for an unknown time.
     """
     direction = np.sign(np.pad(dq, ((1, 1), (0, 0)), mode="edge"))
     one_way = (direction[:-2] == direction[1:-1]) & (direction[2:] == direction[1:-1])
@@ -52,14 +53,16 @@ def in_motion(dq: FloatArray) -> NDArray[np.bool_]:
 
 
 def torque_errors(tau: FloatArray, tau_hat: FloatArray, dq: FloatArray | None = None) -> TorqueErrors:
-    """Errors of predicted torques tau_hat against measured tau, both (N, n) [N m].
+    """Return the errors of predicted torques tau_hat relative to measured tau, both (N, n) [N m].
 
     Args:
-        tau, tau_hat: torques.
-        dq: velocities of consecutive samples, (N, n) [rad/s], by which joints are in motion; None takes all for moving.
+        tau: measured torques, (N, n) [N m].
+        tau_hat: predicted torques, (N, n) [N m].
+        dq: velocities of consecutive samples, (N, n) [rad/s], which determine the joints in motion; None counts all as
+            moving.
 
     Raises:
-        DataError: other shapes, no samples, or values that are not finite.
+        DataError: shapes differ, there are no samples, or values are not finite.
     """
     if tau.shape != tau_hat.shape or tau.ndim != 2 or not len(tau):
         raise DataError(f"torques have shapes {tau.shape} and {tau_hat.shape}, expected two equal (N, n)")
@@ -75,7 +78,7 @@ def torque_errors(tau: FloatArray, tau_hat: FloatArray, dq: FloatArray | None = 
         count = np.where(fast.any(axis=0), fast.sum(axis=0), np.nan)
         left, torque = (np.sqrt(((x * fast) ** 2).sum(axis=0) / count) for x in (error, tau))
         own = np.where((left == 0.0) & (torque == 0.0), 0.0, left / torque)
-    # an axis without any torque is predicted perfectly or infinitely badly
+    # an axis without torque has an error of zero or infinity
     relative, mne = (np.where(np.isnan(v), 0.0, v) for v in (relative, mne))
     return TorqueErrors(
         read_only(relative),

@@ -1,7 +1,7 @@
-"""The triangle R of a QR decomposition of the rows of all joints.
+"""Triangle R of a QR decomposition of the rows of all joints, and bounded least squares from it.
 
-A joint knows nothing of links before it, so the rows of the last joints have few columns. Each joint's rows become a
-triangle first, of its own columns alone; then the triangles of all become one.
+The torque of a joint does not depend on links before it, so the rows of the last joints have few nonzero columns. Each
+joint's rows are reduced to a triangle first, over its own columns; then the triangles of all joints are reduced to one.
 """
 
 import numpy as np
@@ -13,11 +13,11 @@ from dynid.robot import FloatArray
 
 
 def triangle(rows: FloatArray, more: FloatArray | None = None) -> FloatArray:
-    """R (k, k) with R'R = A'A of the rows A.
+    """Return R (k, k) with R'R = A'A for the rows A.
 
     Args:
-        rows: of n joints, (N, n, k).
-        more: rows of no joint, (m, k).
+        rows: rows of n joints, (N, n, k).
+        more: additional rows that belong to no joint, (m, k).
     """
     parts = [np.zeros((0, rows.shape[2])) if more is None else more[more.any(axis=1)]]
     for own in rows.swapaxes(0, 1):
@@ -34,16 +34,16 @@ def triangle(rows: FloatArray, more: FloatArray | None = None) -> FloatArray:
 
 
 def _upper(rows: FloatArray) -> FloatArray:
-    """R of rows, which are overwritten; no more rows than columns."""
+    """Return R of rows, with at most as many rows as columns; the argument is overwritten."""
     if not rows.size:
         return np.zeros((0, rows.shape[1]))
     return np.asarray(qr(rows, mode="r", check_finite=False, overwrite_a=True)[0][: rows.shape[1]])
 
 
 def bounded(R: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
-    """Minimiser within bounds (m,) from the triangle R (m + 1, m + 1) of [columns, target].
+    """Return the minimiser within bounds (m,) from the triangle R (m + 1, m + 1) of [columns, target].
 
-    Silent columns stay at a bound or 0.
+    Parameters of zero columns stay at a bound or 0.
     """
     scale = np.linalg.norm(R[:, :-1], axis=0)
     heard: NDArray[np.bool_] = scale > 1e-9 * scale.max()
@@ -51,7 +51,7 @@ def bounded(R: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
     limited = heard & (np.isfinite(lower) | np.isfinite(upper))
     free = heard & ~limited
     b = R[:, -1] - R[:, :-1][:, ~heard] @ out[~heard]
-    # the columns without bounds go first: below their triangle stands the problem of the others alone
+    # columns without bounds go first: the rows below their triangle form the problem of the bounded ones alone
     count = int(free.sum())
     T = qr(
         np.column_stack([R[:, :-1][:, free], R[:, :-1][:, limited], b])

@@ -1,23 +1,24 @@
-"""How much estimates may be off, where residuals are neither independent nor of one size, and the model is not all.
+"""Covariances of estimates whose residuals are correlated and differ in size, and whose model is incomplete.
 
-Behind a low-pass neighbouring samples say almost the same, and what is left of friction lasts as long as a joint moves
-one way; taking residuals for independent makes standard deviations several times too small. The sandwich
+After a low-pass, neighbouring samples carry almost the same information, and unmodelled friction lasts as long as a
+joint moves in one direction. Treating residuals as independent makes standard deviations several times too small. The
+sandwich
 
     cov(phi) = A^-1 S A^-1,    A = sum_k X_k' X_k,    S = sum_kl b(k - l) s_k s_l',    s_k = X_k' e_k
 
-takes them as they are: axes of different size, and correlated over `MEMORY_S` with Bartlett's weights b (Newey and
-West 1987). The correlation between axes is in it too. Bartlett's weights are those of sums over sliding windows.
+uses the actual residuals: axes of different size, correlated over `MEMORY_S` with Bartlett's weights b (Newey and West
+1987). It includes the correlation between axes. Bartlett's weights are those of sums over sliding windows.
 
-A fit bends to the data that it is from, so residuals are smaller than errors, most of all where few samples show a
-parameter. So the residuals e_w of a window are multiplied by (I - X_w A^-1 X_w')^-1/2 first, which makes S unbiased if
-errors are white (CR2, Bell and McCaffrey 2002): the window's scores become (I - X_w' X_w A^-1)^-1/2 s_w. And few
-windows show a parameter, so intervals have Student's distribution: with 3/2 of their number (Priestley 1981) as degrees
-of freedom, counted as (sum q)^2 / sum q^2 of the variances q that they add. Deviations are widened so that intervals of
-90 % hold as if errors were normal.
+A fit adapts to its own data, so residuals are smaller than errors, most of all if few samples excite a parameter. So
+the residuals e_w of a window are first multiplied by (I - X_w A^-1 X_w')^-1/2, which makes S unbiased if errors are
+white (CR2, Bell and McCaffrey 2002): the window's scores become (I - X_w' X_w A^-1)^-1/2 s_w. If few windows excite a
+parameter, intervals follow Student's distribution, with 3/2 of their number (Priestley 1981) as degrees of freedom. The
+number is counted as (sum q)^2 / sum q^2 of the variances q that the windows add. Standard deviations are widened so
+that intervals of 90 % hold as if errors were normal.
 
-What repeats itself in every motion is no noise: the fit takes it up, and residuals show little of it. Torques Z u of
-known nuisances with u ~ N(0, 1) beside the columns, `effects`, add A^-1 X' Z Z' X A^-1, so they widen just those
-parameters that they can be mistaken for. Their sizes come from the data, see `play` and `discrepancy`.
+Errors that repeat in every motion are not noise: the fit absorbs them, and residuals hardly show them. Torques Z u of
+known nuisances with u ~ N(0, 1), `effects`, add A^-1 X' Z Z' X A^-1. They widen exactly those parameters with which
+they can be confused. Their sizes are estimated from the data, see `play` and `discrepancy`.
 """
 
 import numpy as np
@@ -25,30 +26,30 @@ from scipy.special import ndtri, stdtrit
 
 from dynid.robot import FloatArray
 
-MEMORY_S = 1.0  # residuals farther apart say nothing of each other
-MOST_LAGS = 25  # of samples, over which a correlation time is summed at most
-HOPS = 4  # windows overlap: so many begin within the length of one
+MEMORY_S = 1.0  # time after which residuals are uncorrelated [s]
+MOST_LAGS = 25  # largest lag in samples over which a correlation time is summed
+HOPS = 4  # overlapping windows per length of one window
 SERIES = 16  # terms of (1 - h)^-1/2: exact to 1e-4 up to a leverage h of 0.5, beyond it they bound the correction
-LEVEL = 0.95  # of one side: the quantile at which Student's and the normal distribution are compared
-LEAST_FREEDOM = 3.0  # of Student's distribution: fewer windows that show a parameter are no base for its deviation
-FEWEST_WINDOWS = 8  # shorter recordings are taken to forget sooner: S needs some windows
+LEVEL = 0.95  # one-sided quantile at which Student's and the normal distribution are compared
+LEAST_FREEDOM = 3.0  # fewest degrees of freedom of Student's distribution: fewer windows do not determine a deviation
+FEWEST_WINDOWS = 8  # fewest windows for S: in short recordings the correlation time is taken to be shorter
 
 
 def window_width(count: int, interval_s: float) -> int:
-    """Return how many of `count` samples a window of `MEMORY_S` holds; no more than leave some windows."""
+    """Return the number of samples in a window of `MEMORY_S`, limited so that `count` samples give enough windows."""
     return min(max(1, round(MEMORY_S / interval_s)), max(1, count // FEWEST_WINDOWS))
 
 
 def degrees_of_freedom(count: int, interval_s: float) -> float:
-    """Return those of a variance from the windows of `count` samples: 3/2 of their number (Priestley 1981)."""
+    """Return the degrees of freedom of a variance from `count` samples: 3/2 of the windows' number (Priestley 1981)."""
     return max(LEAST_FREEDOM, 1.5 * count / window_width(count, interval_s))
 
 
 def score_covariance(scores: FloatArray, interval_s: float) -> FloatArray:
-    """S, (p, p), of the scores s_k (N, p) of samples `interval_s` apart.
+    """Return S, (p, p), of the scores s_k (N, p) of samples `interval_s` apart.
 
     Bartlett's weights are those of sums over a window that slides over the samples, which makes S positive
-    semidefinite. The scores of a fit add up to nothing, so window sums are smaller than those of errors would be.
+    semidefinite. The scores of a fit add up to zero, so its window sums are smaller than those of the true errors.
     """
     count, width = len(scores), window_width(len(scores), interval_s)
     silent = np.zeros((width, scores.shape[1]))
@@ -61,10 +62,10 @@ def noise_covariance(columns: FloatArray, residual: FloatArray, inverse: FloatAr
     """Return A^-1 S A^-1 (p, p) of weighted columns (N, n, p) and the residual (N, n), corrected for leverage.
 
     Args:
-        columns: of samples `interval_s` apart.
-        residual: that their fit left.
-        inverse: A^-1 (p, p) of the columns, with what is known beforehand.
-        interval_s: from sample to sample [s].
+        columns: weighted columns of samples `interval_s` apart, (N, n, p).
+        residual: weighted residual of their fit, (N, n).
+        inverse: A^-1 (p, p) of the columns, including the prior.
+        interval_s: time between samples [s].
     """
     count, size = len(columns), columns.shape[2]
     width = window_width(count, interval_s)
@@ -86,7 +87,7 @@ def noise_covariance(columns: FloatArray, residual: FloatArray, inverse: FloatAr
 
 
 def _less_leverage(share: FloatArray, score: FloatArray) -> FloatArray:
-    """Return (I - share)^-1/2 score, by its series."""
+    """Return (I - share)^-1/2 score, (p,), by its series."""
     term = total = score
     for k in range(1, SERIES):
         term = (2 * k - 1) / (2 * k) * share @ term
@@ -95,7 +96,10 @@ def _less_leverage(share: FloatArray, score: FloatArray) -> FloatArray:
 
 
 def sandwich(inverse: FloatArray, scores: FloatArray, interval_s: float, freedom: float) -> FloatArray:
-    """Covariance (p, p) from A^-1 (p, p) and the scores (N, p); `freedom` is equations over those left by the fit."""
+    """Return the covariance (p, p) from A^-1 (p, p) and the scores (N, p) of samples `interval_s` apart.
+
+    `freedom` is the number of equations over the degrees of freedom that the fit leaves.
+    """
     return np.asarray(freedom * inverse @ score_covariance(scores, interval_s) @ inverse)
 
 
@@ -107,18 +111,19 @@ def whole_covariance(
     inflation: float = 1.0,
     effects: FloatArray | None = None,
 ) -> FloatArray:
-    """Covariance (p, p) of the factors of weighted columns (N, n, p) whose fit leaves a weighted residual (N, n).
+    """Return the covariance (p, p) of factors fitted to weighted columns (N, n, p), from the weighted residual (N, n).
 
     Args:
-        columns: of all that is open.
-        residual: of samples `interval_s` apart.
-        known: standard deviations of what is known of the factors beforehand, (p,); infinite: nothing.
-        interval_s: from sample to sample [s].
-        inflation: of the inverse normal matrix.
-        effects: weighted torques (N, n, k) of nuisances beside the columns, each times its factor's deviation.
+        columns: weighted columns of all open parameters, (N, n, p).
+        residual: weighted residual of samples `interval_s` apart, (N, n).
+        known: prior standard deviations of the factors, (p,); infinite without a prior.
+        interval_s: time between samples [s].
+        inflation: factor of the inverse normal matrix.
+        effects: weighted torques (N, n, k) of nuisances without a parameter, each times its factor's standard
+            deviation.
     """
     stacked = columns.reshape(-1, columns.shape[2])
-    # in units of the residual's variance; neighbours being correlated, a sample says less than it would alone
+    # variance of residuals, increased because correlated neighbours carry less information than independent samples
     variance = float(np.mean(residual**2)) * correlation_factor(residual)
     scale = unit_scale(stacked, variance, known)
     prior = variance / (known * scale) ** 2
@@ -134,17 +139,17 @@ def whole_covariance(
 
 
 def unit_scale(columns: FloatArray, variance: float, known: FloatArray) -> FloatArray:
-    """Sizes (p,) of columns (N, p) that give their normal matrix, with what is known beforehand, a diagonal of ones.
+    """Return scales (p,) of columns (N, p) that give their normal matrix, including the prior, a unit diagonal.
 
-    Of a column that is nearly nothing, what is known is all there is. By its length alone, its entry would be so large
-    that all others were rounding beside it, and a pseudo-inverse leaves rounding out.
+    For a column near zero, the prior dominates. If it were scaled by its length alone, its diagonal entry would be so
+    large that all others were below rounding, and a pseudo-inverse would drop them.
     """
     scale = np.sqrt(np.einsum("kp,kp->p", columns, columns) + variance / known**2)
     return np.asarray(np.where(scale > 0.0, scale, 1.0))
 
 
 def correlation_factor(residual: FloatArray) -> float:
-    """By how much the variance of a mean is above that of independent residuals (N, n): twice the correlation time."""
+    """Return the ratio of a mean's variance to that of independent residuals (N, n): twice the correlation time."""
     total, factor = float(np.sum(residual**2)), 1.0
     if not total:
         return factor

@@ -1,1 +1,1 @@
-"""Physical feasibility: consistent models, positive-definite projection, the all-pose audit."""
+"""Physical feasibility: consistent models, positive-definite projection, and the audit over all poses."""

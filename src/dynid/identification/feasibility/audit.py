@@ -1,12 +1,13 @@
 """All-pose audit: the smallest eigenvalue of M(q; phi) over a box of poses (paper eqs. 10 and 11; design 5.1).
 
-Three steps. A dense, low-discrepancy sample of the box is screened in a compiled kernel. From the worst pose of every
-block of the sample a search walks downhill in a smooth measure of definiteness (`pose_kernels`), all walks at once. The
-lowest poses get their exact eigenvalues, and the lowest of all is polished with the exact slope
-d lambda_min / d q_j = v' (dM / d q_j) v, v being the unit eigenvector. A sample or grid alone is no audit: the basin of
-an indefinite region can be smaller than its spacing, and the worst poses of a sample all sit in the broadest basin.
+The audit has three steps. First, a compiled kernel screens a dense, low-discrepancy sample of the box. Second, from the
+worst pose of every block of the sample, a search descends in a smooth measure of definiteness (`pose_kernels`), all
+searches at once. Third, exact eigenvalues of the lowest poses are computed, and the lowest of all is refined with the
+exact slope d lambda_min / d q_j = v' (dM / d q_j) v, with v the unit eigenvector. A sample or grid alone is not
+sufficient: the basin of an indefinite region can be smaller than its spacing, and the worst poses of a sample all lie
+in the broadest basin.
 
-M does not depend on the first joint of a chain, nor on decoupled axes; such joints are found and left at mid-range.
+M does not depend on the first joint of a chain, nor on decoupled axes. Such joints are detected and kept at mid-range.
 """
 
 from collections.abc import Iterator
@@ -30,26 +31,26 @@ GRID_JOINTS = 8  # up to this many joints the 3-level grid (corners, faces, cent
 SEARCHES = 1024
 SEARCH_STEPS = 40
 LOWEST = 128  # poses whose eigenvalues are computed after a search
-DEPTH = 6  # searches in a row, each from below what the one before found
+DEPTH = 6  # successive searches, each with eps below the previous result
 FIRST_STEP_RAD = 0.3
-SEARCH_BELOW, SHARPNESS = 1e-4, 1e-5  # kg m^2
+SEARCH_BELOW, SHARPNESS = 1e-4, 1e-5  # distances of eps below the lowest eigenvalue, in a search and a screen [kg m^2]
 DISTINCT_RAD = 0.05
 TINY = 1e-300  # keeps divisions by zero slopes finite
 
 
 @dataclass(frozen=True, eq=False)
 class AuditResult:
-    """Outcome of an audit; arrays are read-only.
+    """Result of an audit; arrays are read-only.
 
     Attributes:
         lambda_min: smallest eigenvalue of M found [kg m^2].
-        pose: where, all axes, (n,) [rad].
-        poses_checked: number of poses whose pivots were computed, those of the search not counted.
+        pose: pose with this eigenvalue, all axes, (n,) [rad].
+        poses_checked: number of sampled poses whose pivots were computed, without those of the search.
         certificate: "counterexample": `pose` proves that lambda_min is below the limit; "searched": neither sample nor
             search found such a pose; "sampled": the sample found none and there was no search.
-        seed: of the sample.
-        limit: what lambda_min was asked to reach [kg m^2].
-        worst_poses: distinct bad poses, worst first, (k, n) [rad].
+        seed: seed of the sample.
+        limit: required lambda_min [kg m^2].
+        worst_poses: distinct poses below the limit, worst first, (k, n) [rad].
     """
 
     lambda_min: float
@@ -68,16 +69,16 @@ class AuditResult:
 
 @lru_cache(maxsize=16)
 def _first_chunk(dimensions: int, seed: int) -> FloatArray:
-    """The first CHUNK points, which every audit uses."""
+    """Return the first CHUNK points of the sequence, which every audit uses."""
     return read_only(spread_points(dimensions, seed, 0, CHUNK))
 
 
 def spread_points(dimensions: int, seed: int, begin: int, end: int) -> FloatArray:
-    """Points `begin` to `end` of a sequence that fills the unit cube evenly, (end - begin, dimensions).
+    """Return points `begin` to `end` of a sequence that fills the unit cube evenly, (end - begin, dimensions).
 
-    Multiples of the powers of 1/g modulo 1, g being the root of g^(d + 1) = g + 1 (the golden ratio for d = 1), from a
-    random start: a Kronecker sequence, whose consecutive points are as evenly spread as all of them. `scipy.stats` has
-    others, and takes longer to load than an audit to run.
+    The points are multiples of the powers of 1/g modulo 1, with g the root of g^(d + 1) = g + 1 (the golden ratio for d
+    = 1), from a random start. In this Kronecker sequence, any consecutive points are as evenly spread as all of them.
+    `scipy.stats` has other sequences, but takes longer to import than an audit takes to run.
     """
     root = 2.0
     for _ in range(64):  # a contraction towards g
@@ -90,11 +91,12 @@ def spread_points(dimensions: int, seed: int, begin: int, end: int) -> FloatArra
 
 
 class Auditor:
-    """Audits of one arm over one box of poses; what does not depend on phi is prepared once.
+    """Auditor of one arm over one box of poses; parts that do not depend on phi are prepared once.
 
     Args:
+        model: model of the arm.
         lower: lower corner of the box, chain joints, (c,) [rad].
-        upper: upper corner, (c,) [rad].
+        upper: upper corner of the box, (c,) [rad].
     """
 
     def __init__(self, model: ArmModel, lower: FloatArray, upper: FloatArray) -> None:
@@ -109,7 +111,7 @@ class Auditor:
         self.kernels = compile_pose_kernels(model)
 
     def _free_joints(self) -> list[int]:
-        """The joints on which M depends and that have a range; at least one, so that there is a box to sample."""
+        """Return the joints on which M depends and that have a range; at least one, so that the box is not empty."""
         rng = np.random.default_rng(0)
         q = rng.uniform(-np.pi, np.pi, (8, self.model.axes))
         phi, v = rng.normal(size=len(self.model.names)), rng.normal(size=q.shape)
@@ -118,7 +120,7 @@ class Auditor:
         return [int(j) for j in np.flatnonzero((strength > 1e-9 * strength.max()) & wide)] or [0]
 
     def poses(self, unit: FloatArray) -> FloatArray:
-        """Poses (N, n) [rad] of points (N, free) in the unit cube; the other joints at mid-range."""
+        """Return poses (N, n) [rad] for points (N, free) in the unit cube; the other joints are at mid-range."""
         q = np.tile(0.5 * (self.lower + self.upper), (len(unit), 1))
         q[:, self.free] = self.lower[self.free] + unit * (self.upper - self.lower)[self.free]
         return q
@@ -133,19 +135,20 @@ class Auditor:
         seed: int = 1,
         extra: FloatArray | None = None,
     ) -> AuditResult:
-        """Look for the smallest eigenvalue of M(q; phi).
+        """Return the result of a search for the smallest eigenvalue of M(q; phi).
 
         Args:
-            limit: what lambda_min must reach [kg m^2].
-            poses: how many poses to sample.
-            searches: how many downhill searches to start; 0 for none.
-            seed: of the sample; another seed gives fresh poses.
-            extra: poses (k, n) [rad] to start from too, such as earlier findings.
+            phi: base parameters.
+            limit: required lambda_min [kg m^2].
+            poses: number of poses to sample.
+            searches: number of downhill searches to start; 0 for none.
+            seed: seed of the sample; another seed gives fresh poses.
+            extra: additional poses (k, n) [rad] to start from, such as earlier findings.
 
         Raises:
-            DataError: parameters of another model, or a domain beyond the kernels' range.
+            DataError: the parameters belong to another model, or the domain exceeds the kernels' range.
         """
-        self.model.values_of(phi)  # of this model, or refused
+        self.model.values_of(phi)  # raises DataError for parameters of another model
         checked, found, eps = self._sharp_screen(phi, limit, poses, max(searches, 1), seed)
         if extra is not None and len(extra):
             found = np.concatenate([np.clip(extra, self.lower, self.upper), found])
@@ -164,7 +167,7 @@ class Auditor:
         return AuditResult(lambda_min, read_only(found[0]), checked, certificate, seed, limit, read_only(worst))
 
     def screen(self, phi: BaseParameters, eps: float, poses: int, blocks: int, seed: int) -> tuple[int, FloatArray]:
-        """Sample the box: number of poses looked at, and the worst pose of each of `blocks` parts, (blocks, n)."""
+        """Return the number of sampled poses, and the worst pose of each of `blocks` sample parts, (blocks, n)."""
         dimensions = len(self.free)
         grid = np.array(list(product((0.0, 0.5, 1.0), repeat=min(dimensions, GRID_JOINTS))))
         worst = self.poses(grid) if dimensions <= GRID_JOINTS else self.poses(np.full((1, dimensions), 0.5))
@@ -174,7 +177,7 @@ class Auditor:
         for q in self._sample(seed, poses):
             margin = self.kernels.margins(q, phi.values, eps)
             checked += len(q)
-            # consecutive members of a low-discrepancy sequence are spread over the whole box, so every block is
+            # consecutive members of a low-discrepancy sequence cover the whole box, so every block does
             count = min(blocks, len(q))
             size = -(-len(q) // count)
             blocked = np.pad(margin, (0, count * size - len(q)), constant_values=np.inf).reshape(count, size)
@@ -187,7 +190,7 @@ class Auditor:
         return checked, worst
 
     def _sample(self, seed: int, count: int) -> Iterator[FloatArray]:
-        """The first `count` poses of the sequence in parts; the first part, which every audit uses, is kept."""
+        """Yield the first `count` poses of the sequence in parts; the first part, which every audit uses, is cached."""
         if seed not in self._first_poses:
             self._first_poses = {seed: read_only(self.poses(_first_chunk(len(self.free), seed)))}
         yield self._first_poses[seed][:count]
@@ -197,10 +200,12 @@ class Auditor:
     def _sharp_screen(
         self, phi: BaseParameters, limit: float, poses: int, blocks: int, seed: int
     ) -> tuple[int, FloatArray, float]:
-        """`screen` from just below the lowest eigenvalue of a first screen, where the measure ranks poses best.
+        """Return the result of a second screen, with eps just below the lowest eigenvalue of a first one.
+
+        At this eps the measure ranks poses best.
 
         Returns:
-            Number of poses looked at, bad poses (k, n), and the eps they were ranked at.
+            Number of poses sampled, bad poses (k, n), and the eps by which they were ranked.
         """
         _, found = self.screen(phi, limit, min(poses, CHUNK), blocks, seed)
         known, values = self._lowest(found, phi, limit)
@@ -211,7 +216,7 @@ class Auditor:
     def _lowest(
         self, q: FloatArray, phi: BaseParameters, eps: float, *, distinct: bool = False
     ) -> tuple[FloatArray, FloatArray]:
-        """The `LOWEST` poses by their margin at eps with their exact lambda_min, lowest first."""
+        """Return the `LOWEST` poses by their margin at eps with their exact lambda_min, lowest first."""
         q = q[np.argsort(self.kernels.margins(q, phi.values, eps))]
         q = _distinct(q, LOWEST) if distinct else q[:LOWEST]
         values, _ = self.functions.smallest(q, phi.values)
@@ -219,11 +224,11 @@ class Auditor:
         return q[order], values[order]
 
     def _search(self, q: FloatArray, phi: BaseParameters, eps: float) -> tuple[FloatArray, float]:
-        """Poses (k, n) downhill in lambda_min from poses (k, n) ranked at eps; and the eps they are ranked at now."""
+        """Return poses (k, n) after a descent in lambda_min from poses (k, n), and the eps that ranks them."""
         for _ in range(DEPTH):
             lowest = float(self._lowest(q, phi, eps)[1][0])
-            # seen from just below the lowest eigenvalue so far, M - eps I is definite, so the measure is smooth, and
-            # its smallest eigenvalue outweighs the others; far below zero big steps are enough
+            # with eps just below the lowest eigenvalue so far, M - eps I is definite, so the measure is smooth, and
+            # its smallest eigenvalue dominates the measure; far below zero, a coarse eps suffices
             eps = lowest - max(SEARCH_BELOW, -0.25 * lowest)
             q = self._walk(q, phi.values, eps)
             if self.kernels.margins(q, phi.values, eps).min() > 0.0:
@@ -231,7 +236,7 @@ class Auditor:
         return q, eps
 
     def _walk(self, q: FloatArray, phi: FloatArray, eps: float) -> FloatArray:
-        """All poses at once by projected gradient with Barzilai-Borwein steps; a walk ends below eps."""
+        """Return all poses after a projected gradient descent with Barzilai-Borwein steps, which ends below eps."""
         free, lower, upper = self.free, self.lower[self.free], self.upper[self.free]
         q = np.array(q)
         value, slope = self.kernels.slopes(q, phi, eps)
@@ -254,7 +259,7 @@ class Auditor:
 
 
 def _distinct(poses: FloatArray, most: int) -> FloatArray:
-    """The first `most` poses (k, n) without those within DISTINCT_RAD of an earlier one in every joint."""
+    """Return the first `most` poses (k, n) without those within DISTINCT_RAD of an earlier one in every joint."""
     kept = np.empty((min(most, len(poses)), poses.shape[1]))
     count = 0
     for pose in poses:
@@ -278,5 +283,5 @@ def audit(
     searches: int = SEARCHES,
     seed: int = 1,
 ) -> AuditResult:
-    """One audit of M(q; phi) over the box of chain poses lower to upper, (c,) [rad]; see `Auditor.audit`."""
+    """Return one audit of M(q; phi) over the box of chain poses lower to upper, (c,) [rad]; see `Auditor.audit`."""
     return Auditor(model, lower, upper).audit(phi, limit=limit, poses=poses, searches=searches, seed=seed)

@@ -1,4 +1,4 @@
-"""What the data say of an arm's parameters, before physics: values and covariance, as a file beside model.yaml."""
+"""Estimate of an arm's parameters from data alone, before physical constraints, saved in a file next to model.yaml."""
 
 import io
 from dataclasses import dataclass
@@ -11,17 +11,17 @@ from dynid.resources import stored_arrays, write_whole
 from dynid.robot import FloatArray, read_only
 
 BELIEF_FILE = "belief.npz"
-MOST_BYTES = 4 * 2**20  # the covariance of 700 parameters; an arm has some 100
+MOST_BYTES = 4 * 2**20  # largest file size [byte], enough for the covariance of 700 parameters; an arm has some 100
 
 
 @dataclass(frozen=True, eq=False)
 class Belief:
-    """Base parameters, and Coulomb friction (FC) that is estimated beside them, as one normal distribution.
+    """Joint normal distribution of base parameters and of additionally estimated Coulomb friction (FC).
 
     Attributes:
-        names: (k,).
-        values: of the estimate without constraints, (k,), SI.
-        covariance: (k, k); rows of zeros are friction that was held at zero.
+        names: names of the parameters, (k,).
+        values: unconstrained estimate, (k,), SI.
+        covariance: covariance (k, k); rows of zeros are friction that was held at zero.
     """
 
     names: tuple[str, ...]
@@ -45,10 +45,10 @@ class Belief:
 
     @classmethod
     def load(cls, folder: Path) -> "Belief":
-        """Read it from a result's folder.
+        """Return the parameter distribution that is stored in a result's folder.
 
         Raises:
-            InputNotFoundError: the result has none.
+            InputNotFoundError: the result does not contain the file.
             DataError: the file cannot be read.
         """
         path = folder / BELIEF_FILE

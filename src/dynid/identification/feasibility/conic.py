@@ -1,9 +1,9 @@
 """Conic programs for Clarabel: min c' x with rows, norms and matrices of x in their cones.
 
-The standard form is written here, since the programs of this package are few and alike; a modelling library takes
-longer to load than the rest of an identification to run. Where the interior-point method stalls, it tries again with
-other steps: the feasible sets are thin in some directions. Of 3000 consistent projections of disturbed parameters 11
-ended in a numerical error of the solver at its default step length, and none of them at a shorter one.
+The standard form is written directly, since the programs of this package are few and similar; a modelling library takes
+longer to import than the rest of an identification takes to run. If the interior-point method stalls, it is run again
+with other step lengths, because the feasible sets are thin in some directions. Of 3000 consistent projections of
+disturbed parameters, 11 ended in a numerical error of the solver at its default step length, and none at a shorter one.
 """
 
 from collections.abc import Sequence
@@ -17,25 +17,25 @@ from scipy import sparse
 from dynid.errors import InfeasibleError
 from dynid.robot import FloatArray
 
-# Steps to the boundary of the cone, and what is added to the diagonal of the linear systems; the first is the default.
+# Solver settings of successive attempts: largest step to the cone's boundary, and diagonal regularisation.
 ATTEMPTS: tuple[dict[str, float], ...] = (
     {},
     {"max_step_fraction": 0.95},
     {"max_step_fraction": 0.9, "static_regularization_constant": 1e-7},
 )
 Kind = Literal["zero", "positive", "norm", "matrix"]
-PROVEN = {"PrimalInfeasible": "infeasible", "DualInfeasible": "unbounded"}  # nothing is gained by another attempt
+PROVEN = {"PrimalInfeasible": "infeasible", "DualInfeasible": "unbounded"}  # final: another attempt would not help
 
 
 @dataclass(frozen=True, eq=False)
 class Cone:
-    """Where A x + b has to lie; use the functions below to make one.
+    """Constraint that A x + b lies in a cone; created by the functions below.
 
     Attributes:
-        kind: all entries zero or not negative; the first one at least the norm of the others; or the entries (k, k) of
-            a symmetric positive semidefinite matrix.
-        A: (m, n); variables beyond its columns have no part in it.
-        b: (m,).
+        kind: "zero" and "positive": all entries are zero or not negative; "norm": the first entry is at least the norm
+            of the others; "matrix": the entries (k, k) form a symmetric positive semidefinite matrix.
+        A: matrix (m, n); variables beyond its columns are not constrained.
+        b: vector (m,).
     """
 
     kind: Kind
@@ -43,7 +43,7 @@ class Cone:
     b: FloatArray
 
     def violation(self, x: FloatArray) -> float:
-        """By how much x (n,) is outside; negative or 0 inside."""
+        """Return the distance by which x (n,) violates the constraint; negative or 0 if it is satisfied."""
         value = self.A @ x[: self.A.shape[1]] + self.b
         if self.kind == "zero":
             return float(np.abs(value).max(initial=0.0))
@@ -55,42 +55,47 @@ class Cone:
 
 
 def zero(A: FloatArray, b: FloatArray) -> Cone:
-    """A x + b = 0; A (m, n) or (n,), b (m,)."""
+    """Return the constraint A x + b = 0; A (m, n) or (n,), b (m,)."""
     return Cone("zero", np.atleast_2d(A), np.atleast_1d(b))
 
 
 def positive(A: FloatArray, b: FloatArray) -> Cone:
-    """A x + b >= 0, entry by entry; A (m, n) or (n,), b (m,)."""
+    """Return the constraint A x + b >= 0, entry by entry; A (m, n) or (n,), b (m,)."""
     return Cone("positive", np.atleast_2d(A), np.atleast_1d(b))
 
 
 def norm_below(A: FloatArray, b: FloatArray, row: FloatArray, constant: float = 0.0) -> Cone:
-    """|| A x + b || <= row' x + constant; A (m, n), b (m,), and row (k,), which may be longer than A is wide."""
+    """Return the constraint || A x + b || <= row' x + constant; A (m, n), b (m,), row (k,) with k >= n."""
     wide = np.zeros((len(A) + 1, len(row)))
     wide[0], wide[1:, : A.shape[1]] = row, A
     return Cone("norm", wide, np.append(constant, b))
 
 
 def semidefinite(A: FloatArray, b: FloatArray) -> Cone:
-    """A x + b are the entries (k k,) of a positive semidefinite matrix; A (k k, n) and b those of symmetric ones."""
+    """Return the constraint that A x + b, (k k,), are the entries of a positive semidefinite matrix.
+
+    A (k k, n) and b (k k,) must be those of symmetric matrices.
+    """
     return Cone("matrix", A, b)
 
 
 def minimise(c: FloatArray, cones: Sequence[Cone], what: str, cure: str) -> FloatArray:
-    """The x (n,) with the least c' x in all cones.
+    """Return the x (n,) with the least c' x in all cones.
 
-    Where no attempt finds an accurate solution, that inaccurate one counts which violates the constraints least: the
-    caller judges it by its own numbers.
+    If no attempt finds an accurate solution, the inaccurate one with the smallest constraint violation is returned: the
+    caller has to check it by its own criteria.
 
     Args:
-        what: names the program in an error.
-        cure: what to do if it has no solution.
+        c: objective, (n,).
+        cones: constraints.
+        what: name of the program in errors.
+        cure: advice for the case that there is no solution.
 
     Raises:
         InfeasibleError: there is no solution, or the solver found none with any of its settings.
     """
     data = _standard_form(np.asarray(c, dtype=float), cones)
-    inaccurate: dict[float, FloatArray] = {}  # by how much the constraints are violated
+    inaccurate: dict[float, FloatArray] = {}  # inaccurate solutions by their largest constraint violation
     failure = ""
     for options in ATTEMPTS:
         status, x = _attempt(data, options)
@@ -110,7 +115,7 @@ def minimise(c: FloatArray, cones: Sequence[Cone], what: str, cure: str) -> Floa
 
 
 def _attempt(data: tuple[Any, ...], options: dict[str, float]) -> tuple[str, FloatArray]:
-    """Clarabel's status and x."""
+    """Return Clarabel's status and x for these settings."""
     settings = clarabel.DefaultSettings()
     settings.verbose = False
     for name, value in options.items():
@@ -120,7 +125,7 @@ def _attempt(data: tuple[Any, ...], options: dict[str, float]) -> tuple[str, Flo
 
 
 def _standard_form(c: FloatArray, cones: Sequence[Cone]) -> tuple[Any, ...]:
-    """P, q, A, b and cones of min 0.5 x' P x + q' x subject to A x + s = b, s in the cones."""
+    """Return P, q, A, b and cones of min 0.5 x' P x + q' x subject to A x + s = b, s in the cones."""
     A, b, kinds = [], [], []
     for one in cones:
         wide = np.zeros((len(one.b), len(c)))
@@ -138,7 +143,7 @@ def _of_clarabel(cone: Cone, A: FloatArray) -> tuple[FloatArray, FloatArray, Any
     if cone.kind != "matrix":
         kinds = {"zero": clarabel.ZeroConeT, "positive": clarabel.NonnegativeConeT, "norm": clarabel.SecondOrderConeT}
         return A, cone.b, kinds[cone.kind](count)
-    # of a symmetric matrix its upper triangle counts, column by column, off the diagonal times the root of two
+    # Clarabel takes the upper triangle column by column, with off-diagonal entries times the root of two
     size = round(count**0.5)
     column, row = np.tril_indices(size)
     scale = np.where(row == column, 1.0, np.sqrt(2.0))

@@ -1,14 +1,14 @@
 """Consistent projection: physically consistent base parameters (design 5.3, beyond the paper's eq. 8).
 
 A set of standard parameters is consistent if every link's pseudo-inertia is at least delta I. Then M(q) is positive
-definite at EVERY pose, no poses need to be sampled, and a URDF exists. That some body has them does not say that it
-would fit into the arm: so no link has mass beyond a box around it (`link_rows`), and none is thinner than a spread.
-Two stages:
+definite at EVERY pose, no poses need to be sampled, and a URDF exists. A consistent link need not fit into the arm: so
+no link has mass outside a box around it (`link_rows`), and none is thinner than a spread. The projection has two
+stages:
 
     1. min || L (K pi - phi0) ||   over consistent pi within the physical bounds;
     2. min || pi - pi_prior ||     over the same set with K pi fixed to the first stage's.
 
-Without bounds on masses and centres of mass a solver returns links of hundreds of kilograms.
+Without bounds on masses and centres of mass, a solver returns links of hundreds of kilograms.
 """
 
 from collections.abc import Mapping, Sequence
@@ -29,35 +29,36 @@ from dynid.model.within_limits import LENGTH_UNIT_M, MASS_UNIT_KG, link_rows, ou
 from dynid.robot import FloatArray, PhysicalBounds
 from dynid.robot.link_limits import ArmLimits
 
-MARGIN_RESERVE = 1.05  # of delta: the solver aims a little inside; its tolerance may leave that, too
+MARGIN_RESERVE = 1.05  # required margin over delta: the solver's tolerance may violate its own bounds
 SPREAD_RESERVE = 1.001
-BOX_RESERVE = 1e-4  # of a box's size
-MARGIN_TOLERANCE = 0.1  # of delta; where no more is missing, a link is lifted onto delta
-FRICTION = ("FV", "FC", "FS", "FVM", "FCM")  # takes energy, so it is not negative; an offset OF may have any sign
-FARTHEST = 1e3  # solver's units, for parameters without an upper bound of their own
-STRAIN = 5.0  # standard deviations: what moves a parameter by more is no chance, but data that contradict the bounds
+BOX_RESERVE = 1e-4  # reserve inside a box, relative to its size
+MARGIN_TOLERANCE = 0.1  # largest shortfall, relative to delta, that is corrected by raising a link to delta
+FRICTION = ("FV", "FC", "FS", "FVM", "FCM")  # dissipates energy, so it is not negative; an offset OF has any sign
+FARTHEST = 1e3  # bound of parameters without an upper bound of their own, in the solver's units
+STRAIN = 5.0  # change by bounds, in standard deviations, above which data contradict the bounds
 OF_NEGATIVE_ROTOR = (
     "torques that are measured behind the gears hold no rotor inertia: if yours are, set rotor_inertia to false under "
     "structure in robot.yaml"
 )
 OF_NEGATIVE_FRICTION = "torques and positions may be of different instants, or friction of another kind"
-SPRING_UNIT = 1.0  # N m/rad^power: between springs of small arms and counterbalances
-SECOND_STAGE_FREEDOM = 1e-5  # of a base parameter's unit, so 1e-8 kg m^2 of an inertia
+SPRING_UNIT = 1.0  # solver's unit of springs [N m/rad^power], between those of small arms and counterbalances
+SECOND_STAGE_FREEDOM = 1e-5  # allowed change of base parameters, in their units: 1e-8 kg m^2 for an inertia
 
 
 @dataclass(frozen=True, eq=False)
 class ConsistentModel:
-    """Outcome of a consistent projection.
+    """Result of a consistent projection.
 
     Attributes:
         standard: the consistent standard parameters.
-        base: K pi, exactly.
+        base: exactly K pi.
         distance: || phi - phi0 ||, in the mixed SI units of the parameters.
         margin: smallest eigenvalue of all pseudo-inertias, computed from the returned values.
-        total_mass: [kg].
-        strained: base parameters that the bounds moved by more than `STRAIN` standard deviations, and by how many. The
-            covariance of `base` holds what they were moved by, because either data or bounds are wrong.
-        negative: those of them that no arm has below zero, rotor inertias and friction, and that the data put there.
+        total_mass: mass of all links [kg].
+        strained: base parameters that the bounds moved by more than `STRAIN` standard deviations, with the number of
+            deviations. The covariance of `base` includes these changes, because either data or bounds are wrong.
+        negative: strained rotor inertias and friction parameters that the data make negative, which is physically
+            impossible.
     """
 
     standard: StandardParameters
@@ -70,7 +71,7 @@ class ConsistentModel:
 
     @property
     def strain_sentence(self) -> str:
-        """That the data contradict the bounds, in words; "" where they do not."""
+        """Sentence about the contradiction between data and bounds; "" if there is none."""
         if not self.strained:
             return ""
         worst = max(self.strained, key=lambda name: self.strained[name])
@@ -87,7 +88,7 @@ class ConsistentModel:
 
 
 def solver_units(names: tuple[str, ...], prismatic: Sequence[bool] = ()) -> FloatArray:
-    """The solver's unit of every standard parameter, (s,); the rotor of a `prismatic` axis is a mass."""
+    """Return the solver's unit of every standard parameter, (s,) [its SI unit]; a `prismatic` axis has a rotor mass."""
     inertia, moment = MASS_UNIT_KG * LENGTH_UNIT_M**2, MASS_UNIT_KG * LENGTH_UNIT_M
     by_kind = {"M": MASS_UNIT_KG, "MX": moment, "MY": moment, "MZ": moment, **dict.fromkeys((*FRICTION, "OF"), 0.1)}
     own = dict.fromkeys((f"IA{k + 1}" for k in np.flatnonzero(prismatic)), MASS_UNIT_KG)
@@ -96,15 +97,17 @@ def solver_units(names: tuple[str, ...], prismatic: Sequence[bool] = ()) -> Floa
 
 
 def pseudo_inertia_rows(parameters: FloatArray, margin: float, spread: float = 0.0) -> tuple[FloatArray, FloatArray]:
-    """Pseudo-inertia - margin I - mass spread^2 diag(1, 1, 1, 0) as A x + b, (16, n) and (16,), in the solver's units.
+    """Return pseudo-inertia - margin I - mass spread^2 diag(1, 1, 1, 0) as A x + b, (16, n) and (16,).
 
-    Where it is positive semidefinite, the last term keeps the covariance of the link's mass about its centre above
-    spread^2, in whatever frame.
+    If this matrix is positive semidefinite, its last term keeps the covariance of the link's mass about its centre
+    above spread^2, in any frame. The matrix is in the solver's units.
 
     Args:
-        parameters: the link's ten standard parameters in SI units by x, (10, n).
+        parameters: derivatives of the link's ten standard parameters, in SI units, by x, (10, n).
+        margin: smallest allowed eigenvalue of the pseudo-inertia.
+        spread: smallest standard deviation of the link's mass distribution [m].
     """
-    # a congruence brings the blocks to one size: lengths in LENGTH_UNIT_M, masses in MASS_UNIT_KG
+    # a congruence scales the blocks to similar size: lengths in LENGTH_UNIT_M, masses in MASS_UNIT_KG
     scale = np.diag([1 / LENGTH_UNIT_M] * 3 + [1.0]) / MASS_UNIT_KG**0.5
     entries = np.array([scale @ spread_out(one, spread * SPREAD_RESERVE) @ scale for one in np.eye(10)]).reshape(10, 16)
     return entries.T @ parameters, -margin * MARGIN_RESERVE * (scale @ scale).ravel()
@@ -114,7 +117,9 @@ class ConsistentProblem:
     """Standard parameters pi = units x within physical bounds as a convex set of x.
 
     Args:
-        room: how far inside all bounds they are at least, in the solver's units; None makes it the variable after x.
+        model: model of the arm.
+        limits: physical bounds of the arm.
+        room: smallest distance from all bounds, in the solver's units; None makes it the variable after x.
     """
 
     def __init__(self, model: ArmModel, limits: ArmLimits, room: float | None = 0.0) -> None:
@@ -147,10 +152,10 @@ class ConsistentProblem:
             self.cones.append(zero(x[absent], np.zeros(len(absent))))
 
     def least(self, c: FloatArray, extra: Sequence[Cone], stage: str) -> FloatArray:
-        """The variables (size,) with the least c' x in `extra` cones, too.
+        """Return the variables (size,) with the least c' x that also satisfy the `extra` constraints.
 
         Raises:
-            InfeasibleError: there are none; names `stage`.
+            InfeasibleError: there are none; the message names `stage`.
         """
         return minimise(
             c,
@@ -163,15 +168,17 @@ class ConsistentProblem:
     def nearest(
         self, norms: Sequence[tuple[float, FloatArray, FloatArray]], extra: Sequence[Cone], stage: str
     ) -> FloatArray:
-        """The standard parameters (s,) with the least sum of weight || A x + b ||, in `extra` cones, too.
+        """Return the standard parameters (s,) with the least sum of weight || A x + b ||.
 
         Args:
-            norms: weight, A (m, s) and b (m,) of each.
+            norms: weight, A (m, s) and b (m,) of each norm.
+            extra: additional constraints.
+            stage: name of the problem in errors.
 
         Raises:
-            InfeasibleError: there are none; names `stage`.
+            InfeasibleError: there are none; the message names `stage`.
         """
-        # each norm is below a variable of its own, and their sum is least
+        # each norm is bounded by a variable of its own, and their sum is minimised
         tops = np.eye(self.size + len(norms))[self.size :]
         cones = [norm_below(A, b, top) for (_, A, b), top in zip(norms, tops, strict=True)]
         found = self.least(np.array([weight for weight, _, _ in norms]) @ tops, [*cones, *extra], stage)
@@ -179,12 +186,12 @@ class ConsistentProblem:
 
 
 def _inside(A: FloatArray, b: FloatArray, unit: FloatArray, room: float | None) -> tuple[FloatArray, FloatArray]:
-    """A x + b less room times `unit`, where None is a variable after x."""
+    """Return A and b of A x + b minus room times `unit`; if room is None, it is a variable after x."""
     return (np.column_stack([A, -unit]), b) if room is None else (A, b - room * unit)
 
 
 def prior_from_bounds(model: ArmModel, limits: ArmLimits) -> FloatArray:
-    """Standard parameters (s,) of an arm of solid boxes in the middle of the bounds: where nothing better is known."""
+    """Return standard parameters (s,) of an arm of solid boxes in the middle of the bounds, as a default prior."""
     parts = []
     for j, link in enumerate(limits.links):
         lower, upper = link.centre
@@ -202,30 +209,33 @@ def consistent_projection(
     prior: FloatArray | None = None,
     metric: FloatArray | None = None,
 ) -> ConsistentModel:
-    """The consistent model nearest to phi0.
+    """Return the consistent model nearest to phi0.
 
     Args:
+        model: model of the arm.
         phi0: base parameters to project, of this model.
-        prior: standard parameters (s,) that the second stage stays close to; None: boxes in the middle of the bounds.
-        metric: (k, p) matrix L of the first stage's norm; None is the plain Euclidean distance in phi. The R factor of
+        bounds: physical bounds.
+        prior: standard parameters (s,) to which the second stage stays close; None is boxes in the middle of the
+            bounds.
+        metric: matrix L (k, p) of the first stage's norm; None is the plain Euclidean distance in phi. The R factor of
             a regressor makes it the least-squares fit under the constraints.
 
     Raises:
-        InfeasibleError: no consistent model within the bounds.
-        ConfigurationError: the bounds are no bounds, see `arm_limits`.
+        InfeasibleError: there is no consistent model within the bounds.
+        ConfigurationError: the bounds are invalid, see `arm_limits`.
     """
     regrouping, limits = model.regrouping, model.limits(bounds)
     problem = ConsistentProblem(model, limits)
     base_units = problem.units[list(regrouping.representatives)]
-    by_x = regrouping.K * problem.units  # base parameters
+    by_x = regrouping.K * problem.units  # derivatives of the base parameters by x
     first = nearest_parameters(model, problem, phi0.values, metric)
     phi = regrouping.K @ first
     near = prior_from_bounds(model, limits) if prior is None else prior
-    # not exactly: where the first stage ends on its bounds, the second one would have no interior to move in
+    # not exactly fixed: if the first stage ends on bounds, the second stage would otherwise have no interior
     moved, away = by_x / base_units[:, None], phi / base_units
     fixed = [positive(sign * moved, SECOND_STAGE_FREEDOM - sign * away) for sign in (1.0, -1.0)]
     free = [k for k, name in enumerate(regrouping.standard) if k < 10 * model.chain_size or name.startswith("IA")]
-    # norms that are not squared: an offset leaves its nominal value only where the bounds demand it
+    # the norms are not squared: so an offset deviates from its nominal value only if the bounds require it
     apart = [(1.0, np.eye(len(near))[own], -near[own] / problem.units[own]) for own in (free, _offsets(model)) if own]
     second = problem.nearest(apart, fixed, "second stage")
     return _outcome(model, phi0, second, limits)
@@ -234,7 +244,7 @@ def consistent_projection(
 def nearest_parameters(
     model: ArmModel, problem: ConsistentProblem, phi: FloatArray, metric: FloatArray | None
 ) -> FloatArray:
-    """Return the standard parameters (s,) of the first stage: of the consistent base parameters next to phi (p,)."""
+    """Return the standard parameters (s,) of the first stage, whose base parameters are nearest to phi (p,)."""
     L = np.eye(len(phi)) if metric is None else np.asarray(metric)
     L = L / np.abs(L).max()
     typical = np.median(problem.units[list(model.regrouping.representatives)])
@@ -243,14 +253,14 @@ def nearest_parameters(
 
 
 def _offsets(model: ArmModel) -> list[int]:
-    """Places of constant torques that pass for a weight, as that of a joint that slides up and down does."""
+    """Return the indices of constant torques that are grouped with a weight, as in a vertical prismatic joint."""
     groups, names = model.regrouping.K != 0.0, model.regrouping.standard
     shared = groups[groups.sum(axis=1) > 1].any(axis=0)
     return [k for k, name in enumerate(names) if (name.startswith("OF") or is_spring(name)) and shared[k]]
 
 
 def consistent_interior(model: ArmModel, limits: ArmLimits) -> FloatArray:
-    """Consistent standard parameters (s,) as far inside all bounds as can be.
+    """Return consistent standard parameters (s,) that are as far inside all bounds as possible.
 
     Raises:
         InfeasibleError: no model is strictly inside.
@@ -259,7 +269,7 @@ def consistent_interior(model: ArmModel, limits: ArmLimits) -> FloatArray:
 
 
 def largest_room(model: ArmModel, limits: ArmLimits) -> float:
-    """How far inside all bounds a model can be at once, in the solver's units; at most 1.
+    """Return the largest distance from all bounds that a model can have, in the solver's units; at most 1.
 
     Raises:
         InfeasibleError: no model is strictly inside.
@@ -281,7 +291,7 @@ def _roomiest(model: ArmModel, limits: ArmLimits) -> tuple[FloatArray, float]:
 
 
 def on_their_bounds(model: ArmModel, pi: FloatArray, margin: float, spread: float = 0.0) -> StandardParameters:
-    """A solver's standard parameters (s,), on their exact bounds where its tolerance left them a hair outside."""
+    """Return a solver's standard parameters (s,), moved onto bounds that they violate within its tolerance."""
     names = model.regrouping.standard
     pi = np.array([_settled(name, value, model) for name, value in zip(names, pi, strict=True)])
     for j in range(model.chain_size):
@@ -299,21 +309,22 @@ def _settled(name: str, value: float, model: ArmModel) -> float:
 
 
 def lifted(parameters: FloatArray, margin: float, spread: float = 0.0) -> FloatArray:
-    """A link's standard parameters (10,), their `spread_out` at least margin I where little was missing.
+    """Return a link's standard parameters (10,), raised to the pseudo-inertia margin if they miss it slightly.
 
-    eps I is added to the pseudo-inertia: the second moments and the mass grow by eps, so the inertias by 2 eps. What
-    misses by more than MARGIN_TOLERANCE comes back as it is. So an inertia moves by a fifth of the margin at most.
+    The margin I is that of `spread_out`. eps I is added to the pseudo-inertia: the second moments and the mass grow by
+    eps, so the inertias by 2 eps. Parameters that miss the margin by more than MARGIN_TOLERANCE are returned unchanged.
+    So an inertia changes by at most a fifth of the margin.
     """
     missing = margin - float(np.linalg.eigvalsh(spread_out(parameters, spread))[0])
     if not 0 < missing <= MARGIN_TOLERANCE * margin:
         return parameters
-    # beyond the rounding of eigenvalues; and the mass that is added needs spread, too
+    # more than the rounding of eigenvalues; the added mass also needs spread
     eps = (missing + 1e-6 * margin) / (1.0 - spread**2)
     return parameters + eps * np.array([2.0, 0, 0, 2.0, 0, 2.0, 0, 0, 0, 1.0])
 
 
 def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, limits: ArmLimits) -> ConsistentModel:
-    """The result, judged by its own numbers rather than by the solver's word."""
+    """Return the result, after a check of its own numbers that does not rely on the solver's status."""
     standard = on_their_bounds(model, pi, limits.margin, limits.spread)
     if problem := outside(standard, model, limits):
         raise InfeasibleError(f"consistent projection: {problem}; the problem is badly scaled for the solver")
@@ -327,7 +338,10 @@ def _outcome(model: ArmModel, phi0: BaseParameters, pi: FloatArray, limits: ArmL
 
 
 def _strained(phi0: BaseParameters, values: FloatArray) -> tuple[BaseParameters, Mapping[str, float]]:
-    """The result with its covariance, and what the bounds moved farther than chance does, see `ConsistentModel`."""
+    """Return the result with covariance, and the parameters that the bounds moved farther than chance.
+
+    See `ConsistentModel.strained`.
+    """
     spread, moved = phi0.standard_deviations, values - phi0.values
     if phi0.covariance is None or spread is None:
         return phi0.with_values(values), {}

@@ -1,9 +1,9 @@
-"""Functions of poses for audit and projection: compiled kernels for millions, exact symbolic ones for hundreds.
+"""Functions of poses for audit and projection: fast compiled kernels and exact symbolic functions.
 
-The kernels measure how far M(q; phi) - eps I is from singular, and which way that falls, by m = 1 / trace((M - eps
-I)^-1). For a positive definite M - eps I of size n with smallest eigenvalue l, m lies between l / n and l, and unlike l
-it is smooth and needs no iteration. Where M - eps I is not positive definite (a pivot of its LDL' factors is not
-positive) m is that pivot, so its sign is always right.
+The kernels, for millions of poses, measure the distance of M(q; phi) - eps I from singularity, and its slope, by m = 1
+/ trace((M - eps I)^-1). For a positive definite M - eps I of size n with smallest eigenvalue l, m lies between l / n
+and l. Unlike l, m is smooth and needs no iteration. If M - eps I is not positive definite (a pivot of its LDL' factors
+is not positive), m is that pivot, so its sign is always right. The symbolic functions serve hundreds of poses.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,7 +26,7 @@ from dynid.robot import FloatArray
 
 @compiled
 def keep_sign(pivots: Any, margin: Any) -> None:
-    """Where a pivot is not positive, `margin` (LANES,) becomes that pivot, the last one of several."""
+    """Replace `margin` (LANES,) by the last pivot that is not positive, if there is one."""
     for j in range(len(pivots)):
         for lane in range(LANES):
             margin[lane] = margin[lane] if pivots[j, lane] > 0.0 else pivots[j, lane]
@@ -34,7 +34,7 @@ def keep_sign(pivots: Any, margin: Any) -> None:
 
 @compiled
 def margins(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any) -> int:
-    """m per pose, by a program of pivots and m; returns how many of the chain's positions were out of range."""
+    """Compute m per pose by a program of pivots and m; return how many of the chain's positions were out of range."""
     positions, pivots, value = np.empty((chain, LANES)), np.empty((q.shape[1], LANES)), np.empty((1, LANES))
     outside = 0
     for first in range(0, len(q), LANES):
@@ -49,7 +49,7 @@ def margins(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any) -
 
 @compiled
 def slopes(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any, slope: Any) -> int:
-    """m and its derivatives per pose, by a program that gives them after the pivots; returns as `margins` does."""
+    """Compute m and its derivatives per pose by a program; return how many positions were out of range."""
     positions, pivots, value = np.empty((chain, LANES)), np.empty((q.shape[1], LANES)), np.empty((1, LANES))
     derivatives = np.empty((chain, LANES))
     outside = 0
@@ -66,7 +66,7 @@ def slopes(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any, sl
 
 
 def _inverse_trace(factors: Factors) -> ca.SX:
-    """trace((U D U')^-1) = sum over i, j of (U^-1)_ij^2 / d_i."""
+    """Return trace((U D U')^-1) = sum over i, j of (U^-1)_ij^2 / d_i."""
     n = len(factors.pivots)
     inverse = ca.SX.eye(n)
     for j in range(n):
@@ -91,9 +91,9 @@ def _generate(model: ArmModel) -> Generated:
 
 
 class InertiaFunctions:
-    """M, its smallest eigenvalue with slope, and linear cuts, for batches of poses; symbolic, so exact.
+    """Functions of M for batches of poses, exact and symbolic: smallest eigenvalue, its slope, and linear cuts.
 
-    All take q (N, n) [rad]; columns of decoupled axes are not looked at.
+    All methods take q (N, n) [rad]; columns of decoupled axes are ignored.
     """
 
     def __init__(self, model: ArmModel) -> None:
@@ -107,37 +107,37 @@ class InertiaFunctions:
         self._cut = ca.Function("cut", [q, v], [ca.gradient(form, arm.phi)])
 
     def matrices(self, q: FloatArray, phi: FloatArray) -> FloatArray:
-        """M(q; phi), (N, n, n) [kg m^2]."""
+        """Return M(q; phi), (N, n, n) [kg m^2]."""
         n = self.model.axes
         return np.asarray(self._matrix(self._chain(q), phi)).T.reshape(-1, n, n)
 
     def smallest(self, q: FloatArray, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """lambda_min (N,) [kg m^2] and its unit eigenvectors (N, n)."""
+        """Return lambda_min (N,) [kg m^2] and its unit eigenvectors (N, n)."""
         values, vectors = np.linalg.eigh(self.matrices(q, phi))
         return values[:, 0], vectors[:, :, 0]
 
     def slopes(self, q: FloatArray, phi: FloatArray, v: FloatArray) -> FloatArray:
-        """v' (dM / dq_j) v, (N, chain) [kg m^2 / rad], for vectors v (N, n)."""
+        """Return v' (dM / dq_j) v, (N, chain) [kg m^2 / rad], for vectors v (N, n)."""
         return np.asarray(self._slope(self._chain(q), phi, v.T)).T
 
     def cuts(self, q: FloatArray, v: FloatArray) -> FloatArray:
-        """Rows a (N, p) with a phi = v' M(q; phi) v, for vectors v (N, n)."""
+        """Return rows a (N, p) with a phi = v' M(q; phi) v, for vectors v (N, n)."""
         return np.asarray(self._cut(self._chain(q), v.T)).T
 
     def local_minimum(
         self, pose: FloatArray, phi: FloatArray, joints: Sequence[int], lower: FloatArray, upper: FloatArray
     ) -> tuple[FloatArray, float]:
-        """The local minimum of lambda_min next to a pose, by its exact slope.
+        """Return the local minimum of lambda_min near a pose, found by its exact slope.
 
         Args:
-            pose: where the search begins, (n,) [rad].
+            pose: initial pose, (n,) [rad].
             phi: base parameters, (p,).
-            joints: those k chain joints that move.
-            lower: their limits, (k,) [rad].
-            upper: likewise, (k,) [rad].
+            joints: indices of the k chain joints that may move.
+            lower: lower limits of these joints, (k,) [rad].
+            upper: upper limits of these joints, (k,) [rad].
 
         Returns:
-            The pose (n,) and its lambda_min [kg m^2], never more than that of the first pose.
+            The pose (n,) and its lambda_min [kg m^2], never more than that of the initial pose.
         """
         moved, q = list(joints), np.array(pose)[None]
 
@@ -162,9 +162,9 @@ class PoseKernels:
     """Compiled functions of poses q (N, n) [rad], phi (p,) and eps [kg m^2].
 
     Attributes:
-        margins: m, (N,) [kg m^2].
-        slopes: m, (N,), and its derivatives by the chain's positions, (N, c) [kg m^2 / rad]; they mean nothing where m
-            is not positive.
+        margins: returns m, (N,) [kg m^2].
+        slopes: returns m, (N,), and its derivatives by the chain's positions, (N, c) [kg m^2 / rad]; they are
+            meaningless if m is not positive.
 
     Both raise DataError for positions out of the kernels' range.
     """
@@ -174,7 +174,7 @@ class PoseKernels:
 
 
 def compile_pose_kernels(model: ArmModel) -> PoseKernels:
-    """The audit's kernels for an arm."""
+    """Return the audit's compiled kernels for an arm."""
     programs, chain = load_programs("poses", model, lambda: _generate(model)).addresses, model.chain_size
 
     def all_margins(q: FloatArray, phi: FloatArray, eps: float) -> FloatArray:

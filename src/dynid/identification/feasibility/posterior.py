@@ -1,18 +1,18 @@
-"""Arms that the data leave possible: consistent standard parameters drawn from the posterior of an identification.
+"""Posterior of consistent standard parameters, given an identification and physical bounds, and draws from it.
 
-The data say of the base parameters, and of Coulomb friction beside them, y = B x + e with e ~ N(0, C); x are the
-standard parameters that are free. Physics says that every slack s of a linear bound is positive (masses, centres of
+The data determine the base parameters and the additional Coulomb friction as y = B x + e with e ~ N(0, C), where x are
+the free standard parameters. Physics requires that every slack s of a linear bound is positive (masses, centres of
 mass, boxes, rotors, friction), and that every link's pseudo-inertia beyond margin and spread, S, is positive definite.
-What lies inside is not all equally likely: of a slack that the data do not touch the density is taken as that of
+The prior density within the bounds is taken as
 
     s exp(-s / s0),    det(S) exp(-tr(S0^-1 S)),
 
-Gamma and Wishart densities about a central arm x0, which is the analytic centre of the consistent arms that fit. They
-vanish at the bounds, so no arm is a rod or has no friction at all; and they are at their greatest at x0, so they do not
-draw base parameters that the data determine: far inside the bounds these have the distribution N(y, C).
+Gamma and Wishart densities about a central arm x0, the analytic centre of the consistent arms that fit. They vanish at
+the bounds, so that no arm is a rod or has no friction at all. They are largest at x0, so they do not bias base
+parameters that the data determine: far inside the bounds these have the distribution N(y, C).
 
-The logarithm of the product is concave. Its mode is found by Newton's method, and Hamiltonian Monte Carlo in the
-coordinates in which the Laplace approximation there is N(0, 1) draws from it: many chains side by side, as arrays.
+The posterior is log-concave. Its mode is found by Newton's method. Hamiltonian Monte Carlo draws from it in the
+coordinates in which the Laplace approximation at the mode is N(0, 1): many chains at once, as arrays.
 """
 
 from dataclasses import dataclass
@@ -34,25 +34,26 @@ from dynid.robot.link_limits import ArmLimits
 from dynid.threads import on_one_thread
 
 CHAINS = 200
-LEAPFROGS = (10, 20)  # steps of a trajectory, drawn anew for each
-STEP = 0.12  # in units of the Laplace approximation's deviations
+LEAPFROGS = (10, 20)  # range of the number of steps of a trajectory, drawn for each
+STEP = 0.12  # mean step, in standard deviations of the Laplace approximation
 SETTLING = 40  # trajectories before the first draw
-BETWEEN = 10  # trajectories from draw to draw of a chain
-LEAST_ACCEPTANCE = 0.05  # of trajectories: below it the chains have hardly moved
+BETWEEN = 10  # trajectories between two draws of a chain
+LEAST_ACCEPTANCE = 0.05  # smallest share of accepted trajectories: below it the chains have hardly moved
 NEWTON_STEPS = 200
-LEAST_VARIANCE = 1e-9  # of a correlation matrix, whose directions without any would hold the arms fast
-DECREMENT = 1e-10  # of Newton's method, at which it has arrived
+LEAST_VARIANCE = 1e-9  # smallest eigenvalue of a correlation matrix: zero would fix directions of the arms
+DECREMENT = 1e-10  # Newton decrement at convergence
 
 
 @dataclass(frozen=True, eq=False)
 class PossibleArms:
-    """Draws from the posterior.
+    """Arms drawn from the posterior.
 
     Attributes:
-        names: of the standard parameters, (s,).
-        standard: (N, s), every row consistent and within the limits.
-        base_names: of the base parameters, and of friction beside them, (k,).
-        base: (N, k).
+        names: names of the standard parameters, (s,).
+        standard: standard parameters (N, s), every row consistent and within the limits.
+        base_names: names of the base parameters and the additional friction, (k,).
+        base: base parameters and additional friction, (N, k).
+        chain_size: number of links.
         acceptance: share of the trajectories that were accepted.
     """
 
@@ -64,16 +65,17 @@ class PossibleArms:
     acceptance: float
 
     def arm(self, k: int) -> StandardParameters:
-        """The k-th arm."""
+        """Return the standard parameters of the k-th arm."""
         return StandardParameters(self.names, self.standard[k], self.chain_size)
 
 
 class _Density:
-    """The logarithm of the posterior's density, less a constant, over coordinates z (c, d) of c chains.
+    """Logarithm of the posterior density, up to a constant, over coordinates z (c, d) of c chains.
 
-    x = origin + axes z are the free standard parameters in the solver's units. `slopes` (m, d) and `levels` (m,) make
-    slacks of linear bounds, `shapes` (16 n, d) and `inertias` (16 n,) the links' matrices S; `fit` (k, d) and `misses`
-    (k,) what the data say. `slack_pull` and `inertia_pull` are the centre's s0^-1 and S0^-1; zero: there is none yet.
+    x = origin + axes z are the free standard parameters in the solver's units. `slopes` (m, d) and `levels` (m,) give
+    the slacks of linear bounds; `shapes` (16 n, d) and `inertias` (16 n,) give the links' matrices S; `fit` (k, d) and
+    `misses` (k,) give the whitened residual of the data. `slack_pull` and `inertia_pull` are the centre's s0^-1 and
+    S0^-1; zero without a centre.
     """
 
     def __init__(self, parts: tuple[FloatArray, ...], pulls: tuple[FloatArray, FloatArray] | None = None) -> None:
@@ -83,23 +85,23 @@ class _Density:
         self.slack_pull, self.inertia_pull = none if pulls is None else pulls
 
     def moved(self, origin: FloatArray, axes: FloatArray) -> "_Density":
-        """The same density over other coordinates: z_here = origin + axes z_there."""
+        """Return the same density over other coordinates: z_here = origin + axes z_there."""
         pairs = zip(self.parts[::2], self.parts[1::2], strict=True)
         parts = tuple(part for matrix, offset in pairs for part in (matrix @ axes, offset + matrix @ origin))
         return _Density(parts, (self.slack_pull, self.inertia_pull))
 
     def pulled_to(self, z: FloatArray) -> "_Density":
-        """The density with its central arm at z (d,)."""
+        """Return the density with its central arm at z (d,)."""
         _, inverse = _inverse(self._matrices(z[None]))
         return _Density(self.parts, (1.0 / (self.slopes @ z + self.levels), inverse.reshape(-1)))
 
     def _matrices(self, z: FloatArray) -> FloatArray:
-        """S of all links, (4, 4, n, c): the matrices' indices first, so that operations run along chains."""
+        """Return S of all links, (4, 4, n, c); the chains come last, so that operations run along them."""
         flat = self.shapes @ z.T + self.inertias[:, None]
         return flat.reshape(4, 4, -1, len(z))
 
     def __call__(self, z: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Minus the logarithm (c,), infinite outside, and its gradient (c, d), at z (c, d)."""
+        """Return the negative log-density (c,), infinite outside the bounds, and its gradient (c, d), at z (c, d)."""
         slacks = z @ self.slopes.T + self.levels
         miss = z @ self.fit.T + self.misses
         logarithms, inverse = _inverse(self._matrices(z))
@@ -114,7 +116,7 @@ class _Density:
         return np.where(outside, np.inf, value), np.where(outside[:, None], 0.0, slope)
 
     def curvature(self, z: FloatArray) -> FloatArray:
-        """Second derivatives (d, d) at z (d,)."""
+        """Return the second derivatives (d, d) of the negative log-density at z (d,)."""
         scaled = self.slopes / (self.slopes @ z + self.levels)[:, None]
         inverse = _inverse(self._matrices(z[None]))[1][..., 0]
         shapes = self.shapes.reshape(4, 4, -1, len(z))
@@ -123,7 +125,7 @@ class _Density:
 
 
 def _inverse(S: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Logarithms of determinants (n, c), NaN where S is not positive definite, and inverses, of S (4, 4, n, c)."""
+    """Return log-determinants (n, c) and inverses (4, 4, n, c) of S (4, 4, n, c); NaN if S is not positive definite."""
     size = len(S)
     root, back = np.zeros_like(S), np.zeros_like(S)
     with np.errstate(invalid="ignore", divide="ignore"):
@@ -140,13 +142,13 @@ def _inverse(S: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _mode(density: _Density, z: FloatArray) -> FloatArray:
-    """Where the density (d,) is greatest, by Newton's method from a point inside."""
+    """Return the maximum (d,) of the density, by Newton's method from a point inside the bounds."""
     value, slope = (one[0] for one in density(z[None]))
     for _ in range(NEWTON_STEPS if np.isfinite(value) else 0):
         try:
             step = -cho_solve(cho_factor(density.curvature(z)), slope)
         except np.linalg.LinAlgError:
-            break  # rounding has the better of it: slacks are too different
+            break  # rounding errors dominate, because slacks differ too much in size
         decrement = -float(slope @ step)
         if decrement < DECREMENT:
             return z
@@ -163,7 +165,7 @@ def _mode(density: _Density, z: FloatArray) -> FloatArray:
 
 
 class _Arm:
-    """The free standard parameters of an arm under a belief, and the posterior's density over them."""
+    """Free standard parameters of an arm for an estimated distribution, and the posterior density over them."""
 
     def __init__(self, model: ArmModel, belief: Belief, limits: ArmLimits, start: FloatArray) -> None:
         self.names = model.regrouping.standard
@@ -183,7 +185,7 @@ class _Arm:
         )
 
     def _freedom(self, model: ArmModel, names: tuple[str, ...], held: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Which standard parameters are free, (s,): those of the model and friction beside them, unless `held`."""
+        """Return a mask (s,) of the free standard parameters: the model's, and additional friction unless `held`."""
         free = np.array(model.modelled)
         for name, row, still in zip(names, self.rows, held, strict=True):
             friction = np.count_nonzero(row) == 1 and kind_and_number(name)[0] in FRICTION
@@ -197,7 +199,7 @@ class _Arm:
         return free
 
     def _row(self, model: ArmModel, name: str) -> FloatArray:
-        """What a name of the belief is of the standard parameters, (s,)."""
+        """Return the row (s,) that maps the standard parameters to a parameter of the estimated distribution."""
         if name in model.names:
             return np.asarray(model.regrouping.K[model.names.index(name)])
         if name in self.names:
@@ -205,7 +207,7 @@ class _Arm:
         raise DataError(f"the belief's {name} is not a parameter of this model: it is of another robot or structure")
 
     def _bounds(self, model: ArmModel, limits: ArmLimits) -> tuple[FloatArray, FloatArray]:
-        """Linear bounds A pi + b > 0 of all standard parameters: (m, s) and (m,)."""
+        """Return the linear bounds A pi + b > 0 of all standard parameters, A (m, s) and b (m,)."""
         size = len(self.names)
         A, b = [], []
         for j, link in enumerate(limits.links):
@@ -225,7 +227,7 @@ class _Arm:
         return np.vstack(A), np.concatenate(b)
 
     def _shapes(self, model: ArmModel, limits: ArmLimits) -> tuple[FloatArray, FloatArray]:
-        """The links' matrices, of unit size, as A pi + b: (16 n, s) and (16 n,), in the order of `_Density`."""
+        """Return the links' scaled matrices as A pi + b, (16 n, s) and (16 n,), in the order of `_Density`."""
         scale = np.diag([1 / LENGTH_UNIT_M] * 3 + [1.0]) / np.sqrt(MASS_UNIT_KG)
         units = np.array([scale @ spread_out(one, limits.spread) @ scale for one in np.eye(10)])
         n = model.chain_size
@@ -236,10 +238,10 @@ class _Arm:
         return A.reshape(-1, len(self.names)), margin.reshape(-1)
 
     def inside(self, standard: FloatArray, belief: Belief) -> FloatArray:
-        """Free parameters (d,) strictly inside, from standard ones (s,) that are so except for friction beside them.
+        """Return free parameters (d,) strictly inside the bounds, from standard ones (s,).
 
-        Friction has no upper bound and a spring no bound, so those of any model inside say nothing: they begin where
-        the belief has them.
+        The standard parameters must be strictly inside, except for additional friction. Friction has no upper bound and
+        a spring has no bound, so their values in an interior model are arbitrary: they start at the estimate.
         """
         values = np.array(standard)
         for name, value, variance in zip(belief.names, belief.values, np.diag(belief.covariance), strict=True):
@@ -250,14 +252,14 @@ class _Arm:
         return np.asarray(values[self.free] / self.units)
 
     def standard(self, x: FloatArray) -> FloatArray:
-        """All standard parameters (N, s) of free ones x (N, d) in the solver's units."""
+        """Return all standard parameters (N, s) for free ones x (N, d) in the solver's units."""
         values = np.tile(self.fixed, (len(x), 1))
         values[:, self.free] = x * self.units
         return values
 
 
 def _whitening(correlation: FloatArray) -> FloatArray:
-    """W with W' W the inverse of a correlation matrix, directions without any deviation being given a little."""
+    """Return W with W' W the inverse of a correlation matrix (k, k), whose variances are bounded from below."""
     values, vectors = np.linalg.eigh(correlation)
     return np.asarray((vectors / np.sqrt(np.maximum(values, LEAST_VARIANCE))).T)
 
@@ -272,19 +274,19 @@ def possible_arms(
     start: FloatArray | None = None,
     seed: int = 0,
 ) -> PossibleArms:
-    """Draw arms from the posterior.
+    """Return arms drawn from the posterior.
 
     Args:
-        model: geometry and structure.
-        belief: what the data say.
+        model: geometry and structure of the arm.
+        belief: estimate with covariance.
         bounds: physical bounds.
-        count: of arms.
-        start: standard parameters (s,) of the result, for those that the model has not; None: zero.
-        seed: of the draws; the same seed gives the same arms.
+        count: number of arms.
+        start: standard parameters (s,) of the result, which fix those that the model does not contain; None is zero.
+        seed: seed of the draws; the same seed gives the same arms.
 
     Raises:
         InfeasibleError: no arm is strictly inside the bounds, or the chains did not settle.
-        DataError: the belief is of another model, or states no deviations.
+        DataError: the estimate is of another model, or has no standard deviations.
     """
     if count < 1:
         raise DataError(f"{count} arms; expected at least 1")
@@ -308,7 +310,7 @@ def possible_arms(
 
 
 def _draw(density: _Density, count: int, rng: np.random.Generator) -> tuple[FloatArray, float]:
-    """Hamiltonian Monte Carlo: (count, d) draws of all chains, and the share of trajectories that were accepted."""
+    """Return draws (count, d) of Hamiltonian Monte Carlo, and the share of trajectories that were accepted."""
     chains = min(count, CHAINS)
     z = _start(density, chains, rng)
     value, slope = density(z)
@@ -334,7 +336,10 @@ def _draw(density: _Density, count: int, rng: np.random.Generator) -> tuple[Floa
 
 
 def _start(density: _Density, chains: int, rng: np.random.Generator) -> FloatArray:
-    """A point inside for every chain: the Laplace approximation's, drawn in to the mode as far as it takes."""
+    """Return an initial point inside the bounds for every chain, (chains, d).
+
+    The points are drawn from the Laplace approximation and moved towards the mode until they are inside.
+    """
     z = rng.normal(size=(chains, density.fit.shape[1]))
     while (out := ~np.isfinite(density(z)[0])).any():
         z[out] *= 0.7

@@ -1,22 +1,22 @@
-"""Whether physical bounds move an estimate farther than chance does: all parameters judged together.
+"""Test whether physical bounds move an estimate farther than chance does, for all parameters together.
 
-The consistent model phi is the nearest to the estimate phi0 in the metric R of its regression, so all consistent models
-lie on the far side of the plane through phi across g = R'R (phi0 - phi). The squared distance from that plane, in
-deviations of g' phi0,
+The consistent model phi is nearest to the estimate phi0 in the metric R of its regression. So all consistent models lie
+on the far side of the plane through phi that is perpendicular to g = R'R (phi0 - phi). The squared distance from that
+plane, in standard deviations of g' phi0,
 
     T = (g' (phi0 - phi))^2 / (g' C g)
 
-is the pull of the bounds. If the truth is within the bounds, T is distributed as chi-bar-square: a mixture of
-chi-squares of 0 to q degrees of freedom, q being how many independent directions of base parameters the bounds stop
-(Silvapulle and Sen, Constrained Statistical Inference, 2005, ch. 3). Whatever the weights of the mixture are, its upper
-quantiles are not above those of 0.5 chi^2_(q-1) + 0.5 chi^2_q. C is an estimate from windows of time, so both become
-q F(q, windows), as Student's distribution takes the normal one's place.
+is the pull of the bounds. If the true parameters are within the bounds, T follows a chi-bar-square distribution: a
+mixture of chi-squares of 0 to q degrees of freedom, with q the number of independent directions of base parameters that
+the bounds block (Silvapulle and Sen, Constrained Statistical Inference, 2005, ch. 3). For any weights of the mixture,
+its upper quantiles are at most those of 0.5 chi^2_(q-1) + 0.5 chi^2_q. C is estimated from windows of time, so both
+become q F(q, windows), as Student's distribution replaces the normal one.
 
-Rows are made of finite differences and filters, so they determine no parameter to better than a thousandth of itself,
-however little noise they have: C gets as much on top.
+Rows are computed by finite differences and filters, so they determine no parameter to better than a thousandth of its
+value, however small their noise: C is increased accordingly.
 
-Bounds are counted where they are reached by the nearest consistent parameters: the gradients of all that are reached,
-as far as base parameters show them.
+A bound counts if the nearest consistent parameters reach it: q is the dimension of the gradients of all reached bounds,
+as far as they affect base parameters.
 """
 
 from dataclasses import dataclass
@@ -32,22 +32,22 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, PhysicalBounds
 
-CHANCE = 1e-3  # of right models whose pull exceeds the limit
+CHANCE = 1e-3  # probability that a correct model's pull exceeds the limit
 REACHED = 1e-4  # slack of a reached bound: in solver's units, or of a matrix's largest eigenvalue beyond 1
-EXACT = 1e-3  # of a parameter: what rows without noise are exact to
-SHOWN = 0.9  # cosine between a direction of reached bounds and one of base parameters that show it
+EXACT = 1e-3  # relative accuracy of parameters from rows without noise
+SHOWN = 0.9  # smallest cosine between a direction of reached bounds and one of base parameters that counts
 
 
 @dataclass(frozen=True)
 class BoundsPull:
-    """How far bounds moved an estimate.
+    """Displacement of an estimate by physical bounds, as a test statistic.
 
     Attributes:
-        value: T, squared distance in deviations.
+        value: T, squared distance in standard deviations.
         directions: q, the number of directions in which bounds are reached.
-        freedom: degrees of freedom of the deviations.
-        worst: the base parameter that is moved by most of its deviations.
-        by: how many deviations.
+        freedom: degrees of freedom of the standard deviations.
+        worst: name of the base parameter that is moved by most of its standard deviations.
+        by: number of these standard deviations.
     """
 
     value: float
@@ -58,12 +58,12 @@ class BoundsPull:
 
     @property
     def limit(self) -> float:
-        """The value that chance exceeds in `CHANCE` of right models at most."""
+        """Value that correct models exceed with a probability of at most `CHANCE`."""
         return pull_limit(self.directions, self.freedom)
 
     @property
     def detail(self) -> str:
-        """What is moved most, in words."""
+        """Text that names the base parameter that is moved most."""
         if self.value <= pull_limit(1, self.freedom):
             return "squared distance in deviations"
         return (
@@ -91,20 +91,20 @@ def pull_of_bounds(
     metric: FloatArray,
     freedom: float,
 ) -> BoundsPull | None:
-    """Judge how far the bounds moved an estimate; None if its covariance is not known.
+    """Return how far the bounds moved an estimate; None if its covariance is unknown.
 
-    Bounds are counted only if the pull exceeds the limit of one direction.
+    Reached bounds are counted only if the pull exceeds the limit of one direction.
 
     Args:
-        model: the arm.
-        estimate: before its projection.
-        found: after it.
-        bounds: of the projection.
-        metric: of the projection, R (k, p).
-        freedom: degrees of freedom of the estimate's deviations.
+        model: model of the arm.
+        estimate: base parameters before the projection.
+        found: result of the projection.
+        bounds: physical bounds of the projection.
+        metric: metric of the projection, R (k, p).
+        freedom: degrees of freedom of the estimate's standard deviations.
 
     Raises:
-        InfeasibleError: no consistent model within the bounds.
+        InfeasibleError: there is no consistent model within the bounds.
     """
     deviations = estimate.standard_deviations
     if estimate.covariance is None or deviations is None or not (deviations > 0.0).all():
@@ -125,12 +125,12 @@ def pull_of_bounds(
 
 
 def reached_directions(problem: ConsistentProblem, by_x: FloatArray, x: FloatArray) -> int:
-    """Count the independent directions of base parameters that bounds stop at x (s,).
+    """Return the number of independent directions of base parameters that bounds block at x (s,).
 
     Args:
         problem: the bounds.
         by_x: derivatives (p, s) of the base parameters by x.
-        x: standard parameters in the solver's units.
+        x: standard parameters in the solver's units, (s,).
     """
     rows = np.concatenate([reached_gradients(cone, x) for cone in problem.cones])
     if not len(rows):
@@ -141,7 +141,7 @@ def reached_directions(problem: ConsistentProblem, by_x: FloatArray, x: FloatArr
 
 
 def reached_gradients(cone: Cone, x: FloatArray) -> FloatArray:
-    """Return the gradients (k, s) of unit length of a cone's bounds that x (s,) reaches."""
+    """Return the unit gradients (k, s) of a cone's bounds that x (s,) reaches."""
     A = cone.A[:, : len(x)]
     value = A @ x + cone.b
     if cone.kind == "positive":

@@ -1,7 +1,7 @@
-"""The smallest eigenvalue of M(q; phi) by few poses and a search from the worst, without compiled kernels.
+"""Audit of M(q; phi) by few poses and a search from the worst, without compiled kernels.
 
-For a model that is consistent already M is positive definite at every pose; what is left to say is how small its
-eigenvalues get. Compiling kernels for millions of poses would take longer than everything else together.
+M of a consistent model is positive definite at every pose, so only the size of its smallest eigenvalue remains to be
+determined. Compiling kernels for millions of poses would take longer than everything else together.
 """
 
 import numpy as np
@@ -12,7 +12,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
 
-MOST_POSES = 50_000  # beyond it the compiled audit is faster, its compilation included
+MOST_POSES = 50_000  # number of poses above which the compiled audit is faster, including compilation
 SEARCHES = 12
 CHUNK = 5_000
 
@@ -27,7 +27,17 @@ def quick_audit(
     poses: int = MOST_POSES,
     seed: int = 1,
 ) -> AuditResult:
-    """Sample the box of chain poses lower to upper, (c,), and walk downhill from the lowest; as `audit` otherwise."""
+    """Return an audit of random poses in the box lower to upper, (c,) [rad], and of descents from the lowest.
+
+    Args:
+        model: model of the arm.
+        phi: base parameters.
+        lower: lower corner of the box, chain joints, (c,) [rad].
+        upper: upper corner of the box, (c,) [rad].
+        limit: required lambda_min [kg m^2].
+        poses: number of poses to sample.
+        seed: seed of the sample.
+    """
     functions, c = InertiaFunctions(model), model.chain_size
     rng = np.random.default_rng(seed)
     q = np.zeros((poses, model.axes))

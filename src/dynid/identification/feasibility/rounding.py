@@ -1,4 +1,4 @@
-"""What rounding of published digits leaves open of an audit's answer."""
+"""Uncertainty of an audit's result that comes from the rounding of published parameters."""
 
 from collections.abc import Iterable
 from decimal import Decimal
@@ -10,9 +10,9 @@ from dynid.robot import FloatArray
 
 
 def rounding_of(values: Iterable[float]) -> float:
-    """Half a unit of the last decimal that any of the values has: by so much each may be off.
+    """Return the largest rounding error of the values: half a unit of the last decimal that any of them has.
 
-    Of values with all digits of a double it is next to nothing.
+    For values with all digits of a double it is nearly zero.
     """
     exponents = [Decimal(repr(value)).normalize().as_tuple().exponent for value in values if value]
     last = min((exponent for exponent in exponents if isinstance(exponent, int)), default=-17)
@@ -20,16 +20,16 @@ def rounding_of(values: Iterable[float]) -> float:
 
 
 def left_open(functions: InertiaFunctions, phi: FloatArray, pose: FloatArray, rounding: float) -> float:
-    """By how much rounding of every parameter moves the smallest eigenvalue of M at a pose at most [kg m^2].
+    """Return the largest change of the smallest eigenvalue of M at a pose by rounding of parameters [kg m^2].
 
-    With v its eigenvector the eigenvalue is v' M(q; phi) v, which is linear in phi: to first order the sum of the sizes
-    of its derivatives times the rounding.
+    With v its eigenvector, the eigenvalue is v' M(q; phi) v, which is linear in phi. To first order, the change is the
+    sum of the absolute derivatives times the rounding error.
 
     Args:
-        functions: of the arm.
-        phi: (p,).
-        pose: (n,) [rad].
-        rounding: of every parameter [its SI unit].
+        functions: functions of the arm's inertia matrix.
+        phi: base parameters, (p,).
+        pose: pose (n,) [rad].
+        rounding: rounding error of every parameter [its SI unit].
     """
     poses = pose[None]
     _, vectors = functions.smallest(poses, phi)

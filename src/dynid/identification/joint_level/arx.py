@@ -1,9 +1,9 @@
-"""A fourth-order ARX model of one joint from the data of the first-order fit, to see what eq. 1 leaves out.
+"""Fourth-order ARX model of one joint, from the data of the first-order fit, to show what eq. 1 neglects.
 
-A(z) v = B(z) u over averages of a few samples: v is the encoder's difference over an interval, u the mean net torque
-in it, so that both carry the same averaging and B/A is the joint's response. Only stretches in which the joint keeps
-moving one way are used: there Coulomb friction and play are constants, and what the first-order fit knows of them can
-be taken off. The paper uses the comparison in the same sense (arXiv:2605.15949, figure 2b).
+The model is A(z) v = B(z) u over averages of a few samples: v is the encoder's difference over an interval, u the mean
+net torque in it. Both contain the same averaging, so B/A is the joint's response. Only sections are used in which the
+joint keeps moving in one direction. There, Coulomb friction and backlash are constant, and the values from the
+first-order fit can be subtracted. The paper uses the comparison in the same sense (arXiv:2605.15949, figure 2b).
 """
 
 from collections.abc import Iterator, Sequence
@@ -20,23 +20,23 @@ from dynid.robot import FloatArray, read_only
 ORDER = 4
 AVERAGE_S = 0.005
 MOVING_RAD_S = 0.3
-CLEAR_S = 0.005  # on both sides of an interval the joint must keep moving, too
-SMOOTH_HZ = 30.0  # of the speed that decides about the direction
-# Both signals pass one zero-phase filter: their ratio stays, and the encoder steps do not bias the least squares.
+CLEAR_S = 0.005  # time on both sides of an interval in which the joint must also keep moving [s]
+SMOOTH_HZ = 30.0  # cut-off frequency of the speed that determines the direction [Hz]
+# Cut-off of one zero-phase filter for both signals: their ratio stays, and encoder steps do not bias the fit.
 FILTER_HZ = 40.0
-SHORTEST = 64  # samples of a segment
+SHORTEST = 64  # smallest number of samples of a section
 FEWEST_ROWS = 100
 
 
 @dataclass(frozen=True, eq=False)
 class ArxFit:
-    """v_k + a_1 v_{k-1} + ... + a_4 v_{k-4} = b_0 u_k + ... + b_4 u_{k-4}; arrays are read-only.
+    """Model v_k + a_1 v_{k-1} + ... + a_4 v_{k-4} = b_0 u_k + ... + b_4 u_{k-4}; arrays are read-only.
 
     Attributes:
-        a: (4,).
-        b: (5,) [rad/s per N m].
-        interval_s: between two values [s].
-        rows: equations of the least squares.
+        a: coefficients a_1 to a_4, (4,).
+        b: coefficients b_0 to b_4, (5,) [rad/s per N m].
+        interval_s: time between two values [s].
+        rows: number of equations of the least squares.
     """
 
     a: FloatArray
@@ -45,22 +45,22 @@ class ArxFit:
     rows: int
 
     def response(self, frequency_hz: FloatArray) -> FloatArray:
-        """Torque to velocity at frequencies (F,) [Hz], complex, (F,)."""
+        """Return the frequency response from torque to velocity at frequencies (F,) [Hz], complex, (F,)."""
         z = np.exp(-2j * np.pi * np.asarray(frequency_hz) * self.interval_s)
         powers = z[:, None] ** np.arange(ORDER + 1)
         return np.asarray((powers @ self.b) / (powers @ np.concatenate([[1.0], self.a])))
 
 
 def fit_arx(segments: Sequence[Segment], dt: float, first_order: FirstOrderFit) -> ArxFit:
-    """Least squares over all usable stretches.
+    """Return the least-squares fit of the ARX model over all usable sections.
 
     Args:
-        segments: as of `fit_first_order`.
+        segments: as for `fit_first_order`.
         dt: time between two samples [s].
-        first_order: what is known of friction, load and dead time.
+        first_order: first-order fit, which gives friction, load and dead time.
 
     Raises:
-        DataError: the joint does not keep moving for long enough anywhere.
+        DataError: the joint does not keep moving for long enough in any section.
     """
     size = max(1, round(AVERAGE_S / dt))
     whole = [piece for one in segments for piece in _complete(one) if len(piece.q) >= SHORTEST]
@@ -77,7 +77,7 @@ def fit_arx(segments: Sequence[Segment], dt: float, first_order: FirstOrderFit) 
 
 
 def _complete(segment: Segment) -> Iterator[Segment]:
-    """The pieces of a segment without a missing reading."""
+    """Yield the sections of a segment without missing readings."""
     read = np.concatenate([[False], np.isfinite(segment.q), [False]])
     edges = np.flatnonzero(np.diff(read.astype(np.int8))).tolist()
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
@@ -87,13 +87,13 @@ def _complete(segment: Segment) -> Iterator[Segment]:
 def _averages(
     segment: Segment, dt: float, size: int, known: FirstOrderFit
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Mean net torque, mean velocity, and whether the joint keeps moving, per interval of `size` samples, (n,) each."""
+    """Return mean net torque, mean velocity, and a mask of continuous motion, per interval of `size` samples, (n,)."""
     q, samples = segment.q, len(segment.q)
     smooth = butterworth_sections(2, SMOOTH_HZ, 1.0 / dt)
     speed = np.gradient(filtered_both_ways(smooth, q), dt)
     clear = minimum_filter1d((np.abs(speed) > MOVING_RAD_S).astype(np.uint8), 2 * round(CLEAR_S / dt) + 1)
     load = known.coulomb.value * np.sign(speed) + known.offset + known.stiffness * (q - known.centre)
-    # a command acts after the dead time: what loads the joint then is to be taken off it
+    # a command acts after the dead time, so the load at that later time is subtracted
     grid = np.arange(samples)
     net = segment.torque[LEAD:] - np.interp(grid + known.dead_time.value / dt, grid, load)
     quiet = butterworth_sections(2, FILTER_HZ, 1.0 / dt)
@@ -105,7 +105,7 @@ def _averages(
 
 
 def _rows(u: FloatArray, v: FloatArray, clear: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Regressor rows (k, 9) and velocities (k,) where the joint kept moving over the whole memory of the model."""
+    """Return regressor rows (k, 9) and velocities (k,) for which the joint kept moving over the model's memory."""
     k = np.arange(ORDER, len(v))
     k = k[np.all([clear[k - lag] > 0 for lag in range(ORDER + 1)], axis=0)]
     columns = [-v[k - lag] for lag in range(1, ORDER + 1)] + [u[k - lag] for lag in range(ORDER + 1)]

@@ -1,4 +1,4 @@
-"""Recorded joint excitations as segments for the joint-level fit, and its results for all joints."""
+"""Conversion of recorded joint excitations to segments for the joint-level fit, and its results for all joints."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -29,17 +29,18 @@ RESPONSE_HZ = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)
 
 @dataclass(frozen=True, eq=False)
 class ExcitedJoint:
-    """One recorded excitation of one joint, N states of n joints.
+    """Recorded excitation of one joint, with N states of n joints.
 
     Attributes:
-        joint: index.
-        time: of the states, (N,) [s].
+        joint: index of the joint.
+        time: timestamps of the states, (N,) [s].
         q: positions, (N, n) [rad].
-        command: what the controller answered to each state, (N, n) [N m].
-        dq_ref, ddq_ref: reference of each state, (N, n) [rad/s, rad/s^2].
-        torque_constants: (n,) [N m/A].
-        mount: which way gravity points.
-        source: where it comes from.
+        command: torques that the controller commanded after each state, (N, n) [N m].
+        dq_ref: reference velocity of each state, (N, n) [rad/s].
+        ddq_ref: reference acceleration of each state, (N, n) [rad/s^2].
+        torque_constants: torque constants, (n,) [N m/A].
+        mount: name of the arm's mount.
+        source: path of the recording.
     """
 
     joint: int
@@ -55,9 +56,9 @@ class ExcitedJoint:
 
 @dataclass(frozen=True, eq=False)
 class JointLevel:
-    """What was found of one joint: eq. 1, the fourth-order model, and where from.
+    """Identification result of one joint: eq. 1, the fourth-order model, and the sources.
 
-    Where the data are too little for the fourth-order model, `arx` is the reason in words.
+    If the data do not suffice for the fourth-order model, `arx` is the reason as text.
     """
 
     name: str
@@ -67,7 +68,7 @@ class JointLevel:
     source: str
 
     def as_dict(self) -> dict[str, Any]:
-        """Everything as plain values, with the two frequency responses side by side."""
+        """Return the result as plain values, including both frequency responses."""
         fit, hertz = self.first_order, np.array(RESPONSE_HZ)
         bounded = {
             "gain_rad_s_per_nm": fit.gain,
@@ -106,10 +107,10 @@ class JointLevel:
 
 
 def excited_joints(recording: Recording) -> list[ExcitedJoint]:
-    """The joint excitations in a bag.
+    """Return the joint excitations in a bag.
 
     Raises:
-        DataError: there is none, or commands or reference were not recorded.
+        DataError: there are none, or commands or reference were not recorded.
     """
     found = []
     for experiment in recording.experiments:
@@ -142,19 +143,19 @@ def excited_joints(recording: Recording) -> list[ExcitedJoint]:
 
 
 def _at_states(time: FloatArray, stamps: FloatArray, values: FloatArray, cycle: float) -> FloatArray:
-    """Values that answer states, at those states, (N, n); what was not recorded keeps its predecessor."""
+    """Return the values that were sent in response to states, (N, n); missing ones repeat their predecessor."""
     index = np.searchsorted(stamps, time + SAME_STAMP_OF_CYCLE * cycle, side="right") - 1
     return np.asarray(values[np.maximum(index, 0)])
 
 
 def segments(excited: ExcitedJoint, robot: Robot) -> tuple[list[Segment], float]:
-    """The stretches without feedback, and the time between two states [s].
+    """Return the open-loop sections of an excitation, and the time between two states [s].
 
-    The reference gives them: it stands, and its acceleration carries the signal. Torques are those that the current's
-    steps leave, less what carries the arm's weight by its nominal parameters.
+    The reference identifies them: it stands still, and its acceleration contains the signal. The torques are those
+    after current quantisation, minus the gravity torques of the arm's nominal parameters.
 
     Raises:
-        DataError: too few states.
+        DataError: there are too few states.
     """
     j = excited.joint
     if len(excited.time) < 2 * LEAD:
@@ -167,13 +168,13 @@ def segments(excited: ExcitedJoint, robot: Robot) -> tuple[list[Segment], float]
     load = nominal_torques(robot, excited.mount)(excited.q, still, still)[:, j]
     net = np.clip(np.rint(excited.command[:, j] / unit) * unit, -limit, limit) - load
     driven = (excited.dq_ref[:, j] == 0.0) & (excited.ddq_ref[:, j] != 0.0)
-    # a servo holds its current while states are missing; after a longer time the driver lets it fade
+    # a servo holds its current while states are missing; after `HELD_S` the driver reduces it
     cycles = np.concatenate([[1], np.rint(between / dt).astype(int)])
     places = np.cumsum(cycles)
     found = []
     for begin, end in _stretches(driven, cycles * dt > HELD_S):
         if places[begin] - places[0] < LEAD:
-            continue  # what was commanded before is not known
+            continue  # earlier commands are unknown
         q = np.full(places[end - 1] - places[begin] + 1, np.nan)
         q[places[begin:end] - places[begin]] = excited.q[begin:end, j]
         instants = np.arange(places[begin] - LEAD, places[end - 1] + 1)
@@ -182,7 +183,7 @@ def segments(excited: ExcitedJoint, robot: Robot) -> tuple[list[Segment], float]
 
 
 def _stretches(driven: NDArray[np.bool_], late: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
-    """Begin and end of the stretches in which `driven` holds, up to the first state that is too late."""
+    """Yield start and end of the sections in which `driven` holds, up to the first state that is late."""
     edges = np.flatnonzero(np.diff(np.concatenate([[0], driven.astype(np.int8), [0]]))).tolist()
     for begin, end in zip(edges[::2], edges[1::2], strict=True):
         gaps = np.flatnonzero(late[begin + 1 : end])
@@ -190,10 +191,10 @@ def _stretches(driven: NDArray[np.bool_], late: NDArray[np.bool_]) -> Iterator[t
 
 
 def identify_joint(excited: Sequence[ExcitedJoint], robot: Robot, controller: ControllerSettings) -> JointLevel:
-    """Fit both models to all excitations of one joint.
+    """Return the fits of both models to all excitations of one joint.
 
     Raises:
-        DataError: they are of several joints, of different cycle times, or nothing can be fitted.
+        DataError: the excitations are of several joints, or no model can be fitted.
     """
     joint = excited[0].joint
     name = robot.joint_names[joint]
@@ -218,7 +219,7 @@ def identify_joint(excited: Sequence[ExcitedJoint], robot: Robot, controller: Co
 
 
 def controller_settings(found: Sequence[JointLevel], controller: ControllerSettings) -> ControllerSettings:
-    """The controller's settings with M_hat = Tp1/Kp and D_hat = 1/Kp of the joints that were identified."""
+    """Return the controller's settings with M_hat = Tp1/Kp and D_hat = 1/Kp of the identified joints."""
     inertia, damping = list(controller.inertia_kg_m2), list(controller.damping_nm_s_rad)
     for one in found:
         inertia[one.joint] = float(f"{one.first_order.inertia:.6g}")
@@ -227,11 +228,11 @@ def controller_settings(found: Sequence[JointLevel], controller: ControllerSetti
 
 
 def write_controller(path: Path, found: Sequence[JointLevel], controller: ControllerSettings) -> None:
-    """Write a controller.yaml with the identified realization parameters; never over an existing file.
+    """Write a controller.yaml with the identified realization parameters; never overwrite an existing file.
 
     Raises:
         OutputExistsError: the file exists.
-        DataError: a joint's fit must not be relied on.
+        DataError: the fit of a joint is unreliable.
     """
     for one in found:
         if one.first_order.doubts:

@@ -1,4 +1,4 @@
-"""Joint excitation on the simulated arm, faster than real time: what the executor does on the real one."""
+"""Joint excitation on the simulated arm, faster than real time, in the same way as on the real arm."""
 
 from collections.abc import Collection
 
@@ -29,16 +29,22 @@ def simulate_excitation(
     standard: StandardFile | None = None,
     friction: FrictionLaw | str | None = None,
 ) -> SimulatedRun:
-    """Excite one joint (an index) of the simulated arm as a whole run: approach, excitation, way to the rest posture.
+    """Return the simulated run of one joint's excitation: approach, excitation, and return to the rest posture.
 
     Args:
-        controller: its FF+PD settings, which hold the other joints.
-        acceleration_limits: what the approach may ask for at most, (n,) [rad/s^2].
-        mount, seed, switched_off, standard, friction: as in `ArmPlant`.
+        robot: the robot.
+        controller: settings of the FF+PD controller, which holds the other joints.
+        joint: index of the excited joint.
+        acceleration_limits: largest accelerations of the approach, (n,) [rad/s^2].
+        mount: see `ArmPlant`.
+        seed: see `ArmPlant`.
+        switched_off: see `ArmPlant`.
+        standard: see `ArmPlant`.
+        friction: see `ArmPlant`.
 
     Raises:
-        SafetyError: the joint cannot be excited; says why.
-        DataError: the run does not come to its end.
+        SafetyError: the joint cannot be excited; the message gives the reason.
+        DataError: the run does not end in time.
     """
     arm = SteppedArm(robot, mount=mount, seed=seed, switched_off=switched_off, standard=standard, friction=friction)
     limits, torques = robot_limits(robot, acceleration_limits), nominal_torques(robot, mount)

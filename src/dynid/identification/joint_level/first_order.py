@@ -1,10 +1,10 @@
 """Joint-level identification: a first-order lag with dead time per joint (arXiv:2605.15949, section III-B, eq. 1).
 
-G(s) = Kp / (1 + Tp1 s) exp(-Td s) from torque to velocity, fitted by prediction error: a Kalman filter predicts every
-encoder reading from those before, and the parameters are those that predict best. Filter and torque model know what a
-real joint has beside eq. 1 (Coulomb friction, play between joint and encoder, a constant load and one that grows with
-the angle), so that Kp and Tp1 = M / D are those of the linear part; all are estimated together. Td is counted as in the
-paper: from the command to the middle of the time for which it is held.
+G(s) = Kp / (1 + Tp1 s) exp(-Td s) from torque to velocity is fitted by prediction error: a Kalman filter predicts every
+encoder reading from the previous ones, and the parameters minimise the prediction errors. Filter and torque model
+include effects of a real joint that eq. 1 does not contain: Coulomb friction, backlash between joint and encoder, a
+constant load and a load proportional to the angle. So Kp and Tp1 = M / D are those of the linear part; all are
+estimated together. Td is defined as in the paper: from the command to the middle of the time for which it is held.
 """
 
 from collections.abc import Sequence
@@ -17,33 +17,33 @@ from dynid.errors import DataError
 from dynid.identification.joint_level.kernels import predict_errors
 from dynid.robot import FloatArray
 
-LEAD = 16  # commands before a segment that may still act in it
+LEAD = 16  # number of commands before a segment that may still act in it
 CONFIDENCE = 1.96  # standard deviations: 95 %
 NOISE_ROUNDS = 6
 NOISE_SETTLED = 0.02
-FRICTION_SHARES = (0.15, 0.4, 0.7)  # of the torque, to begin with
+FRICTION_SHARES = (0.15, 0.4, 0.7)  # initial values of Coulomb friction, relative to the torque
 FIRST_CALLS = 8
 SHORTEST_SEGMENT = 50
-LARGEST_DELAY = LEAD - 2  # in samples
-MOVED_COUNTS = 40.0  # encoder counts: a joint that hardly moves sticks and tells of nothing but friction
+LARGEST_DELAY = LEAD - 2  # largest delay [samples]
+MOVED_COUNTS = 40.0  # smallest usable range in encoder counts: a joint that hardly moves shows only stiction
 START_SPEED_RAD_S = 0.05
 PLAY_UNIT_RAD = 1e-3
 X_SCALE = (0.1, 0.1, 0.3, 0.02, 0.02, 0.1, 0.3)
 STEPS = (1e-3, 1e-3, 2e-2, 3e-4, 3e-4, 3e-3, 2e-2)
 LOWER = (-np.inf, -np.inf, 0.0, 0.0, -np.inf, -np.inf, 0.0)
-WIDEST_FACTOR = 50.0  # between what M and D were thought to be and what they are
-LARGEST_PLAY = 20.0  # of PLAY_UNIT_RAD
-# What a fit that is relied on keeps: a host that misses more cycles has moved the arm otherwise than it thinks.
+WIDEST_FACTOR = 50.0  # largest ratio between M or D and their initial values
+LARGEST_PLAY = 20.0  # largest backlash, in PLAY_UNIT_RAD
+# Limits of a reliable fit: with more missed cycles, the arm did not receive the assumed torques.
 LARGEST_MISSING, LARGEST_ERROR, WIDEST_BOUNDS = 0.05, 1.5, 0.3
 
 
 @dataclass(frozen=True, eq=False)
 class Segment:
-    """A stretch of one joint without feedback.
+    """Section of one joint's motion without feedback.
 
     Attributes:
-        q: measured positions, (N,) [rad]; NaN where a reading is missing, neither first nor last.
-        torque: commanded torques less the known load, (LEAD + N,) [N m]; the last N belong to q.
+        q: measured positions, (N,) [rad]; NaN for missing readings, which are neither first nor last.
+        torque: commanded torques minus the known load, (LEAD + N,) [N m]; the last N belong to q.
     """
 
     q: FloatArray
@@ -59,13 +59,13 @@ class Segment:
 
     @property
     def way(self) -> float:
-        """From the smallest to the largest angle [rad]."""
+        """Range from the smallest to the largest angle [rad]."""
         return float(np.nanmax(self.q) - np.nanmin(self.q)) if len(self.q) else 0.0
 
 
 @dataclass(frozen=True)
 class Bounded:
-    """A value with its 95 % confidence bounds."""
+    """Value with its 95 % confidence bounds."""
 
     value: float
     lower: float
@@ -74,7 +74,7 @@ class Bounded:
 
 @dataclass(frozen=True)
 class FirstOrderFit:
-    """Eq. 1 for one joint, and what the fit found beside it.
+    """Fit of eq. 1 for one joint, with the additional effects.
 
     Attributes:
         gain: Kp [rad/s per N m].
@@ -84,11 +84,11 @@ class FirstOrderFit:
         offset: constant load [N m].
         stiffness: load per angle [N m/rad], about `centre`.
         centre: angle at which the load is `offset` [rad].
-        play: width of the gap between joint and encoder [rad].
-        torque_noise: standard deviation per sample that explains the errors [N m].
-        samples: readings that were predicted.
+        play: backlash between joint and encoder [rad].
+        torque_noise: standard deviation of torque per sample that explains the errors [N m].
+        samples: number of readings that were predicted.
         missing: share of the cycles without a reading.
-        normalised_error: root mean square of the errors over what the noise explains; about 1.
+        normalised_error: root mean square of the errors over that explained by the noise; about 1.
     """
 
     gain: Bounded
@@ -106,7 +106,7 @@ class FirstOrderFit:
 
     @property
     def doubts(self) -> tuple[str, ...]:
-        """Why this must not be relied on, one sentence each; empty for a fit in order."""
+        """Reasons why the fit is unreliable, one sentence each; empty for a reliable fit."""
         width = max((one.upper - one.lower) / one.value for one in (self.gain, self.time_constant))
         limits = (
             (self.missing, LARGEST_MISSING, "of the cycles have no reading"),
@@ -119,22 +119,22 @@ class FirstOrderFit:
 
     @property
     def inertia(self) -> float:
-        """M_hat = Tp1 / Kp [kg m^2]."""
+        """Inertia M_hat = Tp1 / Kp [kg m^2]."""
         return self.time_constant.value / self.gain.value
 
     @property
     def damping(self) -> float:
-        """D_hat = 1 / Kp [N m s/rad]."""
+        """Damping D_hat = 1 / Kp [N m s/rad]."""
         return 1.0 / self.gain.value
 
     def response(self, frequency_hz: FloatArray) -> FloatArray:
-        """G(j 2 pi f) of eq. 1 at frequencies (F,) [Hz], complex, (F,)."""
+        """Return the frequency response G(j 2 pi f) of eq. 1 at frequencies (F,) [Hz], complex, (F,)."""
         s = 2j * np.pi * np.asarray(frequency_hz)
         return np.asarray(self.gain.value / (1.0 + self.time_constant.value * s) * np.exp(-self.dead_time.value * s))
 
 
 class _Problem:
-    """Normalised prediction errors of all segments, for ln M, ln D, delay [samples], F, c, k and play."""
+    """Normalised prediction errors of all segments, for ln M, ln D, delay [samples], F, c, k and backlash."""
 
     def __init__(self, segments: Sequence[Segment], dt: float, position_step: float) -> None:
         self.segments, self.dt = segments, dt
@@ -142,7 +142,7 @@ class _Problem:
         self.noise = np.array([0.01, max(position_step, 1e-7) / np.sqrt(12.0), START_SPEED_RAD_S])
 
     def errors(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Errors and their expected standard deviations, (N,) each [rad]."""
+        """Return prediction errors and their expected standard deviations, (N,) each [rad]."""
         model = np.array(
             [np.exp(x[0]), np.exp(x[1]), x[2] * self.dt, x[3], x[4], x[5], self.centre, 0.5 * PLAY_UNIT_RAD * x[6]]
         )
@@ -156,12 +156,12 @@ class _Problem:
         return error, spread
 
     def residuals(self, x: FloatArray) -> FloatArray:
-        """Errors by their expected standard deviations, (N,)."""
+        """Return errors divided by their expected standard deviations, (N,)."""
         error, spread = self.errors(x)
         return np.asarray(np.nan_to_num(error / spread, nan=1e6, posinf=1e6, neginf=-1e6))
 
     def jacobian(self, x: FloatArray) -> FloatArray:
-        """By central differences, with steps that suit each parameter, (N, 7)."""
+        """Return the Jacobian of the residuals, (N, 7), by central differences with a step per parameter."""
         columns = []
         for k, step in enumerate(STEPS):
             low, high = x.copy(), x.copy()
@@ -173,16 +173,16 @@ class _Problem:
 def fit_first_order(
     segments: Sequence[Segment], dt: float, position_step: float, start: tuple[float, float]
 ) -> FirstOrderFit:
-    """Fit eq. 1.
+    """Return the fit of eq. 1 to segments of one joint.
 
     Args:
-        segments: stretches without feedback; those that are too short are omitted.
+        segments: sections without feedback; those that are too short are ignored.
         dt: time between two samples [s].
         position_step: encoder resolution [rad].
-        start: M and D to begin with [kg m^2, N m s/rad].
+        start: initial M [kg m^2] and D [N m s/rad].
 
     Raises:
-        DataError: no segment is long enough, the joint hardly moved, or no parameters fit.
+        DataError: no segment is long enough, or the joint hardly moved.
     """
     enough = MOVED_COUNTS * position_step
     usable = [one for one in segments if len(one.q) >= SHORTEST_SEGMENT and one.way >= enough > 0.0]
@@ -211,7 +211,7 @@ def fit_first_order(
             max_nfev=calls,
         )
 
-    # Friction that is thought too small or too large at the begin leads to other minima; so several are tried.
+    # Initial friction that is too small or too large leads to other minima, so several values are tried.
     size = float(np.median(np.abs(np.concatenate([one.torque for one in usable]))))
     starts = [np.array([*middle, 1.0, share * size, 0.0, 0.0, 0.5]) for share in FRICTION_SHARES]
     x = min((search(one, FIRST_CALLS) for one in starts), key=lambda found: float(found.cost)).x
@@ -225,7 +225,7 @@ def fit_first_order(
 
 
 def _result(problem: _Problem, x: FloatArray) -> FirstOrderFit:
-    """Values and bounds: the covariance of (ln M, ln D, ...) carried over to Kp = 1/D and Tp1 = M/D."""
+    """Return values and bounds, with the covariance of (ln M, ln D, ...) transformed to Kp = 1/D and Tp1 = M/D."""
     residuals = problem.residuals(x)
     level = float(np.mean(residuals**2))
     jacobian = problem.jacobian(x)

@@ -1,4 +1,4 @@
-"""One joint's motion predicted from its torque, state after state: the Kalman filter behind the joint-level fit."""
+"""Kalman filter of the joint-level fit, which predicts one joint's motion from its torque."""
 
 import math
 
@@ -7,9 +7,9 @@ import numpy as np
 
 from dynid.robot import FloatArray
 
-# Below this speed friction grows with it: a joint that sticks has a steep but finite slope.
+# Speed below which friction is proportional to speed, so that its slope is steep but finite at standstill.
 STICKING_RAD_S = 0.01
-SUBSTEPS = 6  # per sample: friction that changes sign within one needs them
+SUBSTEPS = 6  # integration steps per sample, needed if friction changes sign within one
 
 
 @numba.njit(cache=True)
@@ -24,7 +24,10 @@ def advance(
     stiffness: float,
     centre: float,
 ) -> None:
-    """Pass `step` [s] with a constant command [N m]; `state` (5,) is q, v and the covariance qq, qv, vv, in place."""
+    """Advance the filter by `step` [s] with a constant command [N m], in place.
+
+    `state` (5,) holds q, v and the covariances qq, qv, vv.
+    """
     q, v, qq, qv, vv = state
     torque = commanded - offset - stiffness * (q - centre)
     after = (v + step / inertia * torque) / (1.0 + step / inertia * (damping + friction / max(abs(v), STICKING_RAD_S)))
@@ -42,25 +45,25 @@ def advance(
 def predict_errors(
     y: FloatArray, u: FloatArray, dt: float, model: FloatArray, noise: FloatArray, error: FloatArray, spread: FloatArray
 ) -> None:
-    """One-step prediction errors of a joint, M dv/dt = u(t - delay) - D v - F sign(v) - c - k (q - q0).
+    """Compute one-step prediction errors of a joint with M dv/dt = u(t - delay) - D v - F sign(v) - c - k (q - q0).
 
-    The encoder sees the joint through a play: it rests until the joint has crossed the gap, and is not informative
-    then.
+    The encoder measures the joint through backlash: its reading rests until the joint has crossed the gap, and carries
+    no information meanwhile.
 
     Args:
-        y: measured positions, (N,) [rad]; NaN where a reading is missing, the first one is there.
-        u: commanded torques, each held for dt, (N + lead,); the last N belong to y, those before precede it [N m].
+        y: measured positions, (N,) [rad]; NaN for missing readings, except for the first.
+        u: commanded torques, each held for dt, (N + lead,) [N m]; the last N belong to y, the others precede it.
         dt: time between two samples [s].
-        model: M, D, delay, F, c, k, q0, half of the play.
-        noise: standard deviations of the torque [N m] (per sample) and of a measured position [rad], and of the speed
-            at the begin [rad/s].
-        error: results, (N,): measured minus predicted position [rad]; NaN where a reading is missing.
-        spread: results, (N,): standard deviations that the noise gives the errors [rad].
+        model: M, D, delay, F, c, k, q0, half of the backlash.
+        noise: standard deviations of the torque per sample [N m], of a measured position [rad], and of the initial
+            speed [rad/s].
+        error: result, (N,): measured minus predicted position [rad]; NaN for missing readings.
+        spread: result, (N,): standard deviations of the errors that the noise causes [rad].
     """
     inertia, damping, delay, friction, offset, stiffness, centre, gap = model
     lead, late = len(u) - len(y), delay / dt
     whole = math.floor(late)
-    lengths = (late - whole, 1.0 - (late - whole))  # the older command acts until the newer one has arrived
+    lengths = (late - whole, 1.0 - (late - whole))  # the older command acts until the newer one arrives
     drive, seen = (noise[0] * dt / inertia) ** 2, noise[1] ** 2
     state, shown = np.array([y[0], 0.0, seen, 0.0, noise[2] ** 2]), y[0]
     for k in range(len(y)):

@@ -1,1 +1,1 @@
-"""Identification from more recordings than memory holds, spread over processes and machines."""
+"""Identification from more recordings than fit into memory, distributed over processes and machines."""

@@ -1,8 +1,8 @@
-"""Every recording counts in the parameters, however many there are.
+"""Parameters from all recordings, of any number, by reduction of their rows.
 
-A sample of the recordings that memory holds chooses the structure of friction, finds delays and play, and shows how
-long residuals last. At what it has found, the rows of all recordings are linearised and reduced to triangles
-(`estimators.reduced_rows`), one recording after the other, in this process or in others; they decide on the parameters.
+A sample of the recordings that fits into memory determines the structure of friction, delays and backlash, and the
+correlation time of residuals. At that result, the rows of all recordings are linearised and reduced to triangles
+(`estimators.reduced_rows`), one recording after the other, in this process or in others. They determine the parameters.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,25 +27,25 @@ from dynid.model.dynamics import ArmModel
 from dynid.parallel import Map, watched
 from dynid.robot import FloatArray
 
-LINEAR = ("ols", "wls")  # estimators whose solution triangles give
-PER_TASK = 8  # recordings in a piece of work: its triangles are sent once
-FEWEST_SAMPLES = 10  # of a block
-MOST_NAMED = 3  # recordings without rows, in a note
+LINEAR = ("ols", "wls")  # estimators whose solution follows from triangles
+PER_TASK = 8  # recordings per task, whose triangles are sent once
+FEWEST_SAMPLES = 10  # smallest number of samples of a block
+MOST_NAMED = 3  # recordings without rows that a note lists
 
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """Some recordings to reduce, as a piece of work for any process.
+    """Several recordings to reduce, as a task for any process.
 
     Attributes:
-        sources: the recordings, as they were recorded.
-        numbers: of each among all recordings.
-        model: of the arm.
-        setup: as it was found.
-        settings: of the identification.
-        held_out_share: part of each recording's time, at its end, that is not fitted.
-        known: friction at which rows are linearised; None where torques are linear in all parameters.
-        play: half the play that counts, (n,) [rad]; None where there is none.
+        sources: the recordings, without corrections of the set-up.
+        numbers: index of each among all recordings.
+        model: model of the arm.
+        setup: estimated set-up, by which recordings are corrected.
+        settings: settings of the identification.
+        held_out_share: share of each recording's time, at its end, that is not fitted.
+        known: friction at which rows are linearised; None if torques are linear in all parameters.
+        play: significant half backlash, (n,) [rad]; None without backlash.
     """
 
     sources: tuple[Source, ...]
@@ -60,7 +60,7 @@ class Task:
 
 @dataclass(frozen=True, eq=False)
 class Reduced:
-    """What a piece of work gives: triangles by group, rows of full trust (n,), seconds, recordings without rows."""
+    """Result of a task: triangles by group, rows of full trust (n,), seconds, and recordings without rows."""
 
     triangles: dict[int, FloatArray]
     rows: FloatArray
@@ -69,7 +69,7 @@ class Reduced:
 
 
 def reduced(task: Task) -> Reduced:
-    """Reduce some recordings, one after the other.
+    """Return the reduced rows of a task's recordings, read one after the other.
 
     Raises:
         DataError: a recording has changed since it was found.
@@ -93,7 +93,7 @@ def reduced(task: Task) -> Reduced:
 
 
 def _fitted_blocks(signals: Signals, task: Task) -> Iterator[Samples]:
-    """Yield the samples of a recording, block by block, without what is held out."""
+    """Yield the samples of a recording, block by block, without the held-out part."""
     span, filters = Span.of(signals), task.settings.filter
     cut = span.end - task.held_out_share * (span.end - span.begin)
     for whole in all_blocks(signals, task.settings):
@@ -116,17 +116,17 @@ def from_all(
     mapper: Map = map,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> tuple[Estimate, tuple[str, ...]]:
-    """Return the estimate from all recordings, with notes; the result does not depend on the mapper but for rounding.
+    """Return the estimate from all recordings, with notes; the mapper affects the result only by rounding.
 
     Args:
-        estimate: from the sample that is in memory.
-        model: of the arm.
-        sources: all recordings, as they were recorded.
-        setup: as the sample has shown it.
-        settings: of the identification.
-        held_out_share: part of each recording's time, at its end, that is not fitted.
-        mapper: spreads the pieces of work, such as `map` or that of a process pool.
-        progress: called four times with how many pieces are done.
+        estimate: estimate from the sample in memory.
+        model: model of the arm.
+        sources: all recordings, without corrections of the set-up.
+        setup: set-up estimated from the sample.
+        settings: settings of the identification.
+        held_out_share: share of each recording's time, at its end, that is not fitted.
+        mapper: map function that distributes the tasks, such as `map` or that of a process pool.
+        progress: function that is called four times with the number of finished tasks as text.
 
     Raises:
         DataError: a recording has changed since it was found.
@@ -152,13 +152,13 @@ def from_all(
 
 
 def _pieces(count: int) -> list[tuple[int, ...]]:
-    """Return the numbers of the recordings of each piece of work: those of a group of time together."""
+    """Return the indices of the recordings of each task; the recordings of a task share one group of triangles."""
     groups = [range(group, count, GROUPS) for group in range(GROUPS)]
     return [tuple(own[first : first + PER_TASK]) for own in groups for first in range(0, len(own), PER_TASK)]
 
 
 def _notes(count: int, left_out: Sequence[str], seconds: float) -> tuple[str, ...]:
-    """What parameters rest on, in words."""
+    """Return notes about the recordings on which the parameters are based."""
     used = f"{count - len(left_out)} of {count} recordings" if left_out else f"all {count} recordings"
     used = "the whole recording" if count == 1 else used
     told = (

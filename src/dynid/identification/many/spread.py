@@ -1,6 +1,6 @@
-"""How the work on many recordings is spread: over processes, over machines by Dask, and over several runs.
+"""Distribution of the work on many recordings: over processes, over machines by Dask, and over several runs.
 
-Each is a `dynid.parallel.Map`: results come in the order of the items, whoever made them.
+Each function gives a `dynid.parallel.Map`: results come in the order of the items, regardless of the worker.
 """
 
 import contextlib
@@ -24,17 +24,17 @@ from dynid.resources import make_folder, stored_arrays, write_whole
 LOCAL = "local"
 PROBES, PROBE_SEED = 8, 20
 CONNECT_S = 20
-FORMAT = 2  # of kept work
+FORMAT = 2  # version of the file format of cached results
 
 
 @contextlib.contextmanager
 def spread_over(processes: int | None = None, dask: str | None = None) -> Iterator[Map]:
-    """A map over so many processes of this machine (None: one per core), or over a Dask cluster.
+    """Yield a map function over processes of this machine (None: one per core), or over a Dask cluster.
 
     Args:
-        processes: of this machine; 1 is this process.
-        dask: address of a cluster's scheduler, such as tcp://host:8786; "local" starts one here. Its workers need
-            dynid and the recordings' files. None uses `processes`.
+        processes: number of processes on this machine; 1 is this process.
+        dask: address of a cluster's scheduler, such as tcp://host:8786; "local" starts one here. Its workers need dynid
+            and the recordings' files. None uses `processes`.
 
     Raises:
         ConfigurationError: Dask is not installed.
@@ -66,16 +66,16 @@ def spread_over(processes: int | None = None, dask: str | None = None) -> Iterat
 
 
 class _ClusterFuture:
-    """A future of Dask's that separates the cluster's failures from those of the work."""
+    """Future of Dask that separates the cluster's failures from errors of the task."""
 
     def __init__(self, future: Any) -> None:
         self._future = future
 
     def result(self) -> Any:
-        """The result.
+        """Return the result of the task.
 
         Raises:
-            DynidError: the cluster could not do the work; and what the work itself raises.
+            DynidError: the cluster could not execute the task, or the task itself raised the error.
         """
         try:
             return self._future.result()
@@ -89,9 +89,9 @@ class _ClusterFuture:
 
 
 def kept(spread: Map, folder: Path) -> Map:
-    """The same map, which keeps results in a folder and takes those from there that it holds.
+    """Return a map function that caches results in a folder and reuses those that the folder contains.
 
-    A run that was interrupted continues there. A piece is known by all that its result depends on, see `task_key`.
+    An interrupted run resumes there. A task is identified by everything that its result depends on, see `task_key`.
     """
     make_folder(folder)
 
@@ -112,7 +112,7 @@ def kept(spread: Map, folder: Path) -> Map:
 
 
 def task_key(task: Task) -> str:
-    """Return what a piece of work is known by: its recordings' contents, model, set-up, settings, and friction."""
+    """Return the key of a task: a digest of its recordings' contents, model, set-up, settings and friction."""
     digest = hashlib.sha256(_probe(task.model))
     digest.update(f"{__version__} {FORMAT} {task.numbers} {task.held_out_share!r}".encode())
     digest.update(" ".join(one.sha256 for one in task.sources).encode())
@@ -129,7 +129,7 @@ def task_key(task: Task) -> str:
 
 @lru_cache(maxsize=4)
 def _probe(model: ArmModel) -> bytes:
-    """What distinguishes models: their regressors at some states."""
+    """Return bytes that distinguish models: their parameter names, and their regressors at some states."""
     q, dq, ddq = np.random.default_rng(PROBE_SEED).standard_normal((3, PROBES, model.axes))
     return " ".join(model.names).encode() + model.regressor(q, dq, ddq).tobytes()
 

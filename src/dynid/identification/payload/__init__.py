@@ -1,1 +1,1 @@
-"""What changed between two runs of one arm: a payload, or a known mass that checks the torque constants."""
+"""Comparison of two runs of one arm: a payload, or a known mass that checks the torque constants."""

@@ -1,13 +1,13 @@
 """Torque constants by a known mass: the same arm without and with it (after Gautier and Briot 2012).
 
 Published torque constants of one servo differ by up to 30 %, and every parameter scales with them. A known body at the
-last link must add a torque that is known, too: what the drive of joint j reports of it, per unit, is c_j in
+last link must add a known torque. The share of it that the drive of joint j reports is c_j in
 
     tau_j (reported) = W_j psi_j + c_j t_j,
 
-t_j being the known body's torque (zero in the run without it), and psi_j whatever the arm and its friction take in the
-reported scale. The reported torque is the side with the noise, so c_j is not biased by it. The true torque constant is
-the one that was used, divided by c_j.
+where t_j is the known body's torque (zero in the run without it), and psi_j are the parameters of the arm and its
+friction in the reported scale. The noise is in the reported torque, so it does not bias c_j. The true torque constant
+is the constant that was used, divided by c_j.
 """
 
 from collections.abc import Iterator
@@ -25,26 +25,26 @@ from dynid.model.standard import LinkInertia, from_link_frame
 from dynid.robot import FloatArray, read_only
 from dynid.threads import on_one_thread
 
-UNSEEN = 1e-6  # of the known torque's own size: what is left of it beside the arm's columns, where it cannot be told
+UNSEEN = 1e-6  # relative residual of the known torque below which the arm's columns reproduce it
 SIGNIFICANT = 3.0
-DOUBTED = 0.05  # what friction that is not quite as modelled can feign; the doubt is one of 30 %
-DETERMINED = 0.2  # a deviation beyond this says nothing of such a doubt
-SEEN = 0.5  # of the known torque: published torque constants of one servo differ by 30 %, never by half
-LOADED = 3.0  # times what the arm's own model leaves unexplained: a known torque below that drowns in it
+DOUBTED = 0.05  # smallest doubtful error of a scale: inexact friction models can cause less, wrong constants reach 30 %
+DETERMINED = 0.2  # largest standard deviation of a determined scale
+SEEN = 0.5  # smallest scale of a visible load: published torque constants of one servo differ by 30 %, never by half
+LOADED = 3.0  # smallest known torque, in multiples of the rms residual of the arm's own model
 
 
 @dataclass(frozen=True)
 class JointScale:
-    """What a joint reports of a known torque: 1 if its torque constant is right.
+    """Ratio of reported to true torque of a joint: 1 if its torque constant is right.
 
     Attributes:
-        joint: name.
-        scale: c; NaN where the motion does not show it.
-        deviation: standard deviation of c; infinite where the motion does not show it.
+        joint: name of the joint.
+        scale: ratio c; NaN if the motion does not determine it.
+        deviation: standard deviation of c; infinite if the motion does not determine it.
         known_torque: root mean square of the known body's torque at this joint [N m].
-        unexplained: root mean square of what the fit leaves [N m].
-        torque_constant: the one that was used [N m/A]; None where torques were recorded.
-        placed: whether the body's place was known; else it was found together with the scales.
+        unexplained: root mean square of the fit's residual [N m].
+        torque_constant: constant that was used [N m/A]; None if torques were recorded.
+        placed: whether the body's position was known; otherwise it was estimated together with the scales.
     """
 
     joint: str
@@ -57,24 +57,24 @@ class JointScale:
 
     @property
     def determined(self) -> bool:
-        """Whether the known mass says anything about this joint."""
+        """Whether the known mass determines this joint's scale."""
         return self.deviation <= DETERMINED and self.known_torque > LOADED * self.unexplained
 
     @property
     def doubtful(self) -> bool:
-        """Whether the torque constant is surely wrong."""
+        """Whether the torque constant is wrong with statistical significance."""
         return self.determined and abs(self.scale - 1.0) > max(SIGNIFICANT * self.deviation, DOUBTED)
 
     @property
     def corrected(self) -> tuple[float, float] | None:
-        """The torque constant that the known mass asks for, with its deviation [N m/A]."""
+        """Torque constant according to the known mass, with its standard deviation [N m/A]; None if undetermined."""
         if self.torque_constant is None or not self.determined:
             return None
         value = self.torque_constant / self.scale
         return value, abs(value) * self.deviation / abs(self.scale)
 
     def sentence(self) -> str:
-        """The finding in words."""
+        """Return the result as a sentence."""
         if not self.determined and not self.placed and self.known_torque > LOADED * self.unexplained:
             return f"{self.joint}: what it feels of the mass depends on where that is: give --at"
         if not self.determined:
@@ -90,17 +90,17 @@ class JointScale:
 def check_torque_constants(
     model: ArmModel, without: Samples, carrying: Samples, body: LinkInertia, torque_constants: tuple[float, ...] = ()
 ) -> tuple[JointScale, ...]:
-    """What each chain joint reports of a known body's torque.
+    """Return the ratio of reported to true torque of each chain joint, from a known body's torque.
 
     Args:
-        model: the arm, mounted as in both runs; with Coulomb friction, which a load may change.
-        without: run without the body.
-        carrying: run with it.
+        model: model of the arm, mounted as in both runs; with Coulomb friction, which a load may change.
+        without: samples of the run without the body.
+        carrying: samples of the run with it.
         body: the known body in the last URDF link frame.
-        torque_constants: that were used, (n,) [N m/A]; () where torques were recorded.
+        torque_constants: constants that were used, (n,) [N m/A]; () if torques were recorded.
 
     Raises:
-        DataError: the body loads no joint in this motion, or is not seen in any.
+        DataError: the body loads no joint in this motion, or no joint reports its load.
     """
     last, friction = load_columns(model, carrying)
     known = last @ from_link_frame(body, model.mdh.in_link[-1])
@@ -115,7 +115,7 @@ def check_torque_constants(
 
 
 def refuse_unseen(found: tuple[JointScale, ...]) -> tuple[JointScale, ...]:
-    """The same scales; DataError if the body loads no joint, or is not seen in any."""
+    """Return the same scales; raise DataError if the body loads no joint, or no joint reports its load."""
     if not any(one.determined for one in found):
         raise DataError(
             "the known mass loads no joint enough in these runs; use a larger mass, further out, against gravity"
@@ -132,9 +132,9 @@ def refuse_unseen(found: tuple[JointScale, ...]) -> tuple[JointScale, ...]:
 def arm_columns(
     model: ArmModel, without: Samples, carrying: Samples, friction: FloatArray
 ) -> Iterator[tuple[int, FloatArray, FloatArray]]:
-    """Of each chain joint: its place, what the arm and a change of friction may take (N, p), and its torque (N,).
+    """Yield each chain joint's index, columns of the arm and of a friction change (N, p), and its torque (N,) [N m].
 
-    `friction` holds the columns of such a change in the carrying run, see `load_columns`.
+    `friction` contains the columns of such a change in the run with the body, see `load_columns`.
     """
     W = [one.seen(model.regressor) for one in (without, carrying)]
     for j in range(model.chain_size):
@@ -144,14 +144,14 @@ def arm_columns(
 
 
 def beside(columns: FloatArray, *values: FloatArray) -> tuple[int, list[FloatArray]]:
-    """What columns (N, p) cannot take of values (N,) or (N, k), and how many of the columns are independent."""
+    """Return the number of independent columns (N, p), and the residuals of values (N,) or (N, k) after their fit."""
     own = columns[:, independent_columns(columns, range(columns.shape[1]))]
     basis = np.linalg.qr(own / np.linalg.norm(own, axis=0))[0]
     return own.shape[1], [one - basis @ (basis.T @ one) for one in values]
 
 
 def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s: float) -> tuple[float, float, float]:
-    """c with tau = columns psi + c torque, its deviation, and the residual's root mean square; torques (N,)."""
+    """Return c in tau = columns psi + c torque, its standard deviation, and the rms residual; torques (N,) [N m]."""
     taken, (left, rest) = beside(columns, torque, tau)
     strength = float(left @ left)
     if strength <= UNSEEN**2 * float(torque @ torque) or strength == 0.0:
@@ -167,9 +167,9 @@ def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s:
 
 
 def pooled(scales: tuple[JointScale, ...]) -> dict[float, tuple[float, float]]:
-    """One scale with its deviation for all joints of one torque constant, so of one servo type; by that constant.
+    """Return one scale with its standard deviation by torque constant, for all joints of one servo type.
 
-    Joints are weighted by their precision; where they disagree by more than that, the deviation says so.
+    Joints are weighted by their precision. If they disagree by more than that, the standard deviation is larger.
     """
     found: dict[float, tuple[float, float]] = {}
     for constant in dict.fromkeys(one.torque_constant for one in scales if one.torque_constant is not None):

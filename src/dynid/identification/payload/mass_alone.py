@@ -1,13 +1,14 @@
-"""Torque constants by a body of which only the mass is known, not its place: each joint's scale, and the place.
+"""Torque constants by a body of known mass and unknown position: scale of each joint, and the position.
 
 As in `known_mass`, joint j reports c_j of the body's torque t_j,
 
     tau_j (reported) = W_j psi_j + c_j t_j(p),    p the body's centre of mass in the last link's frame.
 
-A joint far from the body feels mostly the mass at the arm's own length, which is known. So where the other joints turn
-the body about, its place follows with the scales, from least squares over all joints together (the mass alone is what
-Gautier and Briot 2012 take for known, too). A joint whose torque is the place's alone, as of a single axis, says
-nothing: then the place may be anywhere within `FAR_M`, and the scale's deviation says so.
+The torque of a joint far from the body depends mostly on the mass at the arm's own length, which is known. So if the
+other joints rotate the body, its position follows together with the scales, by least squares over all joints (Gautier
+and Briot 2012 also assume only the mass as known). If a joint's torque depends on the position alone, as for a single
+axis, its scale is undetermined: the position may be anywhere within `FAR_M`, and the scale's standard deviation
+includes this.
 """
 
 from typing import NamedTuple
@@ -26,13 +27,13 @@ from dynid.model.standard import LinkInertia, from_link_frame
 from dynid.robot import FloatArray, read_only
 from dynid.threads import on_one_thread
 
-FAR_M = 0.5  # deviation of a place that nobody knows
-STEP_M = 1e-3  # of a central difference, which is exact: the parameters are quadratic in the place
+FAR_M = 0.5  # prior standard deviation of an unknown position [m]
+STEP_M = 1e-3  # step of a central difference [m], which is exact: the parameters are quadratic in the position
 TINY = 1e-300
 
 
 class MassCheck(NamedTuple):
-    """Scales of the joints, and where the body is in the last URDF link frame with its deviation, (3,) [m] each."""
+    """Scales of the joints, and position of the body in the last URDF link frame with its deviation, (3,) [m] each."""
 
     joints: tuple[JointScale, ...]
     place_m: FloatArray
@@ -40,28 +41,28 @@ class MassCheck(NamedTuple):
 
 
 class _Body:
-    """A ball somewhere in the last link: its ten parameters by its place."""
+    """Ball attached to the last link, whose ten parameters depend on its position."""
 
     def __init__(self, model: ArmModel, mass: float, radius: float) -> None:
         self.mass, self._inertia = mass, 0.4 * mass * radius**2 * np.eye(3)
         self._in_link = model.mdh.in_link[-1]
 
     def place(self, first_moments: FloatArray) -> FloatArray:
-        """Where it is in the last URDF link frame, (3,) [m], by its first moments in the last modified DH frame."""
+        """Return the position in the last URDF link frame, (3,) [m], from first moments in the last MDH frame."""
         return np.asarray(self._in_link[:3, :3] @ first_moments / self.mass + self._in_link[:3, 3])
 
     def parameters(self, place: FloatArray) -> FloatArray:
-        """(10,) in the last modified DH frame, SI."""
+        """Return the ten parameters in the last modified DH frame, (10,), SI."""
         return from_link_frame(LinkInertia(self.mass, place, self._inertia), self._in_link)
 
     def slopes(self, place: FloatArray) -> FloatArray:
-        """Their derivatives by the place, (10, 3)."""
+        """Return the derivatives of the ten parameters by the position, (10, 3), SI."""
         ahead, behind = ([self.parameters(place + sign * STEP_M * e) for e in np.eye(3)] for sign in (1.0, -1.0))
         return (np.array(ahead) - np.array(behind)).T / (2.0 * STEP_M)
 
 
 class _Rows:
-    """What the arm's own columns leave of the torques, (N, n), and of the body's ten columns, (N, n, 10)."""
+    """Residuals of torques, (N, n), and of the body's ten columns, (N, n, 10), after a fit of the arm's own columns."""
 
     def __init__(self, model: ArmModel, without: Samples, carrying: Samples) -> None:
         last, friction = load_columns(model, carrying)
@@ -78,13 +79,13 @@ class _Rows:
             taken += own
             both = np.column_stack([self.columns[:, j], self.torque[:, j]])
             left = np.asarray(np.linalg.qr(both, mode="r"))
-            self.short.append(left)  # lengths and products of what may stand in a residual are those of these 11 rows
-            # what no body explains is the noise of the joint
+            self.short.append(left)  # these 11 rows preserve the norms and products of all residuals
+            # the residual that no body explains is the noise of the joint
             self.sigma[j] = max(abs(left[-1, -1]), TINY) / np.sqrt(len(tau) - own - len(LINK_PARAMETERS))
         self.freedom = self.torque.size / (self.torque.size - taken - model.chain_size - 3)
 
     def scales(self, parameters: FloatArray) -> FloatArray:
-        """The scale (n,) of each joint that fits best to a body."""
+        """Return the best-fitting scale (n,) of each joint for a body's ten parameters."""
         found = []
         for left in self.short:
             torque = left[:, :10] @ parameters
@@ -92,12 +93,12 @@ class _Rows:
         return np.array(found)
 
     def first_moments(self, mass: float) -> FloatArray:
-        """Those of a body of this mass, (3,) [kg m], that fit best where all scales are 1 and its inertia is open."""
+        """Return the best-fitting first moments (3,) [kg m] of a body of this mass; scales are 1, inertia is free."""
         rows = np.concatenate([left / sigma for left, sigma in zip(self.short, self.sigma, strict=True)])
         return np.asarray(np.linalg.lstsq(rows[:, :9], rows[:, 10] - mass * rows[:, 9], rcond=1e-9)[0][6:])
 
     def misfit(self, parameters: FloatArray) -> FloatArray:
-        """What is left with these scales, in deviations, as (11 n,)."""
+        """Return the residuals with the best-fitting scales, in standard deviations, (11 n,)."""
         pairs = zip(self.short, self.scales(parameters), self.sigma, strict=True)
         return np.concatenate([(left[:, 10] - c * (left[:, :10] @ parameters)) / sigma for left, c, sigma in pairs])
 
@@ -111,25 +112,25 @@ def check_with_mass_alone(
     radius: float = 0.0,
     torque_constants: tuple[float, ...] = (),
 ) -> MassCheck:
-    """What each joint reports of the torque of a body whose mass is known, and where the body is.
+    """Return the scale of each joint from a body of known mass, and the estimated position of the body.
 
     Args:
-        model: the arm, mounted as in both runs; with Coulomb friction, which a load may change.
-        without: run without the body.
-        carrying: run with it.
-        mass: of the body [kg].
-        radius: of a solid ball with the same inertia [m].
-        torque_constants: that were used, (n,) [N m/A]; () where torques were recorded.
+        model: model of the arm, mounted as in both runs; with Coulomb friction, which a load may change.
+        without: samples of the run without the body.
+        carrying: samples of the run with it.
+        mass: mass of the body [kg].
+        radius: radius of a solid ball with the same inertia [m].
+        torque_constants: constants that were used, (n,) [N m/A]; () if torques were recorded.
 
     Raises:
-        DataError: the body loads no joint in this motion, or is not seen in any; or there are too few samples.
+        DataError: the body loads no joint in this motion, no joint reports its load, or there are too few samples.
     """
     rows, body = _Rows(model, without, carrying), _Body(model, mass, radius)
 
     def misfit(place: FloatArray) -> FloatArray:
         return np.append(rows.misfit(body.parameters(place)), place / FAR_M)
 
-    # a body on the last axis, as at 0, does not load that joint: whoever starts there stays
+    # a body on the last axis, as at 0, does not load that joint: a search that starts there does not move
     place = least_squares(misfit, body.place(rows.first_moments(mass)), x_scale=0.1).x
     parameters = body.parameters(place)
     scales = rows.scales(parameters)
@@ -152,7 +153,7 @@ def check_with_mass_alone(
 
 
 def _covariance(rows: _Rows, body: _Body, place: FloatArray, scales: FloatArray, interval_s: float) -> FloatArray:
-    """Of scales and place, (n + 3, n + 3)."""
+    """Return the covariance of scales and position, (n + 3, n + 3)."""
     n, parameters = len(scales), body.parameters(place)
     torque = rows.columns @ parameters / rows.sigma
     X = np.zeros((*rows.torque.shape, n + 3))

@@ -1,13 +1,14 @@
-"""What changed between two runs of one arm: a payload at the last link, or any parameters, with uncertainty.
+"""Changes between two runs of one arm: a payload at the last link, or any parameters, with uncertainty.
 
-A payload adds its ten standard parameters delta to the last link, and may change friction. Both runs are fitted at
-once,
+A payload adds its ten standard parameters delta to the last link, and may change friction. Both runs are fitted
+together,
 
     tau_before = W phi
     tau_after  = W phi + W_last delta + W_friction f,
 
-rows weighted by each joint's deviation, so delta is the change that both runs together show, and its covariance holds
-the uncertainty of both. Only what the second motion shows of delta comes out; the rest is named.
+with rows divided by each joint's standard deviation. So delta is estimated from both runs, and its covariance includes
+the uncertainty of both. Only those parameters of delta are returned that the second motion determines; the others are
+named.
 """
 
 from collections.abc import Sequence
@@ -35,15 +36,16 @@ from dynid.threads import on_one_thread
 
 @dataclass(frozen=True, eq=False)
 class Payload:
-    """A change at the last link, in its modified DH frame; arrays are read-only.
+    """Change at the last link, in its modified DH frame; arrays are read-only.
 
     Attributes:
-        names: standard parameters of the last link that the motion shows, such as ("XX6", ..., "M6").
-        values: their changes, (k,), SI.
-        covariance: (k, k).
-        unseen: those that the motion does not show.
-        centre_of_mass: of the change in the last URDF link frame, (3,) [m]; None where mass or moments are unseen.
-        physical: whether some body has these ten parameters; None where some are unseen.
+        names: standard parameters of the last link that the motion determines, such as ("XX6", ..., "M6").
+        values: changes of these parameters, (k,), SI.
+        covariance: covariance of the changes, (k, k).
+        unseen: names of the parameters that the motion does not determine.
+        centre_of_mass: centre of mass of the change in the last URDF link frame, (3,) [m]; None if mass or moments are
+            undetermined.
+        physical: whether the ten parameters are physically possible; None if some are undetermined.
     """
 
     names: tuple[str, ...]
@@ -55,11 +57,11 @@ class Payload:
 
     @property
     def deviations(self) -> FloatArray:
-        """Standard deviations, (k,)."""
+        """Standard deviations of the changes, (k,)."""
         return read_only(np.sqrt(np.diag(self.covariance)))
 
     def value(self, kind: str) -> tuple[float, float] | None:
-        """Value and deviation of one of XX..ZZ, MX, MY, MZ, M; None where it is unseen."""
+        """Return value and standard deviation of one of XX..ZZ, MX, MY, MZ, M; None if it is undetermined."""
         for name, value, deviation in zip(self.names, self.values, self.deviations, strict=True):
             if kind_and_number(name)[0] == kind:
                 return float(value), float(deviation)
@@ -68,13 +70,13 @@ class Payload:
 
 @on_one_thread
 def changes_between(model: ArmModel, before: Samples, after: Samples) -> tuple[Change, ...]:
-    """Changes of all base parameters between two runs, each identified on its own by weighted least squares."""
+    """Return the changes of all base parameters between two runs, each identified by weighted least squares."""
     found = [estimator("wls").estimate(model, samples).base for samples in (before, after)]
     return parameter_changes(found[0], found[1], model.unit)
 
 
 def load_columns(model: ArmModel, samples: Samples) -> tuple[FloatArray, FloatArray]:
-    """Torques per unit of what a load adds: the last link's ten parameters (N, n, 10), and friction terms (N, n, k)."""
+    """Return torques per unit of the last link's ten parameters (N, n, 10), and of friction terms (N, n, k)."""
     c = model.chain_size
     kinds = [(name, kind_and_number(name)[0]) for name in model.drive.modelled_names]
     names = [name for name, kind in kinds if kind != "IA" and not is_spring(kind)]
@@ -88,13 +90,13 @@ def load_columns(model: ArmModel, samples: Samples) -> tuple[FloatArray, FloatAr
 
 
 def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArray, FloatArray]:
-    """Columns of phi, of the last link's ten and of friction changes (N, n, k), and torques (N, n), both weighted."""
+    """Return columns of phi, of the last link's ten and of friction changes (N, n, k), and torques (N, n), weighted."""
     extra = np.concatenate(load_columns(model, after), axis=-1)
     parts, torques = [], []
     for samples, added in ((before, np.zeros((len(before), *extra.shape[1:]))), (after, extra)):
         W = samples.seen(model.regressor)
         sigma = joint_sigma(W, samples.tau)
-        weights = row_weights(samples.dq, CoulombSettings()) / sigma  # what sticking joints carry says little
+        weights = row_weights(samples.dq, CoulombSettings()) / sigma  # low weights for sticking joints
         parts.append(np.concatenate([W, added], axis=-1) * weights[..., None])
         torques.append(samples.tau * weights)
     return np.concatenate(parts), np.concatenate(torques)
@@ -102,15 +104,15 @@ def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArr
 
 @on_one_thread
 def find_payload(model: ArmModel, before: Samples, after: Samples) -> Payload:
-    """The change at the last link between two runs.
+    """Return the change at the last link between two runs.
 
     Args:
-        model: the arm, mounted as in both runs.
-        before: run without the payload.
-        after: run with it.
+        model: model of the arm, mounted as in both runs.
+        before: samples of the run without the payload.
+        after: samples of the run with it.
 
     Raises:
-        DataError: the first run does not determine the arm's parameters, or the second shows nothing of a payload.
+        DataError: the runs do not determine the arm's parameters, or the second does not excite a payload.
     """
     columns, tau = _stacked(model, before, after)
     base = len(model.names)
@@ -131,7 +133,7 @@ def find_payload(model: ArmModel, before: Samples, after: Samples) -> Payload:
 
 
 def _covariance(columns: FloatArray, tau: FloatArray, values: FloatArray, interval_s: float) -> FloatArray:
-    """Covariance (k, k) of values fitted to tau (N, n) by columns (N, n, k); see `uncertainty`."""
+    """Return the covariance (k, k) of values fitted to tau (N, n) by columns (N, n, k); see `uncertainty`."""
     lengths = np.linalg.norm(columns, axis=(0, 1))
     X = columns / lengths
     inverse = np.linalg.inv(np.einsum("knp,knq->pq", X, X)) / np.outer(lengths, lengths)

@@ -1,4 +1,4 @@
-"""Two runs of one arm to compare, before and after something was changed."""
+"""Loading of two runs of one arm for comparison, before and after a change."""
 
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +13,7 @@ from dynid.robot import Robot
 
 
 class TwoRuns(NamedTuple):
-    """Two runs of one arm, mounted and read in one way, and a model that has Coulomb friction, which loads change."""
+    """Two runs of one arm with equal mount and preprocessing, and a model with Coulomb friction, which loads change."""
 
     model: ArmModel
     torque_constants: tuple[float, ...]
@@ -21,10 +21,10 @@ class TwoRuns(NamedTuple):
 
 
 def load_two_runs(robot: Robot, paths: tuple[Path, Path], mappings: tuple[Mapping, Mapping] = (None, None)) -> TwoRuns:
-    """Two runs to compare.
+    """Return two runs of one arm for comparison.
 
     Raises:
-        DataError: the same data twice, other mounts or other torque constants; and as in `load_recording`.
+        DataError: both hold the same data, or they differ in mount or torque constants; also as for `load_recording`.
     """
     settings = load_identification(robot)
     first, second = (load_recording(path, robot, mapping) for path, mapping in zip(paths, mappings, strict=True))

@@ -1,1 +1,1 @@
-"""Tests whether one arm, with one set-up, was recorded from the first sample to the last."""
+"""Tests for changes of the arm or its set-up between the first and the last recorded sample."""

@@ -1,4 +1,4 @@
-"""Columns of what may change while an arm is recorded: bodies, zeros, torque scales, offsets, friction, the mount."""
+"""Regressor columns of possible changes of an arm: bodies, zeros, torque scales, offsets, friction, the mount."""
 
 from dataclasses import dataclass
 
@@ -13,18 +13,18 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
 BODY, ZERO, SCALE, OFFSET, FRICTION, MOUNT = "body", "zero", "scale", "offset", "friction", "mount"
-LOAD = ("M", "MX", "MY", "MZ")  # of a body at the last link
-STEP_RAD = 1e-4  # of derivatives by positions
+LOAD = ("M", "MX", "MY", "MZ")  # parameters of a body at the last link
+STEP_RAD = 1e-4  # step of numerical derivatives by positions
 
 
 @dataclass(frozen=True, eq=False)
 class Reading:
-    """One thing that may change.
+    """A quantity that may change during the recordings, with its regressor columns.
 
     Attributes:
         kind: one of the names above.
-        axes: its joints, counted from 0; () of a body, of the mount, and of all joints together.
-        columns: torques per unit of it, (N, n, k): per kg and kg m, rad, share, N m.
+        axes: its joints, from 0; () for a body, for the mount, and for all joints together.
+        columns: torques per unit of the quantity, (N, n, k): per kg and kg m, per rad, per share, or per N m.
     """
 
     kind: str
@@ -33,7 +33,7 @@ class Reading:
 
 
 def readings(model: ArmModel, samples: Samples, regression: Regression) -> tuple[Reading, ...]:
-    """Return everything that is tried, linearised at the least-squares fit of a regression."""
+    """Return all quantities that are tested, linearised at the least-squares fit of a regression."""
     solution = regression.solve()
     count, n = samples.q.shape
     base = BaseParameters(model.names, solution.phi)
@@ -57,14 +57,14 @@ def readings(model: ArmModel, samples: Samples, regression: Regression) -> tuple
 
 
 def _body(model: ArmModel, regression: Regression, count: int) -> FloatArray:
-    """Return torques (N, n, 4) of a body's mass and first moments in the last link's frame."""
+    """Return torques (N, n, 4) [SI] per unit of a body's mass and first moments in the last link's frame."""
     standard = [f"{kind}{model.chain_size}" for kind in LOAD]
     of_load = model.regrouping.K[:, [model.regrouping.standard.index(name) for name in standard]]
     return np.asarray(links_regressor(regression)[:count] @ of_load)
 
 
 def _zeros(model: ArmModel, samples: Samples, base: BaseParameters) -> list[Reading]:
-    """Return what a small error of each joint's zero does to the torques."""
+    """Return the effects of a small error of each joint's zero on the torques."""
     given = model.inverse_dynamics(samples.q, samples.dq, samples.ddq, base)
     found = []
     for axis in range(model.chain_size):

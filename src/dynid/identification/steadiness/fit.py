@@ -1,4 +1,4 @@
-"""Fits of readings that change with time, from the information matrices of windows."""
+"""Fits of quantities that change with time, from the information matrices of time windows."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,10 +9,10 @@ from scipy.special import fdtrc
 
 from dynid.robot import FloatArray
 
-SEPARATE = 1e-3  # of a column's squared length that must be left beside all others
-RIDGE = 1e-9  # of unit columns: parameters that are not separate must not stop the factorisation
-LEAST_FREEDOM = 6.0  # of F's denominator
-LEAST_CORRELATION = 1e-6  # eigenvalue of a correlation matrix; smaller ones are rounding
+SEPARATE = 1e-3  # least share of a column's squared length that the others do not reproduce
+RIDGE = 1e-9  # ridge for unit columns, so that the factorisation succeeds with dependent columns
+LEAST_FREEDOM = 6.0  # least degrees of freedom in the denominator of F
+LEAST_CORRELATION = 1e-6  # least eigenvalue of a correlation matrix; smaller ones are rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,13 +20,13 @@ class ChangeFit:
     """A fitted change.
 
     Attributes:
-        values: of the reading's columns, per unit of the function of time, (k,).
-        deviations: their standard deviations, (k,).
-        explained: squared residual that it takes away, weighted.
-        by_noise: the same as noise alone makes it.
-        chance: probability of as much where nothing changed.
-        theta_at_start: change of all parameters (p,) if the reading is 0 at the start.
-        theta_at_end: the same if it is 0 at the end.
+        values: sizes of the quantity's columns, per unit of the function of time, (k,).
+        deviations: standard deviations of the values, (k,).
+        explained: weighted squared residual that the change removes.
+        by_noise: expectation of `explained` for noise alone.
+        chance: probability of values this large if nothing changed.
+        theta_at_start: change of all parameters (p,) if the quantity is 0 at the start.
+        theta_at_end: change of all parameters (p,) if the quantity is 0 at the end.
     """
 
     values: FloatArray
@@ -39,13 +39,13 @@ class ChangeFit:
 
 
 class Information:
-    """Products of [X Z y] by windows, in which some of Z may have become parameters.
+    """Products of [X Z y] by windows; some columns of Z may have become parameters.
 
-    X are columns of all parameters, Z of readings, y is the residual of a fit.
+    X are the columns of all parameters, Z those of the tested quantities, and y is the residual of a fit.
     """
 
     def __init__(self, products: FloatArray, parameters: int) -> None:
-        """Begin with products (w, k, k), of which the first `parameters` columns are X and the last one is y."""
+        """Store products (w, k, k), any unit, whose first `parameters` columns are X and whose last one is y."""
         self.products, self.size = products, parameters
         total = products.sum(axis=0)
         X = total[:parameters, :parameters]
@@ -59,7 +59,10 @@ class Information:
         self.own = products[:, parameters:, parameters:]
 
     def without(self, columns: Sequence[int], course: FloatArray, beside: bool) -> tuple[FloatArray, FloatArray]:
-        """Return D'D (k, k) and D'y (k,) of Z columns times a course (w,), freed of X and, if `beside`, of Z itself."""
+        """Return D'D (k, k) and D'y (k,), any unit, of D, which is Z columns times a course (w,).
+
+        D and y exclude the parts that X spans and, if `beside`, those that the constant Z columns span.
+        """
         c = list(columns)
         own, target = self.own[:, c][:, :, c], self.own[:, c, -1]
         across = np.tensordot(course, self.across[:, :, c], 1)
@@ -76,13 +79,13 @@ class Information:
         return G, b
 
     def explains(self, columns: Sequence[int], course: FloatArray, beside: bool) -> float:
-        """Return the squared residual that Z columns times a course (w,) take away."""
+        """Return the squared residual that Z columns times a course (w,), any unit, remove."""
         G, b = self.without(columns, course, beside)
         inverse = self._inverse(G, columns, course)
         return float(b @ inverse @ b)
 
     def _inverse(self, G: FloatArray, columns: Sequence[int], course: FloatArray) -> FloatArray:
-        """Return the inverse of D'D in directions that are separate from the parameters."""
+        """Return the inverse of D'D in directions that the parameters do not reproduce."""
         size = np.sqrt(np.maximum(course**2 @ self.own[:, list(columns), list(columns)], np.finfo(float).tiny))
         values, vectors = np.linalg.eigh(G / np.outer(size, size))
         kept = values > SEPARATE
@@ -90,7 +93,7 @@ class Information:
         return np.asarray(scaled / np.outer(size, size))
 
     def fit(self, columns: Sequence[int], course: FloatArray, beside: bool) -> ChangeFit:
-        """Fit Z columns times a course (w,), with its robust covariance over windows."""
+        """Return the fit of Z columns times a course (w,), any unit, with its robust covariance over windows."""
         G, b = self.without(columns, course, beside)
         inverse = self._inverse(G, columns, course)
         values = inverse @ b
@@ -102,7 +105,7 @@ class Information:
         return ChangeFit(values, np.sqrt(np.diag(V)), float(b @ values), float(np.sum(inverse * S)), chance, start, end)
 
     def _moved(self, columns: Sequence[int], course: FloatArray) -> FloatArray:
-        """Return by how much the parameters (p,) change if the reading is fitted with this course beside them."""
+        """Return the change of the parameters (p,) [SI] if the quantity is fitted in addition with this course."""
         G, b = self.without(columns, course, False)
         values = self._inverse(G, columns, course) @ b
         across = np.tensordot(course, self.across[:, :, list(columns)], 1) @ values
@@ -111,14 +114,14 @@ class Information:
     def _spread(
         self, columns: Sequence[int], course: FloatArray, beside: bool, values: FloatArray
     ) -> tuple[FloatArray, float]:
-        """Return the covariance (k, k) of D'y by the scores of windows, and how many windows it rests on."""
+        """Return the covariance (k, k) of D'y from the scores of windows, any unit, and its degrees of freedom."""
         c = [self.size + k for k in columns]
         own = [*range(self.size), *(c if beside else [])]
         total = self.products.sum(axis=0)
         N = total[np.ix_(own, own)]
         size = np.sqrt(np.maximum(np.diag(N), np.finfo(float).tiny))
         pseudo = np.linalg.pinv(N / np.outer(size, size), rcond=1e-10, hermitian=True) / np.outer(size, size)
-        imitated = pseudo @ np.tensordot(course, self.products[:, own][:, :, c], 1)  # of D by the others, (m, k)
+        imitated = pseudo @ np.tensordot(course, self.products[:, own][:, :, c], 1)  # D by the other columns, (m, k)
         u = np.zeros((len(course), self.products.shape[1]))
         u[:, -1], u[:, own] = 1.0, -(pseudo @ total[own, -1] - imitated @ values)
         u[:, c] -= course[:, None] * values
@@ -129,7 +132,7 @@ class Information:
         return _covariance(scores), _freedom(shown)
 
     def with_course(self, columns: Sequence[int], course: FloatArray) -> "Information":
-        """Return the same with Z columns times a course (w,) among the parameters."""
+        """Return the same products with Z columns times a course (w,), any unit, among the parameters."""
         c = [self.size + k for k in columns]
         more = self.products[:, :, c] * course[:, None, None]
         corner = more[:, c] * course[:, None, None]
@@ -140,7 +143,10 @@ class Information:
 
 
 def _covariance(scores: FloatArray) -> FloatArray:
-    """Return the covariance (k, k) of the sum of scores (w, k); neighbouring windows may be correlated (Bartlett)."""
+    """Return the covariance (k, k) of the sum of scores (w, k), any unit, with Bartlett's weights.
+
+    The scores of neighbouring windows may be correlated.
+    """
     S = scores.T @ scores
     for lag, weight in ((1, 2.0 / 3.0), (2, 1.0 / 3.0)):
         both = scores[lag:].T @ scores[:-lag]
@@ -152,7 +158,10 @@ def _covariance(scores: FloatArray) -> FloatArray:
 
 
 def _chance(values: FloatArray, V: FloatArray, windows: float) -> float:
-    """Return the probability of values (k,) with covariance V (k, k) from so many windows where the truth is 0."""
+    """Return the probability of values (k,) with covariance V (k, k), any unit, if the true values are 0.
+
+    The covariance was estimated from so many independent `windows`.
+    """
     spread = np.sqrt(np.maximum(np.diag(V), np.finfo(float).tiny))
     correlation, vectors = np.linalg.eigh(V / np.outer(spread, spread))
     kept = correlation > LEAST_CORRELATION
@@ -165,6 +174,9 @@ def _chance(values: FloatArray, V: FloatArray, windows: float) -> float:
 
 
 def _freedom(shown: FloatArray) -> float:
-    """Return degrees of freedom of a variance from the parts (w, k) that windows have in each column (Priestley)."""
+    """Return the degrees of freedom of a variance, from shares (w, k) of windows in each column, any unit.
+
+    The formula is Priestley's for Bartlett's weights.
+    """
     total, squares = shown.sum(axis=0), (shown**2).sum(axis=0)
     return 1.5 * float(np.min(total**2 / np.maximum(squares, np.finfo(float).tiny)))

@@ -1,8 +1,8 @@
 """Search for changes of an arm during its recordings, and for constant offsets of its torques.
 
-Every reading is tried with several courses over time: steps at the borders of windows and a straight line. A course
-that explains most, for the number of its columns, becomes part of the fit, and the search begins again beside it. So a
-change is named once and not by all that it resembles.
+Every quantity is tested with several courses over time: steps at the borders of windows and a straight line. The
+quantity and course that explain most, in relation to their number of columns, become part of the fit, and the search is
+repeated. So a change is reported once, and not again as other quantities that resemble it.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,32 +22,32 @@ from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray, Robot
 
 Course = Literal["step", "drift", "constant"]
-MOMENTS = 23  # at which something may have changed
-CHANCE = 1e-3  # that something is named where nothing changed, for all changes and for all constants together
-MOST = 3  # changes that are named
-NEGLIGIBLE = 0.002  # of gravity's or all torques: a change that moves them by less is not named
-DEVIATIONS = 2.0  # of an offset that is not seen
-POSTURES = 300  # over which gravity is compared
-MARGIN = 2  # windows at either end, within which no step is looked for
-NEAR = 0.5  # of the largest explained squared error: what explains less is not fitted
-COST = 2.0  # times the squared error that noise makes a reading explain, by which readings are compared
+MOMENTS = 23  # number of evenly spaced times at which a step is tested
+CHANCE = 1e-3  # false-alarm probability, of all changes together and of all constants together
+MOST = 3  # largest number of reported changes
+NEGLIGIBLE = 0.002  # relative change of gravity or of all torques, below which a change is not reported
+DEVIATIONS = 2.0  # size of a hidden offset, in its standard deviations
+POSTURES = 300  # random postures at which gravity torques are compared
+MARGIN = 2  # number of windows at either end without steps
+NEAR = 0.5  # explained squared error over the largest, below which no fit is made
+COST = 2.0  # factor of the squared error explained by noise, which is subtracted before quantities are compared
 
 
 @dataclass(frozen=True)
 class Change:
-    """Something that changes during the recordings, or a constant that the model does not have.
+    """A change during the recordings, or a constant offset that the model does not have.
 
     Attributes:
-        kind: of the reading, see `columns`.
-        axes: joints, counted from 0; () of all together, of a body and of the mount.
-        course: over time.
-        values: sizes of the reading's columns.
-        chance: probability of as much where nothing changed, for all readings that were tried.
-        explained: part of the squared error that it takes away.
-        gravity: by how much gravity torques of the model move with it, over their size (root mean square).
-        torque: the same of the model's torques along the recorded motions.
+        kind: kind of the quantity, see `columns`.
+        axes: joints, from 0; () for all joints together, for a body and for the mount.
+        course: course over time.
+        values: sizes of the quantity's columns.
+        chance: probability of a change this large if nothing changed, over all tested quantities.
+        explained: share of the squared error that the change removes.
+        gravity: change of the model's gravity torques over their size (root mean square).
+        torque: the same for the model's torques along the recorded motions.
         at: time of a step [s] on the axis of its recording.
-        recording: number of that recording.
+        recording: index of that recording.
         into: whether the step is at the start of that recording.
     """
 
@@ -65,12 +65,12 @@ class Change:
 
     @property
     def moved(self) -> float:
-        """The larger of what gravity and torques move by."""
+        """Relative change of gravity or of all torques, whichever is larger."""
         return max(self.gravity, self.torque)
 
 
 class _Tried(NamedTuple):
-    """A reading with a course, and what it explains."""
+    """A tested quantity with a course over time, and the squared error that it explains."""
 
     reading: Reading
     columns: list[int]
@@ -81,14 +81,14 @@ class _Tried(NamedTuple):
 
 
 class Search:
-    """Changes beside one fit."""
+    """Search for changes in addition to one fit."""
 
     def __init__(self, robot: Robot, model: ArmModel, samples: Samples, regression: Regression) -> None:
-        """Prepare the columns of all readings and their products."""
+        """Prepare the columns of all tested quantities and their products."""
         self.samples, self.regression = samples, regression
         self.windows = Windows.of(samples)
         self.tried = readings(model, samples, regression)
-        # rows of standing states follow, whose torque friction may hide: no reading has columns there
+        # later rows belong to joints at rest, whose torque may be hidden by friction: no quantity has columns there
         rows = slice(0, len(samples) * model.axes)
         own, weights, y = (one[rows] for one in weighted_residual(samples, regression))
         columns = np.concatenate([one.columns for one in self.tried], axis=2).reshape(len(y), -1)
@@ -106,7 +106,7 @@ class Search:
         self.gravity = model.regressor(postures, still, still) * np.array(smooth)
 
     def courses(self) -> Iterator[tuple[Course, FloatArray, int]]:
-        """Yield courses (w,) from 0 to 1, with the window at which a step is."""
+        """Yield courses (w,) from 0 to 1, any unit, with the window at which a step occurs."""
         share = self.windows.share
         yield "drift", share, 0
         starts = np.flatnonzero(np.diff(self.windows.recording)) + 1
@@ -116,7 +116,7 @@ class Search:
                 yield "step", (np.arange(len(share)) >= k).astype(float), k
 
     def changes(self) -> tuple[Change, ...]:
-        """Return what changes surely, the most telling first."""
+        """Return the significant changes, in the order in which the search finds them."""
         information, found = self.information, list[Change]()
         total = float(information.products[:, -1, -1].sum())
         courses = list(self.courses())
@@ -140,7 +140,7 @@ class Search:
     def _all(
         self, information: Information, courses: Sequence[tuple[Course, FloatArray, int]], constant: FloatArray
     ) -> list[_Tried]:
-        """Try every reading with every course."""
+        """Return all tested quantities with all courses."""
         found = []
         for one, columns in zip(self.tried, self.places, strict=True):
             for course, over, window in courses:
@@ -152,7 +152,7 @@ class Search:
         return found
 
     def _best(self, tried: Sequence[_Tried], information: Information) -> tuple[_Tried, ChangeFit] | None:
-        """Return the reading that explains most beyond what noise makes each of its columns explain, with its fit."""
+        """Return the quantity that explains most beyond noise, with its fit; None if nothing was tested."""
         best: dict[int, _Tried] = {}
         for one in tried:
             own = best.get(one.columns[0])
@@ -167,7 +167,7 @@ class Search:
         return max(fits, key=lambda pair: pair[1].explained - COST * pair[1].by_noise, default=None)
 
     def _change(self, one: _Tried, fit: ChangeFit, chance: float, total: float) -> Change:
-        """Describe a fitted change."""
+        """Return a description of a fitted change."""
         return Change(
             one.reading.kind,
             one.reading.axes,
@@ -182,13 +182,16 @@ class Search:
         )
 
     def hidden_offsets(self, share: float) -> tuple[tuple[int, float, float], ...]:
-        """Return joints whose constant offset may hide in gravity parameters.
+        """Return joints whose constant torque offset may be hidden in gravity parameters.
 
         Args:
-            share: of gravity torques, by which the offset moves them within `DEVIATIONS` standard deviations.
+            share: relative change of gravity torques by an offset of `DEVIATIONS` standard deviations, beyond which a
+                joint is returned.
 
         Returns:
-            Joint, counted from 0; so many deviations of the offset [N m]; the share of gravity torques.
+            For each joint: its index from 0, the offset of `DEVIATIONS` standard deviations [N m], and the relative
+                change of
+            gravity torques.
         """
         constant, found = np.ones(len(self.windows)), []
         for one, columns in zip(self.tried, self.places, strict=True):
@@ -202,7 +205,7 @@ class Search:
         return tuple(found)
 
     def _moved(self, fit: ChangeFit) -> tuple[float, float]:
-        """Return by how much gravity and torques move, over their size; the larger of both ends of time."""
+        """Return the relative changes of gravity and of all torques; each is the larger of those at start and end."""
         p, first = len(self.phi), self.first_phi
         gravity = float(np.linalg.norm(self.gravity @ self.phi))
         size = float(np.linalg.norm(self.regression.torques))

@@ -1,4 +1,4 @@
-"""Whether the same arm was recorded from first to last, for the verdict."""
+"""Test of the verdict for changes of the arm between the first and the last recorded sample."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,12 +14,12 @@ from dynid.robot import Robot
 
 @dataclass(frozen=True)
 class Steadiness:
-    """Changes that were found, the most telling first, and each in words.
+    """Changes that were found, the most significant first, with a sentence for each.
 
     Attributes:
-        changes: that are significant.
-        sentences: the same in words.
-        hidden: offsets that the data do not distinguish from gravity, in words; "" without any.
+        changes: significant changes.
+        sentences: sentence about each change.
+        hidden: sentence about offsets that the data do not separate from gravity; "" without any.
     """
 
     changes: tuple[Change, ...] = ()
@@ -28,16 +28,16 @@ class Steadiness:
 
     @property
     def measured(self) -> tuple[float, str]:
-        """The largest share by which a change moves the model, and all changes in words, for the check."""
+        """Largest relative change of the model's torques, and all changes in words, for the check."""
         return max((one.moved for one in self.changes), default=0.0), "; ".join(self.sentences)
 
     def beyond(self, limit: float) -> tuple[str, ...]:
-        """Return changes that move the model by more than a limit, in words."""
+        """Return sentences about changes that move the model's torques by more than a relative limit."""
         pairs = zip(self.changes, self.sentences, strict=True)
         return tuple(words for one, words in pairs if one.moved > limit)
 
     def notes(self, limit: float) -> tuple[str, ...]:
-        """Return changes that move the model by no more than a limit, in words."""
+        """Return sentences about changes within a relative limit, and about offsets that may be hidden."""
         pairs = zip(self.changes, self.sentences, strict=True)
         found = tuple(words for one, words in pairs if one.moved <= limit)
         return (*found, self.hidden) if self.hidden else found
@@ -46,15 +46,15 @@ class Steadiness:
 def steadiness(
     robot: Robot, model: ArmModel, samples: Samples, regression: Regression, recordings: Sequence[str], share: float
 ) -> Steadiness:
-    """Look for changes during the recordings.
+    """Search for changes of the arm during its recordings.
 
     Args:
-        robot: whose postures gravity is compared over.
+        robot: the robot, in whose postures gravity torques are compared.
         model: the arm as mounted.
-        samples: that were fitted.
-        regression: of them.
-        recordings: their names, in order.
-        share: of gravity torques, beyond which an offset that cannot be seen is reported.
+        samples: the fitted samples.
+        regression: their regression.
+        recordings: names of the recordings, in order.
+        share: relative change of gravity torques beyond which a hidden offset is reported.
     """
     search = Search(robot, model, samples, regression)
     changes = search.changes()

@@ -1,8 +1,8 @@
 """Information matrices of a regression by windows of time.
 
-Weighted columns X of all parameters, columns Z of readings and the residual y are multiplied window by window. Every
-reading that changes with time is a reading's column times a function of time, so its fit and its scores follow from
-these products alone, without the rows.
+Weighted columns X of all parameters, columns Z of the tested quantities and the residual y are multiplied window by
+window. A change over time is a column of Z times a function of time, so its fit and its scores follow from these
+products alone, without the rows.
 """
 
 from dataclasses import dataclass
@@ -15,8 +15,7 @@ from dynid.identification.data.samples import Samples
 from dynid.identification.estimators.uncertainty import MEMORY_S
 from dynid.robot import FloatArray
 
-FEWEST, MOST = 24, 120  # windows of all recordings together
-GAP_INTERVALS = 3.0  # a longer step from sample to sample begins another window
+FEWEST, MOST = 24, 120  # number of windows of all recordings together
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,9 +25,10 @@ class Windows:
     Attributes:
         first: index of the first sample of each window, (w,).
         count: number of samples.
-        begin, middle: time of each window [s] on its recording's axis, (w,).
-        recording: number of the recording that each window is of, (w,).
-        share: place of the middle of each window in the samples of all recordings, 0 to 1, (w,).
+        begin: start time of each window on its recording's axis, (w,) [s].
+        middle: middle of each window on its recording's axis, (w,) [s].
+        recording: index of each window's recording, (w,).
+        share: position of each window's middle among the samples of all recordings, from 0 to 1, (w,).
     """
 
     first: NDArray[np.int64]
@@ -43,7 +43,7 @@ class Windows:
 
     @classmethod
     def of(cls, samples: Samples) -> "Windows":
-        """Return windows of about `MEMORY_S`, longer in long recordings, none of which holds two recordings."""
+        """Return windows of about `MEMORY_S`, longer in long recordings; each lies within one recording."""
         time, interval, count = samples.time, samples.settings.interval_s, len(samples)
         width = max(MEMORY_S / interval, count / MOST, 1.0)
         width = min(width, max(count / FEWEST, 2.0))
@@ -67,11 +67,11 @@ class Windows:
         )
 
     def products(self, rows: FloatArray, axes: int) -> FloatArray:
-        """Return A'A of each window, (w, k, k).
+        """Return A'A of each window, (w, k, k), any unit.
 
         Args:
-            rows: A (N n, k).
-            axes: n, rows of one sample.
+            rows: matrix A, (N n, k).
+            axes: number n of rows per sample.
         """
         parts = np.split(rows, axes * self.first[1:])
         return np.stack([part.T @ part for part in parts])

@@ -1,4 +1,4 @@
-"""Changes of an arm in words: what changed, when, by how much, and what to do."""
+"""Sentences about changes of an arm: kind, time and size of the change, and the advice."""
 
 from collections.abc import Sequence
 
@@ -18,12 +18,12 @@ CAUSES = {
 
 
 def sentence(change: Change, joints: Sequence[str], units: Sequence[str], recordings: Sequence[str]) -> str:
-    """Return a change in words.
+    """Return a sentence about a change.
 
     Args:
-        change: what was found.
+        change: the change.
         joints: names of all joints.
-        units: of their positions and torques, such as "rad" and "N m", by joint.
+        units: position units of the joints, such as "rad" or "m".
         recordings: names of all recordings.
     """
     words = f"{_what(change, joints, units)} {_when(change, recordings)}".rstrip()
@@ -34,7 +34,7 @@ def sentence(change: Change, joints: Sequence[str], units: Sequence[str], record
 
 
 def _what(change: Change, joints: Sequence[str], units: Sequence[str]) -> str:
-    """Return what changed, and by how much."""
+    """Return kind and size of a change in words."""
     of = f"joint {joints[change.axes[0]]}" if change.axes else "all joints"
     size = change.values[0]
     if change.kind == BODY:
@@ -54,7 +54,7 @@ def _what(change: Change, joints: Sequence[str], units: Sequence[str]) -> str:
 
 
 def _when(change: Change, recordings: Sequence[str]) -> str:
-    """Return when it changed."""
+    """Return the time of a change in words."""
     if change.course == "constant":
         return ""
     if change.course == "drift":
@@ -66,7 +66,7 @@ def _when(change: Change, recordings: Sequence[str]) -> str:
 
 
 def _advice(change: Change, several: bool) -> str:
-    """Return what may be the cause, and what to do."""
+    """Return the possible cause of a change, and the advice."""
     if change.course == "constant":
         return "if the offset is real, set friction_offset in the structure of robot.yaml; else mend its zero"
     if change.course == "drift":
@@ -77,7 +77,7 @@ def _advice(change: Change, several: bool) -> str:
 
 
 def hidden_offset(found: Sequence[tuple[int, float, float]], joints: Sequence[str]) -> str:
-    """Return offsets that data do not distinguish from gravity, in words; "" without any."""
+    """Return a sentence about offsets that the data do not separate from gravity; "" without any."""
     if not found:
         return ""
     each = ", ".join(f"{size:.2g} N m at {joints[axis]} ({100 * moved:.2g} %)" for axis, size, moved in found)

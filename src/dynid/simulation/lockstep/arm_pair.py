@@ -67,7 +67,7 @@ class Lines:
         return self._seen[0]
 
     def _state(self, time_s: float, reading: Reading) -> Reading:
-        """The positions and velocities that arrive, with the stamp of this cycle."""
+        """Return the positions and velocities that the controller receives, with the timestamp of this cycle."""
         if self._seen and time_s >= self.still_from_s:
             return replace(self._seen[-1], stamp_ns=reading.stamp_ns, dq=np.zeros_like(reading.q))
         if self._seen and time_s >= self.frozen_from_s:

@@ -163,7 +163,7 @@ class ArmPlant:
         return np.asarray(self._beyond_linear(self._q) + self._data.qfrc_spring - self._data.qfrc_bias)
 
     def load_at(self, q: FloatArray) -> FloatArray:
-        """What gravity would put on the joints of this arm at rest at q (n,) [rad], (n,) [N m]; the arm stays."""
+        """Return the gravity torque (n,) [N m] on this arm at rest at q (n,) [rad]; the arm itself does not move."""
         data = mujoco.MjData(self._model)
         data.qpos[:] = q
         mujoco.mj_forward(self._model, data)

@@ -1,0 +1,121 @@
+"""`dynid hold`: gravity compensation, after checks."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import numpy as np
+import typer
+
+from dynid.commands import options as opt
+from dynid.commands.collect import motion_bar
+from dynid.commands.consent import YesOption, ask_before_moving, words_of_motions
+from dynid.commands.keys import WORDS, stop_keys
+from dynid.commands.terminal import print_json, say, stdout
+
+if TYPE_CHECKING:
+    from dynid.nodes.chain import Chain
+    from dynid.nodes.collect import Report
+    from dynid.nodes.holding import Held
+    from dynid.robot import Robot
+    from dynid.runtime.model import Model
+    from dynid.trajectory.trajectory import Trajectory
+    from dynid.verdict import Verdict
+
+
+def hold(
+    model: Annotated[str, typer.Option("--model", help="A model.yaml, or a result folder; it must be accepted.")],
+    seconds: Annotated[
+        float | None,
+        typer.Option(min=1.0, help="Duration of gravity compensation [s]; default: until a key is pressed."),
+    ] = None,
+    logs: Annotated[Path | None, typer.Option(help="New folder for the logs; default: runs/hold-<date>.")] = None,
+    robot: opt.RobotOption = opt.DEFAULT_ROBOT,
+    real_arm: opt.RealArmOption = None,
+    yes: YesOption = False,
+    mount: opt.MountOption = None,
+    without: opt.WithoutOption = None,
+    friction: opt.FrictionOption = None,
+    seed: opt.SeedOption = 0,
+    as_json: opt.JsonOption = False,
+) -> None:
+    """Compensate gravity and some friction, so that the arm carries its own weight and can be guided by hand.
+
+    Before that the arm moves to and fro about two postures, and the torque that every joint carries there is compared
+    with the model. A wrong sign, a wrong scale, another mount or a payload is named, and gravity compensation does not
+    start. Enter, space, q, Esc or Ctrl-C end it; the arm is then lowered.
+    """
+    loaded = opt.load_arm(robot, mount, without, friction)
+    path = opt.model_path(loaded, model).absolute()
+    with opt.needs_ros("gravity compensation"):
+        from dynid.nodes.chain import Chain, ChainOptions
+        from dynid.nodes.holding import check_motions
+        from dynid.nodes.supervisor import lower_arm
+    from dynid.resources import refuse_existing
+    from dynid.runtime.model import load_model
+
+    own = load_model(path, loaded).mounted(mount or loaded.file.default_mount)
+    motions = check_motions(own)
+    how_long = "until a key is pressed" if seconds is None else f"for {seconds:g} s"
+    what = f"{words_of_motions(loaded, motions)}; then it is let go where a hand may lead it, {how_long}"
+    ask_before_moving(loaded, real_arm, what, yes)
+    folder = (logs or _dated()).absolute()
+    refuse_existing(folder)
+    options = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction)
+    with motion_bar() as report, Chain(loaded, options, folder) as chain:
+        verdict, held = _run(chain, own, path, motions, report, seconds)
+        report("bringing the arm to rest", 0.0, 0.0)
+        lower_arm(chain.supervisor)
+    _show(loaded, verdict, held, as_json)
+
+
+def _dated() -> Path:
+    from datetime import datetime
+
+    return Path("runs") / f"hold-{datetime.now():%Y%m%d-%H%M%S}"
+
+
+def _run(
+    chain: "Chain",
+    model: "Model",
+    path: Path,
+    motions: "tuple[Trajectory, ...]",
+    report: "Report",
+    seconds: float | None,
+) -> "tuple[Verdict, Held]":
+    """Check the arm, then compensate gravity until the time has passed or a key is pressed."""
+    from dynid.nodes.holding import checked, let_go
+
+    call = chain.supervisor
+    chain.bring_up()
+    call.trigger("executor/hold")
+    verdict = checked(call, model, motions, report)
+    with stop_keys() as pressed:
+        held = let_go(call, chain.robot, path, _until(call.now, seconds, pressed, report))
+    return verdict, held
+
+
+def _until(
+    now: Callable[[], float], seconds: float | None, pressed: Callable[[], bool], report: "Report"
+) -> Callable[[], bool]:
+    """Return a function that reports the progress and returns whether gravity compensation ends now."""
+    began_s = now()
+
+    def over() -> bool:
+        passed_s = now() - began_s
+        report(f"let go: guide it by hand; {WORDS} end it", passed_s if seconds else 0.0, seconds or 0.0)
+        return pressed() or (seconds is not None and passed_s >= seconds)
+
+    return over
+
+
+def _show(robot: "Robot", verdict: "Verdict", held: "Held", as_json: bool) -> None:
+    from dynid.reporting.tables import print_verdict
+
+    moved = dict(zip(robot.joint_names, np.round(np.rad2deg(held.moved), 3).tolist(), strict=True))
+    if as_json:
+        print_json(verdict.as_dict() | {"held_s": round(held.seconds, 1), "moved_deg": moved})
+        return
+    print_verdict(stdout(), verdict, "what every joint carries")
+    farthest = max(moved, key=lambda name: moved[name])
+    say(f"  let go for {held.seconds:.0f} s; {farthest} moved most, by {moved[farthest]:.2f} deg")

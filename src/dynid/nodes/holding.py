@@ -1,0 +1,244 @@
+"""Gravity compensation with a check: the arm is released for hand guiding only after it has matched its model.
+
+This client of a running chain moves the arm to and fro about two postures and compares the measured torques with the
+model (see `dynid.runtime.hold_check`). It then switches to the control law that compensates gravity. It is configured
+by the parameters `robot`, `model_file`, `mount` and `seconds`.
+"""
+
+import contextlib
+import tempfile
+from bisect import bisect_left
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+
+from dynid.control.ff_pd import FeedforwardPdLaw
+from dynid.control.model_laws import GravityCompensation
+from dynid.control.motion_check import MotionCheck, Torques, nominal_torques, robot_limits
+from dynid.control.plan import plan_motion
+from dynid.control.safe_box import box_of
+from dynid.control.self_collision import SelfCollision
+from dynid.errors import ConfigurationError, DataError, DynidError, NodeError, SafetyError
+from dynid.nodes.collect import Report, execute, silent, wait_for_arm
+from dynid.nodes.common import declare
+from dynid.nodes.supervisor import Supervisor, lower_arm, run_client
+from dynid.recording.messages import JointStateDecoder
+from dynid.robot import FloatArray, Robot, load_robot
+from dynid.runtime.controller import Fed
+from dynid.runtime.hold_check import Carried, judged, refuse_strange, second_posture, sway_motion
+from dynid.runtime.model import Model, load_model
+from dynid.trajectory.families import load_excitation
+from dynid.trajectory.files import save_stops
+from dynid.trajectory.trajectory import Trajectory
+from dynid.verdict import Verdict
+
+LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+ALL = QoSProfile(depth=20_000, reliability=ReliabilityPolicy.BEST_EFFORT)  # room for the states of a whole motion
+LATE_S = 30.0  # longest wait for the last states of a motion
+LONGEST_S = 24 * 3600.0  # longest hand guiding
+AFTER_STOP_S = 1.0  # time after an aborted motion in which states are checked
+
+
+class States:
+    """Recorded states of the arm: rows of q, dq and tau with their timestamps."""
+
+    def __init__(self, robot: Robot) -> None:
+        self._decoder = JointStateDecoder(robot.joint_names)
+        self._rows: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+        self._stamps: list[int] = []
+
+    @property
+    def newest_ns(self) -> int:
+        """Timestamp of the newest state [ns]; 0 before the first state."""
+        return self._stamps[-1] if self._stamps else 0
+
+    def take(self, raw: bytes) -> None:
+        """Store a serialized state; a malformed message is ignored."""
+        with contextlib.suppress(DataError):
+            if (state := self._decoder.decode(raw)) is not None:
+                self._stamps.append(state[0])
+                self._rows.append((state[1]["position"], state[1]["velocity"], state[1]["effort"]))
+
+    def carried(self, model: Model, begin_ns: int, end_ns: int) -> Carried:
+        """Return the torques carried by the joints between two timestamps [ns].
+
+        Raises:
+            DataError: there are too few states in between.
+        """
+        first, last = bisect_left(self._stamps, begin_ns), bisect_left(self._stamps, end_ns)
+        if last <= first:
+            raise DataError("no joint_states arrived while the arm swayed: is the driver active?")
+        q, dq, tau = (np.array(rows) for rows in zip(*self._rows[first:last], strict=True))
+        return Carried.of(model, q, dq, tau)
+
+
+def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory]:
+    """Return both motions of the check: about the rest posture, and about a posture that reveals more model errors.
+
+    Args:
+        model: model of the arm as it is mounted.
+        scene: free space of all motions, in the executor's format.
+
+    Raises:
+        SafetyError: the model must not move an arm, see `Fed.refuse_unfit`; or joint limits, contact of links, the free
+            space or nominal torques leave no second posture.
+    """
+    if not model.accepted:
+        raise SafetyError(f"the model of {model.robot.name} did not pass its checks, so it must not carry an arm")
+    Fed(model.robot, model.arm(), model.base, model.friction_law, model.accepted).refuse_unfit()
+    robot = model.robot
+    limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
+    try:  # nominal torques, as the executor uses without a model, since the model is not checked yet
+        torques: Torques | None = nominal_torques(robot, model.mount)
+    except DynidError:
+        torques = None
+    check = MotionCheck(robot, limits, torques, SelfCollision(robot), None, box_of(robot, scene))
+    first = sway_motion(robot, robot.rest_posture, "hold_check_1")
+
+    def allows(motion: Trajectory) -> None:
+        plan_motion(robot, motion, first.end, check)
+
+    return first, sway_motion(robot, second_posture(model, robot.rest_posture, allows), "hold_check_2")
+
+
+def checked(call: Supervisor, model: Model, motions: tuple[Trajectory, ...], report: Report = silent) -> Verdict:
+    """Move the enabled arm about both postures, return it to rest, and return a verdict with one check per joint.
+
+    The second motion begins only if the first one agreed with the model.
+
+    Args:
+        call: supervisor of running nodes; the arm is held.
+        model: model of the arm as it is mounted.
+        motions: motions from `check_motions`.
+        report: function that receives the progress.
+
+    Raises:
+        SafetyError: the measured torques contradict the model; names joints and the likely reason.
+        NodeError: a motion was refused, or aborted although the torques measured until then agree.
+    """
+    shown: list[Carried] = []
+    call.set_parameters("executor", {"controller": FeedforwardPdLaw.name})
+    with tempfile.TemporaryDirectory(prefix="dynid-hold-") as folder:
+        for motion in motions:
+            path = Path(folder) / f"{motion.name}.yaml"
+            save_stops(path, motion)
+            call.set_parameters("executor", {"trajectory": str(path), "return_to_rest": motion is motions[-1]})
+            shown.append(_swayed(call, model, motion.name, report, shown))
+            refuse_strange(model, shown)
+    return judged(model, shown)
+
+
+def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: list[Carried]) -> Carried:
+    """Execute one motion and return the torques that the joints carried in it.
+
+    If the motion is aborted, the torques measured after the stop are checked.
+
+    Raises:
+        SafetyError: the motion was aborted, and the torques after the stop contradict the model.
+        NodeError: the motion was refused, or aborted although the torques agree.
+    """
+    states = States(model.robot)
+    subscription = call.node.create_subscription(JointState, "joint_states", states.take, ALL, raw=True)
+    try:
+        execute(call, name, report)
+        begin_ns, end_ns = _trajectory(call)
+        call.wait(lambda: states.newest_ns >= end_ns, LATE_S, "the arrival of the motion's last states")
+    except NodeError:
+        from_ns, end_s = states.newest_ns, call.now() + AFTER_STOP_S
+        call.wait(lambda: call.now() >= end_s, 10.0 * AFTER_STOP_S, "the passing of time")
+        with contextlib.suppress(DataError):  # without states, report the abort only
+            refuse_strange(model, [*before, states.carried(model, from_ns, states.newest_ns + 1)])
+        raise
+    finally:
+        call.node.destroy_subscription(subscription)
+    return states.carried(model, begin_ns, end_ns)
+
+
+def _trajectory(call: Supervisor) -> tuple[int, int]:
+    """Return the timestamps at which the executed trajectory began and ended [ns]."""
+    span = call.experiment.trajectory_span_ns() if call.experiment else None
+    if span is None:
+        raise DataError("the executor does not report when the motion began and ended: is it another version?")
+    return span
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """Result of hand guiding: its duration [s] and the largest displacement of each joint, (n,) [rad].
+
+    Attributes:
+        seconds: duration of hand guiding [s].
+        moved: largest displacement of each joint from its start, by hand or by drift, (n,) [rad].
+    """
+
+    seconds: float
+    moved: FloatArray
+
+
+def let_go(call: Supervisor, robot: Robot, path: Path, over: Callable[[], bool]) -> Held:
+    """Run gravity compensation with the model of this path until `over()`; the arm must have passed `checked`.
+
+    Raises:
+        NodeError: the executor refuses the model or the arm, or no states arrive.
+    """
+    call.set_parameters("executor", {"model_file": str(path), "controller": GravityCompensation.name})
+    call.trigger("executor/hold")
+    decoder, first, most = JointStateDecoder(robot.joint_names), np.full(robot.size, np.nan), np.zeros(robot.size)
+
+    def note(raw: bytes) -> None:
+        with contextlib.suppress(DataError):
+            if (state := decoder.decode(raw)) is not None:
+                q = state[1]["position"]
+                first[:] = np.where(np.isnan(first), q, first)
+                np.maximum(most, np.abs(q - first), out=most)
+
+    began_s = call.now()
+    states = call.node.create_subscription(JointState, "joint_states", note, LATEST, raw=True)
+    try:
+        call.wait(over, LONGEST_S, "the end of hand guiding")
+    finally:
+        call.node.destroy_subscription(states)
+    if np.isnan(first).any():
+        raise NodeError("no joint_states arrived while the arm was let go: is the driver active?")
+    return Held(call.now() - began_s, most)
+
+
+def hold_one(call: Supervisor) -> str:
+    """Check the arm that the parameters name, compensate its gravity, and return a sentence about it."""
+    name, path = declare(call.node, "robot", "crane_x7", "robot name or folder"), _model_file(call)
+    mount = declare(call.node, "mount", "", "how the arm is mounted; '' takes robot.yaml's default")
+    seconds = float(declare(call.node, "seconds", 0.0, "how long the arm is let go [s]; 0: until Ctrl-C"))
+    robot = load_robot(str(name))
+    model = load_model(path, robot).mounted(str(mount) or robot.file.default_mount)
+    motions = check_motions(model)
+    wait_for_arm(call)
+    call.set_enabled("hardware", True)
+    try:
+        call.trigger("executor/hold")
+        checked(call, model, motions)
+        call.node.get_logger().info("every joint carries what the model says: the arm is let go, guide it by hand")
+        end_s = call.now() + (seconds or LONGEST_S)
+        held = let_go(call, robot, path, lambda: call.now() >= end_s)
+    finally:
+        lower_arm(call)
+    return f"held for {held.seconds:.0f} s"
+
+
+def _model_file(call: Supervisor) -> Path:
+    text = str(declare(call.node, "model_file", "", "model.yaml of an accepted model"))
+    if not text:
+        raise ConfigurationError("model_file is empty; expected the model.yaml of an accepted model")
+    return Path(text).absolute()
+
+
+def main() -> None:
+    """Run the client that checks the arm and then compensates its gravity."""
+    run_client("hold", hold_one)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,186 @@
+"""Check of an arm's joint torques against a model, at two postures, before gravity compensation starts.
+
+The arm moves to and fro about a posture under a control law that needs no model. Friction cancels in the mean of the
+lifting and the lowering torque, so that mean is the torque that the joint carries there. It is compared with the model,
+joint by joint. A difference is then explained if possible: by another mount, by one joint with a wrong sign or scale,
+by another scale of all torques, or by a payload.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.errors import DataError, DynidError, SafetyError
+from dynid.robot import FloatArray, Robot, read_only
+from dynid.runtime.hold_reasons import reason_of
+from dynid.runtime.model import Model
+from dynid.trajectory.trajectory import Trajectory, through
+from dynid.verdict import Check, Verdict
+
+SWAY_RAD, SWAY_RAD_S, SWAY_RAD_S2, STROKES = 0.14, 0.3, 1.0, 5
+MOVING_RAD_S = 0.06  # speed above which a joint counts as moving; velocity registers count in 0.024 rad/s
+CRUISE = 0.7, 1.4  # range of constant speed, relative to the joint's median speed
+LEAST_SAMPLES = 25  # minimum number of samples per direction
+SHARE, FRICTION_SHARE, FLOOR_SHARE = 0.12, 0.08, 0.004  # allowed shares of gravity, friction, torque limit
+CANDIDATES, FARTHEST_RAD, SEED = 300, 0.8, 1
+ENOUGH = 2.0  # ratio to the allowed difference at which a fault is certainly detected
+SCALE_FAULT = 0.3
+BoolArray = NDArray[np.bool_]
+Allows = Callable[[Trajectory], None]  # raises DynidError if the arm must not execute the motion
+
+
+def sway_motion(robot: Robot, posture: FloatArray, name: str) -> Trajectory:
+    """Return a motion of all joints to and fro about a posture (n,) [rad], inside the joint limits."""
+    half = np.minimum(SWAY_RAD, 0.4 * (robot.upper - robot.lower))
+    centre = np.clip(posture, robot.lower + 1.2 * half, robot.upper - 1.2 * half)
+    swing = half * np.where(np.arange(robot.size) % 2, -1.0, 1.0)
+    sides = [centre + (1 if k % 2 else -1) * swing for k in range(STROKES + 1)]
+    speed = np.minimum(SWAY_RAD_S, robot.velocity_limits)
+    points = np.array([centre, *sides, centre])
+    return through(name, robot.joint_names, points, speed, np.full(robot.size, SWAY_RAD_S2))
+
+
+def allowed_error(model: Model, q: FloatArray, friction: FloatArray | float = FRICTION_SHARE) -> FloatArray:
+    """Return the allowed difference between carried torque and model at q, (n,) or (N, n) [rad], alike [N m]."""
+    gravity = model.gravity(q)
+    slow = np.full_like(gravity, MOVING_RAD_S)
+    rubbing = 0.5 * np.abs(model.friction(slow, gravity) - model.friction(-slow, gravity))
+    return np.asarray(SHARE * np.abs(gravity) + friction * rubbing + FLOOR_SHARE * model.robot.torque_limits)
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """Torques that the joints carried about one posture; each (n,).
+
+    Attributes:
+        place: mean position [rad].
+        measured: mean of lifting and lowering torque [N m]; for a joint that hardly moved, its mean torque.
+        expected: torque of the model there [N m].
+        allowed: allowed difference [N m]; for a joint that hardly moved it includes all of the friction.
+        drives: half the difference between both directions [N m]; positive if the motor drives in the direction of
+            motion.
+        moved: whether the joint moved long enough in both directions.
+    """
+
+    place: FloatArray
+    measured: FloatArray
+    expected: FloatArray
+    allowed: FloatArray
+    drives: FloatArray
+    moved: BoolArray
+
+    @classmethod
+    def of(cls, model: Model, q: FloatArray, dq: FloatArray, tau: FloatArray) -> "Carried":
+        """Return the carried torques from samples of a `sway_motion`: q, dq, tau (N, n) [rad, rad/s, N m].
+
+        Raises:
+            DataError: there are no samples with torques.
+        """
+        finite = np.isfinite(tau).all(axis=1)
+        q, dq, tau = q[finite], dq[finite], tau[finite]
+        if len(q) < LEAST_SAMPLES:
+            raise DataError(f"{len(q)} states hold torques; expected at least {LEAST_SAMPLES}: does the arm send them?")
+        speed, place = np.abs(dq), q.mean(axis=0)
+        usual = np.array([np.median(one[one > MOVING_RAD_S]) if (one > MOVING_RAD_S).any() else 1.0 for one in speed.T])
+        cruising = (speed > np.maximum(MOVING_RAD_S, CRUISE[0] * usual)) & (speed < CRUISE[1] * usual)
+        up, down = cruising & (dq > 0.0), cruising & (dq < 0.0)
+        moved = np.minimum(up.sum(axis=0), down.sum(axis=0)) >= LEAST_SAMPLES
+        predicted = model.torques(q, dq, np.zeros_like(q))
+        (lifted, lowered), (more, less) = ([_mean(rows, way) for way in (up, down)] for rows in (tau, predicted))
+        gravity = model.gravity(place)
+        return cls(
+            read_only(place),
+            read_only(np.where(moved, 0.5 * (lifted + lowered), tau.mean(axis=0))),
+            read_only(np.where(moved, 0.5 * (more + less), gravity)),
+            read_only(allowed_error(model, place, np.where(moved, FRICTION_SHARE, 1.0))),
+            read_only(0.5 * (lifted - lowered)),
+            moved,
+        )
+
+    @property
+    def excess(self) -> FloatArray:
+        """Ratio of the difference to the allowed one, (n,); at most 1 passes."""
+        return np.asarray(np.abs(self.measured - self.expected) / self.allowed)
+
+
+def _mean(rows: FloatArray, chosen: BoolArray) -> FloatArray:
+    """Return the mean of each column over its chosen rows, (n,); 0 if none is chosen."""
+    return np.asarray(np.where(chosen, rows, 0.0).sum(axis=0) / np.maximum(chosen.sum(axis=0), 1))
+
+
+def judged(model: Model, shown: Sequence[Carried]) -> Verdict:
+    """Return one check per joint, over all postures so far."""
+    return Verdict(tuple(_check(k, name, shown) for k, name in enumerate(model.robot.joint_names)))
+
+
+def _check(k: int, name: str, shown: Sequence[Carried]) -> Check:
+    worst = max(shown, key=lambda one: float(one.excess[k]))
+    value, unmoved = float(worst.excess[k]), any(not one.moved[k] for one in shown)
+    told = f"carries {worst.measured[k]:.2f} N m where the model says {worst.expected[k]:.2f} N m"
+    if any((one.drives[k] <= 0.0) & one.moved[k] for one in shown):
+        value, told = np.inf, "has a torque against its motion: the sign of its current or position is wrong"
+    elif value <= 1.0 and unmoved:
+        value, told = np.inf, "hardly moved when it was to sway: is it blocked, or its current limit too low?"
+    elif value <= 1.0 and max(abs(one.expected[k]) for one in shown) < worst.allowed[k]:
+        told += ": too little to judge sign and scale by"
+    return Check(id=f"carried_{k + 1}", name=f"{name}, difference / allowed", value=value, limit=1.0, detail=told)
+
+
+def refuse_strange(model: Model, shown: Sequence[Carried]) -> None:
+    """Raise SafetyError if carried torques differ from the model; name joints and the likely reason."""
+    failed = judged(model, shown).failed
+    if not failed:
+        return
+    joints = "; ".join(f"{one.name.split(',')[0]} {one.detail}" for one in failed)
+    parts = [(one.place, one.measured, one.expected, one.allowed) for one in shown]
+    raise SafetyError(f"the arm is not let go: {joints.rstrip('?')}. {reason_of(model, parts)}")
+
+
+def second_posture(model: Model, first: FloatArray, allows: Allows) -> FloatArray:
+    """Return a posture (n,) [rad] that, together with the first one, reveals most errors of sign, scale and mount.
+
+    Args:
+        model: model of the arm as mounted.
+        first: first posture of the check, (n,) [rad].
+        allows: function that refuses motions that the arm must not execute, see `Allows`.
+
+    Raises:
+        SafetyError: no posture near the first one is allowed.
+    """
+    robot = model.robot
+    drawn = np.random.default_rng(SEED).uniform(-FARTHEST_RAD, FARTHEST_RAD, (CANDIDATES, robot.size))
+    drawn[:, robot.chain_size :] = 0.0
+    room = 1.2 * np.minimum(SWAY_RAD, 0.4 * (robot.upper - robot.lower))
+    postures = np.clip(first + drawn, robot.lower + room, robot.upper - room)
+    shown = np.minimum(np.maximum(_shown(model, postures), _shown(model, first[None])), ENOUGH)
+    order = np.argsort(-shown.sum(axis=1) - shown.min(axis=1), kind="stable")
+    refusal: DynidError | None = None
+    for posture in postures[order]:
+        try:
+            allows(sway_motion(robot, posture, "hold_check_2"))
+            return np.asarray(posture)
+        except DynidError as error:
+            refusal = error
+    raise SafetyError(f"no second posture near the rest posture is free to check the model in: {refusal}")
+
+
+def _shown(model: Model, q: FloatArray) -> FloatArray:
+    """Return the ratio of each fault's effect to the allowed difference at q (N, n) [rad], (N, faults)."""
+    gravity, allowed = model.gravity(q), allowed_error(model, q)
+    found = [SCALE_FAULT * np.abs(gravity) / allowed]
+    for k in range(model.robot.chain_size):
+        found.append(_most(flipped_gravity(model, q, k) - gravity, allowed))
+    return np.hstack(found)
+
+
+def _most(apart: FloatArray, allowed: FloatArray) -> FloatArray:
+    return np.asarray((np.abs(apart) / allowed).max(axis=1, keepdims=True))
+
+
+def flipped_gravity(model: Model, q: FloatArray, joint: int) -> FloatArray:
+    """Return the carried torques at readings q (N, n) [rad] if one joint had the opposite sign."""
+    sign = np.ones(q.shape[-1])
+    sign[joint] = -1.0
+    return np.asarray(sign * model.gravity(sign * q))

@@ -1,0 +1,169 @@
+"""An arm is let go only where it carries what the model says; let go, it stays."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from test.shared.felt import ARM, ROBOT, control_model, model_file
+
+from dynid.control.arm_controller import ArmController
+from dynid.control.controller import FRICTION_SHARE, load_controller
+from dynid.control.dynamics_kernel import compile_single
+from dynid.control.ff_pd import FeedforwardPdLaw
+from dynid.control.model_laws import GravityCompensation
+from dynid.control.motion import MotionExecutor
+from dynid.errors import DataError, DynidError, SafetyError
+from dynid.model.standard import StandardFile
+from dynid.robot import FloatArray
+from dynid.runtime.hold_check import Carried, judged, refuse_strange, second_posture, sway_motion
+from dynid.runtime.model import Model
+from dynid.simulation.lockstep.stepped_arm import SteppedArm
+from dynid.simulation.plant.held import holding
+
+N = ROBOT.size
+MODEL = Model.of_file(ROBOT, model_file())
+SETTINGS = load_controller(ROBOT)
+Change = Callable[[FloatArray], FloatArray]
+POSTURES = np.deg2rad(
+    [
+        [0.0, 0.0, 0.0, -90.0, 0.0, 0.0, 0.0, 0.0],
+        [20.0, 30.0, -15.0, -75.0, 30.0, 20.0, -30.0, 15.0],
+        [-30.0, -25.0, 20.0, -60.0, -40.0, -30.0, 20.0, 30.0],
+        [60.0, 45.0, 0.0, -120.0, 0.0, 45.0, 0.0, 5.0],
+        [0.0, -45.0, 40.0, -30.0, 60.0, 30.0, -45.0, 60.0],
+    ]
+)
+
+
+def anything(_: object) -> None:
+    """Allow every motion."""
+
+
+FIRST = ROBOT.rest_posture
+SECOND = second_posture(MODEL, FIRST, anything)
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """What is wrong with an arm: mount, body in its hand, signs of its joints (n,), scale of its torques (n,)."""
+
+    mount: str | None = None
+    held: StandardFile | None = None
+    sign: FloatArray | float = 1.0
+    scale: FloatArray | float = 1.0
+
+
+def swayed(wrong: Wrong, seed: int = 0) -> list[Carried]:
+    """Return what an arm shows about both postures under FF+PD, in lock-step with all nuisances."""
+    shown = []
+    for posture in (FIRST, SECOND):
+        motion = sway_motion(ROBOT, posture, "check")
+        flip = np.broadcast_to(wrong.sign, N)
+        arm = SteppedArm(ROBOT, mount=wrong.mount, standard=wrong.held, seed=seed, q0=flip * motion.start)
+        executor = MotionExecutor(ROBOT, ArmController(FeedforwardPdLaw(SETTINGS), 0.002, N))
+        executor.begin(motion, motion.start, arm.stamp_ns)
+        for _ in range(round(1000 * (motion.duration + 2.0))):
+            q = flip * arm.measure()
+            try:
+                step = executor.update(arm.stamp_ns, q)
+            except SafetyError:  # aborted: it is held in place from now on
+                step = None
+            arm.command(np.zeros(N) if step is None else flip * step.tau)
+        run = arm.recorded("check", motion.duration, executor.phases)
+        rows = [flip * values[1000:] for values in (run.q, run.dq, wrong.scale * run.torque_present)]
+        shown.append(Carried.of(MODEL, *rows))
+    return shown
+
+
+def flipped(joint: int) -> FloatArray:
+    """Return signs of all joints (n,), one of which turns the other way."""
+    sign = np.ones(N)
+    sign[joint] = -1.0
+    return sign
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_arm_that_is_as_the_model_says_is_let_go(seed: int) -> None:
+    shown = swayed(Wrong(), seed)
+    print(f"nothing wrong: {max(float(one.excess.max()) for one in shown):.2f}")
+    assert max(float(one.excess.max()) for one in shown) < 0.5, str(judged(MODEL, shown))
+    refuse_strange(MODEL, shown)
+
+
+SHOULDER, TWIST, ELBOW = (f"crane_x7_{name}_joint" for name in (
+    "shoulder_revolute_part_tilt", "upper_arm_revolute_part_twist", "upper_arm_revolute_part_rotate"
+))  # fmt: skip
+FAULTS = {
+    "joint 2 turns the other way": (Wrong(sign=flipped(1)), f"{SHOULDER} turning the other way"),
+    "joint 3 turns the other way": (Wrong(sign=flipped(2)), f"{TWIST} turning the other way"),
+    "joint 5 turns the other way": (Wrong(sign=flipped(4)), "lower_arm_fixed_part_joint turning the other way"),
+    "joint 6 turns the other way": (Wrong(sign=flipped(5)), "lower_arm_revolute_part_joint turning the other way"),
+    "torques 30 % too small": (Wrong(scale=0.7), "7. % of the model's in all joints"),
+    "torques 30 % too large": (Wrong(scale=1.3), "13. % of the model's in all joints"),
+    "joint 4 gives 30 % less": (Wrong(scale=1.0 - 0.3 * np.eye(N)[3]), f"{ELBOW} giving 7. %"),
+    "hanging": (Wrong(mount="hanging"), "mounted hanging, not upright: give --mount hanging"),
+    "0.5 kg in its hand": (Wrong(held=holding(ROBOT, 0.5)), "a body of about 0.[4-7] kg in the hand"),
+}
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_arm_that_is_otherwise_is_not_let_go_and_the_reason_is_named(fault: str) -> None:
+    wrong, said = FAULTS[fault]
+    shown = swayed(wrong)
+    print(f"{fault}: {max(float(one.excess.max()) for one in shown):.2f}")
+    with pytest.raises(SafetyError, match=f"the arm is not let go: .*{said}"):
+        refuse_strange(MODEL, shown)
+
+
+def test_joint_without_gravity_is_said_to_be_too_light_to_judge() -> None:
+    verdict = judged(MODEL, swayed(Wrong(sign=flipped(0))))
+    assert verdict.accepted and "too little to judge sign and scale by" in verdict.checks[0].detail
+
+
+def samples(seconds: float = 2.0) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return q, dq, tau (N, n) of an arm that sways as the model says."""
+    t = np.arange(0.0, seconds, 0.005)[:, None]
+    q, dq = FIRST + 0.1 * np.sin(6.0 * t), 0.6 * np.cos(6.0 * t) * np.ones(N)
+    return q, dq, MODEL.torques(q, dq, np.zeros_like(q))
+
+
+def test_joint_that_hardly_moved_or_pulls_against_its_motion_fails() -> None:
+    q, dq, tau = samples()
+    refuse_strange(MODEL, [Carried.of(MODEL, q, dq, tau)])
+    stuck = dq * (1.0 - np.eye(N)[2])
+    with pytest.raises(SafetyError, match=f"{TWIST} hardly moved"):
+        refuse_strange(MODEL, [Carried.of(MODEL, q, stuck, tau)])
+    backwards = tau.copy()
+    backwards[:, 0] *= -1.0
+    with pytest.raises(SafetyError, match="pan_joint has a torque against its motion"):
+        refuse_strange(MODEL, [Carried.of(MODEL, q, dq, backwards)])
+    with pytest.raises(DataError, match="0 states hold torques"):
+        Carried.of(MODEL, q, dq, np.full_like(tau, np.nan))
+
+
+def test_second_posture_is_one_that_is_allowed() -> None:
+    def upright_only(motion: object) -> None:
+        refused.append(motion)
+        if len(refused) < 3:
+            raise DynidError("a table is in the way")
+
+    def never(_: object) -> None:
+        raise DynidError("a table is in the way")
+
+    refused: list[object] = []
+    found = second_posture(MODEL, FIRST, upright_only)
+    assert len(refused) == 3 and not np.array_equal(found, SECOND)
+    with pytest.raises(SafetyError, match=r"no second posture .* a table is in the way"):
+        second_posture(MODEL, FIRST, never)
+
+
+@pytest.mark.parametrize("posture", POSTURES, ids=range(1, 6))
+def test_arm_that_is_let_go_stays_within_a_degree_for_ten_seconds(posture: FloatArray) -> None:
+    law = GravityCompensation(control_model(), compile_single(ARM), FRICTION_SHARE)
+    arm = SteppedArm(ROBOT, seed=1, q0=posture)
+    motion = MotionExecutor(ROBOT, ArmController(law, SETTINGS.pseudo_differentiation_s, N))
+    motion.hold(arm.measure(), arm.stamp_ns)
+    for _ in range(10_000):
+        arm.follow(motion)
+    assert np.rad2deg(np.abs(arm.plant.q - posture).max()) < 1.0
