@@ -136,7 +136,7 @@ class Servo:
 
     @property
     def reversed(self) -> bool:
-        """Whether the registers count against the shaft."""
+        """Whether the registers count in the direction opposite to the shaft's."""
         return bool(self.bytes[_DRIVE_MODE_AT] & REVERSED)
 
     @property
