@@ -297,7 +297,7 @@ class Servo:
         return RESULT_FAIL if register is table.TORQUE_ENABLE and value and self.shut_down else 0
 
     def _change_mode(self) -> None:
-        """Reset gains, profile, goal PWM and current after a change of operating mode; position mode drops whole turns."""
+        """Reset gains, profile, goal PWM and current on a change of operating mode; position mode drops turns."""
         for address in _GAINS:
             if address in self._entries:
                 self.set(self._entries[address].register, self._entries[address].default)
