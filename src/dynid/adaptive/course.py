@@ -109,7 +109,7 @@ class Course:
         self.arm.back(motion, along, known.feed)
 
     def _rest_before(self, motion: PolynomialTrajectory, along: float, feed: Feed) -> None:
-        """Stand until the servos bear the return, which is slow and may be against gravity, so it heats them more.
+        """Stand until the servos are cool enough for the return, which is slow and may be against gravity.
 
         If a servo's current were limited on the way, its joint would stay behind.
         """
@@ -145,7 +145,7 @@ class Course:
     def next_or_look(self) -> tuple[Segment | None, bool]:
         """Return a segment from the present posture, and whether the model is precise enough.
 
-        If no segment is safe, a look at the recording may give a better model.
+        If no segment is safe, judging the recording may give a better model.
         """
         for _ in range(2):
             try:
@@ -216,7 +216,7 @@ class Course:
         return look.accepted and look.widest <= 1.0 and len(self.looks) <= parent.settings.looks
 
     def learn(self) -> None:
-        """Adopt the model of the recording so far without judging it: only looks end a run."""
+        """Adopt the model of the recording so far without judging it, so that it cannot end the run."""
         parent = self.parent
         self.lessons += 1
         self.arm.hold(self.known.feed)

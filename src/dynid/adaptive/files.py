@@ -117,7 +117,7 @@ class AdaptiveFiles:
             identification: identification of the bag; None without a model.
 
         Raises:
-            DataError: no look gave a model; bag and adaptive.json remain.
+            DataError: no judgement of the recording gave a model; bag and adaptive.json remain.
         """
         changes = None if self._before is None else self._changes(self._before, identification)
         write_whole(self.out / TOLD, json.dumps(_told(run, changes), indent=1))
@@ -153,7 +153,7 @@ def run_adaptively(
 
     Raises:
         SafetyError: no segment is safe.
-        DataError: no look gave a model; bag and adaptive.json remain.
+        DataError: no judgement of the recording gave a model; bag and adaptive.json remain.
     """
     standard = holding(robot, held_kg) if held_kg else None
     arm = SimulatedArm(robot, standard=standard, mount=files.mount, friction=friction, seed=seed)

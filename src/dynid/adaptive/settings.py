@@ -59,7 +59,7 @@ class AdaptiveSettings(Strict):
 
     @property
     def looks(self) -> int:
-        """Maximum number of looks."""
+        """Maximum number of judgements of the recording."""
         return 1 + max(0, ceil((self.longest_s - self.first_look_s) / self.segment_s - 1e-9))
 
     def lesson_after(self, lessons: int, moved_s: float) -> bool:

@@ -92,7 +92,7 @@ class LivePayload:
         return since_s >= JUDGED_S and self._judge(self.estimate)
 
     def _judge(self, found: HeldMass) -> bool:
-        """Adopt an estimate that has fitted for a while and is another body; return whether it was adopted."""
+        """Adopt an estimate that has fitted for a while and differs from the payload in use; return whether it did."""
         if self.misfit > FITS or abs(found.mass_kg - self._first_kg) > max(STEADY * self._first_kg, LEAST_KG):
             self._first_kg, self._first_ns = found.mass_kg, self._last_ns
         self.fits = (self._last_ns - self._first_ns) * 1e-9 >= STEADY_S

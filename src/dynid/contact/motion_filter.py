@@ -253,6 +253,6 @@ class MotionFilter:
         self.P[b, b] += np.minimum(new, np.maximum(own**2 + new - self.P[b, b], 0.0))
 
     def carry(self, G: FloatArray, torques: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return signatures G (N, m) after the last update for torques (n, m), and the result of `carry`."""
+        """Return signatures G (N, m) after the last update for torques (n, m), and the output of function `carry`."""
         out = np.zeros((len(torques), G.shape[1] + 1))
         return carry(G, self._T, self._dt, self._inverse @ torques, self._gains, self._found, out), out

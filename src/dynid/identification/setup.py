@@ -308,8 +308,8 @@ def _first_guess(
 class Steps:
     """Anderson acceleration of a fixed-point iteration x <- x + f(x), over the last two steps.
 
-    The columns are linearised at parameters that have absorbed part of the unknown, so each plain step reduces the
-    error by only a third.
+    In `estimate_setup`, a plain step reduces the error by only a third, because the regression is linearised at
+    parameters that have absorbed a part of the unknown.
     """
 
     def __init__(self) -> None:

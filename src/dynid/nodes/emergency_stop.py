@@ -132,7 +132,8 @@ class EmergencyStop:
     def _look_again(self) -> None:
         """Request the latched message of a publisher that has been the only one for long enough.
 
-        It may have published `false` earlier, when that did not count yet.
+        It may already have published `false` before, while other publishers were present and this did not release the
+        stop.
         """
         alone = self._presses.alone(self._look())
         if alone and not self._asked_again and self._presses.pressed:

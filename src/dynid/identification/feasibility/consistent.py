@@ -186,7 +186,7 @@ class ConsistentProblem:
 
 
 def _inside(A: FloatArray, b: FloatArray, unit: FloatArray, room: float | None) -> tuple[FloatArray, FloatArray]:
-    """Return A and b of A x + b minus room times `unit`; if room is None, it is a variable after x."""
+    """Return A and b of the bounds A x + b >= room * `unit`; if room is None, it is an unknown that follows x."""
     return (np.column_stack([A, -unit]), b) if room is None else (A, b - room * unit)
 
 

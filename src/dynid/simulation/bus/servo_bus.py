@@ -69,8 +69,8 @@ class EmulatedServoBus:
         dropped_bytes: reply bytes lost because no client read them.
 
     Raises:
-        ConfigurationError: the servos have no such baud rate; the script names a missing servo, or pulls the
-            cable of a port that without a link would come back under another path.
+        ConfigurationError: the servos have no such baud rate; the script names a missing servo, or unplugs
+            the port although it has no link, so that it would come back under another path.
         OutputExistsError: the link exists.
     """
 
