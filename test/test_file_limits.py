@@ -99,7 +99,7 @@ def test_mesh_that_claims_more_than_it_has_is_refused(tmp_path: Path, name: str)
 
 
 def test_mesh_without_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meshes, "LARGEST", 1000)
+    monkeypatch.setattr(meshes, "MOST_BYTES", 1000)
     path = tmp_path / "x.urdf"
     path.write_text(chain(1, more='<collision><geometry><mesh filename="a.stl"/></geometry></collision>'))
     (tmp_path / "a.stl").write_bytes(stl(10))

@@ -98,7 +98,7 @@ def test_shadows_reverse_modes_and_the_sleep_posture_come_from_interbotix_files(
 def test_a_pair_that_counts_alike_is_asked_about(tmp_path: Path) -> None:
     path = tmp_path / "motors.yaml"
     path.write_text(INTERBOTIX.replace("Drive_Mode: 1", "Drive_Mode: 0"))
-    assert "servos 2 and 3 of joint_2 count alike" in servos_of_file(path).notes[0]
+    assert "servos 2 and 3 of joint_2 have the same direction" in servos_of_file(path).notes[0]
 
 
 def test_rts_file_names_models_where_they_are_whole(tmp_path: Path) -> None:
