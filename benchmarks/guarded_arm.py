@@ -23,7 +23,7 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray, Robot, load_robot
 from dynid.simulation.plant.arm import ArmPlant, plant_standard
-from dynid.simulation.plant.motor import ALL, Motors
+from dynid.simulation.plant.motor import ALL_EFFECTS, Motors
 from dynid.simulation.plant.nuisances import quantise
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.motion import Motion
@@ -84,7 +84,7 @@ class GuardedArm:
         friction: FrictionLaw | str | None = None,
         check: MotionCheck | None = None,
         limits: bool = True,
-        effects: Collection[str] = (ALL,),
+        effects: Collection[str] = (ALL_EFFECTS,),
         mount: str | None = None,
         q0: FloatArray | None = None,
         seed: int = 0,

@@ -24,7 +24,7 @@ from benchmarks.contact.feeling import FORCES_N, INNER, JUDGED_S, MOTIONS, PULL_
 from benchmarks.contact.scenes import PROFILE, Scene, Touched
 from dynid.contact.motion_filter import MotionFilter
 from dynid.control.control_model import ControlModel
-from dynid.control.sway import STOOD_S
+from dynid.control.sway import STANDSTILL_S
 from dynid.model.drive import of_kinds
 from dynid.model.model_file import TorqueDeviations
 from dynid.model.standard import from_file
@@ -54,7 +54,7 @@ def still_arm(scene: Scene, number: int, sways: bool = False) -> Touched:
     q0 = 0.5 * (lower + upper) + INNER * share * (upper - lower)
     run = Touched(scene, (), SEED + number, q0, sways=sways)
     run.start()
-    return _passed(run, SETTLED_S + STOOD_S * sways)
+    return _passed(run, SETTLED_S + STANDSTILL_S * sways)
 
 
 def swaying_arm(scene: Scene, number: int) -> Touched:

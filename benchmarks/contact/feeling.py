@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks.contact.scenes import PROFILE, Scene, Touched
 from dynid.contact.feel import ContactSense
-from dynid.control.sway import STOOD_S
+from dynid.control.sway import STANDSTILL_S
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray
 
@@ -144,7 +144,7 @@ def still(scene: Scene, senses: Sequence[ContactSense], size_n: float, places: i
         run = Touched(scene, senses, STILL_SEED + number, q0, sways=sways)
         run.start()
         before = np.zeros(len(senses), dtype=bool)
-        for _ in range(round((SETTLED_S + STOOD_S * sways) / run.cycle_s)):
+        for _ in range(round((SETTLED_S + STANDSTILL_S * sways) / run.cycle_s)):
             felt = np.array(run.cycle())
             early, before = early + (felt & ~before), felt
         rows.append(pulled(run, next(forces), PULL_S + JUDGED_S))

@@ -10,7 +10,7 @@ from dynid.contact.contact_report import ContactReport, SharedModel, digest
 from dynid.contact.feel import ContactSense
 from dynid.contact.payload import with_payload
 from dynid.contact.shared_sense import SharedSense
-from dynid.contact.stop import CLEAR_NS, LATE_NS, ContactStop
+from dynid.contact.stop import CONTACT_END_NS, MOST_AGE_NS, ContactStop
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.sway import SwayingController
@@ -19,7 +19,7 @@ from dynid.model.standard import LinkInertia, from_link_frame
 from dynid.recording.settings import parse_settings
 from dynid.robot import FloatArray
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
-from dynid.simulation.plant.held import SIDE_M, holding
+from dynid.simulation.plant.held import CUBE_M, holding
 
 NOW = 10**12
 MODEL = "0123456789abcdef"
@@ -78,20 +78,20 @@ def test_nothing_begins_while_something_is_felt_nor_a_moment_later() -> None:
     found, _ = stop(report(contact=True))
     with pytest.raises(SafetyError, match=r"crane_x7_joint2, 3\.1 N m from outside .* free the arm, or give"):
         found.refuse(NOW)
-    found.hear(report(NOW + CLEAR_NS // 2))
-    assert found.watch(NOW + CLEAR_NS // 2) == ""
-    with pytest.raises(SafetyError, match="ended a moment ago"):
-        found.refuse(NOW + CLEAR_NS // 2)
-    found.hear(report(NOW + CLEAR_NS))
-    found.refuse(NOW + CLEAR_NS)
+    found.hear(report(NOW + CONTACT_END_NS // 2))
+    assert found.watch(NOW + CONTACT_END_NS // 2) == ""
+    with pytest.raises(SafetyError, match=r"less than 0\.3 s ago"):
+        found.refuse(NOW + CONTACT_END_NS // 2)
+    found.hear(report(NOW + CONTACT_END_NS))
+    found.refuse(NOW + CONTACT_END_NS)
 
 
 @pytest.mark.parametrize(
     ("heard", "words"),
     [
-        (None, "nobody feels it: start external_torque"),
-        (report(NOW - LATE_NS - 1), "0.20 s away from the newest state"),
-        (report(NOW + LATE_NS + 1), "away from the newest state"),
+        (None, "no estimates arrive: start external_torque"),
+        (report(NOW - MOST_AGE_NS - 1), "0.20 s away from the newest state"),
+        (report(NOW + MOST_AGE_NS + 1), "away from the newest state"),
         (report(model="another"), "the executor's model and payload yet"),
     ],
 )
@@ -112,9 +112,9 @@ def test_without_being_asked_for_nothing_is_stopped() -> None:
 def test_an_older_model_has_a_moment_to_be_replaced() -> None:
     found, motion = stop(report())
     found.expect("newer")
-    found.hear(report(NOW + LATE_NS))
-    assert found.watch(NOW + LATE_NS) == ""
-    assert "payload" in found.watch(NOW + LATE_NS + 1) and motion.cancelled == 1
+    found.hear(report(NOW + MOST_AGE_NS))
+    assert found.watch(NOW + MOST_AGE_NS) == ""
+    assert "payload" in found.watch(NOW + MOST_AGE_NS + 1) and motion.cancelled == 1
 
 
 def test_a_shared_model_arrives_as_it_was_sent() -> None:
@@ -135,7 +135,7 @@ def test_a_shared_model_arrives_as_it_was_sent() -> None:
 
 def held(mass_kg: float) -> FloatArray:
     """Parameters (10,) of the cube that `holding` puts into the hand."""
-    cube = LinkInertia(mass_kg, np.array(ROBOT.file.tool_m), mass_kg * SIDE_M**2 / 6.0 * np.eye(3))
+    cube = LinkInertia(mass_kg, np.array(ROBOT.file.tool_m), mass_kg * CUBE_M**2 / 6.0 * np.eye(3))
     return np.asarray(from_link_frame(cube, ARM.mdh.in_link[-1]))
 
 

@@ -7,7 +7,7 @@ import pytest
 from test.shared.felt import ARM, ROBOT, N, control_model, model_file, moved
 
 from dynid.contact.payload import HeldMass, with_payload
-from dynid.contact.scale import SHARE, Scale
+from dynid.contact.scale import FRICTION_CHANGE, Scale
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import load_controller
 from dynid.control.dynamics_kernel import compile_single
@@ -76,7 +76,7 @@ def test_what_friction_is_like_outlasts_a_body_unless_it_is_to_be_forgotten() ->
     scale.reset()
     known = scale._information[-1, -1]
     scale.reset(friction=True)
-    assert known > 4.0 * scale._information[-1, -1] == 4.0 / SHARE**2
+    assert known > 4.0 * scale._information[-1, -1] == 4.0 / FRICTION_CHANGE**2
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dynid.control.motion_check import position_and_speed, robot_limits
-from dynid.control.shown import led_part, shown_motion
+from dynid.control.shown import guided_part, shown_motion
 from dynid.errors import DataError, SafetyError
 from dynid.robot import FloatArray, load_robot
 from dynid.trajectory.families import load_excitation
@@ -77,28 +77,28 @@ def recording(q: FloatArray, reference: FloatArray | None) -> Any:
 
 def test_only_what_a_hand_has_led_counts() -> None:
     q = np.vstack([np.tile(led()[0], (500, 1)), led()[:-500]])
-    time, part = led_part(recording(q, q))
+    time, part = guided_part(recording(q, q))
     assert time[0] == 0.0 and time[-1] == pytest.approx(3.5, abs=0.4) and len(part) == len(time)
     with pytest.raises(DataError, match="no topic 'reference'"):
-        led_part(recording(q, None))
-    with pytest.raises(DataError, match="was never led by a hand, it followed a reference"):
-        led_part(recording(q, q + 1e-3))
+        guided_part(recording(q, None))
+    with pytest.raises(DataError, match="was never guided by hand, it followed a reference"):
+        guided_part(recording(q, q + 1e-3))
     still = np.tile(q[0], (len(TIME), 1))
     with pytest.raises(DataError, match=r"no hand moved the arm: .* moved most, by 0.0 deg, expected at least 2.9 deg"):
-        led_part(recording(still, still))
+        guided_part(recording(still, still))
     at_its_ends = q + 1e-3 * ((TIME > 0.3) & (TIME < 3.9))[:, None]
     with pytest.raises(DataError, match="no hand moved the arm"):
-        led_part(recording(q, at_its_ends))
+        guided_part(recording(q, at_its_ends))
 
 
 def test_a_sag_after_torque_on_is_not_part_of_what_was_shown() -> None:
     sag = np.where(TIME < 0.4, 0.2 * TIME, 0.08)[:, None] * np.eye(ROBOT.size)[3]
     still = np.tile(led()[0], (len(TIME), 1))
     shown = np.vstack([np.tile(led()[0], (2000, 1)), led()[:-2000]])
-    _, part = led_part(recording(shown - sag, shown - sag))
+    _, part = guided_part(recording(shown - sag, shown - sag))
     assert len(part) < 2000 and np.abs(part[0] - shown[0] + sag[-1]).max() < 0.01
     with pytest.raises(DataError, match="no hand moved the arm"):
-        led_part(recording(still - sag, still - sag))
+        guided_part(recording(still - sag, still - sag))
 
 
 def test_a_motion_that_begins_at_once_keeps_the_acceleration_limits() -> None:

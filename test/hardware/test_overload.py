@@ -130,7 +130,7 @@ def test_a_motion_that_would_trip_a_servo_is_refused_with_joint_time_and_value(r
     with pytest.raises(SafetyError) as refusal:
         MotionCheck(robot, limits, carrying(robot, 0.941)).check([slow])
     assert f"'slow' refused: {robot.joint_names[JOINT]} carries 0.941 A at 4.2" in str(refusal.value)
-    assert "85% of what makes its servo switch itself off" in str(refusal.value)
+    assert "85% of the overload that switches it off" in str(refusal.value)
     MotionCheck(robot, limits, carrying(robot, 0.74)).check([slow])
 
 

@@ -53,7 +53,7 @@ def chain(tmp_path: Path) -> Iterator[Chain]:
 
 def test_model_of_heavier_links_is_refused_before_the_arm_is_let_go(chain: Chain, tmp_path: Path) -> None:
     model = saved(tmp_path / "model.yaml", HEAVIER)
-    with pytest.raises(SafetyError, match=r"the arm is not let go: .* % of the model's in all joints"):
+    with pytest.raises(SafetyError, match=r"the arm is not released for hand guiding: .* of the model's in all joints"):
         checked(chain.supervisor, model, check_motions(model))
 
 

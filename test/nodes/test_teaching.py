@@ -93,7 +93,7 @@ def test_an_arm_that_is_led_stays_where_it_is_left_and_replays_what_it_was_shown
     found = replayed(chain, model, tmp_path / "motion.yaml", tmp_path / "replay", silent, shown)
     assert found.shown_error_rad is not None and np.rad2deg(found.shown_error_rad) < TOLERANCE_DEG
     assert np.rad2deg(found.error_rad) < TOLERANCE_DEG
-    with pytest.raises(DataError, match=r"no hand moved the arm|was never led by a hand"):
+    with pytest.raises(DataError, match=r"no hand moved the arm|was never guided by hand"):
         shown_of(ROBOT, tmp_path / "replay", "again")
 
 
@@ -108,7 +108,7 @@ def test_what_it_picks_up_is_weighed_and_carried_and_forgotten_when_it_is_put_do
         (sure | {"payload.certain": False}, "not certain"),
         (sure | {"payload.structure_hash": "other"}, "weighed with structure other"),
         ({"payload.certain": True}, "complete payload in one call"),
-        (payload_values(wrong, structure), "no body that the arm lifts"),
+        (payload_values(wrong, structure), "not a possible payload"),
     ):
         with pytest.raises(NodeError, match=why):
             call.set_parameters("executor", values)

@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and jobs that take no time."""
     monkeypatch.setenv(kernels.CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
-    monkeypatch.setattr(compiling, "SHARES", SMALL)
+    monkeypatch.setattr(compiling, "JOB_GROUPS", SMALL)
     kernels.cache_folder.cache_clear()
     yield tmp_path / "cache"
     kernels.cache_folder.cache_clear()
@@ -36,7 +36,7 @@ def test_second_call_finds_the_stamp(folder: Path, robot: Robot) -> None:
     said: list[str] = []
     assert compiling.ensure_compiled(robot, said=said.append)
     assert not compiling.ensure_compiled(robot, said=said.append)
-    assert said == [compiling.COMMON]
+    assert said == [compiling.COMMON_MESSAGE]
 
 
 @pytest.mark.slow
@@ -56,7 +56,7 @@ def test_missing_files_are_compiled_again(folder: Path, robot: Robot, tmp_path: 
 def test_other_processes_wait_and_do_not_compile(folder: Path, robot: Robot) -> None:
     code = (
         "from dynid.rehearsal import compiling; from dynid.robot import load_robot\n"
-        f"compiling.SHARES = {SMALL!r}\n"
+        f"compiling.JOB_GROUPS = {SMALL!r}\n"
         "print(compiling.ensure_compiled(load_robot('crane_x7'), said=lambda _: None))"
     )
     children = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
@@ -65,7 +65,7 @@ def test_other_processes_wait_and_do_not_compile(folder: Path, robot: Robot) -> 
 
 @pytest.mark.slow
 def test_job_that_fails_is_named(folder: Path, robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "SHARES", (("no such job",),))
+    monkeypatch.setattr(compiling, "JOB_GROUPS", (("no such job",),))
     with pytest.raises(ConfigurationError, match="compiling failed: KeyError: 'no such job'"):
         compiling.ensure_compiled(robot, said=lambda _: None)
     assert not list(folder.glob("compiled-*.json"))

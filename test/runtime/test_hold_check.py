@@ -16,7 +16,7 @@ from dynid.control.motion import MotionExecutor
 from dynid.errors import DataError, DynidError, SafetyError
 from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray
-from dynid.runtime.hold_check import Carried, judged, refuse_strange, second_posture, sway_motion
+from dynid.runtime.hold_check import HeldTorques, holding_verdict, refuse_deviation, second_posture, sway_motion
 from dynid.runtime.model import Model
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
 from dynid.simulation.plant.held import holding
@@ -54,7 +54,7 @@ class Wrong:
     scale: FloatArray | float = 1.0
 
 
-def swayed(wrong: Wrong, seed: int = 0) -> list[Carried]:
+def swayed(wrong: Wrong, seed: int = 0) -> list[HeldTorques]:
     """Return what an arm shows about both postures under FF+PD, in lock-step with all nuisances."""
     shown = []
     for posture in (FIRST, SECOND):
@@ -72,7 +72,7 @@ def swayed(wrong: Wrong, seed: int = 0) -> list[Carried]:
             arm.command(np.zeros(N) if step is None else flip * step.tau)
         run = arm.recorded("check", motion.duration, executor.phases)
         rows = [flip * values[1000:] for values in (run.q, run.dq, wrong.scale * run.torque_present)]
-        shown.append(Carried.of(MODEL, *rows))
+        shown.append(HeldTorques.of(MODEL, *rows))
     return shown
 
 
@@ -87,8 +87,8 @@ def flipped(joint: int) -> FloatArray:
 def test_arm_that_is_as_the_model_says_is_let_go(seed: int) -> None:
     shown = swayed(Wrong(), seed)
     print(f"nothing wrong: {max(float(one.excess.max()) for one in shown):.2f}")
-    assert max(float(one.excess.max()) for one in shown) < 0.5, str(judged(MODEL, shown))
-    refuse_strange(MODEL, shown)
+    assert max(float(one.excess.max()) for one in shown) < 0.5, str(holding_verdict(MODEL, shown))
+    refuse_deviation(MODEL, shown)
 
 
 SHOULDER, TWIST, ELBOW = (f"crane_x7_{name}_joint" for name in (
@@ -112,12 +112,12 @@ def test_arm_that_is_otherwise_is_not_let_go_and_the_reason_is_named(fault: str)
     wrong, said = FAULTS[fault]
     shown = swayed(wrong)
     print(f"{fault}: {max(float(one.excess.max()) for one in shown):.2f}")
-    with pytest.raises(SafetyError, match=f"the arm is not let go: .*{said}"):
-        refuse_strange(MODEL, shown)
+    with pytest.raises(SafetyError, match=f"the arm is not released for hand guiding: .*{said}"):
+        refuse_deviation(MODEL, shown)
 
 
 def test_joint_without_gravity_is_said_to_be_too_light_to_judge() -> None:
-    verdict = judged(MODEL, swayed(Wrong(sign=flipped(0))))
+    verdict = holding_verdict(MODEL, swayed(Wrong(sign=flipped(0))))
     assert verdict.accepted and "too little to judge sign and scale by" in verdict.checks[0].detail
 
 
@@ -130,16 +130,16 @@ def samples(seconds: float = 2.0) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 def test_joint_that_hardly_moved_or_pulls_against_its_motion_fails() -> None:
     q, dq, tau = samples()
-    refuse_strange(MODEL, [Carried.of(MODEL, q, dq, tau)])
+    refuse_deviation(MODEL, [HeldTorques.of(MODEL, q, dq, tau)])
     stuck = dq * (1.0 - np.eye(N)[2])
     with pytest.raises(SafetyError, match=f"{TWIST} hardly moved"):
-        refuse_strange(MODEL, [Carried.of(MODEL, q, stuck, tau)])
+        refuse_deviation(MODEL, [HeldTorques.of(MODEL, q, stuck, tau)])
     backwards = tau.copy()
     backwards[:, 0] *= -1.0
     with pytest.raises(SafetyError, match="pan_joint has a torque against its motion"):
-        refuse_strange(MODEL, [Carried.of(MODEL, q, dq, backwards)])
+        refuse_deviation(MODEL, [HeldTorques.of(MODEL, q, dq, backwards)])
     with pytest.raises(DataError, match="0 states hold torques"):
-        Carried.of(MODEL, q, dq, np.full_like(tau, np.nan))
+        HeldTorques.of(MODEL, q, dq, np.full_like(tau, np.nan))
 
 
 def test_second_posture_is_one_that_is_allowed() -> None:

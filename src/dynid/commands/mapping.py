@@ -75,7 +75,7 @@ def words_of_draft(draft: "Draft", robot: "Robot") -> list[str]:
     return [*lines, *(f"assumed: {one}" for one in draft.assumed)]
 
 
-def somebody_looks() -> bool:
+def is_interactive() -> bool:
     """Whether there is a terminal at which a question can be answered."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
@@ -103,12 +103,12 @@ def mapping_or_draft(
     if csv is None or (columns is not None and columns.csv is not None):
         return columns
     file = out.with_name(f"{out.name}.mapping.yaml")
-    then = f"look at every unit and sign in {file}, mend it, and repeat with --mapping {file}"
+    then = f"check every unit and sign in {file}, correct it, and repeat with --mapping {file}"
     if file.exists():
         raise ConfigurationError(f"{csv} needs a mapping, and its draft is there: {then}")
     draft, _ = write_draft(csv, robot, file)
     print(*words_of_draft(draft, robot), sep="\n", file=sys.stderr, flush=True)
-    if not somebody_looks():
+    if not is_interactive():
         raise ConfigurationError(f"{csv} has no mapping, so one was drafted: {then}")
     if not typer.confirm(f"{file} is a draft. Is every unit and sign right?", err=True):
         raise ConfigurationError(f"nothing was identified: {then}")

@@ -55,8 +55,8 @@ class ErrorBars:
     ) -> None:
         if errors is None:
             raise DataError(
-                f"the model of {robot.name} states no deviations of its torques, and without them nobody knows what is "
-                "a contact: identify again"
+                f"the model of {robot.name} has no standard deviations of its torques, which contact detection "
+                "needs: identify again"
             )
         self._observer, self._law, n = observer, friction, robot.size
         self._jitter = jitter or StampJitter(robot.nuisances.stamp_jitter_s)

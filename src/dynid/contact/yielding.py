@@ -18,7 +18,7 @@ class ContactYield:
 
     def __init__(self, motion: MotionExecutor, light: TorqueLaw) -> None:
         if light.follows_reference:
-            raise ConfigurationError("an arm that yields needs a law that follows no reference: gravity_compensation")
+            raise ConfigurationError("yielding needs a control law that follows no reference: gravity_compensation")
         self._motion, self._light, self._stopping = motion, light, False
 
     def update(self, felt: bool, stamp_ns: int) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynid.control.added_torque import STOP_S, AddedTorque
+from dynid.control.added_torque import STOP_BLEND_S, AddedTorque
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import TorqueLaw
 from dynid.control.ff_pd import FeedforwardPdLaw
@@ -31,9 +31,9 @@ LONGEST_STEP_S = 0.02  # gap in the states above which path time pauses, so that
 LOST_BRAKE_S = 0.1  # time without a new command after which the hardware has braked the arm
 FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
-GIVING_RAD_S, MOST_GIVEN_RAD = 0.15, 0.15  # rate and largest value of the yielding of held joints, see `Relief`
-BACK_RAD_S = 0.3  # rate that takes the whole yielding back within the standstill before a trajectory
-LIMP_RAD = 0.02  # displacement after which the reference follows an arm without torque
+YIELD_RATE_RAD_S, MOST_YIELD_RAD = 0.15, 0.15  # rate and largest value of the yielding of held joints, see `Relief`
+RECOVERY_RAD_S = 0.3  # rate that takes the whole yielding back within the standstill before a trajectory
+LIMP_DISPLACEMENT_RAD = 0.02  # displacement after which the reference follows an arm without torque
 LARGEST_SAG_RAD = 0.2  # largest distance of a held arm from its reference, including stiction under load
 MAX_TRACKING_ERROR_RAD = 0.35  # maximum tracking error before a stop
 STOP_RAD_S2 = 12.0  # deceleration of an arm that left its reference
@@ -92,7 +92,7 @@ class MotionExecutor:
         self._duration = 0.0
         self._reference = np.zeros((3, robot.size))
         self._q, self._tau, self._held, self._given = np.zeros((4, robot.size))
-        self._relief = Relief.of(robot, GIVING_RAD_S)
+        self._relief = Relief.of(robot, YIELD_RATE_RAD_S)
         self._added, self._watch, self._stamps = AddedTorque(robot.size), HoldWatch(), StampWatch()
         self.tolerance: FloatArray = np.full(robot.size, MAX_TRACKING_ERROR_RAD)
         self.guiding = Guiding(robot)
@@ -202,7 +202,7 @@ class MotionExecutor:
         """
         if self.active and not self.controller.law.follows_reference:
             self.guiding.restart(self.controller.law, q)
-        if self.active and not self.moving and np.abs(q - self._reference[0]).max() > LIMP_RAD:
+        if self.active and not self.moving and np.abs(q - self._reference[0]).max() > LIMP_DISPLACEMENT_RAD:
             self.release()
             self.hold(q, stamp_ns)
 
@@ -331,10 +331,10 @@ class MotionExecutor:
         """Return the reference position minus the yielding of held joints; a motion brings joints back."""
         if self.moving or not self.controller.law.follows_reference:
             relief.reset()
-            self._given -= np.clip(self._given, -BACK_RAD_S * step, BACK_RAD_S * step)
+            self._given -= np.clip(self._given, -RECOVERY_RAD_S * step, RECOVERY_RAD_S * step)
         else:
             self._given += relief.step(step, q, self._tau / self.robot.joint_constants)
-            np.clip(self._given, -MOST_GIVEN_RAD, MOST_GIVEN_RAD, out=self._given)
+            np.clip(self._given, -MOST_YIELD_RAD, MOST_YIELD_RAD, out=self._given)
         np.add(self._reference[0], self._given, out=self._held)
         return self._held
 
@@ -363,7 +363,7 @@ class MotionExecutor:
         held = bool(np.isfinite(q).all()) and not again
         given_up = "the motion was aborted" if self.moving else "it was pushed, or torque is off"
         if again:
-            given_up = f"it left it more than {BRAKED_S:.0f} s ago already, so nothing here holds it"
+            given_up = f"its first deviation was more than {BRAKED_S:.0f} s ago, so a hold does not stop it"
         if held:
             limits = self.robot.velocity_limits
             self._stop_at(q, np.clip(self.controller.velocity, -limits, limits), stamp_ns)
@@ -433,7 +433,7 @@ class MotionExecutor:
 
     def _forget(self, q: FloatArray) -> None:
         self.controller.reset(q)
-        self._added.fade(STOP_S)
+        self._added.fade(STOP_BLEND_S)
         self._given[:] = 0.0
 
     def _enter(self, stamp_ns: int) -> None:

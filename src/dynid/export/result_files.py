@@ -23,7 +23,7 @@ from dynid.resources import write_whole
 from dynid.robot import Robot
 from dynid.robot.file import file_stem
 
-WIDENED = (
+RANGE_NOTE = (
     f"The range of every joint is {np.rad2deg(STOP_MARGIN_RAD):g} deg ({STOP_MARGIN_RAD:.3f} m where it slides) wider "
     "on both sides than robot.yaml says, so that a controller can be seen to stop before the end stop."
 )
@@ -73,7 +73,9 @@ def simulator_texts(
     simple = simplified(robot, mdh, standard, law, mount)
     content = to_file(simple, mdh, robot.name, robot.joint_names, "identified")
     lacks = beyond_two_figures(law)
-    notes = {name: _comment(said.get(name, ""), lacks, more) for name, more in ((MJCF_FILE, WIDENED), (URDF_FILE, ""))}
+    notes = {
+        name: _comment(said.get(name, ""), lacks, more) for name, more in ((MJCF_FILE, RANGE_NOTE), (URDF_FILE, ""))
+    }
     return {
         MJCF_FILE: mjcf_text(robot, content, PlantOptions(mount, motors=True), notes[MJCF_FILE]),
         URDF_FILE: identified_urdf(robot, mdh, simple, notes[URDF_FILE]),

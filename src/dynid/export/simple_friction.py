@@ -17,7 +17,7 @@ from dynid.model.regressor import standard_regressor
 from dynid.model.standard import springs_among
 from dynid.robot import FloatArray, Robot
 
-AMONG = ("FV", "FC", "OF", "FS")  # friction terms that standard parameters may contain
+STANDARD_KINDS = ("FV", "FC", "OF", "FS")  # friction terms that standard parameters may contain
 POSES, SEED = 100, 20261122
 SPEEDS = np.linspace(0.05, 1.0, 12)  # speeds of the fit, relative to half the joint's speed limit
 
@@ -36,7 +36,7 @@ def whole_friction(
     added = {
         term.symbol: law[term.symbol] + [own.get(f"{term.prefix}{axis + 1}", 0.0) for axis in range(axes)]
         for term in TERMS
-        if term.prefix in AMONG
+        if term.prefix in STANDARD_KINDS
     }
     if shape is None or not any(own.get(f"FS{axis + 1}") for axis in range(axes)):
         return law.with_values(added)

@@ -21,7 +21,7 @@ from dynid.nodes.processes import Process, ProcessGroup, signals_handled
 from dynid.nodes.supervisor import Supervisor
 from dynid.rehearsal.compiling import ensure_compiled
 from dynid.robot import Robot
-from dynid.simulation.plant.motor import ALL
+from dynid.simulation.plant.motor import ALL_EFFECTS
 
 PORT_TIMEOUT_S = 30.0
 COMPANY_S = 2.0  # time in which running nodes are discovered [s]
@@ -96,7 +96,7 @@ class ChainOptions:
     @property
     def trips(self) -> bool:
         """Whether the simulated servos switch themselves off for overload, so that the driver limits currents."""
-        return bool({"overload", ALL}.intersection(self.motor))
+        return bool({"overload", ALL_EFFECTS}.intersection(self.motor))
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:

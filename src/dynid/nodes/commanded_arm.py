@@ -11,7 +11,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynid.adaptive.arm import RefusedError
 from dynid.adaptive.feed import Feed
-from dynid.adaptive.way_back import way_back
+from dynid.adaptive.way_back import return_motion
 from dynid.control.controller import load_controller
 from dynid.control.motion import MAX_TRACKING_ERROR_RAD
 from dynid.control.motion_check import Torques
@@ -132,7 +132,7 @@ class CommandedArm:
 
     def back(self, motion: PolynomialTrajectory, along_s: float, feed: Feed) -> None:
         """Return to the start of a segment that was executed for `along_s` [s]."""
-        way = way_back(motion, along_s, self.at, self.robot.joint_names)
+        way = return_motion(motion, along_s, self.at, self.robot.joint_names)
         self.go(way, feed)
         self.moved_s += way.duration
 

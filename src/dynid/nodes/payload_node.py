@@ -168,7 +168,9 @@ class PayloadNode(SensingNode):
                 "centre_m": ", ".join(f"{one:.3f}" for one in found.centre_m),
                 "centre_deviation_m": ", ".join(f"{one:.3f}" for one in found.centre_deviation_m),
             }
-        text = self._trouble or ("weighing" if not self._guided else "a hand may lead the arm: nothing is weighed")
+        text = self._trouble or (
+            "estimating" if not self._guided else "hand guiding is active: the payload is not estimated"
+        )
         status = DiagnosticStatus("payload", 2 if self._trouble else 0, text, "", values)
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
 

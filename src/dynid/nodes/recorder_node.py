@@ -134,7 +134,7 @@ class RecorderNode(ManagedNode):
             self._on_message(self._resolved[name], TOPICS[name][2], raw)
         elif name not in STAMPED and name not in self._paused:
             self.get_logger().error(
-                f"{name} brings more than its limits ({budget.limits}; {publishers(self, name)}): not listened to for "
+                f"{name} exceeds its limits ({budget.limits}; {publishers(self, name)}): its subscription pauses for "
                 f"{PAUSE_S:.0f} s"
             )
             self._paused[name] = self.create_timer(0.0, partial(self._pause, name))

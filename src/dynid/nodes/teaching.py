@@ -13,7 +13,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
 from dynid.control.model_laws import ComputedTorque, GravityCompensation
-from dynid.control.shown import MOVED_RAD, STANDS_S, STILL_RAD, Shown
+from dynid.control.shown import MOVED_RAD, STANDSTILL_S, STILL_RAD, Shown
 from dynid.errors import DataError, NodeError
 from dynid.nodes.chain import Chain
 from dynid.nodes.collect import Report, begin_recording, end_recording
@@ -49,7 +49,7 @@ class Resting:
     @property
     def stands(self) -> bool:
         """Whether the initial time has passed in which the arm must stand by itself, before it is hand-guided."""
-        return bool(self._began_ns) and (self.now_ns - self._began_ns) * 1e-9 >= STANDS_S
+        return bool(self._began_ns) and (self.now_ns - self._began_ns) * 1e-9 >= STANDSTILL_S
 
     @property
     def rested_s(self) -> float:
@@ -109,7 +109,7 @@ def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = RE
     end_recording(call)
     if held:
         raise NodeError(
-            f"the arm was braked and held while it was led: {held}; what was recorded until then is in {bag}"
+            f"the arm was braked and held while it was guided: {held}; what was recorded until then is in {bag}"
         )
     call.set_parameters("executor", {"controller": ComputedTorque.name})
 
@@ -117,8 +117,8 @@ def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = RE
 def _over(call: Supervisor, resting: Resting, report: Report) -> bool:
     if call.reported("executor", HELD):
         return True
-    text = "lead the arm" if resting.stands else "wait: the arm must stand by itself before you lead it"
-    text = f"lead the arm; it has rested for {resting.rested_s:.0f} s" if resting.moved else text
+    text = "lead the arm" if resting.stands else "wait: the arm must stand still before you guide it"
+    text = f"guide the arm; it has rested for {resting.rested_s:.0f} s" if resting.moved else text
     report(text, 0.0, 0.0)
     return resting.over
 

@@ -27,11 +27,11 @@ from dynid.threads import THREAD_VARIABLES
 
 FIRST_ROBOT = "crane_x7"  # robot whose rehearsals compile the functions common to all arms
 # Jobs of two processes, ordered so that they compile different functions; see `rehearsal.job`.
-SHARES = (("motions", "arm", "recording"), ("identification",))
-OF_ONE_ARM = (("model",),)  # jobs that depend on robot and mount
-DONE = "done: "
-COMMON = "compiling what commands and nodes run, once: about 20 s"
-OWN = "compiling the equations of motion of {}, mounted {}, once: about 5 s"
+JOB_GROUPS = (("motions", "arm", "recording"), ("identification",))
+ARM_JOB_GROUPS = (("model",),)  # jobs that depend on robot and mount
+DONE_PREFIX = "done: "
+COMMON_MESSAGE = "compiling what commands and nodes run, once: about 20 s"
+ARM_MESSAGE = "compiling the equations of motion of {}, mounted {}, once: about 5 s"
 
 
 class Files(NamedTuple):
@@ -61,9 +61,9 @@ def ensure_compiled(robot: Robot, mount: str | None = None, said: Callable[[str]
         ConfigurationError: a compiling process failed; quotes its last line.
     """
     first, mounted = load_robot(FIRST_ROBOT), mount or robot.file.default_mount
-    compiled = _ensure(first, first.file.default_mount, SHARES, COMMON, said)
+    compiled = _ensure(first, first.file.default_mount, JOB_GROUPS, COMMON_MESSAGE, said)
     if robot.name != first.name or mounted != first.file.default_mount:
-        compiled |= _ensure(robot, mounted, OF_ONE_ARM, OWN.format(robot.name, mounted), said)
+        compiled |= _ensure(robot, mounted, ARM_JOB_GROUPS, ARM_MESSAGE.format(robot.name, mounted), said)
     return compiled
 
 
@@ -165,8 +165,8 @@ def _follow(child: "subprocess.Popen[str]", advance: Callable[[], None]) -> File
     stream: IO[str] | None = child.stdout
     assert stream is not None
     for line in stream:
-        if line.startswith(DONE):
-            files = Files(*map(set, json.loads(line.removeprefix(DONE))))
+        if line.startswith(DONE_PREFIX):
+            files = Files(*map(set, json.loads(line.removeprefix(DONE_PREFIX))))
             advance()
         else:
             last = line.strip() or last

@@ -83,7 +83,7 @@ class ServoChain:
         while remaining > 0.0:
             step = min(remaining, LONGEST_STEP_S)
             if self._self_controlled:
-                self._control_themselves(step)
+                self._drive_by_own_loops(step)
             self.plant.advance(step)
             self.time_s += step
             remaining -= step
@@ -339,7 +339,7 @@ class ServoChain:
             self._drive_counts = counts
             self._set_currents(self._shafts.carried(np.array(counts)))
 
-    def _control_themselves(self, step_s: float) -> None:
+    def _drive_by_own_loops(self, step_s: float) -> None:
         """Compute the currents of the next millisecond for servos that control them themselves."""
         dq = self._shafts.velocities(self._transmission.motor_motion(self._refresh().dq))
         current_a = self._shafts.carried(np.array(self._drive_counts))
