@@ -194,7 +194,7 @@ def test_archive_that_becomes_huge_is_not_unpacked(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("line", [b"\n", b"#\n"])
 def test_lines_without_data_do_not_go_on_for_ever(tmp_path: Path, line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_table, "MOST_BARREN", 1000)
+    monkeypatch.setattr(csv_table, "MOST_LINES_WITHOUT_DATA", 1000)
     (tmp_path / "good.csv").write_bytes(line * 900 + b"1,2\n" + line * 900 + b"1,2\n" + line * 900)
     assert len(read_table(tmp_path / "good.csv", [1]).values) in (2, 902)
     (tmp_path / "x.csv").write_bytes(b"1,2\n" + line * 1001)

@@ -13,7 +13,7 @@ from dynid.control.ff_pd import FeedforwardPd
 from dynid.control.motion import MotionExecutor
 from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.loop.cycle import ControlLoop
-from dynid.hardware.safety.claim_watch import MOVED_RAD
+from dynid.hardware.safety.claim_watch import MOST_MOVEMENT_RAD
 from dynid.hardware.safety.guard import SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
 from dynid.robot import FloatArray, Robot
@@ -111,8 +111,8 @@ def claim_violations(run: ClaimRun) -> list[str]:
         found.append("a fault while the arm was really held")
     pushed = trace.between(run.pushed_s, run.fault_s + STANDS_S).q[:, run.axis]
     way = float(np.abs(pushed - pushed[0]).max())
-    if way > MOVED_RAD + OVERSHOOT_RAD:
-        found.append(f"the joint moved by {way:.2f} rad, expected at most {MOVED_RAD + OVERSHOOT_RAD:.2f} rad")
+    if way > MOST_MOVEMENT_RAD + OVERSHOOT_RAD:
+        found.append(f"the joint moved by {way:.2f} rad, expected at most {MOST_MOVEMENT_RAD + OVERSHOOT_RAD:.2f} rad")
     late = trace.between(run.fault_s + STANDS_S, run.fault_s + STANDS_S + WATCHED_S).q  # until the run ends
     crept = float(np.abs(late - late[0]).max())
     if crept > CREPT_RAD:

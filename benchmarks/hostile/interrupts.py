@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.children import child_environment
-from dynid.nodes.domain import CHOSEN
+from dynid.nodes.domain import DOMAIN_VARIABLE
 from dynid.parent import PARENT_VARIABLE
 
 SIGNALS = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # most are a user's Ctrl-C
@@ -57,7 +57,7 @@ class Demo:
 
     def environment(self, folder: Path) -> Mapping[str, str]:
         """This process' own, without its ROS domain: every demo takes one of its own."""
-        return {key: value for key, value in os.environ.items() if key != CHOSEN} | child_environment()
+        return {key: value for key, value in os.environ.items() if key != DOMAIN_VARIABLE} | child_environment()
 
     def begun(self, folder: Path) -> bool:
         """At once."""

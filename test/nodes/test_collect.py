@@ -10,7 +10,7 @@ from dynid.hardware.loop.diagnostics import COMMANDERS, RATE
 from dynid.hardware.loop.rate_trial import ON_TRIAL
 from dynid.nodes.chain import Chain
 from dynid.nodes.collect import collect
-from dynid.nodes.outputs import BETWEEN, COMMANDED
+from dynid.nodes.outputs import COMMANDED, NAME_SEPARATOR
 from dynid.nodes.recorder_node import BAG, COMPLETION_TIMEOUT_S, GIVEN_UP, UNMATCHED
 from dynid.recording.settings import ExperimentSettings, Phase
 
@@ -18,7 +18,7 @@ REPORTS = {
     ("executor", "state_age_s"): "0.001",
     ("recorder", BAG): "bag",
     ("hardware", COMMANDERS): "1",
-    ("executor", COMMANDED): BETWEEN.join(("hardware", "recorder")),
+    ("executor", COMMANDED): NAME_SEPARATOR.join(("hardware", "recorder")),
 }
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynid.recording.completeness import FRESH_S, Discovery
+from dynid.recording.completeness import MOST_REPORT_AGE_S, Discovery
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics, encode_string
 
 
@@ -66,9 +66,9 @@ def test_who_is_replaced_must_report_again(discovery: Discovery, counts: list[tu
 def test_who_is_silent_is_missing(discovery: Discovery) -> None:
     """A killed node stays known to the middleware for long."""
     discovery.reported(report("hardware"), 2.0)
-    assert missing(discovery, FRESH_S) == []
-    assert missing(discovery, FRESH_S + 0.1) == ["reports of executor"]
-    assert missing(discovery, FRESH_S + 2.1) == ["reports of hardware", "reports of executor"]
+    assert missing(discovery, MOST_REPORT_AGE_S) == []
+    assert missing(discovery, MOST_REPORT_AGE_S + 0.1) == ["reports of executor"]
+    assert missing(discovery, MOST_REPORT_AGE_S + 2.1) == ["reports of hardware", "reports of executor"]
 
 
 def test_what_is_no_report_does_not_count(discovery: Discovery) -> None:

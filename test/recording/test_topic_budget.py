@@ -1,6 +1,6 @@
 import pytest
 
-from dynid.recording.topic_budget import ARM, TopicBudget, TopicLimits
+from dynid.recording.topic_budget import ARM_LIMITS, TopicBudget, TopicLimits
 
 LIMITS = TopicLimits(depth=1, largest=100, bytes_per_s=50.0, messages_per_s=2.0, burst_s=4.0)
 
@@ -21,5 +21,5 @@ def test_what_was_used_up_comes_back_with_time_and_never_more_than_that() -> Non
 
 
 def test_an_arms_states_are_limited_in_size_alone() -> None:
-    budget = TopicBudget(ARM)
+    budget = TopicBudget(ARM_LIMITS)
     assert all(budget.take(600, 0.0) for _ in range(100_000)) and not budget.take(2**17, 0.0)

@@ -10,9 +10,8 @@ from dynid.control.sway import SwayingController
 from dynid.errors import SafetyError
 
 MOST_AGE_NS = 200_000_000  # maximum age of estimates and of a model change [ns]
-CONTACT_END_NS = (
-    300_000_000  # time without contact after which it has ended [ns]; a force near its threshold fluctuates
-)
+# Time without contact after which it has ended [ns]; a force near its threshold fluctuates
+CONTACT_END_NS = 300_000_000
 ALTERNATIVE = "or set the executor's parameter contact to report"
 
 

@@ -10,9 +10,8 @@ from dynid.robot import FloatArray
 
 BLEND_S = 0.5  # time over which the former law's torque is blended into the present law's
 GUIDED_AVERAGE_S = 0.05  # averaging time of a guided arm's velocity: makes encoder quantisation look like slow motion
-GUIDED_DECAY_S = (
-    0.2  # decay time of a guided joint's velocity, so that a joint that sticks briefly still counts as guided
-)
+# Decay time of a guided joint's velocity, so that a joint that sticks briefly still counts as guided
+GUIDED_DECAY_S = 0.2
 REVERSAL_RAD_S = 0.06  # reverse velocity that ends this decay; more than encoder noise
 
 

@@ -26,10 +26,8 @@ from dynid.model.friction import FrictionLaw
 from dynid.robot import FloatArray
 
 DOF_FRICTION = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
-MOST_ROUNDS, TORQUE_TOLERANCE = (
-    200,
-    1e-10,
-)  # iterations, relative tolerance of torques; an iteration scales the error by km + kms
+# Iterations, relative tolerance of torques; an iteration scales the error by km + kms
+MOST_ROUNDS, TORQUE_TOLERANCE = 200, 1e-10
 
 
 class MujocoFriction:

@@ -8,8 +8,8 @@ from dynid.model.drive import kind_and_number
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
 
-WITHIN, QUANTILE = 0.1, 1.959964  # half width over value; two-sided 95 % quantile of the normal law
-FALLING = ("fs", "kms", "kes")  # friction coefficients of terms that decrease with speed
+RELATIVE_HALF_WIDTH, QUANTILE = 0.1, 1.959964  # half width over value; two-sided 95 % quantile of the normal law
+DECREASING_TERMS = ("fs", "kms", "kes")  # friction coefficients of terms that decrease with speed
 
 
 class Determined(NamedTuple):
@@ -34,9 +34,9 @@ class Determined(NamedTuple):
             return None
         trading = set()
         if friction is not None:
-            falls = np.any([friction[symbol] != 0.0 for symbol in FALLING], axis=0)
+            falls = np.any([friction[symbol] != 0.0 for symbol in DECREASING_TERMS], axis=0)
             trading = {f"FV{axis + 1}" for axis in np.flatnonzero(falls)}
-        narrow = deviations * QUANTILE <= WITHIN * np.abs(base.values)
+        narrow = deviations * QUANTILE <= RELATIVE_HALF_WIDTH * np.abs(base.values)
         chosen = [bool(own) and name not in trading for name, own in zip(base.names, narrow, strict=True)]
         names = [tuple(n for n, own in zip(base.names, chosen, strict=True) if own is side) for side in (True, False)]
         return cls(*names)

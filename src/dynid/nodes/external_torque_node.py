@@ -28,8 +28,8 @@ from dynid.nodes.sensing_node import SensingNode
 from dynid.recording.messages import DiagnosticStatus, JointStateEncoder, encode_diagnostics
 from dynid.recording.settings import parse_settings, reported_settings
 
-SAID_EVERY = 10  # states per report, enough for displays; the start and end of a contact are reported at once
-AGAIN_S = 1.0  # shortest time between two contacts that are counted and logged separately
+STATES_PER_REPORT = 10  # states per report, enough for displays; the start and end of a contact are reported at once
+CONTACT_INTERVAL_S = 1.0  # shortest time between two contacts that are counted and logged separately
 
 
 class ExternalTorqueNode(SensingNode):
@@ -46,7 +46,7 @@ class ExternalTorqueNode(SensingNode):
         self._sense, self._model = SharedSense(self._made()), ""
         self._encode = JointStateEncoder(self.robot.joint_names, fields=("effort",))
         self._states = self._contacts = 0
-        self._felt_s, self._joint, self._told = -np.inf, "", False
+        self._last_contact_s, self._joint, self._told = -np.inf, "", False
         self._torques = self.create_publisher(JointState, "external_torque", STREAM)
         self._forces = self.create_publisher(WrenchStamped, "tool_force", STREAM)
         self._reports = self.create_publisher(String, "contact", STREAM)
@@ -111,9 +111,9 @@ class ExternalTorqueNode(SensingNode):
         self._states += 1
         if felt:
             self._note_contact()
-        if felt or self._states % SAID_EVERY == 0:
+        if felt or self._states % STATES_PER_REPORT == 0:
             self._publish_force(state[0])
-        if self._sense.judged_ns >= 0 and (felt != self._told or self._states % SAID_EVERY == 0):
+        if self._sense.judged_ns >= 0 and (felt != self._told or self._states % STATES_PER_REPORT == 0):
             self._told = felt
             self._reports.publish(String(data=self._contact_report(felt).model_dump_json()))
 
@@ -142,8 +142,8 @@ class ExternalTorqueNode(SensingNode):
 
     def _note_contact(self) -> None:
         """Count a new contact, and log the joint whose external torque is largest relative to its threshold."""
-        last, self._felt_s = self._felt_s, time.monotonic()
-        if self._felt_s - last < AGAIN_S:
+        last, self._last_contact_s = self._last_contact_s, time.monotonic()
+        if self._last_contact_s - last < CONTACT_INTERVAL_S:
             return
         self._contacts += 1
         sense = self._sense.sense

@@ -16,7 +16,7 @@ from dynid.recording.messages import JOINT_STATE, JOINT_TRAJECTORY, decode, head
 from dynid.robot import FloatArray
 
 NO_LIMIT = -1.0
-STANDING_RAD_S = 1e-6
+STANDSTILL_RAD_S = 1e-6
 KEPT_STATES = 64  # states kept until the reference that was computed from them arrives
 UNITS = {"position": "rad", "velocity": "rad/s"}
 
@@ -121,7 +121,7 @@ class GoalMonitor:
         """Return whether the last reference still has a velocity other than zero."""
         if not self._reference:
             return False
-        return bool(np.abs(decode(self._reference, JOINT_TRAJECTORY).points[0].velocities).max() > STANDING_RAD_S)
+        return bool(np.abs(decode(self._reference, JOINT_TRAJECTORY).points[0].velocities).max() > STANDSTILL_RAD_S)
 
     def moment(self) -> Moment | None:
         """Return the last reference together with its state; None if either has not been received."""

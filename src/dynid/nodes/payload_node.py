@@ -34,7 +34,7 @@ from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import read_tree
 
 POLICIES = ("report", "apply")
-AGAIN_S = 1.0  # shortest time between two requests to the executor
+REQUEST_INTERVAL_S = 1.0  # shortest time between two requests to the executor
 
 
 class PayloadNode(SensingNode):
@@ -133,7 +133,7 @@ class PayloadNode(SensingNode):
 
     def _apply(self) -> None:
         """Send the estimated payload to the executor in one atomic call; after a refusal, retry later."""
-        if time.monotonic() - self._asked_s < AGAIN_S or not self._set.service_is_ready():
+        if time.monotonic() - self._asked_s < REQUEST_INTERVAL_S or not self._set.service_is_ready():
             return
         self._asked_s, self._asked = time.monotonic(), self._live.held
         values = payload_values(self._asked, self._live.arm.structure_hash)

@@ -23,7 +23,7 @@ from dynid.recording.recording import load_recording
 from dynid.robot import FloatArray, Robot
 
 LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-LONGEST = 4.0  # wall time per arm time in the time limit: a simulated arm waits for a busy host
+DURATION_FACTOR = 4.0  # wall time per arm time in the time limit: a simulated arm waits for a busy host
 REST_S, LONGEST_S = 3.0, 300.0
 HELD = "guiding_held"  # key in the executor's diagnostics: why the arm was braked and held
 
@@ -102,7 +102,7 @@ def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = RE
     call.trigger("executor/hold")
     states = call.node.create_subscription(JointState, "joint_states", resting.take, LATEST, raw=True)
     try:
-        call.wait(lambda: _over(call, resting, report), LONGEST * LONGEST_S, "hand guiding and then rest")
+        call.wait(lambda: _over(call, resting, report), DURATION_FACTOR * LONGEST_S, "hand guiding and then rest")
     finally:
         call.node.destroy_subscription(states)
     held = call.reported("executor", HELD)

@@ -15,7 +15,7 @@ from dynid.recording.settings import HardwareSettings, parse_settings
 from dynid.recording.topics import EXPERIMENT, HARDWARE_SETTINGS, JOINT_STATES, STAMPED
 
 DRIFT_BLOCK = 1000
-JUDGED_UNTIL_S = 1.0  # the last second of a bag is not judged, since a late driver may still catch up [s]
+EXCLUDED_END_S = 1.0  # the last second of a bag is not judged, since a late driver may still catch up [s]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
     count = np.arange(len(cycles))
     lateness = cycles - count
     lateness -= _drift(lateness) * count
-    last = len(cycles) - min(round(JUDGED_UNTIL_S / cycle_s), len(cycles) // 5) - 1
+    last = len(cycles) - min(round(EXCLUDED_END_S / cycle_s), len(cycles) // 5) - 1
     end = last + int(np.argmin(lateness[last:])) + 1 if len(cycles) else 0
     lasting = np.minimum.accumulate(lateness[:end][::-1])[::-1]
     rises = np.diff(lasting)

@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import DataError
-from dynid.recording.csv_names import KINDS, OF_KIND, ColumnName, clock_unit, column_name
+from dynid.recording.csv_names import KINDS, UNITS_OF_KIND, ColumnName, clock_unit, column_name
 from dynid.recording.csv_table import is_instant, read_table
 from dynid.robot import FloatArray, Robot
 
 STEPS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 SLOWEST_S = 0.5  # largest plausible time between rows [s]; if it is longer, the unit of time is smaller
-LOOKED_AT = 40  # number of lines from which delimiter and decimal sign are determined
+SAMPLE_LINES = 40  # number of lines from which delimiter and decimal sign are determined
 LEAST_COLUMNS = 3
-OF_LIMITS = 3.0  # a current beyond this multiple of its limit is in another unit
+MOST_LIMIT_RATIO = 3.0  # a current beyond this multiple of its limit is in another unit
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
 Column = str | int
 
@@ -66,7 +66,7 @@ def header_of(csv: Path) -> Header:
         for line in stream:
             if line.strip():
                 lines.append(line.rstrip("\r\n"))
-            if len(lines) > LOOKED_AT:
+            if len(lines) > SAMPLE_LINES:
                 break
     commented = [one for one in lines if one.startswith("#")]
     data = [one for one in lines if not one.startswith("#")]
@@ -195,7 +195,7 @@ def _draft_time(draft: Draft, csv: Path, header: Header, clock: int | None, rate
 def _stated(told: list[ColumnName | None], places: list[int], kind: str) -> str:
     """Return the unit that all columns of a series state; "" if they state none, or one that does not fit the kind."""
     units = {one.unit for place in places if (one := told[place]) is not None}
-    return units.pop() if len(units) == 1 and units <= {*OF_KIND[kind]} else ""
+    return units.pop() if len(units) == 1 and units <= {*UNITS_OF_KIND[kind]} else ""
 
 
 def _values(csv: Path, header: Header, places: list[int]) -> FloatArray:
@@ -236,7 +236,7 @@ def _torques(
     stated = _stated(told, places, kind)
     if stated == "%":
         raise DataError(
-            f"{csv} gives {header.names[places[0]]} in per cent, of what it does not say: write the mapping by hand, "
+            f"{csv} gives {header.names[places[0]]} in per cent of an unknown reference: write the mapping by hand, "
             "with a unit such as '% of 1.27 N m'"
         )
     if stated:
@@ -245,7 +245,7 @@ def _torques(
     if kind == "current":
         largest = float(np.nanmax(np.abs(_values(csv, header, places))))
         limits = [one for one in (joint.current_limit_a for joint in robot.file.joints) if one is not None]
-        unit = "mA" if limits and largest > OF_LIMITS * max(limits) else "A"
+        unit = "mA" if limits and largest > MOST_LIMIT_RATIO * max(limits) else "A"
         draft.assumed.append(f"currents are in {unit}, as they reach {largest:.4g}")
         return {"columns": columns, "unit": [unit] * robot.size}
     units = ["N" if slides else "N m" for slides in robot.prismatic]

@@ -15,15 +15,15 @@ KINDS = {
     "torque": "tau torque torques effort efforts eff trq tq moment u t",
     "current": "i iq cur curr current currents amp amps actualcurrent",
 }
-OTHER = (
+OTHER_WORDS = (
     "ddq qdd acc accel acceleration accelerations temperature temp voltage volt pwm error err stamp frame id seq status"
 )
-COMMANDED = (
+COMMAND_WORDS = (
     "cmd command commanded commands desired des d target targ goal ref reference setpoint set sp planned demand "
     "demanded wanted limit max min ff"
 )
-MEASURED = "actual measured meas present feedback fb sensor state states observation obs"
-FILLER = "joint joints j axis axes a robot arm dof field msg data value values name the link"
+MEASURED_WORDS = "actual measured meas present feedback fb sensor state states observation obs"
+FILLER_WORDS = "joint joints j axis axes a robot arm dof field msg data value values name the link"
 UNITS = {
     "rad": "rad", "radian": "rad", "radians": "rad", "deg": "deg", "degree": "deg", "degrees": "deg", "rev": "rev",
     "turns": "rev", "m": "m", "mm": "mm", "rad/s": "rad/s", "rads": "rad/s", "radps": "rad/s", "deg/s": "deg/s",
@@ -32,14 +32,14 @@ UNITS = {
     "second": "s", "seconds": "s", "ms": "ms", "msec": "ms", "milliseconds": "ms", "us": "us", "usec": "us",
     "ns": "ns", "nsec": "ns",
 }  # fmt: skip
-OF_KIND = {
+UNITS_OF_KIND = {
     "position": ("rad", "deg", "rev", "m", "mm"),
     "velocity": ("rad/s", "deg/s"),
     "torque": ("N m", "mN m", "kg cm", "N", "A", "mA", "%"),
     "current": ("A", "mA"),
     "time": ("s", "ms", "us", "ns"),
 }
-CLOCK = "t time times timestamp timestamps stamp stamps clock elapsed datetime date secs seconds sec"
+TIME_WORDS = "t time times timestamp timestamps stamp stamps clock elapsed datetime date secs seconds sec"
 _LISTS = {word: kind for kind, words in KINDS.items() for word in words.split()}
 _WORD = re.compile(r"[a-z]+|\d+")
 
@@ -81,15 +81,15 @@ def column_name(name: str, joints: Sequence[str]) -> ColumnName:
     numbers = [int(one) for one in words if one.isdecimal()]
     letters = [one for one in words if not one.isdecimal()]
     kind = _kind(letters, bool(numbers) or joint is not None)
-    known = {*FILLER.split(), *COMMANDED.split(), *MEASURED.split(), *_LISTS}
+    known = {*FILLER_WORDS.split(), *COMMAND_WORDS.split(), *MEASURED_WORDS.split(), *_LISTS}
     return ColumnName(
         name,
         kind,
         joint,
         numbers[-1] if numbers and joint is None else None,
         unit,
-        any(one in COMMANDED.split() for one in letters),
-        any(one in MEASURED.split() for one in letters),
+        any(one in COMMAND_WORDS.split() for one in letters),
+        any(one in MEASURED_WORDS.split() for one in letters),
         tuple(one for one in letters if one not in known),
     )
 
@@ -100,11 +100,11 @@ def clock_unit(name: str) -> str | None:
     words = [
         one for one in _words(text) if one not in ("field", "header", "msg", "ros", "elapsed", "since", "from", "start")
     ]
-    if len(words) == 2 and words[1] in UNITS and UNITS[words[1]] in OF_KIND["time"]:
+    if len(words) == 2 and words[1] in UNITS and UNITS[words[1]] in UNITS_OF_KIND["time"]:
         unit, words = UNITS[words[1]], words[:1]
     if words == [] and "elapsed" in text.lower():
         words = ["elapsed"]
-    return unit if len(words) == 1 and words[0] in CLOCK.split() else None
+    return unit if len(words) == 1 and words[0] in TIME_WORDS.split() else None
 
 
 def _words(text: str) -> list[str]:
@@ -135,7 +135,7 @@ def _without_joint(text: str, joints: Sequence[str]) -> tuple[int | None, str]:
 
 def _kind(letters: list[str], of_joint: bool) -> str:
     """Return the kind of quantity that words state; a joint's name alone means its position."""
-    if any(one in OTHER.split() for one in letters):
+    if any(one in OTHER_WORDS.split() for one in letters):
         return ""
     stated = {_LISTS[one] for one in letters if one in _LISTS}
     for kind in ("velocity", "torque", "current", "position"):

@@ -28,10 +28,8 @@ SIDES = ("leader", "follower")
 MOST_AGE_S = 0.008  # largest age of a state: at 10 ms the pair is unstable
 MOST_DIFFERENCE_RAD = 0.35
 FAST_SHARE = 0.75  # share of the velocity limits that stops the pair, before the guards brake at the full limits
-LONGEST_SATURATION_S, MOST_EXTERNAL_SHARE = (
-    0.1,
-    0.7,
-)  # longest time at a torque limit; largest plausible external torque / limit
+# Longest time at a torque limit; largest plausible external torque / limit
+LONGEST_SATURATION_S, MOST_EXTERNAL_SHARE = 0.1, 0.7
 FROZEN_S = 0.02  # duration of unchanged encoder counts after which frozen states are suspected
 # Motion that cannot stop within an encoder count: joint velocity; kinetic energy divided by the sum of the torque
 # limits [rad]. Hands and gears stopped simulated arms from at most 0.42 rad/s, at a wrist, and from 0.8e-4 rad.

@@ -17,10 +17,10 @@ ENOUGH_WEIGHT = 0.9  # weight of the means from which they are used; reached aft
 DOUBT = 2.0  # ratio of load uncertainty to accelerating current: of 0 to 3 the least motion if no servo replies
 CREEP_RAD_S = 0.2  # speed at which a joint held in its soft zone is moved out of it
 STANDING_RAD_S = 0.02  # a slower joint stands; below the first step of a servo's velocity register
-GIVING_A_S = 0.6  # rate at which a holding current gives way [A/s], see `Relief`
-RESTS_WITHIN_RAD = 0.02  # position error below which the integral of a standing joint stops
-FADED = 3.0  # time constants per `lower_s` in the fading current of an unread joint
-YIELD_1_S = 100.0  # rate at which the spring of a lowered joint relaxes, up to the joint's allowed speed
+YIELD_RATE_A_S = 0.6  # rate at which a holding current gives way [A/s], see `Relief`
+INTEGRAL_STOP_RAD = 0.02  # position error below which the integral of a standing joint stops
+FADE_CONSTANTS = 3.0  # time constants per `lower_s` in the fading current of an unread joint
+RELAXATION_1_S = 100.0  # rate at which the spring of a lowered joint relaxes, up to the joint's allowed speed
 SLOW_DAMPING = 0.1  # share of damping on velocity within the allowed speed; excess velocity is damped fully
 
 
@@ -114,7 +114,7 @@ class Hold:
         self._captured = np.zeros(robot.size, dtype=np.bool_)
         self._followed = np.zeros(robot.size, dtype=np.bool_)  # joints whose spring already ends at the reference
         self._age_s = 0.0
-        self._relief = Relief.of(robot, GIVING_A_S)
+        self._relief = Relief.of(robot, YIELD_RATE_A_S)
 
     def reset(self) -> None:
         """Clear all learned loads, before the torque of an arm is switched on."""
@@ -180,7 +180,7 @@ class Hold:
         self._reference += np.minimum(np.maximum(inside, -creep), creep)
         # At a standing joint, friction carries part of the missing load. Further learning would break it loose, and it
         # would stick again on the other side, and so on.
-        learning = (np.abs(dq) > STANDING_RAD_S) | (np.abs(stretch) > RESTS_WITHIN_RAD)
+        learning = (np.abs(dq) > STANDING_RAD_S) | (np.abs(stretch) > INTEGRAL_STOP_RAD)
         if self._relief is not None and (valid is None or valid.all()):
             self.load += self._relief.step(step_s, q, self.held)
             learning &= ~self._relief.gives
@@ -222,11 +222,11 @@ class Hold:
         stretch = np.minimum(np.maximum(stretch, -most), most)
         way = lean / self.stiffness - stretch
         pace = np.where(((q < self._lower) & (way < 0.0)) | ((q > self._upper) & (way > 0.0)), self._creep, self._pace)
-        rate = np.minimum(np.maximum(min(YIELD_1_S, 1.0 / step_s) * way, -pace), pace)
+        rate = np.minimum(np.maximum(min(RELAXATION_1_S, 1.0 / step_s) * way, -pace), pace)
         stretch += step_s * within(rate) * rate
         np.copyto(self._reference, q + stretch, where=seen)
         self._followed = seen.copy()
-        faded = self.held * np.exp(-FADED * step_s / self._settings.lower_s)
+        faded = self.held * np.exp(-FADE_CONSTANTS * step_s / self._settings.lower_s)
         self.held[:] = np.where(seen, self.stiffness * stretch, faded)
         allowed = within(dq) * np.minimum(np.maximum(dq, -pace), pace)
         return self.held - self.damping * (dq - (1.0 - SLOW_DAMPING) * np.where(seen, allowed, 0.0))

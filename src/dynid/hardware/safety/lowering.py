@@ -10,14 +10,14 @@ from dynid.hardware.safety.settings import SafetySettings
 from dynid.robot import FloatArray
 
 ROUNDING_S = 1e-9  # tolerance for rounding of times that are sums of cycles
-CREPT_RAD = 0.0035  # largest movement that counts as standing: two encoder counts
-LOOK_RAD = 0.1  # movement of a joint above which an arm without current is caught
-LOOK_M_S = 0.1  # speed of a link's end above which an arm without current is caught
-LEFT_RAD = 0.05  # movement after which a leaned joint has left its balance
-FAR_RAD = 0.35  # movement after which leaning ends: gravity is stronger there
-ABOVE_M = 0.015  # smallest mean height of the links above a joint's axis that can balance there
-BLIND_S = 0.1  # time without any reading after which no servo is expected to reply
-UNHELD = 0.02  # share of its limit below which a current holds nothing
+REST_MOVEMENT_RAD = 0.0035  # largest movement that counts as standing: two encoder counts
+CATCH_RAD = 0.1  # movement of a joint above which an arm without current is caught
+CATCH_M_S = 0.1  # speed of a link's end above which an arm without current is caught
+OFF_BALANCE_RAD = 0.05  # movement after which a leaned joint has left its balance
+MOST_LEAN_RAD = 0.35  # movement after which leaning ends: gravity is stronger there
+BALANCE_HEIGHT_M = 0.015  # smallest mean height of the links above a joint's axis that can balance there
+SILENCE_S = 0.1  # time without any reading after which no servo is expected to reply
+HOLDING_SHARE = 0.02  # share of its limit below which a current holds nothing
 SIDES = 2  # each joint in balance is leaned to both sides
 LONGEST_LEAN_S = 1.5  # after this time a moving joint continues by gravity
 
@@ -97,14 +97,14 @@ class StopSequence:
             self._take_step(q, dq, held, step_s)
         elif self.phase is Phase.HOLD and self._elapsed_s >= self._settings.lower_from_s:
             self._enter(Phase.LOWER)
-        longest_s = self._unseen_s if self._blind_s > BLIND_S else self._settings.longest_stop_s
+        longest_s = self._unseen_s if self._blind_s > SILENCE_S else self._settings.longest_stop_s
         self.done = self.rested or self._elapsed_s >= longest_s - ROUNDING_S
 
     def _take_step(self, q: FloatArray, dq: FloatArray, held: FloatArray, step_s: float) -> None:
         """Advance the present phase by one cycle, and enter the next phase if this one is over."""
         settings = self._settings
         still = bool((np.abs(dq) < settings.stop_velocity_rad_s).all())
-        if self.phase is not Phase.HOLD and np.abs(q - self._anchor).max() > CREPT_RAD:
+        if self.phase is not Phase.HOLD and np.abs(q - self._anchor).max() > REST_MOVEMENT_RAD:
             self._anchor, still = q.copy(), False
         self._still_s = self._still_s + step_s if still else 0.0
         if self.phase is Phase.HOLD:
@@ -112,12 +112,12 @@ class StopSequence:
             if dwelt or self._elapsed_s >= settings.lower_from_s:
                 self._enter(Phase.LOWER)
         elif self.phase is Phase.LOWER:
-            self._still_s *= bool((np.abs(held) <= UNHELD).all())
+            self._still_s *= bool((np.abs(held) <= HOLDING_SHARE).all())
             if self._dwelt(settings.stop_dwell_s):
                 self._leave_balances(q)
         elif self.phase is Phase.LEAN:
             self._posture.place(q)
-            leans = (self._posture.height > 0.0) & (np.abs(q - self._from) < FAR_RAD)
+            leans = (self._posture.height > 0.0) & (np.abs(q - self._from) < MOST_LEAN_RAD)
             self.sides = np.where(leans, self.sides, 0.0)
             self._lean_s += step_s
             if self._dwelt(settings.lean_s) or self._lean_s > LONGEST_LEAN_S or not self.sides.any():
@@ -131,12 +131,12 @@ class StopSequence:
         Called once the arm stands and no current holds it.
         """
         self._posture.place(q)
-        balanced = self._posture.height > ABOVE_M
+        balanced = self._posture.height > BALANCE_HEIGHT_M
         if self._leans == SIDES:
             downhill = -np.sign(self._posture.slope)
             self.sides = np.where(self._sagged != 0.0, self._sagged, np.where(downhill == 0.0, 1.0, downhill))
         else:
-            balanced &= np.abs(q - self._from) < LEFT_RAD  # joints that left their balance need no second lean
+            balanced &= np.abs(q - self._from) < OFF_BALANCE_RAD  # joints that left their balance need no second lean
             self.sides = -self._leaned
         self.sides = np.where(balanced, self.sides, 0.0)
         if self._leans > 0 and self.sides.any():
@@ -152,9 +152,9 @@ class StopSequence:
         """Catch an arm that moves without current, or end the stop once it has stayed in place."""
         moved = q - self._from
         self._posture.place(q)
-        fast = np.abs(dq).max() > self._settings.lower_rad_s or self._posture.pace(dq, LOOK_M_S, LOOK_M_S, 1.0) < 1.0
-        if fast or np.abs(moved).max() > LOOK_RAD:
-            self._sagged = np.where(np.abs(moved) > CREPT_RAD, np.sign(moved), 0.0)
+        fast = np.abs(dq).max() > self._settings.lower_rad_s or self._posture.pace(dq, CATCH_M_S, CATCH_M_S, 1.0) < 1.0
+        if fast or np.abs(moved).max() > CATCH_RAD:
+            self._sagged = np.where(np.abs(moved) > REST_MOVEMENT_RAD, np.sign(moved), 0.0)
             self._leans = SIDES
             self._enter(Phase.LOWER)
             return

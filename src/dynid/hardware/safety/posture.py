@@ -12,7 +12,7 @@ from dynid.model.chain import SerialChain
 from dynid.robot import FloatArray, Robot
 
 ANY_M = 1e9  # larger than any distance [m]
-BELOW_M = 0.05  # a point this far below the table's given height shows that the table is not there [m]
+BELOW_TABLE_M = 0.05  # a point this far below the table's given height shows that the table is not there [m]
 
 
 @numba.njit(cache=True)
@@ -135,7 +135,7 @@ def pace_of(
                 velocity += rates[j] * np.cross(axes[j], ends[k] - origins[j])
         speed, allowed = float(np.sqrt(velocity @ velocity)), fastest
         above = ends[k] @ up - table
-        if velocity @ up < 0.0 and above > -BELOW_M and above < near:  # false without a table (NaN)
+        if velocity @ up < 0.0 and above > -BELOW_TABLE_M and above < near:  # false without a table (NaN)
             allowed = slow + (fastest - slow) * max(0.0, above) / near
         if speed * factor > allowed:
             factor = allowed / speed

@@ -99,7 +99,7 @@ def _unchecked(robot: Robot, findings: list[Finding], snapshots: Mapping[int, Sn
     parts += ["cycle time"] if "cycle" not in checks else []
     if parts:
         text = f"not ready: {'; '.join(parts)} could not be checked"
-        yield Finding("not checked", "error", text, "mend what is named above, and run the doctor again", "", unread)
+        yield Finding("not checked", "error", text, "correct the findings above, and run the doctor again", "", unread)
 
 
 def _latency(port: str, system: Path) -> Finding:
