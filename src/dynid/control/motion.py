@@ -33,7 +33,7 @@ FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
 YIELD_RATE_RAD_S, MOST_YIELD_RAD = 0.15, 0.15  # rate and largest value of the yielding of held joints, see `Relief`
 RECOVERY_RAD_S = 0.3  # rate that takes the whole yielding back within the standstill before a trajectory
-LIMP_DISPLACEMENT_RAD = 0.02  # displacement after which the reference follows an arm without torque
+RELEASED_ERROR_RAD = 0.02  # displacement after which the reference follows an arm without torque
 LARGEST_SAG_RAD = 0.2  # largest distance of a held arm from its reference, including stiction under load
 MAX_TRACKING_ERROR_RAD = 0.35  # maximum tracking error before a stop
 STOP_RAD_S2 = 12.0  # deceleration of an arm that left its reference
@@ -202,7 +202,7 @@ class MotionExecutor:
         """
         if self.active and not self.controller.law.follows_reference:
             self.guiding.restart(self.controller.law, q)
-        if self.active and not self.moving and np.abs(q - self._reference[0]).max() > LIMP_DISPLACEMENT_RAD:
+        if self.active and not self.moving and np.abs(q - self._reference[0]).max() > RELEASED_ERROR_RAD:
             self.release()
             self.hold(q, stamp_ns)
 

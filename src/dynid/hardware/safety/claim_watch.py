@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dynid.hardware.safety.limit_kernels import farthest
 from dynid.robot import FloatArray
 
-MOST_MOVEMENT_RAD = 0.7  # displacement that is a fault: an executor yields to a push by half of it, then holds
+DISPLACEMENT_LIMIT_RAD = 0.7  # displacement that is a fault: an executor yields to a push by half of it, then holds
 WINDOW_S = 1.5  # the displacement counts over one to two windows, so that slow hand guiding is no fault
 
 
@@ -41,4 +41,4 @@ class ClaimWatch:
             self._since_s = now_s
             self._places[0], self._places[1] = self._places[1], q
         joint, way_rad = farthest(q, self._places, valid)
-        return joint if way_rad > MOST_MOVEMENT_RAD else None
+        return joint if way_rad > DISPLACEMENT_LIMIT_RAD else None
