@@ -79,7 +79,7 @@ class Diagnosis:
         found, one = [self.small] if self.small else [], self.losses
         if self.unseen:
             found.append(
-                f"a torque constant that is {100 * SCALE_FAULT:.0f} % off is not seen at "
+                f"a torque constant that is {100 * SCALE_FAULT:.0f} % off would not be detected at "
                 f"{', '.join(joint for joint, _ in self.unseen)}: no other joint's torque shows its scale, or too much "
                 "of its own is unexplained; a known mass shows it"
             )
