@@ -59,13 +59,13 @@ def stop(heard: ContactReport | None = None) -> tuple[ContactStop, Any]:
     return found, motion
 
 
-def test_what_moves_goes_on_while_nothing_is_felt() -> None:
+def test_motion_continues_without_contact() -> None:
     found, motion = stop(report())
     assert found.watch(NOW) == "" and not motion.cancelled and not motion.controller.paused
     found.refuse(NOW)
 
 
-def test_every_motion_that_moves_while_something_is_felt_is_stopped_again() -> None:
+def test_motion_in_contact_is_stopped_again() -> None:
     found, motion = stop(report(contact=True))
     for count in (1, 2, 3):
         motion.moving, motion.phase = True, "trajectory"
@@ -74,7 +74,7 @@ def test_every_motion_that_moves_while_something_is_felt_is_stopped_again() -> N
     assert "crane_x7_joint2" in motion.stopped_itself and motion.controller.paused
 
 
-def test_nothing_begins_while_something_is_felt_nor_a_moment_later() -> None:
+def test_motion_is_refused_during_and_shortly_after_contact() -> None:
     found, _ = stop(report(contact=True))
     with pytest.raises(SafetyError, match=r"crane_x7_joint2, 3\.1 N m from outside .* free the arm, or give"):
         found.refuse(NOW)
@@ -102,14 +102,14 @@ def test_estimates_that_do_not_count_stop_the_arm_and_refuse_motions(heard: Cont
     assert words in found.watch(NOW) and motion.cancelled == 1
 
 
-def test_without_being_asked_for_nothing_is_stopped() -> None:
+def test_contact_without_the_stop_policy_stops_nothing() -> None:
     found, motion = stop(report(contact=True))
     found.asked = False
     found.refuse(NOW)
     assert found.watch(NOW) == "" and not motion.cancelled
 
 
-def test_an_older_model_has_a_moment_to_be_replaced() -> None:
+def test_older_model_is_tolerated_until_replaced() -> None:
     found, motion = stop(report())
     found.expect("newer")
     found.hear(report(NOW + MOST_AGE_NS))

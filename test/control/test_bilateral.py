@@ -88,7 +88,7 @@ def test_friction_keeps_its_direction_under_load_only(pressed, kept):
     assert (observer.friction[1] > 0.1) == kept
 
 
-def test_both_arms_move_as_one_and_gain_nothing_when_let_go():
+def test_coupled_arms_follow_and_gain_no_energy_when_released():
     pair = pair_of()
     run = pair.run(4.0, Hand(wandering, pair.tool_at_start(), until_s=2.5))
     assert not run.stopped and not run.fell_back
@@ -111,12 +111,12 @@ def test_a_unilateral_leader_feels_no_wall():
     assert found["wall_n"] > 3.0 and found["held"] > 0.3
 
 
-def test_a_force_reflecting_leader_feels_one():
+def test_force_reflecting_leader_feels_a_wall():
     found = force_errors(pressed(300.0, BilateralSettings(mode="force_reflecting")))
     assert found["wall_n"] > 2.0 and found["held"] < 0.4
 
 
-def test_a_pair_that_is_led_too_fast_ends():
+def test_pair_guided_too_fast_is_stopped():
     pair = pair_of()
     run = pair.run(1.5, Hand(lambda time_s: np.array([0.0, 0.8 * max(time_s - 0.5, 0.0), 0.0]), pair.tool_at_start()))
     assert "is guided too fast" in run.stopped and "m/s" in run.stopped
@@ -242,7 +242,7 @@ def test_the_judge_of_faults_finds_what_is_unsafe():
     assert "the pair was not stopped" in found.violations and len(found.violations) > 1
 
 
-def test_arms_that_are_apart_are_not_engaged():
+def test_arms_in_different_postures_are_not_engaged():
     away = START + np.where(np.arange(N) == 3, 0.5, 0.0)
     with pytest.raises(SafetyError, match=r"joint 4 is .* rad apart"):
         pair_of(q0=np.array([away, START])).run(0.01, None)
@@ -310,7 +310,7 @@ def cycles_of_two():
 CLOCKS_NS, MS = (10**9, 3_600 * 10**9), 10**6
 
 
-def test_a_cycle_is_over_when_both_arms_have_sent_a_state():
+def test_cycle_ends_when_both_arms_have_sent_a_state():
     cycles, (leader, follower) = cycles_of_two(), CLOCKS_NS
     assert cycles.take(0, Reading(leader + MS, START)) is None
     assert cycles.take(0, Reading(leader + MS, START)) is None  # the same once more

@@ -57,7 +57,7 @@ def test_an_arm_a_tenth_heavier_is_lifted_and_moved_within_the_overload(robot, c
     assert arm.run(1.0) < LIMITED and arm.motion.phase == "done"
 
 
-def test_at_the_usual_pace_it_is_not(robot):
+def test_heavier_arm_at_default_speed_leaves_its_reference(robot):
     arm = GuardedArm(robot, standard=heavier(robot, 1.1), check=position_and_speed(robot))
     with pytest.raises(SafetyError, match="off its reference"):
         arm.execute(load_excitation(robot).trajectory("gentle_validation"))

@@ -96,7 +96,7 @@ def test_the_guard_lowers_limits_and_names_what_must_stop(robot: Robot) -> None:
     assert guard.filter(wanted, 0.0, robot.rest_posture, none).current_a[JOINT] == pytest.approx(2.4)
 
 
-def test_a_stop_for_overload_lets_the_arm_down_without_holding_it(robot: Robot) -> None:
+def test_overload_stop_lowers_the_arm_without_holding(robot: Robot) -> None:
     still, none = robot.rest_posture, np.zeros(8)
     lengths = []
     for hold_s in (None, 0.0):

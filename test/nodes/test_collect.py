@@ -175,7 +175,7 @@ def test_nothing_is_recorded_before_the_cycle_rate_is_decided(key: str, value: s
     assert "recorder/start" not in calls.calls and "hardware on" not in calls.calls
 
 
-def test_nor_does_it_in_a_chain_of_its_own() -> None:
+def test_chain_starts_no_motion_before_discovery() -> None:
     chain, calls = Chain.__new__(Chain), RecordedCalls()
     chain._supervisor = calls  # type: ignore[assignment]
     calls.reports = {("recorder", UNMATCHED): "joint_states"}

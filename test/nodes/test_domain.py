@@ -78,7 +78,7 @@ def test_one_chain_in_one_domain(monkeypatch: pytest.MonkeyPatch) -> None:
     reserve_chain("7").close()
 
 
-def test_nodes_of_another_start_are_company() -> None:
+def test_nodes_of_another_start_are_refused() -> None:
     with PrivateDomain() as own:
         refuse_running_nodes(own.number)
         with Supervisor() as other:

@@ -46,7 +46,7 @@ def test_true_among_several_publishers_counts_for_all() -> None:
     assert one.unknown and not one.pressed
 
 
-def test_one_that_vanished_while_pressed_stays_pressed() -> None:
+def test_vanished_publisher_keeps_the_stop_pressed() -> None:
     one = presses(BUTTON)
     one.press(0, 0.0)
     one.look(frozenset((WINDOW,)), 1, 5.0)
@@ -85,7 +85,7 @@ def test_a_message_that_arrives_much_later_counts_for_all() -> None:
     assert one.pressed == {BUTTON, WINDOW}
 
 
-def test_two_that_change_places_between_two_looks_are_noticed() -> None:
+def test_replaced_publisher_between_checks_is_noticed() -> None:
     one = presses(BUTTON)
     one.look(frozenset((WINDOW,)), 1, 5.0)
     assert not one.alone(5.5) and one.alone(6.0)

@@ -110,7 +110,7 @@ class Reporting:
 
 
 @pytest.mark.parametrize("by", ["nothing", "onset", "residual"])
-def test_a_contact_is_reported_whichever_test_feels_it(by: str) -> None:
+def test_contact_is_reported_by_either_test(by: str) -> None:
     node = Reporting()
     node._sense.sense.onset.contact = by == "onset"
     node._sense.sense.touched[1] = by == "residual"

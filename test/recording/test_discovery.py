@@ -46,7 +46,7 @@ def test_a_publisher_that_is_known_may_not_know_the_recorder() -> None:
     assert missing(discovery) == ["reports of executor"]
 
 
-def test_who_leaves_must_report_again(discovery: Discovery) -> None:
+def test_departed_node_must_report_again(discovery: Discovery) -> None:
     assert discovery.matched("reference", 0, 1)
     assert missing(discovery) == ["reference"]
     assert discovery.matched("reference", 1, 1)
@@ -56,14 +56,14 @@ def test_who_leaves_must_report_again(discovery: Discovery) -> None:
 
 
 @pytest.mark.parametrize("counts", [[(2, 0), (1, 1)], [(1, 1)]])
-def test_who_is_replaced_must_report_again(discovery: Discovery, counts: list[tuple[int, int]]) -> None:
+def test_replaced_node_must_report_again(discovery: Discovery, counts: list[tuple[int, int]]) -> None:
     """The new one may be known before the old one is forgotten, or both may come as one event."""
     for publishers, departed in counts:
         discovery.matched("reference", publishers, departed)
     assert missing(discovery) == ["reports of hardware", "reports of executor"]
 
 
-def test_who_is_silent_is_missing(discovery: Discovery) -> None:
+def test_silent_node_counts_as_missing(discovery: Discovery) -> None:
     """A killed node stays known to the middleware for long."""
     discovery.reported(report("hardware"), 2.0)
     assert missing(discovery, MOST_REPORT_AGE_S) == []

@@ -84,7 +84,7 @@ def flipped(joint: int) -> FloatArray:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_arm_that_is_as_the_model_says_is_let_go(seed: int) -> None:
+def test_arm_that_agrees_with_the_model_is_released(seed: int) -> None:
     shown = swayed(Wrong(), seed)
     print(f"nothing wrong: {max(float(one.excess.max()) for one in shown):.2f}")
     assert max(float(one.excess.max()) for one in shown) < 0.5, str(holding_verdict(MODEL, shown))
@@ -108,7 +108,7 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_arm_that_is_otherwise_is_not_let_go_and_the_reason_is_named(fault: str) -> None:
+def test_arm_that_differs_is_refused_with_the_reason(fault: str) -> None:
     wrong, said = FAULTS[fault]
     shown = swayed(wrong)
     print(f"{fault}: {max(float(one.excess.max()) for one in shown):.2f}")
@@ -116,7 +116,7 @@ def test_arm_that_is_otherwise_is_not_let_go_and_the_reason_is_named(fault: str)
         refuse_deviation(MODEL, shown)
 
 
-def test_joint_without_gravity_is_said_to_be_too_light_to_judge() -> None:
+def test_joint_without_gravity_is_reported_as_unchecked() -> None:
     verdict = holding_verdict(MODEL, swayed(Wrong(sign=flipped(0))))
     assert verdict.accepted and "too little to judge sign and scale by" in verdict.checks[0].detail
 
@@ -159,7 +159,7 @@ def test_second_posture_is_one_that_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("posture", POSTURES, ids=range(1, 6))
-def test_arm_that_is_let_go_stays_within_a_degree_for_ten_seconds(posture: FloatArray) -> None:
+def test_released_arm_stays_within_a_degree_for_ten_seconds(posture: FloatArray) -> None:
     law = GravityCompensation(control_model(), compile_single(ARM), FRICTION_SHARE)
     arm = SteppedArm(ROBOT, seed=1, q0=posture)
     motion = MotionExecutor(ROBOT, ArmController(law, SETTINGS.pseudo_differentiation_s, N))

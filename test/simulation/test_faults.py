@@ -225,7 +225,7 @@ def test_a_cable_may_be_cut_before_all_servos(chain: ServoChain) -> None:
     assert not any(send(chain, build_ping(servo_id)) for servo_id in chain.servos)
 
 
-def test_factory_fresh_servos_hear_57600_only(chain: ServoChain) -> None:
+def test_factory_fresh_servos_answer_at_57600_only(chain: ServoChain) -> None:
     injector(chain, {"kind": "factory_fresh"})
     chain.line_code = 5
     assert send(chain, build_ping(2)) == []
@@ -235,7 +235,7 @@ def test_factory_fresh_servos_hear_57600_only(chain: ServoChain) -> None:
     assert fresh.get(table.OPERATING_MODE) == table.POSITION_MODE and fresh.get(table.RETURN_DELAY_TIME) == 250
 
 
-def test_one_servo_at_another_rate_is_deaf(chain: ServoChain, robot: Robot) -> None:
+def test_servo_at_another_baud_rate_does_not_answer(chain: ServoChain, robot: Robot) -> None:
     injector(chain, {"kind": "baud_rate", "servo": 5, "baudrate": 1_000_000})
     chain.line_code = 5
     assert len(send(chain, build_sync_read(robot.servo_ids, 126, 10))) == 3  # those before it in the chain of replies
