@@ -21,7 +21,7 @@ from dynid.resources import refuse_existing
 from dynid.robot import Robot, load_robot, read_only
 
 ROOM, ROTOR = 0.1, 0.1
-NEAR = 1e-3  # weight that keeps parameters without effect on torques near the nominal ones
+NEAR = 1e-3  # weight of the nominal parameters, which only parameters without effect on torques follow
 
 
 def plant_parameters(robot: Robot) -> StandardParameters:

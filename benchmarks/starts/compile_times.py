@@ -1,4 +1,4 @@
-"""How long each function takes to compile, and which work needs it: each job in a process with empty caches."""
+"""Compile time of each function, and the jobs that need it; each job runs in a process with empty caches."""
 
 import json
 import os
