@@ -54,7 +54,7 @@ def one_arm(robot: Robot, dynamics: SingleState, model: ControlModel) -> Cycle:
 def two_arms(
     robot: Robot, dynamics: SingleState, model: ControlModel, settings: BilateralSettings | None = None
 ) -> Cycle:
-    """Return a cycle of two coupled arms at rest; the cycle returns whether both arms got a command."""
+    """Return a cycle of two coupled arms; the cycle returns whether both arms got a command."""
     law = BilateralLaw(robot, model, model, dynamics, settings)
     pair, arms = PairCycles(ArmPair(robot, law)), [ArmMessages(robot.joint_names) for _ in SIDES]
     start = np.deg2rad(START_DEG)
