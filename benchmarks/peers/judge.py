@@ -1,4 +1,4 @@
-"""What peers are judged by: the same filtered rows, the plant's own parameters, rollouts, and the inertia matrix."""
+"""Comparison criteria of peers: the same filtered rows, the plant's parameters, rollouts, and inertia matrix."""
 
 import math
 from collections.abc import Sequence
@@ -114,7 +114,7 @@ def own_candidate(model: Model) -> Candidate:
 
 
 def true_candidate(robot: Robot, friction: str) -> Candidate:
-    """Return the simulated arm's own parameters and friction: what nobody can beat but by luck."""
+    """Return the simulated arm's own parameters and friction, which can be surpassed only by chance."""
     arm, content = ArmModel.of(robot), plant_standard(robot)
     law = plant_friction(robot, content, magnitudes(robot), (), friction)
     standard = from_file(content, arm.mdh, arm.regrouping.standard)
