@@ -190,7 +190,7 @@ def step_cost(bench: Bench, law: TorqueLaw) -> dict[str, float]:
 
 
 def led_by_hand(bench: Bench, model: ControlModel) -> dict[str, Any]:
-    """Return the push [N m] that moves each joint under gravity compensation, with and without help against friction."""
+    """Return the push [N m] that moves each joint, with and without help against friction, see `hand_push`."""
     robot, tf = bench.robot, bench.settings.pseudo_differentiation_s
     pose = np.clip(
         bench.excitation.trajectory(IDENTIFICATION, PROFILE).waypoints[1],
