@@ -89,7 +89,7 @@ def test_motion_is_refused_during_and_shortly_after_contact() -> None:
 @pytest.mark.parametrize(
     ("heard", "words"),
     [
-        (None, "no estimates arrive: start external_torque"),
+        (None, "no node detects it: start external_torque"),
         (report(NOW - MOST_AGE_NS - 1), "0.20 s away from the newest state"),
         (report(NOW + MOST_AGE_NS + 1), "away from the newest state"),
         (report(model="another"), "the executor's model and payload yet"),

@@ -750,7 +750,7 @@ def test_motion_is_refused_during_contact_or_without_estimates(client: Superviso
     with pytest.raises(NodeError, match="unknown contact policy 'stops'"):
         client.set_parameters("executor", {"contact": "stops"})
     client.set_parameters("executor", {"contact": "stop"})
-    with pytest.raises(NodeError, match="no estimates arrive: start external_torque"):
+    with pytest.raises(NodeError, match="no node detects it: start external_torque"):
         begin(client)
     sense = Sense(client, arm)
 

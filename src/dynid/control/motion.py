@@ -328,7 +328,7 @@ class MotionExecutor:
         self._scaling.scale(slope, dq_ref, ddq_ref)
 
     def _relieved(self, relief: Relief, step: float, q: FloatArray) -> FloatArray:
-        """Return the reference position minus the yielding of held joints; a motion brings joints back."""
+        """Return the reference position plus the displacement by which held joints yield; a motion removes it."""
         if self.moving or not self.controller.law.follows_reference:
             relief.reset()
             self._given -= np.clip(self._given, -RECOVERY_RAD_S * step, RECOVERY_RAD_S * step)

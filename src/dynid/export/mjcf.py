@@ -147,7 +147,7 @@ def _set_damping(element: mujoco.MjsJoint | mujoco.MjsTendon, value: float) -> N
 
 
 def _linear(field: object, value: float) -> FloatArray | float:
-    """Return a coefficient in its field's form; newer MuJoCo versions take those of a polynomial, linear first."""
+    """Return a coefficient in the form of its field, which in newer MuJoCo holds a polynomial, linear term first."""
     given = np.zeros_like(np.atleast_1d(np.asarray(field, dtype=np.float64)))
     given[0] = value
     return given if given.size > 1 else float(given[0])

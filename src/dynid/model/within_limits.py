@@ -28,7 +28,7 @@ def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> 
 
     Args:
         link: limits of the link.
-        placement: of its modified DH frame in the URDF link frame, (4, 4).
+        placement: placement of the link's modified DH frame in the URDF link frame, (4, 4).
         reserve: share of the box's size by which every side is moved inwards.
     """
     parameters = np.eye(10)

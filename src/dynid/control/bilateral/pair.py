@@ -287,7 +287,7 @@ class ArmPair:
     def _watch_energy(self) -> None:
         if self.energy.energy_j >= -BOUND_J:
             return
-        reason = f"the energy of both arms grew by {-self.energy.energy_j:.2f} J without external work"
+        reason = f"both arms together gained {-self.energy.energy_j:.2f} J without a source"
         if self.law.settings.mode == "unilateral":
             raise SafetyError(reason)
         self.fell_back = reason

@@ -23,7 +23,7 @@ class ClaimWatch:
         self._since_s, self._claimed = 0.0, False
 
     def moved(self, claimed: bool, q: FloatArray, valid: NDArray[np.bool_], now_s: float) -> int | None:
-        """Return the index of the joint that moved too far while the arm was claimed to be held; None without one.
+        """Return the index of the joint that moved too far while the arm was claimed to be held; None if there is none.
 
         Args:
             claimed: whether the command in force claims that it holds the arm.

@@ -127,7 +127,7 @@ class SafetyGuard:
         """Move the guard to its next state after an event, and return that state.
 
         Raises:
-            SafetyError: the event is not possible in the present state, which stays.
+            SafetyError: the event is not possible in the present state, which is kept.
         """
         following = TRANSITIONS.get((self.state, event))
         if following is None or (event is GuardEvent.CLEAR and not self._stop.done):

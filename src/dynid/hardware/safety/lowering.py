@@ -126,7 +126,7 @@ class StopSequence:
             self._watch_released(q, dq)
 
     def _leave_balances(self, q: FloatArray) -> None:
-        """Push joints that may be in balance to one side, or wait without current.
+        """Start the next sideways push of joints that may stand in balance; after the last, wait without current.
 
         Called once the arm stands and no current holds it.
         """

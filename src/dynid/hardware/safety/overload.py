@@ -152,7 +152,8 @@ class OverloadModel:
     def along(self, share: FloatArray, current_a: FloatArray, step_s: float | FloatArray) -> FloatArray:
         """Return the used share of overload capacity after each of N steps, (N, n).
 
-        A sum that is held at zero is the sum less the lowest value that it would have reached (Lindley's recursion).
+        A running sum that is kept at or above zero equals the plain sum minus its lowest value so far (Lindley's
+        recursion).
 
         Args:
             share: used share before the first step, (n,).

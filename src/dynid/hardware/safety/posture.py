@@ -236,7 +236,7 @@ class Posture:
         return self._jacobian
 
     def reach(self) -> FloatArray:
-        """Return the most speed of a link's end per velocity of each joint in any posture, (n,) [m/rad]; 0 if none."""
+        """Return the top speed of a link's end per velocity of each joint, in any posture, (n,) [m/rad]; 0 if none."""
         ways = np.append(np.linalg.norm(self._steps[1:], axis=1), np.linalg.norm(self._tool))
         slides = np.append(self._slides[1:], 0.0) > 0.0
         most = np.cumsum(np.where(slides, BEYOND_ANY_M, ways)[::-1])[::-1]  # a slide moves what is behind it away

@@ -10,18 +10,18 @@ import numpy as np
 from dynid.hardware.safety.overload import OverloadModel
 from dynid.robot import FloatArray, Robot
 
-RELIEF_SHARE = 0.9  # share of the nominal current (which never trips the servo) above which a joint gives way
+RELIEF_SHARE = 0.9  # share of the nominal current (which never trips the servo) above which a joint yields
 LAG_S = 0.1  # damping over stiffness of hold and controllers: delay with which a slipping joint follows
-STANDSTILL_S, AVERAGE_S = 0.2, 0.05  # shortest standstill before a joint gives way; averaging time of its current
+STANDSTILL_S, AVERAGE_S = 0.2, 0.05  # shortest standstill before a joint yields; averaging time of its current
 SLIP_RAD = 0.004  # movement that counts as slipping: two and a half encoder counts
 
 
 class Relief:
-    """Relief of held joints that push against their own friction: what holds them gives way slowly.
+    """Relief of held joints that push against their own friction: the holding current or position yields slowly.
 
     Args:
         overload: nominal currents, which never trip the servos.
-        pace: rate at which the holding current or position gives way, (n,) [A/s or rad/s].
+        pace: rate at which the holding current or position yields, (n,) [A/s or rad/s].
 
     Attributes:
         gives: mask of the joints that gave way in the last cycle, (n,); joints that have slipped are excluded.
@@ -46,7 +46,7 @@ class Relief:
     def step(self, dt: float, q: FloatArray, current_a: FloatArray) -> FloatArray:
         """Return the change of held currents or positions in this cycle, (n,) [A or rad], against the current's sign.
 
-        A joint that slips gets back the part of the change that it has not followed yet, and does not give way again
+        A joint that slips gets back the part of the change that it has not followed yet, and does not yield again
         until `reset`.
 
         Args:

@@ -54,7 +54,7 @@ class ServoWatch:
         return (now_ns - self._incomplete_since_ns) * 1e-9 if self._incomplete_since_ns else 0.0
 
     def may_complete(self, now_ns: int) -> bool:
-        """Return whether reads are incomplete, but for so short a time that they may soon be complete again.
+        """Return whether reads have been incomplete for only a short time, so that they may soon be complete again.
 
         One lost reply, or one stalled cycle, is not a reason to refuse a request.
         """
@@ -146,7 +146,7 @@ class ServoWatch:
         return np.asarray(slow.watchdog == table.WATCHDOG_TRIPPED)
 
     def undriven(self, goal_a: FloatArray, sample_a: FloatArray) -> NDArray[np.bool_] | None:
-        """Return a mask (n,) of servos that repeatedly did not carry their goal current; None without one.
+        """Return a mask (n,) of servos that repeatedly did not carry their goal current; None if there is none.
 
         This is not a fault yet, but a reason to read at once whether the servo's torque is on and its watchdog has
         tripped.
