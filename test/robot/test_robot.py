@@ -86,8 +86,8 @@ def test_prismatic_joints_have_metres_and_wide_turns_repeat(tmp_path: Path) -> N
         ({"joints": joints({"lower_deg": None}, {})}, "joint a: needs lower_deg and upper_deg"),
         ({"joints": joints({"lower_m": 0.0, "upper_m": 1.0}, {})}, "joint a: needs lower_deg"),
         ({"joints": joints({"lower_deg": 91}, {})}, "lower_deg 91.0 must be below upper_deg 90"),
-        ({"joints": joints({"velocity_limit_rad_s": None}, {})}, "joint a: needs velocity_limit_rad_s (revolute) or"),
-        ({"joints": joints({"velocity_limit_m_s": 1.0}, {})}, "joint a: needs velocity_limit_rad_s (revolute) or"),
+        ({"joints": joints({"velocity_limit_rad_s": None}, {})}, "joint a: needs velocity_limit_rad_s"),
+        ({"joints": joints({"velocity_limit_m_s": 1.0}, {})}, "joint a: needs velocity_limit_rad_s"),
         (
             {"joints": joints({"velocity_limit_rad_s": None, "velocity_limit_m_s": 1.0}, {})},
             "velocity_limit_m_s is for prismatic joints",
