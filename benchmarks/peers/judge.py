@@ -133,7 +133,7 @@ def pooled(robot: Robot, candidate: Candidate, portions: Sequence[Portion]) -> T
 
 
 def gravity_error(robot: Robot, candidate: Candidate) -> float:
-    """Return the largest relative error of the gravity parameters that are felt, against the plant's."""
+    """Return the largest relative error of the gravity parameters that affect torques, against the plant's."""
     arm = ArmModel.of(robot)
     rows = zip(arm.names, true_parameters(robot, arm), candidate.model.base.values, strict=True)
     return max(float(abs(own / truth - 1.0)) for name, truth, own in rows if name[0] == "M" and abs(truth) > HEAVY_KG_M)

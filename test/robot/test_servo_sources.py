@@ -216,4 +216,4 @@ def test_gear_friction_without_figures_is_not_ready_to_simulate(tmp_path: Path) 
     content["simulation"]["friction"] = "M6"
     (folder / "robot.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     uses = {use.name: use.missing for use in check_robot(load_robot(folder)).uses}
-    assert uses["simulate"].startswith("simulation.friction is M6, and of this arm's gears only viscous is known")
+    assert uses["simulate"].startswith("simulation.friction is M6; the known models of this arm's gears are viscous")

@@ -118,7 +118,7 @@ def test_arm_that_differs_is_refused_with_the_reason(fault: str) -> None:
 
 def test_joint_without_gravity_is_reported_as_unchecked() -> None:
     verdict = holding_verdict(MODEL, swayed(Wrong(sign=flipped(0))))
-    assert verdict.accepted and "too little to judge sign and scale by" in verdict.checks[0].detail
+    assert verdict.accepted and "too little to check sign and scale" in verdict.checks[0].detail
 
 
 def samples(seconds: float = 2.0) -> tuple[FloatArray, FloatArray, FloatArray]:

@@ -117,7 +117,7 @@ def _gear_friction(robot: Robot) -> str:
     if name in (known := (VISCOUS, *known_models(robot))):
         return ""
     return (
-        f"simulation.friction is {name}, but for this arm's gears only {', '.join(known)} is known: write "
+        f"simulation.friction is {name}; the known models of this arm's gears are {', '.join(known)}: write "
         f"{robot.folder.name}/friction.yaml, or choose another"
     )
 

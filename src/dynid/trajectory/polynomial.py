@@ -143,7 +143,7 @@ def _finite_coefficients(where: str, knots: FloatArray, given: dict[str, FloatAr
         largest = max(float(np.abs(value).max()) for value in given.values())
         raise ConfigurationError(
             f"{where}: its points are up to {largest:.3g} rad and its times {np.diff(knots).min():.3g} s apart, which "
-            "no motion joins"
+            "no motion connects"
         )
     return read_only(found)
 
