@@ -263,7 +263,7 @@ class MotionExecutor:
         Raises:
             SafetyError: the arm is too far from its reference. The motion is aborted, and from the next state on the
                 arm is braked and held where it comes to rest. If its state is not finite, or its stamps stand still, go
-                back, or jump ahead by more than `GIVE_UP_S`, nothing is commanded any more.
+                back, or jump ahead by more than `LONGEST_GAP_S`, nothing is commanded any more.
         """
         dt = (stamp_ns - self._last_ns) / 1e9
         if self.phase is None:
