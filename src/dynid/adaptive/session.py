@@ -98,7 +98,7 @@ class AdaptiveIdentification(Planning):
             state.learn()
         if whole and planned is not None:
             return planned, precise
-        return state.next_or_look()
+        return state.next_segment_or_look()
 
     def _refuse_without_room(self, at: FloatArray) -> None:
         """Raise SafetyError if the arm at posture (n,) [rad] is not proven to be inside the free space."""
