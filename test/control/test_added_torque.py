@@ -114,7 +114,7 @@ def test_an_arm_that_leaves_its_hold_again_and_again_is_commanded_no_more() -> N
     for words in (
         "held in place",
         "held in place",
-        "nothing here holds it, and the arm released: its driver brakes and lowers it",
+        "so a hold does not stop it, and the arm released: its driver brakes and lowers it",
     ):
         arm.q = arm.q + 0.5 * np.eye(N)[4]
         with pytest.raises(SafetyError, match=words):

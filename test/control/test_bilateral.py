@@ -229,7 +229,7 @@ def test_the_judge_of_faults_finds_what_is_unsafe():
         def _frozen(self, leader, follower):
             return ""
 
-        def _wrong(self, dt, torques):
+        def _stop_reason(self, dt, torques):
             return ""
 
     def make(lines):

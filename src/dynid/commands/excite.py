@@ -117,9 +117,9 @@ def one_joint(
         size = f"{sine.amplitude_rad:.3f} m" if slides[sine.joint] else f"{np.rad2deg(sine.amplitude_rad):.1f} deg"
         listed.add_row(sine.joint, size, f"{sine.frequency_rad_s:.2f}")
     stdout().print(listed)
-    said = (
+    summary = (
         f"condition number {kappa:.1f}"
         if whole
         else f"determines {determined} of {len(maker.names)} parameters: add postures"
     )
-    say(f"  {out}  {motion.duration:.1f} s, {said}")
+    say(f"  {out}  {motion.duration:.1f} s, {summary}")

@@ -23,15 +23,15 @@ SPEEDS = np.linspace(0.05, 1.0, 12)  # speeds of the fit, relative to half the j
 
 
 def whole_friction(
-    robot: Robot, parameters: StandardParameters | BaseParameters, beside: FrictionLaw | None
+    robot: Robot, parameters: StandardParameters | BaseParameters, separate: FrictionLaw | None
 ) -> FrictionLaw:
-    """Return the friction law of all axes: friction terms of the parameters plus the additional law `beside`.
+    """Return the friction law of all axes: friction terms of the parameters plus the additional law `separate`.
 
     Raises:
         DataError: both have Stribeck curves, which differ in shape.
     """
     axes, shape = robot.size, robot.file.structure.stribeck
-    law = beside or FrictionLaw.of(axes, {})
+    law = separate or FrictionLaw.of(axes, {})
     own = dict(zip(parameters.names, parameters.values, strict=True))
     added = {
         term.symbol: law[term.symbol] + [own.get(f"{term.prefix}{axis + 1}", 0.0) for axis in range(axes)]

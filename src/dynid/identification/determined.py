@@ -44,16 +44,16 @@ class Determined(NamedTuple):
     @property
     def sentence(self) -> str:
         """Sentence that lists the determined parameters."""
-        said = (
+        text = (
             f"The data determine {len(self.determined)} of {len(self.determined) + len(self.others)} parameters within "
             f"10 % ({', '.join(self.determined) or 'none'})"
         )
         if not self.others:
-            return f"{said}."
+            return f"{text}."
         kinds = {kind_and_number(name)[0] for name in self.determined}
         use = ""
         if not any(kind.startswith("M") for kind in kinds):
             use = " Not even gravity is determined: record more motion of more joints."
         elif not any(kind.startswith(("XX", "YY", "ZZ", "IA")) for kind in kinds):
             use = " No inertia is determined: the model is good for gravity and friction."
-        return f"{said}, and leave the others to the robot's bounds and nominal values.{use}"
+        return f"{text}, and leave the others to the robot's bounds and nominal values.{use}"

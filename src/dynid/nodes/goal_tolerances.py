@@ -128,8 +128,8 @@ class GoalMonitor:
         state = self._states.get(header_stamp_ns(self._reference)) if self._reference else None
         if state is None:
             return None
-        asked, measured = decode(self._reference, JOINT_TRAJECTORY), decode(state, JOINT_STATE)
-        names, point = asked.joint_names, asked.points[0]
+        reference, measured = decode(self._reference, JOINT_TRAJECTORY), decode(state, JOINT_STATE)
+        names, point = reference.joint_names, reference.points[0]
         return Moment(
             self._joints,
             {"position": self._of(names, point.positions), "velocity": self._of(names, point.velocities)},

@@ -105,19 +105,19 @@ def draft_mapping(csv: Path, robot: Robot, rate_hz: float | None) -> Draft:
     content: dict[str, Any] = {"schema_version": 1, "delimiter": header.delimiter}
     content |= {"decimal": ","} if header.decimal == "," else {}
     draft, clock = Draft(content), _clock(header)
-    told = [None if k == clock else column_name(name, robot.joint_names) for k, name in enumerate(header.names)]
-    groups = {kind: _series(csv, told, kind, robot) for kind in KINDS}
+    parsed = [None if k == clock else column_name(name, robot.joint_names) for k, name in enumerate(header.names)]
+    groups = {kind: _series(csv, parsed, kind, robot) for kind in KINDS}
     loads = groups["torque"] or groups["current"]
-    if any("motor" in one.rest for place in groups["position"] + loads if (one := told[place]) is not None):
+    if any("motor" in one.rest for place in groups["position"] + loads if (one := parsed[place]) is not None):
         draft.assumed.append("values named after motors are on the joints' side of the gears, else set 'side: motor'")
     for kind, found in (("position", groups["position"]), ("torque", loads)):
         if not found:
             raise _missing(csv, kind, header, robot)
     _draft_time(draft, csv, header, clock, rate_hz)
-    draft.content["position"] = _positions(draft, csv, header, told, groups["position"], robot)
-    draft.content["torque"] = _torques(draft, csv, header, told, loads, robot)
+    draft.content["position"] = _positions(draft, csv, header, parsed, groups["position"], robot)
+    draft.content["torque"] = _torques(draft, csv, header, parsed, loads, robot)
     if groups["velocity"]:
-        rates = _stated(told, groups["velocity"], "velocity")
+        rates = _stated(parsed, groups["velocity"], "velocity")
         usual = [f"{unit}/s" for unit in draft.content["position"]["unit"]]
         columns = [header.column(place) for place in groups["velocity"]]
         draft.content["velocity"] = {"columns": columns, "unit": [rates] * robot.size if rates else usual}
@@ -133,7 +133,7 @@ def _missing(csv: Path, kind: str, header: Header, robot: Robot) -> DataError:
     )
 
 
-def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -> list[int]:
+def _series(csv: Path, parsed: list[ColumnName | None], kind: str, robot: Robot) -> list[int]:
     """Return the indices of the columns of one kind in joint order; [] if there are none.
 
     Raises:
@@ -141,7 +141,7 @@ def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -
     """
     named: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     numbered: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for place, one in enumerate(told):
+    for place, one in enumerate(parsed):
         if one is None or one.kind != kind or one.commanded:
             continue
         key = (*one.rest, *(("measured",) if one.measured else ()))
@@ -158,7 +158,7 @@ def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -
                 fitting.append((key, [places[k][0] for k in sorted(places)]))
     best = [one for one in fitting if one[0] == ("measured",)] or [one for one in fitting if one[0] == ()] or fitting
     if len(best) > 1:
-        shown = "; ".join(str(next(one.name for one in [told[found[0]]] if one)) for _, found in best)
+        shown = "; ".join(str(next(one.name for one in [parsed[found[0]]] if one)) for _, found in best)
         raise DataError(
             f"{csv} has several series of {kind}, which begin with {shown}: keep one in the file, or write the mapping "
             "by hand"
@@ -192,9 +192,9 @@ def _draft_time(draft: Draft, csv: Path, header: Header, clock: int | None, rate
     draft.content["time"] = {"column": column, "unit": unit}
 
 
-def _stated(told: list[ColumnName | None], places: list[int], kind: str) -> str:
+def _stated(parsed: list[ColumnName | None], places: list[int], kind: str) -> str:
     """Return the unit that all columns of a series state; "" if they state none, or one that does not fit the kind."""
-    units = {one.unit for place in places if (one := told[place]) is not None}
+    units = {one.unit for place in places if (one := parsed[place]) is not None}
     return units.pop() if len(units) == 1 and units <= {*UNITS_OF_KIND[kind]} else ""
 
 
@@ -204,9 +204,9 @@ def _values(csv: Path, header: Header, places: list[int]) -> FloatArray:
 
 
 def _positions(
-    draft: Draft, csv: Path, header: Header, told: list[ColumnName | None], places: list[int], robot: Robot
+    draft: Draft, csv: Path, header: Header, parsed: list[ColumnName | None], places: list[int], robot: Robot
 ) -> dict[str, Any]:
-    columns, stated = [header.column(place) for place in places], _stated(told, places, "position")
+    columns, stated = [header.column(place) for place in places], _stated(parsed, places, "position")
     if stated:
         sliding = stated if stated in ("m", "mm") else "m"
         turning = stated if stated not in ("m", "mm") else "rad"
@@ -229,11 +229,11 @@ def _length_units(values: FloatArray, robot: Robot) -> list[str]:
 
 
 def _torques(
-    draft: Draft, csv: Path, header: Header, told: list[ColumnName | None], places: list[int], robot: Robot
+    draft: Draft, csv: Path, header: Header, parsed: list[ColumnName | None], places: list[int], robot: Robot
 ) -> dict[str, Any]:
     columns = [header.column(place) for place in places]
-    kind = one.kind if (one := told[places[0]]) is not None else "torque"
-    stated = _stated(told, places, kind)
+    kind = one.kind if (one := parsed[places[0]]) is not None else "torque"
+    stated = _stated(parsed, places, kind)
     if stated == "%":
         raise DataError(
             f"{csv} gives {header.names[places[0]]} in per cent of an unknown reference: write the mapping by hand, "

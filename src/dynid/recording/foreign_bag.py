@@ -50,8 +50,10 @@ def foreign_note(robot: Robot, mapping: BagMapping) -> str:
     unknown = [what for what, value in taken.items() if value]
     if not unknown:
         return ""
-    said = "neither mount nor units" if len(unknown) > 1 else f"no {unknown[0]}"
-    return f"recorded by other software, which says {said}: read as {', '.join(filter(None, reversed(taken.values())))}"
+    missing = "neither mount nor units" if len(unknown) > 1 else f"no {unknown[0]}"
+    return (
+        f"recorded by other software, which says {missing}: read as {', '.join(filter(None, reversed(taken.values())))}"
+    )
 
 
 # -- which topics ----------------------------------------------------------------------------------------------

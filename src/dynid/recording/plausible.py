@@ -124,10 +124,10 @@ def within_limits(q: FloatArray, robot: Robot, wraps: list[int]) -> tuple[FloatA
 
 def wrap_notes(names: tuple[str, ...], wraps: list[int]) -> tuple[str, ...]:
     """Return a sentence about the positions that were unwrapped; () if there are none."""
-    told = [f"{name} ({count} times)" for name, count in zip(names, wraps, strict=True) if count]
-    if not told:
+    jumps = [f"{name} ({count} times)" for name, count in zip(names, wraps, strict=True) if count]
+    if not jumps:
         return ()
-    return (f"positions jump by whole turns, as angles that wrap round do, and were unwrapped: {', '.join(told)}",)
+    return (f"positions jump by whole turns, as angles that wrap round do, and were unwrapped: {', '.join(jumps)}",)
 
 
 # -- units of torques ------------------------------------------------------------------------------------------

@@ -69,14 +69,14 @@ def without_repeats(rows: Rows) -> Rows:
     own = np.flatnonzero(~repeats)
     stretches = _stretches(rows.time, own, alike)
     by_way, by_speed = _roughness(rows.q, own, stretches)
-    said = f"{int(repeats.sum())} of {len(repeats)} rows repeat the row before, all joints alike, while the arm moves"
+    note = f"{int(repeats.sum())} of {len(repeats)} rows repeat the row before, all joints alike, while the arm moves"
     if min(by_way, by_speed) > MOST_ROUGHNESS:
-        return replace(rows, words=f"{said}; the cause is unknown, so they were kept")
+        return replace(rows, words=f"{note}; the cause is unknown, so they were kept")
     if by_speed < by_way:
-        return _bridged(rows, repeats, f"{said}: they were replaced by values interpolated between their neighbours")
+        return _bridged(rows, repeats, f"{note}: they were replaced by values interpolated between their neighbours")
     stamps, rate = _even(rows.time[own], stretches, np.diff(np.flatnonzero(repeats)))
     words = (
-        f"{said}: the recorder wrote faster than its source, which had something new at {rate:.3g} Hz. They were left "
+        f"{note}: the recorder wrote faster than its source, which had something new at {rate:.3g} Hz. They were left "
         "out, and the others have even stamps"
     )
     return rows.mapped(stamps, words, lambda values: values[own])

@@ -179,10 +179,12 @@ def _nominal_outside(robot: Robot, model: ArmModel, limits: ArmLimits) -> list[s
     if _nominal(robot, model):
         return []
     name = robot.file.simulation.standard_parameters
-    said = outside(load_standard(robot.folder / name, model.mdh, model.regrouping.standard), model, limits)
-    if not said:
+    violations = outside(load_standard(robot.folder / name, model.mdh, model.regrouping.standard), model, limits)
+    if not violations:
         return []
-    return [f"{name} contradicts physical_bounds: {said}; correct the inertials, or widen the bounds in robot.yaml"]
+    return [
+        f"{name} contradicts physical_bounds: {violations}; correct the inertials, or widen the bounds in robot.yaml"
+    ]
 
 
 def check_robot(robot: Robot) -> RobotCheck:

@@ -120,14 +120,14 @@ def holding_verdict(model: Model, shown: Sequence[HeldTorques]) -> Verdict:
 def _check(k: int, name: str, shown: Sequence[HeldTorques]) -> Check:
     worst = max(shown, key=lambda one: float(one.excess[k]))
     value, unmoved = float(worst.excess[k]), any(not one.moved[k] for one in shown)
-    told = f"carries {worst.measured[k]:.2f} N m where the model predicts {worst.expected[k]:.2f} N m"
+    finding = f"carries {worst.measured[k]:.2f} N m where the model predicts {worst.expected[k]:.2f} N m"
     if any((one.drives[k] <= 0.0) & one.moved[k] for one in shown):
-        value, told = np.inf, "has a torque against its motion: the sign of its current or position is wrong"
+        value, finding = np.inf, "has a torque against its motion: the sign of its current or position is wrong"
     elif value <= 1.0 and unmoved:
-        value, told = np.inf, "hardly moved in the sway motion: is it blocked, or its current limit too low?"
+        value, finding = np.inf, "hardly moved in the sway motion: is it blocked, or its current limit too low?"
     elif value <= 1.0 and max(abs(one.expected[k]) for one in shown) < worst.allowed[k]:
-        told += ": too little to check sign and scale"
-    return Check(id=f"carried_{k + 1}", name=f"{name}, difference / allowed", value=value, limit=1.0, detail=told)
+        finding += ": too little to check sign and scale"
+    return Check(id=f"carried_{k + 1}", name=f"{name}, difference / allowed", value=value, limit=1.0, detail=finding)
 
 
 def refuse_deviation(model: Model, shown: Sequence[HeldTorques]) -> None:

@@ -87,10 +87,14 @@ class Model:
 
     def __repr__(self) -> str:
         law = self.friction_law
-        beside = "" if law is None else ", friction " + " ".join(t.prefix for t in TERMS if t.symbol in law.terms)
+        friction_text = (
+            "" if law is None else ", friction " + " ".join(t.prefix for t in TERMS if t.symbol in law.terms)
+        )
         state = "accepted" if self.accepted else "not accepted"
         mount = self.mount or self.robot.file.default_mount
-        return f"Model({self.robot.name}, {state}, {len(self.base.names)} base parameters{beside}, mounted {mount})"
+        return (
+            f"Model({self.robot.name}, {state}, {len(self.base.names)} base parameters{friction_text}, mounted {mount})"
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a pickle without compiled calls, which are addresses in this process."""

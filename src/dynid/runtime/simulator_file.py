@@ -66,8 +66,8 @@ def model_of_text(text: str, robot: Robot, name: str) -> Model:
         law["fv"] = standard.axis("FV")
     if not structure.coulomb_friction:
         law["fb"] = standard.axis("FC")
-    beside = FrictionLaw.of(robot.size, law) if law else None
-    return Model(robot, arm.base_parameters(standard), beside, standard=standard)
+    separate = FrictionLaw.of(robot.size, law) if law else None
+    return Model(robot, arm.base_parameters(standard), separate, standard=standard)
 
 
 class _SimulatorFile:
