@@ -25,7 +25,7 @@ from dynid.simulation.plant.arm import plant_standard
 from dynid.simulation.plant.gear_friction import plant_friction
 from dynid.simulation.plant.nuisances import magnitudes
 
-BEYOND = (0.005, 0.1, 0.1)  # rotor inertia, viscous and Coulomb friction of axes beyond the chain, which nobody judges
+BEYOND = (0.005, 0.1, 0.1)  # rotor inertia, viscous and Coulomb friction of axes beyond the chain, which are not judged
 SEED = 20261127
 ROUNDED = 1e-8  # an eigenvalue that is less than this below zero is on the boundary [SI]
 NUDGE = 1e-7  # added to every pseudo-inertia on the boundary before it is simulated [SI]
@@ -156,7 +156,7 @@ def judge_candidate(
 
     Args:
         robot, candidate: that are judged.
-        held_out: recordings that nobody identified from.
+        held_out: recordings that were not used in any identification.
         poses: number of random poses.
         simulated: whether the recordings are of the robot's simulated arm, whose parameters are known.
     """

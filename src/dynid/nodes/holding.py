@@ -73,7 +73,7 @@ class States:
         if last <= first:
             raise DataError("no joint_states arrived while the arm swayed: is the driver active?")
         q, dq, tau = (np.array(rows) for rows in zip(*self._rows[first:last], strict=True))
-        return HeldTorques.of(model, q, dq, tau)
+        return HeldTorques.of(model, np.array(self._stamps[first:last]) * 1e-9, q, dq, tau)
 
 
 def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory]:
