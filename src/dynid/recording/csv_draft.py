@@ -242,7 +242,7 @@ def _torques(
     stated = _stated(csv, told, places, kind)
     if stated == "%":
         raise DataError(
-            f"{csv} gives {header.names[places[0]]} in per cent, of what it does not say: write the mapping by hand, "
+            f"{csv} gives {header.names[places[0]]} in per cent of an unknown reference: write the mapping by hand, "
             "with a unit such as '% of 1.27 N m'"
         )
     if stated:

@@ -55,7 +55,7 @@ def length_units(values: FloatArray, names: Sequence[str], robot: Robot) -> list
         k = int(np.argmin(fits)) if not fits.all() else int(np.flatnonzero(~slides & ~in_si)[0])
         raise DataError(
             f"{names[k]} goes from {low[k]:.4g} to {high[k]:.4g}, which in no likely unit is within the limits of "
-            f"{robot.joint_names[k]}: write the unit into the names of the columns, such as 'pos_1_deg', mend "
+            f"{robot.joint_names[k]}: write the unit into the names of the columns, such as 'pos_1_deg', correct "
             "robot.yaml, or write the mapping by hand ('unit: count' with counts_per_turn, offset, sign)"
         )
     turning = "deg" if in_deg else "rad"

@@ -181,7 +181,7 @@ def _cautions(result: Result) -> list[str]:
         )
     elif "cross-validated" in kinds and "held out" not in kinds:
         found.append(
-            "Unseen data are other times of the fitted motions: cross-validation does not tell the error on another "
+            "Unseen data are other times of the fitted motions: cross-validation does not show the error on another "
             "kind of motion. Validate the model on one (dynid validate)."
         )
     close = [check for check in content.verdict if check.passed and CLOSE_SHARE < used(check) < 1.0]
