@@ -70,7 +70,7 @@ class AdaptiveRun:
     @property
     def sentences(self) -> tuple[str, ...]:
         """Return sentences on how the uncertainty fell, and why the run ended."""
-        return (*(said(look) for look in self.looks), self.end)
+        return (*(look_line(look) for look in self.looks), self.end)
 
     @property
     def end(self) -> str:
@@ -78,7 +78,7 @@ class AdaptiveRun:
         why = (
             "every interval is within its limit"
             if self.precise
-            else "the time is over"
+            else "the motion time is used up"
             if self.out_of_time
             else "no further segment is safe"
         )
@@ -103,8 +103,8 @@ class AdaptiveRun:
         }
 
 
-def said(look: Look) -> str:
-    """Return one line of text about a judgement of the recording so far."""
+def look_line(look: Look) -> str:
+    """Return one line of text about a look, that is, a judgement of the recording so far."""
     if look.reason:
         return f"{look.motion_s:5.1f} s  no model yet: {look.reason}"
     verdict = "accepted" if look.accepted else "not accepted"

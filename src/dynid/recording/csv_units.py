@@ -15,7 +15,7 @@ BEYOND_RAD = 0.2  # distance beyond a joint limit at which a position still fits
 LEAST_DEG = 7.0  # largest angle of a recording in degrees; a smaller one may as well be in rad, beyond its limits
 RATES = ("rad/s", "deg/s", "rpm")
 RATE_ERROR = 0.2  # relative error at which a velocity still is the rate of the position
-OF_LIMITS = 3.0  # a current beyond this multiple of its limit is in another unit
+MOST_LIMIT_RATIO = 3.0  # a current beyond this multiple of its limit is in another unit
 
 
 def time_unit(stamps: FloatArray) -> tuple[str, str]:
@@ -89,5 +89,5 @@ def current_unit(values: FloatArray, robot: Robot) -> tuple[str, str]:
     """Return the unit of currents (N, n), and a phrase on why it is this one."""
     largest = float(np.nanmax(np.abs(values)))
     limits = [one for one in (joint.current_limit_a for joint in robot.file.joints) if one is not None]
-    unit = "mA" if limits and largest > OF_LIMITS * max(limits) else "A"
+    unit = "mA" if limits and largest > MOST_LIMIT_RATIO * max(limits) else "A"
     return unit, f"currents are in {unit}, as they reach {largest:.4g}"

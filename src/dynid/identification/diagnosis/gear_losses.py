@@ -18,7 +18,7 @@ from dynid.robot import FloatArray
 
 SAMPLES = 1000  # number of samples of `Trials` that decide
 ROUNDS, LEAST = 5, 0.004  # number of fits, and smallest relative error, as in `Trials.linear`
-FELT = 0.05  # load share, or relative difference of link torques, with a negligible effect on masses
+NEGLIGIBLE = 0.05  # load share, or relative difference of link torques, with a negligible effect on masses
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class OtherLosses:
     @property
     def alike(self) -> bool:
         """Whether the masses hardly depend on the choice."""
-        return abs(self.links - 1.0) < FELT
+        return abs(self.links - 1.0) < NEGLIGIBLE
 
 
 def other_losses(trials: Trials, phi: FloatArray, law: FrictionLaw, misfit: FloatArray) -> OtherLosses | None:
@@ -52,7 +52,7 @@ def other_losses(trials: Trials, phi: FloatArray, law: FrictionLaw, misfit: Floa
         law: friction law of the model.
         misfit: measured torques minus those of the model, (N, n) [N m].
     """
-    if np.abs(law.values[[KM, KE]]).max(initial=0.0) < FELT:
+    if np.abs(law.values[[KM, KE]]).max(initial=0.0) < NEGLIGIBLE:
         return None
     data = trials.given
     motor = trials.linear(data, ROUNDS, LEAST, "motor").left
