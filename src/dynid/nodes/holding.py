@@ -73,7 +73,7 @@ class States:
         if last <= first:
             raise DataError("no joint_states arrived while the arm swayed: is the driver active?")
         q, dq, tau = (np.array(rows) for rows in zip(*self._rows[first:last], strict=True))
-        return Carried.of(model, q, dq, tau)
+        return Carried.of(model, np.array(self._stamps[first:last]) * 1e-9, q, dq, tau)
 
 
 def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory]:
@@ -220,7 +220,9 @@ def hold_one(call: Supervisor) -> str:
     try:
         call.trigger("executor/hold")
         checked(call, model, motions)
-        call.node.get_logger().info("every joint carries what the model says: the arm is let go, guide it by hand")
+        call.node.get_logger().info(
+            "every joint carries the torque that the model predicts: the arm is released, guide it by hand"
+        )
         end_s = call.now() + (seconds or LONGEST_S)
         held = let_go(call, robot, path, lambda: call.now() >= end_s)
     finally:

@@ -22,6 +22,7 @@ from dynid.verdict import Check, Verdict
 SWAY_RAD, SWAY_RAD_S, SWAY_RAD_S2, STROKES = 0.14, 0.3, 1.0, 5
 MOVING_RAD_S = 0.06  # speed above which a joint counts as moving; velocity registers count in 0.024 rad/s
 CRUISE = 0.7, 1.4  # range of constant speed, relative to the joint's median speed
+AVERAGED_S = 0.1  # time over which velocity and torque are averaged [s]: feedback at a low rate makes both oscillate
 LEAST_SAMPLES = 25  # minimum number of samples per direction
 SHARE, FRICTION_SHARE, FLOOR_SHARE = 0.12, 0.08, 0.004  # allowed shares of gravity, friction, torque limit
 CANDIDATES, FARTHEST_RAD, SEED = 300, 0.8, 1
@@ -72,16 +73,28 @@ class Carried:
     moved: BoolArray
 
     @classmethod
-    def of(cls, model: Model, q: FloatArray, dq: FloatArray, tau: FloatArray) -> "Carried":
-        """Return the carried torques from samples of a `sway_motion`: q, dq, tau (N, n) [rad, rad/s, N m].
+    def of(cls, model: Model, time: FloatArray, q: FloatArray, dq: FloatArray, tau: FloatArray) -> "Carried":
+        """Return the carried torques from samples of a `sway_motion`.
+
+        Velocities and torques are averaged over `AVERAGED_S` first. Samples chosen by an oscillating velocity would
+        have a torque that is not the mean one.
+
+        Args:
+            model: model of the arm as mounted.
+            time: times of the samples, (N,) [s].
+            q: positions, (N, n) [rad].
+            dq: velocities, (N, n) [rad/s].
+            tau: torques, (N, n) [N m].
 
         Raises:
             DataError: there are no samples with torques.
         """
         finite = np.isfinite(tau).all(axis=1)
-        q, dq, tau = q[finite], dq[finite], tau[finite]
+        time, q, dq, tau = time[finite], q[finite], dq[finite], tau[finite]
         if len(q) < LEAST_SAMPLES:
             raise DataError(f"{len(q)} states hold torques; expected at least {LEAST_SAMPLES}: does the arm send them?")
+        width = max(1, round(AVERAGED_S / max(float(np.median(np.diff(time))), 1e-6)))
+        dq, tau = _averaged(dq, width), _averaged(tau, width)
         speed, place = np.abs(dq), q.mean(axis=0)
         usual = np.array([np.median(one[one > MOVING_RAD_S]) if (one > MOVING_RAD_S).any() else 1.0 for one in speed.T])
         cruising = (speed > np.maximum(MOVING_RAD_S, CRUISE[0] * usual)) & (speed < CRUISE[1] * usual)
@@ -105,6 +118,14 @@ class Carried:
         return np.asarray(np.abs(self.measured - self.expected) / self.allowed)
 
 
+def _averaged(rows: FloatArray, width: int) -> FloatArray:
+    """Return the centred moving average of each column over up to `width` rows, (N, n)."""
+    sums = np.vstack([np.zeros(rows.shape[1]), np.cumsum(rows, axis=0)])
+    at = np.arange(len(rows))
+    first, last = np.maximum(at - width // 2, 0), np.minimum(at + (width + 1) // 2, len(rows))
+    return np.asarray((sums[last] - sums[first]) / (last - first)[:, None])
+
+
 def _mean(rows: FloatArray, chosen: BoolArray) -> FloatArray:
     """Return the mean of each column over its chosen rows, (n,); 0 if none is chosen."""
     return np.asarray(np.where(chosen, rows, 0.0).sum(axis=0) / np.maximum(chosen.sum(axis=0), 1))
@@ -118,7 +139,7 @@ def judged(model: Model, shown: Sequence[Carried]) -> Verdict:
 def _check(k: int, name: str, shown: Sequence[Carried]) -> Check:
     worst = max(shown, key=lambda one: float(one.excess[k]))
     value, unmoved = float(worst.excess[k]), any(not one.moved[k] for one in shown)
-    told = f"carries {worst.measured[k]:.2f} N m where the model says {worst.expected[k]:.2f} N m"
+    told = f"carries {worst.measured[k]:.2f} N m where the model predicts {worst.expected[k]:.2f} N m"
     if any((one.drives[k] <= 0.0) & one.moved[k] for one in shown):
         value, told = np.inf, "has a torque against its motion: the sign of its current or position is wrong"
     elif value <= 1.0 and unmoved:
