@@ -40,6 +40,11 @@ def driven(ramp: Ramp, resisting: Callable[[float], float]) -> list[float]:
     return torques
 
 
+def always(torque: float) -> Callable[[float], float]:
+    """Friction that does not depend on speed."""
+    return lambda _: torque
+
+
 def test_the_torque_rises_until_the_joint_moves_in_both_directions() -> None:
     breakaway = Breakaway(0.1, 2.0)
     ramps = [Ramp(np.zeros(2), 1, sign, breakaway) for sign in (1.0, -1.0)]
@@ -56,7 +61,7 @@ def test_the_torque_rises_until_the_joint_moves_in_both_directions() -> None:
 def test_a_joint_that_moves_easily_keeps_the_torque_of_its_settings() -> None:
     breakaway = Breakaway(0.7, 2.0)
     for sign in (1.0, -1.0):
-        driven(Ramp(np.zeros(2), 1, sign, breakaway), lambda _: 0.05)
+        driven(Ramp(np.zeros(2), 1, sign, breakaway), always(0.05))
     assert breakaway.torque(1.3) == pytest.approx(1.3 * 0.7)
 
 
@@ -66,8 +71,7 @@ def test_a_joint_that_is_stuck_in_one_direction_is_not_excited(free: float) -> N
     path = SwitchingPath(np.zeros(2), 1, np.ones(500), STEP_S, 0.1, 1.0, breakaway)
     assert path.duration == 0.5
     for sign in (1.0, -1.0):
-        resisting = 0.5 if sign == free else 9.0
-        torques = driven(Ramp(np.zeros(2), 1, sign, breakaway), lambda _, most=resisting: most)  # type: ignore[misc]
+        torques = driven(Ramp(np.zeros(2), 1, sign, breakaway), always(0.5 if sign == free else 9.0))
     assert np.abs(torques).max() == pytest.approx(2.0, rel=1e-2)
     assert breakaway.stuck and path.duration == 0.0
     q, dq, ddq = np.full((3, 2), np.nan)
@@ -101,7 +105,7 @@ def saved(run: SimulatedRun, robot: Robot, gains: ControllerSettings, bag: Path)
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("joint", [3])
+@pytest.mark.parametrize("joint", [1, 3])
 def test_a_joint_with_a_gear_and_gravity_is_excited_and_identified(
     small: tuple[Robot, ControllerSettings], tmp_path: Path, joint: int
 ) -> None:
@@ -116,7 +120,7 @@ def test_a_joint_with_a_gear_and_gravity_is_excited_and_identified(
     assert moved >= 6
     fit = identify_joint(found, robot, gains).first_order
     stiction = gear_friction(robot).budget(np.zeros(robot.size))[joint]
-    assert 0.2 * stiction < fit.coulomb.value < 3.0 * stiction
+    assert 0.2 * stiction < fit.coulomb.value < 6.0 * stiction  # it grows with the load
     assert 0.005 < fit.inertia < 0.1
 
 
