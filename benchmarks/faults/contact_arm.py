@@ -24,7 +24,7 @@ from dynid.robot import FloatArray, Robot, load_robot
 from dynid.simulation.plant.held import SIDE_M, HeldBody, holding
 
 IN_MOTION, IN_PUSH, AT_REST = "hit while it moves", "hit while it is pushed", "hit at rest, then a goal"
-SILENT, TAKEN = "estimates fall silent", "payload taken up and known, then hit"
+SILENT, TAKEN = "estimates stop arriving", "payload picked up and known, then hit"
 CAUSES = (IN_MOTION, IN_PUSH, AT_REST, SILENT, TAKEN)
 HEAVIEST_KG, OFFSET_M = 0.3, 0.02
 HIT_N, PUSH_N = (15.0, 30.0), (3.0, 8.0)

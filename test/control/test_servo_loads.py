@@ -8,7 +8,7 @@ from dynid.control.motion_check import position_and_speed
 from dynid.control.plan import WAY_RAD_S, way
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import LIMITED, OverloadModel
-from dynid.hardware.safety.relief import LAG_S, SLIPPED_RAD, Relief
+from dynid.hardware.safety.relief import LAG_S, SLIP_RAD, Relief
 from dynid.model.friction import FrictionLaw
 from dynid.robot import Robot, load_robot
 from dynid.trajectory.families import load_excitation
@@ -129,7 +129,7 @@ def test_relief_ends_with_the_first_slip_until_the_joint_is_held_anew():
     one, q, current = relief(), np.zeros(8), np.full(8, 3.0)
     for _ in range(500):
         one.step(0.002, q, current)
-    q = q - 1.1 * SLIPPED_RAD
+    q = q - 1.1 * SLIP_RAD
     assert one.step(0.002, q, current) == pytest.approx(LAG_S)
     assert not any(one.step(0.002, q, current).any() for _ in range(1000))
     one.reset()

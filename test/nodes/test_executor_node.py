@@ -750,7 +750,7 @@ def test_nothing_moves_while_contact_is_felt_or_nobody_feels(client: Supervisor,
     with pytest.raises(NodeError, match="unknown contact policy 'stops'"):
         client.set_parameters("executor", {"contact": "stops"})
     client.set_parameters("executor", {"contact": "stop"})
-    with pytest.raises(NodeError, match="nobody feels it: start external_torque"):
+    with pytest.raises(NodeError, match="no node detects it: start external_torque"):
         begin(client)
     sense = Sense(client, arm)
 

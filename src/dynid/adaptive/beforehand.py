@@ -20,7 +20,7 @@ LASTING_SHARE = 0.9  # permitted lasting current [share of a servo's continuous 
 
 
 def motion_limits(robot: Robot, profile: str) -> MotionLimits:
-    """Return the limits of segments: those of a profile of excitation.yaml at its fastest speed level."""
+    """Return the limits of a segment's positions, speeds and accelerations, from a profile of excitation.yaml."""
     excitation = load_excitation(robot)
     file = excitation.file
     fastest = file.profiles[profile].speed_scale * max((max(row) for row in file.speed_factors.values()), default=1.0)

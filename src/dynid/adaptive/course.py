@@ -1,4 +1,4 @@
-"""Course of one adaptive run: its segments, its looks (judgements of the recording so far), and the way back."""
+"""Course of one adaptive run: its segments, its looks (judgements of the recording so far), and the return."""
 
 from dataclasses import replace
 
@@ -68,7 +68,7 @@ class Course:
         raise refusal
 
     def planned_behind(self, segment: Segment) -> Segment | None:
-        """Plan the next segment while one is executed; return None if none is safe."""
+        """Plan the next segment while the current one is executed; return None if none is safe."""
         load = self.parent.loaded(segment.motion, self.known, self.load)
         length_s = self.parent.settings.segment_after(self.arm.moved_s + segment.motion.duration)
         try:
@@ -93,7 +93,7 @@ class Course:
             if self.trail:
                 along = self.trail[-1][1]
                 if not self.parent.settings.segment_after(self.arm.moved_s + way_back_s(along)):
-                    raise SafetyError("no segment is safe here, and after the way back there is no time for one")
+                    raise SafetyError("no segment is safe here, and after the return motion there is no time for one")
                 self.step_back("no segment is safe here")
             else:
                 rests += 1
@@ -109,7 +109,7 @@ class Course:
         self.arm.back(motion, along, known.feed)
 
     def _rest_before(self, motion: PolynomialTrajectory, along: float, feed: Feed) -> None:
-        """Stand until the servos bear the way back, which is slow and may be against gravity, so it heats them more.
+        """Stand until the servos bear the return, which is slow and may be against gravity, so it heats them more.
 
         If a servo's current were limited on the way, its joint would stay behind.
         """

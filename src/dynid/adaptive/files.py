@@ -36,7 +36,7 @@ class AdaptiveResult:
         run: the run.
         bag: path of the bag.
         report: path of the report.
-        changes: significant changes from the previous model; None without one.
+        changes: significant changes from the previous model; None if there is none.
     """
 
     run: AdaptiveRun

@@ -75,7 +75,7 @@ class Segment:
     Attributes:
         motion: motion from rest to rest.
         states: planned q, dq and ddq, (N, n) each.
-        widest: largest expected ratio of deviation to limit after the segment.
+        widest: largest expected ratio of a parameter's standard deviation to its limit after the segment.
         tube: tracking error around the motion within which free space is proven, (n,) [rad].
         load: share of each servo's overload limit at which the arm stops, (n,).
         seconds: wall time of planning.

@@ -35,7 +35,7 @@ def torque_sizes(robot: Robot, model: ArmModel, torques: Torques) -> FloatArray:
 
     Args:
         robot: the robot.
-        model: its model.
+        model: model of the robot.
         torques: torques of the nominal arm, a function of states (N, n) that returns (N, n) [N m].
     """
     random = np.random.default_rng(STATES_SEED)

@@ -1,7 +1,7 @@
 """Online estimate while the recording grows, before there is enough data for a verdict.
 
-No parameter is left undetermined: until the data show it, it is that of the nominal arm, and of its gears if the
-robot's folder has their values. Friction is linearised there.
+Every parameter has a value from the start: until the data determine it, the estimate keeps the value of the nominal
+arm, and for friction that of the gears if the robot's folder states one. Friction is linearised at these values.
 """
 
 from dataclasses import dataclass, replace
@@ -31,7 +31,7 @@ class LiveEstimate:
 
     Attributes:
         regression: regression of all samples that later data no longer change.
-        taken: their number of sampling intervals.
+        taken: number of sampling intervals in `regression`.
         latest: regression with the last samples, whose filtered values still change with later data.
     """
 

@@ -41,8 +41,8 @@ class AdaptiveRun:
     Attributes:
         identification: that of the last look; None if no look gave a model.
         precise: whether all intervals are within their limits.
-        segments: as planned.
-        looks: in order.
+        segments: planned segments, in order.
+        looks: judgements of the recording, in order.
         tracking: largest tracking errors of each segment, (segments, n) [rad].
         limits: limits of the base parameters' intervals, (p,).
         motion_s: total time of motion [s].
@@ -104,7 +104,7 @@ class AdaptiveRun:
 
 
 def said(look: Look) -> str:
-    """Return one line about a look."""
+    """Return one line of text about a look, that is, a judgement of the recording so far."""
     if look.reason:
         return f"{look.motion_s:5.1f} s  no model yet: {look.reason}"
     verdict = "accepted" if look.accepted else "not accepted"

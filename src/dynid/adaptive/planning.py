@@ -123,9 +123,10 @@ class Planning:
         return replace(known, ratio=deviations(result) / self.information(shown, known).deviations)
 
     def information(self, planned: list[Segment], known: Known) -> Information:
-        """Return the information of the segments so far, by the current model.
+        """Return the expected information of the segments so far, computed with the current model.
 
-        Its limits are reduced if the identified deviations exceeded the planned ones.
+        If the identified standard deviations were larger than planned, the limits of the parameters are reduced
+        accordingly.
         """
         count = LOOK_S / self.identification.sampling_interval_s
         limits = self.limits if known.ratio is None else self.limits / known.ratio

@@ -25,7 +25,7 @@ PENALTY = 300.0
 BOX_M = 0.05  # lack of clearance with the same penalty as a joint's whole range [m]
 MOST_FROZEN = 3  # maximum number of frozen joints per segment
 SMALLER = (1.0, 0.98, 0.95, 0.9, 0.8, 0.6, 0.35)  # scale factors that are tried until the check passes
-LEAST_LOAD = 0.5  # minimum load that stops a segment [share of the overload limit]; the rest is for the way back
+LEAST_LOAD = 0.5  # minimum load that stops a segment [share of the overload limit]; the rest is for the return
 BEYOND_RAD = 0.1  # permitted excess of a joint's range in the optimisation [rad]
 WHOLE = 0.8  # scale factor from which a segment counts as complete
 FEWER = 3  # divisor of the iterations for the second and later candidates
@@ -179,7 +179,7 @@ class SegmentPlanner:
     def _starts(
         self, start: FloatArray, frame: Frame, known: Information, count: float, random: np.random.Generator
     ) -> list[FloatArray]:
-        """Return the best of many random points, by their cost, which is much cheaper than its gradient."""
+        """Return the random start points of lowest cost; a cost is much cheaper to compute than its gradient."""
         drawn = [self._drawn(start, frame, random) for _ in range(max(self._draws, self._candidates))]
         worth = [self._worth(points, frame, known, count) for points in drawn]
         return [drawn[k] for k in np.argsort(worth)[: self._candidates]]
@@ -285,6 +285,6 @@ class SegmentPlanner:
         return float(np.mean(lacks**2)), slope
 
     def _lacks(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the lack of clearance of postures (N, n), (N,) [m]."""
+        """Return the missing clearance of each of the postures (N, n), (N,) [m]."""
         assert self.box is not None
         return np.asarray(np.maximum(self.box.lack(q, tube), 0.0) / BOX_M)

@@ -11,7 +11,7 @@ KNOT_S = 0.1
 
 
 def way_back_s(along_s: float) -> float:
-    """Return the duration of the way back [s]."""
+    """Return the duration of the return motion [s]."""
     return SLOWER * along_s + LEAST_S
 
 

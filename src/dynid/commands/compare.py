@@ -106,7 +106,7 @@ def _table(rows: "list[Row]", size: int, title: str) -> Table:
 
 
 def _feasibility(row: "Row") -> str:
-    """Return whether a result is physically consistent, or else whether M(q) and how many links are definite."""
+    """Return in words whether a result is consistent, else whether M(q) is definite and how many links are possible."""
     assert row.outcome is not None
     if row.outcome.consistent:
         return "consistent"

@@ -18,8 +18,8 @@ MARKS = {"ok": "[green]ok[/green]     ", "warning": "[yellow]warning[/yellow]", 
 
 CHANGES = {
     "baud-rate": "their baud rate",
-    "torque-off": "torque goes off, and an arm that nobody supports falls",
-    "reboot": "those with a hardware error reboot, and an arm that nobody supports falls",
+    "torque-off": "torque goes off, and an arm without support falls",
+    "reboot": "those with a hardware error reboot, and an arm without support falls",
     "eeprom": "settings in their EEPROM that the driver relies on",
 }
 

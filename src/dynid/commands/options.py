@@ -168,7 +168,7 @@ def refuse_unused_units(mapping: "Mappings | None", recordings: Sequence[Path]) 
 
     if mapping is not None and mapping.bag is not None and recordings and all(is_csv(path) for path in recordings):
         raise ConfigurationError(
-            "all recordings are CSV files, whose units stand beside their columns in the mapping: leave --effort, "
+            "all recordings are CSV files, whose units are stated with their columns in the mapping: leave --effort, "
             "--position and the mapping of bags out"
         )
 

@@ -18,9 +18,7 @@ def teach(
         str,
         typer.Option(metavar="TRAJECTORY", help="Simulated arm: what a simulated hand leads it along; name or YAML."),
     ] = "demo_validation",
-    rest: Annotated[
-        float, typer.Option(min=1.0, help="The recording ends when the arm has rested for so long [s].")
-    ] = 3.0,
+    rest: Annotated[float, typer.Option(min=1.0, help="Time at rest after which the recording ends [s].")] = 3.0,
     speed: opt.SpeedOption = 1.0,
     robot: opt.RobotOption = opt.DEFAULT_ROBOT,
     real_arm: opt.RealArmOption = None,
@@ -31,9 +29,9 @@ def teach(
     seed: opt.SeedOption = 0,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Lead the arm by hand and record it: it carries its own weight, and stays where you leave it.
+    """Guide the arm by hand and record it: it carries its own weight, and stays where you leave it.
 
-    A real arm first shows that every joint carries what the model says, see `dynid hold`.
+    A real arm first shows that every joint carries the torque that the model predicts, see `dynid hold`.
     The recording ends when the arm has been left alone for some seconds; the arm is then lowered. The motion that you
     have shown becomes motion.yaml, smoothed, and slower where it exceeds limits; `dynid replay` runs it.
     """

@@ -81,7 +81,7 @@ class ContactSense:
         return self.contact
 
     def _test(self, dt: float, since_s: float, q: FloatArray) -> None:
-        """Test for the begin or end of a force, once the initial motion of the recording is known."""
+        """Test for the beginning or end of a force, once the initial motion of the recording is known."""
         if not self._settled:
             self._settled = self._found_motion(since_s, q)
         elif self.onset.contact:
@@ -160,9 +160,9 @@ class Contact:
 
     Attributes:
         torque: external torques at that time, (n,) [N m].
-        torque_deviation: their standard deviations, (n,) [N m].
+        torque_deviation: standard deviations of these torques, (n,) [N m].
         force: force at the tool in the URDF base link, (3,) [N].
-        force_deviation: its standard deviation, (3,) [N].
+        force_deviation: standard deviation of the force, (3,) [N].
     """
 
     begin_s: float

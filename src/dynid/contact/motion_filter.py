@@ -89,12 +89,12 @@ class MotionFilter:
         reading_rad: standard deviation of readings besides the encoder's step [rad].
 
     Attributes:
-        x: (q, v, b, f), (3 n + 3,), SI.
-        P: its covariance.
+        x: state (q, v, b, f): positions, velocities, model errors and tool force, (3 n + 3,), SI.
+        P: covariance of the state.
         J: Jacobian of the tool, (3, n) [m].
         jitter: recent jitter of the states' timestamps.
         force_rate: rate of change of the force at the tool [N/sqrt(s)]; 0 without contact.
-        acceleration: of the last update, (n,) [rad/s^2].
+        acceleration: joint accelerations in the last update, (n,) [rad/s^2].
         friction: friction of the last update, (n,) [N m].
 
     Raises:
@@ -114,8 +114,8 @@ class MotionFilter:
     ) -> None:
         if errors is None:
             raise DataError(
-                f"the model of {robot.name} states no deviations of its torques, and without them nobody knows what is "
-                "a contact: identify again"
+                f"the model of {robot.name} states no deviations of its torques, without which contact cannot "
+                "be detected: identify again"
             )
         n, given, self._aperiodic = robot.size, robot.nuisances, arm.aperiodic
         self._kernel = load_kernels("motion", arm, lambda: generate(arm), [*SINGLE_STATE, motion_terms])
@@ -159,7 +159,8 @@ class MotionFilter:
     def lasting_deviations(self) -> tuple[FloatArray, FloatArray]:
         """Return lasting torque errors (n,) [N m] of the model, and of friction with an undetermined direction.
 
-        The second is that of a uniform distribution over the budget; the covariance P counts it for `TURN_S` at a time.
+        The second is that of a uniform distribution over the friction budget; the covariance P counts it for `TURN_S`
+        at a time.
         """
         n = len(self._load)
         own = self._errors[np.searchsorted(self._bounds, np.abs(self.velocity)), np.arange(n)]

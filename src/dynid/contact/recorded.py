@@ -46,7 +46,7 @@ def sense_of(
 
     Args:
         robot: the robot.
-        content: its model file.
+        content: content of the robot's model.yaml.
         mount: mount of the arm; None is the default.
         measured: properties of measured torques; None for commanded torques.
 

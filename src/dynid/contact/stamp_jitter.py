@@ -17,7 +17,7 @@ class StampJitter:
         least_s: lower bound, the value of robot.yaml [s].
 
     Attributes:
-        deviation_s: of one timestamp [s].
+        deviation_s: standard deviation of one timestamp [s].
     """
 
     def __init__(self, least_s: float) -> None:

@@ -47,7 +47,7 @@ class ContactStop:
         if not self.asked:
             return ""
         if self.report is None:
-            return f"contact is to stop the arm, and nobody feels it: start external_torque, {INSTEAD}"
+            return f"contact is to stop the arm, and no node detects it: start external_torque, {INSTEAD}"
         late_s = abs(stamp_ns - self._judged_ns) * 1e-9
         if late_s * 1e9 <= LATE_NS:
             what_to_do = "free the arm, or give the executor what it holds (payload.parameters)"
@@ -70,7 +70,7 @@ class ContactStop:
         """
         reason = self.reason(stamp_ns)
         if not reason and self.asked and abs(stamp_ns - self._felt_ns) < CLEAR_NS:
-            reason = "contact ended a moment ago: wait until nothing has been felt for 0.3 s"
+            reason = "contact ended a moment ago: wait until no contact was detected for 0.3 s"
         if reason:
             raise SafetyError(f"nothing is moved: {reason}")
 

@@ -96,7 +96,7 @@ class SingleState:
         return tau
 
     def dry(self, dq: FloatArray, phi: FloatArray) -> FloatArray:
-        """Return the torque (n,) [N m] of drive-side base parameters with jumps, such as dry friction, smoothed."""
+        """Return the torque (n,) [N m] of drive-side base parameters that jump, such as dry friction, smoothed."""
         return np.asarray(self.arm.dry_values_torque(dq[None], phi, self._transition_rad_s)[0])
 
 

@@ -36,7 +36,7 @@ class PseudoDifferentiator:
         self._started = True
 
     def update(self, dt: float, x: FloatArray) -> FloatArray:
-        """Return the derivative after one more sample.
+        """Return the derivative after another sample.
 
         Args:
             dt: time since the previous sample [s].

@@ -41,9 +41,9 @@ PATH, LOST_S, FORCE, FORCE_2, LEFT, SPEED_2, SPEED_2_PATH = range(7)
 
 @numba.njit(cache=True)
 def force_along(external: FloatArray, rise: FloatArray, dq: FloatArray, moving: float) -> tuple[float, float]:
-    """Return the force [N] along a direction at the tool that best explains external torques, and the share left.
+    """Return the force [N] along a direction at the tool that best explains external torques, and a share.
 
-    The share is the unexplained part of the torques' norm [-].
+    The share is the part of the torques' norm that the force does not explain [-].
 
     Args:
         external: external torques, (n,) [N m].

@@ -31,9 +31,9 @@ LONGEST_STEP_S = 0.02  # gap in the states above which path time pauses, so that
 LOST_BRAKE_S = 0.1  # time without a new command after which the hardware has braked the arm
 FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
-GIVING_RAD_S, MOST_GIVEN_RAD = 0.15, 0.15  # rate and largest value of the yielding of held joints, see `Relief`
+YIELD_RATE_RAD_S, MOST_GIVEN_RAD = 0.15, 0.15  # rate and largest value of the yielding of held joints, see `Relief`
 BACK_RAD_S = 0.3  # rate that takes the whole yielding back within the standstill before a trajectory
-LIMP_RAD = 0.02  # displacement after which the reference follows an arm without torque
+RELEASED_ERROR_RAD = 0.02  # displacement after which the reference follows an arm without torque
 LARGEST_SAG_RAD = 0.2  # largest distance of a held arm from its reference, including stiction under load
 MAX_TRACKING_ERROR_RAD = 0.35  # maximum tracking error before a stop
 STOP_RAD_S2 = 12.0  # deceleration of an arm that left its reference
@@ -92,7 +92,7 @@ class MotionExecutor:
         self._duration = 0.0
         self._reference = np.zeros((3, robot.size))
         self._q, self._tau, self._held, self._given = np.zeros((4, robot.size))
-        self._relief = Relief.of(robot, GIVING_RAD_S)
+        self._relief = Relief.of(robot, YIELD_RATE_RAD_S)
         self._added, self._watch, self._stamps = AddedTorque(robot.size), HoldWatch(), StampWatch()
         self.tolerance: FloatArray = np.full(robot.size, MAX_TRACKING_ERROR_RAD)
         self.guiding = Guiding(robot)
@@ -202,7 +202,7 @@ class MotionExecutor:
         """
         if self.active and not self.controller.law.follows_reference:
             self.guiding.restart(self.controller.law, q)
-        if self.active and not self.moving and np.abs(q - self._reference[0]).max() > LIMP_RAD:
+        if self.active and not self.moving and np.abs(q - self._reference[0]).max() > RELEASED_ERROR_RAD:
             self.release()
             self.hold(q, stamp_ns)
 
@@ -328,7 +328,7 @@ class MotionExecutor:
         self._scaling.scale(slope, dq_ref, ddq_ref)
 
     def _relieved(self, relief: Relief, step: float, q: FloatArray) -> FloatArray:
-        """Return the reference position minus the yielding of held joints; a motion brings joints back."""
+        """Return the reference position plus the displacement by which held joints yield; a motion removes it."""
         if self.moving or not self.controller.law.follows_reference:
             relief.reset()
             self._given -= np.clip(self._given, -BACK_RAD_S * step, BACK_RAD_S * step)

@@ -35,7 +35,7 @@ FILES = ("excitation.yaml", "controller.yaml")
 SLOW, MIDDLE, FAST = 0.35, 0.7, 1.0
 HEAD = """\
 # Drafted by 'dynid robot motions' from the limits of robot.yaml and from {standard}.
-# SAFETY: checked against position, speed and torque limits{contact}. Nobody
+# SAFETY: checked against position, speed and torque limits{contact}. No person
 # has looked at the base, the table or the room: look at the motions in simulation before a real arm moves.
 """
 GAINS = """\

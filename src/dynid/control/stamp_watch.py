@@ -16,9 +16,9 @@ class StampWatch:
         self._stale = 0
 
     def fault(self, last_ns: int, stamp_ns: int) -> str:
-        """Return a sentence about a fault of a stamp after the last one, both [ns]; "" if there is no fault.
+        """Return a sentence about what is wrong with a stamp that follows the newest one, both [ns]; "" if nothing is.
 
-        A state without a fault that is not newer than the last one must be skipped.
+        A stamp that only repeats, or is slightly older, is no fault; the caller must skip its state.
         """
         if stamp_ns > last_ns:
             self._stale = 0

@@ -139,7 +139,7 @@ def _page(run: PairRun, robot: Robot, verdict: Verdict, settings: BilateralSetti
     )
     summary = (
         f"A hand leads the leader around for {FREE_S:g} s. Then it moves forward until the follower presses against a "
-        f"wall of {WALL_N_M:g} N/m, holds, and moves back. Nothing but the control law connects the arms; neither has "
+        f"wall of {WALL_N_M:g} N/m, holds, and moves back. Only the control law connects the arms; neither has "
         "a force sensor."
     )
     law = ", ".join(f"{name} = {value:g}" for name, value in settings.gains().items())

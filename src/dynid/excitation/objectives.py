@@ -46,8 +46,8 @@ class Problem:
 
     Attributes:
         series: functions of time.
-        times: of the samples, (N,) [s].
-        regressor: of the base parameters, states (N, n) to (N, n, p).
+        times: times of the samples, (N,) [s].
+        regressor: function that returns the regressor of the base parameters, (N, n, p), at states (N, n).
         phi: parameters that predict the torques, (p,).
         bounds: bounds of the states.
         objective: function to minimise.

@@ -47,7 +47,7 @@ class ExcitationWish:
         terms: number of harmonics or control points; None chooses it by the duration.
         profile: profile of excitation.yaml, whose position limits and share of speeds are kept.
         starts: number of random initial motions; the best result counts.
-        seed: seed of the first one.
+        seed: seed of the first of these motions.
     """
 
     duration_s: float
@@ -114,7 +114,7 @@ class ExcitationOptimiser:
 
     Args:
         robot: the robot, whose nominal parameters predict the torques.
-        excitation: its motions, whose limits of speed and acceleration apply, too.
+        excitation: motions of the robot, whose limits of speed and acceleration apply, too.
         mount: mount of the arm; None is the default.
     """
 

@@ -69,7 +69,7 @@ class MujocoFriction:
         return self._dofs
 
     def update(self, data: mujoco.MjData) -> None:
-        """Write the joints' friction for the next step into the model, from the state after the last one."""
+        """Write the joints' friction for the next step into the model, from the state after the previous step."""
         motor = data.qfrc_actuator[self._dofs] + data.qfrc_applied[self._dofs]
         self._loss[self._dofs] = self._law.budget(data.qvel[self._dofs], motor, self._load(data))
 

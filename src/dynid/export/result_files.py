@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dynid.export.mjcf import STOP_MARGIN_RAD, PlantOptions, mjcf_text
+from dynid.export.mjcf import STOP_MARGIN_M, STOP_MARGIN_RAD, PlantOptions, mjcf_text
 from dynid.export.simple_friction import beyond_two_figures, simplified, whole_friction
 from dynid.export.urdf import identified_urdf, rotor_inertias
 from dynid.model.bam import bam_text
@@ -24,8 +24,8 @@ from dynid.robot import Robot
 from dynid.robot.file import file_stem
 
 WIDENED = (
-    f"The range of every joint is {np.rad2deg(STOP_MARGIN_RAD):g} deg ({STOP_MARGIN_RAD:.3f} m where it slides) wider "
-    "on both sides than robot.yaml says, so that a controller can be seen to stop before the end stop."
+    f"The range of every joint is {np.rad2deg(STOP_MARGIN_RAD):g} deg ({1000 * STOP_MARGIN_M:g} mm where it slides) "
+    "wider on both sides than robot.yaml says, so that a controller can be seen to stop before the end stop."
 )
 MJCF_FILE, URDF_FILE, ROTOR_FILE, BAM_FOLDER = "model.xml", "model.urdf", "rotor_inertias.yaml", "bam"
 

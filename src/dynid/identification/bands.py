@@ -46,7 +46,7 @@ class TorqueBands:
         estimate: the estimate before the consistent projection.
         samples: the samples that the estimate was fitted to.
         base: base parameters of the result.
-        friction: friction law of the result; None without one.
+        friction: friction law of the result; None if there is none.
         coulomb: settings of the friction treatment.
     """
 

@@ -35,7 +35,7 @@ def beyond_budget(
         model: the arm.
         samples: motion and torques.
         base: base parameters.
-        friction: friction law in addition to the base parameters; None without one.
+        friction: friction law in addition to the base parameters; None if there is none.
         slow: mask of the samples in which a joint is slow, (N, n).
         noise: standard deviations of the model's torque errors for joints that are not slow, (n,) [N m].
 

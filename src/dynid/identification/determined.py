@@ -27,7 +27,7 @@ class Determined(NamedTuple):
 
         Args:
             base: base parameters with their covariance.
-            friction: friction law in addition to them; None without one.
+            friction: friction law in addition to them; None if there is none.
         """
         deviations = base.standard_deviations
         if deviations is None:

@@ -46,9 +46,9 @@ class BamGear:
     Attributes:
         model: M1 to M6.
         figures: friction by symbol, see `dynid.model.friction`.
-        torque_constant: [N m/A].
-        resistance: of the winding [ohm].
-        rotor_inertia: [kg m^2].
+        torque_constant: torque constant of the motor [N m/A].
+        resistance: resistance of the winding [ohm].
+        rotor_inertia: inertia of the rotor, as seen at the joint [kg m^2].
         actuator: BAM's name of the servo.
     """
 

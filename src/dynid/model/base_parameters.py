@@ -49,8 +49,8 @@ class Regrouping:
     """Linear map phi = K pi from standard parameters pi to base parameters phi.
 
     Attributes:
-        names: base parameter names, (p,).
-        K: (p, s), columns in the order of `standard`.
+        names: names of the base parameters, (p,).
+        K: matrix of the map, (p, s), with columns in the order of `standard`.
         representatives: the standard parameter whose regressor column is the base parameter's, (p,).
         standard: names of the standard parameters, (s,).
         link_count: number of link-side base parameters.
@@ -128,7 +128,7 @@ def regroup(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> Regrouping
     Args:
         mdh: geometry of the chain.
         drive: terms of the drives, and the structure.
-        gravity: (3,) in the URDF base [m/s^2]; its direction decides whether MX1 and MY1 count.
+        gravity: gravity vector in the URDF base, (3,) [m/s^2]; its direction decides whether MX1 and MY1 count.
     """
     standard = standard_names(mdh.size, drive.axes, drive)
     W = _witness(mdh, drive, gravity)

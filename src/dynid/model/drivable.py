@@ -1,4 +1,4 @@
-"""Checks before a robot is driven: what its files say that a driver cannot obey is refused by name."""
+"""Checks before a robot is driven, which refuse by name every setting that a driver cannot obey."""
 
 import math
 from collections.abc import Iterator

@@ -26,10 +26,10 @@ class MdhChain:
     """Modified DH parameters of n revolute or prismatic joints, and the placement of the frames in the URDF.
 
     Attributes:
-        alpha: (n,) [rad].
-        d: (n,) [m].
-        r: at q = 0, (n,) [m].
-        offset: theta at q = 0, (n,) [rad].
+        alpha: angles from z_{j-1} to z_j about x_{j-1}, (n,) [rad].
+        d: distances from z_{j-1} to z_j along x_{j-1}, (n,) [m].
+        r: distances from x_{j-1} to x_j along z_j at q = 0, (n,) [m].
+        offset: angles theta_j from x_{j-1} to x_j about z_j at q = 0, (n,) [rad].
         base: placement of frame 0 in the URDF base link, (4, 4).
         in_link: placement of frame j in the URDF joint frame j, (n, 4, 4).
         prismatic: whether r_j moves instead of theta_j, (n,); empty if all joints are revolute.
@@ -76,11 +76,11 @@ class MdhChain:
         return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
     def relative_positions(self) -> FloatArray:
-        """Origin of frame j in frame j-1 at q = 0, (n, 3) [m]; a prismatic joint moves it along `prismatic_axes`."""
+        """Return the origins of frames j in frames j-1 at q = 0, (n, 3) [m]; `prismatic_axes` is their motion."""
         return np.stack([self.d, -np.sin(self.alpha) * self.r, np.cos(self.alpha) * self.r], axis=-1)
 
     def prismatic_axes(self) -> FloatArray:
-        """Motion of frame j's origin in frame j-1 per q_j, (n, 3): a prismatic joint's axis, else zero."""
+        """Return the motion of frame j's origin in frame j-1 per q_j, (n, 3): a prismatic joint's axis, else zero."""
         axes = np.stack([np.zeros(self.size), -np.sin(self.alpha), np.cos(self.alpha)], axis=-1)
         return np.where(np.array(self.prismatic)[:, None], axes, 0.0)
 

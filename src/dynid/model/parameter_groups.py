@@ -19,9 +19,9 @@ class ParameterGroup(NamedTuple):
 
     Attributes:
         kind: rotor, inertia or first moments.
-        number: of the link or joint, from 1.
-        names: of the parameters.
-        places: their indices among all names.
+        number: number of the link or joint, from 1.
+        names: names of the parameters.
+        places: indices of the parameters among all names.
     """
 
     kind: Kind

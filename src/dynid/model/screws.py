@@ -90,9 +90,9 @@ class ScrewChain:
     """Serial arm described by screws.
 
     Attributes:
-        placements: of the link frames in the base at q = 0, (n, 4, 4).
+        placements: placements of the link frames in the base at q = 0, (n, 4, 4).
         prismatic: whether each joint is prismatic, (n,).
-        gravity: in the base, (3,) [m/s^2].
+        gravity: gravity vector in the base, (3,) [m/s^2].
     """
 
     placements: FloatArray

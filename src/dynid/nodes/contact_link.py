@@ -32,7 +32,7 @@ class ContactLink:
     def __init__(self, node: Node, motion: MotionExecutor) -> None:
         self._node, self._stop, self._told = node, ContactStop(motion), ""
         text = (
-            "'stop': nothing moves while something is felt, or while nobody says whether it is; '' or 'report': it may"
+            "'stop': nothing moves during contact, or while contact cannot be judged; '' or 'report': motion is allowed"
         )
         self.set(declare(node, "contact", POLICIES[0], text))
         self._models = node.create_publisher(String, "control_model", LATCHED)

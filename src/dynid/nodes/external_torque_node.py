@@ -1,7 +1,7 @@
 """Node that detects contact without a sensor: joint_states and applied_commands in, external torques and forces out.
 
 `external_torque` (JointState) holds the external torque on every joint, `tool_force` (WrenchStamped, in the base link)
-the force at the tool. `contact` (String, JSON) reports whether something touches the arm. An executor whose parameter
+the force at the tool. `contact` (String, JSON) reports whether the arm is in contact. An executor whose parameter
 `contact` is "stop" stops the arm at a contact, and starts no motion while these messages are missing. The node uses the
 model and payload that the executor shares on `control_model`, or model_file if there is no executor. It runs in its own
 process, so that contact detection does not delay control.
@@ -149,7 +149,7 @@ class ExternalTorqueNode(SensingNode):
         sense = self._sense.sense
         share = np.abs(sense.observer.torque) / sense.bars.threshold
         self._joint = self.robot.joint_names[int(np.argmax(share))]
-        self.get_logger().info(f"contact, first felt by {self._joint}")
+        self.get_logger().info(f"contact, first detected by {self._joint}")
 
     def _report(self) -> None:
         contact, trouble = self._sense.sense.contact, self._trouble or self._model_trouble

@@ -220,7 +220,9 @@ def hold_one(call: Supervisor) -> str:
     try:
         call.trigger("executor/hold")
         checked(call, model, motions)
-        call.node.get_logger().info("every joint carries what the model says: the arm is let go, guide it by hand")
+        call.node.get_logger().info(
+            "every joint carries the torque that the model predicts: the arm is released, guide it by hand"
+        )
         end_s = call.now() + (seconds or LONGEST_S)
         held = let_go(call, robot, path, lambda: call.now() >= end_s)
     finally:

@@ -42,7 +42,7 @@ class PayloadNode(SensingNode):
 
     def __init__(self) -> None:
         super().__init__("payload")
-        declare(self, "policy", POLICIES[0], f"what comes of an estimate: {' or '.join(POLICIES)}")
+        declare(self, "policy", POLICIES[0], f"use of an estimate: {' or '.join(POLICIES)}")
         self._refuse_unknown_policy(string(self, "policy"))
         check_parameters(self, self._on_set)
         self._executor = declare(self, "executor", "executor", "node that takes it", fixed=True)

@@ -43,9 +43,9 @@ class PayloadOnModel:
     """
 
     def __init__(self, node: Node, robot: Robot) -> None:
-        declare(node, BODY, list(NOTHING), "ten standard parameters of what the arm holds, zeros for nothing")
+        declare(node, BODY, list(NOTHING), "ten standard parameters of the payload, zeros without one")
         declare(node, STRUCTURE, "", "structure of the model that it was weighed with")
-        declare(node, CERTAIN, False, "whether the estimate explains what was felt, and is significant")
+        declare(node, CERTAIN, False, "whether the estimate explains the residuals, and is significant")
         self._robot = robot
         self._kept: Kept = (None, np.zeros(10))
         self._next: Kept = self._kept

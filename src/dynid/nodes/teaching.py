@@ -109,7 +109,7 @@ def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = RE
     end_recording(call)
     if held:
         raise NodeError(
-            f"the arm was braked and held while it was led: {held}; what was recorded until then is in {bag}"
+            f"the arm was braked and held during hand guiding: {held}; what was recorded until then is in {bag}"
         )
     call.set_parameters("executor", {"controller": ComputedTorque.name})
 

@@ -77,7 +77,7 @@ def _with(definitions: Mapping[str, str], store: Typestore) -> Typestore:
 def decode(raw: bytes, message_type: str, longest_tail: int = LONGEST_TAIL) -> Any:
     """Decode one serialized message; trailing bytes that rclpy leaves after its end are tolerated.
 
-    Their number follows only from the message's content: a multiple of 4, up to `longest_tail`.
+    The number of these bytes is a multiple of 4, at most `longest_tail`.
 
     Raises:
         DataError: the bytes are not a message of this type.

@@ -99,7 +99,7 @@ class Result:
         ]
 
     def pooled(self) -> dict[str, Any] | None:
-        """Return the relative torque error over all held-out motions, in total and per joint; None without any."""
+        """Return the relative torque error over all held-out motions, in total and per joint; None if there is none."""
         return relative_errors(pooled_errors(self.held_out), self.robot.joint_names) if self.held_out else None
 
 

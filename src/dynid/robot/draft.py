@@ -46,7 +46,7 @@ DRIVE_SHARE = 0.03  # minimum torque for proposing a drive's friction [share of 
 
 HEAD = """\
 # Drafted from {urdf}. What the URDF cannot say stands under `undecided` as a question: decide, change the
-# field that it names, and take the question out. `dynid robot check {name}` says what is left.
+# field that it names, and take the question out. `dynid robot check {name}` lists the open questions.
 """
 IDENTIFICATION = """\
 # How data of this arm are identified. The cut-off must lie above what the motion has, and below what noise has.

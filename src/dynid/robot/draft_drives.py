@@ -38,7 +38,7 @@ def reach(rows: list[dict[str, Any]], clear: float = 0.0) -> tuple[FloatArray, F
 
 
 def gravity_loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[FloatArray, FloatArray]:
-    """Return random poses within the limits, (K, n), the first near zero, and gravity torques there, (K, n).
+    """Return random poses within the limits, (K, n), the first near zero, and the gravity torques at them, (K, n).
 
     Torques are in N m, forces of prismatic joints in N.
     """

@@ -241,7 +241,7 @@ class RobotFile(Strict):
     """Schema of robot.yaml.
 
     Attributes:
-        coupling: (n, n) matrix C, q_motor = gear_ratio * (C q_joint), motors in rows; None if every motor moves one
+        coupling: matrix C (n, n) of q_motor = gear_ratio * (C q_joint), motors in rows; None if every motor moves one
             joint. Torques follow: tau_joint = C' (gear_ratio * tau_motor).
         springs: torques that depend on one joint alone, see `Spring`; part of every use of the model.
         undecided: decisions that a person must make before the robot is used, as questions by field.

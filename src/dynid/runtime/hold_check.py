@@ -139,7 +139,7 @@ def judged(model: Model, shown: Sequence[Carried]) -> Verdict:
 def _check(k: int, name: str, shown: Sequence[Carried]) -> Check:
     worst = max(shown, key=lambda one: float(one.excess[k]))
     value, unmoved = float(worst.excess[k]), any(not one.moved[k] for one in shown)
-    told = f"carries {worst.measured[k]:.2f} N m where the model says {worst.expected[k]:.2f} N m"
+    told = f"carries {worst.measured[k]:.2f} N m where the model predicts {worst.expected[k]:.2f} N m"
     if any((one.drives[k] <= 0.0) & one.moved[k] for one in shown):
         value, told = np.inf, "has a torque against its motion: the sign of its current or position is wrong"
     elif value <= 1.0 and unmoved:

@@ -1,4 +1,4 @@
-"""Reasons why an arm carries other torques than its model says."""
+"""Reasons why an arm carries other torques than its model predicts."""
 
 from collections.abc import Iterator, Sequence
 

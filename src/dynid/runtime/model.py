@@ -104,7 +104,7 @@ class Model:
         return self.arms[chosen]
 
     def mounted(self, mount: str) -> "Model":
-        """Return the same model of an arm that is mounted otherwise."""
+        """Return the model of the same arm at another mount."""
         self.arm(mount)
         return replace(self, mount=mount, arms=dict(self.arms))
 

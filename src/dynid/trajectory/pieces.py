@@ -22,9 +22,9 @@ class Pieces:
     """Polynomials of the time since the start of each piece.
 
     Attributes:
-        begins: (k,) [s].
-        durations: (k,) [s]; a motion that stands still has one piece of zero duration.
-        coefficients: lowest power first, (k, 6, n).
+        begins: start time of each piece, (k,) [s].
+        durations: duration of each piece, (k,) [s]; a motion that stands still has one piece of zero duration.
+        coefficients: coefficients of the polynomials, lowest power first, (k, 6, n).
     """
 
     begins: FloatArray

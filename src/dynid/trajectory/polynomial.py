@@ -32,9 +32,9 @@ class PolynomialTrajectory(Motion):
     Make one with `through_points`.
 
     Attributes:
-        joint_names: (n,).
-        knots: (k,) [s].
-        coefficients: of the time since the piece began, lowest power first, (k - 1, 6, n).
+        joint_names: names of the joints, (n,).
+        knots: times at which the pieces meet, (k,) [s].
+        coefficients: coefficients of the time since the piece began, lowest power first, (k - 1, 6, n).
         ends: first and last posture, (2, n) [rad].
     """
 
@@ -50,7 +50,7 @@ class PolynomialTrajectory(Motion):
         return read_only(self.pieces().peaks(1))
 
     def pieces(self) -> Pieces:
-        """Pieces of the motion; see `Motion.pieces`."""
+        """Return the pieces of the motion; see `Motion.pieces`."""
         return Pieces.of(self.knots, self.coefficients, self.start)
 
     @cached_property
@@ -79,11 +79,11 @@ def through_points(
 
     Args:
         name: name of the trajectory.
-        joint_names: (n,).
-        times: (k,) [s], increasing.
-        positions: (k, n) [rad].
-        velocities: (k, n) [rad/s]; None if the points have none.
-        accelerations: (k, n) [rad/s^2]; None if the points have none.
+        joint_names: names of the joints, (n,).
+        times: times of the points, (k,) [s], increasing.
+        positions: positions at these times, (k, n) [rad].
+        velocities: velocities at these times, (k, n) [rad/s]; None if the points have none.
+        accelerations: accelerations at these times, (k, n) [rad/s^2]; None if the points have none.
 
     Raises:
         ConfigurationError: no points, times that do not increase, values that are not finite, arrays that do not fit

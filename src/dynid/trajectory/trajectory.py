@@ -54,7 +54,7 @@ class Trajectory(Motion):
         return tables
 
     def pieces(self) -> Pieces:
-        """Pieces of the motion: each segment has a rising ramp, a cruise and a falling ramp."""
+        """Return the pieces of the motion: each segment has a rising ramp, a cruise and a falling ramp."""
         laws = np.array(self.laws).reshape(-1, 3)
         lengths = laws[:, [1, 2, 1]].ravel()
         shares = share_polynomials(laws)
@@ -129,8 +129,8 @@ def through(
 
     Args:
         name: name of the trajectory.
-        joint_names: (n,).
-        waypoints: (k, n) [rad].
+        joint_names: names of the joints, (n,).
+        waypoints: positions at which the motion stops, (k, n) [rad].
         velocity: limits (n,) [rad/s].
         acceleration: limits (n,) [rad/s^2].
         factors: relative speed factor of each segment, (k - 1,), or one for all; scales both limits.
@@ -164,7 +164,7 @@ def approach(
     Args:
         q_from: first posture, (n,) [rad].
         q_to: last posture, (n,) [rad].
-        joint_names: (n,).
+        joint_names: names of the joints, (n,).
         velocity: limit of every joint [rad/s].
         acceleration: limit of every joint [rad/s^2].
         name: name of the trajectory.
@@ -178,7 +178,7 @@ def concatenate(name: str, parts: Sequence[Trajectory], velocity: FloatArray, ac
 
     Args:
         name: name of the result.
-        parts: at least one trajectory, all of the same joints.
+        parts: trajectories in their order, at least one, all of the same joints.
         velocity: limits of the joining moves, (n,) [rad/s].
         acceleration: limits of the joining moves, (n,) [rad/s^2].
 

@@ -96,6 +96,6 @@ class PairCycles:
         )
 
     def _stamp(self, side: int, stamp_ns: int, now_ns: int) -> int:
-        """Return the stamp of a state on the pair's time axis [ns]; if it arrived too old, its age determines it."""
+        """Return a state's stamp on the pair's time axis [ns], computed from the state's age if it arrived too late."""
         age_s = self._ages_s[side]
         return min(stamp_ns, now_ns - round(age_s * 1e9)) if age_s > LATE_S else stamp_ns

@@ -55,14 +55,14 @@ class ArmObserver:
         model: identified model of the arm.
         dynamics: inverse dynamics of the arm at its mount, see `dynid.control.dynamics_kernel.compile_single`.
         delay_cycles: number of cycles between sending a torque and its effect.
-        bandwidth_1_s: w.
+        bandwidth_1_s: bandwidth w of the observer.
 
     Attributes:
         rows: all vectors of the arm as named in `dynid.control.bilateral.equations`, (rows, n); like the inertia a
             buffer that is valid until the next cycle.
         q: estimated positions, (n,) [rad].
         dq: estimated velocities, (n,) [rad/s].
-        disturbance: d, (n,) [rad/s^2].
+        disturbance: estimated disturbance d, (n,) [rad/s^2].
         inertia: M(q), (n, n) [kg m^2].
         bias: C dq + g and all other torques of the base parameters at zero acceleration, (n,) [N m].
         friction: gear friction in addition to the base parameters, (n,) [N m].

@@ -282,7 +282,7 @@ class ArmPair:
     def _watch_energy(self) -> None:
         if self.energy.energy_j >= -BOUND_J:
             return
-        reason = f"both arms together gained {-self.energy.energy_j:.2f} J that nobody gave them"
+        reason = f"both arms together gained {-self.energy.energy_j:.2f} J without a source"
         if self.law.settings.mode == "unilateral":
             raise SafetyError(reason)
         self.fell_back = reason

@@ -1,8 +1,8 @@
 """Holding of joints by their own servos while these do not answer: instructions to them may still arrive.
 
 No servo confirms an instruction, so each is sent twice. Only a few instructions are sent per control cycle, because the
-other motors need their currents meanwhile. Position mode does not use the goal current, which is set to 0 all the same:
-a servo that boots in between, and so stays in current mode, then does not run away when torque comes on.
+other motors need their currents meanwhile. The goal current is set to 0 as well, although position mode does not use
+it: if a servo boots in between, it stays in current mode, and would run away when torque comes on.
 """
 
 from collections import deque

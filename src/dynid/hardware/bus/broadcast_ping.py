@@ -15,8 +15,8 @@ def scan(bus: ServoBus, window_s: float, silence_s: float, expected: Collection[
         bus: an open bus.
         window_s: how long to listen [s]; a servo waits 3 ms for every ID before its own.
         silence_s: the scan ends earlier after this time without an answer [s].
-        expected: IDs of servos that are known to be there: while one of them is missing, the scan waits up to a second
-            for an answer.
+        expected: IDs of servos that are known to be on the line: while one of them is missing, the scan waits up to a
+            second for an answer.
 
     Raises:
         BusError: the port is lost.

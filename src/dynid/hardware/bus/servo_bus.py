@@ -244,7 +244,7 @@ class ServoBus:
         An instruction that arrived damaged, which the servo may report, is repeated like a lost one.
 
         Args:
-            action: what is attempted, for messages.
+            action: name of the attempted action, for messages.
             servo_id: ID of the servo.
             frame: the instruction packet.
             size: number of parameters of a good answer; 0 for any number.

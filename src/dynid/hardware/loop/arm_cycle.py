@@ -8,7 +8,7 @@ import numpy as np
 from dynid.errors import SafetyError
 from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.loop.cycle_meter import CycleMeter
-from dynid.hardware.safety.claim_watch import MOVED_RAD, ClaimWatch
+from dynid.hardware.safety.claim_watch import DISPLACEMENT_LIMIT_RAD, ClaimWatch
 from dynid.hardware.safety.guard import GuardResult, SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
 from dynid.hardware.safety.servo_watch import ServoWatch
@@ -292,8 +292,8 @@ class ArmCycle:
         joint = self._claims.moved(claimed, sample.q, sample.valid, now_ns * 1e-9)
         if joint is not None:
             self.guard.fault(
-                f"{self.arm.robot.joint_names[joint]} moved by more than {np.rad2deg(MOVED_RAD):.0f} deg while its "
-                "commander says that the arm is held: check its model, its payload, and what else adds torques"
+                f"{self.arm.robot.joint_names[joint]} moved by more than {np.rad2deg(DISPLACEMENT_LIMIT_RAD):.0f} deg "
+                "while its commander says that the arm is held: check model, payload, and what else adds torques"
             )
 
     def _have_unseen_held(self, sample: ArmSample, now_ns: int) -> None:

@@ -24,7 +24,7 @@ class FoundServo:
         servo_id: ID in the answer to a ping.
         model_number: model number in the answer to a ping.
         baudrate: baud rate at which the servo answers [bit/s].
-        snapshot: its registers; None if it answers pings only.
+        snapshot: registers of the servo; None if it answers pings only.
     """
 
     servo_id: int

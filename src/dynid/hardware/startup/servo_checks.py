@@ -18,7 +18,7 @@ NEEDED_SHUTDOWN = (1 << 2) | (1 << 4) | (1 << 5)  # overheating, electrical shoc
 FALLS_AT_SHUTDOWN = 1 << 0  # input voltage: without this bit a dip is only an alert, and the driver stops the arm
 VOLTAGE_RESERVE_V = 1.0  # smallest distance of the voltage from its limits without a warning
 REVERSED = 1 << 0  # reverse bit of the drive mode
-APART_DEG = 3.0  # largest position difference between aligned servos of one joint
+PAIR_DIFFERENCE_DEG = 3.0  # largest position difference between aligned servos of one joint
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def _apart(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
         leader, before = robot.wired_servos[wired.axis], first[wired.axis]
         position = snapshot.get(table.PRESENT_POSITION)
         degrees = apart_deg(wired, leader, position, before.get(table.PRESENT_POSITION))
-        if abs(degrees) > APART_DEG:
+        if abs(degrees) > PAIR_DIFFERENCE_DEG:
             text = f"{wired.label} stands {degrees:.1f} deg from servo {leader.servo_id}, which moves the same joint"
             remedy = (
                 "the two are mounted or set differently: with torque off, correct the horn, or the homing offset of "

@@ -236,7 +236,7 @@ def settling_s(settings: FilterSettings, interval: float, ratio: float | None) -
 
 
 def _state_cutoff_ratio(settings: FilterSettings, interval: float, period: float) -> float | None:
-    """Return the configured ratio of cut-offs, reduced if the recorded period [s] is too long; None without one."""
+    """Return the configured ratio of cut-offs, reduced if the recorded period [s] is too long; None if not set."""
     if settings.state_cutoff_ratio is None:
         return None
     allowed = MOST_OF_NYQUIST * 0.5 / (period * settings.cutoff_hz(interval))

@@ -48,7 +48,7 @@ class Left(NamedTuple):
 
 
 class Root(NamedTuple):
-    """Delays of the axes that leave no remaining delay, (n,) [s], and the visible share of a delay there, (n,).
+    """Delays of the axes that leave no remaining delay, (n,) [s], and the visible share of a delay around them, (n,).
 
     The visible share is the change of the estimated delay over the change of the true delay.
     """
@@ -63,7 +63,7 @@ class DelaySearch:
     Args:
         model: the arm.
         samples: the samples as given.
-        regression: their regression, whose friction structure all fits use.
+        regression: regression of the samples, whose friction structure all fits use.
         coulomb: settings of the friction treatment.
         free: estimates of every single unknown of the given data, from `unknowns`.
     """

@@ -115,7 +115,7 @@ def diagnose(
     Args:
         model: the arm.
         samples: the fitted samples.
-        regression: their regression.
+        regression: regression of the samples.
         limits: limits of suspicions.
         coulomb: settings of the friction treatment.
         thorough: also test wrong signs and exchanged columns; the errors of the joints show these first.

@@ -1,4 +1,4 @@
-"""Interpretations near the given data: one more unknown in addition to all parameters, and its estimate.
+"""Interpretations near the given data: an unknown in addition to all parameters, and its estimate.
 
 Several joints' torques depend on the same parameters. They contradict each other if one of them has another scale, if a
 position has an offset, if torques are late relative to positions, or if gravity has another direction. Each of these
@@ -113,7 +113,7 @@ def columns_beside(
     Args:
         model: the arm.
         samples: the fitted samples.
-        regression: their regression.
+        regression: regression of the samples.
         kinds: kinds of the unknowns to test.
     """
     own, weights, y = weighted_residual(samples, regression)
@@ -156,7 +156,7 @@ def unknowns(
     Args:
         model: the arm.
         samples: the fitted samples.
-        regression: their regression.
+        regression: regression of the samples.
         kinds: kinds of the unknowns to test.
     """
     found = columns_beside(model, samples, regression, kinds)

@@ -110,7 +110,7 @@ class Reading:
 
     Attributes:
         kind: "sign", "torque columns", "joints", "gear", "mount" or "delay", or a kind of `Trials.as_extrapolated`.
-        axes: its axes, from 0; () for all axes.
+        axes: indices of the axes that it changes, from 0; () for all axes.
         value: factor of a gear or scale, zero [rad or m], delay [s]; else 0.
         gain: sum over the axes of log(error as given / error of this interpretation).
         significance: mean difference over its standard error, over blocks of time.
@@ -215,7 +215,7 @@ class Trials:
 
         Args:
             kind: kind of the interpretation.
-            axes: its axes, from 0; () for all axes.
+            axes: indices of the axes that it changes, from 0; () for all axes.
             data: the data of this interpretation.
             value: factor, zero or delay that it applies, any unit.
         """

@@ -46,8 +46,8 @@ class BoundsPull:
         value: T, squared distance in standard deviations.
         directions: q, the number of directions in which bounds are reached.
         freedom: degrees of freedom of the standard deviations.
-        worst: name of the base parameter that is moved by most of its standard deviations.
-        by: number of these standard deviations.
+        worst: name of the base parameter that is moved farthest, in standard deviations.
+        by: number of standard deviations by which it is moved.
     """
 
     value: float

@@ -45,7 +45,7 @@ class Change:
         chance: probability of a change this large if nothing changed, over all tested quantities.
         explained: share of the squared error that the change removes.
         gravity: change of the model's gravity torques over their size (root mean square).
-        torque: the same for the model's torques along the recorded motions.
+        torque: change of the model's torques along the recorded motions over their size (root mean square).
         at: time of a step [s] on the axis of its recording.
         recording: index of that recording.
         into: whether the step is at the start of that recording.
@@ -189,9 +189,7 @@ class Search:
                 joint is returned.
 
         Returns:
-            For each joint: its index from 0, the offset of `DEVIATIONS` standard deviations [N m], and the relative
-                change of
-            gravity torques.
+            For each joint: index from 0, offset of `DEVIATIONS` standard deviations [N m], relative gravity change.
         """
         constant, found = np.ones(len(self.windows)), []
         for one, columns in zip(self.tried, self.places, strict=True):

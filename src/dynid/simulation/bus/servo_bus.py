@@ -35,7 +35,7 @@ IDLE_POLL_S = 0.010
 STALE_FRAGMENT_S = 0.010
 # Silence after which a driver counts as gone, without and with torque [s]; with torque on, the host may only be busy.
 SILENCE_S, SILENCE_WITH_TORQUE_S = 0.3, 3.0
-# When the simulator itself was not running (the host stood still), the arm stood still, too: nobody could control it.
+# While the simulator itself did not run (the host stood still), the arm could not be controlled, so it stands still too.
 LONGEST_CATCH_UP_S = 0.02
 SLEEP_OVERSHOOT_S = 0.00006  # margin for sleeps that end late; the rest of the time is a busy wait [s]
 
@@ -52,7 +52,7 @@ class EmulatedServoBus:
     Args:
         robot: robot with IDs, models and baud rate.
         plant: the arm behind the servos.
-        baudrate: of the servos [bit/s]; None is the robot's. A client at another rate gets no answer.
+        baudrate: baud rate of the servos [bit/s]; None is the robot's. A client at another rate gets no answer.
         wire_time: reply no sooner than the wire would allow.
         lock_step: advance time by one control cycle with each sync write of goal currents, and not otherwise;
             without it, time is the wall clock, or `clock`.

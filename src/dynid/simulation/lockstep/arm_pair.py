@@ -104,7 +104,7 @@ class LockstepPair:
     Args:
         models: models of leader and follower, for the controller.
         q0: start posture of both, (n,) [rad], or (2, n).
-        seed: of the leader's nuisances; the follower's differ.
+        seed: seed of the leader's nuisances; the follower's differ.
     """
 
     def __init__(

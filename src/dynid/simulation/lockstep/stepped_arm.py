@@ -143,7 +143,7 @@ class SteppedArm:
         return step
 
     def run(self, motion: MotionExecutor, until: Callable[[], bool], longest_s: float) -> bool:
-        """Advance under an executor until `until()`; return False after `longest_s` [s] of simulated time."""
+        """Advance under an executor until `until()` is true; return False after `longest_s` [s] of simulated time."""
         for _ in range(round(longest_s / self._cycle)):
             if until():
                 return True

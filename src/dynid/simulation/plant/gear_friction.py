@@ -72,7 +72,7 @@ def resist(
     loss: FloatArray,
     damping: FloatArray,
 ) -> None:
-    """Write budgets and damping of all axes into `loss` and `damping`, (n,), with friction p scaled by `warm`.
+    """Write friction budgets and damping of all axes into `loss` and `damping`, (n,); friction p is scaled by `warm`.
 
     The part `hand` of the applied torques is external, so it is load; the rest comes from the motors.
     """

@@ -24,7 +24,7 @@ class Push:
     Attributes:
         axis: index of the joint, from 0.
         torque_nm: amplitude [N m].
-        period_s: [s].
+        period_s: period [s].
     """
 
     axis: int

@@ -23,8 +23,8 @@ class Motors:
 
     - winding: the supply limits the current to I = (V - k_e dq) / R, so torque falls with speed;
     - lag: the current follows its goal with first-order dynamics;
-    - droop: it falls short of it with speed in the direction of its torque;
-    - offset, noise: of the present current;
+    - droop: the current falls short of its goal with speed in the direction of its torque;
+    - offset, noise: errors of the present current's reading;
     - velocity: the register lags behind the true velocity;
     - heat: temperature rises with R I^2;
     - overload: the servo trips by `OverloadModel`.
@@ -32,11 +32,11 @@ class Motors:
     Args:
         robot: names the servo models.
         effects: names of `EFFECTS`, or "all".
-        seed: of offsets and noise.
+        seed: seed of offsets and noise.
 
     Attributes:
         current: actual current [A].
-        temperature_deg_c: of the servos.
+        temperature_deg_c: temperatures of the servos.
 
     Raises:
         UnknownNameError: no such effect.

@@ -30,16 +30,16 @@ class Magnitudes:
     """Magnitudes of the active nuisances, SI; disabled ones are zero.
 
     Attributes:
-        coulomb_friction: (n,) [N m].
+        coulomb_friction: Coulomb friction of each axis, (n,) [N m].
         torque_noise: standard deviation of the torque, constant over each `NOISE_PERIOD_S`, (n,) [N m].
         position_step: encoder resolution [rad].
         velocity_step: resolution of the velocity register [rad/s]; it depends on the encoder's.
         current_step: resolution of goal and present current by servo, (n,) [A].
         stamp_jitter: standard deviation of a timestamp's error [s].
         backlash: width of the gap between joint and encoder [rad].
-        delay: from reading a state until the current that answers it takes effect [s].
+        delay: time from reading a state until the current that answers it takes effect [s].
         warm_up_share: share of friction that vanishes while gears warm up.
-        warm_up_time_s: its time constant [s].
+        warm_up_time_s: time constant of the warm-up [s].
     """
 
     coulomb_friction: FloatArray

@@ -31,15 +31,15 @@ class ServoChain:
         lock_step: advance time by one control cycle with every sync write of goal currents, and not otherwise.
 
     Attributes:
-        servos: by ID; a test may remove, add or change one.
-        twins: by ID; a second servo with the same ID, which collides with the first whenever that answers.
+        servos: servos by ID; a test may remove, add or change one.
+        twins: second servos with the ID of another, by ID; a twin collides with the first servo whenever that answers.
         line_code: the host's baud rate as a register value; servos with another receive nothing. None matches all.
         knows_fast_read: whether the firmware is new enough for the fast sync read.
         replies_chained: whether a servo answers a sync or bulk read only after the reply of the previous one, as a
             logic analyser showed (DynamixelSDK issues 331 and 364): after a silent one, all others are silent.
         unstated: behaviour that the e-manual leaves open, for all servos.
         time_s: the servos' clock [s].
-        missed_writes: by ID and address, number of group writes to a register that a servo will miss.
+        missed_writes: number of group writes to a register that a servo will miss, by ID and address.
         unread: IDs and addresses of registers whose reads a servo does not answer.
         max_abs_current_a: largest current commanded to each motor since the start, (n,) [A].
     """

@@ -23,7 +23,7 @@ class OwnLoops:
     """Control loops of all m servos of an arm, by their index in `Robot.wired_servos`.
 
     Args:
-        robot: its `motors.yaml` gives the windings.
+        robot: robot whose `motors.yaml` gives the windings.
     """
 
     def __init__(self, robot: Robot) -> None:
