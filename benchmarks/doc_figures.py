@@ -3,8 +3,8 @@
     python benchmarks/doc_figures.py
 
 docs/figures.yaml names each page with figures of the simulated CRANE-X7, the command that makes them, and the
-fingerprint of the arm that they were measured on. Whoever measures again writes the fingerprint printed here. A page of
-an earlier arm must say so; a test compares both.
+fingerprint of the arm that they were measured on. After a new measurement, write the fingerprint printed here. A page
+of an earlier arm must say so; a test compares both.
 """
 
 import hashlib

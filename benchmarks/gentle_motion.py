@@ -90,7 +90,7 @@ class Search:
         return gain / leg.duration, added, loads[-1]
 
     def run(self, count: int, seed: int) -> list[FloatArray]:
-        """So many waypoints [deg] from the home posture on, and home again."""
+        """Return a number of waypoints [deg] that begin and end at the home posture."""
         random, points = np.random.default_rng(seed), [HOME]
         while len(points) < count:
             drawn = np.round(random.uniform(LOWER, UPPER, (CANDIDATES, len(HOME))))

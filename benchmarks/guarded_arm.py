@@ -34,7 +34,7 @@ LIFTED, LIFT_RAD = 3, np.deg2rad(25.0)  # joint and way of `lift`
 
 
 def heavier(robot: Robot, factor: float) -> StandardFile:
-    """The simulated arm with so many times its masses and inertias."""
+    """The simulated arm with its masses and inertias multiplied by a factor."""
     standard = plant_standard(robot)
     links = [
         link.model_copy(
@@ -123,7 +123,7 @@ class GuardedArm:
         self._tau = None if step is None else step.tau
 
     def run(self, seconds: float) -> float:
-        """So many seconds; the highest load of a servo meanwhile."""
+        """Pass a time [s]; return the highest load of a servo meanwhile."""
         return max(self._loaded() for _ in range(round(seconds / self._cycle_s)))
 
     def execute(self, motion: Motion, *, to_rest: bool = True) -> float:

@@ -12,7 +12,7 @@ CORNERS = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)])
 
 
 class SceneJudge:
-    """Corners of the boxes around all moving collision shapes; of the links' masses where there are none."""
+    """Corners of the boxes around all moving collision shapes; of the links' masses if there are none."""
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot

@@ -89,7 +89,7 @@ def cycle_costs(
     *,
     blocks: int = 25,
 ) -> dict[str, float]:
-    """Cycles of one arm and of two [us]: median and 99th percentile, and by how much two cost more.
+    """Cycles of one arm and of two [us]: median and 99th percentile, and the additional cost of two.
 
     The first block of each is not counted.
     """

@@ -32,7 +32,7 @@ class BusFigures:
         rate_hz: states published and recorded per second.
         chosen_rate_hz: the cycle rate that the driver chose for this line, or that was fixed.
         missed_share: planned states that were missed, of all.
-        drift_ms: by how much later, at the end, states came than that rate plans; what the driver caught up does not
+        drift_ms: delay of the states at the end, compared with that rate [ms]; what the driver caught up does not
             count.
         cycle_p50_us: median duration of a control cycle (read, guard, write, publish) since the driver's start.
         cycle_p99_us: 99th percentile of the same.
@@ -99,7 +99,7 @@ def measure(
     adapter: str = "uart",
     rate_hz: int = 0,
 ) -> BusFigures:
-    """Run the whole chain for so many seconds, executing one motion after the other, and judge its bag.
+    """Run the whole chain for a number of seconds, executing one motion after the other, and judge its bag.
 
     Args:
         robot: robot name or folder.
@@ -134,7 +134,7 @@ def _punctual(chain: _BusChain) -> contextlib.AbstractContextManager[Callable[[]
 
 
 def _record(chain: _BusChain, bag: Path, seconds: float, progress: Progress) -> str:
-    """Keep the arm moving and its states recorded for so long [s]; return why a motion was given up, "" if none was."""
+    """Move the arm and record its states for a duration [s]; return why a motion was given up, "" if none was."""
     call = chain.supervisor
     call.set_parameters("recorder", {"completion_timeout_s": 0.0})  # it is stopped within a motion
     begin_recording(call, MOTION, PROFILE, bag)

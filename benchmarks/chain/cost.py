@@ -84,7 +84,7 @@ def medians_of(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def with_rest(parts: Mapping[str, Mapping[str, float]], whole: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return the parts of each process, the largest first, with what is left of the whole, for parts that take time."""
+    """Return the parts of each process, the largest first, with the rest of the whole, for parts that take time."""
     found = {}
     for name, times in parts.items():
         counted = {part: us for part, us in times.items() if us > 0.0}

@@ -96,7 +96,7 @@ def _per_cycle(first: Mapping[str, int], last: Mapping[str, int], cycles: int) -
 
 
 def _reading(chain: CostChain, parts: Path | None) -> dict[str, Any]:
-    """Wait for the driver's next report; return its cycles and everybody's processor time at that moment."""
+    """Wait for the driver's next report; return its cycles and the processor time of all processes at that moment."""
     call = chain.supervisor
     before = call.reports.get(DRIVER)
     call.wait(lambda: call.reports.get(DRIVER) is not before, REPORT_S, "a report of the driver")

@@ -17,7 +17,7 @@ ZEROS = [0.0] * len(NAMES)
 
 
 def paced(rate_hz: int, seconds: float, work: Callable[[], None]) -> int:
-    """Call something at a rate for so long; return how often."""
+    """Call a function at a rate for a duration [s]; return the number of calls."""
     count, next_s = 0, time.monotonic()
     end_s = next_s + seconds
     while next_s < end_s:
@@ -91,7 +91,7 @@ class FloorNode:
         return self.node.create_publisher(kind, f"floor_{topic}", self._stream)
 
     def run(self, seconds: float, rate_hz: int) -> dict[str, int]:
-        """Take part for so long [s]; return the processor time [ns] and, of the driver, the cycles."""
+        """Take part for a duration [s]; return the processor time [ns] and, of the driver, the cycles."""
         from rclpy.experimental.events_executor import EventsExecutor
 
         executor = EventsExecutor()

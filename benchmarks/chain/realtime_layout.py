@@ -1,7 +1,7 @@
 """Which processors the processes of a chain run on, and which of them goes first, for those who may choose it.
 
-The driver has the last processor under a real-time policy. The executor has one of its own where there are three;
-where there are two, it takes what the driver leaves of its processor, without a real-time policy: both together would
+The driver has the last processor under a real-time policy. The executor has one of its own if there are three;
+if there are two, it takes what the driver leaves of its processor, without a real-time policy: both together would
 use up what the kernel allows real-time programs of a processor (`sched_rt_runtime_us`), and be stopped once a second.
 The simulated arm stands for a machine, so it goes before all others on its processor. What a
 terminal or a USB adapter receives is handed on by kernel workers; where these wait behind others, so does every reply.

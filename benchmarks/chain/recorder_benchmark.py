@@ -73,7 +73,7 @@ class _Load:
         self.cycles = 0
 
     def run(self, seconds: float, progress: Progress) -> None:
-        """Publish for so long; what is late is made up."""
+        """Publish for a duration [s]; late messages are sent at once, so that none is missing."""
         begin, count = time.monotonic(), round(seconds / PERIOD_S)
         for k in range(count):
             self._publish(k)
@@ -107,7 +107,7 @@ class _Load:
 
 
 def measure(robot: Robot, seconds: float, kills: int, seed: int, progress: Progress) -> RecorderFigures:
-    """Record for so many seconds, then kill recorders at random moments.
+    """Record for a number of seconds, then kill recorders at random moments.
 
     Args:
         robot: whose joints the messages name.

@@ -129,7 +129,7 @@ REJECTS = ("timeouts", "stale", "duplicates", "status_errors")
 
 
 def soak(robot: Robot, seconds: float, probability: float, seed: int, progress: Callable[[float], None]) -> SoakFigures:
-    """Run the control loop for so many seconds [s] while each reply is spoiled with a probability.
+    """Run the control loop for a duration [s] while each reply is spoiled with a probability.
 
     Args:
         robot: robot of the emulated bus, which keeps the wire's timing at the robot's own baud rate.

@@ -1,6 +1,6 @@
 """The hardware node with a wall clock that SIGUSR1 sets: for seeing that a clock that steps does the arm no harm.
 
-The system's own clock is everybody's, so here only what Python says of the time in this process steps.
+Other programs use the system's clock too, so only the time that Python reports in this process steps.
 """
 
 import os

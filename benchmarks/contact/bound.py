@@ -111,8 +111,8 @@ def hidden_n(make: Callable[[], Touched], direction: FloatArray, longest_ms: int
 def least_rms_n(hidden: Sequence[float]) -> float:
     """Least RMS error [N] over pulls of all sizes, of places that each hide pulls up to a size [N].
 
-    Where no reading changes, whoever says of an arm that nothing touches it says so of the pulled one, and is off by
-    the whole pull. Here the others are taken to be known exactly.
+    If no reading changes, the pulled arm cannot be distinguished from one without contact, and the error is the whole
+    pull. Here the others are taken to be known exactly.
     """
     return float(np.sqrt(np.mean([size**2 * (size <= one) for size in FORCES_N for one in hidden])))
 
@@ -205,7 +205,7 @@ def compared(scene: Scene, make: Make, number: int, force: FloatArray) -> Compar
 
 
 def benchmark_bound(scene: Scene, places: int, progress: Callable[[str], None]) -> dict[str, Any]:
-    """What no detector and no estimator could do better, with so many pulls of each kind of arm.
+    """What no detector and no estimator could do better, with a number of pulls of each kind of arm.
 
     By state: `bound_detect_...`, share of the smallest pulls that change a position in time; `..._registers_...`, or a
     velocity register; `ideal_detect_...`, share that the ideal test finds; `same_pulls_detect_...`, that dynid does.

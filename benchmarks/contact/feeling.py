@@ -1,4 +1,4 @@
-"""How soon, how surely and how exactly an arm feels forces at its tool; and how often it feels one that is not there.
+"""Delay, detection rate and error of estimated forces at the tool, and the rate of false alarms.
 
 Forces have random directions. A moving arm runs the validation motions under computed torque and is pulled about once a
 second; a still arm is put down at a random pose, held there, and pulled. Both senses, that of the identified model and
@@ -33,7 +33,7 @@ class Pulls:
     """What two senses felt of pulls: first alarms [ms], infinite where none came, and RMS errors [N], (pulls, 2).
 
     `inside` is the share of the force's components in their 90 % intervals, (pulls, 2). `early` counts alarms before
-    the pulls, (2,); None where nobody counted.
+    the pulls, (2,); None if not counted.
     """
 
     found_ms: FloatArray

@@ -87,7 +87,7 @@ class Scene:
         return float(cycle * np.ceil(self.robot.nuisances.communication_delay_s / cycle - 1e-9))
 
     def sense(self, model: ControlModel) -> ContactSense:
-        """A sense of this model; deviations are those of the identified one, as a nominal model knows of none."""
+        """A sense of this model; deviations are those of the identified one, because a nominal model has none."""
         given = self.file.torque_deviations
         return ContactSense(self.robot, self.arm, model, given, torque_delay_s=self.torque_delay_s)
 

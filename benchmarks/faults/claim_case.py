@@ -1,6 +1,6 @@
 """A commander that says that it holds the arm while a joint runs away: the driver's own watch must stop it.
 
-The executor holds the arm in a drawn posture, torque on. Then a torque pushes one joint away, and whoever sends it says
+The executor holds the arm in a drawn posture, torque on. Then a torque pushes one joint away, and its sender claims
 that the arm is held. The production driver runs in lock-step with simulated line, servos and arm.
 """
 

@@ -1,6 +1,6 @@
 """The table "contact": an arm whose contact is to stop it, hit while it moves, while it is pushed, and while it rests.
 
-Wanted: every hit stops what moves, with a payload that the executor knows; nothing begins while something is felt;
+Wanted: every hit stops what moves, with a payload that the executor knows; nothing begins while a force is detected;
 silence of the estimates stops the arm as well; without a force nothing stops it. In lock-step, see `contact_arm`.
 """
 
@@ -100,7 +100,7 @@ class Trial:
         )
 
     def _pass(self, seconds: float, force: ArrayLike = (0.0, 0.0, 0.0)) -> None:
-        """So much time with a force (3,) [N] at the tool."""
+        """Pass a time [s] with a force (3,) [N] at the tool."""
         arm, given = self.arm, np.array(force)
         for _ in range(round(seconds / arm.run.cycle_s)):
             if given.any():

@@ -75,7 +75,7 @@ def _unlike(folder: Path, wanted: dict[str, str]) -> list[str]:
 
 @contextlib.contextmanager
 def _plain_disk() -> Iterator[None]:
-    """A disk as FAT has it: no hard links, no modes, and no renaming that spares a name that is taken."""
+    """A disk with the limits of FAT: no hard links, no modes, and renaming overwrites an existing file."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))

@@ -122,7 +122,7 @@ def given_twice(folder: Path, victim: Path, chance: random.Random) -> list[str]:
 
 
 def wide_limits(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """A robot whose joints may go farther than the arm can."""
+    """A robot whose joint limits are wider than the arm's."""
     robot = load_robot("crane_x7")
     shutil.copytree(robot.folder, folder / "arm")
     content = yaml.safe_load((robot.folder / "robot.yaml").read_text(encoding="utf-8"))

@@ -39,7 +39,7 @@ class GoalOutcome:
 
 
 def drawn_goal(robot: Robot, kind: str, random: np.random.Generator) -> Motion:
-    """A goal of a kind, about as fast as the arm can be; errors as of `through_points`."""
+    """A goal of a kind, about as fast as the arm can be; it raises the errors of `through_points`."""
     count, n = int(random.integers(4, 9)), robot.size
     low, high = robot.lower, robot.upper
     middle = np.clip(robot.rest_posture, low + 0.25 * (high - low), high - 0.25 * (high - low))
@@ -105,7 +105,7 @@ def goal_outcomes(robot: Robot, cases: int, seed: int = 0) -> Iterator[GoalOutco
 
 
 def slowed(motion: Motion, factor: float) -> Motion:
-    """The same motion, so many times slower."""
+    """The same motion, slower by a factor."""
     pieces = motion.pieces()
     knots = np.append(pieces.begins, motion.duration)
     inner = np.arange(len(pieces.begins))

@@ -1,4 +1,4 @@
-"""Whole chains interrupted at random moments: what is left of them, and how soon is the arm at rest?"""
+"""Whole chains interrupted at random moments: which processes and files remain, and how soon is the arm at rest?"""
 
 import contextlib
 import json
@@ -146,7 +146,7 @@ class Ended:
 
     @property
     def _without_port(self) -> bool:
-        """Whether nobody had opened the arm's port yet."""
+        """Whether no process had opened the arm's port yet."""
         return not any("cycle rate" in text for text in self.texts.values())
 
 

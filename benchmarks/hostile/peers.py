@@ -132,7 +132,7 @@ class Peer:
         return lambda: publisher.publish(String(data=self.rng.choice(texts)))
 
     def _applied(self) -> Step:
-        """Torques that nobody applied, and references that nobody follows."""
+        """Publish torques that were not applied, and references that are not followed."""
         torques = self._publisher(JointState, "applied_commands")
         references = self._publisher(JointTrajectory, "reference")
         encoder = ReferenceEncoder(self.robot.joint_names, "hostile")
@@ -252,7 +252,7 @@ KINDS = (
 
 
 def main(kind: str, seed: int, seconds: float, robot: str) -> None:
-    """Be one for so long."""
+    """Run as such a peer for a duration [s]."""
     end_with_parent(expected_parent() or 0)
     with Supervisor() as call:
         peer = Peer(kind, seed, call.node, load_robot(robot))

@@ -2,7 +2,7 @@
 
 Episodes are made by inverse dynamics of an arm that is drawn anew: hand-made motions through quintic splines, torques
 of links, rotors and gears' friction, late, noisy and rounded as the servos round them, one CSV file each. The result
-must be the same whoever reduced them, and the memory no larger for ten times as many.
+must not depend on the process that reduced them, and the memory no larger for ten times as many.
 """
 
 import importlib.util

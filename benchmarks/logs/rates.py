@@ -1,7 +1,7 @@
 """A fast recording as if it had been logged slowly: `dynid identify` at one rate after the other.
 
 The first part of the time is thinned to each rate and identified from; the rest, at the recorded rate, judges. Nothing
-is filtered before rows are taken, because nobody filters a log: what folds back, folds back.
+is filtered before rows are taken, because logs are usually not filtered; aliasing therefore stays.
 """
 
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Motions as somebody's hand makes them: smooth reaches, many small and some large, with pauses.
+"""Motions similar to those of a human hand: smooth reaches, many small and some large, with pauses.
 
 A posture is a sum of minimum-jerk steps (Flash and Hogan 1985), one or more per reach, each joint a little earlier or
 later than the others. Nothing of it is made to identify from.

@@ -163,7 +163,7 @@ def fuzz(name: str, count: int, seed: int = 0) -> Tally:
 
 
 def _heard(pipe: Connection, child: Any, patience: float) -> bool:
-    """Whether something came before the child used so much time of a processor, or slept for four times as long.
+    """Whether a reply came before the child used a processor time, or slept for four times as long.
 
     A process that waits for a processor, on a busy machine, is not at fault.
     """

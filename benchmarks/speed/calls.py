@@ -1,4 +1,4 @@
-"""What a call of `Model` costs in a loop, and by how much the compiled calls differ from the readable reference."""
+"""Cost of a call of `Model` in a loop, and the difference of the compiled calls from the readable reference."""
 
 import shutil
 import subprocess

@@ -16,7 +16,7 @@ from dynid.control.motion import MotionExecutor
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
 
-# An arm has to stand by itself before it is led, and its tool is damped from 0.25 m/s on.
+# An arm has to stand by itself before it is guided by hand, and its tool is damped from 0.25 m/s on.
 SPEED_RAD_S, WAIT_S, LEAD_S, WATCHED_S = 0.3, 1.0, 0.8, 0.4
 NO_LOAD_N = 1e3  # least force of a load: what leads one joint evenly pulls like one, and here the law is measured
 STIFFNESS_NM_RAD, DAMPING_NM_S_RAD = 30.0, 0.5
@@ -54,14 +54,14 @@ def push_of(arm: SteppedArm, motion: MotionExecutor, joint: int, speed_rad_s: fl
 def pushes(
     robot: Robot, law: TorqueLaw, filter_s: float, *, mount: str | None, seed: int, pose: FloatArray
 ) -> FloatArray:
-    """Push that every joint takes to be led, (n,) [N m]: the mean of both directions.
+    """Torque that guides each joint by hand, (n,) [N m]: the mean of both directions.
 
     Args:
         robot: the robot.
         law: what carries the arm.
         filter_s: time constant of the velocity estimate [s].
         mount, seed: of the simulated arm.
-        pose: where every joint is led from, (n,) [rad].
+        pose: posture at the start of the guiding, (n,) [rad].
     """
     found, means = np.zeros((2, robot.size)), Means.of(robot)
     unwatched = replace(means, load=LoadWatch(means.settings.model_copy(update={"guiding_load_n": NO_LOAD_N})))

@@ -4,6 +4,7 @@ import base64
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -176,7 +177,9 @@ def test_without_recordings_the_report_says_so(planar_result: Path, runs: Path, 
     (folder / FILE_NAME).unlink()
     alone = open_result(folder)
     assert alone.motions == () and "name them with" in render_report(alone)
-    assert "No motion was held out" in in_words(alone).cautions[0]
+    assert not any("error on unseen data" in one for one in in_words(alone).cautions)  # the verdict has judged it
+    unjudged = alone.content.model_copy(update={"verdict": ()})
+    assert "error on unseen data is unknown" in in_words(replace(alone, content=unjudged)).cautions[0]
     arguments = ["report", str(folder), "--motion", str(runs / "other.csv"), "--mapping", str(runs / "mapping.yaml")]
     done = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path / "r.html"), "--json"], catch_exceptions=False)
     found = json.loads(done.stdout)

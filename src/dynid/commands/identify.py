@@ -131,8 +131,7 @@ def identify(
         how = result.refinement and f"closed-loop refinement: {result.refinement}"
         said = (how, result.simulated_sentence, result.torque_sentence, *result.notes, out / "model.yaml", report)
         say(*(f"  {one}" for one in said if one), markup=False)
-        unseen = "" if result.validations else "; no motion was held out, so the error on unseen data is unknown"
         checks = (*result.verdict.checks, *(result.campaign.processing.checks if result.campaign else ()))
-        say(f"{outcome(checks)}{unseen}", markup=False)
+        say(outcome(checks), markup=False)
         say(*(f"  try: {one}" for one in advice(checks)), markup=False)
     raise typer.Exit(0 if result.passed else 1)

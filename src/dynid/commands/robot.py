@@ -168,9 +168,15 @@ def check(
     """
     from dynid.robot import load_robot
     from dynid.robot.check import check_robot
+    from dynid.simulation.plant.trial import unusable_motions, unusable_plant
 
     loaded = load_robot(robot)
-    found = check_robot(loaded)
+    found = check_robot(loaded).tried(
+        {
+            "simulate": lambda: unusable_motions(loaded) or unusable_plant(loaded),
+            "drive the arm": lambda: unusable_motions(loaded),
+        }
+    )
     if as_json:
         print_json(found.as_dict())
     else:

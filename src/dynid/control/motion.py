@@ -4,7 +4,8 @@ It depends neither on ROS nor on a clock. Time is the stamp of the measured stat
 distort the motion. The same class drives the real arm, the simulated arm and the lock-step simulation.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.guiding import Guiding
 from dynid.control.hold_watch import BRAKED_S, HoldWatch
 from dynid.control.motion_check import MotionCheck, position_and_speed
+from dynid.control.motion_kernels import take_back, tracking_error
 from dynid.control.path_time_scaling import PathTimeScaling
 from dynid.control.plan import Activity, Brake, HoldPath, MotionPlan, Part, Phase, plan_motion, warm_up
 from dynid.control.stamp_watch import StampWatch
@@ -39,8 +41,7 @@ MAX_TRACKING_ERROR_RAD = 0.35  # maximum tracking error before a stop
 STOP_RAD_S2 = 12.0  # deceleration of an arm that left its reference
 
 
-@dataclass(frozen=True, eq=False)
-class MotionStep:
+class MotionStep(NamedTuple):
     """Result of one control cycle.
 
     Attributes:
@@ -278,12 +279,12 @@ class MotionExecutor:
         if not self.controller.law.follows_reference:
             self._guide_by_hand(q)
         self._advance(step, stamp_ns)
-        error = q - self._reference[0]
-        self._refuse_lost(error, q, stamp_ns)
-        if self.phase == "trajectory" and self._parts[0].law is None:
-            self._meter.add(error)
-            self._keep_tolerance(error, stamp_ns)
         q_ref, dq_ref, ddq_ref = self._reference
+        error, near = tracking_error(q, q_ref, MAX_TRACKING_ERROR_RAD)
+        if not near:
+            self._refuse_lost(error, q, stamp_ns)
+        if self.phase == "trajectory" and self._parts[0].law is None and self._meter.add(error, self.tolerance):
+            self._brake_beyond(error, stamp_ns)
         if self._relief is not None:
             q_ref = self._relieved(self._relief, step, q)
         tau = self.guiding.update(dt, q, self.controller.update(dt, q, q_ref, dq_ref, ddq_ref))
@@ -331,10 +332,10 @@ class MotionExecutor:
         """Return the reference position plus the displacement by which held joints yield; a motion removes it."""
         if self.moving or not self.controller.law.follows_reference:
             relief.reset()
-            self._given -= np.clip(self._given, -BACK_RAD_S * step, BACK_RAD_S * step)
-        else:
-            self._given += relief.step(step, q, self._tau / self.robot.joint_constants)
-            np.clip(self._given, -MOST_GIVEN_RAD, MOST_GIVEN_RAD, out=self._given)
+            take_back(self._given, BACK_RAD_S * step, self._reference[0], self._held)
+            return self._held
+        self._given += relief.step(step, q, self._tau / self.robot.joint_constants)
+        np.clip(self._given, -MOST_GIVEN_RAD, MOST_GIVEN_RAD, out=self._given)
         np.add(self._reference[0], self._given, out=self._held)
         return self._held
 
@@ -352,12 +353,12 @@ class MotionExecutor:
         path.posture[:] = q
 
     def _refuse_lost(self, error: FloatArray, q: FloatArray, stamp_ns: int) -> None:
-        """Stop and raise SafetyError if the tracking error is too large; parts without feedback are exempt.
+        """Stop and raise SafetyError because the tracking error is too large; parts without feedback are exempt.
 
         Their window is checked instead.
         """
         worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
-        if abs(error[worst]) <= MAX_TRACKING_ERROR_RAD or (self._parts[0].law is not None and np.isfinite(error).all()):
+        if self._parts[0].law is not None and np.isfinite(error).all():
             return
         again = self._watch.lost(stamp_ns)
         held = bool(np.isfinite(q).all()) and not again
@@ -375,17 +376,15 @@ class MotionExecutor:
             f"{'is held in place' if held else 'released: its driver brakes and lowers it'}"
         )
 
-    def _keep_tolerance(self, error: FloatArray, stamp_ns: int) -> None:
-        """Brake along the path if a joint leaves its tolerance."""
-        beyond = np.abs(error) > self.tolerance
-        if beyond.any():
-            joint = int(np.argmax(beyond))
-            self.stopped_itself = (
-                f"{self.robot.joint_names[joint]} was {error[joint]:.3f} rad off its reference, at most "
-                f"{self.tolerance[joint]:.3f} rad are tolerated"
-            )
-            self.left_tolerance = True
-            self.cancel(stamp_ns)
+    def _brake_beyond(self, error: FloatArray, stamp_ns: int) -> None:
+        """Brake along the path because a joint has left its tolerance."""
+        joint = int(np.argmax(np.abs(error) > self.tolerance))
+        self.stopped_itself = (
+            f"{self.robot.joint_names[joint]} was {error[joint]:.3f} rad off its reference, at most "
+            f"{self.tolerance[joint]:.3f} rad are tolerated"
+        )
+        self.left_tolerance = True
+        self.cancel(stamp_ns)
 
     def _watch_open_loop(self, q: FloatArray, stamp_ns: int) -> None:
         """End a part without feedback when its time is over, or when a joint comes close to the end of its window."""

@@ -11,6 +11,7 @@ import numpy as np
 
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import TorqueLaw
+from dynid.control.motion_kernels import stands
 from dynid.errors import ConfigurationError
 from dynid.robot import FloatArray, Robot
 
@@ -88,8 +89,8 @@ class SwayingController(ArmController):
         """Return the torque (n,) [N m] like `ArmController.update`, all (n,); a standing reference sways."""
         if not self._level:
             self._now = self._wanted
-        stands = self.law.follows_reference and not dq_ref.any() and not ddq_ref.any()
-        self._stood_s = self._stood_s + dt if stands else 0.0
+        standing = self.law.follows_reference and stands(dq_ref, ddq_ref)
+        self._stood_s = self._stood_s + dt if standing else 0.0
         sways = self._stood_s > STOOD_S and self._now == self._wanted and self._now[0] > 0.0 and not self.paused
         change = (1.0 if sways else -1.0) / RAMP_S
         self._level, self._time_s = min(max(self._level + change * dt, 0.0), 1.0), self._time_s + dt

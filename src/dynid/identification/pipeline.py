@@ -19,6 +19,7 @@ from dynid.export.result_files import URDF_FILE, simulator_texts, write_exports
 from dynid.hardware.safety.overload import known_droop
 from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, PREDICTED, SETUP, Fitted, OneRegression, judge
+from dynid.identification.cross_validation import CrossValidation, cross_validated
 from dynid.identification.data.parts import Span, parts_of
 from dynid.identification.data.repeats import repeat_note
 from dynid.identification.data.row_choice import RowChoice
@@ -103,7 +104,7 @@ class Identification:
         audit: smallest eigenvalue of the result's inertia matrix on fresh poses.
         friction: friction law in addition to the base parameters; None if such friction is ignored.
         fit: torque errors of the result on the fitted data.
-        motions: measured and predicted torques of every recording, held-out recordings first.
+        motions: measured and predicted torques of every recording, held-out or cross-validated recordings first.
         verdict: named checks, all of which must pass for acceptance.
         settings: settings of the identification.
         mount: name of the mount.
@@ -176,6 +177,11 @@ class Identification:
     def validations(self) -> tuple[Motion, ...]:
         """Motions of held-out recordings, which judge the result."""
         return tuple(one for one in self.motions if one.kind == "held out")
+
+    @property
+    def cross_validations(self) -> tuple[Motion, ...]:
+        """Fitted motions, predicted block by block without the block itself; () if a motion was held out."""
+        return tuple(one for one in self.motions if one.kind == "cross-validated")
 
     def model_file(self) -> ModelFile:
         """Return the result as the content of model.yaml."""
@@ -276,10 +282,10 @@ class Identification:
     def summary(self) -> dict[str, Any]:
         """Return the verdict, the relative torque errors in and out of sample, and the basis of the result."""
         joints = self.robot.joint_names
-        errors: dict[str, Any] = {"in_sample": relative_errors(self.fit, joints), "out_of_sample": None}
-        if judges := self.validations:
+        errors: dict[str, Any] = {"in_sample": relative_errors(self.fit, joints)}
+        for key, judges in (("out_of_sample", self.validations), ("cross_validated", self.cross_validations)):
             files = {one.name: relative_errors(one.errors, joints) for one in judges}
-            errors["out_of_sample"] = relative_errors(pooled_errors(judges), joints) | {"files": files}
+            errors[key] = relative_errors(pooled_errors(judges), joints) | {"files": files} if judges else None
         rests: dict[str, Any] = {
             "method": self.method,
             "rows": self.rows,
@@ -406,6 +412,9 @@ def identify(
     by_files = {name: (*motions, *held_out.beside[name]) for name, motions in predicted_by(files, ends).items()}
     if its_mapping == mapping:  # with different mappings, one file may hold fitted and held-out data
         refuse_fitted([(str(one.path), one.sha256) for one in sources], held_out.sources)
+    crossed = CrossValidation()
+    if not ends and not ready.validation:
+        crossed = cross_validated(result.motions, fitted, estimate.regression)
     return replace(
         result,
         deviations=bands.table(),
@@ -413,11 +422,11 @@ def identify(
         rows=ready.rows.sentence,
         goals=ready.goals,
         refinement="" if refined is None else refined.how,
-        motions=(*kept, *held_out.motions, *result.motions),
+        motions=(*kept, *held_out.motions, *crossed.motions, *result.motions),
         exports=errors_of({MODEL_FILE: (*kept, *held_out.motions)} | by_files),
         verdict=result.verdict
         + judge(SETUP, [estimates] if setup else ())
-        + judge(HELD_OUT, kept, settings)
+        + judge(HELD_OUT, (*kept, *crossed.motions), settings)
         + held_out.verdict,
         sources=(
             *((str(one.path), one.sha256, "fitted") for one in sources),
@@ -436,6 +445,7 @@ def identify(
             *(f"{one.name}: {one.samples.settings.selection}" for one in fitted if one.samples.settings.selection),
             *(note for one in (*result.motions, *kept) for note in one.notes),
             *(note for one in ends for note in repeat_note(f"The {one.name}", samples, one.samples)),
+            *crossed.notes,
             *held_out.notes,
         ),
         simulated=(*(one.name for one in sources if one.simulated), *held_out.simulated),

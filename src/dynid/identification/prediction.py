@@ -24,7 +24,8 @@ class Motion:
 
     Attributes:
         name: name of the bag or file, or of a part of it.
-        kind: "fitted" if the model was identified from it, else "held out".
+        kind: "fitted" if the model was identified from it, "cross-validated" if each block of its time was predicted
+            by a fit without that block, else "held out".
         sha256: hash of the recording.
         time: times of the samples on the recording's time axis, (N,) [s].
         dq: joint velocities, (N, n) [rad/s], [m/s] for prismatic joints.

@@ -4,6 +4,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
@@ -57,7 +58,7 @@ def load_predictions(folder: Path) -> tuple[Motion, ...]:
 def _stored_motion(stored: np.lib.npyio.NpzFile, k: int) -> Motion:
     name, kind, sha256 = (str(text) for text in stored[f"{k}_names"])
     time, dq, measured, predicted = (np.asarray(stored[f"{k}_{key}"], dtype=np.float64) for key in _ARRAYS)
-    role: Kind = "fitted" if kind == "fitted" else "held out"
+    role = next(one for one in get_args(Kind) if one == kind)
     known = f"{k}_deviations"
     deviations = np.asarray(stored[known], dtype=np.float64) if known in stored.files else None
     return Motion(name, role, sha256, time, dq, measured, predicted, float(stored[f"{k}_moved"]), deviations)

@@ -47,11 +47,13 @@ def check_rows(result: Result) -> list[dict[str, Any]]:
 
 def tiles(result: Result) -> list[dict[str, str]]:
     """Return the key figures of a result, each with its value and name."""
-    pooled, labels = result.pooled(), joint_labels(result)
-    found = []
+    labels, found, judged = joint_labels(result), [], "torque error on held-out motions, joints in motion"
+    pooled = result.pooled()
+    if pooled is None and not any(row["kind"] == "held out" for row in result.motion_errors()):
+        pooled, judged = result.pooled(result.cross_validated), "cross-validated torque error, joints in motion"
     if pooled is not None:
         worst, error = worst_moving(pooled)
-        found.append({"value": percent(pooled["moving"]), "name": "torque error on held-out motions, joints in motion"})
+        found.append({"value": percent(pooled["moving"]), "name": judged})
         found.append({"value": percent(error), "name": f"at the worst joint, {labels[worst]}"})
     else:
         rows = result.motion_errors()

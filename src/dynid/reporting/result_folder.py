@@ -31,7 +31,7 @@ class Result:
         content: content of model.yaml.
         campaign: content of campaign.json; {} for a single identification.
         tables: a campaign's tables by name, with rows as text by column.
-        motions: measured and predicted torques, held-out motions first; () if no recording is available.
+        motions: measured and predicted torques, fitted motions last; () if no recording is available.
     """
 
     folder: Path
@@ -98,9 +98,19 @@ class Result:
             if name not in known
         ]
 
-    def pooled(self) -> dict[str, Any] | None:
-        """Return the relative torque error over all held-out motions, in total and per joint; None if there is none."""
-        return relative_errors(pooled_errors(self.held_out), self.robot.joint_names) if self.held_out else None
+    @property
+    def cross_validated(self) -> tuple[Motion, ...]:
+        """Fitted motions, predicted block by block without the block itself."""
+        return tuple(one for one in self.motions if one.kind == "cross-validated")
+
+    def pooled(self, motions: Sequence[Motion] | None = None) -> dict[str, Any] | None:
+        """Return the relative torque error over motions, in total and per joint; None without any.
+
+        Args:
+            motions: the motions; None is all held-out motions.
+        """
+        chosen = self.held_out if motions is None else motions
+        return relative_errors(pooled_errors(chosen), self.robot.joint_names) if chosen else None
 
 
 def open_result(
@@ -132,7 +142,7 @@ def open_result(
     for one in predicted_again(loaded, content, [(path, "held out", mapping) for path in recordings]):
         if one.sha256 not in {other.sha256 for other in motions}:
             motions.append(one)
-    motions.sort(key=lambda one: one.kind != "held out")
+    motions.sort(key=lambda one: ("held out", "cross-validated", "fitted").index(one.kind))
     return Result(place, loaded, content, _summary(place / "campaign.json"), tables, tuple(motions))
 
 

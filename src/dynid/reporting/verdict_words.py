@@ -123,6 +123,13 @@ def _prediction(result: Result) -> str:
             f"torques differ from measured torques by at most {percent(worst_row['relative'])} ({worst_row['name']}), "
             "samples at rest included."
         )
+    if (crossed := result.pooled(result.cross_validated)) is not None:
+        worst, error = worst_moving(crossed)
+        return (
+            "No motion was held out. Each block of time, predicted by a fit to all other blocks, differs from measured "
+            f"torques of joints in motion by {percent(crossed['moving'])}; the worst joint is {labels[worst]} with "
+            f"{percent(error)}."
+        )
     return ""
 
 
@@ -166,10 +173,16 @@ def _origin(result: Result) -> str:
 def _cautions(result: Result) -> list[str]:
     """Return the facts that a user should check first, one sentence each."""
     content, found = result.content, []
-    if not any(row["kind"] == "held out" for row in result.motion_errors()):
+    kinds = {row["kind"] for row in result.motion_errors()}
+    if kinds.isdisjoint(("held out", "cross-validated")) and result.check("torque_error_held_out") is None:
         found.append(
             "No motion was held out, so the error on unseen data is unknown. Validate the model on another motion "
             "(dynid validate)."
+        )
+    elif "cross-validated" in kinds and "held out" not in kinds:
+        found.append(
+            "Unseen data are other times of the fitted motions: cross-validation does not tell the error on another "
+            "kind of motion. Validate the model on one (dynid validate)."
         )
     close = [check for check in content.verdict if check.passed and CLOSE < used(check) < 1.0]
     if close := [one for one in close if one.id != "pseudo_inertia"]:

@@ -1,6 +1,7 @@
 """Check of a robot's folder: possible uses, missing data, and the parameters of its model."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,16 @@ class RobotCheck:
     def complete(self) -> bool:
         """Whether the robot is ready for identification, and only decisions about driving the arm are open."""
         return self.uses[0].ready and all(field.split(".")[0] in TO_DRIVE for field in self.undecided)
+
+    def tried(self, trials: dict[str, Callable[[], str]]) -> "RobotCheck":
+        """Return the check with the outcome of trials by use; a trial of a use that is not ready is left out.
+
+        A trial returns why the use is impossible, '' if it is possible.
+        """
+        uses = (
+            replace(use, missing=trials[use.name]()) if use.ready and use.name in trials else use for use in self.uses
+        )
+        return replace(self, uses=tuple(uses))
 
     def groupings(self) -> dict[str, str]:
         """Return base parameters by name, with the combination of standard parameters that each one represents."""

@@ -16,7 +16,7 @@ Request = GuardEvent | Callable[[], None]
 
 
 def nothing() -> None:
-    """Do nothing while waiting."""
+    """Do nothing; the default of optional callbacks."""
 
 
 class RequestQueue:

@@ -11,6 +11,7 @@ import numpy as np
 from pydantic import model_validator
 
 from dynid.errors import ConfigurationError
+from dynid.hardware.safety.limit_kernels import used_capacity
 from dynid.model.transmission import Transmission
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict, read_only
@@ -147,7 +148,8 @@ class OverloadModel:
             current_a: motor currents during the step, (n,) [A].
             step_s: duration of the step [s].
         """
-        return np.maximum(0.0, share + (current_a * current_a - self.nominal) * (step_s / self.trips))
+        found: FloatArray = used_capacity(share, current_a, self.nominal, self.trips, step_s)
+        return found
 
     def along(self, share: FloatArray, current_a: FloatArray, step_s: float | FloatArray) -> FloatArray:
         """Return the used share of overload capacity after each of N steps, (N, n).

@@ -40,7 +40,7 @@ class ServoWatch:
             valid: mask of the servos that replied, (n,).
             began_ns: start of the read [ns].
         """
-        if np.count_nonzero(valid) == len(valid):
+        if 0 not in valid.tobytes():  # quicker than a function of numpy
             self._answered_ns.fill(began_ns)
             self._incomplete_since_ns = self._incomplete_reads = 0
             return

@@ -17,6 +17,7 @@ from dynid.identification.checks import DATA_TO_PREDICT, HELD_OUT, judge
 from dynid.identification.closed_loop.clie import ClieOptions, refine
 from dynid.identification.closed_loop.friction_history import KnownFriction
 from dynid.identification.closed_loop.recorded_loop import closed_loop_data, recorded_controller
+from dynid.identification.cross_validation import cross_validated
 from dynid.identification.data.preprocessing import preprocess_recording
 from dynid.identification.data.sources import Portion
 from dynid.identification.estimators.estimate import Estimate
@@ -93,11 +94,12 @@ def study_representative(
     regression = estimate.regression
     assert run.final is not None and run.clie is not None
     final = phi_of(run.final, model.names)
+    portion = Portion(recording.source.name, "fitted", recording.sha256, run.mount, samples, run.simulated)
     result = conclude(
         robot,
         settings,
         model,
-        [Portion(recording.source.name, "fitted", recording.sha256, run.mount, samples, run.simulated)],
+        [portion],
         estimate,
         final,
         constants=run.torque_constants_nm_per_a,
@@ -120,6 +122,10 @@ def study_representative(
         for one in held_out.portions:
             verdict += judge(DATA_TO_PREDICT, one.samples.quality, settings, of=one.name)
         verdict += judge(HELD_OUT, motions["result"], settings) + judge(DIRECT_FIT, [DirectFit(*pooled)])
+    else:
+        crossed = cross_validated(result.motions, [portion], regression)
+        verdict += judge(HELD_OUT, crossed.motions, settings)
+        result = replace(result, motions=(*crossed.motions, *result.motions), notes=(*result.notes, *crossed.notes))
     judged = tuple(
         bands.beside(motion, ArmModel.of(robot, mount=one.mount), one.samples)
         for motion, one in zip(motions["result"], held_out.portions, strict=True)

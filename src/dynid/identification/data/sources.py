@@ -29,7 +29,7 @@ from dynid.recording.plausible import likely_units, unit_suspicion
 from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot
 
-Kind = Literal["held out", "fitted"]
+Kind = Literal["held out", "fitted", "cross-validated"]
 MOST_NAMED = 3  # unusable recordings that an error about a folder lists
 
 

@@ -188,7 +188,7 @@ def _raced(fitter: GearFitter, structure: Structure, starts: Sequence[Point | No
     """
     fits = [fitter.fit(structure, start, RACE_STEPS, ENOUGH) for start in starts]
     best = min(fits, key=fitter.misfit)
-    return best if best.settled else fitter.fit(structure, best.point, RUNG_STEPS, ENOUGH, rival)
+    return best if best.settled else fitter.fit(structure, best, RUNG_STEPS, ENOUGH, rival)
 
 
 def _settled(fitter: GearFitter, fit: GearFit) -> GearFit:
@@ -207,7 +207,7 @@ def to_the_end(fitter: GearFitter, fit: GearFit) -> GearFit:
     for _ in range(ROUNDS):
         if fit.settled:
             break
-        fit = fitter.fit(fit.structure, fit.point)
+        fit = fitter.fit(fit.structure, fit)
     return fit
 
 

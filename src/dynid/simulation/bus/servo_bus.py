@@ -35,7 +35,7 @@ IDLE_POLL_S = 0.010
 STALE_FRAGMENT_S = 0.010
 # Silence after which a driver counts as gone, without and with torque [s]; with torque on, the host may only be busy.
 SILENCE_S, SILENCE_WITH_TORQUE_S = 0.3, 3.0
-# While the simulator itself did not run (the host stood still), the arm could not be controlled, so it stands still too.
+# While the simulator does not run (the host stands still), the arm cannot be controlled, so it stands still too.
 LONGEST_CATCH_UP_S = 0.02
 SLEEP_OVERSHOOT_S = 0.00006  # margin for sleeps that end late; the rest of the time is a busy wait [s]
 

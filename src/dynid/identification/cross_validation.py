@@ -1,0 +1,145 @@
+"""Cross-validation over time, for errors on unseen data without a held-out motion.
+
+Each block of time is predicted by a fit to all other blocks. The change of a least-squares fit by the omission of a
+block follows from the rows of that block alone. With R'R = X'X of all weighted rows, P = R^-T X_b' X_b R^-1 of the rows
+of the block, and their residuals r_b,
+
+    theta_without - theta = -(X'X - X_b' X_b)^-1 X_b' r_b = -R^-1 (I - P)^-1 R^-T X_b' r_b
+
+An eigenvalue of P is the share of the information in one direction that comes from this block. If it is nearly 1, the
+other blocks predict nothing in that direction: it stays as fitted, and its parameters are named.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import qr, solve_triangular
+
+from dynid.identification.data.sources import Portion
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.prediction import Motion
+from dynid.robot import FloatArray
+
+MOST, FEWEST = 10, 2  # number of blocks of time
+SHORTEST_S = 1.0  # least length of a block, about the time over which residuals are correlated [s]
+ALONE = 0.9  # share of the information in a direction, beyond which the other blocks do not predict it
+DOMINANT = 0.7  # least correlation of a named parameter's estimate with such a direction
+
+
+class CrossValidation(NamedTuple):
+    """Fitted motions, predicted block by block without the block itself.
+
+    Attributes:
+        motions: motions with these predictions, of kind "cross-validated".
+        alone: names of the base parameters that one block of time alone determines.
+    """
+
+    motions: tuple[Motion, ...] = ()
+    alone: tuple[str, ...] = ()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Note that names the parameters that one block alone determines; () without any."""
+        if not self.alone:
+            return ()
+        return (
+            f"one block of time alone determines {', '.join(self.alone)}, so cross-validation does not judge them: "
+            "hold out another motion",
+        )
+
+
+def cross_validated(motions: Sequence[Motion], portions: Sequence[Portion], regression: Regression) -> CrossValidation:
+    """Return the cross-validation of fitted motions.
+
+    Args:
+        motions: fitted motions with the torques of the result.
+        portions: the fitted portions, in the same order.
+        regression: the regression of all their samples.
+    """
+    ends = np.cumsum([len(one.samples) for one in portions])
+    folds = _Folds.of(regression)
+    changes, alone = np.zeros((int(ends[-1]), regression.axes)), np.zeros(len(folds.names), dtype=bool)
+    blocks = int(np.clip(ends[-1] * regression.interval_s / SHORTEST_S, FEWEST, MOST))
+    for block in np.array_split(np.arange(ends[-1]), blocks):
+        changes[block], only = folds.change(block, int(ends[-1]))
+        alone |= only
+    found = tuple(
+        replace(
+            one,
+            name=f"{one.name}, cross-validated",
+            kind="cross-validated",
+            predicted=one.predicted + change,
+            moved=float("nan"),
+        )
+        for one, change in zip(motions, np.split(changes, ends[:-1]), strict=True)
+    )
+    return CrossValidation(found, tuple(np.array(folds.names)[alone & (np.array(folds.names) != "")].tolist()))
+
+
+@dataclass(frozen=True, eq=False)
+class _Folds:
+    """Weighted rows of a regression with the triangle of all of them, for fits without some of the rows.
+
+    Attributes:
+        names: names of the free base parameters, with "" for each free friction parameter before them, (k,).
+        free: mask of the columns of the regression that are not at a bound.
+        R: triangle of all weighted rows, of the free columns, (k, k).
+        columns: columns of all rows, (rows, n, all columns).
+        weights: weights of all rows, (rows, n).
+        residual: weighted residuals, (rows, n).
+        judged: columns of all states, (N, n, all columns).
+    """
+
+    names: tuple[str, ...]
+    free: NDArray[np.bool_]
+    R: FloatArray
+    columns: FloatArray
+    weights: FloatArray
+    residual: FloatArray
+    judged: FloatArray
+
+    @classmethod
+    def of(cls, regression: Regression) -> "_Folds":
+        """Return the rows of a regression, at its solution with its own row weights."""
+        solution, n, size = regression.weighted_solution, regression.axes, regression.friction_size
+        inside = np.diag(solution.inverse) > 0.0  # friction at a bound is not among these, Coulomb friction in phi is
+        free = np.concatenate([solution.sliding[:size], np.ones(len(regression.names), dtype=bool)])
+        free[free] = inside
+        R = qr(solution.triangle[:, :-1][:, inside], mode="r", check_finite=False)[0][: int(inside.sum())]
+        weights = np.ones(len(regression.tau)) if regression.row_weights is None else regression.row_weights
+        weights = weights if regression.trust is None else weights * regression.trust
+        residual = regression.residual(solution.phi, solution.friction).ravel() * weights
+        names = np.array(["" for _ in range(size)] + list(regression.names))[free]
+        return cls(
+            tuple(names.tolist()),
+            free,
+            R,
+            regression.columns().reshape(-1, n, len(free)),
+            weights.reshape(-1, n),
+            residual.reshape(-1, n),
+            regression.judged_rows()[:, :-1].reshape(-1, n, len(free)),
+        )
+
+    def change(self, block: NDArray[np.int64], count: int) -> tuple[FloatArray, NDArray[np.bool_]]:
+        """Return the change of predicted torques (M, n) [N m] in a block if the fit omits it, and what it alone shows.
+
+        Args:
+            block: indices of the samples in the block, (M,).
+            count: number of samples; rows of standing states, if any, follow those of sliding ones.
+
+        Returns:
+            The change, and a mask (k,) of the parameters that the block alone determines.
+        """
+        own = np.concatenate([block + first for first in range(0, len(self.columns), count)])
+        rows = (self.columns[own][..., self.free] * self.weights[own][..., None]).reshape(-1, len(self.R))
+        within = solve_triangular(self.R, rows.T, trans="T", check_finite=False)
+        shares, directions = np.linalg.eigh(within @ within.T)
+        others = shares < ALONE
+        along = directions[:, others].T @ (within @ self.residual[own].ravel()) / (1.0 - shares[others])
+        theta = -solve_triangular(self.R, directions[:, others] @ along, check_finite=False)
+        inverse = solve_triangular(self.R, np.eye(len(self.R)), check_finite=False)
+        likeness = np.abs(inverse @ directions[:, ~others]) / np.linalg.norm(inverse, axis=1)[:, None]
+        return self.judged[block][..., self.free] @ theta, (likeness > DOMINANT).any(axis=1)
