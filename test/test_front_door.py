@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import dynid
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, MissingLibraryError, UnknownNameError
-from dynid.identification.data import preprocessing, sources
+from dynid.identification.data import preprocessing, recordings
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
@@ -262,8 +262,8 @@ def test_two_bags_are_read_twice_and_preprocessed_twice(tmp_path: Path, monkeypa
         inner = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, **k: (calls.append(name), inner(*a, **k))[1])
 
-    counted(sources, "read_bag")
-    counted(sources, "preprocess")
+    counted(recordings, "read_bag")
+    counted(recordings, "preprocess")
     counted(preprocessing, "preprocess")
     robot = load_robot("crane_x7")
     result = dynid.identify(robot, [tmp_path / "bags" / "PA01"], validation=[tmp_path / "bags" / "V01"])
