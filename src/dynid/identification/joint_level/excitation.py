@@ -17,7 +17,7 @@ from dynid.errors import DataError
 from dynid.hardware.bus.control_table import POSITION_RAD_PER_COUNT
 from dynid.identification.joint_level.arx import ArxFit, fit_arx
 from dynid.identification.joint_level.first_order import LEAD, FirstOrderFit, Segment, fit_first_order
-from dynid.recording.recording import Recording
+from dynid.recording.driver_recording import DriverRecording
 from dynid.resources import write_whole
 from dynid.robot import FloatArray, Robot
 
@@ -106,7 +106,7 @@ class JointLevel:
         }
 
 
-def excited_joints(recording: Recording) -> list[ExcitedJoint]:
+def excited_joints(recording: DriverRecording) -> list[ExcitedJoint]:
     """Return the joint excitations in a bag.
 
     Raises:
