@@ -16,7 +16,7 @@ from dynid.identification.joint_level.excitation import excited_joints, identify
 from dynid.identification.joint_level.excited_arm import simulate_excitation
 from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import gear_friction
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.robot import Robot, load_robot
 from dynid.robot.draft import draft_robot, write_draft
 from dynid.simulation.lockstep.run import SimulatedRun
@@ -115,7 +115,7 @@ def test_a_joint_with_a_gear_and_gravity_is_excited_and_identified(
     assert driven.any() and np.all(np.abs(run.torque_present[:, joint]) <= 1.02 * robot.torque_limits[joint])
     assert np.all(run.q_true >= robot.lower) and np.all(run.q_true <= robot.upper)
     bag = saved(run, robot, gains, tmp_path / "bag")
-    found = excited_joints(load_recording(bag, robot))
+    found = excited_joints(load_driver_recording(bag, robot))
     moved = sum(one.way > 2.0 * MOVED_RAD for one in segments(found[0], robot)[0])
     assert moved >= 6
     fit = identify_joint(found, robot, gains).first_order
@@ -133,4 +133,4 @@ def test_a_joint_that_nothing_moves_ends_in_a_sentence(small: tuple[Robot, Contr
     assert np.ptp(run.q_true[:, 0]) < MOVED_RAD
     bag = saved(run, robot, gains, tmp_path / "bag")
     with pytest.raises(DataError, match=r"^joint_1: .* did not move it, and its limit is .*blocked"):
-        identify_joint(excited_joints(load_recording(bag, robot)), robot, gains)
+        identify_joint(excited_joints(load_driver_recording(bag, robot)), robot, gains)
