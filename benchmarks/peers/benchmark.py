@@ -1,4 +1,4 @@
-"""`./run benchmark peers`: record, let every peer identify in a process of its own, and judge all by the same rows."""
+"""Benchmark `./run benchmark peers`: every peer identifies in its own process; the same rows compare all."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ from benchmarks.peers.table import OWN, PEERS, TRUTH, Peer
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError, InputNotFoundError
-from dynid.identification.data.sources import Source, load_recording
+from dynid.identification.data.recordings import Recording, load_recording
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.robot import Robot
@@ -41,13 +41,13 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Recordings of one arm: what is identified from, and what judges."""
+    """Recordings of one arm: for identification and for validation."""
 
     name: str
     robot: Robot
     robot_name: str
     fitted: Path
-    held_out: tuple[Source, ...]
+    held_out: tuple[Recording, ...]
     friction: str | None  # of the simulated arm; None for recordings of others
     mapping: Path | None = None
 

@@ -1,4 +1,4 @@
-"""What peers are judged by: the same filtered rows, the plant's own parameters, rollouts, and the inertia matrix."""
+"""Comparison criteria of peers: the same filtered rows, the plant's parameters, rollouts, and inertia matrix."""
 
 import math
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.peers.exchange import Found
 from benchmarks.peers.rollout import rollout_errors
 from benchmarks.studies.gear_friction import HEAVY_KG_M, true_parameters
-from dynid.identification.data.sources import Portion, Source
+from dynid.identification.data.recordings import Portion, Recording
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
 from dynid.identification.prediction import predict
 from dynid.identification.settings import load_identification
@@ -114,7 +114,7 @@ def own_candidate(model: Model) -> Candidate:
 
 
 def true_candidate(robot: Robot, friction: str) -> Candidate:
-    """Return the simulated arm's own parameters and friction: a candidate can be better only by chance."""
+    """Return the simulated arm's own parameters and friction, which can be surpassed only by chance."""
     arm, content = ArmModel.of(robot), plant_standard(robot)
     law = plant_friction(robot, content, magnitudes(robot), (), friction)
     standard = from_file(content, arm.mdh, arm.regrouping.standard)
@@ -133,7 +133,7 @@ def pooled(robot: Robot, candidate: Candidate, portions: Sequence[Portion]) -> T
 
 
 def gravity_error(robot: Robot, candidate: Candidate) -> float:
-    """Return the largest relative error, against the plant's, of gravity parameters that cause a noticeable torque."""
+    """Return the largest relative error of the gravity parameters that affect torques, against the plant's."""
     arm = ArmModel.of(robot)
     rows = zip(arm.names, true_parameters(robot, arm), candidate.model.base.values, strict=True)
     return max(float(abs(own / truth - 1.0)) for name, truth, own in rows if name[0] == "M" and abs(truth) > HEAVY_KG_M)
@@ -150,7 +150,7 @@ def smallest_eigenvalue(robot: Robot, candidate: Candidate, poses: int) -> float
 
 
 def judge_candidate(
-    robot: Robot, candidate: Candidate, held_out: Sequence[Source], poses: int, simulated: bool
+    robot: Robot, candidate: Candidate, held_out: Sequence[Recording], poses: int, simulated: bool
 ) -> dict[str, Any]:
     """Return the figures of a result; those that a real arm does not show are None.
 

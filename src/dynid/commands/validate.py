@@ -34,7 +34,7 @@ def validate(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Predict the torques of recorded motions; exit code 1 if a check fails."""
-    from dynid.identification.data.sources import simulated_sentence
+    from dynid.identification.data.recordings import simulated_sentence
     from dynid.identification.held_out import validate as run
     from dynid.reporting.tables import print_verdict
     from dynid.robot import load_robot
@@ -46,7 +46,11 @@ def validate(
     with stages("validate", 1) as begin:
         begin(f"predicting {len(bags)} recording(s)")
         found = run(predictor, bags, interval_s=interval, mapping=columns)
-        again = (f"{name} was fitted: it judges nothing new" for name, sha in found.sources if sha in fitted)
+        again = (
+            f"{name} was used for the identification, so it does not validate the model"
+            for name, sha in found.sources
+            if sha in fitted
+        )
         found = replace(found, notes=(*again, *found.notes))
     if as_json:
         print_json(found.as_dict())

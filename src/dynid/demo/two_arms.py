@@ -120,9 +120,12 @@ def _checks(run: PairRun, robot: Robot) -> list[Check]:
     return [
         _check("tracking", "difference of both arms in free motion, RMS", tracking, TRACKING_DEG, "deg"),
         _check(
-            "force_error", "difference of the hand's and the wall's force, held, over the wall's", force, FORCE_ERROR
+            "force_error",
+            "difference between the hand's and the wall's force while pressing, relative to the wall's",
+            force,
+            FORCE_ERROR,
         ),
-        _check("stopped", "the pair was stopped, or fell back", stopped, 0.0),
+        _check("stopped", "the pair was stopped, or fell back to the unilateral mode", stopped, 0.0),
     ]
 
 
@@ -138,7 +141,7 @@ def _page(run: PairRun, robot: Robot, verdict: Verdict, settings: BilateralSetti
         for one in verdict.checks
     )
     summary = (
-        f"A hand leads the leader around for {FREE_S:g} s. Then it moves forward until the follower presses against a "
+        f"A hand guides the leader around for {FREE_S:g} s. Then it moves forward until the follower presses against a "
         f"wall of {WALL_N_M:g} N/m, holds, and moves back. Only the control law connects the arms; neither has "
         "a force sensor."
     )
@@ -180,7 +183,7 @@ def _draw_forces(figure: Figure, run: PairRun, robot: Robot) -> None:
     axes.plot(run.time_s[few], run.force[0, few, 0], label="hand on the leader")
     axes.plot(run.time_s[few], -run.force[1, few, 0], label="follower on the wall")
     axes.set_ylabel("force along x [N]")
-    axes.set_title("What the hand feels, and what the follower presses with")
+    axes.set_title("Force on the hand, and force of the follower on the wall")
     axes.legend(frameon=False)
     _touching(axes, run)
 

@@ -10,8 +10,8 @@ which should be corrected there.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from dynid.identification.data.recordings import read_recordings
 from dynid.identification.data.sample_sets import join
-from dynid.identification.data.sources import read_sources
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.gear_ladder import KnownStart
 from dynid.identification.estimators.lags import FoundDelay
@@ -22,7 +22,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.recording.mapping import Mapping
 
 ROUNDS = 3  # rounds of reading torques later and fitting again
-FARTHEST = 3.0  # over the limit: the search stops if the delay grows beyond it
+GROWTH_LIMIT = 3.0  # over the limit: the search stops if the delay grows beyond it
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ def compensated(
     limits, total, now = ready.settings.acceptance.suspicion, 0.0, given
     for _ in range(ROUNDS):
         total += found.value
-        if abs(total) > FARTHEST * limits.delay_s:
+        if abs(total) > GROWTH_LIMIT * limits.delay_s:
             return given
         progress(f"reading torques {1e3 * total:.1f} ms later")
         now = _read_later(model, given, now.estimate, total, held_out_share)
@@ -75,7 +75,7 @@ def compensated(
     if not of.differs or abs(total) - limits.deviations * found.deviation > limits.delay_s:
         return given
     setup = _with_delay(ready, total)
-    validation = tuple(setup.read(one) for one in read_sources(ready.validation, ready.robot, mapping))
+    validation = tuple(setup.read(one) for one in read_recordings(ready.validation, ready.robot, mapping))
     return replace(now, ready=replace(now.ready, validation=validation, setup=(*ready.setup, of)))
 
 

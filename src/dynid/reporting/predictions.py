@@ -9,7 +9,7 @@ from typing import get_args
 import numpy as np
 
 from dynid.errors import DataError
-from dynid.identification.data.sources import Kind
+from dynid.identification.data.recordings import Kind
 from dynid.identification.held_out import validate
 from dynid.identification.prediction import Motion
 from dynid.identification.settings import IdentificationSettings, load_identification
@@ -75,7 +75,7 @@ def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind, Mapping]]:
     return [(path, used, described.get(used)) for path, used in there]
 
 
-def predicted_again(robot: Robot, content: ModelFile, recordings: Sequence[tuple[Path, Kind, Mapping]]) -> list[Motion]:
+def predicted_with(robot: Robot, content: ModelFile, recordings: Sequence[tuple[Path, Kind, Mapping]]) -> list[Motion]:
     """Predict the torques of recordings with a stored model, sampled as in its identification.
 
     Args:
