@@ -1,6 +1,6 @@
-"""The hardware node with a wall clock that SIGUSR1 sets: for seeing that a clock that steps does the arm no harm.
+"""Hardware node with a wall clock that SIGUSR1 steps, to test that a stepping clock does not disturb the arm.
 
-Other programs use the system's clock too, so only the time that Python reports in this process steps.
+All processes share the system's clock, so only the time that Python returns in this process steps.
 """
 
 import os

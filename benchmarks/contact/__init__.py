@@ -1,1 +1,1 @@
-"""Contact, payload estimation and hand guiding, measured in lock-step on the simulated arm."""
+"""Benchmarks of contact detection, payload estimation and hand guiding, in lock-step on the simulated arm."""

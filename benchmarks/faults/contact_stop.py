@@ -23,7 +23,7 @@ from benchmarks.faults.contact_arm import (
     scene_of,
 )
 from benchmarks.faults.drawn import Drawn
-from dynid.contact.stop import LATE_NS
+from dynid.contact.stop import MOST_AGE_NS
 
 HIT_S = 0.5
 STANDS_S, STANDSTILL_RAD_S = 1.2, 0.2  # from the hit on, when the arm must stand; pushed, it yields at 0.15 rad/s
@@ -172,7 +172,7 @@ class Trial:
         if self._ask(free=True):
             self._pass(self.touch.at_s)
         self.arm.silent, self._hit_s = True, self.arm.time_s
-        self._pass(LATE_NS * 1e-9 + STANDS_S)
+        self._pass(MOST_AGE_NS * 1e-9 + STANDS_S)
         self._stands("after the estimates fell silent")
         if not self.arm.run.motion.moving and self._ask(free=False):
             self.found.append("a goal was accepted without estimates")

@@ -1,4 +1,4 @@
-"""What peers are judged by: the same filtered rows, the plant's own parameters, rollouts, and the inertia matrix."""
+"""Comparison criteria of peers: the same filtered rows, the plant's parameters, rollouts, and inertia matrix."""
 
 import math
 from collections.abc import Sequence
@@ -114,7 +114,7 @@ def own_candidate(model: Model) -> Candidate:
 
 
 def true_candidate(robot: Robot, friction: str) -> Candidate:
-    """Return the simulated arm's own parameters and friction: a candidate can be better only by chance."""
+    """Return the simulated arm's own parameters and friction, which can be surpassed only by chance."""
     arm, content = ArmModel.of(robot), plant_standard(robot)
     law = plant_friction(robot, content, magnitudes(robot), (), friction)
     standard = from_file(content, arm.mdh, arm.regrouping.standard)
@@ -133,7 +133,7 @@ def pooled(robot: Robot, candidate: Candidate, portions: Sequence[Portion]) -> T
 
 
 def gravity_error(robot: Robot, candidate: Candidate) -> float:
-    """Return the largest relative error, against the plant's, of gravity parameters that cause a noticeable torque."""
+    """Return the largest relative error of the gravity parameters that affect torques, against the plant's."""
     arm = ArmModel.of(robot)
     rows = zip(arm.names, true_parameters(robot, arm), candidate.model.base.values, strict=True)
     return max(float(abs(own / truth - 1.0)) for name, truth, own in rows if name[0] == "M" and abs(truth) > HEAVY_KG_M)

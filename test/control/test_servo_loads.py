@@ -5,7 +5,7 @@ import pytest
 from benchmarks.guarded_arm import LIFTED, GuardedArm, heavier, lift, nominal_check
 
 from dynid.control.motion_check import position_and_speed
-from dynid.control.plan import WAY_RAD_S, way
+from dynid.control.plan import APPROACH_RAD_S, transfer
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import LIMITED, OverloadModel
 from dynid.hardware.safety.relief import LAG_S, SLIP_RAD, Relief
@@ -38,14 +38,14 @@ def relief(pace: float = 1.0) -> Relief:
 def test_a_way_is_fast_only_where_lifting_loads_a_servo(robot, check):
     names, rest = robot.joint_names, np.array(robot.rest_posture)
     paces = {
-        "lifting": way(check, rest, HOME, names),
-        "lowering": way(check, HOME, rest, names),
-        "unknown": way(position_and_speed(robot), rest, HOME, names),
-        "nowhere": way(check, rest, rest, names),
+        "lifting": transfer(check, rest, HOME, names),
+        "lowering": transfer(check, HOME, rest, names),
+        "unknown": transfer(position_and_speed(robot), rest, HOME, names),
+        "nowhere": transfer(check, rest, rest, names),
     }
     fastest = {name: one.peak_velocities.max() for name, one in paces.items()}
-    assert fastest["lifting"] == pytest.approx(WAY_RAD_S[-1])
-    assert fastest["lowering"] == fastest["unknown"] == pytest.approx(WAY_RAD_S[0])
+    assert fastest["lifting"] == pytest.approx(APPROACH_RAD_S[-1])
+    assert fastest["lowering"] == fastest["unknown"] == pytest.approx(APPROACH_RAD_S[0])
     assert fastest["nowhere"] == 0.0
     assert check.lifting_load(paces["lifting"]) < 0.6 * check.lifting_load(paces["unknown"])
 
@@ -57,7 +57,7 @@ def test_an_arm_a_tenth_heavier_is_lifted_and_moved_within_the_overload(robot, c
     assert arm.run(1.0) < LIMITED and arm.motion.phase == "done"
 
 
-def test_at_the_usual_pace_it_is_not(robot):
+def test_heavier_arm_at_default_speed_leaves_its_reference(robot):
     arm = GuardedArm(robot, standard=heavier(robot, 1.1), check=position_and_speed(robot))
     with pytest.raises(SafetyError, match="off its reference"):
         arm.execute(load_excitation(robot).trajectory("gentle_validation"))

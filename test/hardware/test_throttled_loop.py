@@ -12,7 +12,7 @@ from dynid.hardware.loop.cycle import ControlLoop
 from dynid.hardware.loop.diagnostics import OK, THROTTLED, WARN, loop_status
 from dynid.hardware.safety.guard import SafetyGuard, SafetySettings
 from dynid.recording.messages import DiagnosticStatus
-from dynid.recording.periodic_holes import USUAL_LIMIT
+from dynid.recording.periodic_holes import DEFAULT_LIMIT
 
 RUN_S, PERIOD_S, HOLE_S = 6.5, 1.0, 0.05
 
@@ -27,7 +27,7 @@ def diagnosed(tmp_path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[
             yield fifo
 
         monkeypatch.setattr(loop_module, "fifo_scheduling", scheduled)
-        monkeypatch.setattr(loop_module, "read_limit", lambda: USUAL_LIMIT)
+        monkeypatch.setattr(loop_module, "read_limit", lambda: DEFAULT_LIMIT)
         setup = driven(variant("direct", tmp_path / f"{hole_s}{fifo}"))
         clock, next_hole_s = setup.line.clock, PERIOD_S
         began_ns, wait = clock.monotonic_ns(), clock.wait_until

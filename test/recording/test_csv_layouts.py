@@ -153,7 +153,7 @@ REFUSED = {
     "two series": (Layout("t", ((numbered("left_q{}"), Q), (numbered("right_q{}"), Q), (numbered("tau{}"), TAU))),
                    "several series of position, which begin with left_q1; right_q1: keep one"),
     "commands alone": (plain(numbered("q{}"), numbered("tau_cmd{}")), "no 3 measured torque columns"),
-    "per cent": (plain(numbered("q{}"), numbered("torque{} [%]")), "in per cent, of what it does not say"),
+    "per cent": (plain(numbered("q{}"), numbered("torque{} [%]")), "in per cent of an unknown reference"),
     "other number": (plain(["q1", "q2", "q4"], numbered("tau{}")), "name another robot with --robot"),
     "no time": (Layout(None, ((numbered("q{}"), Q), (numbered("tau{}"), TAU))), "rate of its rows with --rate-hz"),
     "no names": (plain(["1", "2", "3"], ["4", "5", "6"], "0"), "no header with a name for every column"),

@@ -78,7 +78,7 @@ def test_a_drafted_robot_takes_its_meshes_along(tmp_path: Path, name: str) -> No
     assert folded is not None and set(folded) == {"upper", "hand"}
 
 
-def test_who_lacks_a_mesh_is_not_ready_to_drive_and_learns_where_to_put_it(tmp_path: Path) -> None:
+def test_missing_mesh_prevents_driving_and_names_its_place(tmp_path: Path) -> None:
     urdf = package(tmp_path / "arm_description")
     folder = tmp_path / "elsewhere" / "arm"
     drafted(urdf, folder)

@@ -17,11 +17,11 @@ from dynid.errors import DataError, DynidError, SafetyError
 from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray
 from dynid.runtime.hold_check import (
-    Carried,
+    HeldTorques,
     allowed_error,
     flipped_gravity,
-    judged,
-    refuse_strange,
+    holding_verdict,
+    refuse_deviation,
     second_posture,
     sway_motion,
 )
@@ -62,7 +62,7 @@ class Wrong:
     scale: FloatArray | float = 1.0
 
 
-def swayed(wrong: Wrong, seed: int = 0, every: int = 1, late: int = 0) -> list[Carried]:
+def swayed(wrong: Wrong, seed: int = 0, every: int = 1, late: int = 0) -> list[HeldTorques]:
     """Return what an arm shows about both postures under FF+PD, in lock-step with all nuisances.
 
     Args:
@@ -90,7 +90,7 @@ def swayed(wrong: Wrong, seed: int = 0, every: int = 1, late: int = 0) -> list[C
             arm.command(torques[0])
         run = arm.recorded("check", motion.duration, executor.phases)
         rows = [flip * values[1000::every] for values in (run.q, run.dq, wrong.scale * run.torque_present)]
-        shown.append(Carried.of(MODEL, 0.001 * every * np.arange(len(rows[0]), dtype=np.float64), *rows))
+        shown.append(HeldTorques.of(MODEL, 0.001 * every * np.arange(len(rows[0]), dtype=np.float64), *rows))
     return shown
 
 
@@ -102,31 +102,31 @@ def flipped(joint: int) -> FloatArray:
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_arm_that_is_as_the_model_says_is_let_go(seed: int) -> None:
+def test_arm_that_agrees_with_the_model_is_released(seed: int) -> None:
     shown = swayed(Wrong(), seed)
     print(f"nothing wrong: {max(float(one.excess.max()) for one in shown):.2f}")
-    assert max(float(one.excess.max()) for one in shown) < 0.5, str(judged(MODEL, shown))
-    refuse_strange(MODEL, shown)
+    assert max(float(one.excess.max()) for one in shown) < 0.5, str(holding_verdict(MODEL, shown))
+    refuse_deviation(MODEL, shown)
 
 
 @pytest.mark.parametrize("seed", [0, 1])
 def test_arm_that_feedback_at_250_hz_makes_oscillate_is_let_go(seed: int) -> None:
     shown = swayed(Wrong(), seed, every=4, late=1)
     print(f"nothing wrong, 250 Hz: {max(float(one.excess.max()) for one in shown):.2f}")
-    assert max(float(one.excess.max()) for one in shown) < 0.7, str(judged(MODEL, shown))
-    refuse_strange(MODEL, shown)
+    assert max(float(one.excess.max()) for one in shown) < 0.7, str(holding_verdict(MODEL, shown))
+    refuse_deviation(MODEL, shown)
 
 
 def test_wrong_arms_are_refused_at_250_hz() -> None:
     for wrong in (Wrong(sign=flipped(4)), Wrong(scale=0.7), Wrong(scale=1.0 - 0.3 * np.eye(N)[3])):
-        with pytest.raises(SafetyError, match="the arm is not let go"):
-            refuse_strange(MODEL, swayed(wrong, every=4, late=1))
+        with pytest.raises(SafetyError, match="the arm is not released for hand guiding"):
+            refuse_deviation(MODEL, swayed(wrong, every=4, late=1))
 
 
 def test_oscillation_that_follows_the_torque_does_not_shift_what_is_carried() -> None:
     time, q, dq, tau = samples(8.0)
     shake = np.sin(2.0 * np.pi * 25.0 * time)[:, None]
-    shown = Carried.of(MODEL, time, q, dq + 0.3 * shake, tau + 0.5 * shake * np.sign(dq).clip(0.0))
+    shown = HeldTorques.of(MODEL, time, q, dq + 0.3 * shake, tau + 0.5 * shake * np.sign(dq).clip(0.0))
     assert shown.excess.max() < 0.5
 
 
@@ -147,17 +147,17 @@ FAULTS = {
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-def test_arm_that_is_otherwise_is_not_let_go_and_the_reason_is_named(fault: str) -> None:
+def test_arm_that_differs_is_refused_with_the_reason(fault: str) -> None:
     wrong, said = FAULTS[fault]
     shown = swayed(wrong)
     print(f"{fault}: {max(float(one.excess.max()) for one in shown):.2f}")
-    with pytest.raises(SafetyError, match=f"the arm is not let go: .*{said}"):
-        refuse_strange(MODEL, shown)
+    with pytest.raises(SafetyError, match=f"the arm is not released for hand guiding: .*{said}"):
+        refuse_deviation(MODEL, shown)
 
 
-def test_joint_without_gravity_is_said_to_be_too_light_to_judge() -> None:
-    verdict = judged(MODEL, swayed(Wrong(sign=flipped(0))))
-    assert verdict.accepted and "too little to judge sign and scale by" in verdict.checks[0].detail
+def test_joint_without_gravity_is_reported_as_unchecked() -> None:
+    verdict = holding_verdict(MODEL, swayed(Wrong(sign=flipped(0))))
+    assert verdict.accepted and "too little to check sign and scale" in verdict.checks[0].detail
 
 
 def test_every_reversed_joint_that_changes_gravity_anywhere_is_shown_by_the_check() -> None:
@@ -180,16 +180,16 @@ def samples(seconds: float = 2.0) -> tuple[FloatArray, FloatArray, FloatArray, F
 
 def test_joint_that_hardly_moved_or_pulls_against_its_motion_fails() -> None:
     time, q, dq, tau = samples()
-    refuse_strange(MODEL, [Carried.of(MODEL, time, q, dq, tau)])
+    refuse_deviation(MODEL, [HeldTorques.of(MODEL, time, q, dq, tau)])
     stuck = dq * (1.0 - np.eye(N)[2])
     with pytest.raises(SafetyError, match=f"{TWIST} hardly moved"):
-        refuse_strange(MODEL, [Carried.of(MODEL, time, q, stuck, tau)])
+        refuse_deviation(MODEL, [HeldTorques.of(MODEL, time, q, stuck, tau)])
     backwards = tau.copy()
     backwards[:, 0] *= -1.0
     with pytest.raises(SafetyError, match="pan_joint has a torque against its motion"):
-        refuse_strange(MODEL, [Carried.of(MODEL, time, q, dq, backwards)])
+        refuse_deviation(MODEL, [HeldTorques.of(MODEL, time, q, dq, backwards)])
     with pytest.raises(DataError, match="0 states hold torques"):
-        Carried.of(MODEL, time, q, dq, np.full_like(tau, np.nan))
+        HeldTorques.of(MODEL, time, q, dq, np.full_like(tau, np.nan))
 
 
 def test_second_posture_is_one_that_is_allowed() -> None:
@@ -209,7 +209,7 @@ def test_second_posture_is_one_that_is_allowed() -> None:
 
 
 @pytest.mark.parametrize("posture", POSTURES, ids=range(1, 6))
-def test_arm_that_is_let_go_stays_within_a_degree_for_ten_seconds(posture: FloatArray) -> None:
+def test_released_arm_stays_within_a_degree_for_ten_seconds(posture: FloatArray) -> None:
     law = GravityCompensation(control_model(), compile_single(ARM), FRICTION_SHARE)
     arm = SteppedArm(ROBOT, seed=1, q0=posture)
     motion = MotionExecutor(ROBOT, ArmController(law, SETTINGS.pseudo_differentiation_s, N))

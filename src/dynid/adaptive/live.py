@@ -18,7 +18,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.friction import SYMBOLS, TERMS, FrictionLaw
 from dynid.robot import FloatArray
 
-WITH_FIGURES, WITHOUT = "quadratic", "Coulomb-viscous"  # friction structures with and without gear data
+WITH_GEAR_DATA, WITHOUT_GEAR_DATA = "quadratic", "Coulomb-viscous"  # friction structures with and without gear data
 FRICTION_SHARE = 0.5  # prior relative deviation of friction
 LEAST_FRICTION = {"N*m": 0.05, "1": 0.03, "1/(N*m)": 0.005}  # minimum prior deviation of friction by unit
 UNKNOWN_FRICTION = {"N*m": 1.0}  # prior deviation without gear data, by unit
@@ -54,7 +54,7 @@ class LiveEstimate:
         `sigma` (n,) [N m] is the size of residuals.
         """
         coulomb, (phi, law) = settings.coulomb_friction, nominal
-        name = WITHOUT if law is None else WITH_FIGURES
+        name = WITHOUT_GEAR_DATA if law is None else WITH_GEAR_DATA
         structure = replace(next(one for one in LADDER if one.name == name), drift=False, shared=SYMBOLS)
         start = start_law(model.axes, coulomb.transition_rad_s) if law is None else law
         known = KnownGears(structure, Point(phi, replace(start, transition_rad_s=coulomb.transition_rad_s)))

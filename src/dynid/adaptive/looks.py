@@ -21,7 +21,7 @@ from dynid.robot import FloatArray, Robot
 
 @dataclass(frozen=True, eq=False)
 class Looker:
-    """Judge of the recordings of one robot.
+    """Judge of the recording so far of an adaptive run.
 
     Attributes:
         robot: the robot.
@@ -42,10 +42,10 @@ class Looker:
     def quantile(self, motion_s: float) -> float:
         """Return the ratio of an interval's half width to its deviation after `motion_s` [s] of motion.
 
-        All intervals and all possible looks share the confidence (Bonferroni). Standard deviations are estimated from
-        sums over time windows of `MEMORY_S`, see `estimators.uncertainty`. If there are few windows, they are uncertain
-        themselves, so the ratio is a quantile of Student's t with one degree of freedom less than there are windows, as
-        is usual for clustered data (Cameron and Miller 2015).
+        All intervals and all possible judgements share the confidence (Bonferroni). Standard deviations are estimated
+        from sums over time windows of `MEMORY_S`, see `estimators.uncertainty`. If there are few windows, they are
+        uncertain themselves, so the ratio is a quantile of Student's t with one degree of freedom less than there are
+        windows, as is usual for clustered data (Cameron and Miller 2015).
         """
         tests = (int((~self.free).sum()) + self.model.axes) * self.run.looks
         return float(stdtrit(max(motion_s / MEMORY_S - 1.0, 1.0), 1.0 - 0.5 * (1.0 - self.run.confidence) / tests))
@@ -61,7 +61,7 @@ class Looker:
         return np.asarray(self.quantile(motion_s) * deviations(result) + other)
 
     def judged(self, source: Recording, moved: float) -> tuple[Look, Identification | None]:
-        """Return a look at the whole recording, and the resulting model."""
+        """Return the judgement of the whole recording, and the resulting model."""
         began = time.perf_counter()
         try:
             result = identify(self.robot, [source], settings=self.settings)

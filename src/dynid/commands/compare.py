@@ -48,7 +48,7 @@ def compare(
     from dynid.robot import load_robot
 
     if validate and hold_out:
-        raise ConfigurationError("--validate and --hold-out both name data to judge by: choose one")
+        raise ConfigurationError("--validate and --hold-out both choose validation data: give one of them")
     if plot is not None:
         check_output(plot)
     loaded = load_robot(robot)
@@ -61,7 +61,7 @@ def compare(
     if validate:
         judges = load_recordings(validate, loaded, other)
         if judges[0].mount != sources[0].mount:
-            raise ConfigurationError("recordings to fit and recordings to judge by must have the same mount")
+            raise ConfigurationError("fitted and validation recordings must have the same mount")
         held = [one.samples(settings) for one in judges]
     model = ArmModel.of(loaded, mount=sources[0].mount)
     with stages("compare", 1) as begin:

@@ -75,7 +75,7 @@ def words_of_draft(draft: "Draft", robot: "Robot") -> list[str]:
     return [*lines, *(f"assumed: {one}" for one in draft.assumed)]
 
 
-def somebody_looks() -> bool:
+def is_interactive() -> bool:
     """Return whether a person can answer a question at the terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
@@ -109,7 +109,7 @@ def mapping_or_draft(
         raise ConfigurationError(f"{csv} needs a mapping, and its draft is there: {then}")
     draft, _ = write_draft(csv, robot, file)
     print(*words_of_draft(draft, robot), sep="\n", file=sys.stderr, flush=True)
-    if not somebody_looks():
+    if not is_interactive():
         raise ConfigurationError(f"{csv} has no mapping, so one was drafted: {then}")
     if not typer.confirm(f"{file} is a draft. Is every unit and sign right?", err=True):
         raise ConfigurationError(f"nothing was identified: {then}")

@@ -96,7 +96,8 @@ RealArmOption = Annotated[
     str | None, typer.Option("--real-arm", metavar="PORT", help="Serial port of a REAL arm. It will move.")
 ]
 SpeedOption = Annotated[
-    float, typer.Option(min=0.05, max=1.0, help="Speed of the replay; 1: as shown, slower where limits ask for it.")
+    float,
+    typer.Option(min=0.05, max=1.0, help="Speed of the replay; 1: as demonstrated, slower where limits require it."),
 ]
 DEFAULT_ROBOT, DEFAULT_PROFILE = "crane_x7", "limited"
 

@@ -33,7 +33,7 @@ def new(
     tip: Annotated[str | None, typer.Option(help="Last link of the chain; nothing beyond it moves.")] = None,
     decoupled: Annotated[list[str] | None, typer.Option(help="Joint of the gripper or hand; repeatable.")] = None,
     total_mass: Annotated[
-        float | None, typer.Option(min=1e-3, help="What all that moves weighs [kg]; else it is asked for.")
+        float | None, typer.Option(min=1e-3, help="Mass of all moving parts [kg]; default: a question in robot.yaml.")
     ] = None,
     servos: Annotated[
         Path | None, typer.Option(help="File that names the servos, of Interbotix' xs_sdk or RT's manipulators.")

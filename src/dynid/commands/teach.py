@@ -16,7 +16,9 @@ def teach(
     out: Annotated[Path, typer.Option(help="New folder for the bag, the motion and the logs.")],
     hand: Annotated[
         str,
-        typer.Option(metavar="TRAJECTORY", help="Simulated arm: what a simulated hand leads it along; name or YAML."),
+        typer.Option(
+            metavar="TRAJECTORY", help="Simulated arm: trajectory along which a simulated hand guides it; name or YAML."
+        ),
     ] = "demo_validation",
     rest: Annotated[float, typer.Option(min=1.0, help="Time at rest after which the recording ends [s].")] = 3.0,
     speed: opt.SpeedOption = 1.0,
@@ -50,7 +52,7 @@ def teach(
     motions = check_motions(own) if real_arm else ()  # the simulated hand takes hold at once
     what = words_within_limits(
         loaded,
-        "to and fro about two postures; then it carries its own weight, and goes where a hand leads it",
+        "to and fro about two postures; then it compensates gravity and follows a guiding hand",
         float(loaded.velocity_limits.max()),
         f"until it has rested for {rest:g} s",
     )

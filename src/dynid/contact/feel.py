@@ -17,7 +17,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import TorqueDeviations
 from dynid.robot import FloatArray, Robot
 
-APART_S = 0.1  # maximum gap within one contact [s], whose residual may cross a threshold more than once
+CONTACT_GAP_S = 0.1  # maximum gap within one contact [s], whose residual may cross a threshold more than once
 SETTLING_S = 0.1  # settling time of velocity filter and observer from rest [s]
 MOVING_RAD_S, MOVING_SETTLING_S = 0.05, 0.3  # speed of an arm in motion [rad/s] and its longer settling time [s]
 
@@ -144,12 +144,12 @@ class ContactSense:
             bars, torque = self.bars, self.observer.torque
             force, covariance = self._force.of(self._q, torque, bars.deviation)
             joint = names[int(np.argmax(np.abs(torque) / bars.threshold))]
-            one = Contact(now, now, joint, torque.copy(), bars.deviation, force, np.sqrt(np.diag(covariance)))
-            if not found or now - found[-1].end_s > APART_S:
-                found.append(one)
+            contact = Contact(now, now, joint, torque.copy(), bars.deviation, force, np.sqrt(np.diag(covariance)))
+            if not found or now - found[-1].end_s > CONTACT_GAP_S:
+                found.append(contact)
                 continue
             before = found[-1]
-            largest = one if np.linalg.norm(force) > np.linalg.norm(before.force) else before
+            largest = contact if np.linalg.norm(force) > np.linalg.norm(before.force) else before
             found[-1] = replace(largest, begin_s=before.begin_s, end_s=now, joint=before.joint)
         return found
 

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynid.control.added_torque import STOP_S, AddedTorque
+from dynid.control.added_torque import STOP_BLEND_S, AddedTorque
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import TorqueLaw
 from dynid.control.ff_pd import FeedforwardPdLaw
@@ -33,8 +33,8 @@ LONGEST_STEP_S = 0.02  # gap in the states above which path time pauses, so that
 LOST_BRAKE_S = 0.1  # time without a new command after which the hardware has braked the arm
 FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
-YIELD_RATE_RAD_S, MOST_GIVEN_RAD = 0.15, 0.15  # rate and largest value of the yielding of held joints, see `Relief`
-BACK_RAD_S = 0.3  # rate that takes the whole yielding back within the standstill before a trajectory
+YIELD_RATE_RAD_S, MOST_YIELD_RAD = 0.15, 0.15  # rate and largest value of the yielding of held joints, see `Relief`
+RECOVERY_RAD_S = 0.3  # rate that takes the whole yielding back within the standstill before a trajectory
 RELEASED_ERROR_RAD = 0.02  # displacement after which the reference follows an arm without torque
 LARGEST_SAG_RAD = 0.2  # largest distance of a held arm from its reference, including stiction under load
 MAX_TRACKING_ERROR_RAD = 0.35  # maximum tracking error before a stop
@@ -264,7 +264,7 @@ class MotionExecutor:
         Raises:
             SafetyError: the arm is too far from its reference. The motion is aborted, and from the next state on the
                 arm is braked and held where it comes to rest. If its state is not finite, or its stamps stand still, go
-                back, or jump ahead by more than `GIVE_UP_S`, nothing is commanded any more.
+                back, or jump ahead by more than `LONGEST_GAP_S`, nothing is commanded any more.
         """
         dt = (stamp_ns - self._last_ns) / 1e9
         if self.phase is None:
@@ -332,10 +332,10 @@ class MotionExecutor:
         """Return the reference position plus the displacement by which held joints yield; a motion removes it."""
         if self.moving or not self.controller.law.follows_reference:
             relief.reset()
-            take_back(self._given, BACK_RAD_S * step, self._reference[0], self._held)
+            take_back(self._given, RECOVERY_RAD_S * step, self._reference[0], self._held)
             return self._held
         self._given += relief.step(step, q, self._tau / self.robot.joint_constants)
-        np.clip(self._given, -MOST_GIVEN_RAD, MOST_GIVEN_RAD, out=self._given)
+        np.clip(self._given, -MOST_YIELD_RAD, MOST_YIELD_RAD, out=self._given)
         np.add(self._reference[0], self._given, out=self._held)
         return self._held
 
@@ -364,7 +364,7 @@ class MotionExecutor:
         held = bool(np.isfinite(q).all()) and not again
         given_up = "the motion was aborted" if self.moving else "it was pushed, or torque is off"
         if again:
-            given_up = f"it left it more than {BRAKED_S:.0f} s ago already, so nothing here holds it"
+            given_up = f"its first deviation was more than {BRAKED_S:.0f} s ago, so a hold does not stop it"
         if held:
             limits = self.robot.velocity_limits
             self._stop_at(q, np.clip(self.controller.velocity, -limits, limits), stamp_ns)
@@ -432,7 +432,7 @@ class MotionExecutor:
 
     def _forget(self, q: FloatArray) -> None:
         self.controller.reset(q)
-        self._added.fade(STOP_S)
+        self._added.fade(STOP_BLEND_S)
         self._given[:] = 0.0
 
     def _enter(self, stamp_ns: int) -> None:

@@ -1,8 +1,8 @@
 """Check that the stamps of an arm's states advance like time: they must not stop, go back, or jump ahead."""
 
-LATE_NS = 20_000_000  # largest delay of a state that arrived out of order, which is skipped
+MOST_DELAY_NS = 20_000_000  # largest delay of a state that arrived out of order, which is skipped
 MOST_STALE = 20  # largest number of consecutive states that are not newer than an earlier one
-GIVE_UP_S = 1.0  # longest gap in the states: after it the hardware has switched the motors off
+LONGEST_GAP_S = 1.0  # longest gap in the states: after it the hardware has switched the motors off
 
 
 class StampWatch:
@@ -23,12 +23,12 @@ class StampWatch:
         if stamp_ns > last_ns:
             self._stale = 0
             lost_s = (stamp_ns - last_ns) * 1e-9
-            if lost_s <= GIVE_UP_S:
+            if lost_s <= LONGEST_GAP_S:
                 return ""
-            return f"no joint states for {lost_s:.2f} s by their stamps, more than the {GIVE_UP_S:.0f} s allowed"
+            return f"no joint states for {lost_s:.2f} s by their stamps, more than the {LONGEST_GAP_S:.0f} s allowed"
         self._stale += 1
-        if stamp_ns < last_ns - LATE_NS:
+        if stamp_ns < last_ns - MOST_DELAY_NS:
             return f"the stamps of joint_states went back by {(last_ns - stamp_ns) * 1e-9:.3f} s"
         if self._stale > MOST_STALE:
-            return f"the last {self._stale} joint_states are no newer than one before: their stamps stand still"
+            return f"the last {self._stale} joint_states are no newer than an earlier one: their stamps do not advance"
         return ""

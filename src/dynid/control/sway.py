@@ -18,7 +18,7 @@ from dynid.robot import FloatArray, Robot
 SWAY_RAD, SWAY_HZ = 0.04, 2.5  # several times the gears' backlash, so that crossing it takes a small share of the time
 MOST_RAD, MOST_RAD_S = 0.05, 1.0
 RAMP_S = 0.5  # time in which swaying fades in and out
-STOOD_S = 0.6  # standstill of the reference before swaying starts: longer than within a motion
+STANDSTILL_S = 0.6  # standstill of the reference before swaying starts: longer than within a motion
 GOLDEN = 2.399963  # golden angle [rad]: separates the phases of any number of joints
 
 
@@ -91,7 +91,7 @@ class SwayingController(ArmController):
             self._now = self._wanted
         standing = self.law.follows_reference and stands(dq_ref, ddq_ref)
         self._stood_s = self._stood_s + dt if standing else 0.0
-        sways = self._stood_s > STOOD_S and self._now == self._wanted and self._now[0] > 0.0 and not self.paused
+        sways = self._stood_s > STANDSTILL_S and self._now == self._wanted and self._now[0] > 0.0 and not self.paused
         change = (1.0 if sways else -1.0) / RAMP_S
         self._level, self._time_s = min(max(self._level + change * dt, 0.0), 1.0), self._time_s + dt
         if not self._level:

@@ -25,8 +25,8 @@ import numpy as np
 from dynid.errors import DataError, UnknownNameError
 from dynid.robot import FloatArray, read_only
 
-RESIDUAL = 1e-14  # relative residual at which the implicit solution ends
-ITERATIONS = 100
+IMPLICIT_TOLERANCE = 1e-14  # relative residual at which the implicit solution ends
+MOST_ITERATIONS = 100
 LONGEST_STICK_S = 0.25
 
 
@@ -201,10 +201,10 @@ def motor_torque_of(p: FloatArray, i: int, transition: float, dq: float, te: flo
     far = math.copysign((abs(base) + abs(x) * most) / kept, x)
     low, high = min(base, far), max(base, far)
     tm, scale = base, 1.0 + abs(far)
-    for _ in range(ITERATIONS):
+    for _ in range(MOST_ITERATIONS):
         load = load_at(p, i, tm, te)
         excess = tm - base - x * load_budget(p, i, s, te, load)
-        if abs(excess) <= RESIDUAL * scale or high - low <= RESIDUAL * scale:
+        if abs(excess) <= IMPLICIT_TOLERANCE * scale or high - low <= IMPLICIT_TOLERANCE * scale:
             break
         if excess > 0.0:
             high = tm

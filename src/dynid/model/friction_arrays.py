@@ -18,7 +18,7 @@ import numpy as np
 from dynid.errors import DataError
 from dynid.model.friction import SYMBOLS, FrictionLaw
 
-WRITTEN = ("fv", "fb", "fa", "of", "fs", "km", "ke", "kms", "kes", "kmq", "keq", "ws", "a")
+SUPPORTED_TERMS = ("fv", "fb", "fa", "of", "fs", "km", "ke", "kms", "kes", "kmq", "keq", "ws", "a")
 Array = Any  # of numpy, jax.numpy or what has their functions
 
 
@@ -43,9 +43,9 @@ class ArrayFriction:
         Raises:
             DataError: the law has a term that this file lacks.
         """
-        if unknown := [one for one in SYMBOLS if one not in WRITTEN and one in law.terms]:
+        if unknown := [one for one in SYMBOLS if one not in SUPPORTED_TERMS and one in law.terms]:
             raise DataError(f"friction has the terms {', '.join(unknown)}, which dynid.model.friction_arrays lacks")
-        return cls(xp, {one: xp.asarray(np.array(law[one])) for one in WRITTEN}, law.transition_rad_s)
+        return cls(xp, {one: xp.asarray(np.array(law[one])) for one in SUPPORTED_TERMS}, law.transition_rad_s)
 
     def direction(self, dq: Array) -> Array:
         """Return sign(dq), or tanh(dq / v) if the law has a transition velocity v."""

@@ -41,7 +41,7 @@ class Gear(Strict):
                 raise ValueError(f"friction model '{model}' is none of {', '.join(MODELS)}")
             wrong = sorted(set(figures) ^ set(MODELS[model]))
             if wrong:
-                raise ValueError(f"{model} has the figures {', '.join(MODELS[model])}; wrong or missing: {wrong}")
+                raise ValueError(f"{model} needs the values {', '.join(MODELS[model])}; unknown or missing: {wrong}")
         return self
 
 

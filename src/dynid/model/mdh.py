@@ -17,8 +17,8 @@ from dynid.errors import UnknownNameError
 from dynid.model.chain import SerialChain
 from dynid.robot import FloatArray, read_only
 
-PARALLEL = 1e-9  # sine of the angle below which two axes count as parallel
-SHORT_M = 1e-9  # distances below this count as zero
+PARALLEL_SINE = 1e-9  # sine of the angle below which two axes count as parallel
+ZERO_DISTANCE_M = 1e-9  # distances below this count as zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,14 +108,14 @@ def common_normal(
     """
     cross, between = np.cross(z1, z2), p2 - p1
     sine = np.linalg.norm(cross)
-    if sine < PARALLEL:
+    if sine < PARALLEL_SINE:
         across = between - (between @ z1) * z1
         distance = float(np.linalg.norm(across))
-        return p1, distance, across / distance if distance > SHORT_M else None
+        return p1, distance, across / distance if distance > ZERO_DISTANCE_M else None
     direction = cross / sine
     along = np.linalg.det(np.stack([between, z2, cross])) / sine**2
     distance = float(between @ direction)
-    if distance < 0 and -distance > SHORT_M:
+    if distance < 0 and -distance > ZERO_DISTANCE_M:
         direction, distance = -direction, -distance
     return p1 + along * z1, abs(distance), direction
 
@@ -128,9 +128,9 @@ def _x_axis(
         seed = previous if previous is not None else np.eye(3)[int(np.argmin(np.abs(z)))]
         along = seed - (seed @ z) * z
         return np.asarray(along / np.linalg.norm(along))
-    if previous is not None and abs(abs(normal @ previous) - 1) < PARALLEL:
+    if previous is not None and abs(abs(normal @ previous) - 1) < PARALLEL_SINE:
         return normal * np.sign(normal @ previous)
-    if distance > SHORT_M:
+    if distance > ZERO_DISTANCE_M:
         return normal
     return normal if np.cross(z, z_next) @ normal < 0 else -normal  # alpha_{j+1} < 0
 

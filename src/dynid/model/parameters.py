@@ -47,7 +47,8 @@ class _Named:
         values = read_only(self.values)
         if values.shape != (len(self.names),) or not np.isfinite(values).all():
             raise DataError(
-                f"{self.kind} parameters need {len(self.names)} finite values, got shape {values.shape}: {values}"
+                f"{self.kind} parameters need {len(self.names)} finite values, got an array of shape {values.shape}: "
+                f"{values}"
             )
         object.__setattr__(self, "values", values)
 

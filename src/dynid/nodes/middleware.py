@@ -20,14 +20,14 @@ def middleware_defaults(environment: Mapping[str, str], rmw: str) -> dict[str, s
 
     The function is idempotent: for an environment that already has these variables it returns the same ones.
     """
-    asked = environment.get(RANGE) or "LOCALHOST"
+    requested = environment.get(RANGE) or "LOCALHOST"
     profiles = {environment.get(name) for name in PROFILE_FILES} - {None, ""}
-    if profiles == {str(LOCALHOST_PROFILE)} and asked in ("LOCALHOST", "SYSTEM_DEFAULT"):
-        profiles, asked = set(), "LOCALHOST"  # set by this function in a parent process
+    if profiles == {str(LOCALHOST_PROFILE)} and requested in ("LOCALHOST", "SYSTEM_DEFAULT"):
+        profiles, requested = set(), "LOCALHOST"  # set by this function in a parent process
     chosen = bool(profiles) or bool(environment.get(TRANSPORTS))
     chosen |= environment.get("ROS_LOCALHOST_ONLY") == "1"  # overrides the range in rcl
     if chosen or not rmw.startswith("rmw_fastrtps"):
-        return {RANGE: asked}
-    if asked == "LOCALHOST":
+        return {RANGE: requested}
+    if requested == "LOCALHOST":
         return {RANGE: "SYSTEM_DEFAULT", **dict.fromkeys(PROFILE_FILES, str(LOCALHOST_PROFILE))}  # range from profile
     return {TRANSPORTS: "UDPv4"}

@@ -10,7 +10,7 @@ import numpy as np
 from dynid.errors import DataError
 from dynid.recording.csv_header import Header, header_of
 from dynid.recording.csv_mapping import TIME_UNITS
-from dynid.recording.csv_names import KINDS, OF_KIND, UNKNOWN, ColumnName, clock_unit, column_name, stamp_part
+from dynid.recording.csv_names import KINDS, UNITS_OF_KIND, UNKNOWN, ColumnName, clock_unit, column_name, stamp_part
 from dynid.recording.csv_table import is_instant, number, read_table
 from dynid.recording.csv_units import current_unit, length_units, rate_unit, time_unit
 from dynid.robot import FloatArray, Robot
@@ -202,11 +202,11 @@ def _stated(csv: Path, told: list[ColumnName | None], places: list[int], kind: s
     """
     units = {one.unit for place in places if (one := told[place]) is not None}
     unit = units.pop() if len(units) == 1 else UNKNOWN
-    if unit and unit not in OF_KIND[kind]:
+    if unit and unit not in UNITS_OF_KIND[kind]:
         names = ", ".join(one.name for place in places if (one := told[place]) is not None)
         raise DataError(
-            f"{csv} has {kind} columns {names}; expected one unit for all of them, one of {', '.join(OF_KIND[kind])}: "
-            "convert them and rename the columns, or write the mapping by hand"
+            f"{csv} has {kind} columns {names}; expected one unit for all of them, one of "
+            f"{', '.join(UNITS_OF_KIND[kind])}: convert them and rename the columns, or write the mapping by hand"
         )
     return unit
 
@@ -242,7 +242,7 @@ def _torques(
     stated = _stated(csv, told, places, kind)
     if stated == "%":
         raise DataError(
-            f"{csv} gives {header.names[places[0]]} in per cent, of what it does not say: write the mapping by hand, "
+            f"{csv} gives {header.names[places[0]]} in per cent of an unknown reference: write the mapping by hand, "
             "with a unit such as '% of 1.27 N m'"
         )
     if stated:

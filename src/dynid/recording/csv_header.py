@@ -7,7 +7,7 @@ from pathlib import Path
 from dynid.errors import DataError
 from dynid.recording.csv_table import COMMENT, is_instant, is_separator_line, text_lines
 
-LOOKED_AT = 40  # number of lines from which delimiter and decimal sign are determined
+SAMPLE_LINES = 40  # number of lines from which delimiter and decimal sign are determined
 LEAST_COLUMNS = 3
 DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
 DELIMITERS = ((";", ";"), ("tab", "\t"), (",", ","), ("space", None))
@@ -41,7 +41,7 @@ def header_of(csv: Path) -> Header:
         InputNotFoundError: the file does not exist.
         DataError: the file is not text, has no header, too few columns, or a second line that holds units.
     """
-    lines = [line for line in text_lines(csv, LOOKED_AT) if line.strip() and not is_separator_line(line)]
+    lines = [line for line in text_lines(csv, SAMPLE_LINES) if line.strip() and not is_separator_line(line)]
     commented = [one for one in lines if one.startswith(COMMENT)]
     data = [one for one in lines if not one.startswith(COMMENT)]
     for delimiter, sign in DELIMITERS:

@@ -15,17 +15,17 @@ KINDS = {
     "torque": "tau torque torques effort efforts eff trq tq moment force forces u t",
     "current": "i iq cur curr current currents amp amps actualcurrent",
 }
-OTHER = (
+OTHER_WORDS = (
     "ddq qdd acc accel acceleration accelerations temperature temp voltage volt pwm error err stamp frame id seq "
     "status tcp ee eef tool wrench contact"
 )
-COMMANDED = (
+COMMAND_WORDS = (
     "cmd command commanded commands desired des d target targ goal ref reference setpoint set sp planned demand "
     "demanded wanted limit max min ff"
 )
 SHARES = "ext external gravity grav coriolis friction residual disturbance computed model"  # not the whole motor torque
-MEASURED = "actual measured meas present feedback fb sensor state states observation obs"
-FILLER = "joint joints j axis axes a robot arm dof field msg data value values name the link"
+MEASURED_WORDS = "actual measured meas present feedback fb sensor state states observation obs"
+FILLER_WORDS = "joint joints j axis axes a robot arm dof field msg data value values name the link"
 UNITS = {
     "rad": "rad", "radian": "rad", "radians": "rad", "mrad": "0.001 rad", "deg": "deg", "degree": "deg",
     "degrees": "deg", "°": "deg", "rev": "rev", "turns": "rev", "m": "m", "mm": "mm", "rad/s": "rad/s",
@@ -36,14 +36,14 @@ UNITS = {
     "us": "us", "µs": "us", "usec": "us", "ns": "ns", "nsec": "ns",
 }  # fmt: skip
 UNKNOWN = "?"  # precedes a unit in brackets that is not in `UNITS`
-OF_KIND = {
+UNITS_OF_KIND = {
     "position": ("rad", "0.001 rad", "deg", "rev", "m", "mm"),
     "velocity": ("rad/s", "0.001 rad/s", "deg/s", "rpm"),
     "torque": ("N m", "mN m", "0.01 N m", "1000 N m", "kg cm", "N", "A", "mA", "%"),
     "current": ("A", "mA"),
     "time": ("s", "ms", "us", "ns"),
 }
-CLOCK = "t time times timestamp timestamps stamp stamps clock elapsed datetime date secs seconds sec"
+TIME_WORDS = "t time times timestamp timestamps stamp stamps clock elapsed datetime date secs seconds sec"
 CLOCK_FILLER = "field header msg ros ros2 elapsed since from start wall sim simulation system host pc robot"
 PARTS = "nsec nsecs nanosec nanosecs nanosecond nanoseconds usec usecs microseconds"  # rest of a stamp
 _LISTS = {word: kind for kind, words in KINDS.items() for word in words.split()}
@@ -88,8 +88,8 @@ def column_name(name: str, joints: Sequence[str]) -> ColumnName:
     numbers = [int(one) for one in words if one.isdecimal()]
     letters = [one for one in words if not one.isdecimal()]
     kind = _kind(letters, bool(numbers) or joint is not None)
-    known = {*FILLER.split(), *COMMANDED.split(), *MEASURED.split(), *_LISTS}
-    left_out = {*COMMANDED.split(), *SHARES.split()}
+    known = {*FILLER_WORDS.split(), *COMMAND_WORDS.split(), *MEASURED_WORDS.split(), *_LISTS}
+    left_out = {*COMMAND_WORDS.split(), *SHARES.split()}
     return ColumnName(
         name,
         kind,
@@ -97,7 +97,7 @@ def column_name(name: str, joints: Sequence[str]) -> ColumnName:
         numbers[-1] if numbers and joint is None else None,
         unit,
         any(one in left_out for one in letters),
-        any(one in MEASURED.split() for one in letters),
+        any(one in MEASURED_WORDS.split() for one in letters),
         tuple(one for one in letters if one not in known),
     )
 
@@ -106,16 +106,16 @@ def clock_unit(name: str) -> str | None:
     """Return the unit that the name of a time column states, or ""; None if the column does not hold time."""
     text, unit = _without_unit(name, ())
     words = [one for one in _words(text) if one not in CLOCK_FILLER.split()]
-    if len(words) == 2 and words[1] in UNITS and UNITS[words[1]] in OF_KIND["time"]:
+    if len(words) == 2 and words[1] in UNITS and UNITS[words[1]] in UNITS_OF_KIND["time"]:
         unit, words = UNITS[words[1]], words[:1]
     if words == [] and "elapsed" in text.lower():
         words = ["elapsed"]
-    return unit if len(words) == 1 and words[0] in CLOCK.split() else None
+    return unit if len(words) == 1 and words[0] in TIME_WORDS.split() else None
 
 
 def stamp_part(name: str) -> bool:
     """Return whether a column holds the part of a stamp below a second, beside another column with whole seconds."""
-    words = [one for one in _words(name) if one not in (*CLOCK_FILLER.split(), *CLOCK.split())]
+    words = [one for one in _words(name) if one not in (*CLOCK_FILLER.split(), *TIME_WORDS.split())]
     return len(words) == 1 and words[0] in PARTS.split()
 
 
@@ -133,7 +133,14 @@ def _without_unit(name: str, joints: Sequence[str]) -> tuple[str, str]:
     stated = re.sub(r"[\s*.·^-]|per", lambda m: "/" if m[0] == "per" else "", found[2].lower()).replace("//", "/")
     if stated in UNITS:
         return found[1], UNITS[stated]
-    parts = {*FILLER.split(), *COMMANDED.split(), *MEASURED.split(), *_LISTS, *OTHER.split(), *SHARES.split()}
+    parts = {
+        *FILLER_WORDS.split(),
+        *COMMAND_WORDS.split(),
+        *MEASURED_WORDS.split(),
+        *_LISTS,
+        *OTHER_WORDS.split(),
+        *SHARES.split(),
+    }
     parts |= {word for joint in joints for word in _words(joint)}
     return (name, "") if {*_words(found[2])} & parts else (found[1], UNKNOWN + found[2])
 
@@ -152,7 +159,7 @@ def _without_joint(text: str, joints: Sequence[str]) -> tuple[int | None, str]:
 
 def _kind(letters: list[str], of_joint: bool) -> str:
     """Return the kind of quantity that words state; a joint's name alone means its position."""
-    if any(one in OTHER.split() for one in letters):
+    if any(one in OTHER_WORDS.split() for one in letters):
         return ""
     stated = {_LISTS[one] for one in letters if one in _LISTS}
     for kind in ("velocity", "torque", "current", "position"):

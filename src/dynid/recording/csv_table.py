@@ -19,9 +19,9 @@ from dynid.errors import DataError, InputNotFoundError
 from dynid.robot import FloatArray
 
 COMMENT = "#"
-PIECE = 50_000  # number of rows parsed at once
-MOST_BARREN = 1_000_000  # maximum number of consecutive lines without data
-BASE_BYTES, TIMES_PACKED = 4 * 2**20, 50  # limit of the unpacked size: base plus factor; numbers compress 5- to 20-fold
+ROWS_AT_ONCE = 50_000  # number of rows parsed at once
+MOST_LINES_WITHOUT_DATA = 1_000_000  # maximum number of consecutive lines without data
+BASE_BYTES, SIZE_FACTOR = 4 * 2**20, 50  # limit of the unpacked size: base plus factor; numbers compress 5- to 20-fold
 LONGEST_LINE, MOST_EMPTY, MOST_NUMBERS = 1_000_000, 10_000, 60_000_000
 _INSTANT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\s*(Z|z|[-+]\d\d:?\d\d)?", re.ASCII
@@ -125,7 +125,7 @@ class _Lines:
         """Yield all lines except comments, with their numbers; empty lines at both ends are left out."""
         with _opened(self.path) as stream:
             packed = self.path.suffix == ".gz"
-            most = BASE_BYTES + TIMES_PACKED * self.path.stat().st_size if packed else sys.maxsize
+            most = BASE_BYTES + SIZE_FACTOR * self.path.stat().st_size if packed else sys.maxsize
             yield from self._filled(stream, most)
 
     def _filled(self, stream: IO[str], most: int) -> Iterator[tuple[int, str]]:
@@ -136,8 +136,8 @@ class _Lines:
             if not (line := stream.readline(LONGEST_LINE)):
                 return
             size, barren = size + len(line), barren + 1
-            if size > most or barren > MOST_BARREN:
-                what = f"more than {MOST_BARREN} lines in a row have no data"
+            if size > most or barren > MOST_LINES_WITHOUT_DATA:
+                what = f"more than {MOST_LINES_WITHOUT_DATA} lines in a row have no data"
                 if size > most:
                     what = f"it becomes more than {most / 2**20:.0f} MiB: unpack it with gunzip if you trust it"
                 raise DataError(f"{self.path} line {at}: {what}")
@@ -155,8 +155,8 @@ class _Lines:
                 empty.append((at, line))
 
     def pieces(self) -> Iterator[tuple[NDArray[np.int64], list[str]]]:
-        """Yield the data lines and their numbers, `PIECE` lines at a time."""
-        while piece := list(islice(self._rest, PIECE)):
+        """Yield the data lines and their numbers, `ROWS_AT_ONCE` lines at a time."""
+        while piece := list(islice(self._rest, ROWS_AT_ONCE)):
             self.count += len(piece)
             yield np.array([at for at, _ in piece], dtype=np.int64), [line for _, line in piece]
 
@@ -240,7 +240,7 @@ def read_table(
     places = [lines.place(column) for column in columns]
     first, end = rows or (0, None)
     parts, numbers, bad = [], [], list[BadRow]()
-    for place, (own, text) in zip(count(0, PIECE), lines.pieces(), strict=False):
+    for place, (own, text) in zip(count(0, ROWS_AT_ONCE), lines.pieces(), strict=False):
         begin, stop = max(first - place, 0), len(text) if end is None else min(end - place, len(text))
         if begin < stop:
             values, wrong = _parse(lines, places, text[begin:stop], own[begin:stop], place + begin, dated)

@@ -15,7 +15,7 @@ BEYOND_RAD = 0.2  # distance beyond a joint limit at which a position still fits
 LEAST_DEG = 7.0  # largest angle of a recording in degrees; a smaller one may as well be in rad, beyond its limits
 RATES = ("rad/s", "deg/s", "rpm")
 RATE_ERROR = 0.2  # relative error at which a velocity still is the rate of the position
-OF_LIMITS = 3.0  # a current beyond this multiple of its limit is in another unit
+MOST_LIMIT_RATIO = 3.0  # a current beyond this multiple of its limit is in another unit
 
 
 def time_unit(stamps: FloatArray) -> tuple[str, str]:
@@ -55,7 +55,7 @@ def length_units(values: FloatArray, names: Sequence[str], robot: Robot) -> list
         k = int(np.argmin(fits)) if not fits.all() else int(np.flatnonzero(~slides & ~in_si)[0])
         raise DataError(
             f"{names[k]} goes from {low[k]:.4g} to {high[k]:.4g}, which in no likely unit is within the limits of "
-            f"{robot.joint_names[k]}: write the unit into the names of the columns, such as 'pos_1_deg', mend "
+            f"{robot.joint_names[k]}: write the unit into the names of the columns, such as 'pos_1_deg', correct "
             "robot.yaml, or write the mapping by hand ('unit: count' with counts_per_turn, offset, sign)"
         )
     turning = "deg" if in_deg else "rad"
@@ -89,5 +89,5 @@ def current_unit(values: FloatArray, robot: Robot) -> tuple[str, str]:
     """Return the unit of currents (N, n), and a phrase on why it is this one."""
     largest = float(np.nanmax(np.abs(values)))
     limits = [one for one in (joint.current_limit_a for joint in robot.file.joints) if one is not None]
-    unit = "mA" if limits and largest > OF_LIMITS * max(limits) else "A"
+    unit = "mA" if limits and largest > MOST_LIMIT_RATIO * max(limits) else "A"
     return unit, f"currents are in {unit}, as they reach {largest:.4g}"

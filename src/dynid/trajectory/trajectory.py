@@ -9,7 +9,7 @@ import numpy as np
 
 from dynid.errors import ConfigurationError, SafetyError
 from dynid.robot import FloatArray, read_only
-from dynid.trajectory.interpolation import NEGLIGIBLE_RAD, TimeLaw, point_to_point, rest, share_polynomials
+from dynid.trajectory.interpolation import ZERO_DISPLACEMENT_RAD, TimeLaw, point_to_point, rest, share_polynomials
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.pieces import Pieces
 from dynid.trajectory.sampling import sample_laws, sample_laws_rows
@@ -141,7 +141,7 @@ def through(
     kept: list[FloatArray] = [points[0]]
     laws: list[TimeLaw] = []
     for target, factor in zip(points[1:], scale, strict=True):
-        if np.max(np.abs(target - kept[-1])) < NEGLIGIBLE_RAD:
+        if np.max(np.abs(target - kept[-1])) < ZERO_DISPLACEMENT_RAD:
             continue
         if laws and dwell > 0.0:
             laws.append(rest(dwell))
@@ -192,7 +192,7 @@ def concatenate(name: str, parts: Sequence[Trajectory], velocity: FloatArray, ac
         if part.joint_names != previous.joint_names:
             raise ConfigurationError(f"trajectory '{name}': '{previous.name}' and '{part.name}' move different joints")
         gap = part.start - previous.end
-        joined = bool(np.max(np.abs(gap)) < NEGLIGIBLE_RAD)
+        joined = bool(np.max(np.abs(gap)) < ZERO_DISPLACEMENT_RAD)
         if not joined:
             laws.append(point_to_point(gap, velocity, acceleration))
         points.append(part.waypoints[1:] if joined else part.waypoints)

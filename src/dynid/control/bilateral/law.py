@@ -21,7 +21,8 @@ forces pass almost unchanged between hand and environment.
 Two simpler modes need less. In "force_reflecting" the follower servoes the leader's position, and the leader is driven
 with t_f. "unilateral" does the same without torque on the leader.
 
-In code these equations are `coupled`, `servoed` and `torque` of the module `equations`.
+In code these equations are `four_channel_accelerations`, `unilateral_accelerations` and `torque` of the module
+`equations`.
 """
 
 import math
@@ -167,7 +168,9 @@ class BilateralLaw:
         """
         self.leader.reset(q_leader)
         self.follower.reset(q_follower)
-        self._offset[:] = equations.apart(self._rows, self.settings.values[0], self.leader.rows, self.follower.rows)
+        self._offset[:] = equations.position_difference(
+            self._rows, self.settings.values[0], self.leader.rows, self.follower.rows
+        )
         return self._offset.copy()
 
     @property

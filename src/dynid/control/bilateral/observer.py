@@ -11,10 +11,10 @@ Mechatronics 1, 1996) with the identified model in place of a nominal inertia, a
 observer.
 
 Static friction is not a function of velocity. Its direction z, from -1 to 1, follows the path as in Dahl's model, with
-a dead band for encoder steps: dz = (sign(dx) - z) |dx| / `TURN_RAD`. A gear that came to rest under load keeps its
+a dead band for encoder steps: dz = (sign(dx) - z) |dx| / `REVERSAL_RAD`. A gear that came to rest under load keeps its
 direction. If nothing presses, static friction is unknown; then z fades with `FADE_S`.
 
-In code these equations are `predict`, `turn_friction` and `feel` of the module `equations`.
+In code these equations are `predict`, `reverse_friction` and `estimate_external` of the module `equations`.
 """
 
 import math
@@ -34,7 +34,7 @@ from dynid.control.bilateral.equations import (
     RIGID,
     D,
     Q,
-    feel,
+    estimate_external,
     predict,
 )
 from dynid.control.control_model import ControlModel
@@ -125,4 +125,4 @@ class ArmObserver:
         self.rows[MEASURED], self.rows[IN_FORCE] = q, tau
         predict(self.rows, self.inertia, dt, self._w)
         self._evaluate_model()
-        feel(self.rows, self.inertia, self._gears, dt, pressed)
+        estimate_external(self.rows, self.inertia, self._gears, dt, pressed)

@@ -295,17 +295,17 @@ class ServoBus:
         ids = self.servo_ids if servo_ids is None else servo_ids
         places = {servo_id: place for place, servo_id in enumerate(ids)}
         values, valid = [0] * len(ids), [False] * len(ids)
-        asked, empty = list(ids), 0
-        while asked and empty < EMPTY_READS:
+        requested, empty = list(ids), 0
+        while requested and empty < EMPTY_READS:
             before = sum(valid)
-            request = protocol.build_sync_read(asked, register.address, register.size)
-            for packet in self._answers(request, len(asked) * (STATUS_OVERHEAD + register.size), len(asked)):
+            request = protocol.build_sync_read(requested, register.address, register.size)
+            for packet in self._answers(request, len(requested) * (STATUS_OVERHEAD + register.size), len(requested)):
                 index = places.get(packet.packet_id)
                 good = len(packet.parameters) == register.size and not packet.error & ~table.ALERT_BIT
                 if index is not None and good:
                     values[index], valid[index] = register.from_bytes(packet.parameters), True
             empty = 0 if sum(valid) > before else empty + 1
-            asked = [servo_id for servo_id in asked if not valid[places[servo_id]]][1:]
+            requested = [servo_id for servo_id in requested if not valid[places[servo_id]]][1:]
         return values, valid
 
     def read_block(self, servo_id: int, address: int, size: int, margin_s: float | None = None) -> bytes | None:

@@ -70,7 +70,7 @@ class PaddedRows:
         self._padded = np.zeros((0, 0))
 
     def rows(self, sections: FloatArray, count: int, columns: int) -> FloatArray:
-        """Return `count` rows of so many columns to be filled, (count, columns), valid until the next call.
+        """Return memory for `count` rows of `columns` values, (count, columns); valid until the next call.
 
         Raises:
             DataError: as for `filtered_both_ways`.

@@ -49,7 +49,7 @@ def settled_torque(
 ) -> float:
     """Return the motor torque tm = wanted + mean friction(dq, tm + ripple, te) of axis i in one state [N m].
 
-    The arguments are those of `settle`, for one state; `loaded` tells whether the axis's friction depends on the load.
+    The arguments are those of `settle`, for one state; `loaded` states whether the axis's friction depends on the load.
     """
     base = wanted + warmth * plain_torque(p, i, x, s, dq)
     if not loaded:

@@ -272,7 +272,7 @@ class GearRows:
         *,
         sticking: bool = True,
     ) -> Predicted:
-        """Return the prediction at a point alone, for all recordings; the arguments are those of `linearise`."""
+        """Return the prediction for all recordings, (N, n) [N m], without derivatives; arguments as in `linearise`."""
         starts = guess or tuple(one.tau for one in self._stretches)
         pairs = zip(self._stretches, starts, strict=True)
         found = [one.predict(phi, law, drift, start, sticking) for one, start in pairs]

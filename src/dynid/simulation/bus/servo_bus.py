@@ -69,8 +69,8 @@ class EmulatedServoBus:
         dropped_bytes: reply bytes lost because no client read them.
 
     Raises:
-        ConfigurationError: the servos have no such baud rate; the script names a missing servo, or pulls the
-            cable of a port that without a link would come back under another path.
+        ConfigurationError: the servos have no such baud rate; the script names a missing servo, or unplugs
+            the port although it has no link, so that it would come back under another path.
         OutputExistsError: the link exists.
     """
 
@@ -93,7 +93,7 @@ class EmulatedServoBus:
             rates = ", ".join(map(str, codes))
             raise ConfigurationError(f"the servos do not support baud rate {self.baudrate}; supported: {rates}")
         if faults is not None and faults.unplugs and link is None:
-            raise ConfigurationError("unplugging the cable needs a port with a fixed path: give a link")
+            raise ConfigurationError("a fault that unplugs the cable needs a port with a fixed path: give --link")
         self.chain = ServoChain(robot, plant, baud_code=codes[self.baudrate], lock_step=lock_step)
         self.wire_time, self.lock_step = wire_time and not lock_step, lock_step
         self.faults = FaultInjector(faults or FaultScript(), self.chain)
