@@ -69,8 +69,10 @@ def test_from_a_strange_urdf_to_an_accepted_model(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_the_low_cost_arm_that_comes_with_dynid(tmp_path: Path) -> None:
-    assert accepted(Path("aloha_class"), tmp_path)["accepted"]
+@pytest.mark.parametrize("name", ["aloha_class", "openmanipulator_x"])
+def test_low_cost_arms_that_come_with_dynid_are_accepted(tmp_path: Path, name: str) -> None:
+    """The second one has gears whose friction grows with load and falls with speed."""
+    assert accepted(Path(name), tmp_path)["accepted"]
 
 
 @pytest.mark.parametrize("limit", [3.0, 6.28])

@@ -239,8 +239,9 @@ class Identification:
 
     @property
     def suspicions(self) -> tuple[str, ...]:
-        """Possible faults, the likeliest first: changes beyond their limit, then other interpretations of the data."""
-        return (*self.steadiness.beyond(self.settings.acceptance.change_of_arm), *self.diagnosis.sentences)
+        """Possible faults, the likeliest first: what efforts are, changes beyond their limit, other interpretations."""
+        changes = self.steadiness.beyond(self.settings.acceptance.change_of_arm)
+        return tuple(dict.fromkeys((*self.diagnosis.of_efforts, *changes, *self.diagnosis.sentences)))
 
     @property
     def torque_sentence(self) -> str:

@@ -46,7 +46,7 @@ def refine_jointly(
     if not recordings:
         raise DataError("no bags to refine from: name at least one")
     if len({(one.hardware.mount, one.hardware.torque_constants_nm_per_a) for one in recordings}) > 1:
-        raise DataError("the bags are of different mounts or torque constants: refine them separately")
+        raise DataError("the bags have different mounts or torque constants: refine them separately")
     runner = Runner(robot, settings, recordings[0].hardware.mount)
     together = _loops(runner, recordings, pooled)
     stages = [_stage(pooled, "ols", pooled.base, runner.audit(pooled.base).lambda_min)]

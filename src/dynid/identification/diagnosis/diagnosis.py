@@ -7,6 +7,8 @@ import numpy as np
 
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.diagnosis.delays import DelaySearch, followed
+from dynid.identification.diagnosis.effort_meaning import KINDS as MEANINGS
+from dynid.identification.diagnosis.effort_meaning import meanings, words_of
 from dynid.identification.diagnosis.gear_losses import SAMPLES, OtherLosses, other_losses
 from dynid.identification.diagnosis.nearby import Unknown, doubt_of_delays, unknowns
 from dynid.identification.diagnosis.readings import Reading, Trials
@@ -22,6 +24,7 @@ SURE = 2.0  # standard errors beyond which other losses are ruled out
 NOTE_LIMITS = {"gravity": (0.01, 3.0), "position zero": (0.02, 6.0)}
 SURE_SCALE, FITTED_SHARE = 4.0, 0.1  # standard deviations and explained share for which a torque scale is fitted
 POSITION_SCALE_FACTOR = 5.0 / 3.0  # factor of the deviations: a wrist's friction may resemble a position scale
+MAX_STRENGTH = 100.0  # strength of a suspicion that is certain
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # error of a torque constant that a suspicion should find
 # range of the linear estimates, [-], [rad] and [-]; for a scale it is small if friction dominates the torque
@@ -92,6 +95,11 @@ class Diagnosis:
         return tuple(found)
 
     @property
+    def of_efforts(self) -> tuple[str, ...]:
+        """Sentences that say what the efforts of all joints are instead of motor torques."""
+        return tuple(one.words for one in self.suspicions if one.kind in MEANINGS)
+
+    @property
     def sentences(self) -> tuple[str, ...]:
         """Sentences about the reported suspicions, including the strongest, which makes the check fail."""
         named = list(self.suspicions[:MOST_NAMED])
@@ -128,12 +136,14 @@ def diagnose(
     readings = [*trials.usual(), *(trials.exchanges() if thorough else ())]
     sure = [one for one in free if confirmed(one, trials, limits)]
     found = _without_repeats([_weighed(one, trials, limits, joints, doubt) for one in sure])
-    found += [suspicion_of(one, limits, joints) for one in readings]
+    found += [suspicion_of(one, limits, joints) for one in (*meanings(trials), *readings)]
     losses = _losses(model, samples, regression)
     found += [] if losses is None or losses.alike else [_of_losses(losses, limits)]
-    # fitted interpretations come first, as they are more certain; strengths of different kinds are not comparable
+    # the meaning of all efforts comes first, then fitted interpretations, as they are more certain than extrapolated
+    # ones; strengths of different kinds are not comparable
     named = sorted(
-        (one for one in found if one.strength > 1.0), key=lambda one: (-one.gain, -one.explained, -one.strength)
+        (one for one in found if one.strength > 1.0),
+        key=lambda one: (one.kind not in MEANINGS, -one.gain, -one.explained, -one.strength),
     )
     hidden = [
         (joints[one.axis], one.deviation)
@@ -278,6 +288,9 @@ def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], do
 def suspicion_of(one: Reading, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
     """Return the suspicion for an alternative interpretation; the weaker of gain and significance is its strength."""
     named = tuple(joints[k] for k in one.axes)
+    if one.kind in MEANINGS:
+        strength = min(one.gain / limits.gain, one.significance / limits.significance, MAX_STRENGTH)
+        return Suspicion(one.kind, named, strength, words_of(one, tuple(joints)), one.gain)
     both = " and ".join(named)
     what = {
         "sign": f"the torque of {both} with its sign flipped"

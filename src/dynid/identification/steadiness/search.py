@@ -7,6 +7,7 @@ repeated. So a change is reported once, and not again as other quantities that r
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import Literal, NamedTuple
 
@@ -27,6 +28,7 @@ CHANCE = 1e-3  # false-alarm probability, of all changes together and of all con
 MOST = 3  # largest number of reported changes
 NEGLIGIBLE = 0.002  # relative change of gravity or of all torques, below which a change is not reported
 DEVIATIONS = 2.0  # size of a hidden offset, in its standard deviations
+MATTERS = 0.01  # change of gravity by a hidden offset, over gravity, from which on a joint's offset matters
 POSTURES = 300  # random postures at which gravity torques are compared
 MARGIN = 2  # number of windows at either end without steps
 NEAR = 0.5  # explained squared error over the largest, below which no fit is made
@@ -80,6 +82,20 @@ class _Tried(NamedTuple):
     explained: float
 
 
+class HiddenOffset(NamedTuple):
+    """Offset of a joint's torque that the data do not exclude.
+
+    Attributes:
+        axis: index of the joint, from 0.
+        size: `DEVIATIONS` standard deviations of the offset [N m].
+        moved: change of gravity torques by such an offset, over their size.
+    """
+
+    axis: int
+    size: float
+    moved: float
+
+
 class Search:
     """Search for changes in addition to one fit."""
 
@@ -128,7 +144,7 @@ class Search:
             if chosen is None:
                 break
             best, fit = chosen
-            chance = min(1.0, (self.samples.tau.shape[1] if best.course == "constant" else count) * fit.chance)
+            chance = min(1.0, (self._constants(best) if best.course == "constant" else count) * fit.chance)
             if chance > CHANCE:
                 break
             change = self._change(best, fit, chance, total)
@@ -181,16 +197,18 @@ class Search:
             into=bool(one.window and self.windows.recording[one.window] != self.windows.recording[one.window - 1]),
         )
 
-    def hidden_offsets(self, share: float) -> tuple[tuple[int, float, float], ...]:
-        """Return joints whose constant torque offset may be hidden in gravity parameters.
+    def _constants(self, best: _Tried) -> int:
+        """Return the number of joints among which a constant offset is tested.
 
-        Args:
-            share: relative change of gravity torques by an offset of `DEVIATIONS` standard deviations, beyond which a
-                joint is returned.
-
-        Returns:
-            For each joint: index from 0, offset of `DEVIATIONS` standard deviations [N m], relative gravity change.
+        An offset matters only at joints where one that is hardly significant moves gravity torques. How much follows
+        from the motion and its noise, not from the estimate, so these joints are a family of tests of their own.
         """
+        matter = [one.axis for one in self.hidden if one.moved > MATTERS]
+        return len(matter) if best.reading.axes[0] in matter else self.samples.tau.shape[1]
+
+    @cached_property
+    def hidden(self) -> tuple[HiddenOffset, ...]:
+        """Constant torque offset of each joint that may be hidden in gravity parameters."""
         constant, found = np.ones(len(self.windows)), []
         for one, columns in zip(self.tried, self.places, strict=True):
             if one.kind != OFFSET:
@@ -198,8 +216,7 @@ class Search:
             fit = self.information.fit(columns, constant, False)
             size = DEVIATIONS * float(fit.deviations[0])
             moved = self._moved(fit)[0] / max(abs(float(fit.values[0])), np.finfo(float).tiny) * size
-            if moved > share:
-                found.append((one.axes[0], size, moved))
+            found.append(HiddenOffset(one.axes[0], size, moved))
         return tuple(found)
 
     def _moved(self, fit: ChangeFit) -> tuple[float, float]:

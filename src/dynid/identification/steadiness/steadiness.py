@@ -11,6 +11,8 @@ from dynid.identification.steadiness.words import hidden_offset, sentence
 from dynid.model.dynamics import ArmModel
 from dynid.robot import Robot
 
+TOLD = 0.5  # change of gravity by a hidden offset that is reported, over the limit of changes
+
 
 @dataclass(frozen=True)
 class Steadiness:
@@ -54,12 +56,13 @@ def steadiness(
         samples: the fitted samples.
         regression: regression of the samples.
         recordings: names of the recordings, in order.
-        share: relative change of gravity torques beyond which a hidden offset is reported.
+        share: relative change of gravity torques beyond which a change refuses the model; a hidden offset is reported
+            from half of it on.
     """
     search = Search(robot, model, samples, regression)
     changes = search.changes()
     units = ["m" if sliding else "rad" for sliding in model.prismatic] + ["rad"] * (model.axes - len(model.prismatic))
     words = tuple(sentence(one, samples.joint_names, units, recordings) for one in changes)
     named = {one.axes for one in changes if one.kind == OFFSET}
-    hidden = [one for one in search.hidden_offsets(share) if (one[0],) not in named]
+    hidden = [one for one in search.hidden if one.moved > TOLD * share and (one.axis,) not in named]
     return Steadiness(changes, words, hidden_offset(hidden, samples.joint_names))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from dynid.identification.steadiness.columns import BODY, FRICTION, MOUNT, OFFSET, SCALE, ZERO
-from dynid.identification.steadiness.search import Change
+from dynid.identification.steadiness.search import Change, HiddenOffset
 
 CAUSES = {
     BODY: "a tool or load was taken up, laid down or lost",
@@ -76,7 +76,7 @@ def _advice(change: Change, several: bool) -> str:
     return f"{CAUSES[change.kind]}; '--until {change.at:.0f}' and '--from {change.at:.0f}' identify each part alone"
 
 
-def hidden_offset(found: Sequence[tuple[int, float, float]], joints: Sequence[str]) -> str:
+def hidden_offset(found: Sequence[HiddenOffset], joints: Sequence[str]) -> str:
     """Return a sentence about offsets that the data do not separate from gravity; "" without any."""
     if not found:
         return ""

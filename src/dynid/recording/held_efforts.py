@@ -1,0 +1,63 @@
+"""Efforts that are renewed more rarely than the rows of a recording, although positions change in every row.
+
+A driver that reads currents at 10 Hz and positions at 200 Hz repeats the last effort in 19 of 20 rows. Such steps look
+like torques that are late by half a period, and no delay explains them. Only the rows that hold a new effort are used:
+in them position and effort belong together, up to a constant delay. Efforts of all joints must be renewed in the same
+rows, at an even pace; else rows stay as they are, because coarse efforts of a slow arm may repeat by chance.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynid.recording.repeated_rows import FEWEST, Rows, without_repeats
+
+LEAST_HOLD = 2.0  # least usual number of rows per effort
+USUAL = 1.5  # longest hold that the mean is taken of, over the median
+EVEN, ROUNDED = 0.1, 0.6  # deviation of a hold from a multiple of the usual one: over the usual one, and in rows
+MOST_EQUAL = 3.0  # longest hold, over the usual one, that equal efforts in a row may make by chance
+SHARE = 0.8  # least share of holds of an even pace
+MOVING = 0.5  # least share of rows with new positions among the rows that repeat an effort
+
+
+def as_sent(rows: Rows) -> Rows:
+    """Return rows without repeats of whole rows, and without rows that repeat the efforts of the row before."""
+    found = without_repeats(rows)
+    usual = hold(found)
+    if not usual:
+        return found
+    own = np.flatnonzero(_renewed(found))
+    rate = (len(found.time) - 1) / float(found.time[-1] - found.time[0])
+    words = (
+        f"efforts are held: they are renewed every {usual:.3g} rows ({rate / usual:.3g} Hz) and positions in every row "
+        f"({rate:.3g} Hz). Only the {len(own)} rows with new efforts are used; record efforts as often as positions"
+    )
+    both = "; ".join(one for one in (found.words, words) if one)
+    return found.mapped(found.time[own], both, lambda values: values[own])
+
+
+def hold(rows: Rows) -> float:
+    """Return the number of rows in which a driver repeats each effort; 0.0 if efforts are not certainly held."""
+    if rows.tau is None or not rows.tau.size or len(rows.time) < FEWEST:
+        return 0.0
+    if not (np.isfinite(rows.tau).all() and (np.diff(rows.time) > 0.0).all()):
+        return 0.0  # faulty values and stamps are reported elsewhere
+    new = np.flatnonzero(_renewed(rows))
+    if len(new) < FEWEST:
+        return 0.0
+    holds = np.diff(new)
+    median = float(np.median(holds))
+    if median < LEAST_HOLD:
+        return 0.0
+    usual = float(holds[holds <= USUAL * median].mean())
+    times = np.maximum(np.rint(holds / usual), 1.0)
+    even = (np.abs(holds - times * usual) <= max(ROUNDED, EVEN * usual)) & (times <= MOST_EQUAL)
+    moves = (np.diff(rows.q, axis=0) != 0.0).any(axis=1)[new[0] : new[-1]]
+    if even.mean() < SHARE or moves[np.repeat(even, holds)].mean() < MOVING:
+        return 0.0
+    return usual
+
+
+def _renewed(rows: Rows) -> NDArray[np.bool_]:
+    """Return a mask (N,) of the rows whose effort of any joint differs from that of the row before."""
+    assert rows.tau is not None, "the caller has asked"
+    return np.append(True, (np.diff(rows.tau, axis=0) != 0.0).any(axis=1))

@@ -1,0 +1,70 @@
+"""Efforts that are no motor torques are named as what they are, before any other cause."""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from recordings import Change, motion, recorded, unchanged
+
+from dynid.identification.diagnosis.diagnosis import Suspicion, diagnose, suspicion_of
+from dynid.identification.diagnosis.effort_meaning import EXTERNAL, NET_OF_GRAVITY, UNSIGNED, meanings
+from dynid.identification.diagnosis.readings import Trials
+from dynid.identification.estimators.regression import Regression
+from dynid.identification.settings import load_identification
+from dynid.model.dynamics import ArmModel
+from dynid.model.standard import load_standard
+from dynid.robot import FloatArray, load_robot
+
+ROBOT = load_robot("aloha_class")
+MODEL, SETTINGS = ArmModel.of(ROBOT), load_identification(ROBOT)
+LIMITS = SETTINGS.acceptance.suspicion
+PLAIN = SETTINGS.coulomb_friction.model_copy(update={"structure": "Coulomb-viscous"})
+STANDARD = load_standard(ROBOT.folder / "models" / "nominal.yaml", MODEL.mdh, MODEL.regrouping.standard)
+
+
+def gravity(scale: float, seed: int = 0) -> FloatArray:
+    """Gravity torques (N, n) [N m] as a driver subtracts them, with masses times a scale."""
+    _, q, _, _ = motion(ROBOT, 25.0, seed)
+    base = MODEL.base_parameters(STANDARD)
+    return np.asarray(MODEL.gravity_torque(q, base, scale * MODEL.gravity))
+
+
+def trials(seed: int = 0, torques: Change = unchanged, coulomb: float = 0.1) -> Trials:
+    return Trials(MODEL, recorded(ROBOT, seed=seed, torques=torques, coulomb=coulomb).samples(SETTINGS))
+
+
+def told(of: Trials) -> list[Suspicion]:
+    """Meanings of the efforts that are reported."""
+    found = [suspicion_of(one, LIMITS, ROBOT.joint_names) for one in meanings(of)]
+    return [one for one in found if one.strength > 1.0]
+
+
+@pytest.mark.parametrize("scale", [1.0, 0.9])
+def test_efforts_net_of_gravity_are_named_so(scale: float) -> None:
+    (found,) = told(trials(torques=lambda tau: tau - gravity(scale)))
+    assert found.kind == NET_OF_GRAVITY and found.words.startswith("the efforts look net of gravity")
+
+
+@pytest.mark.parametrize("of", [np.abs, lambda tau: -np.abs(tau)])
+def test_efforts_without_a_sign_are_named_so(of: Callable[[FloatArray], FloatArray]) -> None:
+    found = told(trials(torques=of))
+    assert UNSIGNED in {one.kind for one in found}
+    assert any("record the motors' current or torque with its sign" in one.words for one in found)
+
+
+def test_external_torques_are_named_so() -> None:
+    (found,) = told(trials(torques=lambda tau: np.random.default_rng(5).normal(0.0, 0.1, tau.shape)))
+    assert found.kind == EXTERNAL and "They look like external torques" in found.words
+
+
+@pytest.mark.parametrize(("seed", "coulomb"), [(0, 0.1), (1, 0.4), (2, 1.0)])
+def test_motor_torques_are_not_suspected(seed: int, coulomb: float) -> None:
+    assert told(trials(seed, coulomb=coulomb)) == []
+
+
+def test_what_efforts_are_comes_before_faults_of_joints() -> None:
+    samples = recorded(ROBOT, torques=lambda tau: tau - gravity(0.95)).samples(SETTINGS)
+    regression = Regression.stack(MODEL, samples, PLAIN)
+    found = diagnose(MODEL, samples, regression, LIMITS, PLAIN, thorough=True)
+    assert found.suspicions[0].kind == NET_OF_GRAVITY
+    assert found.of_efforts == found.sentences[:1]

@@ -1,0 +1,48 @@
+"""Efforts that a driver renews more rarely than positions: only rows with new efforts are used, with a note."""
+
+import numpy as np
+import pytest
+from recordings import motion
+
+from dynid.recording.held_efforts import as_sent, hold
+from dynid.recording.repeated_rows import Rows
+from dynid.robot import FloatArray, load_robot
+
+ROBOT = load_robot("crane_x7")
+TIME, Q, _, _ = motion(ROBOT, 40.0, 3)  # at 100 Hz
+
+
+def efforts(seed: int = 0) -> FloatArray:
+    return np.random.default_rng(seed).normal(0.0, 0.1, Q.shape)
+
+
+@pytest.mark.parametrize("every", [2.0, 2.5, 5.0, 10.0, 20.0])
+def test_rows_with_new_efforts_are_used(every: float) -> None:
+    places = (np.floor(np.floor(np.arange(len(TIME)) / every) * every)).astype(int)
+    rows = Rows(TIME, Q, efforts()[places])
+    found = as_sent(rows)
+    new = np.flatnonzero(np.diff(places, prepend=-1))
+    assert np.array_equal(found.time, TIME[new]) and np.array_equal(found.q, Q[new])
+    assert found.tau is not None and np.array_equal(found.tau, efforts()[places[new]])
+    assert found.words.startswith(f"efforts are held: they are renewed every {every:.3g} rows")
+    assert f"({100.0 / every:.3g} Hz)" in found.words
+
+
+def test_a_rest_does_not_hide_held_efforts() -> None:
+    rests = np.arange(len(TIME)) // 500 == 2
+    at = np.where(rests, 1000, np.arange(len(TIME)))
+    assert hold(Rows(TIME, Q[at], efforts()[at // 10 * 10])) == 10.0
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.5, 0.7])
+def test_efforts_that_repeat_by_chance_stay(share: float) -> None:
+    """Coarse efforts of a slow arm: some rows repeat the one before, at no pace."""
+    same = np.random.default_rng(1).random(len(TIME)) < share
+    same[0] = False
+    places = np.maximum.accumulate(np.where(same, 0, np.arange(len(TIME))))
+    rows = Rows(TIME, Q, efforts()[places])
+    assert hold(rows) == 0.0 and as_sent(rows) is rows
+
+
+def test_positions_alone_have_no_held_efforts() -> None:
+    assert hold(Rows(TIME, Q)) == 0.0
