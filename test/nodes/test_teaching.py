@@ -104,7 +104,7 @@ def test_payload_is_estimated_applied_and_cleared(chain: Chain, folder: Path) ->
     sure = payload_values(light, structure)
     for values, why in (
         (sure | {"payload.certain": False}, "not certain"),
-        (sure | {"payload.structure_hash": "other"}, "weighed with structure other"),
+        (sure | {"payload.structure_hash": "other"}, "estimated with structure other"),
         ({"payload.certain": True}, "complete payload in one call"),
         (payload_values(wrong, structure), "not a possible payload"),
     ):
