@@ -139,8 +139,8 @@ def test_by_the_wall_clock_it_does_not_wait(start: Callable[..., Demo]) -> None:
     demo.wait_until(lambda: demo.recorded(MOTIONS[0]) > stood + 500, "states after the standstill")
     demo.process.send_signal(signal.SIGINT)
     demo.process.wait(EVENT_TIMEOUT_S)
-    states_s, _ = gaps_s(demo, 0, demo.recorded(MOTIONS[0]))
-    assert states_s > 0.5 * STANDSTILL_S
+    states = load_driver_recording(demo.bag(MOTIONS[0]), ROBOT).time  # the executor may not have begun yet
+    assert float(np.diff(states).max()) > 0.5 * STANDSTILL_S
     assert demo.arm_summary()["held_time_s"] == 0.0
 
 
