@@ -1,1 +1,1 @@
-"""What needs a checkout: the demo, the campaign, studies beside the pipeline, and measurements on this machine."""
+"""Benchmarks, studies beside the pipeline, and measurements on this machine; all of them need a checkout."""

@@ -1,9 +1,12 @@
-"""`./run` in a checkout: `dynid` with the command `benchmark`; also `python -m benchmarks`, or `python benchmarks`."""
+"""Entry point of `./run` in a checkout: `dynid` with the additional command `benchmark`.
+
+`python -m benchmarks` and `python benchmarks` start it, too.
+"""
 
 import sys
 from pathlib import Path
 
-sys.path[0] = str(Path(__file__).resolve().parents[1])  # where `benchmarks` is, whatever folder this is started from
+sys.path[0] = str(Path(__file__).resolve().parents[1])  # folder of `benchmarks`, whatever the working folder is
 
 if __name__ == "__main__":
     from dynid.__main__ import start

@@ -1,4 +1,4 @@
-"""What a Python process needs to find this folder."""
+"""Environment in which child processes find the package `benchmarks`."""
 
 import os
 from pathlib import Path
@@ -7,6 +7,6 @@ CHECKOUT = Path(__file__).resolve().parents[1]
 
 
 def child_environment() -> dict[str, str]:
-    """Variables with which a child finds the package `benchmarks`, whatever folder it is started from."""
+    """Return environment variables with which a child process finds `benchmarks` from any working folder."""
     before = os.environ.get("PYTHONPATH")
     return {"PYTHONPATH": str(CHECKOUT) if not before else f"{CHECKOUT}{os.pathsep}{before}"}

@@ -1,4 +1,4 @@
-"""`dynid` as a checkout has it: with the command `benchmark`."""
+"""Command line of `dynid` in a checkout, which includes the command `benchmark`."""
 
 from importlib import import_module
 from typing import Any
@@ -43,7 +43,7 @@ BENCHMARKS = (
 
 
 class AllCommands(Commands):
-    """Every command of `dynid`, and `benchmark`."""
+    """Command group with every command of `dynid`, and `benchmark`."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
@@ -66,5 +66,5 @@ app = cli.app_of(AllCommands)
 
 
 def main() -> None:
-    """Run the command, as `dynid.cli.main`."""
+    """Run the command line in the same way as `dynid.cli.main`."""
     cli.run(app, "./run")

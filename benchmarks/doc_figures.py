@@ -1,10 +1,10 @@
-"""Which figures in the documentation are of the simulated arm as it is now, and which of an earlier one.
+"""List of pages of the documentation whose figures were measured on an earlier version of the simulated arm.
 
-    python benchmarks/doc_figures.py
+python benchmarks/doc_figures.py
 
 docs/figures.yaml names each page with figures of the simulated CRANE-X7, the command that makes them, and the
-fingerprint of the arm that they were measured on. Whoever measures again writes the fingerprint printed here. A page of
-an earlier arm must say so; a test compares both.
+fingerprint of the arm on which they were measured. After a new measurement, write the fingerprint printed here into
+that file. A page with figures of an earlier arm must say so; a test compares both.
 """
 
 import hashlib
@@ -27,7 +27,7 @@ DIGITS = 12
 
 
 class Figures(Strict):
-    """Figures of one page, the command that makes them, and the arm that they are of."""
+    """Figures of one page, the command that makes them, and the fingerprint of the arm on which they were measured."""
 
     page: str
     command: str
@@ -35,14 +35,14 @@ class Figures(Strict):
 
 
 class FiguresFile(Strict):
-    """The schema of figures.yaml."""
+    """Schema of figures.yaml."""
 
     schema_version: Literal[1]
     figures: Annotated[tuple[Figures, ...], Field(min_length=1)]
 
 
 def fingerprint(robot: Robot) -> str:
-    """Changes with the simulated arm's links, rotors, gears, nuisances and servos; not with comments."""
+    """Return a hash of the simulated arm's links, rotors, gears, nuisances and servos; comments do not change it."""
     simulated = robot.file.simulation
     plant = simulated.plant_parameters or simulated.standard_parameters
     contents = [read_yaml(robot.folder / name) for name in (plant, "friction.yaml")]
@@ -54,7 +54,7 @@ def fingerprint(robot: Robot) -> str:
 
 
 def wrong_pages(figures: Sequence[Figures], arm: str, docs: Path = DOCS) -> list[str]:
-    """What is wrong: a page that hides that its figures are of an earlier arm, or says so though they are not."""
+    """Return a sentence for each page that hides, or wrongly states, that its figures are of an earlier arm."""
     found = []
     for page in sorted({one.page for one in figures}):
         earlier = [one.command for one in figures if one.page == page and one.arm != arm]
@@ -67,7 +67,7 @@ def wrong_pages(figures: Sequence[Figures], arm: str, docs: Path = DOCS) -> list
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table of pages."""
     arm = fingerprint(load_robot("crane_x7"))
     table = Table("page", "command", "simulated arm", title=f"present arm: {arm}", title_justify="left")
     for one in load_validated(FILE, FiguresFile).figures:

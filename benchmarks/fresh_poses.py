@@ -1,8 +1,8 @@
-"""Audits every accepted run of a finished campaign on fresh poses, by sampling alone and with a seed of its own.
+"""Audit of every accepted run of a finished campaign on fresh poses, by sampling alone and with a seed of its own.
 
-    python benchmarks/fresh_poses.py campaign --poses 5000000
+python benchmarks/fresh_poses.py campaign --poses 5000000
 
-Prints one JSON object; exit code 1 if a run's M(q) falls below the campaign's own limit at any pose.
+Prints one JSON object; the exit code is 1 if a run's M(q) falls below the campaign's own limit at any pose.
 """
 
 import argparse
@@ -21,7 +21,7 @@ SEED = 424_242  # no stage of a campaign uses it
 
 
 def smallest(job: tuple[Path, int]) -> tuple[str, float, int] | None:
-    """Label of an accepted run, the smallest eigenvalue found [kg m^2], and how many poses were looked at."""
+    """Return the label of an accepted run, its smallest eigenvalue [kg m^2], and the number of audited poses."""
     path, poses = job
     run = RunRecord.model_validate_json(path.read_text(encoding="utf-8"))
     if not run.accepted or run.final is None:

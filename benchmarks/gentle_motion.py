@@ -1,10 +1,11 @@
-"""Searches waypoints that load no servo near its overload, and prints them as excitation.yaml holds them.
+"""Search for waypoints that load no servo near its overload; prints them in the form of excitation.yaml.
 
-    python benchmarks/gentle_motion.py --waypoints 31 --seed 1 --speed-factor 0.4 --dwell 0.2
+python benchmarks/gentle_motion.py --waypoints 31 --seed 1 --speed-factor 0.4 --dwell 0.2
 
-One waypoint after the other, of random ones the one that adds most information per second (D-optimality) among those
-from which the arm also gets home. Currents are those of the nominal model with the friction of published gears; every
-leg keeps the shipped scene and self-collision. The load counts from the start of the motion.
+The search adds one waypoint after the other. Among random candidates from which the arm also gets home, it takes the
+one that adds most information per second (D-optimality). Currents are those of the nominal model with the friction of
+published gears. Every leg keeps the free space of the shipped scene and avoids self-collision. The servos' load is
+accumulated from the start of the motion.
 """
 
 import argparse
@@ -29,15 +30,15 @@ HOME = np.array([0.0, 0.0, 0.0, -20.0, 0.0, 0.0, 0.0, 0.0])  # deg: almost uprig
 LOWER = np.array([-75.0, -45.0, -75.0, -135.0, -92.0, -80.0, -92.0, 0.0])
 UPPER = np.array([75.0, 45.0, 75.0, -12.0, 92.0, 80.0, 92.0, 75.0])
 STEP_S, REGRESSOR_EVERY, SCENE_EVERY = 0.01, 4, 3
-MOST_LOAD, ROOM_M = 0.5, 0.02  # of what trips; kept beside the scene's own margin
-CANDIDATES, CLOSED_HAND = 80, 0.2  # of each waypoint; how often the hand is shut
+MOST_LOAD, ROOM_M = 0.5, 0.02  # share of the overload that trips; clearance in addition to the scene's margin [m]
+CANDIDATES, CLOSED_HAND = 80, 0.2  # number of candidates per waypoint; share of them with a closed hand
 PRIOR = 1e-6
 Samples = tuple[FloatArray, FloatArray, FloatArray]  # q, dq, ddq, (N, n) each
 
 
 @dataclass(eq=False)
 class Search:
-    """CRANE-X7, and the way on which its legs are judged."""
+    """Search for waypoints of CRANE-X7, with the checks that accept or reject a leg."""
 
     speed_factor: float
     dwell_s: float
@@ -55,7 +56,7 @@ class Search:
         self.information = PRIOR * np.eye(len(self.model.names))
 
     def motion(self, *waypoints: FloatArray) -> Trajectory:
-        """The motion through waypoints (n,) [deg]."""
+        """Return the motion through waypoints (n,) [deg]."""
         rows = tuple(tuple(map(float, row)) for row in waypoints)
         settings = WaypointMotion(waypoints_deg=rows, speed_factor=self.speed_factor, dwell_s=self.dwell_s)
         return self.excitation.through_waypoints("gentle", settings)
@@ -63,18 +64,18 @@ class Search:
     def loads(
         self, motion: Trajectory, load: FloatArray
     ) -> tuple[FloatArray, tuple[FloatArray, FloatArray, FloatArray]]:
-        """The overload of each servo along a motion, (N, n), and its samples q, dq, ddq."""
+        """Return the overload share of each servo along a motion, (N, n), and the motion's samples q, dq, ddq."""
         samples = motion.sample_all(np.arange(0.0, motion.duration, STEP_S))
         return self.overload.along(load, self.torques(*samples) / self.robot.joint_constants, STEP_S), samples
 
     def added(self, samples: Samples) -> FloatArray:
-        """Information of samples of one motion, rows weighted by the torque that an ampere makes."""
+        """Return the information matrix of one motion's samples, with rows weighted by the torque per ampere."""
         W = self.model.regressor(*(x[::REGRESSOR_EVERY] for x in samples)) / self.robot.joint_constants[:, None]
         flat = W.reshape(-1, W.shape[-1])
         return np.asarray(flat.T @ flat)
 
     def judged(self, here: FloatArray, there: FloatArray) -> tuple[float, FloatArray, FloatArray] | None:
-        """Gain per second, information and load of a leg; None where it leaves a limit, or none leads home from it."""
+        """Return gain per second, information and load of a leg; None if it violates a limit or has no way home."""
         leg, home = self.motion(here, there), self.motion(there, HOME)
         loads, samples = self.loads(leg, self.load)
         back, on_the_way_back = self.loads(home, loads[-1])
@@ -90,7 +91,7 @@ class Search:
         return gain / leg.duration, added, loads[-1]
 
     def run(self, count: int, seed: int) -> list[FloatArray]:
-        """So many waypoints [deg] from the home posture on, and home again."""
+        """Return `count` waypoints [deg] that start and end at the home posture."""
         random, points = np.random.default_rng(seed), [HOME]
         while len(points) < count:
             drawn = np.round(random.uniform(LOWER, UPPER, (CANDIDATES, len(HOME))))

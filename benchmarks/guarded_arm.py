@@ -1,9 +1,9 @@
-"""The simulated arm in lock-step behind the driver's guard, with motors that switch themselves off, under an executor.
+"""Simulated arm in lock-step behind the driver's guard, with motors that switch off at overload, under an executor.
 
-    python benchmarks/guarded_arm.py
+python benchmarks/guarded_arm.py
 
-prints how near the gentle motions bring servos to their overload, with nominal masses and with a tenth more, and what a
-joint that has lifted its load pushes with when it is held.
+prints the highest overload share of the servos in the gentle motions, with nominal masses and with masses 10 % larger,
+and the current of a held joint that has lifted its load.
 """
 
 import argparse
@@ -23,18 +23,18 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray, Robot, load_robot
 from dynid.simulation.plant.arm import ArmPlant, plant_standard
-from dynid.simulation.plant.motor import ALL, Motors
+from dynid.simulation.plant.motor import ALL_EFFECTS, Motors
 from dynid.simulation.plant.nuisances import quantise
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.trajectory import Trajectory, through
 
 LONGEST_S = 120.0
-LIFTED, LIFT_RAD = 3, np.deg2rad(25.0)  # joint and way of `lift`
+LIFTED, LIFT_RAD = 3, np.deg2rad(25.0)  # joint and travel of `lift`
 
 
 def heavier(robot: Robot, factor: float) -> StandardFile:
-    """The simulated arm with so many times its masses and inertias."""
+    """Return the simulated arm's parameters with masses and inertias multiplied by `factor`."""
     standard = plant_standard(robot)
     links = [
         link.model_copy(
@@ -49,31 +49,31 @@ def heavier(robot: Robot, factor: float) -> StandardFile:
 
 
 def nominal_check(robot: Robot) -> MotionCheck:
-    """The executor's check before a model is identified, links' contacts left out."""
+    """Return the executor's motion check before a model is identified, without contact of links."""
     limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
     return MotionCheck(robot, limits, nominal_torques(robot, None))
 
 
 def lift(robot: Robot) -> Trajectory:
-    """Joint 4 lifts the forearm to the rest posture, and ends there."""
+    """Return a motion in which joint 4 lifts the forearm to the rest posture and stops there."""
     up = np.array(robot.rest_posture)
     low = up - LIFT_RAD * np.eye(robot.size)[LIFTED]
     return through("lift", robot.joint_names, np.array([low, up]), np.full(robot.size, 0.8), np.full(robot.size, 2.0))
 
 
 class GuardedArm:
-    """One arm, enabled, at rest where it was put down; one call of `cycle` is one cycle of the driver.
+    """Enabled simulated arm, at rest at its start posture; each call of `cycle` advances by one cycle of the driver.
 
     Args:
         standard, friction, mount, q0, seed: as in `ArmPlant`.
-        hand: what leads the arm, as `lead` of `ArmPlant`.
-        check: of the motions; None knows no torques.
+        hand: hand that guides the arm, as `lead` of `ArmPlant`.
+        check: check of motions; None predicts no torques.
         limits: whether the guard limits currents near overload.
-        effects: of the motors, see `Motors`.
+        effects: simulated effects of the motors, see `Motors`.
 
     Attributes:
-        load: of each servo as it counts itself, (n,) [-].
-        command_a: the current that the executor asked for last, (n,) [A].
+        load: overload share of each servo by its own count, (n,) [-].
+        command_a: current that the executor commanded last, (n,) [A].
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class GuardedArm:
         friction: FrictionLaw | str | None = None,
         check: MotionCheck | None = None,
         limits: bool = True,
-        effects: Collection[str] = (ALL,),
+        effects: Collection[str] = (ALL_EFFECTS,),
         mount: str | None = None,
         q0: FloatArray | None = None,
         seed: int = 0,
@@ -111,7 +111,7 @@ class GuardedArm:
         return np.zeros(self.robot.size) if self._tau is None else self._tau / self.robot.joint_constants
 
     def cycle(self) -> None:
-        """Read, guard, write, and answer the state; commands come one cycle late."""
+        """Advance by one cycle of the driver: read, guard, write, answer; commands take effect one cycle late."""
         nuisances, reading = self.plant.nuisances, self.plant.measure()
         self.q, dq = quantise(reading.q, nuisances.position_step), quantise(reading.dq, nuisances.velocity_step)
         self.guard.set_load(quantise(reading.current_a, nuisances.current_step), self._cycle_s)
@@ -123,11 +123,11 @@ class GuardedArm:
         self._tau = None if step is None else step.tau
 
     def run(self, seconds: float) -> float:
-        """So many seconds; the highest load of a servo meanwhile."""
+        """Advance by a time [s], and return the highest load of a servo during it."""
         return max(self._loaded() for _ in range(round(seconds / self._cycle_s)))
 
     def execute(self, motion: Motion, *, to_rest: bool = True) -> float:
-        """A motion, whole; the highest load of a servo meanwhile. Raises as `plan_motion` and `MotionExecutor` do."""
+        """Execute a whole motion, and return the highest load of a servo; errors are those of the executor."""
         start = self.motion.start_posture(self.q)
         self.motion.begin(
             plan_motion(self.robot, motion, start, self.motion.check, to_rest=to_rest), self.q, self._stamp_ns

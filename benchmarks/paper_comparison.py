@@ -1,8 +1,7 @@
-"""A campaign's figures beside the paper's, as Markdown.
+"""Comparison of a campaign's figures with the paper's, as Markdown.
 
-REPRODUCE lists the commands, which the page repeats.
-The second campaign goes the paper's own way: Coulomb friction is ignored.
-paper_runs.csv holds the figures of arXiv:2605.15949v2, Appendix A (CC BY 4.0).
+REPRODUCE lists the commands, which the page repeats. The second campaign follows the paper and ignores Coulomb
+friction. paper_runs.csv holds the figures of arXiv:2605.15949v2, Appendix A (CC BY 4.0).
 """
 
 import argparse
@@ -179,13 +178,13 @@ def validation(as_paper: RepresentativeStudy, ours: RepresentativeStudy) -> str:
 
 
 def records_of(campaign: Path) -> list[RunRecord]:
-    """The stored runs of a finished campaign."""
+    """Return the stored runs of a finished campaign."""
     files = sorted((campaign / "runs").glob("*.json"))
     return [RunRecord.model_validate_json(path.read_text(encoding="utf-8")) for path in files]
 
 
 def most_central_on_the_boundary(campaign: Path, records: list[RunRecord]) -> RunRecord:
-    """The most central run whose refinement was held by the positive-definiteness cuts: one that needs a rescue."""
+    """Return the most central run whose refinement ended on positive-definiteness cuts, so that it needs a rescue."""
     scores = rows_of(campaign / "tables" / "cloud_scores.csv")
     distance = {
         (row["bag"], round(float(row["sampling_ms"]))): float(row["distance_to_median"])
@@ -197,20 +196,20 @@ def most_central_on_the_boundary(campaign: Path, records: list[RunRecord]) -> Ru
 
 
 def study_of(run: RunRecord, bags: Path, settings: IdentificationSettings) -> RepresentativeStudy:
-    """A run taken through rescue, consistent projection and validation."""
+    """Rescue a run, project it to consistent parameters, validate it, and return this study."""
     robot = load_robot("crane_x7")
     held_out = HeldOutSet.load(robot, [bags / name for name in VALIDATION], settings)
     return study_representative(robot, settings, run, load_recording(bags / run.bag, robot), held_out)
 
 
 def run_of(records: Sequence[RunRecord], trajectory: str, interval_s: float) -> RunRecord:
-    """The one run of a trajectory at an interval."""
+    """Return the only run of a trajectory at a sampling interval [s]."""
     (found,) = [one for one in records if (one.trajectory, one.interval_s) == (trajectory, interval_s)]
     return found
 
 
 class Source:
-    """One finished campaign."""
+    """Result of one finished campaign."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -219,7 +218,7 @@ class Source:
         self.records = records_of(folder)
 
     def failed(self) -> str:
-        """Checks that failed, as a list."""
+        """Failed checks, as a list in one line."""
         checks = (*self.summary["processing"], *self.summary["checks"])
         lines = [
             f"- {one['name']}: {one['value']:.4g}, {one['sense']} {one['limit']:.4g}"

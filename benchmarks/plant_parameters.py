@@ -1,10 +1,10 @@
-"""Makes the parameters of the simulated CRANE-X7 from the nominal ones, which lie on the physical bounds.
+"""Generator of the parameters of the simulated CRANE-X7 from the nominal ones, which lie on the physical bounds.
 
-    python benchmarks/plant_parameters.py --out config/crane_x7/models/plant.yaml
+python benchmarks/plant_parameters.py --out config/crane_x7/models/plant.yaml
 
-The links are those with nearly the same base parameters that keep a tenth of the largest room from every bound; each
-rotor inertia is 10 % off, up and down in turn. So the nominal parameters, which identification stays close to where
-torques show nothing, are not the truth, and no projection to the bounds finds the truth by chance.
+The links keep nearly the same base parameters, but have a distance from every bound of a tenth of the largest possible
+one; each rotor inertia is off by 10 %, up and down in turn. So the nominal parameters, which identification keeps where
+torques show nothing, differ from the truth, and a projection to the bounds cannot find the truth by chance.
 """
 
 import argparse
@@ -21,11 +21,11 @@ from dynid.resources import refuse_existing
 from dynid.robot import Robot, load_robot, read_only
 
 ROOM, ROTOR = 0.1, 0.1
-NEAR = 1e-3  # what torques do not show stays near the nominal arm
+NEAR = 1e-3  # weight of the nominal parameters, which only parameters without effect on torques follow
 
 
 def plant_parameters(robot: Robot) -> StandardParameters:
-    """Standard parameters of the simulated arm, strictly inside the physical bounds."""
+    """Return standard parameters of the simulated arm, strictly inside the physical bounds."""
     model = ArmModel.of(robot)
     names, size = model.regrouping.standard, 10 * model.chain_size
     nominal = load_nominal(robot, model.mdh, names).values

@@ -1,7 +1,7 @@
-"""Resident memory of a process.
+"""Peak resident memory of a process.
 
-Linux counts the memory of the process that started it into `ru_maxrss` of a process: what getrusage and wait4 say of a
-child of a large process is the size of its parent.
+Linux lets a child inherit the `ru_maxrss` of its parent, so getrusage and wait4 report the size of the parent for the
+child of a large process.
 """
 
 import os
@@ -16,10 +16,10 @@ _STATUS = Path("/proc/self/status")
 
 
 def peak_mib() -> float:
-    """The largest resident memory of this process since it was started [MiB].
+    """Return the largest resident memory of this process since its start [MiB].
 
     Raises:
-        RuntimeError: the kernel does not say (it is not Linux).
+        RuntimeError: the kernel does not report it (it is not Linux).
     """
     for line in _STATUS.read_text(encoding="ascii", errors="replace").splitlines():
         if line.startswith("VmHWM:"):
@@ -28,12 +28,12 @@ def peak_mib() -> float:
 
 
 def peak_of_children_mib() -> float:
-    """The largest of the ended children [MiB], or this process where it was larger when it started them."""
+    """Return the peak memory of the ended children [MiB], or of this process if it was larger when it started them."""
     return resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024.0
 
 
 def run_measured(command: Sequence[str]) -> tuple[int, float]:
-    """Exit code of a command, and its largest resident memory [MiB]; a small process in between starts it."""
+    """Run a command by a small intermediate process; return its exit code and its peak resident memory [MiB]."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
         return pool.submit(_wait, list(command)).result()
 

@@ -1,4 +1,4 @@
-"""Whether links are in a scene, by pinocchio's own kinematics of the URDF: independent of `dynid.control.safe_box`."""
+"""Independent check whether links stay in a scene, by pinocchio's kinematics instead of `dynid.control.safe_box`."""
 
 import numpy as np
 import pinocchio
@@ -12,7 +12,7 @@ CORNERS = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)])
 
 
 class SceneJudge:
-    """Corners of the boxes around all moving collision shapes; of the links' masses where there are none."""
+    """Corners of the boxes around all moving collision shapes, or of the links' masses if a link has no shape."""
 
     def __init__(self, robot: Robot) -> None:
         self.robot = robot
@@ -35,7 +35,7 @@ class SceneJudge:
                 self._rows.append((chain[j], j + 1, np.where(CORNERS, link.box[1], link.box[0])))
 
     def beyond(self, scene: SceneFile, q: FloatArray, random: np.random.Generator | None = None) -> FloatArray:
-        """How far a corner is beyond a border less its margin at most, at postures q (N, n), (N,) [m].
+        """Return how far corners exceed the borders, moved inward by the margin, at postures q (N, n), (N,) [m].
 
         `random` turns joints outside the chain, such as fingers, anywhere; None leaves them at zero.
         """
@@ -55,7 +55,7 @@ class SceneJudge:
 
 
 def outside(scene: SceneFile, points: FloatArray, link: int) -> float:
-    """How far points (P, 3) of a link, counted from 1, are beyond a border less its margin at most [m]."""
+    """Return how far points (P, 3) of a link, counted from 1, exceed the borders moved inward by the margin [m]."""
     found = [-np.inf]
     for box in scene.inside:
         if link >= box.from_link:

@@ -1,4 +1,4 @@
-"""Reading what `dynid simulated-arm --trace` wrote."""
+"""Reader of the traces that `dynid simulated-arm --trace` writes."""
 
 import zipfile
 from pathlib import Path
@@ -10,11 +10,11 @@ from dynid.simulation.servo.trace import ArmTrace
 
 
 def load_trace(path: Path) -> ArmTrace:
-    """Read what `ArmTrace.save` wrote.
+    """Read a trace that `ArmTrace.save` wrote.
 
     Raises:
         InputNotFoundError: no such file.
-        DataError: not such a file.
+        DataError: the file is not a trace.
     """
     try:
         with np.load(path) as found:

@@ -1,7 +1,7 @@
 """An identified arm in MuJoCo, with its gear friction: python examples/mujoco_viewer.py RESULT
 
 Each joint follows a sine by the model's own controller. With a display, MuJoCo's viewer shows it until its window is
-closed. At the end, and at once where there is no display or with --seconds, the largest tracking errors are printed.
+closed. At the end, and at once if there is no display or with --seconds, the largest tracking errors are printed.
 """
 
 import argparse
@@ -33,7 +33,7 @@ def main() -> None:
     """Step the arm, in a viewer or for some seconds."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("result", type=Path, help="result folder that identify wrote")
-    parser.add_argument("--seconds", type=float, help="simulate so long without a viewer")
+    parser.add_argument("--seconds", type=float, help="time to simulate without a viewer [s]")
     arguments = parser.parse_args()
     shown = arguments.seconds is None and (
         sys.platform != "linux" or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))

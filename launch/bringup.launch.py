@@ -1,6 +1,6 @@
 """The arm as ROS topics: the hardware node, configured and activated, on a real port or with the simulated arm.
 
-Torque stays off until somebody calls `hardware/enable`. A real port is refused without `allow_real_port:=true`.
+Torque stays off until a user calls `hardware/enable`. A real port is refused without `allow_real_port:=true`.
 """
 
 import os

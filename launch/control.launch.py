@@ -4,8 +4,8 @@ Then: `hardware/enable` switches torque on, parameters `trajectory` and `profile
 `executor/execute` runs it, `executor/cancel` brakes. With `start_hardware:=false command_output:=effort_controller` it
 drives an arm under ros2_control instead, such as the one of `gazebo.launch.py`. With `contact:=report` or
 `contact:=stop` the node `external_torque` publishes what acts on the arm from outside, and with `stop` nothing moves
-while the arm is touched, or while nobody can say whether it is. With `payload:=report` or `payload:=apply` the node
-`payload` weighs what the arm holds while it moves, and `apply` adds it to the executor's model.
+while contact is detected or cannot be judged. With `payload:=report` or `payload:=apply` the node
+`payload` weighs the payload while the arm moves, and `apply` adds it to the executor's model.
 """
 
 import os
@@ -92,7 +92,7 @@ def generate_launch_description() -> LaunchDescription:
                 "payload",
                 default_value="",
                 choices=["", "report", "apply"],
-                description="report or apply: also weigh what the arm holds, which needs model_file; empty: do not.",
+                description="report or apply: also weigh the payload, which needs model_file; empty: do not.",
             ),
             DeclareLaunchArgument(
                 "command_output",

@@ -1,6 +1,6 @@
 """Two arms that are coupled: `bringup` for a leader and a follower, each in its namespace, and the node `bilateral`.
 
-Torque stays off until somebody calls `bilateral/engage`. Real ports are refused without `allow_real_port:=true`.
+Torque stays off until a user calls `bilateral/engage`. Real ports are refused without `allow_real_port:=true`.
 """
 
 import os

@@ -48,6 +48,8 @@ ORDER = (
     "robot.link_limits",
     "model",
     "robot.draft_drives",
+    "robot.draft_gears",
+    "robot.draft_rest",
     "robot.draft",
     "robot.check",
     "codegen",

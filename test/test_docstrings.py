@@ -101,7 +101,7 @@ def test_every_module_says_what_it_is() -> None:
         ('class A:\n    """A."""\n    def g(self) -> FloatArray:\n        """G."""', "A.g takes or gives an array"),
     ],
 )
-def test_what_is_left_unsaid_is_found(source: str, words: str) -> None:
+def test_missing_docstring_parts_are_found(source: str, words: str) -> None:
     (fault,) = findings(source)
     assert fault.startswith(words)
 
@@ -132,7 +132,7 @@ def test_a_unit_or_the_reason_why_there_is_none_is_passed(words: str) -> None:
     assert findings(f'def f(q: FloatArray) -> None:\n    """Of (N, n) {words}."""', physical=True) == []
 
 
-def test_what_is_private_or_said_is_passed() -> None:
+def test_private_or_complete_docstrings_pass() -> None:
     source = '''
 def _f(q: FloatArray) -> None: pass
 def g(q: FloatArray) -> None:

@@ -99,7 +99,7 @@ def test_mesh_that_claims_more_than_it_has_is_refused(tmp_path: Path, name: str)
 
 
 def test_mesh_without_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(meshes, "LARGEST", 1000)
+    monkeypatch.setattr(meshes, "MOST_BYTES", 1000)
     path = tmp_path / "x.urdf"
     path.write_text(chain(1, more='<collision><geometry><mesh filename="a.stl"/></geometry></collision>'))
     (tmp_path / "a.stl").write_bytes(stl(10))
@@ -194,7 +194,7 @@ def test_archive_that_becomes_huge_is_not_unpacked(tmp_path: Path, monkeypatch: 
 
 @pytest.mark.parametrize("line", [b"\n", b"#\n"])
 def test_lines_without_data_do_not_go_on_for_ever(tmp_path: Path, line: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(csv_table, "MOST_BARREN", 1000)
+    monkeypatch.setattr(csv_table, "MOST_LINES_WITHOUT_DATA", 1000)
     (tmp_path / "good.csv").write_bytes(line * 900 + b"1,2\n" + line * 900 + b"1,2\n" + line * 900)
     assert len(read_table(tmp_path / "good.csv", [1]).values) in (2, 902)
     (tmp_path / "x.csv").write_bytes(b"1,2\n" + line * 1001)

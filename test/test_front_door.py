@@ -60,6 +60,15 @@ def test_every_name_is_there_documented_and_late() -> None:
         dynid.identfy  # noqa: B018
 
 
+def test_an_identification_loads_no_library_that_it_does_not_use() -> None:
+    """Of a fast recording: figures, splines and campaigns would double the time that importing takes."""
+    code = "import sys, dynid; dynid.identify, dynid.write_result, dynid.load_robot; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT / "src")
+    loaded = set(done.stdout.split())
+    assert "dynid.identification.pipeline" in loaded and "dynid.reporting.report" in loaded
+    assert not loaded & {"matplotlib", "scipy.interpolate", "scipy.ndimage", "dynid.identification.campaign.campaign"}
+
+
 # -- arrays ----------------------------------------------------------------------------------------------------
 
 

@@ -1,1 +1,1 @@
-"""Two simulated arms in lock-step under bilateral control: a hand, a wall, faults, figures."""
+"""Benchmarks of two simulated arms in lock-step under bilateral control, with a hand, a wall and faults."""

@@ -1,4 +1,4 @@
-"""`./run benchmark bilateral`: how well two simulated arms are one, and whether faults leave both safe."""
+"""Benchmark `./run benchmark bilateral`: tracking and force errors of two coupled arms, and safety under faults."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -27,13 +27,13 @@ Make = Callable[[Sequence[Lines]], LockstepPair]
 
 
 def tracking_deg(run: PairRun, robot: Robot) -> float:
-    """RMS difference of both arms' chain joints once engaged [deg]."""
+    """Return the RMS difference of both arms' chain joints while they are engaged [deg]."""
     apart = (run.rows["q"][0] - run.rows["q"][1])[run.time_s >= ENGAGED_S, : robot.chain_size]
     return float(np.rad2deg(np.sqrt(np.mean(apart**2))))
 
 
 def force_errors(run: PairRun) -> dict[str, float]:
-    """Difference of the hand's and the wall's force over the wall's, RMS: held, and from contact until then [1]."""
+    """Return RMS force differences of hand and wall over the wall's force, while pressing and before it [1]."""
     hand, wall = run.force[0, :, 0], run.force[1, :, 0]
     held = run.time_s >= HELD_FROM_S
     moving = ~held & (wall < -HELD_N)
@@ -43,7 +43,7 @@ def force_errors(run: PairRun) -> dict[str, float]:
 
 
 def measure_free(make: Make, robot: Robot) -> dict[str, Any]:
-    """Led around by a hand, then let go in motion."""
+    """Measure a run in which a hand guides the leader in free motion and then releases it."""
     pair = make(())
     run = pair.run(FREE_S, Hand(wandering, pair.tool_at_start()))
     pair = make(())
@@ -60,7 +60,7 @@ def measure_free(make: Make, robot: Robot) -> dict[str, Any]:
 
 
 def measure_contact(make: Make, stiffness_n_m: float) -> dict[str, float | str]:
-    """The hand presses the follower against a wall, and holds."""
+    """Measure a run in which the hand presses the follower against a wall and holds it there."""
     pair = make(())
     start = pair.tool_at_start()
     run = pair.run(PRESS_S, Hand(pressing, start), Wall(float(start.position[0]) + 0.01, stiffness_n_m))
@@ -77,7 +77,7 @@ def benchmark_bilateral(
     settings: BilateralSettings | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> dict[str, Any]:
-    """All figures, with the identified model and with the nominal one, each beside the other."""
+    """Return all figures with the identified model and with the nominal one, side by side."""
     bench = make_bench(robot, mount, 0)
     progress("identify the arm")
     own = from_model_file(identified(bench, work), bench.arm)
@@ -119,7 +119,7 @@ def benchmark_bilateral(
 
 
 def missed(figures: dict[str, Any]) -> list[str]:
-    """Which bars the identified model's figures miss, one sentence each."""
+    """Return a sentence for each acceptance limit that the identified model's figures miss."""
     found = []
     if not figures["tracking_deg_rms_free"] < TRACKING_DEG:
         found.append(f"tracking is {figures['tracking_deg_rms_free']:.2f} deg RMS, expected below {TRACKING_DEG:g} deg")

@@ -1,9 +1,9 @@
-"""What a control cycle of two coupled arms costs beside that of one arm, in the same process and in turn.
+"""Processor time of a control cycle of two coupled arms compared with one arm, alternating in one process.
 
-Both decode what arrives, compute torques and encode what they publish, as executor and bilateral node do: the executor
-gets a state, and publishes a command and the reference; the node gets, of either arm, a state and the torques in force,
-and publishes a command and the torques from outside. Drivers and middleware are not part of it. Blocks of both
-alternate, so that whatever else the host does falls on both alike.
+Both decode messages, compute torques and encode what they publish, as executor and bilateral node do. The executor gets
+a state, and publishes a command and the reference. The node gets a state and the torques in force of each arm, and
+publishes a command and the external torques. Drivers and middleware are not included. Blocks of both alternate, so that
+other load on the host affects both alike.
 """
 
 import time
@@ -31,7 +31,7 @@ Cycle = Callable[[int, list[bytes]], bool]
 
 
 def one_arm(robot: Robot, dynamics: SingleState, model: ControlModel) -> Cycle:
-    """A held arm under computed torque; whether it commanded."""
+    """Return a cycle of a held arm under computed torque; the cycle returns whether it sent a command."""
     settings, names = load_controller(robot), robot.joint_names
     law = ComputedTorque(settings, model, dynamics)
     motion = MotionExecutor(robot, ArmController(law, settings.pseudo_differentiation_s, robot.size))
@@ -54,7 +54,7 @@ def one_arm(robot: Robot, dynamics: SingleState, model: ControlModel) -> Cycle:
 def two_arms(
     robot: Robot, dynamics: SingleState, model: ControlModel, settings: BilateralSettings | None = None
 ) -> Cycle:
-    """Two arms that are coupled where they are; whether both were commanded."""
+    """Return a cycle of two coupled arms; the cycle returns whether both arms got a command."""
     law = BilateralLaw(robot, model, model, dynamics, settings)
     pair, arms = PairCycles(ArmPair(robot, law)), [ArmMessages(robot.joint_names) for _ in SIDES]
     start = np.deg2rad(START_DEG)
@@ -89,7 +89,7 @@ def cycle_costs(
     *,
     blocks: int = 25,
 ) -> dict[str, float]:
-    """Cycles of one arm and of two [us]: median and 99th percentile, and by how much two cost more.
+    """Return median and 99th percentile of the cycles of one arm and of two [us], and the ratio of the costs.
 
     The first block of each is not counted.
     """

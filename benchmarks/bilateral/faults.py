@@ -1,7 +1,7 @@
-"""Faults of a pair: each made while a hand leads the leader, which then lets go; what both arms do afterwards.
+"""Faults of a coupled pair, injected while a hand guides the leader, and the behaviour of both arms afterwards.
 
-An arm is safe that stays within its joint limits and velocity limits, gains no energy, and either still works with the
-other one or was stopped, so that its own guard brakes, holds and lowers it.
+An arm is safe if it stays within its joint limits and velocity limits, gains no energy, and either continues to work
+with the other arm or was stopped, so that its own guard brakes, holds and lowers it.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,7 +24,7 @@ LOWERED_RAD_S = 0.2  # a stopped arm is followed down no faster beyond a limit, 
 
 @dataclass(frozen=True, eq=False)
 class PairFault:
-    """A fault: what it makes of the lines, whether the pair must stop, and how the hand moves until it lets go."""
+    """A fault: its effect on the lines, whether the pair must stop, and the motion of the guiding hand."""
 
     name: str
     lines: Callable[[Robot], Sequence[Lines]] = lambda _: (Lines(), Lines())
@@ -50,7 +50,7 @@ def _outwards(time_s: float) -> FloatArray:
 
 
 def _slowly(time_s: float) -> FloatArray:
-    """Move to the side at 0.05 m/s, as long as it takes."""
+    """Return the hand's displacement to the side at 0.05 m/s at a time [s]."""
     return np.array([0.0, 0.05 * max(time_s - 0.5, 0.0), 0.0])
 
 
@@ -106,7 +106,7 @@ FAULTS = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of a fault; `violations` is empty where both arms stayed safe."""
+    """Outcome of a fault; `violations` is empty if both arms stayed safe."""
 
     fault: str
     stopped: str
@@ -118,7 +118,7 @@ class Outcome:
 
 
 def outcome(robot: Robot, fault: PairFault, run: PairRun) -> Outcome:
-    """Judge a run."""
+    """Return the outcome of a run with a fault."""
     q, dq = run.rows["q"], run.rows["dq"]
     after = run.time_s >= fault.let_go_s
     gain = energy_gain(run, fault.let_go_s)
@@ -143,14 +143,14 @@ def outcome(robot: Robot, fault: PairFault, run: PairRun) -> Outcome:
 
 
 def energy_gain(run: PairRun, let_go_s: float) -> FloatArray:
-    """How much kinetic energy either arm has, at most, above what both had when the hand let go, (2,) [J]."""
+    """Return each arm's largest kinetic energy less that of both arms when the hand released them, (2,) [J]."""
     after = run.time_s >= let_go_s
     kinetic = run.kinetic_j[:, after]
     return np.asarray(np.maximum(0.0, kinetic.max(axis=1) - kinetic[:, 0].sum()))
 
 
 def inject(robot: Robot, fault: PairFault, make_pair: Callable[[Sequence[Lines]], LockstepPair]) -> Outcome:
-    """One run with a fault, judged; arms that are not even engaged stay without torque."""
+    """Run a pair with a fault and return the outcome; arms that could not be engaged stay without torque."""
     pair = make_pair(fault.lines(robot))
     start = pair.tool_at_start()
     hand = Hand(fault.path, start, fault.let_go_s, fault.stiffness_n_m)

@@ -1,1 +1,1 @@
-"""The chain of processes: the demo, and under load: cycle times, recorder, faults of processes."""
+"""Benchmarks of the chain of processes: the demo, cycle times under load, the recorder, and faults of processes."""

@@ -1,4 +1,4 @@
-"""The chain on the emulated bus at the real line's rate, publishing and recording: does the cycle keep its time?"""
+"""Cycle times of the chain on the emulated bus at the real line's rate, while it publishes and records."""
 
 import contextlib
 import tempfile
@@ -26,23 +26,22 @@ Progress = Callable[[float], None]  # seconds recorded so far
 
 @dataclass(frozen=True)
 class BusFigures:
-    """What a run came to.
+    """Figures of a run.
 
     Attributes:
         rate_hz: states published and recorded per second.
         chosen_rate_hz: the cycle rate that the driver chose for this line, or that was fixed.
-        missed_share: planned states that were missed, of all.
-        drift_ms: by how much later, at the end, states came than that rate plans; what the driver caught up does not
-            count.
+        missed_share: share of the planned states that were missed.
+        drift_ms: delay of the last states relative to that rate; time that the driver caught up does not count.
         cycle_p50_us: median duration of a control cycle (read, guard, write, publish) since the driver's start.
         cycle_p99_us: 99th percentile of the same.
         cycle_p999_us: 99.9th percentile.
         missed_states: planned states that the driver counted as missed.
-        uncounted_missed_states: states that are neither in the bag nor counted, as missed or as still to come.
+        uncounted_missed_states: states that are neither in the bag nor counted as missed or as still to come.
         seconds: recorded time.
-        realtime: the real-time settings that were asked for, and whether each was permitted.
-        throttled: what holes are that came with the kernel's limit of real-time programs; "" if there were none.
-        not_kept: why the arm could not be driven at this rate on this machine; "" if it could.
+        realtime: the requested real-time settings, and whether each was permitted.
+        throttled: explanation of gaps that the kernel's limit of real-time programs causes; "" if there were none.
+        not_kept: reason why the arm could not be driven at this rate on this machine; "" if it could.
     """
 
     rate_hz: float
@@ -81,7 +80,7 @@ class _BusChain(Chain):
 
     @property
     def executor_error(self) -> str:
-        """Why the executor gave up a motion, by its log; "" if that says nothing."""
+        """Reason in the executor's log why it aborted a motion; "" if the log has none."""
         return self._reason("executor")
 
     def __enter__(self) -> "_BusChain":
@@ -99,15 +98,16 @@ def measure(
     adapter: str = "uart",
     rate_hz: int = 0,
 ) -> BusFigures:
-    """Run the whole chain for so many seconds, executing one motion after the other, and judge its bag.
+    """Run the whole chain for some time, executing one motion after the other, and evaluate its bag.
 
     Args:
         robot: robot name or folder.
         seconds: recorded time [s].
         output: new folder for logs and bag; None keeps neither.
-        progress: called now and then.
-        realtime: take the real-time settings that this machine permits.
-        adapter, rate_hz: see `ChainOptions`.
+        progress: function that is called regularly with the recorded time [s].
+        realtime: whether to use the real-time settings that this machine permits.
+        adapter: see `ChainOptions`.
+        rate_hz: see `ChainOptions`.
 
     Raises:
         NodeError: a node refused, or ended.
@@ -134,7 +134,7 @@ def _punctual(chain: _BusChain) -> contextlib.AbstractContextManager[Callable[[]
 
 
 def _record(chain: _BusChain, bag: Path, seconds: float, progress: Progress) -> str:
-    """Keep the arm moving and its states recorded for so long [s]; return why a motion was given up, "" if none was."""
+    """Move the arm and record its states for a time [s]; return why a motion was aborted, "" if none was."""
     call = chain.supervisor
     call.set_parameters("recorder", {"completion_timeout_s": 0.0})  # it is stopped within a motion
     begin_recording(call, MOTION, PROFILE, bag)
@@ -159,7 +159,7 @@ def _record(chain: _BusChain, bag: Path, seconds: float, progress: Progress) -> 
 
 
 def _realtime_settings(chain: _BusChain) -> dict[str, bool]:
-    """What was asked for, by name, and whether it is in force."""
+    """Return the requested real-time settings by name, and whether each is in force."""
     if chain.layout is None:
         return {}
     driver = ("SCHED_FIFO", "CPU idle disabled")
@@ -193,7 +193,7 @@ def _figures(bag: Path, driver: Mapping[str, str], realtime: dict[str, bool], no
 
 
 def _between_reports(messages: Iterable[bytes]) -> tuple[float, int]:
-    """Between the driver's first report and its last: from last state to last state [s], and cycles fallen behind."""
+    """Return the time between the last states of the first and last report [s], and the cycles lost meanwhile."""
     reports = [
         (int(status.values["last_state_stamp_ns"]), int(status.values["behind"]))
         for raw in messages

@@ -1,4 +1,4 @@
-"""Processor time of a control cycle by process and part, beside another checkout and the floor of the machine."""
+"""Processor time of a control cycle by process and part, compared with another checkout and with a minimum."""
 
 import json
 import os
@@ -27,13 +27,13 @@ class CostFigures:
     """Processor time per control cycle [us]; medians over the runs of each checkout.
 
     Attributes:
-        rate_hz: of the cycle.
+        rate_hz: rate of the cycle.
         seconds: measured time of each run [s].
-        processes: by checkout ("here", "beside") and process.
-        runs: the same of every run, in their order.
-        parts: by process and part, of this checkout; counting them makes a cycle dearer.
-        ratio: of each process, here over beside; empty without another checkout.
-        floor: what this machine takes for the bytes of the bus, and for nodes that only receive and publish.
+        processes: processor time by checkout ("here", "beside") and process.
+        runs: the same for every run, in their order.
+        parts: processor time by process and part, of this checkout; counting the parts makes a cycle more expensive.
+        ratio: ratio of this checkout to the other one for each process; empty without another checkout.
+        floor: processor time on this machine for the bytes of the bus, and for nodes that only receive and publish.
     """
 
     rate_hz: int
@@ -46,15 +46,15 @@ class CostFigures:
 
 
 def measure(robot: str, seconds: float, rate_hz: int, runs: int, beside: Path | None, said: Said) -> CostFigures:
-    """Run the chain of each checkout in turn, then with its parts counted, then the floor.
+    """Run the chain of each checkout in turn, then with its parts counted, then measure the minimum.
 
     Args:
         robot: robot name or folder.
         seconds: measured time of each run [s].
-        rate_hz: of the control cycle.
-        runs: of each checkout.
+        rate_hz: rate of the control cycle.
+        runs: number of runs of each checkout.
         beside: another checkout; None measures this one alone.
-        said: gets a line before each run.
+        said: function that gets a line of text before each run.
 
     Raises:
         DynidError: there is no checkout, or a run failed.
@@ -84,7 +84,7 @@ def medians_of(runs: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 
 def with_rest(parts: Mapping[str, Mapping[str, float]], whole: Mapping[str, float]) -> dict[str, dict[str, float]]:
-    """Return the parts of each process, the largest first, with what is left of the whole, for parts that take time."""
+    """Return the parts of each process, the largest first, and the rest of the whole, without empty parts."""
     found = {}
     for name, times in parts.items():
         counted = {part: us for part, us in times.items() if us > 0.0}

@@ -1,8 +1,8 @@
-"""The chain as processes of one checkout, and the processor time that each of them takes per control cycle.
+"""Processes of one checkout's chain, and the processor time of each of them per control cycle.
 
 Run as a module, in a process whose path chooses the checkout: `python -m benchmarks.chain.cost_chain ROBOT SECONDS HZ`;
 the last line of its output is the result as JSON. With a folder as fourth argument the processes are started by
-`benchmarks.chain.cost_node`, which counts the time of each part beside, and so takes more of it.
+`benchmarks.chain.cost_node`, which also counts the time of each part, and so takes more time itself.
 """
 
 import json
@@ -29,10 +29,10 @@ REPORT_S = 30.0
 
 
 class CostChain(Chain):
-    """A chain whose processes may count the time of their parts.
+    """Chain whose processes may count the time of their parts.
 
     Args:
-        parts: folder for what they count; None leaves them as they are.
+        parts: folder for the counted times; None counts nothing.
     """
 
     def __init__(self, robot: str, rate_hz: int, logs: Path, parts: Path | None) -> None:
@@ -96,7 +96,7 @@ def _per_cycle(first: Mapping[str, int], last: Mapping[str, int], cycles: int) -
 
 
 def _reading(chain: CostChain, parts: Path | None) -> dict[str, Any]:
-    """Wait for the driver's next report; return its cycles and everybody's processor time at that moment."""
+    """Wait for the driver's next report; return its cycles and the processor time of every process at that moment."""
     call = chain.supervisor
     before = call.reports.get(DRIVER)
     call.wait(lambda: call.reports.get(DRIVER) is not before, REPORT_S, "a report of the driver")
@@ -109,7 +109,7 @@ def _reading(chain: CostChain, parts: Path | None) -> dict[str, Any]:
 
 
 def _read_parts(chain: CostChain, parts: Path) -> dict[str, dict[str, int]]:
-    """Have each process write what it counted so far, and return that by process and part [ns]."""
+    """Make each process write its counted times, and return them by process and part [ns]."""
     found = {}
     for name, label in NAMES.items():
         file = parts / name

@@ -1,7 +1,7 @@
-"""The least that this machine takes for what a control cycle must do: bytes over a pseudo-terminal, and messages.
+"""Least processor time of a control cycle on this machine: bytes over a pseudo-terminal, and messages.
 
-Nothing here drives anything: the bus is answered by a process that sends as many bytes as the servos would, and the
-nodes receive and publish messages of the same sizes, from buffers, without looking at them.
+No arm is driven: a process answers on the bus with as many bytes as the servos would, and the nodes receive and publish
+messages of the same sizes, from buffers, without decoding them.
 """
 
 import json
@@ -66,9 +66,9 @@ def answer(port: int) -> None:
 
 
 def node_floor(seconds: float, rate_hz: int) -> dict[str, float]:
-    """Return the processor time per cycle of processes that only receive and publish [us], by the node they stand for.
+    """Return the processor time per cycle of processes that only receive and publish [us], by the node they represent.
 
-    The messages go the ways of the chain: states to executor and recorder, commands to driver and recorder, applied
+    The messages follow the chain's topics: states to executor and recorder, commands to driver and recorder, applied
     commands and references to the recorder.
     """
     environment = {**os.environ, **child_environment()}

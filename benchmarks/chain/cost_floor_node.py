@@ -1,4 +1,4 @@
-"""A node that only receives and publishes what the driver, the executor or the recorder of the chain does.
+"""Node that only receives and publishes the messages of the chain's driver, executor or recorder.
 
 `python -m benchmarks.chain.cost_floor_node ROLE SECONDS HZ` prints its processor time [ns] as JSON.
 """
@@ -17,7 +17,7 @@ ZEROS = [0.0] * len(NAMES)
 
 
 def paced(rate_hz: int, seconds: float, work: Callable[[], None]) -> int:
-    """Call something at a rate for so long; return how often."""
+    """Call a function at a rate for a time [s]; return the number of calls."""
     count, next_s = 0, time.monotonic()
     end_s = next_s + seconds
     while next_s < end_s:
@@ -30,7 +30,7 @@ def paced(rate_hz: int, seconds: float, work: Callable[[], None]) -> int:
 
 
 class FloorNode:
-    """One of the three nodes; messages come from buffers, and what is received is not looked at.
+    """One of the three nodes; messages come from buffers, and received messages are not decoded.
 
     Args:
         role: one of `ROLES`.
@@ -91,7 +91,7 @@ class FloorNode:
         return self.node.create_publisher(kind, f"floor_{topic}", self._stream)
 
     def run(self, seconds: float, rate_hz: int) -> dict[str, int]:
-        """Take part for so long [s]; return the processor time [ns] and, of the driver, the cycles."""
+        """Run for a time [s]; return the processor time [ns] and, for the driver, the number of cycles."""
         from rclpy.experimental.events_executor import EventsExecutor
 
         executor = EventsExecutor()

@@ -1,8 +1,8 @@
-"""Run a module as its own program does, and count the processor time that parts of it take.
+"""Starter of a module as a program, which counts the processor time of its parts.
 
-`python -m benchmarks.chain.cost_node MODULE [ARGUMENTS]`; SIGUSR2 has it write the times so far [ns], by part, into the
-file that the environment names. A part within another one counts for itself alone. What a checkout does not have is
-left out: its time is then part of whatever calls it.
+`python -m benchmarks.chain.cost_node MODULE [ARGUMENTS]`; SIGUSR2 makes it write the times so far [ns], by part, into
+the file that the environment names. A part within another one is counted separately. Parts that a checkout lacks are
+left out: their time then belongs to their caller.
 """
 
 import importlib
@@ -53,7 +53,7 @@ class PartTimes:
         self._local = threading.local()
 
     def counted(self, part: str, function: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a function that does the same and counts."""
+        """Return a function that calls the given one and counts its processor time."""
         local, times, now = self._local, self.ns, time.thread_time_ns
 
         def call(*arguments: Any, **named: Any) -> Any:
@@ -83,7 +83,7 @@ class PartTimes:
 
 
 def main() -> None:
-    """Count, and run the module that the first argument names with the others."""
+    """Run the module that the first argument names, with the other arguments, and count its parts."""
     del sys.argv[0]
     times, file = PartTimes(), Path(os.environ[PARTS_FILE])
 

@@ -1,4 +1,4 @@
-"""Faults of processes: the whole chain in real time, and one of its processes killed, stopped or unplugged."""
+"""Faults of processes: the whole chain in real time, with one of its processes killed, stopped or unplugged."""
 
 import os
 import signal
@@ -69,7 +69,7 @@ def _kill(chain: Chain, *found: Process | None) -> float:
 
 
 def _suspend(chain: Chain) -> float:
-    """Every process of the host but the arm, which is no part of it."""
+    """Suspend every process of the host except the simulated arm, which is no part of the host."""
     ours = _processes(chain.hardware, chain.executor, chain.recorder)
     for process in ours:
         os.kill(process.pid, signal.SIGSTOP)
@@ -83,7 +83,7 @@ def _suspend(chain: Chain) -> float:
 
 
 def _pull_cable(chain: Chain) -> float:
-    """The arm takes its port away when its process runs next, which a busy host may delay."""
+    """Make the simulated arm remove its port when its process runs next, which a busy host may delay."""
     port = chain.options.link
     for process in _processes(chain.arm):
         os.kill(process.pid, signal.SIGUSR1)
@@ -99,7 +99,7 @@ def _step_clock(chain: Chain) -> float:
 
 
 def _plug_and_reopen(chain: Chain) -> str:
-    """What a person does after the cable was pulled; '' where it works, else why not."""
+    """Plug the cable in and reopen the port, as a user would; return '' on success, else the reason."""
     for process in _processes(chain.arm):
         os.kill(process.pid, signal.SIGUSR2)
     port = chain.options.link
@@ -125,15 +125,15 @@ INJECTIONS: dict[ProcessCase, Inject] = {
 
 
 def process_outcomes(robot: str, runs: int, names: tuple[str, ...] = (), first_seed: int = 0) -> Iterator[Outcome]:
-    """Every fault `runs` times, one outcome as each is finished; one chain at a time, as they need the machine.
+    """Yield the outcomes of all faults, `runs` of each; one chain runs at a time, since it needs the whole machine.
 
-    A chain that does not come up, or a host that keeps standing still, is a violation of that run.
+    A chain that does not start, or a host that stalls repeatedly, is a violation of that run.
 
     Args:
         robot: robot name or folder.
-        runs: how often.
-        names: of the faults; all without any.
-        first_seed: the seeds count from here.
+        runs: number of runs per fault.
+        names: names of the faults; all if empty.
+        first_seed: first of the consecutive seeds.
     """
     loaded = load_robot(robot)
     plant = ArmPlant(loaded)
@@ -147,7 +147,7 @@ def process_outcomes(robot: str, runs: int, names: tuple[str, ...] = (), first_s
 
 
 def _undisturbed(robot: Robot, name: str, case: ProcessCase, seed: int, judge: ArmJudge) -> Outcome:
-    """One run; it is repeated where the simulated arm stood still meanwhile, because the host did not run it."""
+    """Return the outcome of one run; it is repeated if the host did not run the simulated arm for some time."""
     for _ in range(ATTEMPTS):
         with tempfile.TemporaryDirectory(prefix="dynid-fault-", ignore_cleanup_errors=True) as folder:
             run = run_process_case(robot, name, case, Path(folder), seed)
@@ -161,14 +161,14 @@ def _undisturbed(robot: Robot, name: str, case: ProcessCase, seed: int, judge: A
 
 
 def run_process_case(robot: Robot, name: str, case: ProcessCase, folder: Path, seed: int) -> ProcessRun:
-    """Start the chain, move and record, inject, watch, and end the chain.
+    """Start the chain, move and record, inject the fault, watch, and end the chain.
 
     Args:
         robot: the robot, whose name or folder is `name`.
-        name: see there.
-        case: what is injected.
-        folder: where everything goes.
-        seed: of everything random.
+        name: name or folder of the robot.
+        case: the injected fault.
+        folder: folder for all files.
+        seed: seed of all random numbers.
     """
     random = np.random.default_rng(seed)
     motions = [motion for motion in load_excitation(robot).names if not motion.startswith("demo")]
@@ -215,7 +215,7 @@ def _spin_for(chain: Chain, seconds: float) -> None:
 
 
 def _report(chain: Chain, case: ProcessCase) -> str:
-    """What the node that must name the fault says in its newest diagnostics."""
+    """Return the newest diagnostics of the node that must name the fault."""
     _spin_for(chain, REPORT_S)
     report = chain.supervisor.reports.get(case.reporter)
     return "" if report is None else str(report.message)

@@ -1,10 +1,10 @@
-"""Which processors the processes of a chain run on, and which of them goes first, for those who may choose it.
+"""Placement of a chain's processes on processors and their real-time priorities, if the user may choose them.
 
-The driver has the last processor under a real-time policy. The executor has one of its own where there are three;
-where there are two, it takes what the driver leaves of its processor, without a real-time policy: both together would
-use up what the kernel allows real-time programs of a processor (`sched_rt_runtime_us`), and be stopped once a second.
-The simulated arm stands for a machine, so it goes before all others on its processor. What a
-terminal or a USB adapter receives is handed on by kernel workers; where these wait behind others, so does every reply.
+The driver has the last processor under a real-time policy. With three processors the executor has one of its own. With
+two it shares the driver's processor, without a real-time policy: both together would use up the kernel's limit for
+real-time programs on a processor (`sched_rt_runtime_us`), and be stopped once a second. The simulated arm represents a
+machine, so it precedes all others on its processor. Kernel workers pass on what a terminal or a USB adapter receives;
+if they wait behind other processes, so does every reply.
 """
 
 import contextlib
@@ -29,18 +29,18 @@ LOOK_EVERY_S = 1.0
 
 
 def schedule_process(pid: int, *, processors: Collection[int], priority: int | None = None) -> bool:
-    """Choose where a process runs and, with a priority, that it runs under SCHED_FIFO.
+    """Choose the processors of a process and, with a priority, its policy SCHED_FIFO.
 
-    Holds for the threads that it has and those that they start from now on; as `taskset -a` and `chrt -a` do. The
-    priority is asked for first: where that is forbidden, the process may use the processors that it had.
+    This applies to its present threads and to those that they start later, like `taskset -a` and `chrt -a`. The
+    priority is set first: if that is forbidden, the process keeps its processors.
 
     Args:
         pid: process id.
-        processors: numbers of those that it may use.
-        priority: SCHED_FIFO priority; None leaves the policy as it is.
+        processors: numbers of the permitted processors.
+        priority: SCHED_FIFO priority; None leaves the policy unchanged.
 
     Returns:
-        Whether both were permitted, and the process was there.
+        Whether both were permitted, and the process existed.
     """
     if not hasattr(os, "sched_setaffinity"):
         return False
@@ -55,11 +55,7 @@ def schedule_process(pid: int, *, processors: Collection[int], priority: int | N
 
 
 class RealtimeLayout:
-    """Places processes; on a machine with one processor, or without permission, everything stays as it is.
-
-    Attributes:
-        in_force: what was tried, and whether it took effect.
-    """
+    """Placement of processes; on a machine with one processor, or without permission, everything stays unchanged."""
 
     def __init__(self) -> None:
         processors = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
@@ -78,7 +74,7 @@ class RealtimeLayout:
         return {"disable_cpu_idle": "true", "realtime_priority": str(LOOP_PRIORITY)}
 
     def place(self, name: str, pid: int) -> None:
-        """A process that was only just started: its threads to come inherit this. One refusal, and no more is tried."""
+        """Place a process that was just started, so that its later threads inherit this; stop after a refusal."""
         processors = {HARDWARE: self._driver, EXECUTOR: self._executor}.get(name, self._rest)
         priority = None if name == EXECUTOR and not self._own_executor else PRIORITIES.get(name)
         self._possible = self._possible and schedule_process(pid, processors=processors, priority=priority)
@@ -86,7 +82,7 @@ class RealtimeLayout:
 
     @contextlib.contextmanager
     def kernel_workers(self) -> Iterator[Callable[[], None]]:
-        """Let kernel workers go first while the block runs; yields what to call now and then.
+        """Raise the priority of kernel workers while the block runs; yield a function to be called regularly.
 
         The kernel starts and ends these threads as it needs them, and new ones have to be raised again.
         """
@@ -127,7 +123,7 @@ class RealtimeLayout:
 
 
 def _ending_in_order() -> contextlib.AbstractContextManager[None]:
-    """Let SIGTERM and SIGHUP end the program as an exception does, so that nothing stays changed on the machine."""
+    """Let SIGTERM and SIGHUP end the program by an exception, so that changes of the machine are undone."""
     return signals_handled(dict.fromkeys((signal.SIGTERM, signal.SIGHUP), lambda number, _: sys.exit(128 + number)))
 
 

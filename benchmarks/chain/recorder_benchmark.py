@@ -1,4 +1,4 @@
-"""The recorder under the load of an experiment, and killed at random moments: what is in its bags?"""
+"""Load test of the recorder, and completeness of the bags of recorders that are killed at random moments."""
 
 import os
 import random
@@ -36,16 +36,16 @@ Progress = Callable[[float], None]
 
 @dataclass(frozen=True)
 class RecorderFigures:
-    """What a run came to.
+    """Figures of a run.
 
     Attributes:
-        seconds: of the load: 1 kHz each of states, commands and references.
-        messages_expected: that were published to the recorder.
-        messages_recorded: of them, in the bag.
-        cpu_percent: of one core, the recorder's.
-        rss_growth_mib: of its memory, after the first tenth of the time.
-        kills: how often a recorder was killed while it recorded.
-        bags_opened: of their bags, those that could be read as they were, and by rosbags once repaired.
+        seconds: duration of the load: 1 kHz each of states, commands and references.
+        messages_expected: messages that were published to the recorder.
+        messages_recorded: published messages that are in the bag.
+        cpu_percent: processor time of the recorder, in percent of one core.
+        rss_growth_mib: growth of its memory after the first tenth of the time.
+        kills: number of recorders that were killed while they recorded.
+        bags_opened: bags of killed recorders that dynid could read unchanged, and rosbags after repair.
         worst_seconds_lost: longest time from the last message in such a bag to the kill.
     """
 
@@ -60,7 +60,7 @@ class RecorderFigures:
 
 
 class _Load:
-    """Publishes states, commands and references as an experiment does, as fast as it does."""
+    """Publisher of states, commands and references at the rates of an experiment."""
 
     def __init__(self, call: Supervisor, robot: Robot) -> None:
         self._call = call
@@ -73,7 +73,7 @@ class _Load:
         self.cycles = 0
 
     def run(self, seconds: float, progress: Progress) -> None:
-        """Publish for so long; what is late is made up."""
+        """Publish for a time [s]; late messages are caught up."""
         begin, count = time.monotonic(), round(seconds / PERIOD_S)
         for k in range(count):
             self._publish(k)
@@ -101,20 +101,20 @@ class _Load:
         )
 
     def end(self) -> None:
-        """Publish no more."""
+        """End publishing."""
         for publisher in self._publishers:
             self._call.node.destroy_publisher(publisher)
 
 
 def measure(robot: Robot, seconds: float, kills: int, seed: int, progress: Progress) -> RecorderFigures:
-    """Record for so many seconds, then kill recorders at random moments.
+    """Record under load for some time, then kill recorders at random moments.
 
     Args:
-        robot: whose joints the messages name.
-        seconds: of the load [s].
+        robot: robot whose joints the messages name.
+        seconds: duration of the load [s].
         kills: number of recorders killed.
-        seed: of the moments.
-        progress: called with the seconds that have passed of the load.
+        seed: seed of the moments.
+        progress: function that is called with the time of the load so far [s].
 
     Raises:
         NodeError: a recorder refused or ended by itself.
@@ -137,7 +137,7 @@ def measure(robot: Robot, seconds: float, kills: int, seed: int, progress: Progr
 
 
 def _start(group: ProcessGroup, call: Supervisor, name: str, bag: Path) -> Process:
-    """A recorder under a name of its own (a killed one is forgotten late) that records to a new bag."""
+    """Start a recorder that records to a new bag, under a new name, since ROS forgets a killed node late."""
     process = group.start(name, ["-m", "dynid.nodes.recorder_node", "--ros-args", "-r", f"__node:={name}"])
     for step in ("configure", "activate"):
         call.transition(name, step)
@@ -149,7 +149,7 @@ def _start(group: ProcessGroup, call: Supervisor, name: str, bag: Path) -> Proce
 def _loaded(
     call: Supervisor, robot: Robot, folder: Path, seconds: float, progress: Progress
 ) -> tuple[int, int, float, float]:
-    """Messages published and recorded, processor time [%] and growth of memory [MiB] of a recorder under load."""
+    """Return published and recorded messages, processor time [%] and memory growth [MiB] of a recorder under load."""
     with ProcessGroup(folder / "logs", {}) as group:
         process = _start(group, call, "recorder", folder / "bag")
         load = _Load(call, robot)
@@ -171,7 +171,7 @@ def _reported(call: Supervisor, topic: str) -> int:
 
 
 def _killed(call: Supervisor, robot: Robot, bag: Path, name: str, rng: random.Random) -> tuple[bool, float]:
-    """Whether the bag of a killed recorder could be read, before and after its repair, and what it lost [s]."""
+    """Return whether the bag of a killed recorder could be read, before and after its repair, and its loss [s]."""
     with ProcessGroup(bag.parent / "logs", {}) as group:
         process = _start(group, call, name, bag)
         load = _Load(call, robot)
@@ -191,19 +191,19 @@ def _killed(call: Supervisor, robot: Robot, bag: Path, name: str, rng: random.Ra
 
 
 def _processor_s(pid: int) -> float:
-    """Processor time of a process so far [s]."""
+    """Return the processor time of a process so far [s]."""
     fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(") ")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def _memory_mib(pid: int) -> float:
-    """Resident memory of a process [MiB]."""
+    """Return the resident memory of a process [MiB]."""
     pages = int(Path(f"/proc/{pid}/statm").read_text(encoding="utf-8").split()[1])
     return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
 
 
 def refuse_other_systems() -> None:
-    """The figures come from Linux's /proc.
+    """Raise NodeError on systems without /proc of Linux, from which the figures come.
 
     Raises:
         NodeError: there is none.

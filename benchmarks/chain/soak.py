@@ -1,7 +1,7 @@
-"""A soak of the control cycle: 1 kHz on the emulated bus while replies are spoiled at random, judged by the clock.
+"""Soak test of the control cycle: 1 kHz on the emulated bus with damaged replies, and a check for stale samples.
 
-Each joint of the arm behind the servos encodes in its angle when it was read, on the clock that both processes share.
-So a sample that the driver accepts is stale exactly if one of its angles is older than the request that it answers.
+Each joint of the simulated arm encodes the time of its reading in its angle, by the clock that both processes share. So
+an accepted sample is stale exactly if one of its angles is older than the request that it answers.
 """
 
 import os
@@ -34,18 +34,19 @@ PORT_TIMEOUT_S = 30.0
 
 @dataclass(frozen=True)
 class SoakFigures:
-    """What a soak came to.
+    """Figures of a soak test.
 
     Attributes:
         rate_hz: accepted samples per second.
-        accepted: samples of which every servo's values were taken for good.
+        accepted: samples in which the values of every servo were accepted.
         stale: accepted samples with a value older than the request.
         stale_percent: the same as a share of the accepted ones.
         rejected: samples that were not accepted.
-        uncounted_rejects: those of them for which no counter rose.
-        cycle_p50_us, cycle_p99_us: durations of a cycle.
+        uncounted_rejects: rejected samples for which no counter rose.
+        cycle_p50_us: median duration of a cycle.
+        cycle_p99_us: 99th percentile of the durations.
         seconds: measured time.
-        state: what the driver said of itself at the end; "enabled" is as it must be.
+        state: state of the driver at the end; it must be "enabled".
     """
 
     rate_hz: float
@@ -61,7 +62,7 @@ class SoakFigures:
 
 
 class ClockPlant:
-    """An arm whose angles encode when they were read; nothing moves it."""
+    """Arm whose angles encode the time of their reading; currents do not move it."""
 
     def __init__(self, robot: Robot) -> None:
         self.size = robot.size
@@ -70,31 +71,31 @@ class ClockPlant:
         self._current = np.zeros(robot.size)
 
     def advance(self, duration_s: float) -> None:
-        """Time goes on by itself."""
+        """Do nothing, since time passes by itself."""
 
     def set_currents(self, current_a: FloatArray) -> None:
-        """What the servos hold, and so measure, (n,) [A]."""
+        """Store the goal currents, which the servos then measure, (n,) [A]."""
         self._current[:] = current_a
 
     def measure(self) -> PlantReading:
-        """Angles that encode the time, at zero velocity."""
+        """Return angles that encode the time, at zero velocity."""
         counts = self._middle + clock_code(time.monotonic_ns()) - CODES // 2
         q = self._units.positions(counts)
         return PlantReading(q, np.zeros(self.size), self._current.copy())
 
 
 def middle_counts(robot: Robot) -> IntArray:
-    """The middles of the joints' ranges, (n,) counts."""
+    """Return the middles of the joints' ranges, (n,) counts."""
     return ServoUnits(robot).position_counts(0.5 * (robot.lower + robot.upper))
 
 
 def clock_code(time_ns: int) -> int:
-    """The code of a moment on the monotonic clock [ns]."""
+    """Return the code of a time on the monotonic clock [ns]."""
     return time_ns // CODE_NS % CODES
 
 
 class WatchedArm(DynamixelArm):
-    """An arm of which every sample is compared with the moment at which it was asked for."""
+    """Arm that compares the time in every sample with the time of the request."""
 
     def __init__(self, robot: Robot, port: str) -> None:
         super().__init__(robot, port)
@@ -102,7 +103,7 @@ class WatchedArm(DynamixelArm):
         self.accepted = self.stale = self.rejected = self.uncounted = 0
 
     def read(self, meanwhile: Callable[[], None] | None = None) -> ArmSample:
-        """As the arm's own, judged."""
+        """Read a sample in the same way as the base class, and count whether it is stale."""
         before, asked = self._counted(), clock_code(time.monotonic_ns())
         sample = super().read(meanwhile)
         if not sample.complete:
@@ -117,7 +118,7 @@ class WatchedArm(DynamixelArm):
         return sample
 
     def reset(self) -> None:
-        """Count from here on."""
+        """Reset the counts."""
         self.accepted = self.stale = self.rejected = self.uncounted = 0
 
     def _counted(self) -> int:
@@ -129,14 +130,14 @@ REJECTS = ("timeouts", "stale", "duplicates", "status_errors")
 
 
 def soak(robot: Robot, seconds: float, probability: float, seed: int, progress: Callable[[float], None]) -> SoakFigures:
-    """Run the control loop for so many seconds [s] while each reply is spoiled with a probability.
+    """Run the control loop for some time while each reply is damaged with a probability.
 
     Args:
         robot: robot of the emulated bus, which keeps the wire's timing at the robot's own baud rate.
         seconds: measured time [s].
-        probability: of any line fault, per reply.
-        seed: of the faults.
-        progress: called now and then with the seconds so far.
+        probability: probability of a line fault per reply.
+        seed: seed of the faults.
+        progress: function that is called regularly with the time so far [s].
 
     Raises:
         BusError: the bus did not start, or the loop ended.

@@ -1,4 +1,4 @@
-"""The servos of a soak, a process of their own: `python -m benchmarks.chain.soak_servos ROBOT PROBABILITY SEED`."""
+"""Servos of a soak test, in a process of their own: `python -m benchmarks.chain.soak_servos ROBOT PROBABILITY SEED`."""
 
 import sys
 
@@ -10,7 +10,7 @@ from dynid.simulation.faults.script import FaultScript, RandomFaults
 
 
 def main(robot_name: str, probability: str, seed: str) -> None:
-    """Serve until SIGTERM; the first line printed that is a path is the port."""
+    """Serve until SIGTERM; the first printed line that is a path names the port."""
     prefer_latency()
     robot = load_robot(robot_name)
     faults = FaultScript(seed=int(seed), random=RandomFaults(probability=float(probability)))

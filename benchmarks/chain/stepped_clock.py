@@ -1,6 +1,6 @@
-"""The hardware node with a wall clock that SIGUSR1 sets: for seeing that a clock that steps does the arm no harm.
+"""Hardware node with a wall clock that SIGUSR1 steps, to test that a stepping clock does not disturb the arm.
 
-The system's own clock is everybody's, so here only what Python says of the time in this process steps.
+All processes share the system's clock, so only the time that Python returns in this process steps.
 """
 
 import os

@@ -1,1 +1,1 @@
-"""`./run benchmark`: figures that anybody can measure again; one file per benchmark, each with a `register(group)`."""
+"""`./run benchmark`: figures that can be measured again; one file per benchmark, each with a `register(group)`."""

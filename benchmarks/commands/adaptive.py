@@ -17,8 +17,7 @@ def adaptive(
     gears: Annotated[str, typer.Option(help="Friction of the gears: a model of friction.yaml, or viscous.")] = "M6",
     scene: Annotated[Path | None, typer.Option(help="Free space, as a YAML file; by default the robot's own.")] = None,
     scenes: Annotated[
-        int,
-        typer.Option(min=0, help="Instead: so many short runs in scenes drawn at random, each of an arm of its own."),
+        int, typer.Option(min=0, help="Instead: number of short runs in random scenes, each with an arm of its own.")
     ] = 0,
     precision: Annotated[
         float | None, typer.Option(min=0.1, max=50.0, help="Limit of links and rotors [%] that ends a run.")

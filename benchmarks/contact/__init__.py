@@ -1,1 +1,1 @@
-"""What an arm feels, weighs and lets itself be led by: measured in lock-step on the simulated arm."""
+"""Benchmarks of contact detection, payload estimation and hand guiding, in lock-step on the simulated arm."""

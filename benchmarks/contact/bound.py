@@ -1,16 +1,16 @@
-"""What any detector could find of a pull, and what hides from all of them.
+"""Bounds of contact detection: which pulls any detector could find, and which are hidden from all detectors.
 
-The simulated arm runs twice with the same seed, so with the same noise, and is pulled in one of the two runs. Until the
-first reading differs, both runs look the same to whatever reads them and knows the motor torques; even a detector that
-knew model, noise, place, direction and instant of the pull could not separate them. Real detectors know less, so the
-share of pulls that change a reading in time is an upper bound for every detector.
+The simulated arm runs twice with the same seed and so with the same noise, and is pulled in one of the two runs. Until
+the first reading differs, both runs are identical for every observer that reads them and knows the motor torques. Even
+a detector that knew model, noise, place, direction and time of the pull could not separate them. Real detectors know
+less, so the share of pulls that change a reading in time is an upper bound for every detector.
 
-That bound lets the detector know the noise itself. `Ideal` knows what can be known: the arm as it is simulated, how
-large its noise is, and when, where, how strongly and in which direction it is pulled, so that all that is left to
-decide is whether it is. The test of two such hypotheses is the ratio of their likelihoods (Neyman and Pearson); the
-likelihoods are those of `MotionFilter`, whose noise is normal.
+That bound assumes that the detector knows the noise itself. `Ideal` knows only what can be known: the simulated arm,
+the size of its noise, and time, place, size and direction of the possible pull. It decides whether the pull exists. The
+test of two such hypotheses is the ratio of their likelihoods (Neyman and Pearson); the likelihoods are those of
+`MotionFilter`, whose noise is normal.
 
-At rest, the largest pull that changes no reading is found by bisection: no estimator separates smaller ones from none.
+At rest, the largest pull that changes no reading is found by bisection: no estimator separates smaller pulls from none.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,22 +24,22 @@ from benchmarks.contact.feeling import FORCES_N, INNER, JUDGED_S, MOTIONS, PULL_
 from benchmarks.contact.scenes import PROFILE, Scene, Touched
 from dynid.contact.motion_filter import MotionFilter
 from dynid.control.control_model import ControlModel
-from dynid.control.sway import STOOD_S
+from dynid.control.sway import STANDSTILL_S
 from dynid.model.drive import of_kinds
 from dynid.model.model_file import TorqueDeviations
 from dynid.model.standard import from_file
 from dynid.robot import FloatArray, Robot
 
 SEED, FROM_S, TO_S = 6000, 2.0, 9.0
-WATCHED_S = 0.6  # before a pull, in which observers find the arm's motion
-FALSE_ALARMS_1_S = 1.0 / 600.0  # of the ideal test: one in ten minutes
-KNOWN_NM, EXACT_RAD = 1e-3, 1e-6  # deviations of torques and readings of an arm that is known
-LARGEST_N, ROUNDS = 20.0, 7  # of the bisection
+WATCHED_S = 0.6  # time before a pull in which observers estimate the arm's motion [s]
+FALSE_ALARMS_1_S = 1.0 / 600.0  # false-alarm rate of the ideal test: one in ten minutes
+KNOWN_NM, EXACT_RAD = 1e-3, 1e-6  # standard deviations of torques and readings of a known arm
+LARGEST_N, ROUNDS = 20.0, 7  # upper limit and number of steps of the bisection
 Make = Callable[[Scene, int], Touched]
 
 
 def moving_arm(scene: Scene, number: int) -> Touched:
-    """An arm somewhere in a validation motion."""
+    """Return an arm at some point of a validation motion."""
     run = Touched(scene, (), SEED + number)
     motion = scene.excitation.trajectory(MOTIONS[number % len(MOTIONS)], PROFILE)
     run.motion.begin(motion, run.plant.measure(), run.plant.stamp_ns)
@@ -48,17 +48,17 @@ def moving_arm(scene: Scene, number: int) -> Touched:
 
 
 def still_arm(scene: Scene, number: int, sways: bool = False) -> Touched:
-    """An arm that is held at a random pose, or sways about it."""
+    """Return an arm that is held at a random pose, or that sways about it."""
     lower, upper = scene.excitation.limits(PROFILE)
     share = np.random.default_rng([SEED, number]).uniform(-0.5, 0.5, len(lower))
     q0 = 0.5 * (lower + upper) + INNER * share * (upper - lower)
     run = Touched(scene, (), SEED + number, q0, sways=sways)
     run.start()
-    return _passed(run, SETTLED_S + STOOD_S * sways)
+    return _passed(run, SETTLED_S + STANDSTILL_S * sways)
 
 
 def swaying_arm(scene: Scene, number: int) -> Touched:
-    """An arm that sways about a random pose."""
+    """Return an arm that sways about a random pose."""
     return still_arm(scene, number, sways=True)
 
 
@@ -72,19 +72,19 @@ def _passed(run: Touched, seconds: float) -> Touched:
 
 
 def positions(run: Touched) -> FloatArray:
-    """What the encoders said last, (n,) [rad]."""
+    """Return the last readings of the encoders, (n,) [rad]."""
     return run.plant.position
 
 
 def registers(run: Touched) -> FloatArray:
-    """What encoders and velocity registers said last, (2 n,); currents are those that were sent, and their noise."""
+    """Return the last readings of encoders and velocity registers, (2 n,); current readings add only noise."""
     return np.concatenate([run.plant.position, run.plant.velocity])
 
 
 def first_difference_ms(
     make: Callable[[], Touched], force: FloatArray, longest_ms: int, seen: Callable[[Touched], FloatArray] = positions
 ) -> float:
-    """After how long the first reading of a pulled arm differs from that of its twin [ms]; infinite if none does."""
+    """Return the time until a reading of a pulled arm first differs from its twin's [ms]; infinite if it never does."""
     pulled, twin = make(), make()
     for passed in range(longest_ms + 1):
         pulled.cycle(force)
@@ -95,9 +95,9 @@ def first_difference_ms(
 
 
 def hidden_n(make: Callable[[], Touched], direction: FloatArray, longest_ms: int) -> float:
-    """The largest pull [N] in a direction (3,) that changes no reading of an encoder so long.
+    """Return the largest pull [N] in a direction (3,) that changes no encoder reading within `longest_ms`.
 
-    By bisection up to `LARGEST_N`: of several such sizes, one.
+    The search bisects up to `LARGEST_N`; if several sizes are limits, it returns one of them.
     """
     low, high = 0.0, LARGEST_N
     for _ in range(ROUNDS):
@@ -109,22 +109,22 @@ def hidden_n(make: Callable[[], Touched], direction: FloatArray, longest_ms: int
 
 
 def least_rms_n(hidden: Sequence[float]) -> float:
-    """Least RMS error [N] over pulls of all sizes, of places that each hide pulls up to a size [N].
+    """Return the least possible RMS error [N] over pulls of all sizes, at places that each hide pulls up to a size [N].
 
-    Where no reading changes, whoever says of an arm that nothing touches it says so of the pulled one, and is off by
-    the whole pull. Here the others are taken to be known exactly.
+    If no reading changes, an estimator that reports no contact for the free arm reports none for the pulled arm, so its
+    error is the whole pull. All other pulls are assumed to be known exactly.
     """
     return float(np.sqrt(np.mean([size**2 * (size <= one) for size in FORCES_N for one in hidden])))
 
 
 class Ideal:
-    """The likelihood ratio of a pull that an observer expects, who knows the simulated arm.
+    """Likelihood-ratio test of an expected pull by an observer that knows the simulated arm.
 
     Args:
-        run: the arm; read in even cycles, whatever its stamps say.
+        run: the arm; it is read in even cycles, whatever its timestamps are.
 
     Attributes:
-        deviations: the test's statistic, which is standard normal where nothing pulls.
+        deviations: statistic of the test, which is standard normal without a pull.
     """
 
     def __init__(self, run: Touched) -> None:
@@ -143,11 +143,11 @@ class Ideal:
         self._signature, self._score, self._information = np.zeros((len(self._motion.x), 1)), 0.0, 0.0
 
     def expect(self, force: FloatArray) -> None:
-        """From the last reading on a force (3,) [N] may pull at the tool."""
+        """Start the test of a force (3,) [N] that may pull at the tool from the last reading on."""
         self._force = force
 
     def update(self) -> None:
-        """After each cycle of the run."""
+        """Update the test after a cycle of the run."""
         self._motion.update(self._run.cycle_s, np.array(self._run.plant.position), self._run.commanded)
         if self._force.any():
             self._signature, out = self._motion.carry(self._signature, (self._motion.J.T @ self._force)[:, None])
@@ -156,15 +156,16 @@ class Ideal:
 
     @property
     def deviations(self) -> float:
-        """d / sqrt(I); the logarithm of the likelihood ratio is d - I / 2."""
+        """Statistic d / sqrt(I); the logarithm of the likelihood ratio is d - I / 2."""
         return self._score / np.sqrt(self._information) if self._information > 0.0 else 0.0
 
 
 @dataclass(frozen=True)
 class Compared:
-    """When [ms] a pull changed a position, or any register; when the ideal test and dynid found it; infinite if not.
+    """Times [ms] from a pull to a change of a position and of any register, and to its detection; infinite without one.
 
-    `null` is the ideal test's statistic for the same pull of the twin, which nothing pulls, at the end [1].
+    The detections are those of the ideal test and of dynid. `null` is the ideal test's statistic at the end for the
+    twin, which nothing pulls [1].
     """
 
     position_ms: float
@@ -175,12 +176,12 @@ class Compared:
 
 
 def ideal_bound() -> float:
-    """What the ideal test's statistic exceeds: one false alarm in ten minutes of tests of `SOON_MS` each."""
+    """Return the threshold of the ideal test: one false alarm in ten minutes of tests that last `SOON_MS` each."""
     return float(norm.isf(FALSE_ALARMS_1_S * SOON_MS * 1e-3))
 
 
 def compared(scene: Scene, make: Make, number: int, force: FloatArray) -> Compared:
-    """One pull (3,) [N] at an arm and its twin, for as long as is allowed to find it."""
+    """Pull an arm but not its twin by (3,) [N] for the permitted detection time, and return the times of detection."""
     pulled, twin, sense = make(scene, number), make(scene, number), scene.sense(scene.identified)
     pulled.senses = [sense]
     pairs = [(run, Ideal(run)) for run in (pulled, twin)]
@@ -205,10 +206,11 @@ def compared(scene: Scene, make: Make, number: int, force: FloatArray) -> Compar
 
 
 def benchmark_bound(scene: Scene, places: int, progress: Callable[[str], None]) -> dict[str, Any]:
-    """What no detector and no estimator could do better, with so many pulls of each kind of arm.
+    """Return bounds for every detector and estimator, from `places` pulls of each kind of arm.
 
     By state: `bound_detect_...`, share of the smallest pulls that change a position in time; `..._registers_...`, or a
-    velocity register; `ideal_detect_...`, share that the ideal test finds; `same_pulls_detect_...`, that dynid does.
+    velocity register; `ideal_detect_...`, share that the ideal test finds; `same_pulls_detect_...`, share that dynid
+    finds.
     """
     figures: dict[str, Any] = {}
     null: list[float] = []

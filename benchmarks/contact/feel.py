@@ -1,4 +1,4 @@
-"""All figures of `./run benchmark feel`, and which bars they miss."""
+"""All figures of `./run benchmark feel`, and the acceptance limits that they miss."""
 
 from collections.abc import Callable
 from typing import Any
@@ -22,12 +22,12 @@ BARS = {
     "payload_error_g": 10.0,
 }
 PUSH_BAR = 0.5
-HONEST = (0.85, 0.95)  # share of 90 % intervals that hold what they are of
+HONEST = (0.85, 0.95)  # accepted shares of 90 % intervals that contain the true value
 DRAWN_SEED = 0
 
 
 def push_ratios(scene: Scene) -> tuple[dict[str, float], dict[str, float]]:
-    """The push that leads each joint with help against friction [N m], and its ratio to that without."""
+    """Return the push that moves each joint with friction compensation [N m], and its ratio to the push without it."""
     robot, settings = scene.robot, scene.settings
     pose = scene.excitation.trajectory(IDENTIFICATION, PROFILE).waypoints[1]
     pose = np.clip(pose, robot.lower + MARGIN_RAD, robot.upper - MARGIN_RAD)
@@ -49,15 +49,15 @@ def push_ratios(scene: Scene) -> tuple[dict[str, float], dict[str, float]]:
 def benchmark_feel(
     robot: Robot, places: int, minutes: float, payloads: int, arms: int, progress: Callable[[str], None]
 ) -> dict[str, Any]:
-    """Every figure; `..._nominal` are of the nominal model.
+    """Return all figures; those named `..._nominal` belong to the nominal model.
 
     Args:
         robot: the robot.
-        places: pulls per force, of a moving and of a still arm.
-        minutes: of motion without contact.
-        payloads: motions per mass.
-        arms: that are drawn, identified, and weigh one body of each mass.
-        progress: is called with the progress.
+        places: number of pulls per force, for a moving and for a still arm.
+        minutes: duration of motion without contact.
+        payloads: number of motions per mass.
+        arms: number of drawn arms that are identified and estimate one body of each mass.
+        progress: function that is called with the progress.
 
     Raises:
         DataError: no model was accepted.
@@ -82,7 +82,7 @@ def benchmark_feel(
 
 
 def missed(figures: dict[str, Any]) -> list[str]:
-    """The bars that figures of `benchmark_feel` miss, a sentence each."""
+    """Return a sentence for each acceptance limit that the figures of `benchmark_feel` miss."""
     found = [
         f"{key} is {'null' if figures[key] is None else format(figures[key], '.3g')}, required at most {bar:g}"
         for key, bar in BARS.items()

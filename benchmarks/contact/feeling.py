@@ -1,8 +1,8 @@
-"""How soon, how surely and how exactly an arm feels forces at its tool; and how often it feels one that is not there.
+"""Delay, reliability and accuracy of detected forces at the tool, and the rate of false alarms.
 
 Forces have random directions. A moving arm runs the validation motions under computed torque and is pulled about once a
-second; a still arm is put down at a random pose, held there, and pulled. Both senses, that of the identified model and
-that of the nominal one without friction, feel the same runs with the same thresholds.
+second; a still arm is held at a random pose and pulled. Two detectors, with the identified model and with the nominal
+model without friction, observe the same runs with the same thresholds.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from benchmarks.contact.scenes import PROFILE, Scene, Touched
 from dynid.contact.feel import ContactSense
-from dynid.control.sway import STOOD_S
+from dynid.control.sway import STANDSTILL_S
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray
 
@@ -24,16 +24,16 @@ MOTIONS = ("V01", "V02", "V03")
 PULL_S, JUDGED_S, APART_S, SETTLED_S = 0.3, 0.15, 0.6, 0.8
 SOON_MS, SURELY = 20.0, 0.95
 NINETY = 1.6449  # deviations
-INNER = 0.8  # of the joint ranges, where the arm is put down
+INNER = 0.8  # share of the joint ranges in which start postures are drawn
 MOVING_SEED, STILL_SEED, FREE_SEED, DIRECTION_SEED = 1000, 2000, 3000, 77  # the model's recording has another
 
 
 @dataclass(frozen=True, eq=False)
 class Pulls:
-    """What two senses felt of pulls: first alarms [ms], infinite where none came, and RMS errors [N], (pulls, 2).
+    """Detections of two detectors: first alarms [ms], infinite without one, and RMS errors [N], (pulls, 2).
 
     `inside` is the share of the force's components in their 90 % intervals, (pulls, 2). `early` counts alarms before
-    the pulls, (2,); None where nobody counted.
+    the pulls, (2,); None if they were not counted.
     """
 
     found_ms: FloatArray
@@ -42,7 +42,7 @@ class Pulls:
     early: NDArray[np.int64] | None = None
 
     def figures(self, which: int) -> dict[str, Any]:
-        """Of the identified model (0) or the nominal one (1)."""
+        """Return the figures of the identified model (0) or of the nominal one (1)."""
         found, error = self.found_ms[:, which], self.error_n[:, which]
         seen = found[np.isfinite(found)]
         return {
@@ -64,10 +64,10 @@ Row = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def pulled(run: Touched, force: FloatArray, seconds: float) -> Row:
-    """Pull for a while: first alarm of each sense [ms], the RMS error of its force at the end [N], and how often its
-    components were in their 90 % intervals.
+    """Pull for a time [s]; return first alarms [ms], RMS force errors at the end [N], and the share in 90 % intervals.
 
-    A run that the safety of the executor ends counts up to there. What a sense felt before already is no alarm.
+    If the executor's safety checks end the run, it counts up to that time. A contact detected before the pull is no
+    alarm.
     """
     senses, begin = run.senses, np.nan
     before = np.array([sense.contact for sense in senses])
@@ -92,7 +92,7 @@ def pulled(run: Touched, force: FloatArray, seconds: float) -> Row:
 
 
 def directions(size_n: float) -> Iterator[FloatArray]:
-    """Forces of one size, (3,) [N]."""
+    """Yield forces of one size [N] in random directions, (3,) [N]."""
     random = np.random.default_rng([DIRECTION_SEED, round(10 * size_n)])
     while True:
         one = random.normal(size=3)
@@ -100,7 +100,7 @@ def directions(size_n: float) -> Iterator[FloatArray]:
 
 
 def runs(scene: Scene, senses: Sequence[ContactSense], first_seed: int) -> Iterator[Touched]:
-    """Arms that begin the validation motions in turn, each with a seed of its own."""
+    """Yield arms that begin the validation motions in turn, each with its own seed."""
     for number in count():
         run = Touched(scene, senses, first_seed + number)
         motion = scene.excitation.trajectory(MOTIONS[number % len(MOTIONS)], PROFILE)
@@ -115,7 +115,7 @@ def _gathered(rows: list[Row]) -> Pulls:
 
 
 def moving(scene: Scene, senses: Sequence[ContactSense], size_n: float, places: int) -> Pulls:
-    """Pulls while the arm moves."""
+    """Return detections of pulls while the arm moves."""
     rows: list[Row] = []
     forces, random = directions(size_n), np.random.default_rng(DIRECTION_SEED)
     for run in runs(scene, senses, MOVING_SEED):
@@ -135,7 +135,7 @@ def moving(scene: Scene, senses: Sequence[ContactSense], size_n: float, places: 
 
 
 def still(scene: Scene, senses: Sequence[ContactSense], size_n: float, places: int, sways: bool = False) -> Pulls:
-    """Pulls at an arm that is held, or that sways where it is held."""
+    """Return detections of pulls at a held arm, or at one that sways about its posture."""
     lower, upper = scene.excitation.limits(PROFILE)
     random, forces = np.random.default_rng(STILL_SEED), directions(size_n)
     rows, early = [], np.zeros(len(senses), dtype=np.int64)
@@ -144,7 +144,7 @@ def still(scene: Scene, senses: Sequence[ContactSense], size_n: float, places: i
         run = Touched(scene, senses, STILL_SEED + number, q0, sways=sways)
         run.start()
         before = np.zeros(len(senses), dtype=bool)
-        for _ in range(round((SETTLED_S + STOOD_S * sways) / run.cycle_s)):
+        for _ in range(round((SETTLED_S + STANDSTILL_S * sways) / run.cycle_s)):
             felt = np.array(run.cycle())
             early, before = early + (felt & ~before), felt
         rows.append(pulled(run, next(forces), PULL_S + JUDGED_S))
@@ -152,7 +152,7 @@ def still(scene: Scene, senses: Sequence[ContactSense], size_n: float, places: i
 
 
 def false_alarms(scene: Scene, senses: Sequence[ContactSense], minutes: float) -> tuple[list[int], float]:
-    """Alarms of every sense in so long of validation motions, and the largest share of a threshold that was reached."""
+    """Return each detector's alarms in `minutes` of free motion, and its largest statistic over its threshold."""
     felt, before, left, nearest = [0] * len(senses), [False] * len(senses), minutes * 60.0, 0.0
     for run in runs(scene, senses, FREE_SEED):
         while run.motion.phase != "done" and left > 0.0:
@@ -171,7 +171,7 @@ def false_alarms(scene: Scene, senses: Sequence[ContactSense], minutes: float) -
 def benchmark_feeling(
     scene: Scene, places: int, minutes: float, progress: Callable[[str], None]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Figures with the identified model, and with the nominal one."""
+    """Return the figures with the identified model, and those with the nominal one."""
     senses = scene.senses()
     found: dict[str, dict[str, Pulls]] = {"moving": {}, "still": {}, "swaying": {}}
     for size in FORCES_N:

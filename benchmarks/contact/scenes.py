@@ -1,7 +1,7 @@
-"""The simulated arm under computed torque, touched at its tool, with several senses that feel along.
+"""Simulated arm under computed torque that is touched at its tool, with several contact detectors.
 
 All nuisances and the friction of its gears are on. A force F at the tool is J(q)' F at the joints, by pinocchio's
-Jacobian at the true positions. Every sense gets the same encoder positions and torque commands.
+Jacobian at the true positions. Every detector gets the same encoder positions and torque commands.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,13 +35,13 @@ from dynid.simulation.lockstep.stepped_arm import SteppedArm
 from dynid.trajectory.families import Excitation, load_excitation
 
 IDENTIFICATION, PROFILE = "demo_identification", "limited"
-SEED = 0  # of the recording that the model is from; scenes have others
+SEED = 0  # seed of the recording that the model is identified from; scenes use others
 Pull = Callable[[float], FloatArray]  # force at the tool (3,) [N] at a time [s]
 
 
 @dataclass(frozen=True, eq=False)
 class Scene:
-    """What every scene needs, and the two models: identified, and nominal (CAD) without any friction."""
+    """Common parts of all scenes, and two models: the identified one, and the nominal one without friction."""
 
     robot: Robot
     settings: ControllerSettings
@@ -55,7 +55,7 @@ class Scene:
 
     @classmethod
     def of(cls, robot: Robot, drawn: DrawnArm | None = None) -> "Scene":
-        """Identify the simulated arm, or one that was drawn, from one motion.
+        """Identify the simulated arm, or a drawn arm, from one motion.
 
         Raises:
             DataError: the model was not accepted.
@@ -82,17 +82,17 @@ class Scene:
 
     @property
     def torque_delay_s(self) -> float:
-        """In lock-step a torque is in force after whole cycles [s]."""
+        """Delay of torques in lock-step, a whole number of cycles [s]."""
         cycle = self.robot.file.bus.cycle_s
         return float(cycle * np.ceil(self.robot.nuisances.communication_delay_s / cycle - 1e-9))
 
     def sense(self, model: ControlModel) -> ContactSense:
-        """A sense of this model; deviations are those of the identified one, as a nominal model knows of none."""
+        """Return a detector with this model; deviations are the identified model's, since the nominal one has none."""
         given = self.file.torque_deviations
         return ContactSense(self.robot, self.arm, model, given, torque_delay_s=self.torque_delay_s)
 
     def scales(self) -> tuple[Scale, Scale]:
-        """Of the identified model and of the nominal one, as the senses are."""
+        """Return payload estimators of the identified and of the nominal model, in the order of `senses`."""
         first, second = (
             Scale(self.robot, self.arm, model, self.file.torque_deviations, self.torque_delay_s)
             for model in (self.identified, self.nominal)
@@ -100,12 +100,15 @@ class Scene:
         return first, second
 
     def senses(self) -> tuple[ContactSense, ContactSense]:
-        """Of the identified model and of the nominal one."""
+        """Return contact detectors of the identified and of the nominal model."""
         return self.sense(self.identified), self.sense(self.nominal)
 
 
 class Touched:
-    """A simulated arm that is commanded, touched and felt, a cycle at a time; `commanded` is as senses got it last."""
+    """Simulated arm that is commanded, touched and observed cycle by cycle.
+
+    `commanded` is the torque that the detectors got last.
+    """
 
     def __init__(
         self,
@@ -145,7 +148,7 @@ class Touched:
         return self.plant.stamp_ns * 1e-9
 
     def push_of(self, force: FloatArray) -> FloatArray:
-        """J' F (n,) [N m] of a force (3,) [N] at the tool."""
+        """Return J' F (n,) [N m] of a force (3,) [N] at the tool."""
         count, robot = self._chain.nq, self.scene.robot
         tool = pinocchio.SE3(np.eye(3), np.array(robot.file.tool_m))
         q = np.array(self.plant.plant.q[:count])
@@ -158,17 +161,17 @@ class Touched:
         return push
 
     def start(self) -> None:
-        """Read the arm once, and hold it where it is."""
+        """Read the arm once, and hold it at its posture."""
         self.motion.hold(self.plant.measure(), self.plant.stamp_ns)
         self.plant.command(np.zeros(self.scene.robot.size))
 
     def cycle(self, force: FloatArray | None = None) -> list[bool]:
-        """One cycle, the tool pulled by (3,) [N]: which senses feel contact."""
+        """Advance by one cycle with a force (3,) [N] at the tool; return which detectors report contact."""
         push = None if force is None or not force.any() else self.push_of(force)
         return self.pushed(push)
 
     def pushed(self, push: FloatArray | None = None) -> list[bool]:
-        """One cycle, the joints pushed by (n,) [N m]: which senses feel contact."""
+        """Advance by one cycle with torques (n,) [N m] at the joints; return which detectors report contact."""
         before = self.commanded = self._tau
         step = self.plant.follow(self.motion, push)
         self._tau = np.zeros_like(before) if step is None else step.tau.copy()

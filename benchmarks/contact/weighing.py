@@ -1,7 +1,8 @@
-"""How exactly a simulated arm weighs what it holds within the first second of a motion.
+"""Accuracy of the payload estimate within the first second of a motion.
 
-Two sets of runs: the simulated arm with random motions and bodies, and arms that are drawn anew, each with a model
-identified from a motion of its own. The second says whether intervals are honest: one arm has one error of its model.
+Two sets of runs: the simulated arm with random motions and bodies, and randomly drawn arms, each with a model
+identified from a motion of its own. The second set tests the confidence intervals, because one arm has only one model
+error.
 """
 
 from collections.abc import Callable, Sequence
@@ -41,7 +42,7 @@ class Weighing:
 
 
 def weighed(scene: Scene, mass_kg: float, number: int) -> tuple[Weighing, Weighing]:
-    """What the identified and the nominal model say after a second of a motion.
+    """Return the estimates of the identified and of the nominal model after a second of a motion.
 
     Raises:
         SafetyError: the arm did not follow.
@@ -78,7 +79,7 @@ def weighed(scene: Scene, mass_kg: float, number: int) -> tuple[Weighing, Weighi
 
 
 def weighing_figures(found: Sequence[Weighing]) -> dict[str, Any]:
-    """Of estimates of one model; `payload_error_g` is the largest error."""
+    """Return the figures of one model's estimates; `payload_error_g` is the largest error."""
     error = np.array([one.error_kg for one in found])
     deviation = np.array([one.deviation_kg for one in found])
     inside = np.abs(error) <= NINETY * deviation
@@ -102,7 +103,7 @@ def weighing_figures(found: Sequence[Weighing]) -> dict[str, Any]:
 def benchmark_weighing(
     scene: Scene, runs: int, progress: Callable[[str], None]
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Figures with the identified model, and with the nominal one."""
+    """Return the figures with the identified model, and those with the nominal one."""
     found: list[tuple[Weighing, Weighing]] = []
     for place, mass in enumerate(MASSES_KG):
         progress(f"weighing {1e3 * mass:g} g")
@@ -111,7 +112,7 @@ def benchmark_weighing(
 
 
 def benchmark_drawn(robot: Robot, arms: int, first: int, progress: Callable[[str], None]) -> dict[str, Any]:
-    """Figures of drawn arms that weigh one body of each mass, each with its identified model.
+    """Return the figures of drawn arms that estimate one body of each mass, each with its identified model.
 
     `arms_left_out` counts those whose model was refused, or that did not follow.
     """

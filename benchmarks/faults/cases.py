@@ -94,7 +94,7 @@ def _brief(name: str, kind: LineFaultKind, one: bool = False) -> FaultCase:
 
 
 def _lasting(name: str, kind: LineFaultKind, one: bool = False) -> FaultCase:
-    """Nobody can brake a joint that cannot be seen: of it nothing is asked, but that its current keeps its limit."""
+    """An unseen joint cannot be braked; the only demand on it is that its current stays within its limit."""
     expectation: Expectation = "other joints stop" if one else "no worse than free fall"
     return FaultCase(f"{name}, for good", expectation, "servo|reply|answer", partial(_line, kind, one, True))
 

@@ -1,6 +1,6 @@
 """A commander that says that it holds the arm while a joint runs away: the driver's own watch must stop it.
 
-The executor holds the arm in a drawn posture, torque on. Then a torque pushes one joint away, and whoever sends it says
+The executor holds the arm in a drawn posture, torque on. Then a torque pushes one joint away, and its sender claims
 that the arm is held. The production driver runs in lock-step with simulated line, servos and arm.
 """
 
@@ -13,7 +13,7 @@ from dynid.control.ff_pd import FeedforwardPd
 from dynid.control.motion import MotionExecutor
 from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.loop.cycle import ControlLoop
-from dynid.hardware.safety.claim_watch import MOVED_RAD
+from dynid.hardware.safety.claim_watch import DISPLACEMENT_LIMIT_RAD
 from dynid.hardware.safety.guard import SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
 from dynid.robot import FloatArray, Robot
@@ -26,7 +26,7 @@ HELD_S, PUSHED_S, STANDS_S = 1.5, 4.0, 1.0  # held first; pushed at most; from t
 WATCHED_S = 0.2  # how long the arm is watched for standing still
 ROOM_RAD = 1.4  # between the joint and its limit on the side to which it is pushed
 OVERSHOOT_RAD = 0.35
-CREPT_RAD = float(
+STANDSTILL_RAD = float(
     np.deg2rad(1.0)
 )  # the hold takes the push for a load at first, and corrects that while gears stick and slip
 WORDS = "commander says that the arm is held"
@@ -111,11 +111,12 @@ def claim_violations(run: ClaimRun) -> list[str]:
         found.append("a fault while the arm was really held")
     pushed = trace.between(run.pushed_s, run.fault_s + STANDS_S).q[:, run.axis]
     way = float(np.abs(pushed - pushed[0]).max())
-    if way > MOVED_RAD + OVERSHOOT_RAD:
-        found.append(f"the joint moved by {way:.2f} rad, expected at most {MOVED_RAD + OVERSHOOT_RAD:.2f} rad")
+    most = DISPLACEMENT_LIMIT_RAD + OVERSHOOT_RAD
+    if way > most:
+        found.append(f"the joint moved by {way:.2f} rad, expected at most {most:.2f} rad")
     late = trace.between(run.fault_s + STANDS_S, run.fault_s + STANDS_S + WATCHED_S).q  # until the run ends
     crept = float(np.abs(late - late[0]).max())
-    if crept > CREPT_RAD:
+    if crept > STANDSTILL_RAD:
         found.append(f"a joint moved by {crept:.3f} rad later than {STANDS_S:g} s after the fault")
     return found
 

@@ -21,10 +21,10 @@ from dynid.control.model_laws import ComputedTorque
 from dynid.errors import SafetyError
 from dynid.model.standard import LinkInertia, from_link_frame
 from dynid.robot import FloatArray, Robot, load_robot
-from dynid.simulation.plant.held import SIDE_M, HeldBody, holding
+from dynid.simulation.plant.held import CUBE_M, HeldBody, holding
 
 IN_MOTION, IN_PUSH, AT_REST = "hit while it moves", "hit while it is pushed", "hit at rest, then a goal"
-SILENT, TAKEN = "estimates fall silent", "payload taken up and known, then hit"
+SILENT, TAKEN = "estimates stop arriving", "payload picked up and known, then hit"
 CAUSES = (IN_MOTION, IN_PUSH, AT_REST, SILENT, TAKEN)
 HEAVIEST_KG, OFFSET_M = 0.3, 0.02
 HIT_N, PUSH_N = (15.0, 30.0), (3.0, 8.0)
@@ -74,7 +74,7 @@ def _force(random: np.random.Generator, least_n: float, most_n: float) -> tuple[
 
 def body_of(robot: Robot, scene: Scene, mass_kg: float, offset_m: FloatArray) -> FloatArray:
     """Return the parameters (10,) of the cube of `holding` in the last modified DH frame."""
-    cube = LinkInertia(mass_kg, np.array(robot.file.tool_m) + offset_m, mass_kg * SIDE_M**2 / 6.0 * np.eye(3))
+    cube = LinkInertia(mass_kg, np.array(robot.file.tool_m) + offset_m, mass_kg * CUBE_M**2 / 6.0 * np.eye(3))
     return from_link_frame(cube, scene.arm.mdh.in_link[-1])
 
 

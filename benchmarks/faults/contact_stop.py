@@ -1,6 +1,6 @@
 """The table "contact": an arm whose contact is to stop it, hit while it moves, while it is pushed, and while it rests.
 
-Wanted: every hit stops what moves, with a payload that the executor knows; nothing begins while something is felt;
+Wanted: every hit stops what moves, with a payload that the executor knows; nothing begins while a force is detected;
 silence of the estimates stops the arm as well; without a force nothing stops it. In lock-step, see `contact_arm`.
 """
 
@@ -23,7 +23,7 @@ from benchmarks.faults.contact_arm import (
     scene_of,
 )
 from benchmarks.faults.drawn import Drawn
-from dynid.contact.stop import LATE_NS
+from dynid.contact.stop import MOST_AGE_NS
 
 HIT_S = 0.5
 STANDS_S, STANDSTILL_RAD_S = 1.2, 0.2  # from the hit on, when the arm must stand; pushed, it yields at 0.15 rad/s
@@ -100,7 +100,7 @@ class Trial:
         )
 
     def _pass(self, seconds: float, force: ArrayLike = (0.0, 0.0, 0.0)) -> None:
-        """So much time with a force (3,) [N] at the tool."""
+        """Pass a time [s] with a force (3,) [N] at the tool."""
         arm, given = self.arm, np.array(force)
         for _ in range(round(seconds / arm.run.cycle_s)):
             if given.any():
@@ -172,7 +172,7 @@ class Trial:
         if self._ask(free=True):
             self._pass(self.touch.at_s)
         self.arm.silent, self._hit_s = True, self.arm.time_s
-        self._pass(LATE_NS * 1e-9 + STANDS_S)
+        self._pass(MOST_AGE_NS * 1e-9 + STANDS_S)
         self._stands("after the estimates fell silent")
         if not self.arm.run.motion.moving and self._ask(free=False):
             self.found.append("a goal was accepted without estimates")

@@ -56,7 +56,7 @@ class BareDriver:
         self.guard = SafetyGuard(robot, settings)
 
     def run(self, seconds: float, each: Callable[[ControlLoop, float], None]) -> None:
-        """Run for so long [s]; `each` is called in every cycle with the loop and the time since the first [s]."""
+        """Run for a duration [s]; `each` is called in every cycle with the loop and the time since the first [s]."""
         began_s: list[float] = []
 
         def on_cycle(_: ArmSample, __: FloatArray) -> None:

@@ -75,7 +75,7 @@ def _unlike(folder: Path, wanted: dict[str, str]) -> list[str]:
 
 @contextlib.contextmanager
 def _plain_disk() -> Iterator[None]:
-    """A disk as FAT has it: no hard links, no modes, and no renaming that spares a name that is taken."""
+    """A disk with the limits of FAT: no hard links, no modes, and renaming overwrites an existing file."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
@@ -136,7 +136,7 @@ def unwritable_place(robot: Robot, seed: int) -> list[str]:
 
 
 def asked_before_moving(robot: Robot, seed: int) -> list[str]:
-    """Ask a script to move a real arm: without `--yes` nothing may move, and one line must say what would."""
+    """Ask a script to move a real arm: without `--yes` nothing may move, and one line must describe the motion."""
     master, slave = pty.openpty()
     said, port = io.StringIO(), os.ttyname(slave)
     what = f"joint {1 + seed % robot.size} at up to 0.5 rad/s"
@@ -158,5 +158,5 @@ DISK_CASES = (
     DriverCase("power lost after results were written", "nothing is lost", written_results),
     DriverCase("disk without hard links", "results kept, none overwritten", without_links),
     DriverCase("place that cannot be written", "refused before the work", unwritable_place),
-    DriverCase("real arm, nobody asked", "nothing moves, one line says what would", asked_before_moving),
+    DriverCase("real arm, no consent", "nothing moves, one line describes the motion", asked_before_moving),
 )

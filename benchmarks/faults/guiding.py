@@ -164,7 +164,7 @@ class GuidedArm(GuardedArm):
         self.motion.switch_to(self.law)
 
     def pass_on(self, seconds: float) -> None:
-        """Pass so much time."""
+        """Pass a time [s]."""
         for _ in range(round(seconds / self._cycle_s)):
             self.cycle()
 

@@ -59,7 +59,7 @@ class ArmJudge:
         ]
 
     def contact(self, trace: ArmTrace, free: Collection[int] = ()) -> list[str]:
-        """Which joint stops were touched, but for those of the `free` axes."""
+        """Which joint stops were touched, except those of the `free` axes."""
         lower, upper = self._stops
         touched = np.any((trace.q <= lower) | (trace.q >= upper), axis=0).tolist()
         names = self.robot.joint_names
@@ -96,7 +96,7 @@ class ArmJudge:
         ]
 
     def stop_s(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> float:
-        """After which time from the fault on every joint, but for the `free` ones, stood still for good [s]."""
+        """After which time from the fault on every joint, except the `free` ones, stood still for good [s]."""
         after = trace.between(fault_s, np.inf)
         judged = [axis for axis in range(self.robot.size) if axis not in free]
         slow = PUSHED_RAD_S if free else STANDSTILL_RAD_S

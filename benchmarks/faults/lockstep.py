@@ -50,7 +50,7 @@ class Disturbed:
         axes: whose servos are hit, where it is not all of them.
         unpowered: whether those servos lose their power, too.
         locked: joints that stand still from then on, whatever happens: for a comparison.
-        noticed_s: how late the driver may notice the fault [s]: of what it reads only now and then.
+        noticed_s: delay after which the driver may notice the fault [s]; more than 0 for data that it reads rarely.
         driver_gone_s: for how long the fault keeps the driver from running [s].
         window_s: how long the arm is watched from then on [s].
         reopen_s: how long after the fault opening the port again is tried [s]; None does not.
@@ -112,7 +112,7 @@ class LockstepChain:
         robot: the robot.
         piece: the motion and the moment of the fault.
         seed: of everything random.
-        fast_read: whether the servos know the fast sync read.
+        fast_read: whether the servos support the fast sync read.
         make_guard: makes the driver's guard, so that a test can plant a bad one.
     """
 

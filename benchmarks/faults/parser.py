@@ -88,7 +88,7 @@ class _Hang(Exception):
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raise _Hang in this block after so much processor time [s], which a busy machine does not use up."""
+    """Raise _Hang in this block after a processor time [s], which a busy machine does not use up."""
 
     def give_up(_: int, __: FrameType | None) -> None:
         raise _Hang
@@ -139,7 +139,7 @@ class Coverage:
 
 
 class ParserFuzzer:
-    """Feeds a parser until so many packets have been fed.
+    """Feeds a parser until it has received a number of packets.
 
     Args:
         seed: of everything random.

@@ -26,7 +26,7 @@ class ProcessCase:
         name: of the fault.
         expectation: required outcome.
         reporter: whose diagnostics must name it.
-        named: what they must match; '' where there is nothing to name.
+        named: what they must match; '' if nothing is named.
     """
 
     name: str

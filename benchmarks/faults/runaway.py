@@ -1,7 +1,7 @@
 """The table "run away": efforts from outside and wrong models, on the simulated arm behind guard and executor.
 
 Whatever is accepted must leave no joint farther from its reference than its path tolerance and 5 deg, and none pressed
-on a limit at the end. Laws without a reference have none to leave: nobody's hand leads the arm here, so no joint may
+on a limit at the end. Laws without a reference have none to leave: the arm is not guided by hand here, so no joint may
 move by more than 5 deg from where such a law took over.
 """
 
@@ -138,7 +138,7 @@ class WatchedArm(GuardedArm):
         self.motion.hold(self.q, self._stamp_ns)
 
     def pass_on(self, seconds: float) -> None:
-        """Pass so much time."""
+        """Pass a time [s]."""
         for _ in range(round(seconds / self._cycle_s)):
             self.cycle()
 

@@ -1,6 +1,6 @@
 """The servo bus without a wall clock: the driver's own code on simulated time, wire and arm stepping along.
 
-Time passes only while somebody waits: `SimulatedClock` is what the driver sleeps on, `SimulatedLine` is the wire whose
+Time passes only while a thread waits: `SimulatedClock` is what the driver sleeps on, `SimulatedLine` is the wire whose
 `open` the driver's `ServoBus` takes in place of the serial port's. Every byte takes its time at the baud rate, each
 instruction is carried out when its last byte has arrived, and a run is the same whenever it is repeated.
 """
@@ -26,16 +26,16 @@ from dynid.simulation.servo.chain import ServoChain
 BITS_PER_BYTE = 10
 START_NS = 1_000_000_000
 EPOCH_NS = 1_700_000_000_000_000_000  # some day: what the wall clock says when the simulated one starts
-READING_NS = 100  # what a look at the clock takes, so that nobody who only looks at it waits for ever
+READING_NS = 100  # duration of one reading of the clock, so that a loop that only reads it ends
 HOST_S = 30e-6  # from the driver to the wire, and from the wire to the driver
-WAKE_S = 60e-6  # a sleep ends too late by up to so much
+WAKE_S = 60e-6  # largest delay of the end of a sleep [s]
 
 Action = Callable[[int], None]
 """What happens at a moment; called with that moment [ns]."""
 
 
 class SimulatedClock(Clock):
-    """Time that passes only while somebody waits.
+    """Time that passes only while a thread waits.
 
     Args:
         seed: of the sleeps' lateness.
@@ -64,7 +64,7 @@ class SimulatedClock(Clock):
         return self.monotonic_ns() + self._realtime_offset_ns
 
     def step_realtime(self, seconds: float) -> None:
-        """Somebody sets the wall clock, by so much [s]."""
+        """Step the wall clock by a time [s]."""
         self._realtime_offset_ns += round(seconds * 1e9)
 
     def sleep(self, seconds: float) -> None:
@@ -91,7 +91,7 @@ class SimulatedClock(Clock):
             self.now_ns = max(self.now_ns, time_ns)
 
     def stand_still(self, seconds: float) -> None:
-        """The host does not run for so long [s], while the world goes on; for an action."""
+        """Stop the host for a duration [s], while the world goes on; for an action."""
         self.now_ns += round(seconds * 1e9)
 
 
@@ -207,7 +207,7 @@ class SimulatedLine:
                 self._answer(frames if self.faults is None else self.faults.line(frames))
 
     def _answer(self, pieces: "list[bytes] | list[bytes | float]") -> None:
-        """Put a reply on the wire; a pause in it is the host's, which delivers what follows so much later."""
+        """Put a reply on the wire; a pause in it is the host's, which delivers the rest later by that time."""
         late_ns = 0
         together = b""
         for piece in [*pieces, 0.0]:

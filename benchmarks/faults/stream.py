@@ -114,7 +114,7 @@ def mutated(frame: bytes, chance: random.Random, others: Sequence[bytes]) -> byt
 
 @dataclass(frozen=True)
 class Stream:
-    """What is fed: bytes made of so many packets, and the packets that must come out, None if that is open."""
+    """Input of a parser: bytes, the number of packets in them, and the packets that must come out; None if open."""
 
     data: bytes
     packets: int

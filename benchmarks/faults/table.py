@@ -70,7 +70,7 @@ The requirements are measured at the arm, not in the driver:
 - *Current lowered, then arm stops*: at the ages of `safety.yaml` (here 0.8 and 1.6 s), within 0.2 s.
 - *Nothing is lost*: of what was reported as closed or written, when the disk keeps only what `fsync` brought to it.
   *Results kept, none overwritten* on a disk without hard links; *refused before the work* where nothing can be written.
-- *Nothing moves, one line says what would*: a script may not move a real arm without `--yes`.
+- *Nothing moves, one line describes the motion*: a script may not move a real arm without `--yes`.
 - The driver names the fault in its diagnostics.
 - Against processes: the bag recorded so far is readable and holds every published state.
 
@@ -95,43 +95,44 @@ GUIDING = """
 
 The arm is guided under `gravity_compensation`, upright or hanging, from a drawn posture. Meanwhile a load of
 {lightest:g} to {heaviest:g} kg appears or vanishes at the tool, the tool is pushed with up to {hardest:g} N for up to
-0.3 s, or the model takes over with a payload that is not there or lacks one that is. The model knows the friction of
-the gears within a fifth. In six of ten cases with a load a hand leads the tool until then. Required: once no hand is at
-the arm, and {aftermath:g} s after a push, the tool stays within {farthest:g} m, and is no faster than {fastest:g} m/s.
-*Held* counts the arms that were braked and held; with a hand alone nothing is wrong, and the hand was taken for
-something else. `./run benchmark faults --fault guiding --guided N --first M` runs N cases of this table alone, from
-number M on.
+0.3 s, or the model takes over with a payload that is not there or lacks one that is. The friction of the model is
+within a fifth of that of the gears. In six of ten cases with a load, a hand guides the tool until then. Required:
+once no hand is at the arm, and {aftermath:g} s after a push, the tool stays within {farthest:g} m, and is no faster
+than {fastest:g} m/s. *Held* counts the arms that were braked and held; with a hand alone there is no fault, and the
+hand was mistaken for a load. `./run benchmark faults --fault guiding --guided N --first M` runs N cases of this table
+alone, from number M on.
 
 | what happens | cases | held | fastest [m/s] | farthest [m] | violations |
 | --- | --- | --- | --- | --- | --- |
 """
 SCRIPTS = """
-## Where nobody answers
+## If no servo answers
 
-The servos may still receive what is written to them. What is best then was measured in lock-step on an arm with the
-nominal parameters, by the most kinetic energy [mJ] of the arm within 3 s, from the same moments on:
+The servos may still receive instructions. The best instructions were determined in lock-step on an arm with the
+nominal parameters, by the largest kinetic energy [mJ] of the arm within 3 s, from the same moments on:
 
-| what is written | seeds 0 to 30: mean, most, worse than free fall | stands after 0.3 s |
+| instructions | seeds 0 to 30: mean, most, worse than free fall | stands after 0.3 s |
 | --- | --- | --- |
 | brake; after 50 ms position mode | 64, 390, 0 of 31 | 28 of 31, all after 0.4 s |
 | brake; after 50 ms position mode, but no voltage | 64, 390, 0 of 31 | 0 of 31: it sinks |
-| brake, then the load less what is in doubt of it | 616, 5121, 3 of 31 | |
+| brake, then the load minus its uncertainty | 616, 5121, 3 of 31 | |
 | brake, then half the load | 1011, 3260, 4 of 31 | |
 | brake, then all of the load's estimate | 1073, 9637, 5 of 31 | |
 | brake, then no current | 1500, 3128, 4 of 31 | |
 | nothing: the watchdogs trip | 1623, 4687 | |
 
-There the brake lasted for 35 ms. In cycles that nobody answers, of some 10 ms, it drove joints with little inertia
-the other way (seed 52: from -0.9 rad/s to 7 rad/s), so the driver brakes for 12 ms. On the present arm, seeds 0 to
-30: 43 mJ on average, 204 mJ at most, with 35 ms 44 and 212; seeds 44 to 55: 52 and 208 mJ, with 35 ms 73 and 318.
+In this study the brake lasted for 35 ms. In cycles without an answer, of some 10 ms, it drove joints with little
+inertia the other way (seed 52: from -0.9 rad/s to 7 rad/s), so the driver brakes for 12 ms. On the present arm, seeds
+0 to 30: 43 mJ on average, 204 mJ at most, with 35 ms 44 and 212; seeds 44 to 55: 52 and 208 mJ, with 35 ms 73 and
+318.
 
-In doubt is twice the current that accelerates the joint at that moment. Currents that nobody corrects let a joint
-drift, and may drive it over its highest point: in one seed the arm had 1534 mJ, in free fall 962. So after 50 ms
-without any answer the driver writes, twice each: torque off, position mode, torque on. Each servo then holds its
-joint by its own loop. At first they get no voltage, and only brake by their back-EMF; after 0.1 s as much as drives
-their current limit. After 2.5 s the voltage goes back to nothing, and the arm sinks as fast as the back-EMF lets
-it. Servos that still do not answer when the driver ends go on braking. A servo that is silent among others gets
-none of this: it may be booting, and then has to stay without current.
+The uncertainty of a load is twice the current that accelerates the joint at that moment. Currents that are not
+corrected let a joint drift, and may drive it over its highest point: in one seed the arm had 1534 mJ, in free fall
+962. So after 50 ms without any answer the driver writes, twice each: torque off, position mode, torque on. Each servo
+then holds its joint by its own loop. At first they get no voltage, and only brake by their back-EMF; after 0.1 s they
+get the voltage that drives their current limit. After 2.5 s the voltage falls to zero, and the arm sinks as fast as
+the back-EMF allows. Servos that still do not answer when the driver ends continue to brake. A single silent servo
+gets none of these instructions: it may be booting, and must then stay without current.
 
 ## Your own faults
 

@@ -1,4 +1,4 @@
-"""What nobody has allowed: starts behind a relay, and robot files that ask for more than they may, or for a gear."""
+"""Refused requests: starts behind a relay, and robot files that ask for more than they may, or for a gear."""
 
 from typing import Any
 
@@ -59,7 +59,7 @@ def relay_without_consent(robot: Robot, seed: int) -> list[str]:
 
 
 def relay_without_eeprom(robot: Robot, seed: int) -> list[str]:
-    """Open a relay to factory-fresh servos with `allow_real_port` alone: the EEPROM stays but for the mode."""
+    """Open a relay to factory-fresh servos with `allow_real_port` alone: the EEPROM stays except for the mode."""
     chain, line = _relay(robot, seed)
     before = {one: bytes(servo.bytes[: table.EEPROM_END]) for one, servo in chain.servos.items()}
     driver, found = DynamixelArm(robot, PORT, allow_real_port=True, clock=line.clock, opener=line.open), []

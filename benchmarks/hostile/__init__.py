@@ -1,1 +1,1 @@
-"""The running chain under interrupts and hostile peers."""
+"""Tests of the running chain under interrupts and hostile peers."""

@@ -1,4 +1,4 @@
-"""The running chain attacked by hostile peers: does the arm move, does a node end, can the bag be read?"""
+"""Attacks of hostile peers on the running chain: motion of the arm, ended nodes and readable bags are checked."""
 
 import os
 import shutil
@@ -43,7 +43,7 @@ MOST_LEFT_OUT = 0.5  # of a bag's states: the peer's are among them
 
 @dataclass(frozen=True)
 class Attacked:
-    """What a run came to, in words: '' where it is in order."""
+    """Findings of a run in words; '' for each aspect without a finding."""
 
     kind: str
     seed: int
@@ -57,7 +57,7 @@ class Attacked:
 
     @property
     def found(self) -> str:
-        """What is not in order; '' if nothing."""
+        """All findings in one text; '' if there are none."""
         every = (*self.deaths, self.motion, self.bag, self.broke, *self.reachable, self.harm)
         return "; ".join(text for text in every if text)
 
@@ -66,7 +66,7 @@ class Attacked:
 
 
 def figures(runs: list[Attacked]) -> dict[str, Any]:
-    """The counts over all runs, and each run in which something was found."""
+    """Return the counts over all runs, and each run with a finding."""
     return {
         "runs": len(runs),
         "uncommanded_motion": sum(bool(run.motion) for run in runs),
@@ -82,7 +82,7 @@ def figures(runs: list[Attacked]) -> dict[str, Any]:
 
 
 def _rows(runs: list[Attacked]) -> dict[str, dict[str, int]]:
-    """Return by what attacked, in the order of the runs, how often it did and how often something was found."""
+    """Return the number of attacks and of runs with findings by kind of attack, in the order of the runs."""
     kinds = dict.fromkeys(run.kind for run in runs)
     return {
         kind: {
@@ -94,7 +94,7 @@ def _rows(runs: list[Attacked]) -> dict[str, dict[str, int]]:
 
 
 def attacked_by_files(runs: int, seed: int, cases: Sequence[FileCase] = FILE_CASES) -> Iterator[Attacked]:
-    """Give the program every hostile file, each `runs` times with another seed."""
+    """Give the program every hostile file, each `runs` times with another seed, and yield the findings."""
     for k in range(runs):
         for case in cases:
             with tempfile.TemporaryDirectory(prefix="dynid-attack-", ignore_cleanup_errors=True) as name:
@@ -102,15 +102,18 @@ def attacked_by_files(runs: int, seed: int, cases: Sequence[FileCase] = FILE_CAS
 
 
 def attacked_from_network() -> Attacked:
-    """Start a node that knows nothing of dynid as a launch file of dynid starts it, and look where it listens."""
+    """Start a plain node in the environment of dynid's launch files, and return on which addresses it listens."""
     return Attacked(PLAIN, 0, "", (), "", "", reachable=plain_node_reachable())
 
 
 def attacked(robot: str, runs: int, seed: int, keep: Path | None = None) -> Iterator[Attacked]:
-    """Every kind of peer in turn, each time with another seed; one chain after the other.
+    """Attack one chain after the other by every kind of peer in turn, each with another seed, and yield the findings.
 
     Args:
-        keep: folder for logs, bag and the arm's record of each run in which something was found; None keeps none.
+        robot: robot name or folder.
+        runs: number of attacks of each kind.
+        seed: first seed.
+        keep: folder for logs, bag and the arm's record of each run with a finding; None keeps none.
     """
     loaded = load_robot(robot)
     for k in range(runs):
@@ -122,7 +125,7 @@ def attacked(robot: str, runs: int, seed: int, keep: Path | None = None) -> Iter
 
 
 def attack(robot: Robot, name: str, kind: str, seed: int, folder: Path) -> Attacked:
-    """Hold the arm, by one law or another, and have it attacked before and meanwhile.
+    """Start a chain whose arm is held by a control law, attack it before and during the hold, and return the findings.
 
     Raises:
         NodeError: the chain did not come up.
@@ -163,14 +166,14 @@ def attack(robot: Robot, name: str, kind: str, seed: int, folder: Path) -> Attac
 
 
 def nominal_model(robot: Robot) -> ControlModel:
-    """The model that an identification of the simulated arm would come to."""
+    """Return a model of the simulated arm from its own parameters, instead of an identified one."""
     arm = ArmModel.of(robot)
     phi = arm.base_parameters(from_file(plant_standard(robot), arm.mdh))
     return ControlModel(robot.name, arm.structure_hash, phi, FrictionLaw.of(robot.size, {}), True)
 
 
 def uncommanded(robot: Robot, trace: ArmTrace, stopped: str, held_within: float) -> str:
-    """Whether an arm moved that is held [rad], or one that was stopped and lowered came down too fast; '' if not."""
+    """Return a finding if a held arm moved [rad], or if a stopped arm was lowered too fast; '' if neither."""
     if not len(trace.time_s):
         return "the arm's record is empty"
     speed, moved = np.abs(trace.dq).max(axis=0), np.abs(trace.q - trace.q[0]).max(axis=0)
@@ -186,7 +189,7 @@ def uncommanded(robot: Robot, trace: ArmTrace, stopped: str, held_within: float)
 
 
 def unreadable(bag: Path) -> str:
-    """Why the arm's states cannot be read from a bag; '' if they can."""
+    """Return why the arm's states cannot be read from a bag; '' if they can."""
     try:
         content = read_bag(bag)
         states = joint_series(content["/joint_states"])
@@ -198,7 +201,7 @@ def unreadable(bag: Path) -> str:
 
 
 def _try(call: Supervisor, service: str) -> None:
-    """What is refused is no finding: who attacks may be the reason."""
+    """Call a service and ignore a refusal, which the attack may cause."""
     try:
         call.trigger(service)
     except NodeError:
@@ -206,7 +209,7 @@ def _try(call: Supervisor, service: str) -> None:
 
 
 def _law(call: Supervisor) -> set[str]:
-    """The law that commands the arm; nothing where the executor does not answer."""
+    """Return the law that commands the arm as a set; empty if the executor does not answer."""
     try:
         return {call.get_parameters("executor", ["controller"])[0].string_value}
     except NodeError:
@@ -214,7 +217,7 @@ def _law(call: Supervisor) -> set[str]:
 
 
 def _be_attacked(call: Supervisor, kind: str, seed: int, robot: str) -> str:
-    """Run a hostile peer; returns what it achieved and should not have, '' if nothing."""
+    """Run a hostile peer; return what it achieved although it must not, '' if nothing."""
     command = [sys.executable, "-m", "benchmarks.hostile.peers", kind, str(seed), str(ATTACK_S), robot]
     environment = {**os.environ, **child_environment(), PARENT_VARIABLE: str(os.getpid())}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
@@ -236,7 +239,7 @@ def _be_attacked(call: Supervisor, kind: str, seed: int, robot: str) -> str:
 
 
 def _stopped(call: Supervisor) -> str:
-    """What the driver says of a stop; '' of an arm that is held."""
+    """Return the driver's reason for a stop; '' for an arm that is held."""
     report = call.reports.get("hardware")
     text = "" if report is None else str(report.message)
     return "" if text.startswith("enabled") else text

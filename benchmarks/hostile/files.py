@@ -1,4 +1,4 @@
-"""Files of strangers, given to the real program in a process of its own, and what must not come of them."""
+"""Hostile files, given to the real program in a process of its own, and checks of the outcome."""
 
 import os
 import random
@@ -34,9 +34,10 @@ class FileCase:
     """One row of the table.
 
     Attributes:
-        name: what the file is.
-        named: what the program must say of it; "" where it may also do what it was asked.
-        make: makes the files in a folder, beside a file that must stay as it is; returns the program's arguments.
+        name: description of the file.
+        named: text that the program's error must contain; "" if it may also succeed.
+        make: function that makes the files in a folder, beside a file that must stay unchanged; it returns the
+            program's arguments.
     """
 
     name: str
@@ -45,11 +46,13 @@ class FileCase:
 
 
 def harm(case: FileCase, seed: int, folder: Path, program: tuple[str, ...] = PROGRAM) -> str:
-    """Return what a file of a case did that it must not, '' if nothing.
+    """Return what a file of a case did although it must not, '' if nothing.
 
     Args:
-        folder: empty; files, outputs and temporary files are made in it.
-        program: that is given the arguments.
+        case: the case.
+        seed: seed of the case.
+        folder: empty folder for files, outputs and temporary files.
+        program: program that is given the arguments.
     """
     work, temporary, victim = folder / "in", folder / "tmp", folder / "victim"
     for one in (work, temporary):
@@ -75,12 +78,12 @@ def harm(case: FileCase, seed: int, folder: Path, program: tuple[str, ...] = PRO
 
 
 def _names(folder: Path) -> set[str]:
-    """Return what is in a folder, and in that of temporary files."""
+    """Return the names in a folder, and in that of temporary files."""
     return {*os.listdir(folder), *(f"tmp/{name}" for name in os.listdir(folder / "tmp"))}
 
 
 def _outcome(code: int, said: str, named: str) -> list[str]:
-    """What is wrong with how a program ended."""
+    """Return the faults of a program's exit code and output."""
     found = []
     if code < 0 or code > 2:
         found.append(f"it ended by signal {-code}" if code < 0 else f"it ended with code {code}")
@@ -102,7 +105,7 @@ def _robot(folder: Path, text: str) -> list[str]:
 
 
 def aliases(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """A robot of a few lines whose aliases stand for a billion values."""
+    """Make a robot file of a few lines whose aliases expand to a billion values."""
     wide, deep = chance.randrange(8, 12), chance.randrange(9, 14)
     lines = [f"a0: &a0 [{', '.join(['x'] * wide)}]"]
     lines += [f"a{k}: &a{k} [{', '.join([f'*a{k - 1}'] * wide)}]" for k in range(1, deep)]
@@ -110,19 +113,19 @@ def aliases(folder: Path, victim: Path, chance: random.Random) -> list[str]:
 
 
 def brackets(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """A robot of brackets within brackets."""
+    """Make a robot file of nested brackets."""
     return _robot(folder, "joints: " + chance.choice("[{") * chance.randrange(10_000, 200_000))
 
 
 def given_twice(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """A robot that says one thing twice, of which a reader of YAML forgets the first."""
+    """Make a robot file that gives one key twice, so that a YAML reader ignores the first value."""
     robot = load_robot("planar_3r")
     text = (robot.folder / "robot.yaml").read_text(encoding="utf-8")
     return _robot(folder, f"{text}\n{chance.choice(('name: other', 'default_mount: wall', 'joints: []'))}\n")
 
 
 def wide_limits(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """A robot whose joints may go farther than the arm can."""
+    """Make a robot file with joint limits beyond those of the arm."""
     robot = load_robot("crane_x7")
     shutil.copytree(robot.folder, folder / "arm")
     content = yaml.safe_load((robot.folder / "robot.yaml").read_text(encoding="utf-8"))
@@ -133,7 +136,7 @@ def wide_limits(folder: Path, victim: Path, chance: random.Random) -> list[str]:
 
 
 def entities(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """A URDF whose entities stand for a billion characters."""
+    """Make a URDF whose entities expand to a billion characters."""
     lines = [f'<!ENTITY a{k} "{f"&a{k - 1};" * 10}">' for k in range(1, 10)]
     text = f'<!DOCTYPE robot [<!ENTITY a0 "x">{"".join(lines)}]><robot name="&a9;"/>'
     (folder / "x.urdf").write_text(text, encoding="utf-8")
@@ -165,13 +168,13 @@ def _mcap(path: Path, compression: CompressionType, qos: str, zeros: int) -> lis
 
 
 def nested_quality(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """A bag whose channel has a quality of service of brackets within brackets."""
+    """Make a bag with a channel whose quality of service consists of nested brackets."""
     qos = chance.choice("[{") * chance.randrange(20_000, 60_000)
     return _mcap(folder / "x.mcap", CompressionType.NONE, qos, 0)
 
 
 def nested_metadata(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """A bag whose metadata.yaml is brackets within brackets."""
+    """Make a bag whose metadata.yaml consists of nested brackets."""
     bag = _bag(folder)
     text = "rosbag2_bagfile_information: " + chance.choice("[{") * chance.randrange(20_000, 60_000)
     (bag / METADATA_NAME).write_text(text, encoding="utf-8")
@@ -179,13 +182,13 @@ def nested_metadata(folder: Path, victim: Path, chance: random.Random) -> list[s
 
 
 def growing_chunks(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """A bag whose chunks become gigabytes."""
+    """Make a bag whose chunks expand to gigabytes."""
     form = chance.choice((CompressionType.LZ4, CompressionType.ZSTD))
     return _mcap(folder / "x.mcap", form, "", chance.randrange(130, 170))
 
 
 def growing_file(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """A packed database of some kilobytes that becomes gigabytes in the temporary folder."""
+    """Make a packed database of some kilobytes that expands to gigabytes in the temporary folder."""
     packer = zstandard.ZstdCompressor().compressobj()
     count = chance.randrange(1500, 3000)
     data = b"".join(packer.compress(bytes(2**20)) for _ in range(count)) + packer.flush()
@@ -203,7 +206,7 @@ def growing_file(folder: Path, victim: Path, chance: random.Random) -> list[str]
 
 
 def foreign_journal(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """A database whose journal names a file that SQLite deletes once it has rolled the journal back."""
+    """Make a database whose journal names a file that SQLite deletes after it has rolled the journal back."""
     bag = folder / "bag"
     bag.mkdir()
     with closing(sqlite3.connect(bag / "x.db3")) as database:
@@ -222,7 +225,7 @@ def foreign_journal(folder: Path, victim: Path, chance: random.Random) -> list[s
 
 
 def planted_link(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """An unfinished bag with links where its repair may write."""
+    """Make an unfinished bag with links at the paths where its repair may write."""
     bag = _bag(folder)
     file = next(bag.glob("*.mcap"))
     os.truncate(file, file.stat().st_size - chance.randrange(1, 30))
@@ -233,7 +236,7 @@ def planted_link(folder: Path, victim: Path, chance: random.Random) -> list[str]
 
 
 def commanding_topic(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """A bag whose topic's name commands a terminal, and is no markup."""
+    """Make a bag with a topic name that contains terminal commands and markup."""
     order = chance.choice(("\x1b]0;x\x07", "\x1b[2J\x1b[H", "\x1b[8m"))
     return ["bag", "info", str(_bag(folder, f"/a{order}[/yellow]\n[red]b"))]
 
@@ -242,7 +245,7 @@ def commanding_topic(folder: Path, victim: Path, chance: random.Random) -> list[
 
 
 def deep_folders(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """A folder in a folder, a thousand times and more."""
+    """Make more than a thousand nested folders."""
     at = os.open(folder, os.O_RDONLY)
     for _ in range(chance.randrange(1200, 2000)):
         os.mkdir("a", dir_fd=at)
@@ -254,7 +257,7 @@ def deep_folders(folder: Path, victim: Path, chance: random.Random) -> list[str]
 
 
 def nested_object(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """A LeRobot data set whose description is brackets within brackets."""
+    """Make a LeRobot data set whose description consists of nested brackets."""
     (folder / "set" / "meta").mkdir(parents=True)
     (folder / "set" / "meta" / "info.json").write_text(chance.choice(('{"a":', "[")) * chance.randrange(5000, 100_000))
     return ["logs", str(folder / "set"), "--robot", "planar_3r"]

@@ -1,6 +1,6 @@
-"""Motions of strangers: points close together, steps, motions run faster than they were planned, and what is accepted.
+"""Hostile motions: dense points, steps, and motions faster than planned; accepted ones are checked.
 
-Whatever passes the check must keep its limits at every moment, here at 20 microseconds from each other.
+A motion that passes the check must keep its limits at every moment, which is tested every 20 microseconds.
 """
 
 from collections.abc import Iterator
@@ -34,12 +34,12 @@ class GoalOutcome:
 
     @property
     def violates(self) -> bool:
-        """Whether it was accepted and leaves a limit."""
+        """Whether the goal was accepted although it violates a limit."""
         return max(self.acceleration, self.torque) > 1.0 + EXCESS
 
 
 def drawn_goal(robot: Robot, kind: str, random: np.random.Generator) -> Motion:
-    """A goal of a kind, about as fast as the arm can be; errors as of `through_points`."""
+    """Return a random goal of a kind, at about the highest speed of the arm; errors are those of `through_points`."""
     count, n = int(random.integers(4, 9)), robot.size
     low, high = robot.lower, robot.upper
     middle = np.clip(robot.rest_posture, low + 0.25 * (high - low), high - 0.25 * (high - low))
@@ -68,7 +68,7 @@ def drawn_goal(robot: Robot, kind: str, random: np.random.Generator) -> Motion:
 
 
 def judged(check: MotionCheck, limits: MotionLimits, motion: Motion, seed: int) -> GoalOutcome:
-    """Ask the check, and look at what it accepts by itself."""
+    """Check a motion, and if it is accepted, test its limits independently."""
     assert check.torques is not None
     try:
         check.check([motion])
@@ -85,7 +85,7 @@ def judged(check: MotionCheck, limits: MotionLimits, motion: Motion, seed: int) 
 
 
 def goal_outcomes(robot: Robot, cases: int, seed: int = 0) -> Iterator[GoalOutcome]:
-    """Draw and judge goals, one of each kind in turn, for an arm with half of its torque or less."""
+    """Draw and test goals, one of each kind in turn, for an arm with half of its torque or less."""
     usual = robot_limits(robot, load_excitation(robot).acceleration_limits)
     torques, collision = nominal_torques(robot, None), SelfCollision(robot)
     for case in range(cases):
@@ -105,7 +105,7 @@ def goal_outcomes(robot: Robot, cases: int, seed: int = 0) -> Iterator[GoalOutco
 
 
 def slowed(motion: Motion, factor: float) -> Motion:
-    """The same motion, so many times slower."""
+    """Return the same motion with its duration multiplied by a factor."""
     pieces = motion.pieces()
     knots = np.append(pieces.begins, motion.duration)
     inner = np.arange(len(pieces.begins))
@@ -117,7 +117,7 @@ def slowed(motion: Motion, factor: float) -> Motion:
 
 
 def figures(found: list[GoalOutcome]) -> dict[str, dict[str, float | int]]:
-    """By kind: goals, how many were accepted, the largest shares of limits, and violations."""
+    """Return, by kind, the numbers of goals and accepted goals, the largest shares of limits, and violations."""
     table: dict[str, dict[str, float | int]] = {}
     for kind in KINDS:
         mine = [one for one in found if one.kind == kind]

@@ -1,4 +1,4 @@
-"""Whole chains interrupted at random moments: what is left of them, and how soon is the arm at rest?"""
+"""Whole chains interrupted at random moments: remaining processes and files, and the time until the arm is at rest."""
 
 import contextlib
 import json
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from benchmarks.children import child_environment
-from dynid.nodes.domain import CHOSEN
+from dynid.nodes.domain import DOMAIN_VARIABLE
 from dynid.parent import PARENT_VARIABLE
 
 SIGNALS = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # most are a user's Ctrl-C
@@ -30,24 +30,24 @@ PYTHON = "python"  # the name of what processes print before the first line of t
 
 
 class Subject(Protocol):
-    """What is started and interrupted; every method is given the folder of the run."""
+    """Program that is started and interrupted; every method gets the folder of the run."""
 
     def command(self, folder: Path) -> list[str]:
-        """The command, which prints into `output.txt`."""
+        """Return the command, which prints into `output.txt`."""
 
     def environment(self, folder: Path) -> Mapping[str, str]:
-        """Its environment; called once, before the command is started."""
+        """Return its environment; called once, before the command is started."""
 
     def begun(self, folder: Path) -> bool:
-        """Whether the time to the interrupt begins."""
+        """Return whether the time to the interrupt begins."""
 
     def texts(self, folder: Path) -> dict[str, str]:
-        """What the processes printed and logged, by name."""
+        """Return the output and logs of the processes, by name."""
 
 
 @dataclass(frozen=True)
 class Demo:
-    """`dynid demo`, or another command with `--out`."""
+    """Subject `dynid demo`, or another command with `--out`."""
 
     words: tuple[str, ...] = (sys.executable, "-m", "dynid", "demo")
 
@@ -56,11 +56,11 @@ class Demo:
         return [*self.words, "--out", str(folder / "run")]
 
     def environment(self, folder: Path) -> Mapping[str, str]:
-        """This process' own, without its ROS domain: every demo takes one of its own."""
-        return {key: value for key, value in os.environ.items() if key != CHOSEN} | child_environment()
+        """Return this process's environment without its ROS domain, since every demo reserves one."""
+        return {key: value for key, value in os.environ.items() if key != DOMAIN_VARIABLE} | child_environment()
 
     def begun(self, folder: Path) -> bool:
-        """At once."""
+        """Return True at once."""
         return True
 
     def texts(self, folder: Path) -> dict[str, str]:
@@ -71,16 +71,16 @@ class Demo:
 
 @dataclass(frozen=True)
 class Ended:
-    """What an interrupted chain left.
+    """State that an interrupted chain left.
 
     Attributes:
-        what: was interrupted.
-        number: the signal.
-        after_s: when it came [s].
-        seconds: from then on until the last process had ended [s].
+        what: name of the interrupted subject.
+        number: number of the signal.
+        after_s: time of the signal [s].
+        seconds: time from the signal until the last process had ended [s].
         code: exit code.
-        texts: what the processes printed and logged, by name.
-        left: processes and files that were left behind, in words.
+        texts: output and logs of the processes, by name.
+        left: remaining processes and files, in words.
         early: whether it had ended before the signal came.
     """
 
@@ -95,12 +95,12 @@ class Ended:
 
     @property
     def traces(self) -> int:
-        """How many of its processes printed a traceback."""
+        """Number of its processes that printed a traceback."""
         return len(self.traced)
 
     @property
     def traced(self) -> list[str]:
-        """Which ones, with the last line that each printed."""
+        """Processes that printed a traceback, with its last line."""
         return [
             f"{name}: {text.strip().splitlines()[-1]}"
             for name, text in self.texts.items()
@@ -109,18 +109,18 @@ class Ended:
 
     @property
     def poor(self) -> bool:
-        """Whether it is worth a look."""
+        """Whether the run has a finding."""
         return bool(self.left or self.traces or self.torque_on or self.early or self.seconds > SLOWEST_S)
 
     def keep(self, folder: Path) -> None:
-        """Write what each process printed and logged into a new folder."""
+        """Write the output and logs of each process into a new folder."""
         folder.mkdir(parents=True)
         for name, text in self.texts.items():
             (folder / f"{name}.txt").write_text(text, encoding="utf-8")
 
     @property
     def torque_on(self) -> bool:
-        """Whether a servo was left with torque on, or current; also where the arm does not say so."""
+        """Whether a servo was left with torque or current, or the arm did not report its state."""
         said = self._arm()
         if said is None:
             return len(self._arm_lines) > 1 or (bool(self._arm_lines) and not self._without_port)
@@ -133,11 +133,11 @@ class Ended:
 
     @property
     def _arm_lines(self) -> list[str]:
-        """What the arm said; nothing if it was not started, or its servos were not touched yet."""
+        """Return the lines that the arm printed; empty if it was not started or its servos were not used yet."""
         return self.texts.get("simulated_arm", "").strip().splitlines()
 
     def _arm(self) -> dict[str, Any] | None:
-        """What the arm said at its end; None if nothing."""
+        """Return the arm's report at its end; None without one."""
         try:
             said = json.loads(self._arm_lines[-1])
             return said if {"torque_enabled", "drive_current_a"} <= set(said) else None
@@ -146,12 +146,12 @@ class Ended:
 
     @property
     def _without_port(self) -> bool:
-        """Whether nobody had opened the arm's port yet."""
+        """Whether no process had opened the arm's port yet."""
         return not any("cycle rate" in text for text in self.texts.values())
 
 
 def figures(runs: list[Ended]) -> dict[str, Any]:
-    """The counts over all runs, and each run that is worth a look."""
+    """Return the counts over all runs, and each run with a finding."""
     poor = [run for run in runs if run.poor]
     return {
         "runs": len(runs),
@@ -173,7 +173,7 @@ def figures(runs: list[Ended]) -> dict[str, Any]:
 
 
 def interrupted(runs: int, latest_s: float, seed: int) -> Iterator[Ended]:
-    """Run the demo so often and interrupt each one, half of them in its start, the others up to `latest_s`."""
+    """Run the demo `runs` times and interrupt each run, half of them during the start, the others up to `latest_s`."""
     rng = random.Random(seed)
     for k in range(runs):
         most = min(START_S, latest_s) if k % 2 == 0 else latest_s
@@ -181,12 +181,14 @@ def interrupted(runs: int, latest_s: float, seed: int) -> Iterator[Ended]:
 
 
 def interrupt(subject: Subject, what: str, after_s: float, number: int, *, everybody: bool = False) -> Ended:
-    """Start one subject in a folder of its own, send it a signal, and look at what it leaves.
+    """Start one subject in a folder of its own, send it a signal, and return the state that it leaves.
 
     Args:
+        subject: the program.
         what: its name for the findings.
-        after_s: when, from the moment at which it says that the time begins [s].
-        everybody: the signal reaches all of its processes, as one of a terminal does.
+        after_s: time of the signal after the subject reports its begin [s].
+        number: number of the signal.
+        everybody: whether the signal reaches all of its processes, like a signal of a terminal.
     """
     with tempfile.TemporaryDirectory(prefix="dynid-interrupt-", ignore_cleanup_errors=True) as name:
         folder = Path(name)
@@ -214,7 +216,7 @@ def interrupt(subject: Subject, what: str, after_s: float, number: int, *, every
 
 
 def _heed_signals() -> None:
-    """What a shell has in the background, or nohup, ignores signals, and its children would as well."""
+    """Restore signal handling, which shells in the background and nohup disable for their children."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_DFL)
 
@@ -222,7 +224,7 @@ def _heed_signals() -> None:
 def _interrupted(
     process: subprocess.Popen[bytes], begun: Callable[[], bool], after_s: float, number: int, everybody: bool
 ) -> tuple[bool, float, list[str]]:
-    """Send the signal when it is time; (whether it came too late, seconds to the end, processes that are left)."""
+    """Send the signal in time; return whether it came too late, the seconds to the end, and remaining processes."""
     _wait(lambda: process.poll() is not None or begun(), BEGIN_S)
     _wait(lambda: process.poll() is not None, after_s)
     early = process.poll() is not None
@@ -236,7 +238,7 @@ def _interrupted(
 
 
 def children(parent: int) -> set[int]:
-    """Processes that were started to end with another one."""
+    """Return the processes that were started to end together with another process."""
     marker, found = f"{PARENT_VARIABLE}={parent}".encode(), set()
     for path in Path("/proc").glob("[0-9]*/environ"):
         with contextlib.suppress(OSError):  # it ended meanwhile, or is another user's

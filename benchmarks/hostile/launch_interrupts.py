@@ -26,12 +26,12 @@ OF_A_CHILD = re.compile(r"^\[\w+-\d+\] ")
 
 @dataclass(frozen=True)
 class LaunchFile:
-    """A launch file to be interrupted, see `interrupts.Subject`.
+    """Launch file to be interrupted, see `interrupts.Subject`.
 
     Attributes:
         file: its name without `.launch.py`.
         arguments: launch arguments; `{folder}` is the run's.
-        moving: the interrupt comes in a motion: the time counts from when its bag was opened.
+        moving: whether the interrupt comes in a motion, with the time counted from the opening of its bag.
     """
 
     file: str
@@ -39,22 +39,22 @@ class LaunchFile:
     moving: bool = False
 
     def command(self, folder: Path) -> list[str]:
-        """What is started."""
+        """Return the launch command."""
         given = [one.format(folder=folder) for one in self.arguments]
         return [sys.executable, "-m", "benchmarks.hostile.launched", str(FILES / f"{self.file}.launch.py"), *given]
 
     def environment(self, folder: Path) -> dict[str, str]:
-        """Where launch finds the package, and writes its files."""
+        """Return an environment in which launch finds the package and writes its files."""
         return dict(os.environ) | launched_environment(folder)
 
     def begun(self, folder: Path) -> bool:
-        """Whether the time begins: launch runs its file, or the arm is about to be enabled."""
+        """Return whether launch runs its file, or, for a motion, the arm is about to be enabled."""
         if self.moving:
             return (folder / "bag").exists()
         return FIRST_LINE in (folder / "output.txt").read_text(encoding="utf-8", errors="replace")
 
     def texts(self, folder: Path) -> dict[str, str]:
-        """What launch printed itself, and what each of its processes printed or logged."""
+        """Return the output of launch itself, and the output and logs of each of its processes."""
         output = (folder / "output.txt").read_text(encoding="utf-8", errors="replace")
         own = "\n".join(line for line in output.splitlines() if not OF_A_CHILD.match(line))
         printed = {
@@ -69,9 +69,9 @@ class LaunchFile:
 
 
 def interrupted_launches(runs: int, latest_s: float, seed: int, in_motion: bool = False) -> Iterator[Ended]:
-    """Start launch files so often and interrupt each one, those in a motion up to `latest_s` after it was prepared.
+    """Start launch files `runs` times and interrupt each one, in a motion up to `latest_s` after it was prepared.
 
-    Every other one is in its start, or none where only those `in_motion` count.
+    Every second one is interrupted during its start, or none with `in_motion`.
 
     Raises:
         NodeError: launch is not installed.
@@ -93,7 +93,7 @@ def interrupted_launches(runs: int, latest_s: float, seed: int, in_motion: bool 
 
 
 def _files(bag: Path) -> tuple[list[LaunchFile], LaunchFile]:
-    """Those that are interrupted in their start, and the one that is interrupted in its motion."""
+    """Return the launch files that are interrupted during their start, and the one interrupted during a motion."""
     motion = (f"trajectory:={MOTION}", "output:={folder}/bag", "use_sim:=true")
     starting = [
         LaunchFile("bringup", ("use_sim:=true",)),

@@ -1,4 +1,4 @@
-"""`ros2 launch dynid FILE NAME:=VALUE ...` from a checkout: `python -m benchmarks.hostile.launched FILE ...`.
+"""Command `ros2 launch dynid FILE NAME:=VALUE ...` in a checkout: `python -m benchmarks.hostile.launched FILE ...`.
 
 Needs `launch` and `launch_ros`, and the variables of `launched_environment`.
 """
@@ -20,7 +20,7 @@ EXECUTABLES = Path("lib/dynid")
 
 
 def require_launch() -> None:
-    """Raise NodeError where launch is not installed."""
+    """Raise NodeError if launch is not installed."""
     if importlib.util.find_spec("launch_ros") is None:
         raise NodeError(
             "launch files cannot be started: the Python package launch_ros is not there; source a ROS 2 installation "
@@ -29,7 +29,7 @@ def require_launch() -> None:
 
 
 def entry_points() -> dict[str, tuple[str, str]]:
-    """The executables of this checkout: name -> (module, function)."""
+    """Return the executables of this checkout: name -> (module, function)."""
     config = configparser.ConfigParser()
     config.read(CHECKOUT / "setup.cfg", encoding="utf-8")
     lines = config["options.entry_points"]["console_scripts"].strip().splitlines()
@@ -38,7 +38,7 @@ def entry_points() -> dict[str, tuple[str, str]]:
 
 
 def install(prefix: Path, logs: Path) -> None:
-    """The package as ROS finds it, in a new folder; what each executable prints also goes to a file of its own.
+    """Install the package for ROS in a new folder; the output of each executable is also written to a file.
 
     A process whose launch was killed prints into a closed pipe.
     """
@@ -56,7 +56,7 @@ def install(prefix: Path, logs: Path) -> None:
 
 
 def launched_environment(folder: Path) -> dict[str, str]:
-    """Variables with which launch finds the package, which this installs, and writes every file into a new folder."""
+    """Install the package in a new folder; return variables with which launch finds it and writes its files there."""
     prefix, temporary, before = folder / "prefix", folder / "tmp", os.environ.get("AMENT_PREFIX_PATH")
     install(prefix, folder / "printed")
     temporary.mkdir()
@@ -68,14 +68,14 @@ def launched_environment(folder: Path) -> dict[str, str]:
 
 
 class Copied:
-    """A text stream that is also written to a file."""
+    """Text stream that is also written to a file."""
 
     def __init__(self, stream: TextIO, copy: TextIO) -> None:
         self._stream, self._copy = stream, copy
 
     @classmethod
     def to(cls, path: str) -> None:
-        """From now on, what this process prints goes to a file as well."""
+        """Write the further output of this process to a file as well."""
         copy = open(path, "a", buffering=1, encoding="utf-8")
         sys.stdout, sys.stderr = cls(sys.stdout, copy), cls(sys.stderr, copy)
 

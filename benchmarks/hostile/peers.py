@@ -1,6 +1,6 @@
-"""Hostile peers: what another process of the same ROS domain sends to a running chain, by kind and seed.
+"""Hostile peers: processes of the same ROS domain that send messages to a running chain, by kind and seed.
 
-`python -m benchmarks.hostile.peers KIND SEED SECONDS` is one of them.
+`python -m benchmarks.hostile.peers KIND SEED SECONDS` runs one of them.
 """
 
 import random
@@ -37,7 +37,7 @@ Step = Callable[[], None]
 
 
 class Peer:
-    """A hostile node of one kind; `step` does once what it does again and again."""
+    """Hostile node of one kind; `step` sends its messages once and is called repeatedly."""
 
     def __init__(self, kind: str, seed: int, node: Node, robot: Robot) -> None:
         self.kind, self.node, self.robot = kind, node, robot
@@ -57,7 +57,7 @@ class Peer:
         return encoder.encode(time.time_ns(), **{name: vectors[name] for name in fields})
 
     def _settings(self) -> Step:
-        """Latched settings of another mount, once."""
+        """Publish latched settings of another mount, once."""
         mounts = [name for name in self.robot.file.mounts_gravity_m_s2 if name != self.robot.file.default_mount]
         text = driver_settings(self.robot, self.rng.choice(mounts), "/dev/ttyUSB0", simulated=False).model_dump_json()
         publisher = self._publisher(String, "hardware_settings", latched=True)
@@ -65,16 +65,16 @@ class Peer:
         return lambda: None
 
     def _states(self) -> Step:
-        """States of an arm that is somewhere else."""
+        """Publish states of an arm at other positions."""
         publisher = self._publisher(JointState, "joint_states")
         return lambda: publisher.publish(self._state("position", "velocity", "effort"))
 
     def _cut_states(self) -> Step:
-        """States that are cut off anywhere."""
+        """Publish states that are truncated at random places."""
         return self._cut("joint_states", "position", "velocity", "effort")
 
     def _cut_commands(self) -> Step:
-        """Commands that are cut off anywhere."""
+        """Publish commands that are truncated at random places."""
         return self._cut("joint_commands", "effort")
 
     def _cut(self, topic: str, *fields: str) -> Step:
@@ -87,12 +87,12 @@ class Peer:
         return step
 
     def _commands(self) -> Step:
-        """Torques as large as the arm's."""
+        """Publish torques as large as the arm's."""
         publisher = self._publisher(JointState, "joint_commands")
         return lambda: publisher.publish(self._state("effort"))
 
     def _trajectories(self) -> Step:
-        """Motions without end, of many points, out of reach, or none at all."""
+        """Publish motions that are endless, have many points, are out of reach, or are invalid."""
         publisher = self.node.create_publisher(JointTrajectory, "joint_trajectory", 10)
         beyond = 2.0 * self.robot.upper  # what is within the limits is a motion that anybody may ask for
         point = ReferenceEncoder(self.robot.joint_names, "hostile").encode(0, beyond, 0 * beyond, 0 * beyond)
@@ -107,32 +107,32 @@ class Peer:
         return self._seldom(step, 0.5)
 
     def _texts(self) -> Step:
-        """Latched texts of 50 MB."""
+        """Publish latched texts of 50 MB."""
         publishers = [self._publisher(String, topic, latched=True) for topic in ("robot_description", "experiment")]
         raw = encode_string("x" * 50_000_000)
         return self._seldom(lambda: self.rng.choice(publishers).publish(raw), 1.0)
 
     def _reports(self) -> Step:
-        """A flood of diagnostics."""
+        """Publish a flood of diagnostics."""
         publisher = self._publisher(DiagnosticArray, "diagnostics")
         pairs = [KeyValue(key=f"k{k}", value="x" * 1000) for k in range(100)]
         message = DiagnosticArray(status=[DiagnosticStatus(name="hardware", message="enabled", values=pairs)])
         return lambda: publisher.publish(message)
 
     def _experiments(self) -> Step:
-        """What is no experiment."""
+        """Publish invalid experiments."""
         publisher = self._publisher(String, "experiment", latched=True)
         texts = ["{not json", "[]", "null", '{"phases": 1}', "\\u0000", "{" * 10_000]
         return lambda: publisher.publish(String(data=self.rng.choice(texts)))
 
     def _statuses(self) -> Step:
-        """What is no status of a motion, and what says of every motion that it is done."""
+        """Publish invalid motion statuses, and statuses that report every motion as done."""
         publisher = self._publisher(String, "motion_status", latched=True)
         texts = ["{not json", "[]", "null", '{"id": 1}', "[" * 10_000, '{"id": "", "state": "done"}', "x" * 10**7]
         return lambda: publisher.publish(String(data=self.rng.choice(texts)))
 
     def _applied(self) -> Step:
-        """Torques that nobody applied, and references that nobody follows."""
+        """Publish applied torques and references that are not the arm's."""
         torques = self._publisher(JointState, "applied_commands")
         references = self._publisher(JointTrajectory, "reference")
         encoder = ReferenceEncoder(self.robot.joint_names, "hostile")
@@ -145,7 +145,7 @@ class Peer:
         return step
 
     def _driver(self) -> Step:
-        """Reports of a driver that is enabled, stopped, at its end, or has had its torque off."""
+        """Publish reports of a driver that is enabled, stopped, ended, or had its torque off."""
         publisher = self._publisher(DiagnosticArray, "diagnostics")
 
         def step() -> None:
@@ -163,7 +163,7 @@ class Peer:
         return step
 
     def _bytes(self) -> Step:
-        """Random bytes on every topic."""
+        """Publish random bytes on every topic."""
         publishers = [self._publisher(kind, name, latched=latched) for name, (kind, _, latched) in TOPICS.items()]
         publishers.append(self.node.create_publisher(JointTrajectory, "joint_trajectory", 10))
 
@@ -174,7 +174,7 @@ class Peer:
         return step
 
     def _parameters(self) -> Step:
-        """Values of every type for parameters of every node."""
+        """Set parameters of every node to values of every type."""
         kinds = {"set_parameters": SetParameters, "set_parameters_atomically": SetParametersAtomically}
         clients = [self.node.create_client(k, f"{n}/{s}") for n in NODES for s, k in kinds.items()]
         names = ["trajectory", "profile", "controller", "model_file", "friction_share", "output", "storage", "mount"]
@@ -190,7 +190,7 @@ class Peer:
         return step
 
     def _releases(self) -> Step:
-        """A window that releases the emergency stop which a button keeps pressed, and switches torque on."""
+        """Release the emergency stop that another publisher keeps pressed, and switch torque on."""
         button = self._publisher(Bool, "estop", latched=True)
         button.publish(Bool(data=True))
         window = self._publisher(Bool, "estop")
@@ -216,7 +216,7 @@ class Peer:
         return step
 
     def _random(self) -> Step:
-        """Two kinds at once."""
+        """Run two kinds at once."""
         steps = [getattr(self, f"_{kind}")() for kind in self.rng.sample(KINDS[:-1], 2)]
         return lambda: self.rng.choice(steps)()
 
@@ -252,7 +252,7 @@ KINDS = (
 
 
 def main(kind: str, seed: int, seconds: float, robot: str) -> None:
-    """Be one for so long."""
+    """Run one peer for a time [s]."""
     end_with_parent(expected_parent() or 0)
     with Supervisor() as call:
         peer = Peer(kind, seed, call.node, load_robot(robot))

@@ -1,4 +1,4 @@
-"""A node that knows nothing of dynid, in the environment of dynid's launch files: does it listen on the network?"""
+"""Check whether a plain node in the environment of dynid's launch files listens on the network."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Which addresses a process listens on, by Linux's /proc: everything but loopback can be reached from the network."""
+"""Addresses on which a process listens, by Linux's /proc; all except loopback can be reached from the network."""
 
 import contextlib
 import ipaddress
@@ -33,7 +33,7 @@ def reachable(pid: int) -> set[str]:
 
 
 def _address(text: str) -> str:
-    """An address from its hexadecimal digits: words of four bytes, the last byte first."""
+    """Return an address from its hexadecimal digits: words of four bytes, the last byte first."""
     raw = bytes.fromhex(text)
     words = [raw[at : at + 4][::-1] for at in range(0, len(raw), 4)]
     return str(ipaddress.ip_address(b"".join(words)))

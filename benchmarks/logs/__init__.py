@@ -1,1 +1,1 @@
-"""Logs that people already have: the simulated arm under its servos' own position loop, and what its logs give."""
+"""Identification from logs that users already have: the simulated arm under its servos' own position loop."""

@@ -130,10 +130,10 @@ def determined(result: Identification) -> tuple[str, ...]:
 
 
 def delay_of(result: Identification) -> SetupEstimate:
-    """The delay of torques as it was found.
+    """The estimated delay of torques.
 
     Raises:
-        DataError: nobody looked for it, or the motion does not show it.
+        DataError: it was not estimated, or the motion does not show it.
     """
     for one in result.setup:
         if one.kind == "delay":

@@ -1,8 +1,8 @@
-"""Many short recordings, as teleoperation leaves them, identified from by one process, two, and a local Dask cluster.
+"""Identification from many short recordings, as in teleoperation, by one process, two, and a local Dask cluster.
 
-Episodes are made by inverse dynamics of an arm that is drawn anew: hand-made motions through quintic splines, torques
-of links, rotors and gears' friction, late, noisy and rounded as the servos round them, one CSV file each. The result
-must be the same whoever reduced them, and the memory no larger for ten times as many.
+Episodes are computed by inverse dynamics of a randomly drawn arm: hand-like motions through quintic splines, and
+torques of links, rotors and gear friction, delayed, noisy and rounded as by the servos, in one CSV file each. The
+result must not depend on how they were reduced, and the memory must not grow with the number of episodes.
 """
 
 import importlib.util
@@ -37,7 +37,7 @@ MEMORY_GROWTH = 1.2  # of what a tenth of the episodes takes: names, digests, an
 
 @dataclass(frozen=True)
 class _Episodes:
-    """Some of the episodes, to be written."""
+    """Part of the episodes, as a task for a process that writes them."""
 
     robot: Robot
     arm: DrawnArm
@@ -49,7 +49,7 @@ class _Episodes:
 
 @dataclass(frozen=True)
 class _Reduction:
-    """One way of reducing a folder of episodes, in a process of its own."""
+    """Way of reducing a folder of episodes, as a task for a process of its own."""
 
     robot: Robot
     folder: Path
@@ -66,7 +66,7 @@ class _Reduced:
 
 
 def columns(robot: Robot) -> CsvMapping:
-    """What the columns of an episode's file are."""
+    """Return the mapping of the columns of an episode's file."""
     count = range(robot.size)
     return CsvMapping.model_validate(
         {
@@ -79,7 +79,7 @@ def columns(robot: Robot) -> CsvMapping:
 
 
 def episode(robot: Robot, arm: DrawnArm, seconds: float, seed: int) -> FloatArray:
-    """Rows (N, 1 + 2 n) of one episode: stamps [s], positions [rad], torques [N m]."""
+    """Return the rows (N, 1 + 2 n) of one episode: timestamps [s], positions [rad], torques [N m]."""
     random = np.random.default_rng([seed, 11])
     knots = np.arange(round((seconds + 2.0) * RATE_HZ)) / RATE_HZ
     curve = make_interp_spline(knots, hand_motion(robot, seconds + 2.0, RATE_HZ, seed), k=5)
@@ -93,7 +93,7 @@ def episode(robot: Robot, arm: DrawnArm, seconds: float, seed: int) -> FloatArra
 
 
 def _torques(robot: Robot, arm: DrawnArm, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-    """Of motors at the joints, (N, n) [N m]: links and rotors, and what the gears' friction adds."""
+    """Return the motor torques at the joints, (N, n) [N m], of links, rotors and gear friction."""
     model = ArmModel.of(robot)
     rigid = np.where([name.startswith("FV") for name in arm.names], 0.0, arm.base)
     wanted = (model.regressor(q, dq, ddq) @ rigid).reshape(q.shape)
@@ -118,7 +118,7 @@ def _reduce(task: _Reduction) -> _Reduced:
 
 
 def _alone(task: _Reduction) -> _Reduced:
-    """In a new process, whose memory is its own."""
+    """Run a reduction in a new process, so that its memory can be measured."""
     with process_map(2) as spread:
         (found,) = spread(_reduce, [task])
     assert isinstance(found, _Reduced)
@@ -126,7 +126,7 @@ def _alone(task: _Reduction) -> _Reduced:
 
 
 def _difference(one: Identification, other: Identification) -> float:
-    """The largest difference of base parameters, friction and delay, over the size of each kind."""
+    """Return the largest difference of base parameters, friction and delay, relative to the size of each kind."""
     pairs = [
         (one.estimate.base.values, other.estimate.base.values),
         (one.base.values, other.base.values),
@@ -144,11 +144,14 @@ def benchmark_episodes(
     seed: int = 0,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> dict[str, Any]:
-    """All figures; those of Dask are None where it is not installed.
+    """Return all figures; those of Dask are None if it is not installed.
 
     Args:
-        episodes: at least ten: a tenth of them shows how memory grows.
-        seconds: length of each.
+        robot: the robot.
+        episodes: number of episodes, at least ten; a tenth of them shows how memory grows.
+        seconds: length of each episode [s].
+        seed: seed of the arm and the motions.
+        progress: function that is called with the name of each stage.
     """
     arm = draw_arm(robot, seed, "M6")
     with tempfile.TemporaryDirectory(prefix="dynid-episodes-") as name:

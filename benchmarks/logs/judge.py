@@ -1,4 +1,4 @@
-"""How well a model predicts the torques of a log: averages under test functions, of joints in motion."""
+"""Accuracy of a model's torques on a log, from averages under test functions of joints in motion."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class JudgeSettings:
 
 @dataclass(frozen=True, eq=False)
 class LogErrors:
-    """|| tau - tau_hat || / || tau || of averaged torques, over all joints and of each, (n,)."""
+    """Relative errors || tau - tau_hat || / || tau || of averaged torques, over all joints and of each joint, (n,)."""
 
     relative: float
     per_joint: FloatArray

@@ -1,8 +1,9 @@
-"""The servos' own position loop, 1 kHz, as the simulated arm's servos carry it out in position control.
+"""Position loop of the simulated arm's servos at 1 kHz, as in their position control mode.
 
 ROBOTIS e-manual, XM430-W350, "Position Control Mode": the gain registers are divided by 128 (P), 65536 (I) and 16 (D),
-and the sum of the terms is a PWM of which 885 is the supply's whole voltage. The winding turns voltage less back-EMF
-into current, which the current limit cuts and which lags a little (`motors.yaml`). The loop knows encoder counts.
+and the sum of the terms is a PWM of which 885 is the whole supply voltage. The winding converts voltage less back-EMF
+into current, which is limited by the current limit and has a small lag (`motors.yaml`). The loop works in encoder
+counts.
 """
 
 from dataclasses import dataclass
@@ -23,7 +24,7 @@ Counts = NDArray[np.int16]
 
 @dataclass(frozen=True)
 class Gains:
-    """Registers of the position loop: P, I and D, the same for all servos."""
+    """Registers P, I and D of the position loop, the same for all servos."""
 
     p: int = 800
     i: int = 0
@@ -46,19 +47,21 @@ def position_loop(
     current: Counts,
     torque: FloatArray,
 ) -> None:
-    """One millisecond of all servos: what they read, and the torque they answer with.
+    """Advance all servos by one millisecond: compute their readings and torques.
 
     Args:
         goal: encoder counts, (n,).
-        q, dq: of the joints, (n,) [rad, rad/s].
-        figures: supply [V], back-EMF [V s/rad], resistance [ohm], current limit [A], share of a step that the current
-            follows in a millisecond, torque constant [N m/A], half the play [rad], unit of current
-            [A]; (8, n).
-        gains: P, I, D behind their divisors, in PWM per count, (3,).
-        noise: of the torque [N m] and of the current sensor [A], (n,) each.
-        state: sum of errors and last position [counts], what flows [A], where the encoder is [rad]; (4, n), updated.
-        position, current: the registers' counts, (n,); results.
-        torque: of the motors, (n,) [N m]; result.
+        q: joint angles, (n,) [rad].
+        dq: joint velocities, (n,) [rad/s].
+        figures: supply [V], back-EMF [V s/rad], resistance [ohm], current limit [A], share of a current step that is
+            followed within a millisecond, torque constant [N m/A], half the backlash [rad], unit of current [A]; (8,
+            n).
+        gains: P, I, D after division by their divisors, in PWM per count, (3,).
+        noise: noise of the torque [N m] and of the current sensor [A], (n,) each.
+        state: sum of errors and last position [counts], current [A], angle of the encoder [rad]; (4, n), updated.
+        position: position registers in counts, (n,); result.
+        current: current registers in counts, (n,); result.
+        torque: motor torques, (n,) [N m]; result.
     """
     for i in range(goal.shape[0]):
         seen = min(max(state[3, i], q[i] - figures[6, i]), q[i] + figures[6, i])
@@ -79,12 +82,12 @@ def position_loop(
 
 
 class PositionServos:
-    """The servos of an arm in position control.
+    """Servos of an arm in position control.
 
     Args:
-        robot: its `motors.yaml` gives the windings.
+        robot: robot whose `motors.yaml` gives the windings.
         gains: registers of the loops.
-        q: joint angles at which they begin, (n,) [rad].
+        q: initial joint angles, (n,) [rad].
         play: width of the backlash in front of the encoder [rad].
 
     Raises:
@@ -114,6 +117,6 @@ class PositionServos:
         current: Counts,
         torque: FloatArray,
     ) -> None:
-        """One millisecond from here, see `position_loop`; `position`, `current` and `torque` are results."""
+        """Advance the servos by one millisecond, see `position_loop`; the last three arguments are results."""
         noise = (drive_noise, sensor_noise)
         position_loop(goal, q, dq, self._figures, self._gains, noise, self._state, position, current, torque)

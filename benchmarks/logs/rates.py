@@ -1,7 +1,7 @@
-"""A fast recording as if it had been logged slowly: `dynid identify` at one rate after the other.
+"""Identification from a fast recording that is thinned to lower rates, with `dynid identify` at each rate.
 
-The first part of the time is thinned to each rate and identified from; the rest, at the recorded rate, judges. Nothing
-is filtered before rows are taken, because nobody filters a log: what folds back, folds back.
+The first part of the time is thinned to each rate and identified from; the rest, at the recorded rate, validates the
+model. Rows are thinned without a filter, because loggers do not filter, so aliasing is included.
 """
 
 from collections.abc import Callable
@@ -29,15 +29,15 @@ HELD_ROWS_S = 0.001
 
 @dataclass(frozen=True)
 class Rate:
-    """Held-out relative torque errors of what was identified at a rate; None where nothing came out.
+    """Held-out relative torque errors of the models identified at a rate; None if there is no result.
 
     Attributes:
         hz: rows per second.
-        rows: how `dynid identify` made the rows of its regression.
-        consistent: of its result, the physically consistent model.
-        estimate: of its estimate before the projection.
-        filtered: of its result where rows are filtered below the rate's Nyquist frequency.
-        differences: of least squares with central differences of the rows.
+        rows: kind of regression rows that `dynid identify` chose.
+        consistent: error of the physically consistent model.
+        estimate: error of the estimate before the projection.
+        filtered: error of the result if rows are filtered below the rate's Nyquist frequency.
+        differences: error of least squares with central differences of the rows.
         accepted: whether the result is accepted.
     """
 
@@ -57,12 +57,14 @@ def rates(
     rates_hz: tuple[float, ...] = RATES_HZ,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> list[Rate]:
-    """One row per rate, and one for the recorded rate, which comes first.
+    """Return one row per rate; the first row is for the recorded rate.
 
     Args:
+        robot: the robot.
         source: a recording that is much faster than the rates.
         fitted: share of its time that is identified from.
-        progress: called with the name of each rate.
+        rates_hz: rates of the thinned recordings [Hz].
+        progress: function that is called with the name of each rate.
     """
     settings = load_identification(robot)
     signals = source.signals(settings)
@@ -98,7 +100,7 @@ def _identified(robot: Robot, source: Source, log: Log, settings: Identification
 
 
 def _filtered(robot: Robot, source: Source, log: Log, settings: IdentificationSettings, held: Log) -> float | None:
-    """Error of the result from filtered rows; None where they are refused."""
+    """Return the error of the result from filtered rows; None if such rows are refused."""
     try:
         result = _identified(robot, source, log, settings)
     except DynidError:
@@ -111,7 +113,7 @@ def _judged(robot: Robot, model: ArmModel, phi: FloatArray, law: FrictionLaw | N
 
 
 def _differences(model: ArmModel, log: Log) -> FloatArray:
-    """Ordinary least squares on the rows as they are, (p,)."""
+    """Return the ordinary least-squares solution on the unfiltered rows, (p,)."""
     assert log.tau is not None
     dq = np.gradient(log.q, log.time, axis=0)
     W = model.regressor(log.q, dq, np.gradient(dq, log.time, axis=0))[2:-2]

@@ -7,7 +7,7 @@ torque, less friction and springs, and a loop of our own on top holds it near th
 
 A model that is right needs no help of that loop, so its torque is what is minimised (closed-loop input error, paper
 eq. 9). The links' regressor is that of simulated states: noise of accelerations enters through the loop alone. Friction
-and springs stay as they were found, on the logged motion. The loop's bandwidth says up to which frequency the model
+and springs keep their estimates, on the logged motion. The loop's bandwidth says up to which frequency the model
 must explain the torque.
 """
 
@@ -133,7 +133,7 @@ class _Motion:
         return cls(time, q, dq, ddq, torques.states(time)[0], beside, inertia)
 
     def law(self, bandwidth_hz: float, unit: float) -> ControllerSettings:
-        """The loop's own law; its torques are in units of so many N m."""
+        """The loop's own law; its torques are in multiples of `inertia` [N m]."""
         omega, n = 2.0 * np.pi * bandwidth_hz, len(self.inertia)
         return ControllerSettings(
             schema_version=1,

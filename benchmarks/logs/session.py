@@ -1,4 +1,4 @@
-"""A session of teleoperation on the simulated arm: its servos' own position loop follows goals that a hand gives."""
+"""Session of teleoperation on the simulated arm, whose servos follow hand-like goals by their own position loop."""
 
 from dataclasses import dataclass
 
@@ -22,7 +22,7 @@ Counts = NDArray[np.int16]
 
 @dataclass(frozen=True)
 class SessionJob:
-    """One session: how long [s], and the seed of its motion and of the arm's nuisances."""
+    """Job of one session: its duration [s], and the seed of its motion and of the arm's nuisances."""
 
     robot: Robot
     duration_s: float
@@ -35,14 +35,14 @@ class SessionJob:
 
 @dataclass(frozen=True, eq=False)
 class Session:
-    """What the servos' registers held every millisecond: position, goal and current, (N, n) counts each."""
+    """Values of the servos' registers at every millisecond: position, goal and current, (N, n) counts each."""
 
     position: Counts
     goal: Counts
     current: Counts
 
     def rows(self, chosen: slice) -> "Session":
-        """A part of it."""
+        """Return the chosen rows as a session."""
         return Session(self.position[chosen], self.goal[chosen], self.current[chosen])
 
 
@@ -83,13 +83,13 @@ def run_session(job: SessionJob) -> Session:
 
 @dataclass(frozen=True)
 class Logger:
-    """A logger with a clock of its own.
+    """Logger with a clock of its own.
 
     rate_hz: rows per second.
-    drift: of its clock against the goals', as a share.
-    jitter_s: standard deviation of when a row is taken.
+    drift: drift of its clock relative to the goals' clock, as a share.
+    jitter_s: standard deviation of the rows' sampling times.
     torque_delay_s: age of the torques in a row.
-    goal_delay_s: from the logging of a goal to its reaching the servos.
+    goal_delay_s: time from logging a goal until it reaches the servos.
     """
 
     rate_hz: float
@@ -100,7 +100,7 @@ class Logger:
 
 
 def log_of(session: Session, robot: Robot, logger: Logger, name: str, seed: int) -> Log:
-    """What a logger writes of a session; rows begin a second late and end a second early."""
+    """Return the log that a logger writes of a session; it begins a second late and ends a second early."""
     count = len(session.position)
     time = np.arange(1.0, count * CYCLE_S - 1.0, (1.0 + logger.drift) / logger.rate_hz)
     wait = np.random.default_rng([seed, 7]).standard_normal(len(time)) * logger.jitter_s
@@ -115,7 +115,7 @@ def log_of(session: Session, robot: Robot, logger: Logger, name: str, seed: int)
 
 
 def log_at_1_khz(session: Session, robot: Robot, rows: slice, name: str) -> Log:
-    """Every millisecond of a part of a session."""
+    """Return a part of a session as a log at 1 kHz."""
     tau = _times(session.current[rows], robot.current_units) * robot.drive_constants
     time = np.asarray(CYCLE_S * np.arange(len(session.position))[rows], dtype=np.float64)
     return Log(name, robot.joint_names, time, _times(session.position[rows], STEP_RAD), tau)

@@ -1,7 +1,7 @@
-"""Motions as somebody's hand makes them: smooth reaches, many small and some large, with pauses.
+"""Motions like those of a human hand: smooth reaches, many small and some large, with pauses.
 
 A posture is a sum of minimum-jerk steps (Flash and Hogan 1985), one or more per reach, each joint a little earlier or
-later than the others. Nothing of it is made to identify from.
+later than the others. The motions are not designed for identification.
 """
 
 import numpy as np
@@ -15,13 +15,13 @@ MOVES = 0.7  # share of the joints that take part in a reach
 
 
 def minimum_jerk(x: FloatArray) -> FloatArray:
-    """10 x^3 - 15 x^4 + 6 x^5 of x cut to [0, 1]."""
+    """Return 10 x^3 - 15 x^4 + 6 x^5 for x limited to [0, 1]."""
     x = np.clip(x, 0.0, 1.0)
     return x**3 * (10.0 + x * (6.0 * x - 15.0))
 
 
 def hand_motion(robot: Robot, duration_s: float, rate_hz: float, seed: int) -> FloatArray:
-    """Postures (N, n) [rad] at a rate, from the robot's rest posture on; equal seeds give equal motions."""
+    """Return postures (N, n) [rad] at a rate, from the robot's rest posture on; equal seeds give equal motions."""
     rng = np.random.default_rng(seed)
     lower, upper = 0.5 * (robot.lower + robot.upper) + np.array([[-0.5], [0.5]]) * REACH_OF_RANGE * (
         robot.upper - robot.lower

@@ -1,1 +1,1 @@
-"""dynid beside other identification software, on the same recordings and judged by the same rows."""
+"""Comparison of dynid with other identification software, on the same recordings and by the same held-out rows."""

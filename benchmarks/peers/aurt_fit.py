@@ -1,13 +1,13 @@
-"""aurt: compiles the rigid-body dynamics symbolically from modified Denavit-Hartenberg parameters."""
+"""Peer aurt, which compiles the rigid-body dynamics symbolically from modified Denavit-Hartenberg parameters."""
 
 from benchmarks.peers.exchange import Found, Given
 
 
 def identify(given: Given) -> Found:
-    """Compile the arm as aurt's command line does, which comes before anything else that it does.
+    """Compile the arm in the same way as aurt's command line, which precedes all its other steps.
 
     Raises:
-        NotImplementedError: it compiled; its base parameters have groups of their own, which nothing here reads.
+        NotImplementedError: it compiled; its base parameters have other groups, for which there is no reader here.
     """
     from aurt.api import compile_rbd
     from aurt.caching import PersistentPickleCache

@@ -1,4 +1,4 @@
-"""`./run benchmark peers`: record, let every peer identify in a process of its own, and judge all by the same rows."""
+"""Benchmark `./run benchmark peers`: every peer identifies in its own process; the same rows compare all."""
 
 import contextlib
 import json
@@ -41,7 +41,7 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """Recordings of one arm: what is identified from, and what judges."""
+    """Recordings of one arm: for identification and for validation."""
 
     name: str
     robot: Robot

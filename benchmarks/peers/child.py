@@ -1,4 +1,4 @@
-"""`python -m benchmarks.peers.child MODULE FOLDER SECONDS`: run one peer, and say what it took.
+"""Process of one peer: `python -m benchmarks.peers.child MODULE FOLDER SECONDS` runs it and reports its cost.
 
 The last line of its output is a JSON object: processor time [s], peak memory [MB], and the error, if there is one.
 """

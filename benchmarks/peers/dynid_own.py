@@ -1,4 +1,4 @@
-"""dynid itself, by its Python interface and with default settings."""
+"""Peer dynid, by its Python interface and with default settings."""
 
 from benchmarks.peers.exchange import Given
 

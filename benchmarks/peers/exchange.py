@@ -1,6 +1,6 @@
-"""What a peer is given and what it gives back: plain arrays in a folder, so that it runs in a Python of its own.
+"""Exchange of data with a peer as plain arrays in a folder, so that it runs in a Python of its own.
 
-Nothing here imports dynid, as a peer's Python need not have it.
+Nothing here imports dynid, since a peer's Python need not have it.
 """
 
 import json

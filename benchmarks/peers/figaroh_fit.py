@@ -1,4 +1,4 @@
-"""figaroh: its identification workflow with the physically consistent fit that its TIAGo example selects."""
+"""Peer figaroh: its identification workflow with the physically consistent fit that its TIAGo example selects."""
 
 from typing import Any
 
@@ -46,7 +46,7 @@ def identify(given: Given) -> Found:
     from figaroh.tools.robot import Robot
 
     class Arm(BaseIdentification):  # type: ignore[misc]
-        """The recording for figaroh."""
+        """Recording in the form that figaroh expects."""
 
         def load_trajectory_data(self, data_source: str | None = None) -> dict[str, Any]:
             """Return positions and torques; figaroh differentiates."""

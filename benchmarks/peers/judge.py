@@ -1,4 +1,4 @@
-"""What peers are judged by: the same filtered rows, the plant's own parameters, rollouts, and the inertia matrix."""
+"""Comparison criteria of peers: the same filtered rows, the plant's parameters, rollouts, and inertia matrix."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from dynid.simulation.plant.arm import plant_standard
 from dynid.simulation.plant.gear_friction import plant_friction
 from dynid.simulation.plant.nuisances import magnitudes
 
-BEYOND = (0.005, 0.1, 0.1)  # rotor inertia, viscous and Coulomb friction of axes beyond the chain, which nobody judges
+BEYOND = (0.005, 0.1, 0.1)  # rotor inertia, viscous and Coulomb friction of axes beyond the chain, which are not judged
 SEED = 20261127
 ROUNDED = 1e-8  # an eigenvalue that is less than this below zero is on the boundary [SI]
 NUDGE = 1e-7  # added to every pseudo-inertia on the boundary before it is simulated [SI]
@@ -114,7 +114,7 @@ def own_candidate(model: Model) -> Candidate:
 
 
 def true_candidate(robot: Robot, friction: str) -> Candidate:
-    """Return the simulated arm's own parameters and friction: what nobody can beat but by luck."""
+    """Return the simulated arm's own parameters and friction, which can be surpassed only by chance."""
     arm, content = ArmModel.of(robot), plant_standard(robot)
     law = plant_friction(robot, content, magnitudes(robot), (), friction)
     standard = from_file(content, arm.mdh, arm.regrouping.standard)
@@ -133,7 +133,7 @@ def pooled(robot: Robot, candidate: Candidate, portions: Sequence[Portion]) -> T
 
 
 def gravity_error(robot: Robot, candidate: Candidate) -> float:
-    """Return the largest relative error of the gravity parameters that are felt, against the plant's."""
+    """Return the largest relative error of the gravity parameters that affect torques, against the plant's."""
     arm = ArmModel.of(robot)
     rows = zip(arm.names, true_parameters(robot, arm), candidate.model.base.values, strict=True)
     return max(float(abs(own / truth - 1.0)) for name, truth, own in rows if name[0] == "M" and abs(truth) > HEAVY_KG_M)
@@ -156,7 +156,7 @@ def judge_candidate(
 
     Args:
         robot, candidate: that are judged.
-        held_out: recordings that nobody identified from.
+        held_out: recordings that were not used in any identification.
         poses: number of random poses.
         simulated: whether the recordings are of the robot's simulated arm, whose parameters are known.
     """

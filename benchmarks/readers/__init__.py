@@ -1,1 +1,1 @@
-"""Hostile files: mutated inputs of every reader, and what must not come of them."""
+"""Hostile files: mutated inputs of every reader, and the checks of the outcomes."""

@@ -1,4 +1,4 @@
-"""Bags of each storage and compression, and LeRobot data sets, built by structure: sound ones and strange ones."""
+"""Generators of bags of each storage and compression, and of LeRobot data sets, from valid and invalid parts."""
 
 import gzip
 import io
@@ -35,7 +35,7 @@ QOS = st.one_of(
 
 @st.composite
 def messages(draw: Draw, names: tuple[str, ...]) -> dict[str, tuple[str, list[Message]]]:
-    """Topics with type and messages: states of an arm, settings, and what no one expects."""
+    """Draw topics with type and messages: states of an arm, settings, and unexpected ones."""
     own = draw(st.one_of(st.just(names), st.permutations(names).map(tuple), st.lists(WORDS, max_size=4).map(tuple)))
     fields = draw(st.sampled_from([("position", "velocity", "effort"), ("position", "effort"), ("position",)]))
     time = np.arange(STATES) * 0.01
@@ -92,14 +92,14 @@ def _sqlite(draw: Draw, topics: dict[str, tuple[str, list[Message]]]) -> bytes:
 
 @cache
 def _bomb() -> bytes:
-    """A gigabyte of zeros, as zstd has it."""
+    """Return a gigabyte of zeros, compressed by zstd."""
     packer = zstandard.ZstdCompressor().compressobj()
     return b"".join(packer.compress(bytes(2**20)) for _ in range(1024)) + packer.flush()
 
 
 @st.composite
 def bags(draw: Draw, names: tuple[str, ...]) -> Built:
-    """A bag's folder: storage and compression drawn, metadata.yaml sound or edited, one or two files."""
+    """Draw a bag's folder: storage and compression, a valid or edited metadata.yaml, one or two files."""
     storage = draw(st.sampled_from(["mcap", "sqlite3"]))
     mode = draw(st.sampled_from(["none", "none", "file", "message"]))
     topics = draw(messages(names))
@@ -129,7 +129,7 @@ def bags(draw: Draw, names: tuple[str, ...]) -> Built:
 
 
 def _column(draw: Draw, usual: Any) -> Any:
-    """The usual column, or another of its length."""
+    """Draw the usual column, or another one of the same length."""
     count = len(usual)
     return draw(
         st.one_of(
@@ -148,7 +148,7 @@ def _column(draw: Draw, usual: Any) -> Any:
 
 @st.composite
 def lerobot_sets(draw: Draw, joints: tuple[str, ...]) -> Built:
-    """A LeRobot data set of one file."""
+    """Draw a LeRobot data set of one file."""
     time = np.arange(STATES) / 30.0
     state = (0.3 * np.sin(time[:, None] * (1.0 + np.arange(len(joints))))).tolist()
     rows = {"timestamp": time.tolist(), "observation.state": state, "observation.effort": state, "action": state}
@@ -165,7 +165,7 @@ def lerobot_sets(draw: Draw, joints: tuple[str, ...]) -> Built:
 
 @st.composite
 def array_files(draw: Draw) -> Built:
-    """predictions.npz and belief.npz: arrays of any kind, and headers that claim any shape."""
+    """Draw predictions.npz and belief.npz: arrays of any kind, and headers with any shape."""
     stream = io.BytesIO()
     shape = draw(st.sampled_from([(1,), (2, 2), (0,), (10**12,), (-1,), (3, 0)]))
     arrays: dict[str, Any] = {}
@@ -182,7 +182,7 @@ def array_files(draw: Draw) -> Built:
 
 @st.composite
 def tables(draw: Draw, names: tuple[str, ...]) -> Built:
-    """A CSV file, packed or not."""
+    """Draw a CSV file, compressed or not."""
     usual = st.floats(-0.05, 0.05).map(lambda x: f"{x:.4f}")
     field = st.one_of(usual, usual, usual, usual, NUMBERS.map(str), WORDS) if draw(st.booleans()) else usual
     lines = [",".join(("t", *names))]

@@ -1,4 +1,4 @@
-"""Files built by structure (hypothesis): documents with fields exchanged, URDFs and meshes, sound or strange."""
+"""Generators (hypothesis) of structured files: edited documents, URDFs and meshes, valid or not."""
 
 import copy
 import json
@@ -33,7 +33,7 @@ VALUES = st.recursive(
 
 @dataclass(frozen=True)
 class Built:
-    """Files by relative path, and the one that a reader is given, "" for their folder."""
+    """Files by relative path, and the path that a reader is given, "" for their folder."""
 
     files: Mapping[str, bytes]
     entry: str = ""
@@ -46,7 +46,7 @@ def _places(content: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
 
 @st.composite
 def edited(draw: Draw, content: Any) -> Any:
-    """A document with up to three of its values exchanged, left out, doubled, nested, or shared (YAML: aliases)."""
+    """Draw a document with up to three values exchanged, removed, duplicated, nested, or shared (YAML: aliases)."""
     content = copy.deepcopy(content)
     if not draw(st.integers(0, 9)):  # aliases only, which nobody may walk through
         key, value = draw(st.sampled_from(_places(content)[1:])), draw(VALUES)
@@ -81,7 +81,7 @@ def edited(draw: Draw, content: Any) -> Any:
 
 @st.composite
 def documents(draw: Draw, content: Any, form: str = "yaml") -> bytes:
-    """A document as YAML or JSON, in a third of the cases with bytes exchanged too."""
+    """Draw a document as YAML or JSON, in a third of the cases with exchanged bytes."""
     found = draw(edited(content)) if form == "yaml" else content | {draw(WORDS): draw(VALUES)}
     if form == "json" and draw(st.booleans()):
         found[draw(st.sampled_from(sorted(content)))] = draw(VALUES)
@@ -95,7 +95,7 @@ def documents(draw: Draw, content: Any, form: str = "yaml") -> bytes:
 
 @st.composite
 def spoiled(draw: Draw, data: bytes, binary: bool = False) -> bytes:
-    """The bytes, in a third of the cases after one to three mutations."""
+    """Draw the bytes unchanged, or in a third of the cases with one to three mutations."""
     if draw(st.integers(0, 2)):
         return data
     return mutated(data, draw(st.integers(0, 2**32)), BINARY if binary else TEXT)
@@ -107,7 +107,7 @@ def _numbers(draw: Draw, count: int) -> str:
 
 @st.composite
 def urdfs(draw: Draw, meshes: tuple[str, ...]) -> bytes:
-    """A URDF: mostly a chain with plausible figures, with some joints, figures and shapes of any kind."""
+    """Draw a URDF: mostly a chain with plausible numbers, with some joints, numbers and shapes of any kind."""
     count = draw(st.integers(1, 6))
     wild = draw(st.booleans())
 
@@ -144,7 +144,7 @@ def urdfs(draw: Draw, meshes: tuple[str, ...]) -> bytes:
 
 @st.composite
 def stl_files(draw: Draw) -> bytes:
-    """An STL file: binary with a count that may be wrong, or text."""
+    """Draw an STL file: binary with a count that may be wrong, or text."""
     count = draw(st.integers(0, 20))
     rows = np.zeros((count, 50), np.uint8)
     points = np.random.default_rng(draw(st.integers(0, 99))).standard_normal((count, 12)).astype("<f4")
@@ -162,6 +162,6 @@ def stl_files(draw: Draw) -> bytes:
 
 @st.composite
 def urdf_folders(draw: Draw) -> Built:
-    """A URDF and its meshes."""
+    """Draw a URDF and its meshes."""
     names = ("a.stl", "b.stl")
     return Built({"x.urdf": draw(urdfs(names)), **{name: draw(stl_files()) for name in names}}, "x.urdf")

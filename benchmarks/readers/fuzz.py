@@ -1,4 +1,4 @@
-"""Every reader against mutated files, in processes of their own: one that hangs or dies takes nothing else along."""
+"""Test of every reader with mutated files, in separate processes, so that a hang or crash affects only one input."""
 
 import multiprocessing
 import os
@@ -39,7 +39,7 @@ class Tally:
     slowest_s: float = 0.0
 
     def as_dict(self) -> dict[str, Any]:
-        """Plain values."""
+        """Return the counts as plain values."""
         names = {"tracebacks": "traceback", "hangs": "hang", "wrong_accepts": "wrong"}
         counts = {key: self.outcomes[name] for key, name in names.items()}
         counts |= {"accepted": self.outcomes["accepted"], "refused": self.outcomes["refused"]}
@@ -47,12 +47,12 @@ class Tally:
 
 
 def outcome(target: Target, path: Path) -> Outcome:
-    """What a reader makes of a file."""
+    """Return the outcome of reading a file."""
     return judged(lambda: target.read(path), target.fault)
 
 
 def judged(read: Callable[[], Any], fault_of: Callable[[Any], str]) -> Outcome:
-    """What a reading comes to."""
+    """Return the outcome of a reading function, whose result is checked by `fault_of`."""
     try:
         found = read()
     except DynidError as error:
@@ -65,14 +65,14 @@ def judged(read: Callable[[], Any], fault_of: Callable[[Any], str]) -> Outcome:
 
 
 def one_input(target: Target, folder: Path, seed: int) -> Outcome:
-    """Mutation number `seed` of the good file, read."""
+    """Return the outcome of reading mutation number `seed` of the valid file."""
     path = folder / f"input.{target.suffix}"
     path.write_bytes(mutated(target.good, seed, target.mutations))
     return outcome(target, path)
 
 
 def built_outcome(structure: Structure, built: Built, work: Path, writes: Writes) -> Outcome:
-    """What a reader makes of files built by structure; `work` is where it may write."""
+    """Return the outcome of reading generated files; `work` is the only folder where the reader may write."""
     folder, out = work / "in", work / "out"
     for path, content in built.files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -95,7 +95,7 @@ def built_outcome(structure: Structure, built: Built, work: Path, writes: Writes
 
 
 def _work_built(name: str, seed: int, first: int, count: int, pipe: Connection) -> None:
-    """Build and read; the example with which another process ended is not built again: the seed is another one."""
+    """Generate and read files; a restarted process uses another seed, so it does not repeat the fatal example."""
     with tempfile.TemporaryDirectory() as kept, tempfile.TemporaryDirectory() as work:
         structure = STRUCTURES[name](Path(kept))
         tempfile.tempdir = work
@@ -145,10 +145,10 @@ def _work(name: str, seed: int, first: int, count: int, pipe: Connection) -> Non
 
 
 def fuzz(name: str, count: int, seed: int = 0) -> Tally:
-    """Read `count` files, mutated or built, with one reader; other seeds are other files.
+    """Read `count` mutated or generated files with one reader; other seeds give other files.
 
     Raises:
-        RuntimeError: the reader refuses the good file, so that the others would show nothing.
+        RuntimeError: the reader refuses the valid file, so the others would show nothing.
     """
     tally, place = Tally(), 0
     while place < count:
@@ -163,9 +163,9 @@ def fuzz(name: str, count: int, seed: int = 0) -> Tally:
 
 
 def _heard(pipe: Connection, child: Any, patience: float) -> bool:
-    """Whether something came before the child used so much time of a processor, or slept for four times as long.
+    """Return whether the child sent a result within `patience` of processor time [s], or of four times as much sleep.
 
-    A process that waits for a processor, on a busy machine, is not at fault.
+    A process that waits for a processor, on a busy machine, does not count as hanging.
     """
     begin_s, slept_s = _processor(child.pid)[0], 0.0
     while not pipe.poll(LOOK_S):
@@ -177,7 +177,7 @@ def _heard(pipe: Connection, child: Any, patience: float) -> bool:
 
 
 def _processor(process: int) -> tuple[float, bool]:
-    """Time that a process used of all processors [s], and whether it runs or waits for one; (0, False) at its end."""
+    """Return a process's processor time [s], and whether it runs or waits for a processor; (0, False) after its end."""
     try:
         fields = Path(f"/proc/{process}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
     except OSError:
@@ -186,7 +186,7 @@ def _processor(process: int) -> tuple[float, bool]:
 
 
 def _listen(pipe: Connection, child: Any, tally: Tally, next_place: int, last: int, name: str) -> int:
-    """Take results until the child ends or hangs; returns the next input."""
+    """Receive results until the child ends or hangs; return the number of the next input."""
     patience = START_S
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Limits of a process that reads hostile files: memory, and where it may write."""
+"""Limits of a process that reads hostile files: its memory, and the folder where it may write."""
 
 import os
 import resource
@@ -20,7 +20,7 @@ def limit_memory() -> None:
 
 
 class Writes:
-    """Notices which files this process writes outside of a folder while `watching`, by Python's own audit events.
+    """Monitor of files that this process writes outside a folder while `watching`, by Python's audit events.
 
     Caches of compiled code are left out.
     """

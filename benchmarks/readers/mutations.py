@@ -1,4 +1,4 @@
-"""Mutated files: bytes changed, cut, doubled and exchanged, and values that libraries stumble over."""
+"""Mutations of files: changed, cut, duplicated and exchanged bytes, and values that break libraries."""
 
 from collections.abc import Callable
 
@@ -57,7 +57,7 @@ def _place(data: bytes, rng: np.random.Generator) -> int:
 
 
 def flip(data: bytes, rng: np.random.Generator) -> bytes:
-    """Some bytes changed."""
+    """Return the data with some bytes changed."""
     changed = bytearray(data)
     for _ in range(int(rng.integers(1, 9)) if data else 0):
         changed[_place(data, rng)] = int(rng.integers(0, 256))
@@ -65,19 +65,19 @@ def flip(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def cut(data: bytes, rng: np.random.Generator) -> bytes:
-    """The end, or a piece within, missing."""
+    """Return the data without their end, or without a piece within."""
     first = _place(data, rng)
     return data[:first] + (b"" if rng.random() < 0.5 else data[first + int(rng.integers(1, 200)) :])
 
 
 def double(data: bytes, rng: np.random.Generator) -> bytes:
-    """A piece of it once more, somewhere."""
+    """Return the data with a piece of them inserted again."""
     first, at = _place(data, rng), _place(data, rng)
     return data[:at] + data[first : first + int(rng.integers(1, 2000))] + data[at:]
 
 
 def token(data: bytes, rng: np.random.Generator) -> bytes:
-    """A hostile value somewhere."""
+    """Return the data with a hostile value inserted."""
     at = _place(data, rng)
     return data[:at] + TOKENS[int(rng.integers(len(TOKENS)))] + data[at + int(rng.integers(0, 4)) :]
 

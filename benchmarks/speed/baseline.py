@@ -1,8 +1,8 @@
-"""What closed-loop refinement costs without this project: lsqnonlin-like, by finite differences, 0.25 ms steps.
+"""Baselines for closed-loop refinement: least squares like lsqnonlin, by finite differences, with 0.25 ms steps.
 
-`PlainLoop` is plain Python around `pinocchio.aba`, as one writes it first; it shares no simulation code with
-`dynid.identification.closed_loop.simulation` and so is the reference that judges end points too. `ScalarLoop` is the
-same loop on a compiled scalar kernel.
+`PlainLoop` is plain Python around `pinocchio.aba`, as a first implementation would be. It shares no simulation code
+with `dynid.identification.closed_loop.simulation`, so it also evaluates the end points. `ScalarLoop` is the same loop
+on a compiled scalar kernel.
 """
 
 import math
@@ -33,7 +33,7 @@ Simulate = Callable[[FloatArray], FloatArray]
 
 
 def filtered_samples(data: ClosedLoopData, command: FloatArray) -> FloatArray:
-    """Commands (K, n) as samples (S, n): filtered, then linearly interpolated."""
+    """Return commands (K, n) as samples (S, n): filtered, then linearly interpolated."""
     half = len(data.response) // 2
     padded = np.pad(command, ((half, half), (0, 0)), mode="edge")
     smooth = fftconvolve(padded, data.response[:, None], mode="valid", axes=0) if half else command
@@ -42,12 +42,12 @@ def filtered_samples(data: ClosedLoopData, command: FloatArray) -> FloatArray:
 
 
 def external_torque(data: ClosedLoopData) -> FloatArray:
-    """The load in every cycle, (K, n) [N m]."""
+    """Return the load in every cycle, (K, n) [N m]."""
     return np.zeros_like(data.q_ref) if data.external is None else data.external
 
 
 def standard_for(model: ArmModel, phi: FloatArray) -> StandardParameters:
-    """Some standard parameters that regroup to phi (p,); they need not be physical."""
+    """Return standard parameters that regroup to phi (p,); they need not be physical."""
     regrouping = model.regrouping
     values = np.zeros(len(regrouping.standard))
     values[9 : 10 * model.chain_size : 10] = CARRIED_MASS_KG
@@ -59,7 +59,7 @@ def standard_for(model: ArmModel, phi: FloatArray) -> StandardParameters:
 
 @dataclass
 class PlainLoop:
-    """The closed loop in plain Python around `pinocchio.aba`."""
+    """Closed loop in plain Python around `pinocchio.aba`."""
 
     robot: Robot
     model: ArmModel
@@ -75,7 +75,7 @@ class PlainLoop:
         self.arm.gravity.linear = np.array(self.model.gravity)
 
     def _load(self, phi: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Put phi into pinocchio's model; rotor inertias and viscous friction of all axes."""
+        """Set phi in pinocchio's model; return rotor inertias and viscous friction of all axes."""
         standard, mdh = standard_for(self.model, phi), self.model.mdh
         for j in range(mdh.size):
             body = to_link_frame(standard.link(j), mdh.in_link[j])
@@ -87,7 +87,7 @@ class PlainLoop:
         return rotors, standard.axis("FV")
 
     def commands(self, phi: FloatArray, cycles: int | None = None) -> FloatArray:
-        """Commands (K, n) [N m] of base parameters phi (p,)."""
+        """Return the commands (K, n) [N m] of base parameters phi (p,)."""
         rotors, friction = self._load(phi)
         c, arm, pin = self.model.chain_size, self.arm, self.arm.createData()
 
@@ -114,7 +114,7 @@ class PlainLoop:
 
 
 class ScalarLoop:
-    """The closed loop on a compiled scalar kernel."""
+    """Closed loop on a compiled scalar kernel."""
 
     def __init__(self, model: ArmModel, settings: ControllerSettings, data: ClosedLoopData) -> None:
         if data.initial_state is None:
@@ -133,7 +133,7 @@ class ScalarLoop:
         self._data, self._initial, self._external = data, np.array(data.initial_state), np.array(external_torque(data))
 
     def commands(self, phi: FloatArray) -> FloatArray:
-        """Commands (K, n) [N m] of base parameters phi (p,)."""
+        """Return the commands (K, n) [N m] of base parameters phi (p,)."""
         out = np.empty_like(self._drive)
         self._kernel(
             self._drive,
@@ -153,13 +153,14 @@ class ScalarLoop:
 def lsqnonlin_like(
     commands: Simulate, data: ClosedLoopData, phi0: FloatArray, maximum_evaluations: int | None = None
 ) -> OptimizeResult:
-    """scipy's least squares with forward differences, default tolerances and the paper's bounds.
+    """Run scipy's least squares with forward differences, default tolerances and the paper's bounds.
 
     Args:
-        commands: simulates phi (p,) to commands (K, n).
+        commands: function that simulates phi (p,) to commands (K, n).
         data: reference and measured torque.
-        phi0: (p,).
-        maximum_evaluations: of the residual, those for finite differences not counted; None is scipy's default.
+        phi0: initial parameters, (p,).
+        maximum_evaluations: most evaluations of the residual, without those for finite differences; None is scipy's
+            default.
     """
     size = 100.0 * np.maximum(np.abs(phi0), 1e-4)
 
@@ -172,11 +173,11 @@ def lsqnonlin_like(
 
 
 def weighted_error(command: FloatArray, data: ClosedLoopData) -> FloatArray:
-    """Closed-loop input error of simulated commands (K, n), (S, n) [N m], times the samples' weights."""
+    """Return the closed-loop input error of simulated commands (K, n), (S, n) [N m], times the samples' weights."""
     error = filtered_samples(data, command) - data.tau
     return np.asarray(error if data.weights is None else error * data.weights)
 
 
 def cost(command: FloatArray, data: ClosedLoopData) -> float:
-    """Sum of squares of the closed-loop input error of simulated commands (K, n) [N^2 m^2] (paper eq. 9)."""
+    """Return the sum of squares of the closed-loop input error of commands (K, n) [N^2 m^2] (paper eq. 9)."""
     return float(np.sum(weighted_error(command, data) ** 2))

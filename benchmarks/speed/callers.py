@@ -1,4 +1,4 @@
-"""What one identification costs the processor, whether a Python program or the command asks for it."""
+"""Processor time of one identification by the command, compared with the same by a Python program."""
 
 import os
 import resource
@@ -39,14 +39,14 @@ def processor_seconds(words: Sequence[str]) -> float:
 def measure(
     robot: str, bags: tuple[Path, Path], work: Path, pairs: int, progress: Callable[[str], None] = lambda stage: None
 ) -> dict[str, Any]:
-    """Identify from one bag and judge on another by the command and by a Python program, in turns.
+    """Identify from one bag and validate on another by the command and by a Python program, in turns.
 
     Args:
         robot: name or folder.
-        bags: to identify from, and to judge on.
+        bags: bags for identification and for validation.
         work: folder for results, which are removed.
-        pairs: how often each; once before them, which fills caches, does not count.
-        progress: called before every pair.
+        pairs: number of measured pairs; one more before them fills the caches and does not count.
+        progress: function that is called before every pair.
     """
     out = work / "result"
     command = ["-m", "dynid", "identify", str(bags[0]), "--validate", str(bags[1]), "--robot", robot, "--out", str(out)]

@@ -1,4 +1,4 @@
-"""What a call of `Model` costs in a loop, and by how much the compiled calls differ from the readable reference."""
+"""Time of a call of `Model` in a loop, and the largest difference of compiled calls from the reference."""
 
 import shutil
 import subprocess
@@ -60,8 +60,8 @@ def benchmark_calls(states: int, progress: Callable[[str], None] = print) -> dic
     """Return median times of single calls [us], and the largest relative differences over random states.
 
     Args:
-        states: how many for each robot and law of friction.
-        progress: is called with the progress.
+        states: number of states for each robot and friction law.
+        progress: function that is called with the progress.
     """
     progress(f"timing the calls of {TIMED}")
     figures: dict[str, Any] = times(known_model(TIMED, "loaded"))
@@ -141,7 +141,7 @@ def difference(model: Model, states: int) -> float:
 
 
 def missed(figures: dict[str, Any]) -> list[str]:
-    """Return the bars that figures of `benchmark_calls` miss, a sentence each."""
+    """Return a sentence for each acceptance limit that figures of `benchmark_calls` miss."""
     found = [
         f"{name.removesuffix('_us')} takes {figures[name]:.3g} us, required at most {limit:g} us"
         for name, limit in LIMITS_US.items()

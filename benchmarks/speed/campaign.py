@@ -1,4 +1,4 @@
-"""The whole campaign timed: bags made as `dynid simulate` makes them, then from bags on disk to tables."""
+"""Time of a whole campaign: bags made in the same way as by `dynid simulate`, then from bags on disk to tables."""
 
 import os
 import shutil
@@ -24,7 +24,7 @@ MOVING_THERE_S = 10.0  # approach and way to rest of a bag, generously
 
 @dataclass(frozen=True)
 class BagSet:
-    """Which bags: robot by name or folder, trajectories to identify from and held-out ones, how to simulate them."""
+    """Set of bags: robot by name or folder, trajectories for identification and validation, and settings."""
 
     robot: str
     identification: tuple[str, ...]
@@ -35,19 +35,19 @@ class BagSet:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """All trajectories."""
+        """Names of all trajectories."""
         return (*self.identification, *self.held_out)
 
     def job(self, name: str, folder: Path) -> BagJob:
-        """The job that makes one of the bags in a folder, under its trajectory's name."""
+        """Return the job that makes one of the bags in a folder, under its trajectory's name."""
         return BagJob(self.robot, name, self.profile, self.mount, self.seed, (), folder / name)
 
 
 def refuse_full_disk(bags: BagSet, robot: Robot, excitation: Excitation, folder: Path) -> None:
-    """Refuse to begin where the bags do not fit.
+    """Raise DataError if the bags do not fit on the disk.
 
     Raises:
-        DataError: names the folder, the free space and what is needed.
+        DataError: names the folder, the free space and the required space.
     """
     seconds = sum(excitation.trajectory(name, bags.profile).duration + MOVING_THERE_S for name in bags.names)
     cycle = BYTES_PER_VALUE * VALUES_PER_JOINT * robot.size + BYTES_OF_NAMES
@@ -60,7 +60,7 @@ def refuse_full_disk(bags: BagSet, robot: Robot, excitation: Excitation, folder:
 
 
 def simulation_figures(bags: BagSet, first: str, timed: str, folder: Path) -> dict[str, Any]:
-    """Make two bags in this process and time the second: motion over the time that simulating and writing took."""
+    """Make two bags in this process; return for the second the ratio of motion time to computing and writing time."""
     make_bag(bags.job(first, folder))  # loads or compiles what the loop needs
     made = make_bag(bags.job(timed, folder))
     return {
@@ -72,7 +72,7 @@ def simulation_figures(bags: BagSet, first: str, timed: str, folder: Path) -> di
 
 
 def make_rest(bags: BagSet, folder: Path, progress: Progress) -> dict[str, Any]:
-    """Make the bags that are not there yet, one process per core, long ones first."""
+    """Make the missing bags, one process per core, long ones first."""
     jobs = [bags.job(name, folder) for name in bags.names if not (folder / name).exists()]
     begin = time.perf_counter()
     made: list[BagMade] = []
@@ -87,14 +87,14 @@ def make_rest(bags: BagSet, folder: Path, progress: Progress) -> dict[str, Any]:
 
 
 def campaign_figures(bags: BagSet, robot: Robot, folder: Path, out: Path, progress: Progress) -> dict[str, Any]:
-    """Time a campaign from bags on disk to its written result.
+    """Return the time of a campaign from bags on disk to its written result.
 
     Args:
-        bags: which bags.
+        bags: the set of bags.
         robot: the robot.
-        folder: of the bags.
+        folder: folder of the bags.
         out: new folder for the result.
-        progress: called for every finished bag.
+        progress: function that is called for every finished bag.
     """
     runs = out.with_name(f"{out.name}.runs")
     count = 0
@@ -122,13 +122,13 @@ def campaign_figures(bags: BagSet, robot: Robot, folder: Path, out: Path, progre
 
 
 def _processor_s() -> float:
-    """Processor time of this process and of its children that have ended [s]."""
+    """Return the processor time of this process and of its ended children [s]."""
     spent = os.times()
     return spent.user + spent.system + spent.children_user + spent.children_system
 
 
 def _outcome(result: Campaign) -> dict[str, Any]:
-    """What the campaign found, in a few figures."""
+    """Return the campaign's main figures."""
     refused = {run.label: run.refusal for run in result.runs if not run.accepted}
     return {
         "campaign_runs": len(result.runs),

@@ -1,4 +1,4 @@
-"""How long a process takes from its start to an identified bag: with empty caches, and with every kernel compiled."""
+"""Time of a process from its start to an identified bag, with empty caches and with compiled kernels."""
 
 import os
 import subprocess
@@ -19,14 +19,14 @@ NUMBA_VARIABLE = "NUMBA_CACHE_DIR"  # of the kernels that are not generated but 
 
 
 def fresh_process_seconds(job: BagJob, cache: Path) -> float:
-    """Time of a new process that makes a bag and identifies from it, start of the interpreter included [s].
+    """Return the time of a new process that makes a bag and identifies from it, including its start [s].
 
     Args:
-        job: the bag; its robot, trajectory, profile, mount and folder go to the process.
-        cache: folder of compiled kernels; what is missing there is compiled and stays there.
+        job: the bag; its robot, trajectory, profile, mount and folder are passed to the process.
+        cache: folder of compiled kernels; missing ones are compiled and stay there.
 
     Raises:
-        DataError: the process failed; its last line says why.
+        DataError: the process failed; its last line is the reason.
     """
     code = "import sys; from benchmarks.speed.cold_start import simulate_and_identify as work; work(*sys.argv[1:])"
     words = [job.robot, job.trajectory, job.profile, job.mount or "", str(job.folder)]
@@ -42,7 +42,7 @@ def fresh_process_seconds(job: BagJob, cache: Path) -> float:
 
 
 def simulate_and_identify(robot_name: str, trajectory: str, profile: str, mount: str, folder: str) -> None:
-    """The work of the fresh process: one bag, one run of the campaign's pipeline at the usual interval."""
+    """Make one bag and run the campaign's pipeline on it at the usual interval; the fresh process calls this."""
     job = BagJob(robot_name, trajectory, profile, mount or None, SEED, (), Path(folder))
     make_bag(job)
     robot = load_robot(robot_name)

@@ -1,7 +1,7 @@
-"""What an identified model is worth for control: tracking, gravity and drift on the simulated arm, and a step's cost.
+"""Value of an identified model for control: tracking, gravity and drift on the simulated arm, and the cost of a step.
 
-The nominal model is the robot's nominal standard parameters, which are those of the simulated arm itself: a nominal
-model of a real arm is worse. What it lacks is friction, and as a URDF it lacks the rotors.
+The nominal model has the nominal standard parameters of the robot, which are those of the simulated arm itself; a
+nominal model of a real arm is worse. It has no friction, and as a URDF no rotors.
 """
 
 import time
@@ -43,7 +43,7 @@ LARGEST_RATIO = 1.0 / 3.0  # computed torque's tracking error to FF+PD's
 
 
 class NominalGravity:
-    """FF+PD plus gravity by a nominal model: what can be had without an identification."""
+    """Control law FF+PD plus gravity by a nominal model, which needs no identification."""
 
     name = "ff_pd_nominal_gravity"
     follows_reference = True
@@ -54,16 +54,16 @@ class NominalGravity:
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Torque (n,) [N m]."""
+        """Return the torque (n,) [N m]."""
         return self._law.torque(q, dq, q_ref, dq_ref, ddq_ref) + self._gravity.torque(q, dq, q_ref, dq_ref, ddq_ref)
 
     def gains(self) -> Gains:
-        """Those of FF+PD."""
+        """Return the gains of FF+PD."""
         return self._law.gains()
 
 
 def nominal_models(bench: Bench) -> dict[str, ControlModel]:
-    """The nominal model, and what a URDF holds of it: no rotors."""
+    """Return the nominal model, and its part that a URDF can hold, without rotors."""
     standard = load_nominal(bench.robot, bench.arm.mdh, bench.arm.regrouping.standard)
     bare = np.array(
         [0.0 if name.startswith("IA") else v for name, v in zip(standard.names, standard.values, strict=True)]
@@ -80,7 +80,7 @@ def _unjudged(bench: Bench, phi: BaseParameters) -> ControlModel:
 
 
 def tracking(bench: Bench, law: TorqueLaw) -> dict[str, float] | str:
-    """Tracking RMS [deg] of each of `TRAJECTORIES` and of all; or why the arm did not follow one."""
+    """Return the tracking RMS [deg] of each of `TRAJECTORIES` and of all; or why the arm did not follow one."""
     squares, count, found = 0.0, 0, {}
     for name in TRAJECTORIES:
         controller = ArmController(law, bench.settings.pseudo_differentiation_s, bench.robot.size)
@@ -97,13 +97,13 @@ def tracking(bench: Bench, law: TorqueLaw) -> dict[str, float] | str:
 
 
 def static_poses(bench: Bench) -> FloatArray:
-    """Random poses within the joint limits, (POSES, n) [rad]."""
+    """Return random poses within the joint limits, (POSES, n) [rad]."""
     rng = np.random.default_rng(POSE_SEED)
     return read_only(rng.uniform(bench.robot.lower, bench.robot.upper, (POSES, bench.robot.size)))
 
 
 def gravity_error(bench: Bench, model: ControlModel) -> float:
-    """|| g_hat - g || / || g || over static poses, g by MuJoCo on the simulated arm [percent]."""
+    """Return || g_hat - g || / || g || over static poses, with g by MuJoCo on the simulated arm [percent]."""
     anything = np.full(bench.robot.size, 10.0)
     options = PlantOptions(bench.mount, np.zeros(bench.robot.size), (-anything, anything))
     plant = build_spec(bench.robot, plant_standard(bench.robot), options).compile()
@@ -119,11 +119,11 @@ def gravity_error(bench: Bench, model: ControlModel) -> float:
 
 
 def drift(bench: Bench, model: ControlModel, poses: Sequence[FloatArray]) -> dict[str, float]:
-    """The arm under gravity compensation with all nuisances on: released, then pushed at every joint in turn.
+    """Release the arm under gravity compensation with all nuisances, then push every joint in turn; measure its motion.
 
     Returns:
-        Largest motion of the released arm [deg], how far a push moved it [deg], and its largest motion in the last
-        second after the pushes [deg].
+        Largest motion of the released arm [deg], displacement by a push [deg], and largest motion in the last second
+        after the pushes [deg].
     """
     released, pushed, after = 0.0, 0.0, 0.0
     n, cycle = bench.robot.size, bench.robot.file.bus.cycle_s
@@ -156,7 +156,7 @@ def drift(bench: Bench, model: ControlModel, poses: Sequence[FloatArray]) -> dic
 
 
 def step_cost(bench: Bench, law: TorqueLaw) -> dict[str, float]:
-    """Time of one control step in this process [us]: state decoded, reference, law, command and reference encoded."""
+    """Return the time of one control step [us]: decoding a state, reference, law, and encoding of both messages."""
     names = bench.robot.joint_names
     controller = ArmController(law, bench.settings.pseudo_differentiation_s, bench.robot.size)
     motion = MotionExecutor(bench.robot, controller)
@@ -190,7 +190,7 @@ def step_cost(bench: Bench, law: TorqueLaw) -> dict[str, float]:
 
 
 def led_by_hand(bench: Bench, model: ControlModel) -> dict[str, Any]:
-    """Push [N m] that moves every joint under gravity compensation, without and with help against friction."""
+    """Return the push [N m] that moves each joint, with and without help against friction, see `hand_push`."""
     robot, tf = bench.robot, bench.settings.pseudo_differentiation_s
     pose = np.clip(
         bench.excitation.trajectory(IDENTIFICATION, PROFILE).waypoints[1],
@@ -211,7 +211,7 @@ def led_by_hand(bench: Bench, model: ControlModel) -> dict[str, Any]:
 
 
 def missed(figures: dict[str, Any]) -> list[str]:
-    """The bars that figures of `benchmark_control` miss, a sentence each."""
+    """Return a sentence for each acceptance limit that figures of `benchmark_control` miss."""
     found = []
     if not figures["ratio"] <= LARGEST_RATIO:
         found.append(
@@ -229,14 +229,14 @@ def missed(figures: dict[str, Any]) -> list[str]:
 def benchmark_control(
     robot: Robot, work: Path, *, mount: str | None = None, seed: int = 0, progress: Callable[[str], None] = print
 ) -> dict[str, Any]:
-    """All figures; errors in degrees.
+    """Return all figures; errors are in degrees.
 
     Args:
         robot: the robot.
         work: an empty folder for bags.
-        mount: how the arm is mounted.
-        seed: of the simulated arm's noise.
-        progress: is called with the progress.
+        mount: mount of the arm.
+        seed: seed of the simulated arm's noise.
+        progress: function that is called with the progress.
 
     Raises:
         DataError: no model was accepted.

@@ -1,7 +1,7 @@
-"""How much push the hand guiding of a joint of the simulated arm needs, under a law that carries the arm.
+"""Push that hand guiding of a joint of the simulated arm needs, under a law that compensates gravity.
 
-A hand is a spring and a damper between the joint and a point that moves at constant speed; its mean torque while the
-joint slides, over both directions, is the push. The other joints are left alone.
+The hand is a spring and a damper between the joint and a point that moves at constant speed. The push is its mean
+torque while the joint slides, averaged over both directions. No torque acts on the other joints.
 """
 
 from dataclasses import replace
@@ -16,20 +16,20 @@ from dynid.control.motion import MotionExecutor
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
 
-# An arm has to stand by itself before it is led, and its tool is damped from 0.25 m/s on.
+# An arm has to stand by itself before it is guided by hand, and its tool is damped from 0.25 m/s on.
 SPEED_RAD_S, WAIT_S, LEAD_S, WATCHED_S = 0.3, 1.0, 0.8, 0.4
 NO_LOAD_N = 1e3  # least force of a load: what leads one joint evenly pulls like one, and here the law is measured
 STIFFNESS_NM_RAD, DAMPING_NM_S_RAD = 30.0, 0.5
 
 
 class Hand:
-    """Leads one joint from where it is."""
+    """Hand that guides one joint from its present position."""
 
     def __init__(self, joint: int, speed_rad_s: float, q: FloatArray) -> None:
         self._joint, self._speed, self._target = joint, speed_rad_s, float(q[joint])
 
     def push(self, q: FloatArray, dq: FloatArray, dt: float) -> FloatArray:
-        """The torque (n,) [N m] on an arm at q, dq (n,) when the hand has moved on by dt [s]."""
+        """Return the hand's torque (n,) [N m] on an arm at q, dq (n,), after moving the hand on by dt [s]."""
         self._target += self._speed * dt
         torque, j = np.zeros_like(q), self._joint
         torque[j] = STIFFNESS_NM_RAD * (self._target - q[j]) + DAMPING_NM_S_RAD * (self._speed - dq[j])
@@ -37,7 +37,7 @@ class Hand:
 
 
 def push_of(arm: SteppedArm, motion: MotionExecutor, joint: int, speed_rad_s: float) -> float:
-    """Mean push [N m] in the direction of motion over the last `WATCHED_S` of leading a joint for `LEAD_S`."""
+    """Return the mean push [N m] along the motion over the last `WATCHED_S` of guiding a joint for `LEAD_S`."""
     motion.hold(arm.measure(), arm.stamp_ns)
     cycle = arm.robot.file.bus.cycle_s
     for _ in range(round(WAIT_S / cycle)):
@@ -54,14 +54,15 @@ def push_of(arm: SteppedArm, motion: MotionExecutor, joint: int, speed_rad_s: fl
 def pushes(
     robot: Robot, law: TorqueLaw, filter_s: float, *, mount: str | None, seed: int, pose: FloatArray
 ) -> FloatArray:
-    """Push that every joint takes to be led, (n,) [N m]: the mean of both directions.
+    """Return the push that guiding every joint needs, (n,) [N m]: the mean of both directions.
 
     Args:
         robot: the robot.
-        law: what carries the arm.
+        law: control law that compensates gravity.
         filter_s: time constant of the velocity estimate [s].
-        mount, seed: of the simulated arm.
-        pose: where every joint is led from, (n,) [rad].
+        mount: mount of the simulated arm.
+        seed: seed of its noise.
+        pose: start position of every joint, (n,) [rad].
     """
     found, means = np.zeros((2, robot.size)), Means.of(robot)
     unwatched = replace(means, load=LoadWatch(means.settings.model_copy(update={"guiding_load_n": NO_LOAD_N})))

@@ -1,4 +1,4 @@
-"""What a benchmark ran on: figures without it cannot be compared."""
+"""Description of the machine on which a benchmark ran, which its figures depend on."""
 
 import os
 import platform
@@ -14,7 +14,7 @@ LIBRARIES = ("casadi", "mujoco", "numba", "numpy", "pin", "scipy")
 
 
 def machine() -> dict[str, Any]:
-    """Processor, cores that this process may use, load average (1 min) at this moment, and versions."""
+    """Return processor, number of usable cores, present load average (1 min), and versions."""
     return {
         "processor": _processor(),
         "cores": cores(),
@@ -27,7 +27,7 @@ def machine() -> dict[str, Any]:
 
 
 def _processor() -> str:
-    """The processor's name if the system reports it, else its architecture."""
+    """Return the processor's name if the system reports it, else its architecture."""
     information = Path("/proc/cpuinfo")
     if information.is_file():
         for line in information.read_text(encoding="utf-8", errors="replace").splitlines():

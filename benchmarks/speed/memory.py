@@ -1,4 +1,4 @@
-"""Memory and time that the identification of a long CSV recording takes, in a process of its own."""
+"""Memory and time of the identification of a long CSV recording, in a process of its own."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""All that `./run benchmark clie` measures, in one object: simulation, campaign, refinement, audit, compilation."""
+"""Measurements of `./run benchmark clie` in one object: simulation, campaign, refinement, audit, compilation."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -102,7 +102,7 @@ def benchmark_clie(
 
 @contextmanager
 def _work_folder(work: Path | None) -> Iterator[Path]:
-    """The new folder, or a temporary one."""
+    """Yield the new folder, or a temporary one."""
     if work is None:
         with tempfile.TemporaryDirectory(prefix="dynid-benchmark-") as name:
             yield Path(name)
@@ -113,7 +113,7 @@ def _work_folder(work: Path | None) -> Iterator[Path]:
 
 
 def _cold_start(bags: BagSet, folder: Path, progress: Progress) -> dict[str, Any]:
-    """A fresh process without and with compiled kernels."""
+    """Return the times of a fresh process without and with compiled kernels."""
     cache = folder / "kernels"
     cache.mkdir(mode=0o700)
     seconds = {}
@@ -126,7 +126,7 @@ def _cold_start(bags: BagSet, folder: Path, progress: Progress) -> dict[str, Any
 
 
 def _audit(robot: Robot, auditor: Auditor, case: Case) -> dict[str, Any]:
-    """Poses per second, and how long the audit takes to find the published model's indefinite pose."""
+    """Return audited poses per second, and the time until the published model's indefinite pose is found."""
     auditor.audit(case.phi0, searches=1)  # loads or compiles its kernels
     seconds, sampled = timed(lambda: auditor.audit(case.phi0, poses=AUDITED_POSES, searches=0))
     figures: dict[str, Any] = {"audit_poses_per_second": sampled.poses_checked / seconds}
@@ -144,7 +144,7 @@ def _audit(robot: Robot, auditor: Auditor, case: Case) -> dict[str, Any]:
 
 
 def _published(robot: Robot, model: ArmModel) -> BaseParameters | None:
-    """The published parameters as phi of `model`, whose geometry is the URDF's; None for a robot without them."""
+    """Return the published parameters as phi of `model`, with the URDF's geometry; None for a robot without them."""
     path = robot.folder / "models" / f"{PUBLISHED_MODEL}.yaml"
     if not path.is_file():
         return None

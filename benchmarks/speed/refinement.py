@@ -1,6 +1,6 @@
-"""The refinement of one trajectory timed against the plain baselines, on the same data in one run.
+"""Time of the refinement of one trajectory compared with the plain baselines, on the same data in one run.
 
-Both end points are judged by the plain simulation around `pinocchio.aba`, which shares no code with the kernels.
+The plain simulation around `pinocchio.aba`, which shares no code with the kernels, evaluates both end points.
 """
 
 import time
@@ -38,7 +38,7 @@ WARM_CYCLES = 4000
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """One experiment on the simulated arm, where its refinement starts, and how long the motion lasts [s]."""
+    """One experiment on the simulated arm, the start of its refinement, and the duration of the motion [s]."""
 
     robot: Robot
     model: ArmModel
@@ -49,7 +49,7 @@ class Case:
 
 
 def make_case(robot: Robot, bag: Path, interval_s: float = 0.04) -> Case:
-    """One bag's refinement as a campaign has it: with known friction, weights and delay, and least squares first.
+    """Return one bag's refinement in the same way as a campaign: with known friction, weights and delay, after OLS.
 
     Only the baselines' law starts at rest; so does the case, whose bag begins with the arm held.
     """
@@ -88,14 +88,14 @@ def warm(case: Case) -> None:
 
 
 def timed(function: Callable[[], Value]) -> tuple[float, Value]:
-    """How long a call takes [s], and what it returns."""
+    """Call a function; return its time [s] and its result."""
     begin = time.perf_counter()
     result = function()
     return time.perf_counter() - begin, result
 
 
 def _ours(case: Case, auditor: Auditor) -> tuple[float, ClieResult]:
-    """Best time of a few complete refinements, and the result."""
+    """Return the best time of a few complete refinements, and the result."""
     options = ClieOptions(eps=0.0)
     runs = [
         timed(lambda: refine(case.model, case.settings, case.data, case.phi0, options, auditor)) for _ in range(REPEATS)
@@ -105,7 +105,7 @@ def _ours(case: Case, auditor: Auditor) -> tuple[float, ClieResult]:
 
 @dataclass(frozen=True, eq=False)
 class _Baseline:
-    """A baseline's end point, how many simulations it took, its time, and that outside of the simulations [s]."""
+    """A baseline's end point, number of simulations, time, and time outside the simulations [s]."""
 
     phi: FloatArray
     simulations: int
@@ -130,7 +130,7 @@ def _optimise(simulate_phi: Callable[[FloatArray], FloatArray], case: Case) -> _
 
 @dataclass(frozen=True, eq=False)
 class _Baselines:
-    """Where the baselines end, and the time of the plain and of the compiled one [s]."""
+    """End point of the baselines, and the times of the plain and of the compiled one [s]."""
 
     end: _Baseline
     plain_seconds: float
@@ -138,7 +138,7 @@ class _Baselines:
 
 
 def _complete(case: Case, plain: PlainLoop, scalar: ScalarLoop, progress: Progress) -> _Baselines:
-    """Both baselines to their end."""
+    """Run both baselines to their end."""
     progress("running the compiled baseline")
     compiled = _optimise(scalar.commands, case)
     progress("running the plain baseline (takes hours)")
@@ -147,10 +147,10 @@ def _complete(case: Case, plain: PlainLoop, scalar: ScalarLoop, progress: Progre
 
 
 def _extrapolated(case: Case, plain: PlainLoop, scalar: ScalarLoop, progress: Progress) -> _Baselines:
-    """Complete simulations timed and multiplied.
+    """Extrapolate the baselines' times from single simulations.
 
-    The baselines' optimiser runs on the SIMD simulation in their own discretisation, which finds its end point and
-    counts its simulations.
+    The baselines' optimiser runs on the SIMD simulation in their own discretisation, which gives its end point and its
+    number of simulations.
     """
     progress("counting the baselines' simulations")
     paper = ClosedLoop(case.model, case.settings, case.data, LoopOptions(integrator="trapezoid"))
@@ -170,13 +170,13 @@ def _extrapolated(case: Case, plain: PlainLoop, scalar: ScalarLoop, progress: Pr
 
 
 def refinement_figures(case: Case, auditor: Auditor, *, quick: bool, progress: Progress) -> dict[str, Any]:
-    """Time our refinement and both baselines on one experiment.
+    """Return the times of dynid's refinement and of both baselines on one experiment.
 
     Args:
         case: the experiment; its start is projected to positive-definite models first.
-        auditor: of the robot's audit domain.
+        auditor: auditor of the robot's audit domain.
         quick: extrapolate the baselines' times from complete simulations.
-        progress: called with what is being done.
+        progress: function that is called with the name of each stage.
     """
     case = replace(case, phi0=project(auditor, case.phi0, START_MARGIN_KG_M2).base)
     warm(case)

@@ -1,7 +1,7 @@
-"""The closed loop on one scalar lane, compiled: what a careful port of the plain baseline would be.
+"""Compiled closed loop on one scalar lane, like a careful port of the plain baseline.
 
 `dynid.codegen.kernels` writes the source of these functions into a generated module, where `forward` is the arm's
-forward dynamics in scalar code; nothing here is called as it stands.
+forward dynamics in scalar code; the functions here are not called directly.
 """
 
 from typing import TYPE_CHECKING, Any
@@ -13,7 +13,7 @@ AXES = 0  # of the arm; every generated module has its own
 if TYPE_CHECKING:
 
     def forward(lane: int, arrays: Any) -> None:
-        """Program: accelerations and the smallest pivot of M from q, dq, tau and phi."""
+        """Compute accelerations and the smallest pivot of M from q, dq, tau and phi; generated modules replace this."""
 
 
 def simulate_scalar(
@@ -28,7 +28,10 @@ def simulate_scalar(
     substeps: int,
     command: Any,
 ) -> None:
-    """Commands (K, n) of one motion from its initial state (2, n), by the trapezoidal rule; see `simulate_lanes`."""
+    """Write the commands (K, n) of one motion from its initial state (2, n), by the trapezoidal rule.
+
+    Arguments are those of `simulate_lanes`.
+    """
     state, trial, pending = np.empty((2, AXES, 1)), np.empty((2, AXES, 1)), np.empty((late + 1, AXES, 1))
     force = np.empty((AXES, 1))
     first, second, pivot = np.empty((AXES, 1)), np.empty((AXES, 1)), np.empty((1, 1))

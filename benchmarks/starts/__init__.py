@@ -1,1 +1,1 @@
-"""Starts of the chain: with empty and with full caches, beside other work, on one processor."""
+"""Starts of the chain with empty and with full caches, beside other load, and on one processor."""

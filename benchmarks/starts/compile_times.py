@@ -1,4 +1,4 @@
-"""How long each function takes to compile, and which work needs it: each job in a process with empty caches."""
+"""Compile time of each function, and the jobs that need it; each job runs in a process with empty caches."""
 
 import json
 import os
@@ -13,7 +13,7 @@ from typing import Any
 from benchmarks.children import child_environment
 from dynid.codegen.kernels import CACHE_VARIABLE
 from dynid.errors import DataError
-from dynid.rehearsal.compiling import FIRST_ROBOT, SHARES
+from dynid.rehearsal.compiling import FIRST_ROBOT, JOB_GROUPS
 from dynid.rehearsal.job import JOBS
 from dynid.robot import load_robot
 
@@ -84,7 +84,7 @@ def measure(job: str) -> list[tuple[str, float]]:
 def compile_times() -> list[CompileTime]:
     """Return every function that is compiled before a chain or an identification begins, the longest first."""
     found: dict[str, dict[str, list[float]]] = {}
-    for job in (job for share in SHARES for job in share):
+    for job in (job for share in JOB_GROUPS for job in share):
         for name, seconds in measure(job):
             found.setdefault(name, {}).setdefault(job, []).append(seconds)
     times = [

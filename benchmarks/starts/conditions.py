@@ -1,4 +1,4 @@
-"""Many starts of the chain under the conditions that newcomers have: empty caches, other work, one processor."""
+"""Repeated starts of the chain under the conditions of new users: empty caches, other load, one processor."""
 
 import contextlib
 import json
@@ -22,12 +22,12 @@ NUMBA_VARIABLE = "NUMBA_CACHE_DIR"
 
 @dataclass(frozen=True)
 class Condition:
-    """What a start has beside it.
+    """Condition of a start.
 
     Attributes:
-        name: of the table's row.
+        name: name of the table's row.
         cold: whether all caches of compiled functions are empty.
-        busy: number of processes that compute beside it.
+        busy: number of other processes that compute meanwhile.
         one_processor: whether all of its processes share one processor.
     """
 
@@ -60,12 +60,12 @@ def started(condition: Condition, seconds: float, full: Path) -> dict[str, Any]:
     """Start the chain once in processes of its own.
 
     Args:
-        condition: what is beside it.
-        seconds: how long cycles are counted [s].
-        full: folder of caches that are full, for starts that are not cold.
+        condition: condition of the start.
+        seconds: time in which cycles are counted [s].
+        full: folder of full caches, for starts that are not cold.
 
     Returns:
-        What `one_start.start_once` says, and `kept`: whether the rate was kept within 1 % of cycles.
+        The report of `one_start.start_once`, and `kept`: whether less than 1 % of the cycles were missed.
     """
     with tempfile.TemporaryDirectory(prefix="dynid-start-") as folder, busy_processes(condition.busy):
         cache = Path(folder) / "cache" if condition.cold else full

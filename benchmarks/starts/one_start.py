@@ -1,4 +1,4 @@
-"""Start the chain once, let it cycle, and print what came of it as JSON.
+"""Single start of the chain, which then runs for some seconds and prints a report as JSON.
 
 python -m benchmarks.starts.one_start FOLDER SECONDS
 """
@@ -26,14 +26,16 @@ def counted(call: Supervisor) -> tuple[int, int]:
 
 
 def start_once(folder: Path, seconds: float) -> dict[str, object]:
-    """Start the chain on a line that keeps its own time, enable the arm, and count cycles for some seconds.
+    """Start the chain on a line with a clock of its own, enable the arm, and count cycles for some seconds.
 
     Args:
         folder: a new folder for the logs.
-        seconds: how long to count [s].
+        seconds: time in which cycles are counted [s].
 
     Returns:
-        Whether it came up; why not; the start's duration [s]; the rate that was chosen; the share of missed cycles.
+        Whether the chain came up; the reason if not; the duration of the start [s]; the chosen rate; the share of
+            missed
+        cycles.
     """
     begin = time.monotonic()
     options = ChainOptions(ROBOT, identification=False, paused_clock=False)

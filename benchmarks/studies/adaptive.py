@@ -71,7 +71,7 @@ class ArmFigures:
         held: whether the true error of every parameter of links and rotors is within its interval.
         held_out_planned: whether the held-out motion is of segments for this arm.
         reference_fed: whether the identification motion needed the true torques.
-        refused: why there is no adaptive model; "" where there is one.
+        refused: why there is no adaptive model; "" if there is one.
         no_reference: why the identification motion gives none.
     """
 

@@ -102,7 +102,7 @@ def with_body(one: Subject, mass_kg: float, when: float = 0.5) -> Log:
 
 
 def with_zero(one: Subject, axis: int, size_rad: float) -> Log:
-    """An encoder whose zero creeps by so much until the end."""
+    """An encoder whose zero creeps by an angle [rad] until the end."""
     return _faulty(one.log, q=one.log.q + size_rad * _ramp(one.log) * _one(one.log, axis))
 
 

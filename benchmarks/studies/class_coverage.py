@@ -208,12 +208,12 @@ def benchmark_classes(
     processes: int | None = None,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Classes:
-    """Measure coverage of some classes over so many arms each.
+    """Measure coverage of some classes over a number of arms each.
 
     Args:
         robot: around which arms are drawn; it needs a controller and the identification motion.
         classes: by name.
-        arms: that count, of each class; of `MOST_DRAWS` times as many draws, if so many come to a model.
+        arms: number of arms of each class that count; at most `MOST_DRAWS` times as many are drawn to reach it.
         first_seed: of each class's first arm.
         processes: None is one per core.
         progress: called with a line as each arm is done.

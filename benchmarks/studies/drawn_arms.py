@@ -42,7 +42,7 @@ DRAWS = 17  # stream of random numbers, beside those of the nuisances
 
 @dataclass(frozen=True, eq=False)
 class DrawnArm:
-    """An arm as nobody knows it who identifies it.
+    """An arm with unknown parameters and nuisances.
 
     Attributes:
         seed: of the draw, and of all nuisances.

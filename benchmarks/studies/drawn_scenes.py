@@ -1,7 +1,7 @@
 """Scenes drawn at random: a room, a tilted table, the base's column and boxes that stand about.
 
-Lengths are shares of the robot's reach, so any arm gets scenes of its size. Nothing sees to it that there is room:
-where there is none, an adaptive run must be refused in words that name the border.
+Lengths are shares of the robot's reach, so any arm gets scenes of its size. Room for a motion is not guaranteed:
+if there is none, an adaptive run must be refused in words that name the border.
 """
 
 import numpy as np

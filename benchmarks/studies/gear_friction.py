@@ -76,7 +76,7 @@ class PlantResult:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values; None where there is no figure."""
+        """As plain values; None if there is no figure."""
         return {key: None if isinstance(x, float) and math.isnan(x) else x for key, x in vars(self).items()} | {
             "met": self.met
         }

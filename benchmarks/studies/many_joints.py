@@ -61,7 +61,7 @@ class Fit:
 
 
 def chain(size: int, seed: int = 0) -> tuple[ArmModel, StandardParameters]:
-    """A serial arm of so many turning joints with crossing axes, and its true parameters.
+    """A serial arm of a number of revolute joints with crossing axes, and its true parameters.
 
     Raises:
         DataError: no joint.
@@ -106,7 +106,7 @@ def _box(mass: float, edges: FloatArray, rng: np.random.Generator) -> FloatArray
 
 
 def motion(model: ArmModel, setting: Setting, robot: Robot | None = None) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Smooth random states (N, n) of all joints, from rest to rest; within the robot's limits where there is one."""
+    """Smooth random states (N, n) of all joints, from rest to rest; within the robot's limits if there is a robot."""
     rng = np.random.default_rng(setting.seed + 1)
     times = np.arange(0.0, setting.duration_s, setting.interval_s)
     series = Series.of("fourier", setting.duration_s, HARMONICS * round(setting.duration_s / 10.0 + 1))
@@ -154,13 +154,13 @@ class Study:
         return cls(model, true, W, clean + size * added)
 
     def sequential(self) -> Fit:
-        """One joint after the other; errors as of `sequential_fit`."""
+        """One joint after the other; it raises the errors of `sequential_fit`."""
         begin = time.perf_counter()
         found = sequential_fit(self.model, self.W, self.tau, self._bounds)
         return self._fit(found.standard, time.perf_counter() - begin, found.solver_seconds)
 
     def simultaneous(self) -> Fit:
-        """All joints in one program, every joint's torque counting in units of its root mean square, as there.
+        """All joints in one program; every joint's torque is divided by its root mean square, as in `sequential_fit`.
 
         Raises:
             InfeasibleError: no consistent model.

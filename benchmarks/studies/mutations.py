@@ -69,7 +69,9 @@ def study(copy: Copy, wrong: list[WrongLine], tests: Tests, told: Callable[[Outc
         DataError: they fail without any.
     """
     if not tests(copy.folder):
-        raise DataError(f"the tests fail in {copy.folder} without a wrong line: run them there, and mend what fails")
+        raise DataError(
+            f"the tests fail in {copy.folder} without a wrong line: run them there, and fix the failing ones"
+        )
     outcomes = []
     for one in wrong:
         outcomes.append(copy.outcome(one, tests))

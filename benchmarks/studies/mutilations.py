@@ -1,7 +1,7 @@
 """Whether `validate` refuses a model of which a part was made wrong, and accepts it as it was.
 
 Arms are drawn, recorded with more or less noise on the torques, and identified. Then parts of the model are multiplied
-or taken away, and both it and the model as it was are validated on motions of the same arm that nobody fitted. A
+or taken away, and both it and the model as it was are validated on motions of the same arm that were not fitted. A
 mutilation must be refused if it changes the dynamic torque of some joint (torque less gravity and friction) by more
 than `MUST` of its root mean square, sliding states of the held-out motion counting. Recording and identifying are done
 once per arm, so that many mutilations cost little.
@@ -74,7 +74,7 @@ class _Job:
 
 
 def noisy(robot: Robot, factor: float) -> Robot:
-    """Return the robot whose simulated torques have so many times the noise."""
+    """Return the robot with the noise of its simulated torques multiplied by a factor."""
     noise = tuple(factor * one for one in robot.nuisances.torque_noise_nm)
     nuisances = robot.nuisances.model_copy(update={"torque_noise_nm": noise})
     simulation = robot.file.simulation.model_copy(update={"nuisances": nuisances})
@@ -133,7 +133,7 @@ def drawn_mutilation(
 
 
 def changes(rows: DynamicRows, change: FloatArray) -> FloatArray:
-    """Return by how much parameters of links and rotors (k,) change dynamic torques, over their size, (n,)."""
+    """Return the relative change of dynamic torques due to parameters of links and rotors (k,), (n,)."""
     counts = rows.share >= SLIDING_SHARE
     square = ((rows.dynamic @ change) ** 2 * counts).sum(axis=0)
     whole = (rows.torque**2 * counts).sum(axis=0)

@@ -1,7 +1,7 @@
 """Whether wrong models are accepted: simulated arms outside the model class, and set-ups with one thing wrong.
 
 Faultless plants have the friction of published gears, viscous and Coulomb friction, or friction that grows with the
-load. Faulty ones are what a set-up does wrong without anybody noticing: a torque constant, an encoder's zero, the
+load. Faulty ones are unnoticed errors of a set-up: a torque constant, an encoder's zero, the
 levelling of the base, a current sensor's offset. Each is recorded once per seed, with all nuisances on, and identified
 with default settings from one motion; another motion is held out. A model is wrong where the median relative error of
 its parameters against the plant's is over 10 %; friction is not counted, as plants differ in its law.
@@ -79,7 +79,7 @@ class Plant:
 
 @dataclass(frozen=True)
 class Row:
-    """What came of one plant with one seed; the error is NaN, and `why` says so, where there is no model."""
+    """Result of one plant with one seed; if there is no model, the error is NaN and `why` gives the reason."""
 
     plant: str
     kind: Kind

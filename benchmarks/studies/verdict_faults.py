@@ -416,7 +416,7 @@ def benchmark_verdict(
     Args:
         robot: that is simulated.
         work: an existing folder for bags.
-        seeds: of noise; of the TX-40's run, noise that is added but for seed 0.
+        seeds: seeds of the noise; noise is added to the TX-40's run except for seed 0.
         plants: how many plants with drawn friction are recorded clean beside.
         tx40_folder: of the public run; None leaves it out.
         progress: called with the name of each recording as it is judged.

@@ -1,4 +1,4 @@
-"""The pictures of README and documentation: the chain as SVG, and the top of a result's report as PNG.
+"""The pictures of README and documentation: the chain and the data flow as SVG, and the top of a report as PNG.
 
 Run: .venv/bin/python docs/images/make_images.py RESULT_FOLDER
 (one that has a report.html; it needs playwright and Chromium).
@@ -10,9 +10,12 @@ import sys
 from pathlib import Path
 
 HERE = Path(__file__).parent
-WIDTH, HEIGHT = 925, 265
-# box: title, lines below it, left, middle, width
-BOXES = {
+WIDTH = 925
+# name: title, lines below it, left, middle, width
+Boxes = dict[str, tuple[str, tuple[str, ...], int, int, int]]
+# from, to, text beside the arrow, whether both ways
+Arrows = tuple[tuple[str, str, str, bool], ...]
+CHAIN: Boxes = {
     "servos": ("servos", ("real, or simulated", "behind a pseudo-terminal"), 10, 140, 170),
     "hardware": ("hardware", ("1 kHz cycle, safety",), 225, 140, 140),
     "executor": ("executor", ("motions, control laws",), 225, 34, 140),
@@ -21,14 +24,72 @@ BOXES = {
     "identification": ("identification", ("estimate, project,", "audit, validate"), 575, 140, 140),
     "model": ("model", ("model.yaml, URDF,", "ROS parameters, report"), 755, 140, 160),
 }
-# from, to, text beside it, whether both ways
-ARROWS = (
+CHAIN_ARROWS: Arrows = (
     ("servos", "hardware", "", True),
     ("hardware", "executor", "joint_states, joint_commands", True),
     ("hardware", "recorder", "", False),
     ("recorder", "bag", "", False),
     ("bag", "identification", "", False),
     ("identification", "model", "", False),
+)
+# the source files of each step, relative to src/dynid
+FLOW: Boxes = {
+    "servos": ("servos", ("real, or simulated:", "simulation/bus/servo_bus.py"), 10, 72, 255),
+    "driver": (
+        "driver: bytes to currents",
+        (
+            "hardware/bus/state_cycle.py",
+            "hardware/arm/dynamixel_arm.py",
+            "hardware/loop/arm_cycle.py",
+            "hardware/safety/guard.py",
+            "nodes/hardware_node.py",
+        ),
+        *(330, 72, 265),
+    ),
+    "executor": (
+        "executor: states to torques",
+        ("nodes/executor_node.py", "control/motion.py", "control/arm_controller.py", "control/model_laws.py"),
+        *(660, 72, 255),
+    ),
+    "arm": (
+        "robot and model",
+        ("used by most steps:", "robot/robot.py", "model/dynamics.py", "model/friction.py"),
+        *(10, 216, 255),
+    ),
+    "recorder": ("recorder: topics to a bag", ("nodes/recorder_node.py", "recording/bag_writer.py"), 330, 216, 265),
+    "recording": ("bag to arrays", ("recording/bag_reader.py", "recording/recording.py"), 660, 216, 255),
+    "rows": (
+        "arrays to samples",
+        ("identification/prepared.py", "identification/data/sources.py", "identification/data/preprocessing.py"),
+        *(660, 336, 255),
+    ),
+    "estimate": (
+        "samples to an estimate",
+        ("identification/pipeline.py", "identification/estimators/table.py", "identification/estimators/regression.py"),
+        *(330, 336, 265),
+    ),
+    "consistent": (
+        "to a consistent model",
+        ("identification/feasibility/consistent.py", "identification/feasibility/audit.py"),
+        *(10, 336, 255),
+    ),
+    "verdict": ("model to verdict", ("identification/held_out.py", "identification/checks.py"), 10, 456, 255),
+    "model": (
+        "model.yaml, URDF, report",
+        ("model/model_file.py", "export/result_files.py", "reporting/result_writer.py"),
+        *(330, 456, 265),
+    ),
+}
+FLOW_ARROWS: Arrows = (
+    ("servos", "driver", "", True),
+    ("driver", "executor", "", True),
+    ("driver", "recorder", "", False),
+    ("recorder", "recording", "", False),
+    ("recording", "rows", "", False),
+    ("rows", "estimate", "", False),
+    ("estimate", "consistent", "", False),
+    ("consistent", "verdict", "", False),
+    ("verdict", "model", "", False),
 )
 STYLE = """
   text { font: 13px system-ui, "Segoe UI", "DejaVu Sans", sans-serif; fill: #1b2330; }
@@ -43,30 +104,30 @@ STYLE = """
 """
 
 
-def height(name: str) -> int:
-    """Height of a box in pixels."""
-    return 34 + 17 * len(BOXES[name][1])
+def height(lines: tuple[str, ...]) -> int:
+    """Height of a box with these lines in pixels."""
+    return 34 + 17 * len(lines)
 
 
-def chain_svg() -> str:
-    """The chain as SVG, light or dark as the system is."""
+def svg(about: str, pixels: int, boxes: Boxes, arrows: Arrows) -> str:
+    """Boxes and arrows as SVG of this height, light or dark as the system is."""
     parts = [
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-labelledby="t">',
-        '<title id="t">The chain from servos to the model</title>',
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {pixels}" role="img" aria-labelledby="t">',
+        f'<title id="t">{about}</title>',
         f"<style>{STYLE}</style>",
         '<defs><marker id="a" viewBox="0 0 8 8" refX="7" refY="4" markerWidth="6" markerHeight="6" '
         'orient="auto-start-reverse"><path d="M0 0L8 4L0 8z"/></marker></defs>',
     ]
-    for begin, end, text, both in ARROWS:
-        x1, y1, x2, y2 = _ends(begin, end)
+    for begin, end, text, both in arrows:
+        x1, y1, x2, y2 = _ends(boxes, begin, end)
         start = ' marker-start="url(#a)"' if both else ""
         parts.append(f'<path d="M{x1} {y1}L{x2} {y2}" marker-end="url(#a)"{start}/>')
         if text:
             parts.append(f'<text class="soft" x="{max(x1, x2) + 8}" y="{(y1 + y2) / 2 + 4}">{text}</text>')
-    for name, (title, lines, x, y, width) in BOXES.items():
-        top = y - height(name) / 2
+    for name, (title, lines, x, y, width) in boxes.items():
+        top = y - height(lines) / 2
         kind = ' class="result"' if name == "model" else ""
-        parts.append(f'<rect{kind} x="{x}" y="{top}" width="{width}" height="{height(name)}" rx="8"/>')
+        parts.append(f'<rect{kind} x="{x}" y="{top}" width="{width}" height="{height(lines)}" rx="8"/>')
         middle = x + width / 2
         parts.append(f'<text class="title" x="{middle}" y="{top + 23}" text-anchor="middle">{title}</text>')
         for k, line in enumerate(lines):
@@ -74,13 +135,23 @@ def chain_svg() -> str:
     return "\n".join([*parts, "</svg>"]) + "\n"
 
 
-def _ends(begin: str, end: str) -> tuple[float, float, float, float]:
-    """Where an arrow leaves and meets the boxes: sides that face each other."""
-    (_, _, x1, y1, w1), (_, _, x2, y2, _) = BOXES[begin], BOXES[end]
+def _ends(boxes: Boxes, begin: str, end: str) -> tuple[float, float, float, float]:
+    """Points at which an arrow leaves and meets the boxes, on the sides that face each other."""
+    (_, lines1, x1, y1, w1), (_, lines2, x2, y2, w2) = boxes[begin], boxes[end]
     if x2 >= x1 + w1:
         return x1 + w1 + 3, y1, x2 - 3, y2
-    middle, up = x1 + w1 / 2, height(begin) / 2 + 3
-    return (middle, y1 - up, middle, y2 + up) if y2 < y1 else (middle, y1 + up, middle, y2 - height(end) / 2 - 3)
+    if x2 + w2 <= x1:
+        return x1 - 3, y1, x2 + w2 + 3, y2
+    middle, half1, half2 = x1 + w1 / 2, height(lines1) / 2 + 3, height(lines2) / 2 + 3
+    return (middle, y1 - half1, middle, y2 + half2) if y2 < y1 else (middle, y1 + half1, middle, y2 - half2)
+
+
+def drawings() -> dict[str, str]:
+    """The text of every SVG by its file name."""
+    return {
+        "chain.svg": svg("The chain from servos to the model", 265, CHAIN, CHAIN_ARROWS),
+        "reading.svg": svg("The source files from the serial line to the model", 515, FLOW, FLOW_ARROWS),
+    }
 
 
 def report_png(report: Path) -> bytes:
@@ -101,4 +172,5 @@ def report_png(report: Path) -> bytes:
 
 if __name__ == "__main__":
     (HERE / "report.png").write_bytes(report_png(Path(sys.argv[1]) / "report.html"))
-    (HERE / "chain.svg").write_text(chain_svg(), encoding="utf-8")
+    for name, text in drawings().items():
+        (HERE / name).write_text(text, encoding="utf-8")

@@ -21,7 +21,7 @@
 | `mujoco_model` | a result as a MuJoCo model that can be stepped, its friction included |
 | `ArmModel` | geometry and equations of motion: regressor, base parameters, dynamics |
 | `Verdict`, `Check` | named checks; a verdict is accepted if every check passed |
-| `DynidError` | what all errors are that a user can mend; one sentence |
+| `DynidError` | base class of all errors that a user can fix; its message is one sentence |
 
 These names are stable. They load when they are first used, so that `import dynid` costs nothing.
 """

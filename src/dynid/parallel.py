@@ -109,15 +109,15 @@ def _named_if_broken() -> Iterator[None]:
         ) from error
 
 
-def watched(spread: Map, said: Callable[[str], None]) -> Map:
-    """Return the map with a progress report, which calls `said` four times per call of the map."""
+def watched(spread: Map, report: Callable[[str], None]) -> Map:
+    """Return the map with a progress report, which calls `report` four times per call of the map."""
 
     def watch(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:
         pieces = list(items)
         marks = {len(pieces) * quarter // QUARTERS for quarter in range(1, QUARTERS + 1)}
         for done, result in enumerate(spread(work, pieces), 1):
             if done in marks:
-                said(f"{done} of {len(pieces)} pieces")
+                report(f"{done} of {len(pieces)} pieces")
             yield result
 
     return watch

@@ -16,16 +16,17 @@ Result = TypeVar("Result")
 def one_thread_each() -> None:
     """Limit libraries that are loaded later to one thread, unless the environment already sets a number.
 
-    For processes of dynid's own, which then start no threads at all; `on_one_thread` is for calls from other processes.
+    It is for processes that dynid starts itself, whose libraries then start no threads at all. `on_one_thread` serves
+    calls from other processes.
     """
     for variable in THREAD_VARIABLES:
         os.environ.setdefault(variable, "1")
 
 
 def on_one_thread(function: Callable[Given, Result]) -> Callable[Given, Result]:
-    """Return the function with linear algebra on one thread while it runs; afterwards the caller's number is back.
+    """Return the function with linear algebra limited to one thread during a call; afterwards the old limit applies.
 
-    The number belongs to the process: other threads of the caller compute on one thread meanwhile, too.
+    The limit applies to the whole process, so the caller's other threads are limited during the call, too.
     """
 
     @wraps(function)

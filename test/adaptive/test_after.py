@@ -87,7 +87,7 @@ def test_what_is_not_finite_is_refused(tmp_path: Path, words: tuple[str, str]) -
     assert code == 2 and "Traceback" not in text
 
 
-def test_accidents_are_named_as_seldom_as_promised_and_changes_by_their_size() -> None:
+def test_false_changes_are_rare_and_real_ones_found() -> None:
     random = np.random.default_rng(1)
 
     def drawn(offsets: np.ndarray) -> tuple[Change, ...]:

@@ -68,7 +68,7 @@ def test_a_drawn_arm_comes_to_an_accepted_model_without_leaving_a_limit() -> Non
     assert len(again) > 300
 
 
-def test_what_is_not_yet_precise_goes_on_until_the_time_is_over() -> None:
+def test_imprecise_model_continues_until_the_time_limit() -> None:
     settings = AdaptiveSettings(inertial_share=1e-4, longest_s=9.0, first_look_s=6.0, draws=3, iterations=4)
     run, arm = run_of(settings)
     assert SCENE is not None
@@ -176,7 +176,7 @@ def test_the_arm_rests_before_a_way_back_that_its_servos_would_not_bear() -> Non
     assert rests[0] > 0 and rests[1] == 0
 
 
-def test_a_servo_comes_near_its_overload_unless_nobody_cares() -> None:
+def test_simulated_arm_counts_overload_only_if_capped() -> None:
     def pushed(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
         return np.zeros_like(q) + ROBOT.torque_limits
 
@@ -218,7 +218,7 @@ def test_a_standing_arm_never_pushes_more_than_its_weight_nor_against_it() -> No
             assert (np.abs(held) < 0.9 * np.abs(weight))[carried].all() and (np.abs(held) > 0.0)[carried].all()
 
 
-def test_a_way_back_that_is_too_late_leaves_the_trail_as_it_is() -> None:
+def test_late_return_motion_leaves_the_trail_unchanged() -> None:
     """The next way back would else begin where the arm does not stand."""
     adaptive = Picky(ROBOT, AdaptiveSettings(draws=3, iterations=4, longest_s=9.0, first_look_s=6.0))
     arm = WatchedArm(1)

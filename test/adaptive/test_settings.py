@@ -32,7 +32,7 @@ def test_the_confidence_is_shared_by_every_look_that_there_may_be() -> None:
     assert whole.model_copy(update={"first_look_s": 30.0}).looks == 1
 
 
-def test_a_lesson_comes_next_to_its_time_and_once() -> None:
+def test_model_update_happens_once_near_its_time() -> None:
     own = AdaptiveSettings(lessons_s=(9.0, 18.0))
     assert [own.lesson_after(0, moved) for moved in (6.0, 8.9, 9.7)] == [False, True, True]
     assert not own.lesson_after(1, 9.7) and own.lesson_after(1, 18.2) and not own.lesson_after(2, 30.0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynid.adaptive.way_back import SLOWER, way_back
+from dynid.adaptive.way_back import DURATION_FACTOR, return_motion
 from dynid.robot import load_robot
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
@@ -19,10 +19,10 @@ def segment() -> PolynomialTrajectory:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("off_rad", [0.0, 0.05])
-def test_it_leads_from_where_the_arm_stands_to_the_start_along_the_path(off_rad: float) -> None:
+def test_return_motion_follows_the_path_to_its_start(off_rad: float) -> None:
     there = segment()
     reached = there.sample_all(np.array([ALONG_S]))[0][0]
-    back = way_back(there, ALONG_S, reached + off_rad, ROBOT.joint_names)
+    back = return_motion(there, ALONG_S, reached + off_rad, ROBOT.joint_names)
     times = np.linspace(0.0, back.duration, 2001)
     q, dq, ddq = back.sample_all(times)
     np.testing.assert_allclose(q[0], reached + off_rad, atol=1e-12)
@@ -36,6 +36,8 @@ def test_it_leads_from_where_the_arm_stands_to_the_start_along_the_path(off_rad:
     np.testing.assert_allclose(np.gradient(dq, times, axis=0)[5:-5], ddq[5:-5], atol=5e-2)
 
 
-def test_a_whole_segment_takes_longer_back_than_there() -> None:
+def test_return_motion_takes_longer_than_the_segment() -> None:
     there = segment()
-    assert way_back(there, there.duration, there.end, ROBOT.joint_names).duration > SLOWER * there.duration
+    assert (
+        return_motion(there, there.duration, there.end, ROBOT.joint_names).duration > DURATION_FACTOR * there.duration
+    )

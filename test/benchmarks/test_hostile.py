@@ -24,7 +24,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from dynid.errors import NodeError
 from dynid.nodes.common import LATCHED, STREAM
-from dynid.nodes.domain import CHOSEN, PrivateDomain
+from dynid.nodes.domain import DOMAIN_VARIABLE, PrivateDomain
 from dynid.nodes.recorder_node import TOPICS
 from dynid.nodes.supervisor import Supervisor
 from dynid.parent import PARENT_VARIABLE
@@ -43,7 +43,7 @@ TRACE = "Traceback (most recent call last):\n  x\nKeyboardInterrupt\n"
 
 @pytest.fixture
 def ros_domain(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.delenv(CHOSEN, raising=False)
+    monkeypatch.delenv(DOMAIN_VARIABLE, raising=False)
     with PrivateDomain():
         yield
 

@@ -95,7 +95,7 @@ def test_commands_refuse_to_move_a_real_arm_unasked(
     shown = CliRunner().invoke(app, [*command, *out, "--real-arm", port])
     assert shown.exit_code != 0 and not (tmp_path / "out").exists()
     assert f"the REAL arm on {port} (RT CRANE-X7) " in shown.output and words in shown.output
-    assert isinstance(shown.exception, SafetyError) or "agree beforehand with --yes" in shown.output
+    assert isinstance(shown.exception, SafetyError) or "confirm beforehand with --yes" in shown.output
 
 
 def test_the_doctor_changes_no_real_servo_unasked(robot: Robot, bus: EmulatedServoBus) -> None:

@@ -175,7 +175,7 @@ def test_validate_says_which_recording_was_fitted(files, tmp_path: Path) -> None
     for one in (fit, other):
         words = ["validate", str(tmp_path / "model"), str(one), "--mapping", str(mapping), "--robot", "planar_3r"]
         notes[one] = json.loads(CliRunner().invoke(app, [*words, "--json"]).stdout)["notes"]
-    assert f"{fit} was fitted: it judges nothing new" in notes[fit]
+    assert f"{fit} was used for the identification, so it does not validate the model" in notes[fit]
     assert not any("was fitted" in note for note in notes[other])
 
 
@@ -330,13 +330,13 @@ def test_csv_without_a_mapping_gets_a_draft_that_somebody_must_look_at(
 ) -> None:
     fit = files[0]
     out, draft = tmp_path / "model", tmp_path / "model.mapping.yaml"
-    with pytest.raises(ConfigurationError, match=f"one was drafted: look at every unit and sign in {draft}.*--mapping"):
+    with pytest.raises(ConfigurationError, match=f"one was drafted: check every unit and sign in {draft}.*--mapping"):
         run(fit, "--out", out)
     assert not out.exists() and yaml.safe_load(draft.read_text())["position"]["columns"]
     with pytest.raises(ConfigurationError, match=f"its draft is there: .* repeat with --mapping {draft}"):
         run(fit, "--out", out)
     draft.unlink()
-    monkeypatch.setattr(mapping_command, "somebody_looks", lambda: True)
+    monkeypatch.setattr(mapping_command, "is_interactive", lambda: True)
     for agreed, code in ((False, None), (True, 0)):
         monkeypatch.setattr(mapping_command.typer, "confirm", lambda *_, agreed=agreed, **__: agreed)
         if code is None:

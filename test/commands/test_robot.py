@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from dynid.model.standard import load_standard, to_link_frame
 from dynid.robot import load_robot
 
 URDF = Path(__file__).resolve().parents[2] / "urdf"
+CONFIG = URDF.parent / "config"
 
 
 def run(*arguments: str) -> tuple[int, str]:
@@ -325,3 +327,29 @@ def test_new_robot_takes_a_path_whose_last_part_is_its_name(tmp_path: Path, with
     assert load_robot(tmp_path / "robots" / "my_arm").name == "my_arm"
     assert run("new", "robots/other", "--urdf", str(file), "--out", str(tmp_path / "other"))[0] == 2
     assert not (tmp_path / "other").exists()
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "words", "drives"),
+    [
+        ("robot.yaml", {"simulation": {"plant_parameters": "models/lost.yaml"}}, "lost.yaml", True),
+        ("controller.yaml", {"inertia_kg_m2": [0.1]}, "controller.yaml", False),
+        ("excitation.yaml", {"trajectories": {"demo": {"waypoints_deg": [[0, 0]]}}}, "demo", False),
+    ],
+)
+def test_files_that_a_run_would_refuse_are_not_ready(
+    tmp_path: Path, file: str, change: dict[str, Any], words: str, drives: bool
+) -> None:
+    """The check builds what a run reads: a folder that it calls ready does not stop at its first motion."""
+    folder = tmp_path / "arm"
+    shutil.copytree(CONFIG / "openmanipulator_x", folder)
+    content = yaml.safe_load((folder / "robot.yaml").read_text())
+    content["urdf"] = str(URDF / "openmanipulator_x" / "openmanipulator_x.urdf")
+    (folder / "robot.yaml").write_text(yaml.safe_dump(content))
+    assert checked(folder)[1]["uses"]["simulate"] == "ready"
+    content = yaml.safe_load((folder / file).read_text())
+    for key, value in change.items():
+        content[key] = content[key] | value if isinstance(value, dict) else value
+    (folder / file).write_text(yaml.safe_dump(content))
+    uses = checked(folder)[1]["uses"]
+    assert words in uses["simulate"] and (uses["drive the arm"] == "ready") == drives

@@ -10,7 +10,7 @@ from dynid.contact.contact_report import ContactReport, SharedModel, digest
 from dynid.contact.feel import ContactSense
 from dynid.contact.payload import with_payload
 from dynid.contact.shared_sense import SharedSense
-from dynid.contact.stop import CLEAR_NS, LATE_NS, ContactStop
+from dynid.contact.stop import CONTACT_END_NS, MOST_AGE_NS, ContactStop
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.sway import SwayingController
@@ -19,7 +19,7 @@ from dynid.model.standard import LinkInertia, from_link_frame
 from dynid.recording.settings import parse_settings
 from dynid.robot import FloatArray
 from dynid.simulation.lockstep.stepped_arm import SteppedArm
-from dynid.simulation.plant.held import SIDE_M, holding
+from dynid.simulation.plant.held import CUBE_M, holding
 
 NOW = 10**12
 MODEL = "0123456789abcdef"
@@ -59,13 +59,13 @@ def stop(heard: ContactReport | None = None) -> tuple[ContactStop, Any]:
     return found, motion
 
 
-def test_what_moves_goes_on_while_nothing_is_felt() -> None:
+def test_motion_continues_without_contact() -> None:
     found, motion = stop(report())
     assert found.watch(NOW) == "" and not motion.cancelled and not motion.controller.paused
     found.refuse(NOW)
 
 
-def test_every_motion_that_moves_while_something_is_felt_is_stopped_again() -> None:
+def test_motion_in_contact_is_stopped_again() -> None:
     found, motion = stop(report(contact=True))
     for count in (1, 2, 3):
         motion.moving, motion.phase = True, "trajectory"
@@ -74,24 +74,24 @@ def test_every_motion_that_moves_while_something_is_felt_is_stopped_again() -> N
     assert "crane_x7_joint2" in motion.stopped_itself and motion.controller.paused
 
 
-def test_nothing_begins_while_something_is_felt_nor_a_moment_later() -> None:
+def test_motion_is_refused_during_and_shortly_after_contact() -> None:
     found, _ = stop(report(contact=True))
     with pytest.raises(SafetyError, match=r"crane_x7_joint2, 3\.1 N m from outside .* free the arm, or give"):
         found.refuse(NOW)
-    found.hear(report(NOW + CLEAR_NS // 2))
-    assert found.watch(NOW + CLEAR_NS // 2) == ""
+    found.hear(report(NOW + CONTACT_END_NS // 2))
+    assert found.watch(NOW + CONTACT_END_NS // 2) == ""
     with pytest.raises(SafetyError, match="ended a moment ago"):
-        found.refuse(NOW + CLEAR_NS // 2)
-    found.hear(report(NOW + CLEAR_NS))
-    found.refuse(NOW + CLEAR_NS)
+        found.refuse(NOW + CONTACT_END_NS // 2)
+    found.hear(report(NOW + CONTACT_END_NS))
+    found.refuse(NOW + CONTACT_END_NS)
 
 
 @pytest.mark.parametrize(
     ("heard", "words"),
     [
-        (None, "nobody feels it: start external_torque"),
-        (report(NOW - LATE_NS - 1), "0.20 s away from the newest state"),
-        (report(NOW + LATE_NS + 1), "away from the newest state"),
+        (None, "no node detects it: start external_torque"),
+        (report(NOW - MOST_AGE_NS - 1), "0.20 s away from the newest state"),
+        (report(NOW + MOST_AGE_NS + 1), "away from the newest state"),
         (report(model="another"), "the executor's model and payload yet"),
     ],
 )
@@ -102,19 +102,19 @@ def test_estimates_that_do_not_count_stop_the_arm_and_refuse_motions(heard: Cont
     assert words in found.watch(NOW) and motion.cancelled == 1
 
 
-def test_without_being_asked_for_nothing_is_stopped() -> None:
+def test_contact_without_the_stop_policy_stops_nothing() -> None:
     found, motion = stop(report(contact=True))
     found.asked = False
     found.refuse(NOW)
     assert found.watch(NOW) == "" and not motion.cancelled
 
 
-def test_an_older_model_has_a_moment_to_be_replaced() -> None:
+def test_older_model_is_tolerated_until_replaced() -> None:
     found, motion = stop(report())
     found.expect("newer")
-    found.hear(report(NOW + LATE_NS))
-    assert found.watch(NOW + LATE_NS) == ""
-    assert "payload" in found.watch(NOW + LATE_NS + 1) and motion.cancelled == 1
+    found.hear(report(NOW + MOST_AGE_NS))
+    assert found.watch(NOW + MOST_AGE_NS) == ""
+    assert "payload" in found.watch(NOW + MOST_AGE_NS + 1) and motion.cancelled == 1
 
 
 def test_a_shared_model_arrives_as_it_was_sent() -> None:
@@ -135,7 +135,7 @@ def test_a_shared_model_arrives_as_it_was_sent() -> None:
 
 def held(mass_kg: float) -> FloatArray:
     """Parameters (10,) of the cube that `holding` puts into the hand."""
-    cube = LinkInertia(mass_kg, np.array(ROBOT.file.tool_m), mass_kg * SIDE_M**2 / 6.0 * np.eye(3))
+    cube = LinkInertia(mass_kg, np.array(ROBOT.file.tool_m), mass_kg * CUBE_M**2 / 6.0 * np.eye(3))
     return np.asarray(from_link_frame(cube, ARM.mdh.in_link[-1]))
 
 

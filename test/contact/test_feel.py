@@ -80,7 +80,7 @@ def touch(arm: SteppedArm, time_s: float) -> FloatArray | None:
 
 
 @pytest.mark.slow
-def test_a_touch_is_felt_while_the_arm_moves_and_a_free_motion_is_not() -> None:
+def test_contact_in_motion_is_detected_and_free_motion_is_not() -> None:
     felt: dict[bool, list[tuple[float, float]]] = {True: [], False: []}
     for touched in (True, False):
         sense = ContactSense(ROBOT, ARM, control_model(), model_file().torque_deviations, torque_delay_s=0.0009)
@@ -197,7 +197,7 @@ def test_feel_finds_the_contact_of_a_bag(tmp_path: Path) -> None:
     assert "all recordings" not in CliRunner().invoke(app, arguments).stdout
 
 
-def test_models_that_may_not_feel_are_refused() -> None:
+def test_models_unfit_for_contact_detection_are_refused() -> None:
     for change, message in (
         ({"accepted": False}, "not accepted"),
         ({"robot": "other"}, "is of 'other'"),

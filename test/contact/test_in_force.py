@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynid.contact.in_force import KEPT, InForce
+from dynid.contact.in_force import HISTORY, InForce
 from dynid.contact.recorded import torques_before
 from dynid.errors import ConfigurationError
 from dynid.identification.data.signals import Signals, Torques
@@ -53,9 +53,9 @@ def test_answers_that_are_missing_are_counted_and_a_clock_that_is_set_begins_ane
 
 def test_what_is_older_than_is_kept_is_not_missed() -> None:
     found = InForce(2)
-    for k in range(2 * KEPT):
+    for k in range(2 * HISTORY):
         found.note(k * MS, constant(float(k)))
-    begin = 2 * KEPT - 10
+    begin = 2 * HISTORY - 10
     np.testing.assert_allclose(found.between(begin * MS, (begin + 1) * MS), constant(float(begin)))
 
 

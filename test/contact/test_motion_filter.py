@@ -43,7 +43,7 @@ def read(steps_per_reading: float, readings: int = 60) -> tuple[float, float]:
 
 
 @pytest.mark.parametrize("whole", [0.0, 1.0, -2.0])
-def test_reading_the_same_place_in_a_step_again_makes_nobody_surer(whole: float) -> None:
+def test_repeated_equal_readings_add_no_information(whole: float) -> None:
     error, deviation = read(whole)
     assert error > 0.3 and deviation > 0.15  # a uniform distribution within a step has 0.29
 

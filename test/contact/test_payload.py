@@ -7,7 +7,7 @@ import pytest
 from test.shared.felt import ARM, ROBOT, N, control_model, model_file, moved
 
 from dynid.contact.payload import HeldMass, with_payload
-from dynid.contact.scale import SHARE, Scale
+from dynid.contact.scale import FRICTION_CHANGE, Scale
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import load_controller
 from dynid.control.dynamics_kernel import compile_single
@@ -71,16 +71,16 @@ def test_a_scale_on_the_filter_weighs_within_its_deviation_and_every_estimate_is
 
 
 @pytest.mark.slow
-def test_what_friction_is_like_outlasts_a_body_unless_it_is_to_be_forgotten() -> None:
+def test_reset_keeps_the_friction_estimate_unless_requested() -> None:
     scale, _ = scaled(holding(0.2), 5)
     scale.reset()
     known = scale._information[-1, -1]
     scale.reset(friction=True)
-    assert known > 4.0 * scale._information[-1, -1] == 4.0 / SHARE**2
+    assert known > 4.0 * scale._information[-1, -1] == 4.0 / FRICTION_CHANGE**2
 
 
 @pytest.mark.slow
-def test_a_scale_says_of_an_empty_hand_that_it_is_empty() -> None:
+def test_empty_hand_has_no_significant_payload() -> None:
     last = scaled(None, 6)[1][-1]
     assert last.mass_kg < min(0.015, 2.0 * last.mass_deviation_kg)
 
@@ -95,7 +95,7 @@ def test_what_no_body_explains_shows_in_the_misfit_and_widens_deviations() -> No
     assert disturbed[1][-1].mass_deviation_kg > 1.2 * calm[1][-1].mass_deviation_kg
 
 
-def test_before_any_motion_nothing_is_known() -> None:
+def test_payload_is_unknown_before_motion() -> None:
     nothing = Scale(ROBOT, ARM, control_model(), model_file().torque_deviations).estimate()
     assert nothing.mass_kg == 0.0 and nothing.mass_deviation_kg > 1.0
     np.testing.assert_array_equal(nothing.centre_m, ROBOT.file.tool_m)

@@ -79,7 +79,7 @@ def collided(policy: str) -> tuple[Wall, SteppedArm, MotionExecutor, list[tuple[
 
 
 @pytest.mark.slow
-def test_an_arm_that_feels_a_wall_stops_long_before_it_is_lost_and_one_that_yields_leaves_it() -> None:
+def test_arm_at_a_wall_stops_and_yielding_arm_leaves_it() -> None:
     pushing, stopping, yielding = collided("report"), collided("stop"), collided("yield")
     (lost, text), (stopped, _) = pushing[3][0], stopping[3][0]
     assert "off its reference" in text and 0 < stopped < 0.5 * lost

@@ -3,11 +3,11 @@
 import numpy as np
 import pytest
 
-from dynid.control.added_torque import BLEND_S, STOP_S, AddedTorque, TorqueCurve
+from dynid.control.added_torque import BLEND_S, STOP_BLEND_S, AddedTorque, TorqueCurve
 from dynid.control.controller import load_controller
 from dynid.control.effort_bounds import EffortBound
 from dynid.control.ff_pd import FeedforwardPd
-from dynid.control.hold_watch import QUIET_S
+from dynid.control.hold_watch import RESET_S
 from dynid.control.motion import MotionExecutor
 from dynid.control.motion_check import MotionCheck, Torques, nominal_torques, position_and_speed, robot_limits
 from dynid.control.plan import plan_motion
@@ -100,11 +100,11 @@ def test_efforts_fade_with_whatever_ends_their_motion(end: str) -> None:
             arm.motion.update(arm.stamp + MS, arm.q)
         arm.stamp += MS
     steps = []
-    for _ in range(round(1000 * (BLEND_S if end == "cancel" else STOP_S)) + 1):
+    for _ in range(round(1000 * (BLEND_S if end == "cancel" else STOP_BLEND_S)) + 1):
         arm.run("", 1)
         steps.append(arm.motion._added.now.copy())
     assert not steps[-1].any() and steps[len(steps) // 2].any()
-    assert np.abs(np.diff(steps, axis=0)).max() < 1.1e-3 * before / (BLEND_S if end == "cancel" else STOP_S)
+    assert np.abs(np.diff(steps, axis=0)).max() < 1.1e-3 * before / (BLEND_S if end == "cancel" else STOP_BLEND_S)
 
 
 def test_an_arm_that_leaves_its_hold_again_and_again_is_commanded_no_more() -> None:
@@ -114,7 +114,7 @@ def test_an_arm_that_leaves_its_hold_again_and_again_is_commanded_no_more() -> N
     for words in (
         "held in place",
         "held in place",
-        "nothing here holds it, and the arm released: its driver brakes and lowers it",
+        "so a hold does not stop it, and the arm released: its driver brakes and lowers it",
     ):
         arm.q = arm.q + 0.5 * np.eye(N)[4]
         with pytest.raises(SafetyError, match=words):
@@ -128,7 +128,7 @@ def test_an_arm_that_leaves_its_hold_again_and_again_is_commanded_no_more() -> N
         with pytest.raises(SafetyError, match="held in place"):
             arm.motion.update(arm.stamp + MS, arm.q)
         arm.stamp += MS
-        arm.run("", round(1000 * QUIET_S) + 1)
+        arm.run("", round(1000 * RESET_S) + 1)
 
 
 def bounded(torques: Torques | None, **settings: float) -> MotionCheck:

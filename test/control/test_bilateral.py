@@ -88,7 +88,7 @@ def test_friction_keeps_its_direction_under_load_only(pressed, kept):
     assert (observer.friction[1] > 0.1) == kept
 
 
-def test_both_arms_move_as_one_and_gain_nothing_when_let_go():
+def test_coupled_arms_follow_and_gain_no_energy_when_released():
     pair = pair_of()
     run = pair.run(4.0, Hand(wandering, pair.tool_at_start(), until_s=2.5))
     assert not run.stopped and not run.fell_back
@@ -111,12 +111,12 @@ def test_a_unilateral_leader_feels_no_wall():
     assert found["wall_n"] > 3.0 and found["held"] > 0.3
 
 
-def test_a_force_reflecting_leader_feels_one():
+def test_force_reflecting_leader_feels_a_wall():
     found = force_errors(pressed(300.0, BilateralSettings(mode="force_reflecting")))
     assert found["wall_n"] > 2.0 and found["held"] < 0.4
 
 
-def test_a_pair_that_is_led_too_fast_ends():
+def test_pair_guided_too_fast_is_stopped():
     pair = pair_of()
     run = pair.run(1.5, Hand(lambda time_s: np.array([0.0, 0.8 * max(time_s - 0.5, 0.0), 0.0]), pair.tool_at_start()))
     assert "is guided too fast" in run.stopped and "m/s" in run.stopped
@@ -157,7 +157,7 @@ def test_frozen_positions_below_the_damped_speed_stop_the_pair_at_once():
     run = pair.run(1.6, Hand(fault.path, pair.tool_at_start(), stiffness_n_m=fault.stiffness_n_m))
     led = (run.time_s > 1.48) & (run.time_s < 1.5)
     assert np.abs(run.rows["dq"][0][led]).max() < 0.75
-    assert "do not change any more though it moved" in run.stopped and run.stopped_s < 1.53
+    assert "stopped changing while it moved" in run.stopped and run.stopped_s < 1.53
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
@@ -183,12 +183,12 @@ def test_a_mirrored_joint_is_seen_by_what_holds_its_arm(sign):
     ("dq", "energy_rad", "told", "found"),
     [
         (0.5, 0.5e-4, 0.0, ""),  # a wrist that a hand stopped
-        (0.7, 0.0, 0.0, "though it moved"),
-        (0.4, 1.5e-4, 0.0, "though it moved"),  # a whole arm does not stop so
+        (0.7, 0.0, 0.0, "while it moved"),
+        (0.4, 1.5e-4, 0.0, "while it moved"),  # a whole arm does not stop so
         (0.0, 0.0, 0.02, ""),  # the register of a joint that stands flickers
         (0.0, 0.0, np.nan, ""),
-        (0.1, 0.2e-4, 0.1, "velocities say that it moves"),
-        (0.0, 0.0, -0.1, "velocities say that it moves"),
+        (0.1, 0.2e-4, 0.1, "velocities amount to a movement"),
+        (0.0, 0.0, -0.1, "velocities amount to a movement"),
     ],
 )
 def test_positions_that_stand_still_contradict_an_arm_that_moves(dq, energy_rad, told, found):
@@ -229,7 +229,7 @@ def test_the_judge_of_faults_finds_what_is_unsafe():
         def _frozen(self, leader, follower):
             return ""
 
-        def _wrong(self, dt, torques):
+        def _stop_reason(self, dt, torques):
             return ""
 
     def make(lines):
@@ -242,7 +242,7 @@ def test_the_judge_of_faults_finds_what_is_unsafe():
     assert "the pair was not stopped" in found.violations and len(found.violations) > 1
 
 
-def test_arms_that_are_apart_are_not_engaged():
+def test_arms_in_different_postures_are_not_engaged():
     away = START + np.where(np.arange(N) == 3, 0.5, 0.0)
     with pytest.raises(SafetyError, match=r"joint 4 is .* rad apart"):
         pair_of(q0=np.array([away, START])).run(0.01, None)
@@ -310,7 +310,7 @@ def cycles_of_two():
 CLOCKS_NS, MS = (10**9, 3_600 * 10**9), 10**6
 
 
-def test_a_cycle_is_over_when_both_arms_have_sent_a_state():
+def test_cycle_ends_when_both_arms_have_sent_a_state():
     cycles, (leader, follower) = cycles_of_two(), CLOCKS_NS
     assert cycles.take(0, Reading(leader + MS, START)) is None
     assert cycles.take(0, Reading(leader + MS, START)) is None  # the same once more

@@ -69,8 +69,8 @@ def test_one_cycle_of_the_observer(rng: np.random.Generator) -> None:
         np.testing.assert_allclose(observer.bias, ARM.inverse_dynamics(q[None], dq[None], STILL, phi)[0], atol=1e-11)
         np.testing.assert_allclose(observer.external, M @ d, atol=1e-11)
 
-        moved = np.clip(anchor, q - equations.PLAY_RAD, q + equations.PLAY_RAD) - anchor
-        step = np.where(np.abs(dq) > equations.FAST_RAD_S, DT * dq, moved) / equations.TURN_RAD
+        moved = np.clip(anchor, q - equations.DEAD_BAND_RAD, q + equations.DEAD_BAND_RAD) - anchor
+        step = np.where(np.abs(dq) > equations.FAST_RAD_S, DT * dq, moved) / equations.REVERSAL_RAD
         z = (z + step) / (1 + np.abs(step))
         z *= 1 - np.clip(1 - np.abs(dq) / equations.SLOW_RAD_S, 0, None) * (1 - PRESSED) * DT / equations.FADE_S
         np.testing.assert_allclose(observer.rows[Z], z, atol=1e-11)

@@ -71,7 +71,7 @@ def test_a_cancelled_motion_ends_at_rest(seconds):
     assert stands(arm, motion)[0] and motion.phase == "cancelled"
 
 
-def test_an_arm_that_is_let_go_does_not_stand():
+def test_released_arm_falls():
     arm, motion, _ = begun(2.5)
     before = arm.plant.q.copy()
     motion.release()

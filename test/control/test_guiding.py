@@ -8,7 +8,7 @@ from dynid.control.control_model import ControlModel
 from dynid.control.controller import FRICTION_SHARE, Gains, load_controller
 from dynid.control.dynamics_kernel import compile_single
 from dynid.control.ff_pd import FeedforwardPdLaw
-from dynid.control.guiding import TAKE_OVER_S, Guiding
+from dynid.control.guiding import FADE_IN_S, Guiding
 from dynid.control.guiding_speed import GuidingSpeed
 from dynid.control.load_watch import LoadWatch, force_along
 from dynid.control.model_laws import GravityCompensation
@@ -31,7 +31,7 @@ DYNAMICS = compile_single(ARM)
 SETTINGS, SAFETY = load_controller(ROBOT), load_safety(ROBOT)
 N, MS = ROBOT.size, 0.001
 POSE = np.deg2rad([20.0, 20.0, 10.0, -80.0, 30.0, 20.0, 0.0, 40.0])
-ALONE_S = TAKE_OVER_S + SAFETY.guiding_alone_s + 0.1
+ALONE_S = FADE_IN_S + SAFETY.guiding_alone_s + 0.1
 
 
 class Free:

@@ -53,7 +53,7 @@ def path(arm: SteppedArm, motion: MotionExecutor, seconds: float, push: FloatArr
 @pytest.mark.slow
 @pytest.mark.parametrize("joint", [0, 1, 4])
 @pytest.mark.parametrize("speed", [0.3, -0.3])
-def test_a_led_joint_takes_less_push_but_some(joint: int, speed: float) -> None:
+def test_guided_joint_needs_less_but_some_push(joint: int, speed: float) -> None:
     before, after = (push_of(*led(law_of(share)), joint, speed) for share in (0.0, FRICTION_SHARE))
     assert 0.02 < after < 0.75 * before
 
@@ -79,7 +79,7 @@ def test_after_a_push_it_comes_to_rest_even_with_too_much_friction_in_the_model(
     assert np.ptp(path(arm, motion, 0.5), axis=0).max() < np.deg2rad(0.1)
 
 
-def test_a_share_that_gives_more_than_the_gears_take_would_not() -> None:
+def test_overcompensated_friction_keeps_the_arm_moving() -> None:
     arm, motion = led(law_of(1.0, overestimated=1.5))
     path(arm, motion, 1.0)
     path(arm, motion, 0.15, 0.8 * np.eye(N)[0])

@@ -82,7 +82,7 @@ def test_torque_that_went_off_ends_a_motion_as_cancelled_and_commands_nothing_mo
     assert np.abs(arm.q - arm.motion.start_posture(arm.q)).max() < 1e-3
 
 
-def test_an_arm_that_was_let_go_is_fetched_from_where_it_is() -> None:
+def test_motion_after_release_starts_at_the_present_posture() -> None:
     arm = Arm()
     arm.motion.begin(short_move(), arm.q, arm.stamp)
     while arm.motion.moving:
@@ -416,7 +416,7 @@ class Led:
         return {}
 
 
-def test_an_arm_is_led_by_hand_and_held_where_it_was_left() -> None:
+def test_guided_arm_is_held_at_its_last_posture() -> None:
     arm = Arm()
     pd = arm.motion.controller.law
     arm.motion.hold(arm.q, arm.stamp)
@@ -435,7 +435,7 @@ def test_an_arm_is_led_by_hand_and_held_where_it_was_left() -> None:
     assert arm.motion.phase == "hold" and arm.motion.phases == []
 
 
-def test_a_moving_arm_is_not_let_go_by_another_law() -> None:
+def test_moving_arm_is_not_released_by_another_law() -> None:
     arm = Arm()
     arm.motion.begin(short_move(), arm.q, arm.stamp)
     arm.run(100)

@@ -84,8 +84,8 @@ class TooLoose(SafeBox):
 
 @pytest.mark.slow
 def test_the_judge_finds_a_bound_that_is_too_loose(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dynid.control.safe_box.FIRST_S", 0.5)
-    monkeypatch.setattr(TooLoose, "_second", lambda self, d: 0.0 * d @ self._reach.T)
+    monkeypatch.setattr("dynid.control.safe_box.FIRST_SPAN_S", 0.5)
+    monkeypatch.setattr(TooLoose, "_second_order", lambda self, d: 0.0 * d @ self._reach.T)
     proven, worst = worst_of_proven(load_robot("crane_x7"), TooLoose, 100, 3)
     assert proven >= 10
     assert worst > 0.005

@@ -113,6 +113,6 @@ def test_a_description_without_shapes_has_nothing_to_look_at_and_a_broken_one_is
     start, end = text.index("<cylinder", begin), text.index("/>", text.index("<cylinder", begin))
     urdf.write_text(f'{text[:start]}<mesh filename="nowhere.stl"{text[end:]}')
     with pytest.raises(
-        ConfigurationError, match=r"the mesh nowhere\.stl is not there, so nothing says where the links would touch"
+        ConfigurationError, match=r"the mesh nowhere\.stl is not there, so contact of links cannot be checked"
     ):
         SelfCollision(load_robot(robot_folder))

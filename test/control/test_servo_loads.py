@@ -5,10 +5,10 @@ import pytest
 from benchmarks.guarded_arm import LIFTED, GuardedArm, heavier, lift, nominal_check
 
 from dynid.control.motion_check import position_and_speed
-from dynid.control.plan import WAY_RAD_S, way
+from dynid.control.plan import APPROACH_RAD_S, transfer
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import LIMITED, OverloadModel
-from dynid.hardware.safety.relief import LAG_S, SLIPPED_RAD, Relief
+from dynid.hardware.safety.relief import LAG_S, SLIP_RAD, Relief
 from dynid.model.friction import FrictionLaw
 from dynid.robot import Robot, load_robot
 from dynid.trajectory.families import load_excitation
@@ -38,14 +38,14 @@ def relief(pace: float = 1.0) -> Relief:
 def test_a_way_is_fast_only_where_lifting_loads_a_servo(robot, check):
     names, rest = robot.joint_names, np.array(robot.rest_posture)
     paces = {
-        "lifting": way(check, rest, HOME, names),
-        "lowering": way(check, HOME, rest, names),
-        "unknown": way(position_and_speed(robot), rest, HOME, names),
-        "nowhere": way(check, rest, rest, names),
+        "lifting": transfer(check, rest, HOME, names),
+        "lowering": transfer(check, HOME, rest, names),
+        "unknown": transfer(position_and_speed(robot), rest, HOME, names),
+        "nowhere": transfer(check, rest, rest, names),
     }
     fastest = {name: one.peak_velocities.max() for name, one in paces.items()}
-    assert fastest["lifting"] == pytest.approx(WAY_RAD_S[-1])
-    assert fastest["lowering"] == fastest["unknown"] == pytest.approx(WAY_RAD_S[0])
+    assert fastest["lifting"] == pytest.approx(APPROACH_RAD_S[-1])
+    assert fastest["lowering"] == fastest["unknown"] == pytest.approx(APPROACH_RAD_S[0])
     assert fastest["nowhere"] == 0.0
     assert check.lifting_load(paces["lifting"]) < 0.6 * check.lifting_load(paces["unknown"])
 
@@ -57,7 +57,7 @@ def test_an_arm_a_tenth_heavier_is_lifted_and_moved_within_the_overload(robot, c
     assert arm.run(1.0) < LIMITED and arm.motion.phase == "done"
 
 
-def test_at_the_usual_pace_it_is_not(robot):
+def test_heavier_arm_at_default_speed_leaves_its_reference(robot):
     arm = GuardedArm(robot, standard=heavier(robot, 1.1), check=position_and_speed(robot))
     with pytest.raises(SafetyError, match="off its reference"):
         arm.execute(load_excitation(robot).trajectory("gentle_validation"))
@@ -129,7 +129,7 @@ def test_relief_ends_with_the_first_slip_until_the_joint_is_held_anew():
     one, q, current = relief(), np.zeros(8), np.full(8, 3.0)
     for _ in range(500):
         one.step(0.002, q, current)
-    q = q - 1.1 * SLIPPED_RAD
+    q = q - 1.1 * SLIP_RAD
     assert one.step(0.002, q, current) == pytest.approx(LAG_S)
     assert not any(one.step(0.002, q, current).any() for _ in range(1000))
     one.reset()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dynid.control.motion_check import position_and_speed, robot_limits
-from dynid.control.shown import led_part, shown_motion
+from dynid.control.shown import guided_part, shown_motion
 from dynid.errors import DataError, SafetyError
 from dynid.robot import FloatArray, load_robot
 from dynid.trajectory.families import load_excitation
@@ -30,7 +30,7 @@ def led(hurry: float = 1.0) -> FloatArray:
     return np.round((ROBOT.rest_posture + share[:, None] * AWAY) / step) * step
 
 
-def test_within_its_limits_it_runs_as_it_was_shown(tmp_path: Path) -> None:
+def test_demonstration_within_limits_is_replayed_unchanged(tmp_path: Path) -> None:
     q = led()
     shown = shown_motion("shown", ROBOT.joint_names, TIME, q, LIMITS)
     assert shown.slowed is None and shown.motion.duration == pytest.approx(TIME[-1])
@@ -43,7 +43,7 @@ def test_within_its_limits_it_runs_as_it_was_shown(tmp_path: Path) -> None:
     assert half.motion.duration == pytest.approx(2.0 * TIME[-1]) and "slowed to 50%" in half.in_words()
 
 
-def test_what_exceeds_limits_is_slower_there_and_only_there_and_says_so() -> None:
+def test_demonstration_beyond_limits_is_slowed_only_there() -> None:
     shown = shown_motion("quick", ROBOT.joint_names, TIME, led(6.0), LIMITS)
     _, dq, ddq = shown.motion.sample_all(np.arange(0.0, shown.motion.duration, 0.001))
     assert (np.abs(dq) <= LIMITS.velocity).all() and (np.abs(ddq) <= LIMITS.acceleration).all()
@@ -75,30 +75,30 @@ def recording(q: FloatArray, reference: FloatArray | None) -> Any:
     return SimpleNamespace(time=TIME, q=q, reference=series, joint_names=ROBOT.joint_names, source="bag")
 
 
-def test_only_what_a_hand_has_led_counts() -> None:
+def test_only_hand_guided_motion_is_recorded() -> None:
     q = np.vstack([np.tile(led()[0], (500, 1)), led()[:-500]])
-    time, part = led_part(recording(q, q))
+    time, part = guided_part(recording(q, q))
     assert time[0] == 0.0 and time[-1] == pytest.approx(3.5, abs=0.4) and len(part) == len(time)
     with pytest.raises(DataError, match="no topic 'reference'"):
-        led_part(recording(q, None))
-    with pytest.raises(DataError, match="was never led by a hand, it followed a reference"):
-        led_part(recording(q, q + 1e-3))
+        guided_part(recording(q, None))
+    with pytest.raises(DataError, match="was never guided by hand, it followed a reference"):
+        guided_part(recording(q, q + 1e-3))
     still = np.tile(q[0], (len(TIME), 1))
     with pytest.raises(DataError, match=r"no hand moved the arm: .* moved most, by 0.0 deg, expected at least 2.9 deg"):
-        led_part(recording(still, still))
+        guided_part(recording(still, still))
     at_its_ends = q + 1e-3 * ((TIME > 0.3) & (TIME < 3.9))[:, None]
     with pytest.raises(DataError, match="no hand moved the arm"):
-        led_part(recording(q, at_its_ends))
+        guided_part(recording(q, at_its_ends))
 
 
-def test_a_sag_after_torque_on_is_not_part_of_what_was_shown() -> None:
+def test_sag_after_torque_on_is_not_part_of_the_demonstration() -> None:
     sag = np.where(TIME < 0.4, 0.2 * TIME, 0.08)[:, None] * np.eye(ROBOT.size)[3]
     still = np.tile(led()[0], (len(TIME), 1))
     shown = np.vstack([np.tile(led()[0], (2000, 1)), led()[:-2000]])
-    _, part = led_part(recording(shown - sag, shown - sag))
+    _, part = guided_part(recording(shown - sag, shown - sag))
     assert len(part) < 2000 and np.abs(part[0] - shown[0] + sag[-1]).max() < 0.01
     with pytest.raises(DataError, match="no hand moved the arm"):
-        led_part(recording(still - sag, still - sag))
+        guided_part(recording(still - sag, still - sag))
 
 
 def test_a_motion_that_begins_at_once_keeps_the_acceleration_limits() -> None:

@@ -5,7 +5,7 @@ import pytest
 
 from dynid.control.controller import TorqueLaw, load_controller
 from dynid.control.ff_pd import FeedforwardPdLaw
-from dynid.control.sway import MOST_RAD, RAMP_S, STOOD_S, SWAY_HZ, SWAY_RAD, SwayingController
+from dynid.control.sway import MOST_RAD, RAMP_S, STANDSTILL_S, SWAY_HZ, SWAY_RAD, SwayingController
 from dynid.errors import ConfigurationError
 from dynid.robot import FloatArray, load_robot
 
@@ -43,7 +43,7 @@ def test_a_held_joint_sways_about_its_posture_and_no_two_turn_at_once() -> None:
     np.testing.assert_allclose(np.gradient(dq[1200:], 0.001, axis=0)[1:-1], ddq[1201:-1], atol=0.05)
     turns = [np.flatnonzero(np.diff(np.sign(dq[1200:, j])))[0] for j in range(N)]
     assert len(set(turns)) == N
-    begun = round(1000 * STOOD_S)
+    begun = round(1000 * STANDSTILL_S)
     np.testing.assert_array_equal(q[: begun - 1], np.tile(posture, (begun - 1, 1)))  # it may be a pause of a motion
     assert 0.0 < np.abs(q[: begun + round(100 * RAMP_S)] - posture).max() < 0.2 * SWAY_RAD  # it begins slowly
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from benchmarks.faults.claim_case import ClaimRun, moves_while_held
 
-from dynid.hardware.safety.claim_watch import MOVED_RAD, WINDOW_S, ClaimWatch
+from dynid.hardware.safety.claim_watch import DISPLACEMENT_LIMIT_RAD, WINDOW_S, ClaimWatch
 from dynid.robot import Robot
 
 N, CYCLE_S = 3, 0.01
@@ -27,12 +27,12 @@ def watched(speed_rad_s: float, seconds: float, *, claims: object = True, seen: 
 @pytest.mark.parametrize("speed_rad_s", [4.7, -1.0, 0.5])
 def test_a_held_joint_that_runs_away_is_noticed_once_it_moved_too_far(speed_rad_s: float) -> None:
     noticed_s = watched(speed_rad_s, 3.0)
-    assert noticed_s is not None and abs(noticed_s - MOVED_RAD / abs(speed_rad_s)) <= 1.5 * CYCLE_S
+    assert noticed_s is not None and abs(noticed_s - DISPLACEMENT_LIMIT_RAD / abs(speed_rad_s)) <= 1.5 * CYCLE_S
 
 
 def test_a_hand_that_leads_a_held_arm_slowly_is_no_fault() -> None:
-    assert watched(0.95 * MOVED_RAD / (2.0 * WINDOW_S), 20.0) is None
-    assert watched(1.05 * MOVED_RAD / WINDOW_S, 20.0) is not None
+    assert watched(0.95 * DISPLACEMENT_LIMIT_RAD / (2.0 * WINDOW_S), 20.0) is None
+    assert watched(1.05 * DISPLACEMENT_LIMIT_RAD / WINDOW_S, 20.0) is not None
 
 
 def test_without_a_claim_nothing_is_watched() -> None:
@@ -56,4 +56,4 @@ def test_the_same_torque_without_the_claim_is_followed(robot: Robot) -> None:
     run.run()
     assert not np.isfinite(run.fault_s) and run.text == "" and np.isfinite(run.pushed_s)
     way = run.arm.trace().between(run.pushed_s, np.inf).q[:, run.axis]
-    assert np.abs(way - way[0]).max() > MOVED_RAD
+    assert np.abs(way - way[0]).max() > DISPLACEMENT_LIMIT_RAD

@@ -599,9 +599,7 @@ def test_servos_that_no_longer_drive_are_asked_at_once(
     loop.stop()
 
 
-def test_an_arm_of_which_nothing_is_heard_any_more_is_left_braking(
-    arm: DynamixelArm, robot: Robot, bus: EmulatedServoBus
-) -> None:
+def test_silent_arm_is_left_braking(arm: DynamixelArm, robot: Robot, bus: EmulatedServoBus) -> None:
     done = threading.Event()
     guard = SafetyGuard(robot, SafetySettings(longest_stop_s=0.5))
     loop = ControlLoop(arm, guard, on_end=lambda _: done.set(), feedback_timeout_s=0.05)

@@ -336,7 +336,7 @@ def test_reverse_mode_is_never_changed_for_its_owner(robot: Robot, healthy: Emul
     assert healthy.chain.servos[4].get(table.DRIVE_MODE) == 1
 
 
-def test_a_shadow_that_nobody_has_named_is_never_broken(robot: Robot, healthy: EmulatedServoBus) -> None:
+def test_unlisted_shadow_servo_is_not_changed(robot: Robot, healthy: EmulatedServoBus) -> None:
     """An arm with a second servo on a joint, of which robot.yaml does not say so: both stay as they are."""
     shadow = Servo(12, 1020)
     shadow.set(table.SECONDARY_ID, 4)

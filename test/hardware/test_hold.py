@@ -248,7 +248,7 @@ def test_an_arm_sags_if_the_hold_only_keeps_its_current_meanwhile(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("q", [LEANING, SIDEWAYS], ids=["leaning over", "sideways"])
-def test_the_arm_is_let_down_until_it_rests_and_does_not_fall_then(robot: Robot, q: np.ndarray) -> None:
+def test_arm_is_lowered_until_at_rest_and_does_not_fall(robot: Robot, q: np.ndarray) -> None:
     arm = Driven(robot, q, 3)
     arm.guard.handle(GuardEvent.ENABLE)
     for _ in range(800):

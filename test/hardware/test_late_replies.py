@@ -112,7 +112,7 @@ def test_the_line_answers(cycle: StateCycle, line: Line) -> None:
 @pytest.mark.parametrize("timed", [True, False])
 @pytest.mark.parametrize("latency_s", [0.0001, 0.0007, 0.0015])
 @pytest.mark.parametrize("missing", [None, 5])
-def test_a_late_answer_is_never_believed(
+def test_late_reply_is_rejected(
     cycle: StateCycle, line: Line, timed: bool, latency_s: float, missing: int | None
 ) -> None:
     """It comes at any moment of the reads behind the one that it answers, whole or without a servo."""
@@ -134,7 +134,7 @@ def test_a_late_answer_is_never_believed(
                 assert reading.complete, f"{late_us} us late: no answer in read {number}"
 
 
-def test_two_late_answers_are_not_believed(cycle: StateCycle, line: Line) -> None:
+def test_two_late_replies_are_rejected(cycle: StateCycle, line: Line) -> None:
     for late_us in range(0, 3_000, 50):
         answering(line, OLD)
         for _ in range(30):

@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
+from dynid.hardware.bus import protocol
 from dynid.hardware.bus.servo_units import ServoUnits
-from dynid.hardware.bus.state_kernels import goal_counts, states_in_si, take_states
+from dynid.hardware.bus.state_kernels import goal_counts, states_in_si, take_states, take_whole_reply
 from dynid.hardware.safety import limit_kernels as kernels
-from dynid.hardware.safety.limit_kernels import all_finite, farthest, limit_currents, within
+from dynid.hardware.safety.limit_kernels import all_finite, farthest, limit_currents, used_capacity, within
 from dynid.robot import load_robot
 
 SIZE, STOPPING, CASES = 8, 0.05, 3000
@@ -133,3 +134,55 @@ def test_registers_are_read_little_endian_of_valid_servos_only():
     np.testing.assert_array_equal(velocity, [-1, 1, 0])
     np.testing.assert_array_equal(position, [2**31 - 1, -(2**31), 0])
     assert take_states(blocks, np.ones(3, dtype=bool), position, velocity, current)
+
+
+IDS, REGISTERS = (2, 3, 200), 10
+
+
+def _fast_reply(random, errors=(0, 0, 0), ids=IDS):
+    """A reply to a fast read, and the registers in it."""
+    data = random.integers(0, 256, (len(ids), REGISTERS), dtype=np.uint8)
+    return protocol.build_fast_reply(ids, errors, [row.tobytes() for row in data]), data
+
+
+def _take(reply):
+    """The registers that are taken from bytes; None if they are left to the parser."""
+    blocks = np.full((len(IDS), REGISTERS), 77, dtype=np.uint8)
+    taken = take_whole_reply(np.frombuffer(reply, dtype=np.uint8), np.array(IDS, dtype=np.uint8), blocks)
+    assert taken or (blocks == 77).all()
+    return blocks if taken else None
+
+
+def test_whole_reply_gives_what_the_parser_finds_in_it():
+    random = np.random.default_rng(3)
+    for _ in range(200):
+        reply, data = _fast_reply(random)
+        (packet,) = protocol.PacketParser().feed(reply)
+        found = _take(reply)
+        assert [bytes(row) for row in found] == [block for _, _, block in protocol.split_fast_reply(packet, REGISTERS)]
+        np.testing.assert_array_equal(found, data)
+
+
+def test_any_other_bytes_are_left_to_the_parser():
+    random = np.random.default_rng(4)
+    reply, _ = _fast_reply(random)
+    assert _take(reply) is not None
+    for at in range(len(reply)):  # a byte that is wrong, everywhere
+        damaged = bytearray(reply)
+        damaged[at] ^= int(random.integers(1, 256))
+        assert _take(bytes(damaged)) is None, at
+    for piece in (b"", reply[:-1], reply + b"x", reply[1:], reply * 2, protocol.build_status(2, 0, bytes(REGISTERS))):
+        assert _take(piece) is None
+    assert _take(_fast_reply(random, errors=(0, 128, 0))[0]) is None
+    assert _take(_fast_reply(random, ids=(3, 2, 200))[0]) is None
+    assert _take(_fast_reply(random, ids=(2, 3, 4))[0]) is None
+    assert _take(_fast_reply(random, errors=(0, 0), ids=(2, 3))[0]) is None
+
+
+def test_used_capacity_is_that_of_numpy():
+    random = np.random.default_rng(5)
+    for _ in range(500):
+        share, current = random.uniform(0.0, 1.0, SIZE), random.normal(size=SIZE) * random.choice([0.01, 3.0])
+        nominal, trips, step_s = random.uniform(0.1, 1.0, SIZE), random.uniform(0.1, 9.0, SIZE), random.uniform(0, 5)
+        expected = np.maximum(0.0, share + (current * current - nominal) * (step_s / trips))
+        np.testing.assert_array_equal(used_capacity(share, current, nominal, trips, step_s), expected)

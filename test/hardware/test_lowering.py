@@ -56,12 +56,12 @@ def test_a_stop_holds_lowers_and_looks_then_ends(hanging: StopSequence) -> None:
     times = lengths(run(hanging, HANGING, hold_s=0.5))
     assert hanging.rested and times[Phase.LEAN] == 0.0
     assert times[Phase.HOLD] == pytest.approx(0.5, abs=0.003)
-    assert times[Phase.LOOK] == pytest.approx(0.3, abs=0.003)
+    assert times[Phase.RELEASED] == pytest.approx(0.3, abs=0.003)
 
 
 def test_an_arm_that_carries_nothing_is_held_and_looked_at_all_the_same(hanging: StopSequence) -> None:
     assert lengths(run(hanging, HANGING, hold_s=1.0))[Phase.HOLD] == pytest.approx(1.0, abs=0.003)
-    assert lengths(run(hanging, HANGING))[Phase.LOOK] >= 0.297
+    assert lengths(run(hanging, HANGING))[Phase.RELEASED] >= 0.297
 
 
 def test_an_upright_arm_is_leaned_to_both_sides_before_the_look(upright: StopSequence) -> None:
@@ -77,7 +77,7 @@ def test_an_upright_arm_is_leaned_to_both_sides_before_the_look(upright: StopSeq
     assert {1, 3, 5} == {
         axis for one in leaned for axis in np.flatnonzero(one)
     }  # not those that turn about the vertical
-    assert phases[-1] is Phase.LOOK and upright.rested
+    assert phases[-1] is Phase.RELEASED and upright.rested
 
 
 def test_an_arm_that_sags_while_nothing_holds_it_is_caught_and_does_not_count_as_rested(
@@ -86,25 +86,25 @@ def test_an_arm_that_sags_while_nothing_holds_it_is_caught_and_does_not_count_as
     sagging: list[float] = [0.0]
 
     def sags(stop: StopSequence, _: float) -> np.ndarray:
-        if stop.phase is Phase.LOOK:
+        if stop.phase is Phase.RELEASED:
             sagging[0] += 0.0005
         return sagging[0] * (np.arange(8) == 1)
 
     phases = run(hanging, HANGING, sags)
     assert not hanging.rested and CYCLE_S * len(phases) == pytest.approx(settings.longest_stop_s, abs=0.002)
-    caught = sum(before is Phase.LOOK and after is Phase.LOWER for before, after in pairwise(phases))
+    caught = sum(before is Phase.RELEASED and after is Phase.LOWER for before, after in pairwise(phases))
     assert caught >= 5
 
 
 def test_an_arm_that_creeps_without_current_does_not_count_as_rested(hanging: StopSequence) -> None:
     """Slower than any velocity register tells."""
     phases = run(hanging, HANGING, lambda _, time_s: 0.03 * time_s * (np.arange(8) == 3))
-    assert not hanging.rested and phases.count(Phase.LOOK) > 1000
+    assert not hanging.rested and phases.count(Phase.RELEASED) > 1000
 
 
 def test_a_fast_arm_is_caught_at_once(hanging: StopSequence) -> None:
     hanging.begin(0.0)
-    while hanging.phase is not Phase.LOOK:
+    while hanging.phase is not Phase.RELEASED:
         hanging.advance(HANGING, STILL, NOTHING, CYCLE_S)
     hanging.advance(HANGING, 0.3 * (np.arange(8) == 1), NOTHING, CYCLE_S)
     assert hanging.phase is Phase.LOWER

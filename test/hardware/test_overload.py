@@ -96,7 +96,7 @@ def test_the_guard_lowers_limits_and_names_what_must_stop(robot: Robot) -> None:
     assert guard.filter(wanted, 0.0, robot.rest_posture, none).current_a[JOINT] == pytest.approx(2.4)
 
 
-def test_a_stop_for_overload_lets_the_arm_down_without_holding_it(robot: Robot) -> None:
+def test_overload_stop_lowers_the_arm_without_holding(robot: Robot) -> None:
     still, none = robot.rest_posture, np.zeros(8)
     lengths = []
     for hold_s in (None, 0.0):
@@ -130,7 +130,7 @@ def test_a_motion_that_would_trip_a_servo_is_refused_with_joint_time_and_value(r
     with pytest.raises(SafetyError) as refusal:
         MotionCheck(robot, limits, carrying(robot, 0.941)).check([slow])
     assert f"'slow' refused: {robot.joint_names[JOINT]} carries 0.941 A at 4.2" in str(refusal.value)
-    assert "85% of what makes its servo switch itself off" in str(refusal.value)
+    assert "85% of the overload that switches it off" in str(refusal.value)
     MotionCheck(robot, limits, carrying(robot, 0.74)).check([slow])
 
 

@@ -205,7 +205,7 @@ def test_a_reply_that_does_not_come_is_not_waited_for_for_ever(wall: Wall, page:
     assert clock.monotonic_ns() == deadline_ns + CAP_NS, "long afterwards it is waited for as before"
 
 
-def test_while_the_host_stands_still_nobody_watches(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
+def test_stalled_host_does_not_use_up_the_wait(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
     begin, stalls = wall.now_ns, 40
     clock.wait_until(begin + PERIOD_NS, at_once)
     for _ in range(stalls):
@@ -222,7 +222,7 @@ def test_while_the_host_stands_still_nobody_watches(wall: Wall, page: ClockPage,
     assert clock.monotonic_ns() == begin + 2 * PERIOD_NS
 
 
-def test_it_waits_for_what_is_awaited_but_not_for_ever(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
+def test_paused_clock_waits_with_a_limit(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
     begin, looks = wall.now_ns, iter([True] * 100 + [False])
     clock.wait_until(begin + PERIOD_NS, at_once)
     clock.wait_until(begin + 2 * PERIOD_NS, lambda: next(looks))
@@ -233,9 +233,7 @@ def test_it_waits_for_what_is_awaited_but_not_for_ever(wall: Wall, page: ClockPa
     assert page.paused_s() == pytest.approx(100 * LOOK_S + COMMANDER_PATIENCE_S, abs=2e-3)
 
 
-def test_who_was_waited_for_in_vain_is_waited_for_when_he_is_back(
-    wall: Wall, page: ClockPage, clock: PausedClock
-) -> None:
+def test_returned_commander_is_waited_for_again(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
     deadline_ns = wall.now_ns
     clock.wait_until(deadline_ns := deadline_ns + PERIOD_NS, at_once)
     for vain in (1, 2):
@@ -266,7 +264,7 @@ def test_where_no_more_cycles_begin_time_goes_on(wall: Wall, page: ClockPage, cl
     assert clock.monotonic_ns() == page.monotonic_ns() == begin + PERIOD_NS + CAP_NS + 10**9
 
 
-def test_who_sleeps_before_cycles_begin_holds_nothing(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
+def test_sleep_before_the_first_cycle_holds_nothing(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
     """A driver that sets servos up sleeps, too, and is not active for a long time afterwards."""
     for prepare in (lambda: None, lambda: clock.wait_until(clock.monotonic_ns(), at_once)):
         prepare()
@@ -296,7 +294,7 @@ def test_a_reader_that_stood_still_while_a_cycle_began_does_not_see_time_step_ba
     assert page.monotonic_ns() >= before_ns
 
 
-def test_who_sleeps_lets_time_pass(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
+def test_sleeping_lets_time_pass(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
     begin = wall.now_ns
     clock.sleep(0.02)
     assert clock.monotonic_ns() == wall.now_ns == begin + 20_000_000
@@ -320,7 +318,7 @@ def test_it_never_steps_back(wall: Wall, page: ClockPage, clock: PausedClock) ->
     assert page.paused_s() > 0.0
 
 
-def test_one_waits_with_the_systems_clocks_too(page: ClockPage) -> None:
+def test_paused_clock_follows_the_system_clock(page: ClockPage) -> None:
     clock, begin = PausedClock(ClockPage(page.path), 0.001), time.monotonic_ns()
     for k in range(1, 20):
         clock.wait_until(begin + k * PERIOD_NS, at_once)

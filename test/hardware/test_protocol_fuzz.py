@@ -146,7 +146,7 @@ def test_a_bad_parser_is_found(parser: Callable[[], PacketParser], defect: str) 
     assert bool(figures.examples) == (defect != "hangs")
 
 
-def test_coverage_keeps_what_went_where_nothing_had_gone() -> None:
+def test_coverage_keeps_inputs_that_reach_new_code() -> None:
     coverage = Coverage()
     good = build_status(3, 0, b"\1\2")
     assert coverage.run(lambda: PacketParser().feed(good))

@@ -8,7 +8,7 @@ import pytest
 
 from dynid.hardware.loop.realtime_limit import HoleWatch, ShareMeter, room_warning
 from dynid.hardware.startup.realtime_permission import read_limit, realtime_permitted
-from dynid.recording.periodic_holes import USUAL_LIMIT, RealtimeLimit
+from dynid.recording.periodic_holes import DEFAULT_LIMIT, RealtimeLimit
 
 MS = 1_000_000
 
@@ -19,7 +19,7 @@ def starts(hole_every_ms: int, hole_ms: int, seconds: int) -> list[int]:
 
 
 def test_replayed_holes_of_50_ms_once_a_second_name_the_limit() -> None:
-    watch = HoleWatch(MS, USUAL_LIMIT)
+    watch = HoleWatch(MS, DEFAULT_LIMIT)
     for began_ns in starts(1000, 50, 6):
         watch.note(began_ns)
     assert "sched_rt_runtime_us" in watch.text and "give the executor another processor" in watch.text
@@ -27,7 +27,7 @@ def test_replayed_holes_of_50_ms_once_a_second_name_the_limit() -> None:
 
 @pytest.mark.parametrize(("every_ms", "hole_ms"), [(370, 50), (1000, 3), (1000, 400)])
 def test_other_holes_do_not_name_it(every_ms: int, hole_ms: int) -> None:
-    watch = HoleWatch(MS, USUAL_LIMIT)
+    watch = HoleWatch(MS, DEFAULT_LIMIT)
     for began_ns in starts(every_ms, hole_ms, 8):
         watch.note(began_ns)
     assert watch.text == ""
@@ -41,10 +41,10 @@ def test_without_a_limit_no_hole_is_its() -> None:
 
 
 def test_room_is_warned_of_by_share_and_processors() -> None:
-    assert "61% of a processor" in room_warning(0.61, 1, USUAL_LIMIT)
-    assert room_warning(0.61, 2, USUAL_LIMIT) == ""
-    assert "lower rate_hz" in room_warning(0.9, 2, USUAL_LIMIT)
-    assert room_warning(0.3, 1, USUAL_LIMIT) == ""
+    assert "61% of a processor" in room_warning(0.61, 1, DEFAULT_LIMIT)
+    assert room_warning(0.61, 2, DEFAULT_LIMIT) == ""
+    assert "lower rate_hz" in room_warning(0.9, 2, DEFAULT_LIMIT)
+    assert room_warning(0.3, 1, DEFAULT_LIMIT) == ""
     assert room_warning(0.99, 1, None) == ""
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.slow_state import ARMED, UNKNOWN, SlowState
-from dynid.hardware.safety.servo_watch import FEWEST_READS, SUSPICIOUS_CYCLES, ServoWatch
+from dynid.hardware.safety.servo_watch import MIN_INCOMPLETE_READS, SUSPICIOUS_CYCLES, ServoWatch
 from dynid.robot import Robot
 
 MS = 1_000_000
@@ -51,7 +51,7 @@ def test_servos_that_are_silent_in_turn_and_all_of_them(watch: ServoWatch) -> No
 
 
 def test_a_process_that_stalled_in_one_read_blames_no_servo(watch: ServoWatch) -> None:
-    for k in range(FEWEST_READS):
+    for k in range(MIN_INCOMPLETE_READS):
         assert watch.silence(500 * MS) == ""
         watch.note(~only(4), (k + 1) * MS)
     assert watch.silence(500 * MS) != ""
@@ -64,7 +64,7 @@ def test_one_lost_reply_may_complete(watch: ServoWatch) -> None:
 
 
 def test_reads_that_a_stalled_process_missed_may_complete_but_not_for_ever(watch: ServoWatch) -> None:
-    for k in range(FEWEST_READS):
+    for k in range(MIN_INCOMPLETE_READS):
         if k:
             assert watch.may_complete(500 * MS)
         watch.note(~only(4), (10 + k) * MS)

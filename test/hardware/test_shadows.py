@@ -198,5 +198,5 @@ def test_an_arm_whose_servos_stand_apart_is_not_enabled(robot: Robot) -> None:
 def test_shadow_of_a_joint_without_servo_is_refused() -> None:
     from dynid.robot.file import Joint
 
-    with pytest.raises(ValidationError, match="shadow_ids and paired are of a joint with a servo_id"):
+    with pytest.raises(ValidationError, match="shadow_ids and paired need a servo_id: add it, or remove them"):
         Joint(name="a", lower_deg=-1, upper_deg=1, velocity_limit_rad_s=1, shadow_ids=(3,))

@@ -281,7 +281,7 @@ def test_all_that_answer_are_read_whoever_is_silent(
     assert cycle.bus.sync_read(table.TORQUE_ENABLE)[1] == there
 
 
-def test_a_single_lost_reply_costs_no_other_servo_its_place(cycle: StateCycle, bus: EmulatedServoBus) -> None:
+def test_single_lost_reply_affects_no_other_servo(cycle: StateCycle, bus: EmulatedServoBus) -> None:
     lost = iter([True])
     bus.line_fault = lambda frames: frames[:3] if len(frames) == 8 and next(lost, False) else frames
     cycle.fast_read = False
@@ -290,7 +290,7 @@ def test_a_single_lost_reply_costs_no_other_servo_its_place(cycle: StateCycle, b
     assert [cycle.read().complete for _ in range(5)][-1]
 
 
-def test_a_line_on_which_nobody_answers_leaves_nobody_out(cycle: StateCycle, bus: EmulatedServoBus) -> None:
+def test_silent_line_leaves_out_no_servo(cycle: StateCycle, bus: EmulatedServoBus) -> None:
     bus.line_fault = lambda frames: []
     for _ in range(6):
         assert not cycle.read().valid.any()

@@ -9,7 +9,7 @@ from arms import arm, nominal, nominal_standard, published
 
 from dynid.identification.feasibility.consistent import (
     BOX_RESERVE,
-    STRAIN,
+    STRAIN_DEVIATIONS,
     consistent_interior,
     consistent_projection,
     lifted,
@@ -114,7 +114,7 @@ def test_data_that_contradict_the_bounds_are_named_and_their_deviations_widened(
         for size in (1e-5, 1.0)
     )
     moved = sharp.base.values - values
-    far = np.abs(moved) > STRAIN * 1e-5
+    far = np.abs(moved) > STRAIN_DEVIATIONS * 1e-5
     assert far.any() and set(sharp.strained) == {MODEL.names[k] for k in np.flatnonzero(far)}
     assert sharp.base.standard_deviations is not None
     np.testing.assert_array_less(np.abs(moved[far]), sharp.base.standard_deviations[far])

@@ -95,6 +95,23 @@ def test_all_parameters_are_recovered_from_exact_torques() -> None:
         np.testing.assert_allclose(fit.point.law[symbol], LAW[symbol], atol=close)
 
 
+def test_a_fit_is_continued_as_from_its_point() -> None:
+    fitter = fitter_of(samples_of(RUBBED))
+    begun = fitter.fit(LADDER[5], steps=3)
+    continued, anew = (fitter.fit(LADDER[5], start, steps=4) for start in (begun, begun.point))
+    scale = np.abs(anew.theta).max()
+    np.testing.assert_allclose(continued.theta, anew.theta, atol=1e-6 * scale)
+    assert np.abs(continued.theta - begun.theta).max() > 1e-3 * scale
+
+
+def test_the_start_of_a_structure_does_not_depend_on_structures_before_it() -> None:
+    fitter = fitter_of(samples_of(RUBBED))
+    for structure in (LADDER[3], LADDER[1], LADDER[6]):
+        alone, after = fitter_of(samples_of(RUBBED)).begin(structure), fitter.begin(structure)
+        np.testing.assert_array_equal(after.phi, alone.phi)
+        np.testing.assert_array_equal(after.law.values, alone.law.values)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("speed", [1.0, 0.25])
 def test_every_start_settles_at_one_misfit(speed: float) -> None:

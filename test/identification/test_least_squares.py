@@ -92,7 +92,7 @@ def test_weights_help_where_axes_differ() -> None:
     assert sum(_mean_error("wls", n) for n in noise) < 0.8 * sum(_mean_error("ols", n) for n in noise)
 
 
-def test_the_robust_variant_shrugs_off_outliers() -> None:
+def test_huber_estimator_tolerates_outliers() -> None:
     rng = np.random.default_rng(4)
     noise = rng.normal(0.0, 0.02, TAU.shape)
     noise[rng.uniform(size=len(noise)) < 0.05] += 2.0

@@ -203,7 +203,9 @@ def test_columns_of_a_data_set_are_ordered_by_name_or_refused(tmp_path: Path) ->
     )
     for k, names in enumerate(others):
         found = find_logs(renamed(lerobot(tmp_path / f"other{k}"), names), ROBOT)
-        assert all("nothing says which is which: give the joints these names" in one.problem for one in found)
+        assert all(
+            "so states and joints cannot be matched: give the joints these names" in one.problem for one in found
+        )
 
 
 def test_a_data_set_in_degrees_is_refused_whole_by_its_statistics(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def test_the_whole_covariance_by_plain_algebra() -> None:
         np.testing.assert_allclose(found, 1.5**2 * (noise + inverse @ meat @ inverse), rtol=1e-4, atol=1e-12)
 
 
-def test_what_no_sample_shows_and_nobody_knows_has_no_deviation() -> None:
+def test_unexcited_parameter_without_prior_has_no_deviation() -> None:
     columns = np.random.default_rng(9).normal(size=(240, 3, 2)) * [1.0, 0.0]
     found = whole_covariance(columns, np.ones((240, 3)), np.full(2, np.inf), INTERVAL_S)
     assert not found[1].any() and np.isfinite(found).all()

@@ -18,7 +18,7 @@ def check(value: Any, sense: Any = "at most", **more: Any) -> Check:
     ("sense", "below", "at", "above"),
     [("at most", True, True, False), ("at least", False, True, True), ("equals", False, True, False)],
 )
-def test_the_good_side(sense: str, below: bool, at: bool, above: bool) -> None:
+def test_rule_passes_on_its_permitted_side(sense: str, below: bool, at: bool, above: bool) -> None:
     assert [check(value, sense).passed for value in (1.0, 2.0, 3.0)] == [below, at, above]
     assert not check(math.nan, sense).passed
     assert math.isnan(check(math.nan, sense).as_dict()["value"])

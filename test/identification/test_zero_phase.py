@@ -5,7 +5,7 @@ import pytest
 from scipy.signal import butter, sosfilt_zi, sosfiltfilt, sosfreqz
 
 from dynid.errors import DataError
-from dynid.identification.data.zero_phase import butterworth_sections, filtered_both_ways, steady_states
+from dynid.identification.data.zero_phase import PaddedRows, butterworth_sections, filtered_both_ways, steady_states
 
 
 @pytest.mark.parametrize("order", range(1, 9))
@@ -60,3 +60,14 @@ def test_too_few_rows_are_refused() -> None:
     assert len(filtered_both_ways(sections, np.ones((16, 2)))) == 16
     with pytest.raises(DataError, match="15 rows are too few"):
         filtered_both_ways(sections, np.ones((15, 2)))
+
+
+def test_rows_filtered_in_shared_memory_equal_those_of_fresh_memory() -> None:
+    """Also after larger and smaller rows, and rows of another filter, have used the memory."""
+    shared, random = PaddedRows(), np.random.default_rng(3)
+    for order, count, columns in ((4, 300, 7), (2, 500, 20), (4, 60, 3), (4, 300, 7)):
+        sections, values = butter(order, 0.1, output="sos"), random.standard_normal((count, columns))
+        shared.rows(sections, count, columns)[:] = values
+        np.testing.assert_array_equal(shared.filtered(sections), filtered_both_ways(sections, values))
+    with pytest.raises(DataError, match="15 rows are too few"):
+        shared.rows(butter(4, 0.1, output="sos"), 15, 2)

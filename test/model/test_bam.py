@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from dynid.errors import ConfigurationError, InputNotFoundError
-from dynid.model.bam import KEYS, bam_text, law_of, read_bam, smallest_model
+from dynid.model.bam import FILE_KEYS, bam_text, law_of, read_bam, smallest_model
 from dynid.model.friction import MODELS, SYMBOLS, FrictionLaw
 from dynid.model.gear_presets import gear_friction, known_models
 from dynid.robot import Robot, load_robot
@@ -132,7 +132,7 @@ def test_a_file_that_is_none(tmp_path: Path) -> None:
 
 
 def test_every_symbol_has_a_key_or_no_place() -> None:
-    assert set(KEYS) | {"fa", "of"} == set(SYMBOLS)
+    assert set(FILE_KEYS) | {"fa", "of"} == set(SYMBOLS)
 
 
 def test_a_robot_s_presets_may_be_files_of_bam(tmp_path: Path) -> None:

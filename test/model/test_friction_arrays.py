@@ -84,7 +84,7 @@ def test_whole_friction_of_a_model_is_given() -> None:
 
 
 def test_terms_that_are_not_written_here_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(friction_arrays, "WRITTEN", tuple(one for one in SYMBOLS if one != "km"))
+    monkeypatch.setattr(friction_arrays, "SUPPORTED_TERMS", tuple(one for one in SYMBOLS if one != "km"))
     with pytest.raises(DataError, match="friction has the terms km, which"):
         ArrayFriction.of(FrictionLaw.of(2, {"km": 0.2}), np)
 

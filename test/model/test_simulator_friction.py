@@ -146,5 +146,5 @@ def test_every_joint_has_armature_damping_friction_and_a_file_of_bam(tmp_path: P
         assert "friction also has FS, KM, KE, KMS, KES, KMQ, KEQ, WS, AS" in (tmp_path / file).read_text()
     plain = tmp_path / "plain"
     write_exports(plain, ROBOT, MODEL.mdh, STANDARD, "upright")
-    assert "5 deg (0.087 m where it slides) wider" in (plain / "model.xml").read_text()
+    assert "5 deg (5 mm where it slides) wider" in (plain / "model.xml").read_text()
     assert "also has" not in (plain / "model.xml").read_text() and len(list((plain / "bam").iterdir())) == N

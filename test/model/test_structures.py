@@ -95,7 +95,7 @@ def test_the_numerical_groups_are_the_closed_forms() -> None:
 
     model = arm("rrrr")
     assert model.regrouping.method == "closed form"
-    W = base_parameters._witness(model.mdh, model.drive, model.gravity)
+    W = base_parameters._sampled_regressor(model.mdh, model.drive, model.gravity)
     usable = list(range(W.shape[1]))
     order = base_parameters._preference(model.regrouping.standard, usable, 40)
     rows = base_parameters._numerical(W, usable, sorted(independent_columns(W, order)))

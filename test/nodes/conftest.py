@@ -48,9 +48,9 @@ def forked_nodes(request: pytest.FixtureRequest, forks: "Forks") -> Iterator[Non
 @pytest.fixture(autouse=True)
 def domain(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """A domain that nobody else on this machine uses, with discovery on this machine only."""
-    from dynid.nodes.domain import CHOSEN, PrivateDomain
+    from dynid.nodes.domain import DOMAIN_VARIABLE, PrivateDomain
 
-    monkeypatch.delenv(CHOSEN, raising=False)
+    monkeypatch.delenv(DOMAIN_VARIABLE, raising=False)
     with PrivateDomain() as chosen:
         monkeypatch.setenv("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST")
         yield chosen.number

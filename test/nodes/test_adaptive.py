@@ -131,7 +131,7 @@ def test_what_does_not_go_together_is_refused(words: tuple[str, ...], refusal: s
     assert done.exit_code == 2 and refusal in shown and not (tmp_path / "run").exists()
 
 
-def test_what_leaves_its_tube_or_overloads_a_servo_stops_and_what_the_executor_refuses_is_said(
+def test_segment_stops_on_tube_or_overload_and_refusals_are_reported(
     chain: Chain, stream: ArmStream, feed: Feed
 ) -> None:
     arm = CommandedArm(ROBOT, chain.supervisor, stream)
@@ -175,7 +175,7 @@ def is_over(stream: ArmStream) -> bool:
     return False
 
 
-def test_what_others_stop_or_switch_off_is_not_moved_again(chain: Chain, feed: Feed) -> None:
+def test_segment_stopped_by_others_is_not_resumed(chain: Chain, feed: Feed) -> None:
     for ends in ("tube", "torque"):
         with ArmStream(ROBOT) as stream:
             arm = CommandedArm(ROBOT, chain.supervisor, stream)

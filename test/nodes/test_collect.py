@@ -10,7 +10,7 @@ from dynid.hardware.loop.diagnostics import COMMANDERS, RATE
 from dynid.hardware.loop.rate_trial import ON_TRIAL
 from dynid.nodes.chain import Chain
 from dynid.nodes.collect import collect
-from dynid.nodes.outputs import BETWEEN, COMMANDED
+from dynid.nodes.outputs import COMMANDED, NAME_SEPARATOR
 from dynid.nodes.recorder_node import BAG, COMPLETION_TIMEOUT_S, GIVEN_UP, UNMATCHED
 from dynid.recording.settings import ExperimentSettings, Phase
 
@@ -18,7 +18,7 @@ REPORTS = {
     ("executor", "state_age_s"): "0.001",
     ("recorder", BAG): "bag",
     ("hardware", COMMANDERS): "1",
-    ("executor", COMMANDED): BETWEEN.join(("hardware", "recorder")),
+    ("executor", COMMANDED): NAME_SEPARATOR.join(("hardware", "recorder")),
 }
 
 
@@ -175,7 +175,7 @@ def test_nothing_is_recorded_before_the_cycle_rate_is_decided(key: str, value: s
     assert "recorder/start" not in calls.calls and "hardware on" not in calls.calls
 
 
-def test_nor_does_it_in_a_chain_of_its_own() -> None:
+def test_chain_starts_no_motion_before_discovery() -> None:
     chain, calls = Chain.__new__(Chain), RecordedCalls()
     chain._supervisor = calls  # type: ignore[assignment]
     calls.reports = {("recorder", UNMATCHED): "joint_states"}

@@ -104,7 +104,7 @@ def test_it_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
     assert start(chosen, arm, told).remaining == () and arm.started == 2  # nothing to do, nothing started
 
 
-def test_more_can_be_asked_for_but_nothing_else(tmp_path: Path) -> None:
+def test_collection_can_be_extended_but_not_changed(tmp_path: Path) -> None:
     arm = Arm()
     start(options(tmp_path, "V01"), arm, [])
     start(options(tmp_path, "V01", "V02"), arm, [])

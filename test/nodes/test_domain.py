@@ -15,9 +15,9 @@ from std_msgs.msg import String
 
 from dynid.errors import NodeError
 from dynid.nodes import domain as module
-from dynid.nodes.chain import refuse_company
+from dynid.nodes.chain import refuse_running_nodes
 from dynid.nodes.collect import states_arrive
-from dynid.nodes.domain import CHOSEN, PrivateDomain, reserve_chain
+from dynid.nodes.domain import DOMAIN_VARIABLE, PrivateDomain, reserve_chain
 from dynid.nodes.supervisor import Supervisor
 from dynid.recording.settings import ExperimentSettings
 
@@ -33,7 +33,7 @@ sys.stdin.read()
 @pytest.fixture(autouse=True)
 def domain(monkeypatch: pytest.MonkeyPatch) -> None:
     """None chosen: each test reserves its own, from few enough that two would meet."""
-    monkeypatch.delenv(CHOSEN, raising=False)
+    monkeypatch.delenv(DOMAIN_VARIABLE, raising=False)
     monkeypatch.setattr(module, "_is_free", lambda _: True)  # as before the first node runs
 
 
@@ -41,10 +41,10 @@ def test_no_two_hold_one_domain(monkeypatch: pytest.MonkeyPatch) -> None:
     held = []
     for _ in range(module.LARGEST_DOMAIN // 2):
         held.append(PrivateDomain())
-        monkeypatch.delenv(CHOSEN)  # another run's environment does not name it
+        monkeypatch.delenv(DOMAIN_VARIABLE)  # another run's environment does not name it
     assert len({one.number for one in held}) == len(held)
     for one in held:
-        monkeypatch.setenv(CHOSEN, one.number)
+        monkeypatch.setenv(DOMAIN_VARIABLE, one.number)
         one.release()
 
 
@@ -54,37 +54,37 @@ def test_another_process_does_not_get_it_until_its_holder_ends(monkeypatch: pyte
         assert other.stdout is not None
         number = int(other.stdout.readline())
         monkeypatch.setattr(module.random, "sample", lambda *_: [number])
-        with pytest.raises(NodeError, match=f"set {CHOSEN} yourself"):
+        with pytest.raises(NodeError, match=f"set {DOMAIN_VARIABLE} yourself"):
             PrivateDomain()
         other.kill()  # whatever its end was like
     with PrivateDomain() as own:
-        assert own.number == str(number) == os.environ[CHOSEN]
-    assert CHOSEN not in os.environ
+        assert own.number == str(number) == os.environ[DOMAIN_VARIABLE]
+    assert DOMAIN_VARIABLE not in os.environ
 
 
 def test_the_users_choice_wins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(CHOSEN, "7")
+    monkeypatch.setenv(DOMAIN_VARIABLE, "7")
     with PrivateDomain() as one, PrivateDomain() as other:
         assert one.number == other.number == "7"
-    assert os.environ[CHOSEN] == "7"
+    assert os.environ[DOMAIN_VARIABLE] == "7"
 
 
 def test_one_chain_in_one_domain(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two demos in the user's domain: the second would stop the first one's arm."""
-    monkeypatch.setenv(CHOSEN, "7")
+    monkeypatch.setenv(DOMAIN_VARIABLE, "7")
     assert PrivateDomain().chosen
     with reserve_chain("7"), reserve_chain("8"), pytest.raises(NodeError, match="drives an arm in ROS domain 7"):
         reserve_chain("7")
     reserve_chain("7").close()
 
 
-def test_nodes_of_another_start_are_company() -> None:
+def test_nodes_of_another_start_are_refused() -> None:
     with PrivateDomain() as own:
-        refuse_company(own.number)
+        refuse_running_nodes(own.number)
         with Supervisor() as other:
             node = Node("executor", context=other.node.context)
             with pytest.raises(NodeError, match=f"executor already run in ROS domain {own.number}"):
-                refuse_company(own.number)
+                refuse_running_nodes(own.number)
             node.destroy_node()
 
 

@@ -10,7 +10,7 @@ pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 from std_msgs.msg import Bool
 
 from dynid.nodes.common import LATCHED, STREAM
-from dynid.nodes.emergency_stop import ALONE_S, QUALITIES, EmergencyStop, Presses
+from dynid.nodes.emergency_stop import DELIVERY_S, QUALITIES, EmergencyStop, Presses
 from dynid.nodes.supervisor import Supervisor
 
 BUTTON, WINDOW = b"button", b"window"
@@ -25,8 +25,8 @@ def presses(*present: bytes, since_s: float = 0.0) -> Presses:
 def test_a_publisher_that_is_alone_releases_what_it_pressed() -> None:
     one = presses(BUTTON)
     one.press(0, 0.0)
-    assert one.active and not one.release(0.9 * ALONE_S), "a message of one that has left may still arrive"
-    assert one.active and one.release(ALONE_S) and not one.active
+    assert one.active and not one.release(0.9 * DELIVERY_S), "a message of one that has left may still arrive"
+    assert one.active and one.release(DELIVERY_S) and not one.active
 
 
 def test_false_of_another_publisher_releases_nothing() -> None:
@@ -46,7 +46,7 @@ def test_true_among_several_publishers_counts_for_all() -> None:
     assert one.unknown and not one.pressed
 
 
-def test_one_that_vanished_while_pressed_stays_pressed() -> None:
+def test_vanished_publisher_keeps_the_stop_pressed() -> None:
     one = presses(BUTTON)
     one.press(0, 0.0)
     one.look(frozenset((WINDOW,)), 1, 5.0)
@@ -85,7 +85,7 @@ def test_a_message_that_arrives_much_later_counts_for_all() -> None:
     assert one.pressed == {BUTTON, WINDOW}
 
 
-def test_two_that_change_places_between_two_looks_are_noticed() -> None:
+def test_replaced_publisher_between_checks_is_noticed() -> None:
     one = presses(BUTTON)
     one.look(frozenset((WINDOW,)), 1, 5.0)
     assert not one.alone(5.5) and one.alone(6.0)
@@ -108,7 +108,7 @@ class Watched:
         self.listening.wait(lambda: made.get_subscription_count() == reached, 10.0, "the subscriptions")
         return made
 
-    def pass_time(self, seconds: float = 1.5 * ALONE_S) -> None:
+    def pass_time(self, seconds: float = 1.5 * DELIVERY_S) -> None:
         end_s = time.monotonic() + seconds
         self.listening.wait(lambda: time.monotonic() >= end_s, 30.0, "the passing of time")
 

@@ -74,7 +74,7 @@ def test_linear_algebra_in_a_node_starts_no_threads(tmp_path: Path, monkeypatch:
     assert run("import multiplying", tmp_path).stdout != "threads 1\n"
 
 
-def test_without_that_it_would_trace_back(tmp_path: Path) -> None:
+def test_import_interrupted_without_the_handler_prints_a_traceback(tmp_path: Path) -> None:
     (tmp_path / "loading.py").write_text(LOADING.format(number=signal.SIGINT))
     assert "KeyboardInterrupt" in run("import loading", tmp_path).stderr
 

@@ -99,7 +99,7 @@ class PerfectArm:
         self.wait(lambda: self.client.reported("executor", "state_age_s") not in ("", "inf"), "joint_states there")
 
 
-def test_whom_commands_reach_is_told(client: Supervisor, node: Process) -> None:
+def test_diagnostics_name_the_receivers_of_commands(client: Supervisor, node: Process) -> None:
     client.wait(lambda: client.reported("executor", "state_age_s") == "inf", 30.0, "a first report")
     assert client.reported("executor", COMMANDED) == ""
     listener = client.node.create_subscription(JointState, "joint_commands", lambda _: None, STREAM)
@@ -460,7 +460,7 @@ def test_a_trajectory_of_a_file_runs_and_a_braking_arm_is_let_go_when_it_stands(
     assert np.abs(arm.speed).max() < 1e-6 and 0.3 < arm.q[0] < np.deg2rad(140)  # the last reference
 
 
-def test_holding_and_letting_go(client: Supervisor, node: Process) -> None:
+def test_executor_holds_and_releases_the_arm(client: Supervisor, node: Process) -> None:
     with pytest.raises(NodeError, match="no joint_states yet"):
         client.trigger("executor/hold")
     arm = PerfectArm(client, ROBOT.rest_posture + 0.1)
@@ -741,7 +741,7 @@ class Sense:
             self._publisher.publish(String(data=report.model_dump_json()))
 
 
-def test_nothing_moves_while_contact_is_felt_or_nobody_feels(client: Supervisor, node: Process) -> None:
+def test_motion_is_refused_during_contact_or_without_estimates(client: Supervisor, node: Process) -> None:
     arm, statuses = PerfectArm(client, ROBOT.rest_posture), list[dict[str, str]]()
     client.node.create_subscription(
         String, "motion_status", lambda message: statuses.append(json.loads(message.data)), LATCHED
@@ -750,7 +750,7 @@ def test_nothing_moves_while_contact_is_felt_or_nobody_feels(client: Supervisor,
     with pytest.raises(NodeError, match="unknown contact policy 'stops'"):
         client.set_parameters("executor", {"contact": "stops"})
     client.set_parameters("executor", {"contact": "stop"})
-    with pytest.raises(NodeError, match="nobody feels it: start external_torque"):
+    with pytest.raises(NodeError, match="no node detects it: start external_torque"):
         begin(client)
     sense = Sense(client, arm)
 

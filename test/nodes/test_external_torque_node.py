@@ -91,7 +91,7 @@ class Reporting:
 
     def __init__(self) -> None:
         self.robot, self._sense = ROBOT, SharedSense(sense_of(ROBOT, model_file()))
-        self._contacts, self._states, self._joint, self._trouble, self._felt_s = 0, 1, "", "", -np.inf
+        self._contacts, self._states, self._joint, self._trouble, self._last_contact_s = 0, 1, "", "", -np.inf
         self._model, self._model_trouble, self._shared = "", "", None
         self._diagnostics, self.messages = self, []
         self._sense.sense.bars.threshold = np.ones(N)
@@ -110,7 +110,7 @@ class Reporting:
 
 
 @pytest.mark.parametrize("by", ["nothing", "onset", "residual"])
-def test_a_contact_is_reported_whichever_test_feels_it(by: str) -> None:
+def test_contact_is_reported_by_either_test(by: str) -> None:
     node = Reporting()
     node._sense.sense.onset.contact = by == "onset"
     node._sense.sense.touched[1] = by == "residual"

@@ -51,13 +51,13 @@ def chain(tmp_path: Path) -> Iterator[Chain]:
             running.kill(process)
 
 
-def test_model_of_heavier_links_is_refused_before_the_arm_is_let_go(chain: Chain, tmp_path: Path) -> None:
+def test_model_of_heavier_links_is_refused_before_release(chain: Chain, tmp_path: Path) -> None:
     model = saved(tmp_path / "model.yaml", HEAVIER)
-    with pytest.raises(SafetyError, match=r"the arm is not let go: .* % of the model's in all joints"):
+    with pytest.raises(SafetyError, match=r"the arm is not released for hand guiding: .* of the model's in all joints"):
         checked(chain.supervisor, model, check_motions(model))
 
 
-def test_simulated_arm_is_let_go_after_its_checks_and_stays(chain: Chain, tmp_path: Path) -> None:
+def test_simulated_arm_is_released_after_its_checks_and_stays(chain: Chain, tmp_path: Path) -> None:
     model, call = saved(tmp_path / "model.yaml"), chain.supervisor
     verdict = checked(call, model, check_motions(model))
     assert verdict.accepted and len(verdict.checks) == ROBOT.size, str(verdict)

@@ -27,7 +27,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from dynid.errors import DataError
 from dynid.nodes import common
 from dynid.nodes.deferred import Answer
-from dynid.nodes.domain import CHOSEN, PrivateDomain
+from dynid.nodes.domain import DOMAIN_VARIABLE, PrivateDomain
 from dynid.nodes.executor_node import ExecutorNode
 from dynid.nodes.hardware_node import HardwareNode
 from dynid.nodes.identification_node import IdentificationNode
@@ -47,7 +47,7 @@ EXAMPLES = 150
 @pytest.fixture(scope="module")
 def ros() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
-        patch.delenv(CHOSEN, raising=False)
+        patch.delenv(DOMAIN_VARIABLE, raising=False)
         with PrivateDomain():
             common.set_middleware_defaults()
             rclpy.init()

@@ -78,6 +78,65 @@ def test_nodes_find_each_other_without_shared_memory(
     assert not any(name.startswith("dds.shm") for name in names)
 
 
+PUBLISHER = """
+import os, sys, time
+from pathlib import Path
+from dynid.nodes.common import STREAM, set_middleware_defaults
+set_middleware_defaults()
+import rclpy
+from std_msgs.msg import String
+rclpy.init()
+node = rclpy.create_node("publisher")
+publisher = node.create_publisher(String, "waking", STREAM)
+end_s = time.monotonic() + 60.0
+while publisher.get_subscription_count() < 1 and time.monotonic() < end_s:
+    time.sleep(0.01)
+events = [task for task in Path("/proc/self/task").iterdir() if (task / "comm").read_text().startswith("dds.ev")]
+def woken():
+    return sum(int((task / "schedstat").read_text().split()[2]) for task in events)
+time.sleep(1.0)  # the discovery that is still under way wakes the same thread
+first = woken()
+for _ in range(400):
+    publisher.publish(String(data="x"))
+    time.sleep(0.0005)
+print(woken() - first)
+"""
+SUBSCRIBER = """
+from dynid.nodes.common import STREAM, set_middleware_defaults
+set_middleware_defaults()
+import rclpy
+from std_msgs.msg import String
+rclpy.init()
+node = rclpy.create_node("subscriber")
+node.create_subscription(String, "waking", lambda _: None, STREAM)
+rclpy.spin(node)
+"""
+
+
+def wake_ups(environment: Mapping[str, str]) -> int:
+    """How often publishing 400 messages to another process wakes the publisher's thread of events."""
+    child = subprocess.Popen([sys.executable, "-c", SUBSCRIBER], env=dict(environment))
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", PUBLISHER], env=dict(environment), capture_output=True, check=True, timeout=120
+        )
+    finally:
+        child.kill()
+        child.wait()
+    return int(done.stdout)
+
+
+@pytest.mark.slow
+def test_publishing_wakes_the_thread_of_events_seldom(tmp_path: Path) -> None:
+    inherited = {name: value for name, value in os.environ.items() if name not in NAMES}
+    usual = wake_ups(inherited)
+    text = LOCALHOST_PROFILE.read_text(encoding="utf-8")
+    head, _, rest = text.partition("<data_writer")
+    (tmp_path / "plain.xml").write_text(head + rest.partition("</data_writer>")[2], encoding="utf-8")
+    plain = wake_ups(inherited | dict.fromkeys(PROFILE_FILES, str(tmp_path / "plain.xml")))
+    assert usual < 0.5 * plain, (usual, plain)
+
+
 def test_a_slip_in_a_parameters_name_is_refused_and_a_strange_one_is_told() -> None:
     told: list[str] = []
     node = SimpleNamespace(

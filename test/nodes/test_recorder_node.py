@@ -153,7 +153,7 @@ def test_stop_answers_when_the_bag_is_whole(client: Supervisor, node: Process, t
     assert read_bag(tmp_path / "bag").findings == ()
 
 
-def test_who_waits_in_vain_is_told_why_if_it_can_be_told(client: Supervisor) -> None:
+def test_wait_timeout_names_its_reason(client: Supervisor) -> None:
     with pytest.raises(NodeError, match=r"^it did not happen within 0 s$"):
         client.wait(lambda: False, 0.1, "it")
     looks: list[int] = []
@@ -161,7 +161,7 @@ def test_who_waits_in_vain_is_told_why_if_it_can_be_told(client: Supervisor) -> 
         client.wait(lambda: looks.append(1) is not None, 0.1, "it", lambda: f"nobody came, {len(looks)} looks")
 
 
-def test_what_is_unmatched_is_reported_and_who_leaves_is_missing_again(
+def test_unmatched_publishers_are_reported_again_after_leaving(
     client: Supervisor, group: ProcessGroup, node: Process
 ) -> None:
     activate(client)

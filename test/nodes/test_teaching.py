@@ -77,9 +77,7 @@ def chain(folder: Path) -> Iterator[Chain]:
             running.kill(process)
 
 
-def test_an_arm_that_is_led_stays_where_it_is_left_and_replays_what_it_was_shown(
-    chain: Chain, folder: Path, tmp_path: Path
-) -> None:
+def test_guided_arm_stays_and_replays_the_demonstration(chain: Chain, folder: Path, tmp_path: Path) -> None:
     model = folder / "model.yaml"
     led(chain, model, tmp_path / "bag", silent, rest_s=1.0)
     recording = load_recording(tmp_path / "bag", ROBOT)
@@ -93,11 +91,11 @@ def test_an_arm_that_is_led_stays_where_it_is_left_and_replays_what_it_was_shown
     found = replayed(chain, model, tmp_path / "motion.yaml", tmp_path / "replay", silent, shown)
     assert found.shown_error_rad is not None and np.rad2deg(found.shown_error_rad) < TOLERANCE_DEG
     assert np.rad2deg(found.error_rad) < TOLERANCE_DEG
-    with pytest.raises(DataError, match=r"no hand moved the arm|was never led by a hand"):
+    with pytest.raises(DataError, match=r"no hand moved the arm|was never guided by hand"):
         shown_of(ROBOT, tmp_path / "replay", "again")
 
 
-def test_what_it_picks_up_is_weighed_and_carried_and_forgotten_when_it_is_put_down(chain: Chain, folder: Path) -> None:
+def test_payload_is_estimated_applied_and_cleared(chain: Chain, folder: Path) -> None:
     """Depends on the test before for a controller with a model."""
     call, model = chain.supervisor, folder / "model.yaml"
     structure, nothing = ArmModel.of(ROBOT).structure_hash, np.zeros(10)
@@ -108,7 +106,7 @@ def test_what_it_picks_up_is_weighed_and_carried_and_forgotten_when_it_is_put_do
         (sure | {"payload.certain": False}, "not certain"),
         (sure | {"payload.structure_hash": "other"}, "weighed with structure other"),
         ({"payload.certain": True}, "complete payload in one call"),
-        (payload_values(wrong, structure), "no body that the arm lifts"),
+        (payload_values(wrong, structure), "not a possible payload"),
     ):
         with pytest.raises(NodeError, match=why):
             call.set_parameters("executor", values)

@@ -26,7 +26,14 @@ from dynid.nodes.common import LATCHED
 from dynid.nodes.experiment import MotionStatus
 from dynid.nodes.goal_tolerances import Tolerances
 from dynid.nodes.processes import ProcessGroup
-from dynid.nodes.trajectory_action_node import SILENT_S, UNHEARD_S, GoalWatch, Outcome, TrajectoryActionNode, outcome_of
+from dynid.nodes.trajectory_action_node import (
+    ANSWER_TIMEOUT_S,
+    SILENT_S,
+    GoalWatch,
+    Outcome,
+    TrajectoryActionNode,
+    outcome_of,
+)
 
 
 def status(state: str, identifier: str = "goal", **more: object) -> dict[str, object]:
@@ -54,7 +61,7 @@ def test_a_goal_that_nobody_answers_and_one_that_is_displaced_end() -> None:
     clock = [100.0]
     watch = GoalWatch("goal", lambda: clock[0])
     watch.hear(json.dumps(status("done", "before")))  # latched, of the motion before
-    clock[0] += UNHEARD_S - 0.1
+    clock[0] += ANSWER_TIMEOUT_S - 0.1
     watch.tick()
     assert watch.outcome is None
     clock[0] += 0.2
@@ -335,7 +342,7 @@ def test_zero_and_minus_one_are_no_limits() -> None:
 def test_an_executor_that_does_not_answer_is_told_not_to_begin(
     run: Callable[[Goal], Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trajectory_action_node, "UNHEARD_S", 0.3)
+    monkeypatch.setattr(trajectory_action_node, "ANSWER_TIMEOUT_S", 0.3)
     monkeypatch.setattr(Arm, "say", lambda *_: None)
     goal = Goal()
     result = run(goal)
@@ -375,7 +382,7 @@ def test_a_joint_that_the_arm_does_not_have_is_told_from_other_refusals(run: Cal
 def test_the_executor_has_its_time_to_answer_also_after_a_late_start(
     run: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(trajectory_action_node, "UNHEARD_S", 1.0)
+    monkeypatch.setattr(trajectory_action_node, "ANSWER_TIMEOUT_S", 1.0)
     goal = Goal()
     now_ns = time.time_ns() + 2_000_000_000
     goal.request.trajectory.header.stamp = Time(sec=now_ns // 10**9, nanosec=now_ns % 10**9)

@@ -1,7 +1,9 @@
 """CSV files as people have them: each layout is drafted right, or refused with a sentence; none is wrong silently."""
 
+import gzip
+import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -18,11 +20,11 @@ from dynid.robot import FloatArray, load_robot
 ROBOT = load_robot("planar_3r")
 JOINTS = ROBOT.joint_names
 ROWS, STEP_S = 40, 0.01
-TIME = STEP_S * np.arange(ROWS)
+TIME = STEP_S * np.arange(ROWS, dtype=np.float64)
 Q = 0.5 * np.sin(3.0 * TIME[:, None] + np.arange(3))
 DQ = 1.5 * np.cos(3.0 * TIME[:, None] + np.arange(3))
 TAU = 2.0 * np.cos(2.0 * TIME[:, None] - np.arange(3))
-DEG = np.rad2deg(1.0)
+DEG = 180.0 / np.pi
 
 
 @dataclass(frozen=True)
@@ -123,17 +125,60 @@ DRAFTED = {
     "camel case": plain(numbered("jointPosition{}"), numbered("jointTorque{}"), "time"),
     "axes": plain(numbered("A{}_pos_rad"), numbered("A{}_torque_Nm"), "time"),
     "degrees by values": Layout("t", ((numbered("angle{}"), DEG * 3.0 * Q), (numbered("tau{}"), TAU))),
+    "pandas dates with a zone": plain(numbered("q{}"), numbered("tau{}"), "",
+                                      clock=lambda t: dated(t).replace("T08", " 09").replace("Z", "+01:00")),
+    "Isaac Lab": Layout("sim_time", ((numbered("joint_pos[{}]", 0), Q), (numbered("joint_vel[{}]", 0), DQ),
+                                     (numbered("computed_torque[{}]", 0), TAU + 1.0),
+                                     (numbered("applied_torque[{}]", 0), TAU))),
+    "MoveIt controller state": Layout("time", ((numbered("desired.positions[{}]", 0), Q + 0.01),
+                                               (numbered("actual.positions[{}]", 0), Q),
+                                               (numbered("error.positions[{}]", 0), Q),
+                                               (numbered("actual.effort[{}]", 0), TAU))),
+    "MATLAB table": Layout("time", ((numbered("q_{}"), Q), (numbered("qd_{}"), DQ), (numbered("tau_{}"), TAU))),
+    "efforts in mNm": Layout("time_ms", ((numbered("position_{}_rad"), Q), (numbered("effort_{}_mNm"), 1e3 * TAU)),
+                             millis),
+    "units before numbers": Layout("wall_time", ((numbered("pos_mrad_{}"), 1e3 * Q),
+                                                 (numbered("torque_Ncm_{}"), 1e2 * TAU))),
+    "degree signs": Layout("Time [µs]", ((numbered("Angle {} [°]"), DEG * Q), (numbered("Torque {} [mNm]"), 1e3 * TAU)),
+                           lambda t: f"{1e6 * t:.0f}", delimiter=";", decimal=","),
+    "speeds in rpm": Layout("t", ((numbered("q{}"), Q), (numbered("vel_{}_rpm"), 30.0 / np.pi * DQ),
+                                  (numbered("tau{}"), TAU))),
+    "speeds by values": Layout("t", ((numbered("q{}"), Q), (numbered("speed{}"), DEG * DQ), (numbered("tau{}"), TAU))),
+    "Excel": plain(numbered("q{}"), numbered("tau{}"), delimiter=";", decimal=",", head="sep=;\n"),
 }  # fmt: skip
+WITH_VELOCITIES = ("Franka", "UR", "MoveIt", "Isaac Lab", "MATLAB table", "speeds in rpm", "speeds by values")
 SCALED = {"degrees by values": 3.0}
 REFUSED = {
     "two series": (Layout("t", ((numbered("left_q{}"), Q), (numbered("right_q{}"), Q), (numbered("tau{}"), TAU))),
                    "several series of position, which begin with left_q1; right_q1: keep one"),
     "commands alone": (plain(numbered("q{}"), numbered("tau_cmd{}")), "no 3 measured torque columns"),
-    "per cent": (plain(numbered("q{}"), numbered("torque{} [%]")), "in per cent, of what it does not say"),
+    "per cent": (plain(numbered("q{}"), numbered("torque{} [%]")), "in per cent of an unknown reference"),
     "other number": (plain(["q1", "q2", "q4"], numbered("tau{}")), "name another robot with --robot"),
     "no time": (Layout(None, ((numbered("q{}"), Q), (numbered("tau{}"), TAU))), "rate of its rows with --rate-hz"),
     "no names": (plain(["1", "2", "3"], ["4", "5", "6"], "0"), "no header with a name for every column"),
+    "stamps in two columns": (plain(numbered("position[{}]", 0), numbered("effort[{}]", 0),
+                                    "header.stamp.sec,header.stamp.nanosec", clock=lambda t: f"17,{1e9 * t:.0f}"),
+                              "sum in s, header.stamp.sec + 1e-9 * header.stamp.nanosec"),
+    "durations of MATLAB": (plain(numbered("q_{}"), numbered("tau_{}"), "Time", clock=lambda t: f"{t:g} sec"),
+                            "write seconds since the start (in MATLAB: T.Time = seconds(T.Time - T.Time(1)) before"),
+    "dates of MATLAB": (plain(numbered("q_{}"), numbered("tau_{}"), "Time",
+                              clock=lambda t: f"27-Nov-2026 08:15:{t:.3f}"),
+                        "write seconds since the start"),
+    "hours": (plain(numbered("q{}"), numbered("tau{}"), "Time [h]"), "[h]; expected s, ms, us or ns"),
+    "a time that stands": (plain(numbered("q{}"), numbered("tau{}"), clock=lambda t: "7"),
+                           "do not grow from row to row"),
+    "external torques": (plain(numbered("q{}"), numbered("tau_ext_hat_filtered{}")), "no 3 measured torque columns"),
+    "encoder counts": (plain(numbered("present_position_{}"), numbered("tau{}")), "'unit: count' with counts_per_turn"),
+    "other unit": (plain(numbered("q{}"), numbered("tau{} [lbf in]")), "expected one unit for all of them"),
 }  # fmt: skip
+SHIFTED = {"encoder counts": 2048.0}
+TEXTS = {
+    "a row per joint": ("time,joint,position,effort\n0,joint_1,0,0\n", "table.pivot(index='time', columns='joint')"),
+    "units below the names": ("t,q1,q2\ns,rad,rad\n0,0,0\n", "such as 'q1 [rad]', and delete the line"),
+    "longer rows": ("t,q1,q2\n0,0,0,\n", "3 names in its header and 4 fields in its first row"),
+    "lists": ('t,position,effort\n0,"[0.1, 0.2]","[1.0, 2.0]"\n', "one column for each joint"),
+    "decimal commas in quotes": ('t,q1,q2\n"0,0","0,1","0,2"\n', "semicolons between the fields"),
+}
 
 
 @pytest.mark.parametrize("name", DRAFTED)
@@ -146,6 +191,7 @@ def test_layout_is_drafted_and_read_as_it_is(name: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(log.time, TIME, atol=2e-6)
     np.testing.assert_allclose(log.q, SCALED.get(name, 1.0) * Q, atol=1e-9)
     np.testing.assert_allclose(log.tau, TAU, atol=1e-9)
+    assert (log.dq is not None) == (name in WITH_VELOCITIES)
     if log.dq is not None:
         np.testing.assert_allclose(log.dq, DQ, atol=1e-9)
 
@@ -153,10 +199,43 @@ def test_layout_is_drafted_and_read_as_it_is(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", REFUSED)
 def test_layout_that_does_not_say_enough_is_refused(name: str, tmp_path: Path) -> None:
     layout, words = REFUSED[name]
+    if name in SHIFTED:
+        layout = replace(layout, series=((layout.series[0][0], SHIFTED[name] + Q), *layout.series[1:]))
     file = tmp_path / "run.csv"
     file.write_text(layout.text(), encoding="utf-8")
-    with pytest.raises(DataError, match=words.replace("(", r"\(")):
+    with pytest.raises(DataError, match=re.escape(words)):
         draft_mapping(file, ROBOT, None)
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_file_with_another_header_is_refused_with_the_cure(name: str, tmp_path: Path) -> None:
+    text, words = TEXTS[name]
+    file = tmp_path / "run.csv"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(DataError, match=re.escape(words)):
+        draft_mapping(file, ROBOT, None)
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "utf-16"])
+def test_file_in_another_encoding_is_refused_with_the_cure(encoding: str, tmp_path: Path) -> None:
+    file = tmp_path / "run.csv"
+    file.write_text(DRAFTED["degree signs"].text().replace("µ", "u"), encoding=encoding)
+    with pytest.raises(DataError, match=r"is not UTF-8 text .* iconv"):
+        draft_mapping(file, ROBOT, None)
+
+
+def test_packed_file_is_drafted(tmp_path: Path) -> None:
+    file = tmp_path / "run.csv.gz"
+    file.write_bytes(gzip.compress(DRAFTED["numbers"].text().encode()))
+    assert draft_mapping(file, ROBOT, None).content["position"]["columns"] == ["q1", "q2", "q3"]
+
+
+def test_velocities_that_are_no_rate_of_the_positions_are_left_out_and_said(tmp_path: Path) -> None:
+    file = tmp_path / "run.csv"
+    layout = Layout("t", ((numbered("q{}"), Q), (numbered("speed{}"), 3.0 * DQ), (numbered("tau{}"), TAU)))
+    file.write_text(layout.text(), encoding="utf-8")
+    draft = draft_mapping(file, ROBOT, None)
+    assert "velocity" not in draft.content and "'speed1' and its like are left out" in "; ".join(draft.assumed)
 
 
 def test_what_is_assumed_is_said(tmp_path: Path) -> None:

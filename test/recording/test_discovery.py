@@ -2,7 +2,7 @@
 
 import pytest
 
-from dynid.recording.completeness import FRESH_S, Discovery
+from dynid.recording.completeness import MOST_REPORT_AGE_S, Discovery
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics, encode_string
 
 
@@ -46,7 +46,7 @@ def test_a_publisher_that_is_known_may_not_know_the_recorder() -> None:
     assert missing(discovery) == ["reports of executor"]
 
 
-def test_who_leaves_must_report_again(discovery: Discovery) -> None:
+def test_departed_node_must_report_again(discovery: Discovery) -> None:
     assert discovery.matched("reference", 0, 1)
     assert missing(discovery) == ["reference"]
     assert discovery.matched("reference", 1, 1)
@@ -56,19 +56,19 @@ def test_who_leaves_must_report_again(discovery: Discovery) -> None:
 
 
 @pytest.mark.parametrize("counts", [[(2, 0), (1, 1)], [(1, 1)]])
-def test_who_is_replaced_must_report_again(discovery: Discovery, counts: list[tuple[int, int]]) -> None:
+def test_replaced_node_must_report_again(discovery: Discovery, counts: list[tuple[int, int]]) -> None:
     """The new one may be known before the old one is forgotten, or both may come as one event."""
     for publishers, departed in counts:
         discovery.matched("reference", publishers, departed)
     assert missing(discovery) == ["reports of hardware", "reports of executor"]
 
 
-def test_who_is_silent_is_missing(discovery: Discovery) -> None:
+def test_silent_node_counts_as_missing(discovery: Discovery) -> None:
     """A killed node stays known to the middleware for long."""
     discovery.reported(report("hardware"), 2.0)
-    assert missing(discovery, FRESH_S) == []
-    assert missing(discovery, FRESH_S + 0.1) == ["reports of executor"]
-    assert missing(discovery, FRESH_S + 2.1) == ["reports of hardware", "reports of executor"]
+    assert missing(discovery, MOST_REPORT_AGE_S) == []
+    assert missing(discovery, MOST_REPORT_AGE_S + 0.1) == ["reports of executor"]
+    assert missing(discovery, MOST_REPORT_AGE_S + 2.1) == ["reports of hardware", "reports of executor"]
 
 
 def test_what_is_no_report_does_not_count(discovery: Discovery) -> None:

@@ -50,7 +50,7 @@ def test_what_does_not_report_a_motion_is_not_judged(experiment, tmp_path: Path,
     assert bag_info(experiment.write(tmp_path / "bag")).findings == ()
 
 
-def test_nor_is_a_bag_without_that_topic(experiment, tmp_path: Path) -> None:
+def test_bag_without_experiments_is_not_judged(experiment, tmp_path: Path) -> None:
     del experiment.messages["reference"][:100]
     path = experiment.write(tmp_path / "bag", without=("experiment",))
     assert bag_info(path).findings == () and load_recording(path).notes == ()

@@ -5,7 +5,7 @@ import pytest
 
 from dynid.errors import DataError, InputNotFoundError
 from dynid.recording.bag_writer import BagWriter, Topic
-from dynid.recording.growing import KEPT, GrowingRecording
+from dynid.recording.growing import RECORDED_TYPES, GrowingRecording
 from dynid.recording.messages import JOINT_STATE, STRING, JointStateEncoder, encode_string
 from dynid.recording.recording import load_recording
 
@@ -264,7 +264,7 @@ def test_experiments_of_one_series_are_one_recording_with_what_is_between(experi
 
 def test_a_recording_that_grows_is_read_as_its_bag(experiment, tmp_path: Path) -> None:
     growing = GrowingRecording()
-    for name in KEPT:
+    for name in RECORDED_TYPES:
         for _, raw in experiment.messages[name]:
             growing.append(name, raw)
     live, bag = growing.recording("live", None), load_recording(experiment.write(tmp_path / "bag"))

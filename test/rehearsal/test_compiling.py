@@ -25,7 +25,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and jobs that take no time."""
     monkeypatch.setenv(kernels.CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
-    monkeypatch.setattr(compiling, "SHARES", SMALL)
+    monkeypatch.setattr(compiling, "JOB_GROUPS", SMALL)
     kernels.cache_folder.cache_clear()
     yield tmp_path / "cache"
     kernels.cache_folder.cache_clear()
@@ -34,30 +34,30 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.slow
 def test_second_call_finds_the_stamp(folder: Path, robot: Robot) -> None:
     said: list[str] = []
-    assert compiling.ensure_compiled(robot, said=said.append)
-    assert not compiling.ensure_compiled(robot, said=said.append)
-    assert said == [compiling.COMMON]
+    assert compiling.ensure_compiled(robot, report=said.append)
+    assert not compiling.ensure_compiled(robot, report=said.append)
+    assert said == [compiling.COMMON_MESSAGE]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("changed", ["cache", "sources"])
 def test_missing_files_are_compiled_again(folder: Path, robot: Robot, tmp_path: Path, changed: str) -> None:
-    compiling.ensure_compiled(robot, said=lambda _: None)
+    compiling.ensure_compiled(robot, report=lambda _: None)
     (stamp,) = folder.glob("compiled-*.json")
     content = json.loads(stamp.read_text())
     content["cache"].append(str(tmp_path / "gone.nbi")) if changed == "cache" else content["sources"].update(
         {__file__: [0, 0]}
     )
     stamp.write_text(json.dumps(content))
-    assert compiling.ensure_compiled(robot, said=lambda _: None)
+    assert compiling.ensure_compiled(robot, report=lambda _: None)
 
 
 @pytest.mark.slow
 def test_other_processes_wait_and_do_not_compile(folder: Path, robot: Robot) -> None:
     code = (
         "from dynid.rehearsal import compiling; from dynid.robot import load_robot\n"
-        f"compiling.SHARES = {SMALL!r}\n"
-        "print(compiling.ensure_compiled(load_robot('crane_x7'), said=lambda _: None))"
+        f"compiling.JOB_GROUPS = {SMALL!r}\n"
+        "print(compiling.ensure_compiled(load_robot('crane_x7'), report=lambda _: None))"
     )
     children = [subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) for _ in range(3)]
     assert sorted(child.communicate()[0].strip() for child in children) == ["False", "False", "True"]
@@ -65,9 +65,9 @@ def test_other_processes_wait_and_do_not_compile(folder: Path, robot: Robot) -> 
 
 @pytest.mark.slow
 def test_job_that_fails_is_named(folder: Path, robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(compiling, "SHARES", (("no such job",),))
+    monkeypatch.setattr(compiling, "JOB_GROUPS", (("no such job",),))
     with pytest.raises(ConfigurationError, match="compiling failed: KeyError: 'no such job'"):
-        compiling.ensure_compiled(robot, said=lambda _: None)
+        compiling.ensure_compiled(robot, report=lambda _: None)
     assert not list(folder.glob("compiled-*.json"))
 
 

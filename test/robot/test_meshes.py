@@ -78,7 +78,7 @@ def test_a_drafted_robot_takes_its_meshes_along(tmp_path: Path, name: str) -> No
     assert folded is not None and set(folded) == {"upper", "hand"}
 
 
-def test_who_lacks_a_mesh_is_not_ready_to_drive_and_learns_where_to_put_it(tmp_path: Path) -> None:
+def test_missing_mesh_prevents_driving_and_names_its_place(tmp_path: Path) -> None:
     urdf = package(tmp_path / "arm_description")
     folder = tmp_path / "elsewhere" / "arm"
     drafted(urdf, folder)
@@ -92,7 +92,7 @@ def test_who_lacks_a_mesh_is_not_ready_to_drive_and_learns_where_to_put_it(tmp_p
         "servos": {"A": {"model_number": 1020, "torque_constant_nm_per_a": 2.3, "factory_current_limit_a": 3.2}}
     }
     for k, joint in enumerate(content["joints"]):
-        joint |= {"servo_id": k + 1, "servo_model": "A", "current_limit_a": 2.0}
+        joint |= {"servo_id": k + 1, "servo_model": "A", "current_limit_a": 3.2}
     (folder / "robot.yaml").write_text(yaml.safe_dump(content))
     write_motions(load_robot(folder), folder)
     with pytest.raises(ConfigurationError, match=rf"hand\.stl is not there, .* put it at {lost}, "):

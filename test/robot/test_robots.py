@@ -1,5 +1,7 @@
 """The shipped robots are folders: each loads, has its base parameters, and standard parameters of some real arm."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -16,6 +18,7 @@ COUNTS = {
     "kr300": (79, 47),
     "planar_3r": (39, 17),
     "aloha_class": (81, 55),
+    "openmanipulator_x": (55, 30),
     "planar_2r_elastic": (26, 11),
     "puma_3dof": (39, 21),
     "serial_9dof": (117, 75),
@@ -40,6 +43,17 @@ def test_a_robot_is_a_folder(name: str) -> None:
     q = rng.uniform(robot.lower, robot.upper, (50, robot.size))
     M = model.inertia_matrix(q, model.base_parameters(nominal))
     assert np.linalg.eigvalsh(M)[:, 0].min() > 0.0
+
+
+@pytest.mark.parametrize("huge", [1e160, 1e308])
+def test_parameters_too_large_to_compute_with_are_outside_the_limits_without_a_warning(huge: float) -> None:
+    robot = load_robot("planar_3r")
+    model = ArmModel.of(robot)
+    nominal = load_standard(robot.folder / "models" / "nominal.yaml", model.mdh, model.regrouping.standard)
+    values = nominal.values.copy()
+    values[:10] *= huge
+    found = outside(replace(nominal, values=values), model, model.limits(robot.file.physical_bounds))
+    assert "link 1" in found
 
 
 def test_the_tx40_is_that_of_its_paper() -> None:

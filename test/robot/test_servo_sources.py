@@ -98,7 +98,7 @@ def test_shadows_reverse_modes_and_the_sleep_posture_come_from_interbotix_files(
 def test_a_pair_that_counts_alike_is_asked_about(tmp_path: Path) -> None:
     path = tmp_path / "motors.yaml"
     path.write_text(INTERBOTIX.replace("Drive_Mode: 1", "Drive_Mode: 0"))
-    assert "servos 2 and 3 of joint_2 count alike" in servos_of_file(path).notes[0]
+    assert "servos 2 and 3 of joint_2 have the same direction" in servos_of_file(path).notes[0]
 
 
 def test_rts_file_names_models_where_they_are_whole(tmp_path: Path) -> None:
@@ -216,4 +216,4 @@ def test_gear_friction_without_figures_is_not_ready_to_simulate(tmp_path: Path) 
     content["simulation"]["friction"] = "M6"
     (folder / "robot.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
     uses = {use.name: use.missing for use in check_robot(load_robot(folder)).uses}
-    assert uses["simulate"].startswith("simulation.friction is M6, and of this arm's gears only viscous is known")
+    assert uses["simulate"].startswith("simulation.friction is M6; the known models of this arm's gears are viscous")

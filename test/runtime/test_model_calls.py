@@ -143,7 +143,7 @@ def test_model_prints_in_a_line_and_survives_a_pickle() -> None:
 
 
 def test_intervals_hold_parameters_and_friction_with_deviations() -> None:
-    with pytest.raises(DataError, match="states no deviations"):
+    with pytest.raises(DataError, match="has no standard deviations"):
         CRANE.intervals()
     sd = np.linspace(0.1, 0.2, len(CRANE.base.names))
     law = CRANE.friction_law

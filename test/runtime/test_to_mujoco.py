@@ -113,7 +113,7 @@ def test_what_cannot_be_built_says_why() -> None:
 
 
 def test_torques_that_do_not_settle_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dynid.export.mujoco_friction.ROUNDS", 2)
+    monkeypatch.setattr("dynid.export.mujoco_friction.MOST_ROUNDS", 2)
     arm = dynid.mujoco_model(MODEL)
     arm.data.qpos[:], arm.data.qvel[:], arm.data.qacc[:] = 0.5 * MODEL.robot.upper, -0.3, 0.0
     with pytest.raises(DataError, match="do not settle within 2 rounds"):

@@ -19,7 +19,7 @@ from dynid.hardware.bus.protocol import (
     build_write,
 )
 from dynid.robot import Robot
-from dynid.simulation.faults.line import LINE_FAULTS, spoil
+from dynid.simulation.faults.line import LINE_FAULTS, with_fault
 from dynid.simulation.faults.script import FaultInjector, FaultScript, LineFault, load_faults
 from dynid.simulation.servo.chain import ServoChain, superposed
 
@@ -56,7 +56,7 @@ def heard(pieces: list[bytes | float]) -> list[tuple[int, bytes]]:
 @pytest.mark.parametrize("servo_id", [None, 3])
 def test_a_spoiled_reply_is_not_the_reply(frames: list[bytes], kind: str, servo_id: int | None) -> None:
     for seed in range(20):
-        pieces = spoil(kind, frames, servo_id, np.random.default_rng(seed), 0.008)  # type: ignore[arg-type]
+        pieces = with_fault(kind, frames, servo_id, np.random.default_rng(seed), 0.008)  # type: ignore[arg-type]
         assert pieces != frames
         others = [packet for packet in heard(pieces) if packet[0] in (2, 4)]
         if frames is PLAIN and servo_id == 3 and kind not in ("truncated", "wrong_crc", "missing_reply"):
@@ -65,19 +65,21 @@ def test_a_spoiled_reply_is_not_the_reply(frames: list[bytes], kind: str, servo_
 
 def test_what_each_fault_does() -> None:
     random = np.random.default_rng(1)
-    assert heard(spoil("missing_reply", PLAIN, 3, random, 0.0)) == heard([PLAIN[0]])  # and so are all behind it
-    assert heard(spoil("missing_reply", PLAIN, 3, random, 0.0, chained=False)) == heard([PLAIN[0], PLAIN[2]])
-    assert spoil("missing_reply", FAST, 3, random, 0.0) == spoil("missing_reply", PLAIN, None, random, 0.0) == []
-    assert spoil("late_reply", PLAIN, None, random, 0.008) == [0.008, *PLAIN]
-    assert heard(spoil("duplicated", PLAIN, 2, random, 0.0))[:2] == heard([PLAIN[0], PLAIN[0]])
-    assert heard(spoil("garbage", PLAIN, 4, random, 0.0))[:2] == heard(PLAIN)[:2]
-    assert len(heard(spoil("wrong_crc", FAST, None, random, 0.0))) == 0
-    stranger = heard(spoil("wrong_id", PLAIN, 4, random, 0.0))[2]
+    assert heard(with_fault("missing_reply", PLAIN, 3, random, 0.0)) == heard([PLAIN[0]])  # and so are all behind it
+    assert heard(with_fault("missing_reply", PLAIN, 3, random, 0.0, chained=False)) == heard([PLAIN[0], PLAIN[2]])
+    assert (
+        with_fault("missing_reply", FAST, 3, random, 0.0) == with_fault("missing_reply", PLAIN, None, random, 0.0) == []
+    )
+    assert with_fault("late_reply", PLAIN, None, random, 0.008) == [0.008, *PLAIN]
+    assert heard(with_fault("duplicated", PLAIN, 2, random, 0.0))[:2] == heard([PLAIN[0], PLAIN[0]])
+    assert heard(with_fault("garbage", PLAIN, 4, random, 0.0))[:2] == heard(PLAIN)[:2]
+    assert len(heard(with_fault("wrong_crc", FAST, None, random, 0.0))) == 0
+    stranger = heard(with_fault("wrong_id", PLAIN, 4, random, 0.0))[2]
     assert stranger[0] >= 100 and stranger[1] == bytes([4] * 10)
-    (fast,) = spoil("wrong_id", FAST, 4, random, 0.0)
+    (fast,) = with_fault("wrong_id", FAST, 4, random, 0.0)
     assert isinstance(fast, bytes) and len(fast) == len(FAST[0]) and len(heard([fast])) == 1
     for frames in (PLAIN, FAST):
-        assert spoil("wrong_crc", frames, 77, random, 0.0) == frames  # a servo that did not answer
+        assert with_fault("wrong_crc", frames, 77, random, 0.0) == frames  # a servo that did not answer
 
 
 # -- scripts ---------------------------------------------------------------------------------------------------
@@ -223,7 +225,7 @@ def test_a_cable_may_be_cut_before_all_servos(chain: ServoChain) -> None:
     assert not any(send(chain, build_ping(servo_id)) for servo_id in chain.servos)
 
 
-def test_factory_fresh_servos_hear_57600_only(chain: ServoChain) -> None:
+def test_factory_fresh_servos_answer_at_57600_only(chain: ServoChain) -> None:
     injector(chain, {"kind": "factory_fresh"})
     chain.line_code = 5
     assert send(chain, build_ping(2)) == []
@@ -233,7 +235,7 @@ def test_factory_fresh_servos_hear_57600_only(chain: ServoChain) -> None:
     assert fresh.get(table.OPERATING_MODE) == table.POSITION_MODE and fresh.get(table.RETURN_DELAY_TIME) == 250
 
 
-def test_one_servo_at_another_rate_is_deaf(chain: ServoChain, robot: Robot) -> None:
+def test_servo_at_another_baud_rate_does_not_answer(chain: ServoChain, robot: Robot) -> None:
     injector(chain, {"kind": "baud_rate", "servo": 5, "baudrate": 1_000_000})
     chain.line_code = 5
     assert len(send(chain, build_sync_read(robot.servo_ids, 126, 10))) == 3  # those before it in the chain of replies

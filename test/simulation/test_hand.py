@@ -27,7 +27,7 @@ def test_a_push_moves_the_joint_that_it_names_to_and_fro() -> None:
 
 
 @pytest.mark.parametrize("text", [PAN, f"{PAN}:1", f"{PAN}:x:2", f"{PAN}:nan:2", f"{PAN}:1:0", f"{PAN}:1:2:3"])
-def test_what_is_no_push_is_refused(text: str) -> None:
+def test_invalid_push_is_refused(text: str) -> None:
     with pytest.raises(ConfigurationError, match="push '"):
         Push.parse(text, ROBOT)
     with pytest.raises(UnknownNameError, match="elbow"):

@@ -155,7 +155,7 @@ def test_no_servo_trips_behind_the_guard(robot: Robot, current_a: float) -> None
 
 
 @pytest.mark.slow
-def test_without_the_guard_it_would_have(robot: Robot) -> None:
+def test_without_the_guard_servos_trip(robot: Robot) -> None:
     guard = SafetyGuard(robot)
     chain, _ = drive(robot, guard, 0.941, 7.0)
     assert chain.servos[5].get(table.HARDWARE_ERROR_STATUS) == 1 << 5 and not chain.servos[5].torque_enabled

@@ -6,7 +6,7 @@ from plain_bus import IndependentAxesPlant
 from dynid.hardware.bus import control_table as table
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.servo.chain import ServoChain
-from dynid.simulation.servo.own_loops import USUAL
+from dynid.simulation.servo.own_loops import DEFAULT_WINDING
 from dynid.simulation.servo.profile import Way
 from dynid.simulation.servo.servo import Servo
 
@@ -51,7 +51,9 @@ def test_position_mode_holds_a_load_by_its_gain(chain: ServoChain, plant: Loaded
     plant.load_nm, start = 0.5, plant.q[AXIS]
     switched_on(chain, table.POSITION_MODE, DRIVE_MODE=turned)
     chain.advance(1.0)
-    pwm = 0.5 / CONSTANT * USUAL.resistance_ohm / USUAL.supply_v * table.FULL_PWM  # that carries the load
+    pwm = (
+        0.5 / CONSTANT * DEFAULT_WINDING.resistance_ohm / DEFAULT_WINDING.supply_v * table.FULL_PWM
+    )  # that carries the load
     sag = pwm / (800 / 128) * table.POSITION_RAD_PER_COUNT
     assert plant.q[AXIS] - start == pytest.approx(sag, abs=1.5 * table.POSITION_RAD_PER_COUNT)
     assert abs(plant.dq[AXIS]) < 0.01 and plant.q[AXIS + 1] - start > 10.0  # the next axis is free
@@ -62,14 +64,16 @@ def test_a_goal_pwm_of_0_brakes(chain: ServoChain, plant: Loaded) -> None:
     plant.load_nm = 0.5
     switched_on(chain, table.POSITION_MODE, GOAL_PWM=0)
     chain.advance(1.0)
-    slow = 0.5 / CONSTANT * USUAL.resistance_ohm / USUAL.back_emf_v_s_rad
+    slow = 0.5 / CONSTANT * DEFAULT_WINDING.resistance_ohm / DEFAULT_WINDING.back_emf_v_s_rad
     assert plant.dq[AXIS] == pytest.approx(slow, rel=0.01) and plant.dq[AXIS + 1] > 10.0 * slow
 
 
 def test_pwm_mode_turns_at_the_voltages_speed_and_a_tripped_watchdog_brakes(chain: ServoChain, plant: Loaded) -> None:
     servo = switched_on(chain, table.PWM_MODE, GOAL_PWM=-300)
     chain.advance(1.0)
-    assert plant.dq[AXIS] == pytest.approx(-300 / 885 * USUAL.supply_v / USUAL.back_emf_v_s_rad, rel=0.01)
+    assert plant.dq[AXIS] == pytest.approx(
+        -300 / 885 * DEFAULT_WINDING.supply_v / DEFAULT_WINDING.back_emf_v_s_rad, rel=0.01
+    )
     servo.trip_watchdog()
     chain.advance(1.0)
     assert abs(plant.dq[AXIS]) < 0.01

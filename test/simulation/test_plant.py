@@ -1,5 +1,7 @@
 """The simulated arm against pinocchio and the identified model's equations, and each nuisance by itself."""
 
+from unittest.mock import Mock
+
 import mujoco
 import numpy as np
 import pinocchio
@@ -219,6 +221,13 @@ def test_joint_stops_end_the_motion_a_little_beyond_the_limits():
     wider.set_currents(np.array([1.5, 0, 0, 0, 0, 0, 0, 0]))
     wider.advance(4.0)
     assert wider.q[0] > upper[0] + 0.3
+
+
+def test_the_stops_of_a_prismatic_joint_are_millimetres_beyond_its_limits():
+    sliding = Mock(prismatic=(False, True), lower=np.array([-1.0, -0.2]), upper=np.array([1.0, 0.3]))
+    lower, upper = default_stops(sliding)
+    assert (lower[1], upper[1]) == pytest.approx((-0.205, 0.305))
+    assert upper[0] == pytest.approx(1.0 + np.deg2rad(5.0))
 
 
 def play_script(plant: ArmPlant, pieces: int = 1) -> list[np.ndarray]:

@@ -5,7 +5,7 @@ import pytest
 
 from dynid.robot import load_robot
 from dynid.trajectory.families import load_excitation
-from dynid.trajectory.pieces import HALVINGS, Pieces, first_beyond, from_thirds
+from dynid.trajectory.pieces import MOST_BISECTIONS, Pieces, first_beyond, from_thirds
 from dynid.trajectory.polynomial import through_points
 from dynid.trajectory.trajectory import approach, through
 
@@ -97,7 +97,7 @@ def test_a_curve_that_touches_its_limit_ends_the_search():
     """1 - (x - 1/3)^2 is nowhere beyond 1, and no number of halvings decides about less."""
     control = from_thirds() @ (1.0 - (np.arange(4) / 3.0 - 1.0 / 3.0) ** 2)
     found = first_beyond(control[None], np.array([-9.0]), np.array([1.0]))
-    assert found is None or abs(found[1] - 1.0 / 3.0) < 2.0 ** (1 - HALVINGS // 2)
+    assert found is None or abs(found[1] - 1.0 / 3.0) < 2.0 ** (1 - MOST_BISECTIONS // 2)
     assert first_beyond(control[None], np.array([-9.0]), np.array([1.0 + 1e-9])) is None
     assert first_beyond(control[None], np.array([-9.0]), np.array([1.0 - 1e-9])) is not None
 

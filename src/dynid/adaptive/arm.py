@@ -14,7 +14,7 @@ class RefusedError(SafetyError):
 
 
 class Arm(Protocol):
-    """Executes segments; a real arm moves between `begin` and `finish` while the next segment is planned.
+    """Executor of segments; a real arm moves between `begin` and `finish` while the next segment is planned.
 
     Attributes:
         at: posture at rest, (n,) [rad].

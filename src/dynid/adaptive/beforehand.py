@@ -12,15 +12,15 @@ from dynid.model.model_file import ModelFile
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.families import load_excitation
 
-FIGURES = "M6"  # friction model that is read from friction.yaml
-SHAPE = (("ws", WS), ("a", AS))  # default shape of Stribeck friction for laws without it
+FRICTION_MODEL = "M6"  # friction model that is read from friction.yaml
+DEFAULT_SHAPE = (("ws", WS), ("a", AS))  # default shape of Stribeck friction for laws without it
 LEAST_TUBE_RAD, MOST_TUBE_RAD = 0.04, 0.3
-UNKNOWN_TORQUE = 0.15  # unknown torque during the first segments [share of the torque limit]
-LASTING_SHARE = 0.9  # permitted lasting current [share of a servo's continuous current]
+UNKNOWN_SHARE = 0.15  # unknown torque during the first segments [share of the torque limit]
+CONTINUOUS_SHARE = 0.9  # permitted lasting current [share of a servo's continuous current]
 
 
 def motion_limits(robot: Robot, profile: str) -> MotionLimits:
-    """Return the limits of segments: those of a profile of excitation.yaml at its fastest speed level."""
+    """Return the limits of a segment's positions, speeds and accelerations, from a profile of excitation.yaml."""
     excitation = load_excitation(robot)
     file = excitation.file
     fastest = file.profiles[profile].speed_scale * max((max(row) for row in file.speed_factors.values()), default=1.0)
@@ -34,22 +34,22 @@ def first_tube(robot: Robot) -> FloatArray:
     """Return the allowed tracking errors while friction is unknown, (n,) [rad]."""
     gains = load_controller(robot)
     stiffness = np.array(gains.proportional_gain_1_s2) * np.array(gains.inertia_kg_m2)
-    bent = UNKNOWN_TORQUE * robot.torque_limits / stiffness
+    bent = UNKNOWN_SHARE * robot.torque_limits / stiffness
     return np.asarray(np.clip(LEAST_TUBE_RAD + bent, 0.0, MOST_TUBE_RAD))
 
 
 def gear_figures(robot: Robot, before: ModelFile | None) -> FrictionLaw | None:
     """Return the prior friction law: from the previous model, else from the robot folder, else None."""
     has_figures = (robot.folder / "friction.yaml").is_file()
-    gears = gear_friction(robot, FIGURES).with_values({"fv": 0.0}) if has_figures else None
+    gears = gear_friction(robot, FRICTION_MODEL).with_values({"fv": 0.0}) if has_figures else None
     law = None if before is None else before.friction()
     if law is None:
         return gears
     shape = gears or start_law(robot.size, law.transition_rad_s)
-    return law.with_values({k: np.where(law.values[n] > 0.0, law.values[n], shape.values[n]) for k, n in SHAPE})
+    return law.with_values({k: np.where(law.values[n] > 0.0, law.values[n], shape.values[n]) for k, n in DEFAULT_SHAPE})
 
 
 def lasting_torques(robot: Robot, overload: OverloadModel | None) -> FloatArray:
     """Return the root mean square of the torques that servos bear permanently, (n,) [N m]."""
     nominal = np.full(robot.size, np.inf) if overload is None else np.sqrt(overload.nominal)
-    return np.asarray(LASTING_SHARE * nominal * robot.joint_constants)
+    return np.asarray(CONTINUOUS_SHARE * nominal * robot.joint_constants)

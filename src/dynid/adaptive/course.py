@@ -1,4 +1,4 @@
-"""Course of one adaptive run: its segments, its looks (judgements of the recording so far), and the way back."""
+"""Course of one adaptive run: its segments, its looks (judgements of the recording so far), and the return."""
 
 from dataclasses import replace
 
@@ -8,10 +8,10 @@ from dynid.adaptive.arm import Arm, RefusedError
 from dynid.adaptive.beforehand import LEAST_TUBE_RAD
 from dynid.adaptive.feed import Feed
 from dynid.adaptive.frame import Segment
-from dynid.adaptive.outcome import Look, said
+from dynid.adaptive.outcome import Look, look_line
 from dynid.adaptive.planning import Planning
-from dynid.adaptive.settings import SLACK_S
-from dynid.adaptive.way_back import way_back, way_back_s
+from dynid.adaptive.settings import TIME_TOLERANCE_S
+from dynid.adaptive.way_back import return_duration_s, return_motion
 from dynid.control.motion_check import COARSE_S
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import OverloadModel
@@ -19,9 +19,9 @@ from dynid.identification.pipeline import Identification
 from dynid.robot import FloatArray
 from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 
-AFTER_STOP = 0.7  # factor on range and speed for each consecutive stopped segment
-NARROWER = (1.0, 0.6, 0.35)  # widths of a tube that are tried, as shares
-RESTED = 0.02  # used share of the overload limit above which a rest helps
+STOP_SCALE = 0.7  # factor on range and speed for each consecutive stopped segment
+TUBE_SCALES = (1.0, 0.6, 0.35)  # widths of a tube that are tried, as shares
+REST_LOAD = 0.02  # used share of the overload limit above which a rest helps
 RESTS, REST_S = 5, 3.0  # number and duration [s] of rests before planning without a safe segment ends
 RESTS_BEFORE_BACK, BEARABLE = 20, 0.7  # longest rest before a way back [s], and share of the overload limit it may use
 REFUSALS, OTHER_SEED = 3, 200  # consecutive refusals before the run ends; seed offset of the next attempt
@@ -48,7 +48,7 @@ class Course:
     ) -> Segment:
         seed = 1000 * self.seed + len(self.segments) + OTHER_SEED * self.refused
         name, tube = f"{self.name} {len(self.segments) + 1}", np.maximum(share * self.tube, LEAST_TUBE_RAD)
-        caution = AFTER_STOP**self.in_a_row
+        caution = STOP_SCALE**self.in_a_row
         return self.parent.segment(name, start, shown, self.known, tube, load, seed, caution, length_s)
 
     def _standing(self) -> Segment:
@@ -59,7 +59,7 @@ class Course:
         """
         refusal: SafetyError | None = None
         length_s = self.parent.settings.segment_after(self.arm.moved_s)
-        for share in NARROWER:
+        for share in TUBE_SCALES:
             try:
                 return replace(self._segment(self.arm.at, self.shown, self.arm.load, length_s, share), waited=True)
             except SafetyError as error:
@@ -68,7 +68,7 @@ class Course:
         raise refusal
 
     def planned_behind(self, segment: Segment) -> Segment | None:
-        """Plan the next segment while one is executed; return None if none is safe."""
+        """Plan the next segment while the current one is executed; return None if none is safe."""
         load = self.parent.loaded(segment.motion, self.known, self.load)
         length_s = self.parent.settings.segment_after(self.arm.moved_s + segment.motion.duration)
         try:
@@ -88,12 +88,12 @@ class Course:
                 return self._standing()
             except SafetyError:
                 # unloaded servos do not recover, so planning would fail again
-                if rests == RESTS or not (self.trail or (self.arm.load > RESTED).any()):
+                if rests == RESTS or not (self.trail or (self.arm.load > REST_LOAD).any()):
                     raise
             if self.trail:
                 along = self.trail[-1][1]
-                if not self.parent.settings.segment_after(self.arm.moved_s + way_back_s(along)):
-                    raise SafetyError("no segment is safe here, and after the way back there is no time for one")
+                if not self.parent.settings.segment_after(self.arm.moved_s + return_duration_s(along)):
+                    raise SafetyError("no segment is safe here, and after the return motion there is no time for one")
                 self.step_back("no segment is safe here")
             else:
                 rests += 1
@@ -109,7 +109,7 @@ class Course:
         self.arm.back(motion, along, known.feed)
 
     def _rest_before(self, motion: PolynomialTrajectory, along: float, feed: Feed) -> None:
-        """Stand until the servos bear the way back, which is slow and may be against gravity, so it heats them more.
+        """Stand until the servos are cool enough for the return, which is slow and may be against gravity.
 
         If a servo's current were limited on the way, its joint would stay behind.
         """
@@ -117,10 +117,10 @@ class Course:
         if overload is None:
             return
         for _ in range(RESTS_BEFORE_BACK):
-            way = way_back(motion, along, self.arm.at, robot.joint_names)
+            way = return_motion(motion, along, self.arm.at, robot.joint_names)
             current = feed.moving(*way.sample_all(np.arange(0.0, way.duration, COARSE_S))) / robot.joint_constants
             load = self.arm.load
-            if overload.along(load, current, COARSE_S).max() < BEARABLE or load.max() < RESTED:
+            if overload.along(load, current, COARSE_S).max() < BEARABLE or load.max() < REST_LOAD:
                 return
             self.arm.hold(feed)
 
@@ -135,24 +135,24 @@ class Course:
                 self.parent.check_way(motion, self.known, self.tube, self.arm.load)
             except SafetyError as error:
                 if not self.trail:  # already as close to the rest posture as friction permits
-                    self.parent.progress(f"the arm stays where its way began, near the rest posture: {error}")
+                    self.parent.progress(f"the arm stays at the start of its path, near the rest posture: {error}")
                     return
-                self.step_back(f"the straight way to the rest posture is not safe ({error})")
+                self.step_back(f"the straight motion to the rest posture is not safe ({error})")
             else:
                 self.arm.go(motion, self.known.feed, self.tube)
                 return
 
-    def next_or_look(self) -> tuple[Segment | None, bool]:
+    def next_segment_or_look(self) -> tuple[Segment | None, bool]:
         """Return a segment from the present posture, and whether the model is precise enough.
 
-        If no segment is safe, a look at the recording may give a better model.
+        If no segment is safe, judging the recording may give a better model.
         """
         for _ in range(2):
             try:
                 return self.wait_for_segment(), False
             except SafetyError as error:
                 self.parent.progress(f"{self.arm.moved_s:5.1f} s  no further segment is safe: {error}")
-                if self.looks and self.looks[-1].motion_s > self.arm.moved_s - SLACK_S:
+                if self.looks and self.looks[-1].motion_s > self.arm.moved_s - TIME_TOLERANCE_S:
                     break
                 if self.look():
                     return None, True
@@ -192,12 +192,12 @@ class Course:
             self.live, self.known = parent.followed(self.live, source, self.known)
         self.tube = parent.tube(self.tracking, self.known)
         widest = parent.quantile * segment.widest
-        said = (
+        look_line = (
             f"widest interval expected at {widest:.2f} of its limit"
             if whole
-            else "stopped: a joint left its tube or a servo came near its overload"
+            else "stopped: a joint left its tracking tube, or a servo came near its overload"
         )
-        parent.progress(f"{arm.moved_s:5.1f} s  {said}")
+        parent.progress(f"{arm.moved_s:5.1f} s  {look_line}")
         parent.report({"kind": "segment", "motion_s": arm.moved_s, "expected_widest": widest, "stopped": not whole})
         return whole
 
@@ -207,7 +207,7 @@ class Course:
         self.arm.hold(self.known.feed)
         look, result = parent.looker.judged(self.arm.source(self.name), self.arm.moved_s)
         self.looks.append(look)
-        parent.progress(said(look))
+        parent.progress(look_line(look))
         parent.report({"kind": "look"} | look.as_dict())
         if result is None:
             return False
@@ -216,11 +216,11 @@ class Course:
         return look.accepted and look.widest <= 1.0 and len(self.looks) <= parent.settings.looks
 
     def learn(self) -> None:
-        """Adopt the model of the recording so far without judging it: only looks end a run."""
+        """Adopt the model of the recording so far without judging it, so that it cannot end the run."""
         parent = self.parent
         self.lessons += 1
         self.arm.hold(self.known.feed)
         look, result = parent.looker.judged(self.arm.source(self.name), self.arm.moved_s)
         if result is not None:
             self.known = parent.learned(result, self.shown)
-        parent.progress(f"{self.arm.moved_s:5.1f} s  {look.reason or 'the model in hand is that of the recording'}")
+        parent.progress(f"{self.arm.moved_s:5.1f} s  {look.reason or 'the model is updated from the recording so far'}")

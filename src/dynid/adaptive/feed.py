@@ -37,12 +37,12 @@ def soft_torques(
 
 
 def feed(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> Feed:
-    """Return the feedforward of base parameters and of the friction besides them."""
+    """Return the feedforward from base parameters and from the friction law in addition to them."""
     sharp = model_torques(model, phi, friction)
     plain = model_torques(model, phi, FrictionLaw.of(model.axes, {}))
 
     def holding(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-        """Return less than the gravity torque: friction carries a part of it, and the motors stay cooler."""
+        """Return a torque below that of gravity: friction carries the rest of the load, and the motors stay cooler."""
         still = np.zeros_like(q)
         weight = plain(q, still, still)
         sinking = sharp(q, -SINKING_RAD_S * np.sign(weight), still)

@@ -24,7 +24,7 @@ from dynid.robot import Robot
 from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.simulation.plant.held import holding
 
-BAG, MODEL, TOLD = "adaptive", "model", "adaptive.json"  # names in a run's folder
+BAG, MODEL, SUMMARY = "adaptive", "model", "adaptive.json"  # names in a run's folder
 Progress = Callable[[str], None]
 
 
@@ -36,7 +36,7 @@ class AdaptiveResult:
         run: the run.
         bag: path of the bag.
         report: path of the report.
-        changes: significant changes from the previous model; None without one.
+        changes: significant changes from the previous model; None if there is none.
     """
 
     run: AdaptiveRun
@@ -46,7 +46,7 @@ class AdaptiveResult:
 
     def as_dict(self) -> dict[str, object]:
         """Return the run and its changes as plain values."""
-        return _told(self.run, self.changes)
+        return _summary(self.run, self.changes)
 
 
 class AdaptiveFiles:
@@ -84,7 +84,7 @@ class AdaptiveFiles:
         mount: str | None = None,
         progress: Progress = lambda line: None,
     ) -> None:
-        for name in (BAG, MODEL, TOLD):
+        for name in (BAG, MODEL, SUMMARY):
             refuse_existing(out / name)
         self.out, self.bag, self.scene, self.mount, self._progress = out, out / BAG, scene, mount, progress
         free = load_scene(scene) if scene else scene_of(robot)
@@ -104,10 +104,13 @@ class AdaptiveFiles:
             self._before = before.base_parameters(self.identification.model)
             if not before.accepted:
                 raise DataError(
-                    f"{after}: this model was not accepted, so changes since it mean nothing; identify again"
+                    f"{after}: this model was not accepted, so it is no reference for changes; identify again"
                 )
             if self._before.standard_deviations is None:
-                raise DataError(f"{after}: its parameters have no standard deviations, so no change is beyond chance")
+                raise DataError(
+                    f"{after}: its parameters have no standard deviations, so no change can be significant: identify "
+                    "again"
+                )
 
     def write(self, run: AdaptiveRun, identification: Identification | None) -> AdaptiveResult:
         """Write adaptive.json and the result; the bag exists already.
@@ -117,12 +120,12 @@ class AdaptiveFiles:
             identification: identification of the bag; None without a model.
 
         Raises:
-            DataError: no look gave a model; bag and adaptive.json remain.
+            DataError: no judgement of the recording gave a model; bag and adaptive.json remain.
         """
         changes = None if self._before is None else self._changes(self._before, identification)
-        write_whole(self.out / TOLD, json.dumps(_told(run, changes), indent=1))
+        write_whole(self.out / SUMMARY, json.dumps(_summary(run, changes), indent=1))
         if identification is None:
-            raise DataError(f"{run.motion_s:.0f} s of motion came to no model: {run.looks[-1].reason}")
+            raise DataError(f"{run.motion_s:.0f} s of motion did not give a model: {run.looks[-1].reason}")
         self._progress("writing the result")
         report = write_result(replace(identification, motion_history=run.as_dict()), self.out / MODEL)
         return AdaptiveResult(run, self.bag, report, changes)
@@ -135,7 +138,7 @@ class AdaptiveFiles:
         return beyond_chance(parameter_changes(before, now, model.unit), self.settings.confidence)
 
 
-def _told(run: AdaptiveRun, changes: tuple[Change, ...] | None) -> dict[str, object]:
+def _summary(run: AdaptiveRun, changes: tuple[Change, ...] | None) -> dict[str, object]:
     return run.as_dict() | ({} if changes is None else {"changes": [asdict(one) for one in changes]})
 
 
@@ -153,7 +156,7 @@ def run_adaptively(
 
     Raises:
         SafetyError: no segment is safe.
-        DataError: no look gave a model; bag and adaptive.json remain.
+        DataError: no judgement of the recording gave a model; bag and adaptive.json remain.
     """
     standard = holding(robot, held_kg) if held_kg else None
     arm = SimulatedArm(robot, standard=standard, mount=files.mount, friction=friction, seed=seed)

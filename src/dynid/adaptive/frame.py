@@ -10,7 +10,7 @@ from dynid.robot import FloatArray
 from dynid.trajectory.motion import Sample
 from dynid.trajectory.polynomial import PolynomialTrajectory
 
-SURE = 2.0  # considered torque uncertainty [standard deviations]
+TORQUE_SIGMAS = 2.0  # considered torque uncertainty [standard deviations]
 TRANSITION_RAD_S = 0.1  # transition velocity of friction's sign [rad/s]
 
 
@@ -36,7 +36,7 @@ class Doubt:
         # friction opposes motion: it adds to the load when lifting, and carries a part of it when lowering
         rubbed = tau + self.spare * np.tanh(dq / TRANSITION_RAD_S)
         tau = np.where(np.abs(rubbed) > np.abs(tau), rubbed, tau)
-        return np.asarray(tau + np.sign(tau) * SURE * np.linalg.norm(self.columns(W, dq) @ self.root, axis=-1))
+        return np.asarray(tau + np.sign(tau) * TORQUE_SIGMAS * np.linalg.norm(self.columns(W, dq) @ self.root, axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class Segment:
     Attributes:
         motion: motion from rest to rest.
         states: planned q, dq and ddq, (N, n) each.
-        widest: largest expected ratio of deviation to limit after the segment.
+        widest: largest expected ratio of a parameter's standard deviation to its limit after the segment.
         tube: tracking error around the motion within which free space is proven, (n,) [rad].
         load: share of each servo's overload limit at which the arm stops, (n,).
         seconds: wall time of planning.

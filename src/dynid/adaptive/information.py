@@ -18,8 +18,8 @@ from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Sample
 
-SLIDING_RAD_S = 0.08  # velocity below which a joint may stick and its rows get less weight [rad/s]
-FADING_RAD_S = 1.5  # velocity of the Stribeck column [rad/s]
+STICKING_RAD_S = 0.08  # velocity below which a joint may stick and its rows get less weight [rad/s]
+STRIBECK_RAD_S = 1.5  # velocity of the Stribeck column [rad/s]
 LEAST_TORQUE = 0.05  # minimum reference torque of a joint [share of its torque limit]
 FRICTION_PRIOR = 1.0
 STATES, STATES_SEED = 400, 0
@@ -35,7 +35,7 @@ def torque_sizes(robot: Robot, model: ArmModel, torques: Torques) -> FloatArray:
 
     Args:
         robot: the robot.
-        model: its model.
+        model: model of the robot.
         torques: torques of the nominal arm, a function of states (N, n) that returns (N, n) [N m].
     """
     random = np.random.default_rng(STATES_SEED)
@@ -87,15 +87,15 @@ class Information:
 
     def weighed(self, W: FloatArray, dq: FloatArray) -> FloatArray:
         """Return the weighted rows X of a regressor (N, n, p) at velocities (N, n), (N, n, m + p)."""
-        return np.asarray(self.columns(W, dq) * np.tanh(dq / SLIDING_RAD_S)[..., None] ** 2)
+        return np.asarray(self.columns(W, dq) * np.tanh(dq / STICKING_RAD_S)[..., None] ** 2)
 
     def columns(self, W: FloatArray, dq: FloatArray) -> FloatArray:
         """Return [C W] of a regressor (N, n, p) at velocities (N, n), friction first, (N, n, m + p)."""
-        sign, n = np.tanh(dq / SLIDING_RAD_S), dq.shape[1]
+        sign, n = np.tanh(dq / STICKING_RAD_S), dq.shape[1]
         gears = list(dict.fromkeys(self.model.gears))
         C = np.zeros((len(dq), n, n + 2 * len(gears)))
         C[:, np.arange(n), np.arange(n)] = sign
-        load, fading = np.abs(W @ self.phi) * sign, np.exp(-np.abs(dq) / FADING_RAD_S) * sign
+        load, fading = np.abs(W @ self.phi) * sign, np.exp(-np.abs(dq) / STRIBECK_RAD_S) * sign
         for i, gear in enumerate(self.model.gears):
             k = gears.index(gear)
             C[:, i, n + k], C[:, i, n + len(gears) + k] = load[:, i], fading[:, i]

@@ -14,7 +14,7 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
-PLANNED_RAD_S = 0.03  # transition velocity of friction's sign in the optimisation [rad/s]
+TRANSITION_RAD_S = 0.03  # transition velocity of friction's sign in the optimisation [rad/s]
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class Known:
     @cached_property
     def expected(self) -> Torques:
         """Function of a motion's expected torques, with friction as steep as an optimisation can handle."""
-        return soft_torques(self.model, self.phi, self.friction, PLANNED_RAD_S)
+        return soft_torques(self.model, self.phi, self.friction, TRANSITION_RAD_S)
 
     def doubt(self, information: Information, unknown: FloatArray) -> Doubt:
         """Return the uncertainty of torques after the segments so far.

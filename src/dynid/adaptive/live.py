@@ -1,7 +1,7 @@
 """Online estimate while the recording grows, before there is enough data for a verdict.
 
-No parameter is left undetermined: until the data show it, it is that of the nominal arm, and of its gears if the
-robot's folder has their values. Friction is linearised there.
+Every parameter has a value from the start: until the data determine it, the estimate keeps the value of the nominal
+arm, and for friction that of the gears if the robot's folder states one. Friction is linearised at these values.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.friction import SYMBOLS, TERMS, FrictionLaw
 from dynid.robot import FloatArray
 
-WITH_FIGURES, WITHOUT = "quadratic", "Coulomb-viscous"  # friction structures with and without gear data
+WITH_GEAR_DATA, WITHOUT_GEAR_DATA = "quadratic", "Coulomb-viscous"  # friction structures with and without gear data
 FRICTION_SHARE = 0.5  # prior relative deviation of friction
 LEAST_FRICTION = {"N*m": 0.05, "1": 0.03, "1/(N*m)": 0.005}  # minimum prior deviation of friction by unit
 UNKNOWN_FRICTION = {"N*m": 1.0}  # prior deviation without gear data, by unit
@@ -31,7 +31,7 @@ class LiveEstimate:
 
     Attributes:
         regression: regression of all samples that later data no longer change.
-        taken: their number of sampling intervals.
+        taken: number of sampling intervals in `regression`.
         latest: regression with the last samples, whose filtered values still change with later data.
     """
 
@@ -54,7 +54,7 @@ class LiveEstimate:
         `sigma` (n,) [N m] is the size of residuals.
         """
         coulomb, (phi, law) = settings.coulomb_friction, nominal
-        name = WITHOUT if law is None else WITH_FIGURES
+        name = WITHOUT_GEAR_DATA if law is None else WITH_GEAR_DATA
         structure = replace(next(one for one in LADDER if one.name == name), drift=False, shared=SYMBOLS)
         start = start_law(model.axes, coulomb.transition_rad_s) if law is None else law
         known = KnownGears(structure, Point(phi, replace(start, transition_rad_s=coulomb.transition_rad_s)))

@@ -21,7 +21,7 @@ from dynid.robot import FloatArray, Robot
 
 @dataclass(frozen=True, eq=False)
 class Looker:
-    """Judges recordings of one robot.
+    """Judge of the recording so far of an adaptive run.
 
     Attributes:
         robot: the robot.
@@ -42,10 +42,10 @@ class Looker:
     def quantile(self, motion_s: float) -> float:
         """Return the ratio of an interval's half width to its deviation after `motion_s` [s] of motion.
 
-        All intervals and all possible looks share the confidence (Bonferroni). Deviations come from the sums
-        over windows of `MEMORY_S`, see `estimators.uncertainty`; few windows give an uncertain size of errors,
-        so quantiles are those of Student's t with their number less one, as usual for clusters (Cameron and
-        Miller 2015).
+        All intervals and all possible judgements share the confidence (Bonferroni). Standard deviations are estimated
+        from sums over time windows of `MEMORY_S`, see `estimators.uncertainty`. If there are few windows, they are
+        uncertain themselves, so the ratio is a quantile of Student's t with one degree of freedom less than there are
+        windows, as is usual for clustered data (Cameron and Miller 2015).
         """
         tests = (int((~self.free).sum()) + self.model.axes) * self.run.looks
         return float(stdtrit(max(motion_s / MEMORY_S - 1.0, 1.0), 1.0 - 0.5 * (1.0 - self.run.confidence) / tests))
@@ -61,7 +61,7 @@ class Looker:
         return np.asarray(self.quantile(motion_s) * deviations(result) + other)
 
     def judged(self, source: Source, moved: float) -> tuple[Look, Identification | None]:
-        """Return a look at the whole recording, and the resulting model."""
+        """Return the judgement of the whole recording, and the resulting model."""
         began = time.perf_counter()
         try:
             result = identify(self.robot, [source], settings=self.settings)
@@ -77,7 +77,8 @@ class Looker:
     def _torque_share(self, result: Identification) -> float:
         """Return the largest deviation of a joint's predicted torques over its limit, friction included.
 
-        The states are the recorded ones. Viscous friction alone trades off with the rest of friction and says little.
+        The states are the recorded ones. Viscous friction alone would mean little, because it trades off with the other
+        friction terms.
         """
         regression = result.estimate.regression
         covariance = regression.whole_spread(regression.solve())

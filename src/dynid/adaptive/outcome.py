@@ -30,7 +30,7 @@ class Look:
     reason: str = ""
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the look as plain values; a missing interval is None."""
+        """Return the judgement as plain values; a missing interval is None."""
         return asdict(self) | {"widest": self.widest if np.isfinite(self.widest) else None}
 
 
@@ -39,10 +39,10 @@ class AdaptiveRun:
     """An adaptive run and its model.
 
     Attributes:
-        identification: that of the last look; None if no look gave a model.
+        identification: that of the last judgement; None if no judgement gave a model.
         precise: whether all intervals are within their limits.
-        segments: as planned.
-        looks: in order.
+        segments: planned segments, in order.
+        looks: judgements of the recording, in order.
         tracking: largest tracking errors of each segment, (segments, n) [rad].
         limits: limits of the base parameters' intervals, (p,).
         motion_s: total time of motion [s].
@@ -64,13 +64,13 @@ class AdaptiveRun:
 
     @property
     def accepted(self) -> bool:
-        """Whether the last look accepted the model."""
+        """Whether the last judgement accepted the model."""
         return self.identification is not None and self.identification.verdict.accepted
 
     @property
     def sentences(self) -> tuple[str, ...]:
         """Return sentences on how the uncertainty fell, and why the run ended."""
-        return (*(said(look) for look in self.looks), self.end)
+        return (*(look_line(look) for look in self.looks), self.end)
 
     @property
     def end(self) -> str:
@@ -78,7 +78,7 @@ class AdaptiveRun:
         why = (
             "every interval is within its limit"
             if self.precise
-            else "the time is over"
+            else "the motion time is used up"
             if self.out_of_time
             else "no further segment is safe"
         )
@@ -86,7 +86,7 @@ class AdaptiveRun:
         return f"ended after {self.motion_s:.1f} s of motion: {why}; {verdict}"
 
     def as_dict(self) -> dict[str, Any]:
-        """Return segments, looks and the end as plain values."""
+        """Return segments, judgements and the end as plain values."""
         looks = [one.as_dict() for one in self.looks]
         segments = [
             {"expected": self.quantile * one.widest, "planning_s": one.seconds, "waited": one.waited}
@@ -103,8 +103,8 @@ class AdaptiveRun:
         }
 
 
-def said(look: Look) -> str:
-    """Return one line about a look."""
+def look_line(look: Look) -> str:
+    """Return one line of text about a look, that is, a judgement of the recording so far."""
     if look.reason:
         return f"{look.motion_s:5.1f} s  no model yet: {look.reason}"
     verdict = "accepted" if look.accepted else "not accepted"

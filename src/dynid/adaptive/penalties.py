@@ -7,17 +7,17 @@ from dynid.control.motion_check import MotionLimits
 from dynid.robot import FloatArray
 
 LOAD_PENALTY = 0.1  # weight of servo overload relative to other limits
-INSIDE = 0.97  # share of the limits in the optimisation, since penalties permit small violations
-EDGE = 0.005  # margin of positions [share of their range]
+LIMIT_SHARE = 0.97  # share of the limits in the optimisation, since penalties permit small violations
+POSITION_MARGIN = 0.005  # margin of positions [share of their range]
 
 
 def spans(limits: MotionLimits) -> tuple[tuple[FloatArray, FloatArray], ...]:
     """Return bounds of positions, velocities and accelerations, (n,) each."""
-    edge = EDGE * (limits.upper - limits.lower)
+    edge = POSITION_MARGIN * (limits.upper - limits.lower)
     return (
         (limits.lower + edge, limits.upper - edge),
-        (-INSIDE * limits.velocity, INSIDE * limits.velocity),
-        (-INSIDE * limits.acceleration, INSIDE * limits.acceleration),
+        (-LIMIT_SHARE * limits.velocity, LIMIT_SHARE * limits.velocity),
+        (-LIMIT_SHARE * limits.acceleration, LIMIT_SHARE * limits.acceleration),
     )
 
 
@@ -27,7 +27,7 @@ def torque_excess(tau: FloatArray, frame: Frame) -> tuple[float, FloatArray]:
     It covers their magnitude, their mean square and the last sample, since the arm may have to stand at a segment's
     end.
     """
-    more, push = excess(tau, -INSIDE * frame.limits.torque, INSIDE * frame.limits.torque)
+    more, push = excess(tau, -LIMIT_SHARE * frame.limits.torque, LIMIT_SHARE * frame.limits.torque)
     hot = np.maximum(np.mean(tau**2, axis=0) / frame.lasting**2 - 1.0, 0.0)
     held = np.maximum(tau[-1] ** 2 / frame.lasting**2 - 1.0, 0.0)
     more += float(np.sum(hot**2) + np.sum(held**2)) * LOAD_PENALTY

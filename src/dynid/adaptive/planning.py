@@ -19,7 +19,7 @@ from dynid.adaptive.information import Information, torque_sizes
 from dynid.adaptive.known import Known
 from dynid.adaptive.live import LiveEstimate
 from dynid.adaptive.looks import Looker, deviations
-from dynid.adaptive.segment import LOOK_S, SegmentPlanner
+from dynid.adaptive.segment import PLANNING_S, SegmentPlanner
 from dynid.adaptive.settings import AdaptiveSettings
 from dynid.control.motion_check import model_torques, nominal_torques, robot_limits
 from dynid.control.safe_box import SafeBox
@@ -36,16 +36,16 @@ from dynid.robot import FloatArray, Robot
 from dynid.trajectory.polynomial import PolynomialTrajectory
 
 TUBE_FACTOR = 1.8  # tube width relative to the largest tracking error so far
-FIRST_SIGMA = 0.0015  # prior residual size [share of the torque limit]
+PRIOR_SIGMA = 0.0015  # prior residual size [share of the torque limit]
 INERTIAL_PRIOR, VISCOUS_PRIOR = 0.1, 1.0  # prior deviations as relative torques
 CHANGED_PRIOR = 0.03  # prior deviation after a previous identification, as a relative torque
 VISCOUS_SHARE, LEAST_VISCOUS = 0.5, 0.02  # prior deviation of viscous friction: relative, minimum
 LIVE_SIGMA = 0.03  # residual size of the online estimate, larger as its friction ignores load
 CHANGED_SHARPNESS = 2.0  # sharpness of the objective after a change
-UNKNOWN_FRICTION, UNSURE_FRICTION = 0.18, 0.05  # friction bound without and with gear data [share of the torque limit]
-UNSURE_SHARE = 0.7  # share of the first tube that is kept until a model is identified
+UNKNOWN_FRICTION, GEAR_FRICTION = 0.18, 0.05  # friction bound without and with gear data [share of the torque limit]
+UNIDENTIFIED_SHARE = 0.7  # share of the first tube that is kept until a model is identified
 LOAD_STEP_S = 0.002
-SLACK_RAD = 0.01  # movement that is always permitted [rad]
+FREE_MOVEMENT_RAD = 0.01  # movement that is always permitted [rad]
 LOAD_RESERVE = 0.15  # reserve to a servo's overload limit [share]
 
 
@@ -92,15 +92,15 @@ class Planning:
         """Return the previous model, or the nominal arm without friction, which is unknown until it moves."""
         if self._before is not None:
             law = self._gears or FrictionLaw.of(self.robot.size, {})
-            return Known(self.model, self._before, law, FIRST_SIGMA * self.robot.torque_limits)
+            return Known(self.model, self._before, law, PRIOR_SIGMA * self.robot.torque_limits)
         standard = load_nominal(self.robot, self.model.mdh, self.model.regrouping.standard)
         friction = FrictionLaw.of(self.robot.size, {})
-        sigma = FIRST_SIGMA * self.robot.torque_limits
+        sigma = PRIOR_SIGMA * self.robot.torque_limits
         return Known(self.model, self.model.base_parameters(standard), friction, sigma)
 
     def tube(self, done: list[FloatArray], known: Known) -> FloatArray:
         """Return the allowed tracking errors, (n,) [rad], from past errors; larger without a model."""
-        least = LEAST_TUBE_RAD if known.identified else np.maximum(LEAST_TUBE_RAD, UNSURE_SHARE * self.first_tube)
+        least = LEAST_TUBE_RAD if known.identified else np.maximum(LEAST_TUBE_RAD, UNIDENTIFIED_SHARE * self.first_tube)
         return np.asarray(np.clip(TUBE_FACTOR * np.max(done[-2:], axis=0), least, MOST_TUBE_RAD))
 
     def live(self, known: Known) -> LiveEstimate:
@@ -123,11 +123,12 @@ class Planning:
         return replace(known, ratio=deviations(result) / self.information(shown, known).deviations)
 
     def information(self, planned: list[Segment], known: Known) -> Information:
-        """Return the information of the segments so far, by the current model.
+        """Return the expected information of the segments so far, computed with the current model.
 
-        Its limits are reduced if the identified deviations exceeded the planned ones.
+        If the identified standard deviations were larger than planned, the limits of the parameters are reduced
+        accordingly.
         """
-        count = LOOK_S / self.identification.sampling_interval_s
+        count = PLANNING_S / self.identification.sampling_interval_s
         limits = self.limits if known.ratio is None else self.limits / known.ratio
         now = Information.prior(self.model, known.phi.values, known.sigma, limits, self._prior)
         if self._before is not None:  # a change must not hide in poorly determined parameters
@@ -160,12 +161,12 @@ class Planning:
         full, information = self._full, self.information(shown, known)
         # a share of the ranges around the present posture, so that the posture is always inside
         low, high = (np.maximum(full.lower, self.robot.lower + tube), np.minimum(full.upper, self.robot.upper - tube))
-        lower = np.minimum(start - SLACK_RAD, np.maximum(low, start - share * (full.upper - full.lower)))
-        upper = np.maximum(start + SLACK_RAD, np.minimum(high, start + share * (full.upper - full.lower)))
+        lower = np.minimum(start - FREE_MOVEMENT_RAD, np.maximum(low, start - share * (full.upper - full.lower)))
+        upper = np.maximum(start + FREE_MOVEMENT_RAD, np.minimum(high, start + share * (full.upper - full.lower)))
         limits = replace(
             full, lower=lower, upper=upper, velocity=share * full.velocity, acceleration=share * full.acceleration
         )
-        unknown = UNKNOWN_FRICTION if self._gears is None else UNSURE_FRICTION
+        unknown = UNKNOWN_FRICTION if self._gears is None else GEAR_FRICTION
         doubt = known.doubt(information, unknown * self.robot.torque_limits)
         frame = Frame(limits, known.most(doubt), known.expected, tube, load + LOAD_RESERVE, self._lasting, doubt)
         interval = self.identification.sampling_interval_s

@@ -19,16 +19,16 @@ from dynid.hardware.safety.overload import OverloadModel
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.polynomial import PolynomialTrajectory
 
-LOOK_S = 0.1  # sampling interval in planning [s]
+PLANNING_S = 0.1  # sampling interval in planning [s]
 DIFFERENCE = 1e-5
 PENALTY = 300.0
 BOX_M = 0.05  # lack of clearance with the same penalty as a joint's whole range [m]
 MOST_FROZEN = 3  # maximum number of frozen joints per segment
-SMALLER = (1.0, 0.98, 0.95, 0.9, 0.8, 0.6, 0.35)  # scale factors that are tried until the check passes
-LEAST_LOAD = 0.5  # minimum load that stops a segment [share of the overload limit]; the rest is for the way back
-BEYOND_RAD = 0.1  # permitted excess of a joint's range in the optimisation [rad]
-WHOLE = 0.8  # scale factor from which a segment counts as complete
-FEWER = 3  # divisor of the iterations for the second and later candidates
+SCALES = (1.0, 0.98, 0.95, 0.9, 0.8, 0.6, 0.35)  # scale factors that are tried until the check passes
+STOP_LOAD = 0.5  # minimum load that stops a segment [share of the overload limit]; the rest is for the return
+EXCESS_RAD = 0.1  # permitted excess of a joint's range in the optimisation [rad]
+COMPLETE_SCALE = 0.8  # scale factor from which a segment counts as complete
+LATER_DIVISOR = 3  # divisor of the iterations for the second and later candidates
 
 
 class SegmentPlanner:
@@ -63,7 +63,7 @@ class SegmentPlanner:
 
     def _last(self, duration: float) -> None:
         self.spline = Spline(duration)
-        self._times = np.append(np.arange(0.5 * LOOK_S, duration, LOOK_S), duration)
+        self._times = np.append(np.arange(0.5 * PLANNING_S, duration, PLANNING_S), duration)
         self._shapes = self.spline.functions(self._times)
 
     def of_length(self, duration: float) -> "SegmentPlanner":
@@ -91,7 +91,7 @@ class SegmentPlanner:
             SafetyError: no segment passes the check; quotes the last refusal.
         """
         began, worked = time.perf_counter(), time.thread_time()
-        random, count = np.random.default_rng([seed, 29]), LOOK_S / interval_s
+        random, count = np.random.default_rng([seed, 29]), PLANNING_S / interval_s
         best: tuple[float, PolynomialTrajectory] | None = None
         refusal: SafetyError | None = None
         starts = self._starts(start, frame, known, count, random)
@@ -100,7 +100,7 @@ class SegmentPlanner:
             late = time.perf_counter() > until  # out of time: only the steps that any segment needs
             if k and late and (best is not None or k < len(starts) - 1):
                 continue
-            iterations = self._iterations if k == 0 else max(1, self._iterations // FEWER)
+            iterations = self._iterations if k == 0 else max(1, self._iterations // LATER_DIVISOR)
             points = self._optimised(drawn, frame, known, count, iterations, until)
             frozen = MOST_FROZEN if best is None and k == len(starts) - 1 else 0
             try:
@@ -130,7 +130,7 @@ class SegmentPlanner:
         times = np.arange(0.0, motion.duration, STEP_S)
         current = frame.torques(*motion.sample_all(times)) / self.robot.joint_constants
         expected = self._overload.along(frame.load, current, STEP_S).max(axis=0)
-        return np.asarray(np.maximum(expected, LEAST_LOAD))
+        return np.asarray(np.maximum(expected, STOP_LOAD))
 
     def _admissible(
         self, name: str, points: FloatArray, frame: Frame, most_frozen: int = MOST_FROZEN
@@ -147,14 +147,14 @@ class SegmentPlanner:
         start, moving = points[0], np.ones(points.shape[1])
         refusal: SafetyError | None = None
         for _ in range(2 * most_frozen + 1):
-            for share in SMALLER:
+            for share in SCALES:
                 motion = self.spline.motion(name, self.robot.joint_names, start + share * moving * (points - start))
                 try:
                     self.check(motion, frame)
                 except SafetyError as error:
                     refusal = error
                     continue
-                return motion, share >= WHOLE and bool((moving == 1.0).all())
+                return motion, share >= COMPLETE_SCALE and bool((moving == 1.0).all())
             most = self._hardest(motion, frame, moving != 0.0)
             moving[most] = -1.0 if moving[most] > 0.0 else 0.0
         assert refusal is not None
@@ -179,7 +179,7 @@ class SegmentPlanner:
     def _starts(
         self, start: FloatArray, frame: Frame, known: Information, count: float, random: np.random.Generator
     ) -> list[FloatArray]:
-        """Return the best of many random points, by their cost, which is much cheaper than its gradient."""
+        """Return the random start points of lowest cost; a cost is much cheaper to compute than its gradient."""
         drawn = [self._drawn(start, frame, random) for _ in range(max(self._draws, self._candidates))]
         worth = [self._worth(points, frame, known, count) for points in drawn]
         return [drawn[k] for k in np.argsort(worth)[: self._candidates]]
@@ -187,7 +187,7 @@ class SegmentPlanner:
     def _worth(self, points: FloatArray, frame: Frame, known: Information, count: float) -> float:
         """Return uncertainty plus penalties of points (1 + free, n)."""
         states, limits = [one @ points for one in self._shapes], frame.limits
-        within = np.clip(states[0], limits.lower - BEYOND_RAD, limits.upper + BEYOND_RAD)
+        within = np.clip(states[0], limits.lower - EXCESS_RAD, limits.upper + EXCESS_RAD)
         W = known.model.regressor(*states)
         more = torque_excess(frame.most_expected((within, *states[1:]), W), frame)[0]
         more += sum(excess(one, *span)[0] for one, span in zip(states, spans(limits), strict=True))
@@ -236,7 +236,7 @@ class SegmentPlanner:
                 moved[which][1 + which * n + joint, :, joint] += DIFFERENCE
         limits = frame.limits
         # a step of the optimiser may leave the range of the torque kernels
-        within = np.clip(moved[0], limits.lower - BEYOND_RAD, limits.upper + BEYOND_RAD)
+        within = np.clip(moved[0], limits.lower - EXCESS_RAD, limits.upper + EXCESS_RAD)
         W = known.model.regressor(*(one.reshape(-1, n) for one in moved))
         X = known.weighed(W, moved[1].reshape(-1, n)).reshape(1 + 3 * n, N, n, -1)
         value, pull = known.value(X[0], count)
@@ -285,6 +285,6 @@ class SegmentPlanner:
         return float(np.mean(lacks**2)), slope
 
     def _lacks(self, q: FloatArray, tube: FloatArray) -> FloatArray:
-        """Return the lack of clearance of postures (N, n), (N,) [m]."""
+        """Return the missing clearance of each of the postures (N, n), (N,) [m]."""
         assert self.box is not None
         return np.asarray(np.maximum(self.box.lack(q, tube), 0.0) / BOX_M)

@@ -18,12 +18,12 @@ from dynid.adaptive.course import Course
 from dynid.adaptive.frame import Segment
 from dynid.adaptive.outcome import AdaptiveRun
 from dynid.adaptive.planning import Planning
-from dynid.adaptive.settings import SLACK_S
+from dynid.adaptive.settings import TIME_TOLERANCE_S
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray
 from dynid.trajectory.polynomial import rest_to_rest
 
-LOOK_FROM = 1.05  # expected widest interval above which no look is made [share of its limit]
+LOOK_THRESHOLD = 1.05  # expected widest interval above which no look is made [share of its limit]
 
 
 class AdaptiveIdentification(Planning):
@@ -57,7 +57,7 @@ class AdaptiveIdentification(Planning):
         precise = False
         while upcoming is not None:
             upcoming, precise = self._carried_out(state, upcoming)
-        if not (state.looks and state.looks[-1].motion_s > arm.moved_s - SLACK_S):
+        if not (state.looks and state.looks[-1].motion_s > arm.moved_s - TIME_TOLERANCE_S):
             precise = state.look()
         looks, tracking = tuple(state.looks), np.array(state.tracking)
         segments, moved = tuple(state.segments), arm.moved_s
@@ -98,7 +98,7 @@ class AdaptiveIdentification(Planning):
             state.learn()
         if whole and planned is not None:
             return planned, precise
-        return state.next_or_look()
+        return state.next_segment_or_look()
 
     def _refuse_without_room(self, at: FloatArray) -> None:
         """Raise SafetyError if the arm at posture (n,) [rad] is not proven to be inside the free space."""
@@ -109,10 +109,10 @@ class AdaptiveIdentification(Planning):
     def _worth_a_look(self, state: Course, moved: float) -> bool:
         """Return whether the model may be precise enough after the coming segment, by the expected information."""
         shown_s = sum(one.motion.duration for one in (*state.shown, state.segments[-1]))
-        if min(moved, shown_s) < self.settings.first_look_s - SLACK_S:
+        if min(moved, shown_s) < self.settings.first_look_s - TIME_TOLERANCE_S:
             return False
         if state.known.ratio is None:
             return True
         information = self.information([*state.shown, state.segments[-1]], state.known)
         expected = self.looker.quantile(moved) * information.deviations / information.limits
-        return bool(expected[~self._viscous].max() <= LOOK_FROM)
+        return bool(expected[~self._viscous].max() <= LOOK_THRESHOLD)

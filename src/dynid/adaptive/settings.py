@@ -8,9 +8,9 @@ from pydantic import Field
 from dynid.errors import ConfigurationError
 from dynid.robot import Positive, Strict
 
-LONGEST_S, LEAST_S, AFTER_S = 30.0, 15.0, 10.0  # motion time: default, minimum, default after a change [s]
+LONGEST_S, LEAST_S, AFTER_CHANGE_S = 30.0, 15.0, 10.0  # motion time: default, minimum, default after a change [s]
 SHORTEST_SEGMENT_S, LENGTH_STEP_S = 1.5, 0.1  # minimum length of the last segment, and its increments [s]
-SLACK_S = 0.01  # tolerance of times, which are not multiples of the cycle [s]
+TIME_TOLERANCE_S = 0.01  # tolerance of times, which are not multiples of the cycle [s]
 
 Share = Annotated[float, Field(gt=0, le=1)]
 
@@ -59,7 +59,7 @@ class AdaptiveSettings(Strict):
 
     @property
     def looks(self) -> int:
-        """Maximum number of looks."""
+        """Maximum number of judgements of the recording."""
         return 1 + max(0, ceil((self.longest_s - self.first_look_s) / self.segment_s - 1e-9))
 
     def lesson_after(self, lessons: int, moved_s: float) -> bool:
@@ -79,7 +79,7 @@ def longest_motion(longest_s: float | None, *, after: bool) -> float:
         ConfigurationError: it is not finite, or too short for a model.
     """
     if longest_s is None:
-        return AFTER_S if after else LONGEST_S
+        return AFTER_CHANGE_S if after else LONGEST_S
     least = 3.0 * AdaptiveSettings().segment_s if after else LEAST_S
     if not isfinite(longest_s) or longest_s < least:
         raise ConfigurationError(

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from dynid.adaptive.feed import Feed
-from dynid.adaptive.way_back import way_back
+from dynid.adaptive.way_back import return_motion
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.control.motion_check import Torques
@@ -23,7 +23,7 @@ from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 
 BRAKE_S = 0.3  # braking time of a stopped segment [s]
-HELD_S = 1.0  # standing time before the first segment and after each look [s]
+STANDSTILL_S = 1.0  # standing time before the first segment and after each look [s]
 
 
 class SimulatedArm:
@@ -95,7 +95,7 @@ class SimulatedArm:
     def back(self, motion: PolynomialTrajectory, along_s: float, feed: Feed) -> None:
         """Return to the start of a segment that was executed for `along_s` [s]."""
         begin = self._arm.stamp_ns
-        self._follow(way_back(motion, along_s, self.at, self.robot.joint_names), feed.moving)
+        self._follow(return_motion(motion, along_s, self.at, self.robot.joint_names), feed.moving)
         self._count_motion(begin)
         self.hold(feed)
 
@@ -109,7 +109,7 @@ class SimulatedArm:
         bounds = None if tube is None else (tube, np.full(self.robot.size, np.inf))
         self._follow(motion, feed.moving, bounds)
         if self._braked:
-            raise SafetyError(f"a joint left its tube on the motion '{motion.name}'")
+            raise SafetyError(f"a joint left its tracking tube in the motion '{motion.name}'")
         self.hold(feed)
 
     def _count_motion(self, begin_ns: int) -> None:
@@ -117,7 +117,7 @@ class SimulatedArm:
         cycle = self.robot.file.bus.cycle_s
         self.moved_s += cycle * round((self._end_ns - begin_ns) / 1e9 / cycle)  # timestamps have jitter
 
-    def hold(self, feed: Feed, duration_s: float = HELD_S) -> None:
+    def hold(self, feed: Feed, duration_s: float = STANDSTILL_S) -> None:
         """Stand at the present posture.
 
         A reference that stiction prevents the arm from reaching would heat the motors.

@@ -6,21 +6,21 @@ from dynid.robot import FloatArray
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
-SLOWER, LEAST_S = 2.0, 0.5  # duration relative to the executed time, plus a minimum [s]
+DURATION_FACTOR, ADDED_S = 2.0, 0.5  # duration relative to the executed time, plus a minimum [s]
 KNOT_S = 0.1
 
 
-def way_back_s(along_s: float) -> float:
-    """Return the duration of the way back [s]."""
-    return SLOWER * along_s + LEAST_S
+def return_duration_s(along_s: float) -> float:
+    """Return the duration of the return motion [s]."""
+    return DURATION_FACTOR * along_s + ADDED_S
 
 
-def way_back(motion: Motion, along_s: float, at: FloatArray, joints: tuple[str, ...]) -> PolynomialTrajectory:
+def return_motion(motion: Motion, along_s: float, at: FloatArray, joints: tuple[str, ...]) -> PolynomialTrajectory:
     """Return the motion from the present posture (n,) [rad] to the start of a segment followed for `along_s` [s].
 
     The path is that of the segment, backwards; the present tracking error fades on the way.
     """
-    duration = way_back_s(along_s)
+    duration = return_duration_s(along_s)
     times = np.linspace(0.0, duration, 1 + int(np.ceil(duration / KNOT_S)))
     u = times / duration
     # path share from 0 to 1, at rest at both ends, and its two derivatives

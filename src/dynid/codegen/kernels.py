@@ -198,7 +198,7 @@ def load_loops(name: str, constants: Mapping[str, object], loops: Loops) -> Modu
 
 
 def _load(name: str, of: object, functions: Sequence[Callable[..., Any]], make: Callable[[], str]) -> ModuleType:
-    """Load the generated module that `make` writes; it depends on `of` and on the sources of `functions` only."""
+    """Return a generated module from the cache; if it is missing, write it with the text that `make` returns."""
     sources = {emit, symbolic, vector_ir, sys.modules[__name__]}
     sources |= {sys.modules[function.__module__] for function in functions}
     ordered = tuple(sorted(sources, key=lambda module: module.__name__))

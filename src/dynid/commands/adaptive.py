@@ -67,7 +67,7 @@ def exit_code(result: "AdaptiveResult") -> int:
     return 0 if result.run.accepted else 1
 
 
-def said(changes: "Sequence[Change]") -> list[str]:
+def change_lines(changes: "Sequence[Change]") -> list[str]:
     """Return one line of text for every change."""
     if not changes:
         return ["  no parameter changed beyond chance"]
@@ -83,7 +83,7 @@ def show(result: "AdaptiveResult", as_json: bool) -> None:
         print_json(result.as_dict())
         return
     if result.changes is not None:
-        say(*said(result.changes), markup=False)
+        say(*change_lines(result.changes), markup=False)
     say(*(f"  {one}" for one in result.run.sentences), markup=False)
     say(f"  {result.bag}", f"  {result.report}", markup=False)
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dynid.nodes.collection import Collection
     from dynid.robot import Robot
 
-MOST_MISSED = 0.001  # largest share of missed cycles in a bag; `data` in identification.yaml has another limit
+MOST_MISSED_SHARE = 0.001  # largest share of missed cycles in a bag; `data` in identification.yaml has another limit
 
 
 def collect(
@@ -140,7 +140,7 @@ def _checked_scene(robot: "Robot", scene: str | None) -> str:
 def _show(collection: "Collection", console: "Console", as_json: bool) -> list[str]:
     """Print the recorded bags, and return the names of bags with missing states."""
     done = collection.done
-    poor = [name for name, one in done.items() if one["lost"] or one["missed_fraction"] > MOST_MISSED]
+    poor = [name for name, one in done.items() if one["lost"] or one["missed_fraction"] > MOST_MISSED_SHARE]
     if as_json:
         print_json({"folder": str(collection.folder), "bags": done, "poor": poor})
         return poor

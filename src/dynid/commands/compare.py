@@ -48,7 +48,7 @@ def compare(
     from dynid.robot import load_robot
 
     if validate and hold_out:
-        raise ConfigurationError("--validate and --hold-out both name data to judge by: choose one")
+        raise ConfigurationError("--validate and --hold-out both choose validation data: give one of them")
     if plot is not None:
         check_output(plot)
     loaded = load_robot(robot)
@@ -61,7 +61,7 @@ def compare(
     if validate:
         judges = load_sources(validate, loaded, other)
         if judges[0].mount != sources[0].mount:
-            raise ConfigurationError("recordings to fit and recordings to judge by must have the same mount")
+            raise ConfigurationError("fitted and validation recordings must have the same mount")
         held = [one.samples(settings) for one in judges]
     model = ArmModel.of(loaded, mount=sources[0].mount)
     with stages("compare", 1) as begin:
@@ -106,7 +106,7 @@ def _table(rows: "list[Row]", size: int, title: str) -> Table:
 
 
 def _feasibility(row: "Row") -> str:
-    """Return whether a result is physically consistent, or else whether M(q) and how many links are definite."""
+    """Return in words whether a result is consistent, else whether M(q) is definite and how many links are possible."""
     assert row.outcome is not None
     if row.outcome.consistent:
         return "consistent"

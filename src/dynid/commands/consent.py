@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from dynid.robot import FloatArray, Robot
     from dynid.trajectory.motion import Motion
 
-YesOption = Annotated[bool, typer.Option("--yes", help="Agree beforehand to what a REAL arm will do: for scripts.")]
+YesOption = Annotated[bool, typer.Option("--yes", help="Confirm beforehand what a REAL arm will do: for scripts.")]
 SAMPLES = 2000  # number of samples of a motion to find its range
-APPROACH = "before and after that it moves slowly between where it is and its rest posture"
+APPROACH = "before and after that it moves slowly between its present and its rest posture"
 
 
 def ask_before_moving(robot: "Robot", port: str | None, what: str, yes: bool) -> None:
@@ -47,7 +47,9 @@ def ask(port: str | None, sentence: str, yes: bool) -> None:
     if yes:
         return
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
-        raise SafetyError(f"nothing was done on {port}: there is no terminal to ask at; agree beforehand with --yes")
+        raise SafetyError(
+            f"nothing was done on {port}: there is no terminal for the confirmation; confirm beforehand with --yes"
+        )
     if not typer.confirm("Is its workspace clear, and the emergency stop within reach?", err=True):
         raise SafetyError(f"nothing was done on {port}: not confirmed")
 

@@ -29,7 +29,9 @@ def demo(
     ] = None,
     validation: Annotated[
         str | None,
-        typer.Option(help="The same to validate on; default demo_validation, or gentle_validation likewise."),
+        typer.Option(
+            help="Trajectory, or a YAML file, to validate on; default demo_validation, or gentle_validation likewise."
+        ),
     ] = None,
     without: opt.WithoutOption = None,
     friction: opt.FrictionOption = None,
@@ -90,8 +92,8 @@ def demo(
     usual = usual_motions(loaded, chain)
     motions = chosen_motions(loaded, identification or usual[0], validation or usual[1])
     if real_arm is not None:
-        told = [named_motion(load_excitation(loaded), wanted) for wanted in motions.values()]
-        ask_before_moving(loaded, real_arm, words_of_motions(loaded, told + told[1:] * gain), yes)
+        trajectories = [named_motion(load_excitation(loaded), wanted) for wanted in motions.values()]
+        ask_before_moving(loaded, real_arm, words_of_motions(loaded, trajectories + trajectories[1:] * gain), yes)
     began = time.monotonic()
     console = stderr() if as_json else stdout()
     verdict = run_demo(loaded, DemoOptions(chain, output, motions, gain=gain), console)

@@ -18,8 +18,8 @@ MARKS = {"ok": "[green]ok[/green]     ", "warning": "[yellow]warning[/yellow]", 
 
 CHANGES = {
     "baud-rate": "their baud rate",
-    "torque-off": "torque goes off, and an arm that nobody supports falls",
-    "reboot": "those with a hardware error reboot, and an arm that nobody supports falls",
+    "torque-off": "torque goes off, and an arm without support falls",
+    "reboot": "those with a hardware error reboot, and an arm without support falls",
     "eeprom": "settings in their EEPROM that the driver relies on",
 }
 
@@ -49,8 +49,12 @@ def doctor(
 
     loaded = load_robot(robot)
     chosen = port or loaded.file.bus.port
-    if fix and (told := [CHANGES[name] for name in fix if name in CHANGES]):
-        ask(chosen, f"the servos of the REAL arm on {chosen} ({loaded.file.title}) will change: {'; '.join(told)}", yes)
+    if fix and (changes := [CHANGES[name] for name in fix if name in CHANGES]):
+        ask(
+            chosen,
+            f"the servos of the REAL arm on {chosen} ({loaded.file.title}) will change: {'; '.join(changes)}",
+            yes,
+        )
     fixed = apply_fixes(loaded, chosen, baudrate, fix) if fix else []
     found = _with_arguments(examine(loaded, chosen, baudrate, cycles=cycles), robot, baudrate)
     if as_json:
@@ -66,10 +70,10 @@ def _with_arguments(found: "Diagnosis", robot: str, baudrate: int | None) -> "Di
     """Return the findings with the given port, robot and baud rate in the commands that they propose."""
     from dynid.hardware.startup.servo_checks import with_arguments
 
-    told = [found.port]
-    told += [] if robot == DEFAULT_ROBOT else ["--robot", robot]
-    told += [] if baudrate is None else ["--baudrate", str(baudrate)]
-    text = shlex.join(told)
+    arguments = [found.port]
+    arguments += [] if robot == DEFAULT_ROBOT else ["--robot", robot]
+    arguments += [] if baudrate is None else ["--baudrate", str(baudrate)]
+    text = shlex.join(arguments)
     named = [
         replace(one, text=with_arguments(one.text, text), remedy=with_arguments(one.remedy, text))
         for one in found.findings

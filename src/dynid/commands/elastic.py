@@ -6,7 +6,7 @@ from rich.table import Table
 from dynid.commands.options import JsonOption, RobotOption
 from dynid.commands.terminal import print_json, stages, stdout
 
-SMALLEST = "planar_2r_elastic"
+EXAMPLE_ROBOT = "planar_2r_elastic"
 SHAPES = ((1.3, 0.05), (1.3, 0.1), (1.3, 0.3), (1.5, 0.3), (2.0, 0.3))
 elastic = typer.Typer(
     no_args_is_help=True,
@@ -15,7 +15,7 @@ elastic = typer.Typer(
 
 
 @elastic.command()
-def classify(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
+def classify(robot: RobotOption = EXAMPLE_ROBOT, as_json: JsonOption = False) -> None:
     """Classify every parameter as unidentifiable, dependent or independent."""
     from dynid.identification.elastic.classification import classify_structure
     from dynid.identification.elastic.model import ElasticModel
@@ -37,7 +37,7 @@ def classify(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None
 
 
 @elastic.command()
-def study(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
+def study(robot: RobotOption = EXAMPLE_ROBOT, as_json: JsonOption = False) -> None:
     """Simulate an arm with elastic joints, identify it, and report the errors, also with noise."""
     from dynid.identification.elastic.study import study as run_study
     from dynid.robot import load_robot
@@ -70,7 +70,7 @@ def study(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
 
 
 @elastic.command()
-def shapes(robot: RobotOption = SMALLEST, as_json: JsonOption = False) -> None:
+def shapes(robot: RobotOption = EXAMPLE_ROBOT, as_json: JsonOption = False) -> None:
     """Report the study's error for several shapes of the Stribeck curve, which publications seldom give."""
     from dynid.identification.elastic.study import error_by_stribeck
     from dynid.robot import load_robot

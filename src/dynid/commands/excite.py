@@ -101,13 +101,13 @@ def one_joint(
         maker = ExcitationOptimiser(loaded, load_excitation(loaded), mount)
         wish = OneJointWish(periods, postures, amplitude, seed=seed)
         motion, sines = maker.one_joint(profile).motion(out.stem, wish)
-        told = rank(maker.regressor, motion)
-        whole = told == len(maker.names)
+        determined = rank(maker.regressor, motion)
+        whole = determined == len(maker.names)
         kappa = condition_number(maker.regressor, motion) if whole else None
     write_whole(out, trajectory_file(motion))
     if as_json:
         rows = [asdict(sine) for sine in sines]
-        print_json({"file": str(out), "duration_s": motion.duration, "kappa": kappa, "rank": told, "sines": rows})
+        print_json({"file": str(out), "duration_s": motion.duration, "kappa": kappa, "rank": determined, "sines": rows})
         return
     listed, slides = (
         table(None, "joint", "amplitude", "frequency, rad/s"),
@@ -117,9 +117,9 @@ def one_joint(
         size = f"{sine.amplitude_rad:.3f} m" if slides[sine.joint] else f"{np.rad2deg(sine.amplitude_rad):.1f} deg"
         listed.add_row(sine.joint, size, f"{sine.frequency_rad_s:.2f}")
     stdout().print(listed)
-    said = (
+    summary = (
         f"condition number {kappa:.1f}"
         if whole
-        else f"determines {told} of {len(maker.names)} parameters: add postures"
+        else f"determines {determined} of {len(maker.names)} parameters: add postures"
     )
-    say(f"  {out}  {motion.duration:.1f} s, {said}")
+    say(f"  {out}  {motion.duration:.1f} s, {summary}")

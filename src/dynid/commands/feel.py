@@ -40,7 +40,7 @@ def feel(
     mapping: opt.MappingOption = None,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Find contacts in recordings: when, which joint felt them, joint torques and the force at the tool.
+    """Find contacts in recordings: when, which joint detected them, joint torques and the force at the tool.
 
     In recordings of an arm that nothing touched, this counts false alarms. With --json, one recording is an object,
     several are a list of objects. Exit code 1 if one of several recordings cannot be used.
@@ -103,7 +103,9 @@ def _say(found: list[_Felt], frame: str) -> None:
 
 
 def _print(one: _Felt) -> None:
-    shown = table(f"contacts of {one.name}", "from [s]", "to [s]", "first felt by", "joint torques [N m]", "force [N]")
+    shown = table(
+        f"contacts of {one.name}", "from [s]", "to [s]", "first detected by", "joint torques [N m]", "force [N]"
+    )
     for contact in one.contacts:
         torques, force = (
             ", ".join(with_deviation(*each) for each in zip(*pair, strict=True))

@@ -10,7 +10,7 @@ import typer
 from dynid.commands import options as opt
 from dynid.commands.collect import motion_bar
 from dynid.commands.consent import YesOption, ask_before_moving, words_of_motions
-from dynid.commands.keys import WORDS, stop_keys
+from dynid.commands.keys import STOP_KEY_NAMES, stop_keys
 from dynid.commands.terminal import print_json, say, stdout
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def hold(
     own = load_model(path, loaded).mounted(mount or loaded.file.default_mount)
     motions = check_motions(own)
     how_long = "until a key is pressed" if seconds is None else f"for {seconds:g} s"
-    what = f"{words_of_motions(loaded, motions)}; then it is let go where a hand may lead it, {how_long}"
+    what = f"{words_of_motions(loaded, motions)}; then it is released for hand guiding, {how_long}"
     ask_before_moving(loaded, real_arm, what, yes)
     folder = (logs or _dated()).absolute()
     refuse_existing(folder)
@@ -103,7 +103,9 @@ def _until(
 
     def over() -> bool:
         passed_s = now() - began_s
-        report(f"let go: guide it by hand; {WORDS} end it", passed_s if seconds else 0.0, seconds or 0.0)
+        report(
+            f"released: guide the arm by hand; {STOP_KEY_NAMES} end it", passed_s if seconds else 0.0, seconds or 0.0
+        )
         return pressed() or (seconds is not None and passed_s >= seconds)
 
     return over
@@ -116,6 +118,6 @@ def _show(robot: "Robot", verdict: "Verdict", held: "Held", as_json: bool) -> No
     if as_json:
         print_json(verdict.as_dict() | {"held_s": round(held.seconds, 1), "moved_deg": moved})
         return
-    print_verdict(stdout(), verdict, "what every joint carries")
+    print_verdict(stdout(), verdict, "torque carried by each joint")
     farthest = max(moved, key=lambda name: moved[name])
-    say(f"  let go for {held.seconds:.0f} s; {farthest} moved most, by {moved[farthest]:.2f} deg")
+    say(f"  released for {held.seconds:.0f} s; {farthest} moved most, by {moved[farthest]:.2f} deg")

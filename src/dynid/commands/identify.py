@@ -129,8 +129,8 @@ def identify(
         if result.campaign is not None:
             print_verdict(stdout(), result.campaign.processing, "the campaign")
         how = result.refinement and f"closed-loop refinement: {result.refinement}"
-        said = (how, result.simulated_sentence, result.torque_sentence, *result.notes, out / "model.yaml", report)
-        say(*(f"  {one}" for one in said if one), markup=False)
+        lines = (how, result.simulated_sentence, result.torque_sentence, *result.notes, out / "model.yaml", report)
+        say(*(f"  {one}" for one in lines if one), markup=False)
         checks = (*result.verdict.checks, *(result.campaign.processing.checks if result.campaign else ()))
         say(outcome(checks), markup=False)
         say(*(f"  try: {one}" for one in advice(checks)), markup=False)

@@ -185,10 +185,10 @@ def joint_id(
 
 def _excitation_words(robot: "Robot", joints: Sequence[int]) -> str:
     """Return a description of the excitation of some joints, for the request for consent."""
-    from dynid.control.open_loop import RETURN_S, ExcitationSettings, signals
+    from dynid.control.open_loop import LONGEST_RETURN_S, ExcitationSettings, signals
 
     chosen, step_s = ExcitationSettings(), robot.file.bus.cycle_s
-    motion_s = len(chosen.levels) * sum(len(one) * step_s + RETURN_S for one in signals(step_s, 1.0))
+    motion_s = len(chosen.levels) * sum(len(one) * step_s + LONGEST_RETURN_S for one in signals(step_s, 1.0))
     which = ", ".join(str(joint + 1) for joint in joints)
     how = f"joint {which}, one after the other, without feedback by up to {math.degrees(chosen.window_rad):.0f} deg"
     return words_within_limits(robot, how, chosen.fastest_rad_s, f"for at most {len(joints) * motion_s:.0f} s")

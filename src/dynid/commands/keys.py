@@ -6,13 +6,13 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-STOPS = b"\n\r q\x1b"
-WORDS = "Enter, space, q or Esc"
+STOP_KEYS = b"\n\r q\x1b"
+STOP_KEY_NAMES = "Enter, space, q or Esc"
 
 
 @contextmanager
 def stop_keys() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether a key of `STOPS` was pressed since its last call.
+    """Yield a function that returns whether a key of `STOP_KEYS` was pressed since its last call.
 
     Without a terminal it always returns False.
     """
@@ -27,7 +27,7 @@ def stop_keys() -> Iterator[Callable[[], bool]]:
 
     def pressed() -> bool:
         ready, _, _ = select.select([number], [], [], 0.0)
-        return bool(ready) and bool(set(os.read(number, 64)) & set(STOPS))
+        return bool(ready) and bool(set(os.read(number, 64)) & set(STOP_KEYS))
 
     tty.setcbreak(number)
     try:

@@ -31,7 +31,7 @@ def logs(
     dynid identify takes the same folder and options.
     """
     from dynid.identification.data.readings import find_logs
-    from dynid.reporting.found_logs import described
+    from dynid.reporting.found_logs import log_row
     from dynid.robot import load_robot
 
     moved = {"--out": out, "--processes": processes, "--dask": dask, "--keep": keep}
@@ -43,7 +43,7 @@ def logs(
         begin(f"reading {folder.name}")
         columns = opt.read_mapping(mapping, position=position, effort=effort)
         opt.refuse_unused_units(columns, [folder])
-        rows = [described(one, loaded.joint_names) for one in find_logs(folder, loaded, columns)]
+        rows = [log_row(one, loaded.joint_names) for one in find_logs(folder, loaded, columns)]
     if as_json:
         print_json({"logs": rows})
         return
@@ -68,12 +68,12 @@ def _show(rows: list[dict[str, Any]], folder: Path) -> None:
             str(number), _short(row["name"], folder), str(row["rows"]), f"{row['seconds']:.1f}", rate, *flags
         )
     stdout().print(listed)
-    said = []
+    lines = []
     for number, row in enumerate(rows, 1):
-        said += [f"log {number}: {note}" for note in row["notes"]]
+        lines += [f"log {number}: {note}" for note in row["notes"]]
         if row["missing"]:
-            said.append(f"log {number} {_lack(row)}")
-    say(*said, markup=False)
+            lines.append(f"log {number} {_lack(row)}")
+    say(*lines, markup=False)
 
 
 def _short(name: str, folder: Path) -> str:

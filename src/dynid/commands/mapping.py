@@ -65,7 +65,7 @@ def write_draft(csv: Path, robot: "Robot", out: Path, rate_hz: float | None = No
 
 
 def words_of_draft(draft: "Draft", robot: "Robot") -> list[str]:
-    """Return which column and unit was taken for each joint, and what was assumed, a line each."""
+    """Return lines that state the column and unit chosen for each joint, and every assumption."""
     lines = []
     for kind in ("position", "velocity", "torque"):
         if kind in draft.content:
@@ -75,25 +75,26 @@ def words_of_draft(draft: "Draft", robot: "Robot") -> list[str]:
     return [*lines, *(f"assumed: {one}" for one in draft.assumed)]
 
 
-def somebody_looks() -> bool:
-    """Whether there is a terminal at which a question can be answered."""
+def is_interactive() -> bool:
+    """Return whether a person can answer a question at the terminal."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
 def mapping_or_draft(
     columns: "Mappings | None", recordings: Sequence[Path], robot: "Robot", out: Path
 ) -> "Mappings | None":
-    """Return the mappings, or, for CSV files without one, a draft that somebody at the terminal agreed to.
+    """Return the mappings; for a CSV file without one, draft it and return the draft if the user confirms it.
 
     Args:
-        columns: mappings that were given; None without.
-        recordings: all that are read with them.
-        robot: whose joints the columns are.
-        out: the draft is written beside it, as OUT.mapping.yaml.
+        columns: mappings that were given; None if there are none.
+        recordings: recordings that are read with the mappings.
+        robot: robot whose joints the columns describe.
+        out: output of the command; the draft is written next to it, as OUT.mapping.yaml.
 
     Raises:
-        ConfigurationError: there is nobody to look at the draft, or it was not agreed to; names the file.
-        DataError: as of `write_draft`.
+        ConfigurationError: there is no terminal at which the draft could be confirmed, or the user did not confirm it;
+            names the file.
+        DataError: as for `write_draft`.
     """
     from dynid.commands.options import read_mapping
     from dynid.recording.csv_reader import is_csv
@@ -103,12 +104,12 @@ def mapping_or_draft(
     if csv is None or (columns is not None and columns.csv is not None):
         return columns
     file = out.with_name(f"{out.name}.mapping.yaml")
-    then = f"look at every unit and sign in {file}, mend it, and repeat with --mapping {file}"
+    then = f"check every unit and sign in {file}, correct it, and repeat with --mapping {file}"
     if file.exists():
         raise ConfigurationError(f"{csv} needs a mapping, and its draft is there: {then}")
     draft, _ = write_draft(csv, robot, file)
     print(*words_of_draft(draft, robot), sep="\n", file=sys.stderr, flush=True)
-    if not somebody_looks():
+    if not is_interactive():
         raise ConfigurationError(f"{csv} has no mapping, so one was drafted: {then}")
     if not typer.confirm(f"{file} is a draft. Is every unit and sign right?", err=True):
         raise ConfigurationError(f"nothing was identified: {then}")

@@ -96,7 +96,8 @@ RealArmOption = Annotated[
     str | None, typer.Option("--real-arm", metavar="PORT", help="Serial port of a REAL arm. It will move.")
 ]
 SpeedOption = Annotated[
-    float, typer.Option(min=0.05, max=1.0, help="Speed of the replay; 1: as shown, slower where limits ask for it.")
+    float,
+    typer.Option(min=0.05, max=1.0, help="Speed of the replay; 1: as demonstrated, slower where limits require it."),
 ]
 DEFAULT_ROBOT, DEFAULT_PROFILE = "crane_x7", "limited"
 
@@ -168,7 +169,7 @@ def refuse_unused_units(mapping: "Mappings | None", recordings: Sequence[Path]) 
 
     if mapping is not None and mapping.bag is not None and recordings and all(is_csv(path) for path in recordings):
         raise ConfigurationError(
-            "all recordings are CSV files, whose units stand beside their columns in the mapping: leave --effort, "
+            "all recordings are CSV files, whose units are stated with their columns in the mapping: leave --effort, "
             "--position and the mapping of bags out"
         )
 

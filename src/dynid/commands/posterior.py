@@ -19,7 +19,7 @@ def posterior(
     out: Annotated[Path, typer.Option(help="New folder for the arms.")],
     arms: Annotated[int, typer.Option(min=1, help="How many.")] = 1000,
     form: Annotated[str, typer.Option("--format", help="mjcf, or urdf (without rotor inertias).")] = "mjcf",
-    seed: Annotated[int, typer.Option(min=0, help="Of the draws; the same seed gives the same arms.")] = 0,
+    seed: Annotated[int, typer.Option(min=0, help="Seed of the draws; the same seed gives the same arms.")] = 0,
     robot: Annotated[str | None, typer.Option(help="Name or folder of the robot; else the one of model.yaml.")] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -81,4 +81,4 @@ def posterior(
         return
     say(f"{out}: {arms} consistent arms as {form.upper()}, parameters.csv, posterior.json")
     if hidden := undetermined_sentence(content.not_determined):
-        say(f"{hidden}; so physical bounds spread them more than the data do", markup=False)
+        say(f"{hidden}; their spread comes from the physical bounds rather than from the data", markup=False)

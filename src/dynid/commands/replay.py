@@ -66,7 +66,10 @@ def replay(
         print_json(facts | ({} if shown is None else shown.as_dict()))
     else:
         say(*([] if shown is None else [f"  {shown.in_words()}"]))
-        say(f"  {folder / 'bag'}  [dim]at most {off:.2f} deg off what was shown, of {TOLERANCE_DEG:g} deg[/dim]")
+        say(
+            f"  {folder / 'bag'}  [dim]largest deviation from the demonstration {off:.2f} deg, allowed "
+            f"{TOLERANCE_DEG:g} deg[/dim]"
+        )
     raise typer.Exit(0 if off <= TOLERANCE_DEG else 1)
 
 

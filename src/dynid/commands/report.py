@@ -45,9 +45,9 @@ def report(
     words = [in_words(one) for one in (first, *others)]
     if as_json:
         rows = [
-            {"result": str(one.folder), "accepted": said.accepted, "headline": said.headline}
-            for one, said in zip((first, *others), words, strict=True)
+            {"result": str(one.folder), "accepted": text.accepted, "headline": text.headline}
+            for one, text in zip((first, *others), words, strict=True)
         ]
         print_json({"report": str(path), "bytes": path.stat().st_size, "results": rows})
         return
-    say(*(said.headline for said in words), f"  {path}", markup=False)
+    say(*(text.headline for text in words), f"  {path}", markup=False)

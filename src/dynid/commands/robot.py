@@ -33,7 +33,7 @@ def new(
     tip: Annotated[str | None, typer.Option(help="Last link of the chain; nothing beyond it moves.")] = None,
     decoupled: Annotated[list[str] | None, typer.Option(help="Joint of the gripper or hand; repeatable.")] = None,
     total_mass: Annotated[
-        float | None, typer.Option(min=1e-3, help="What all that moves weighs [kg]; else it is asked for.")
+        float | None, typer.Option(min=1e-3, help="Mass of all moving parts [kg]; default: a question in robot.yaml.")
     ] = None,
     servos: Annotated[
         Path | None, typer.Option(help="File that names the servos, of Interbotix' xs_sdk or RT's manipulators.")
@@ -168,9 +168,15 @@ def check(
     """
     from dynid.robot import load_robot
     from dynid.robot.check import check_robot
+    from dynid.simulation.plant.trial import unusable_motions, unusable_plant
 
     loaded = load_robot(robot)
-    found = check_robot(loaded)
+    found = check_robot(loaded).tried(
+        {
+            "simulate": lambda: unusable_motions(loaded) or unusable_plant(loaded),
+            "drive the arm": lambda: unusable_motions(loaded),
+        }
+    )
     if as_json:
         print_json(found.as_dict())
     else:

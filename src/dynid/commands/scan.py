@@ -10,7 +10,7 @@ from dynid.commands.options import JsonOption
 from dynid.commands.terminal import print_json, say, stdout, table
 
 COLUMNS = ("id", "model", "baudrate", "firmware", "operating_mode", "reverse_mode", "obeys", "current_limit_a")
-LATER = ("position_count", "torque", "voltage_v", "temperature_deg_c", "hardware_error")
+DETAIL_COLUMNS = ("position_count", "torque", "voltage_v", "temperature_deg_c", "hardware_error")
 
 
 def scan(
@@ -44,9 +44,9 @@ def scan(
     if as_json:
         print_json({"port": port, "servos": servos, "blocks": written, "oddities": wrong})
     else:
-        shown = table(f"{len(servos)} servos on {port}", *COLUMNS, *LATER, words=2)
+        shown = table(f"{len(servos)} servos on {port}", *COLUMNS, *DETAIL_COLUMNS, words=2)
         for one in servos:
-            shown.add_row(*("" if one.get(key) is None else str(one.get(key)) for key in (*COLUMNS, *LATER)))
+            shown.add_row(*("" if one.get(key) is None else str(one.get(key)) for key in (*COLUMNS, *DETAIL_COLUMNS)))
         stdout().print(shown)
         say(escape(yaml_text(written)))
         say(*(f"[yellow]{escape(text)}[/yellow]" for text in wrong))

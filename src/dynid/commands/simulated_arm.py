@@ -36,7 +36,7 @@ def simulated_arm(
     ] = None,
     lead: Annotated[
         str | None,
-        typer.Option(metavar="TRAJECTORY", help="Lead the arm by hand along a trajectory: a name, or a YAML file."),
+        typer.Option(metavar="TRAJECTORY", help="Simulate hand guiding along a trajectory: a name, or a YAML file."),
     ] = None,
     held_kg: Annotated[
         float | None,

@@ -16,11 +16,11 @@ def teach(
     out: Annotated[Path, typer.Option(help="New folder for the bag, the motion and the logs.")],
     hand: Annotated[
         str,
-        typer.Option(metavar="TRAJECTORY", help="Simulated arm: what a simulated hand leads it along; name or YAML."),
+        typer.Option(
+            metavar="TRAJECTORY", help="Simulated arm: trajectory along which a simulated hand guides it; name or YAML."
+        ),
     ] = "demo_validation",
-    rest: Annotated[
-        float, typer.Option(min=1.0, help="The recording ends when the arm has rested for so long [s].")
-    ] = 3.0,
+    rest: Annotated[float, typer.Option(min=1.0, help="Time at rest after which the recording ends [s].")] = 3.0,
     speed: opt.SpeedOption = 1.0,
     robot: opt.RobotOption = opt.DEFAULT_ROBOT,
     real_arm: opt.RealArmOption = None,
@@ -31,9 +31,9 @@ def teach(
     seed: opt.SeedOption = 0,
     as_json: opt.JsonOption = False,
 ) -> None:
-    """Lead the arm by hand and record it: it carries its own weight, and stays where you leave it.
+    """Guide the arm by hand and record it: it carries its own weight, and stays where you leave it.
 
-    A real arm first shows that every joint carries what the model says, see `dynid hold`.
+    A real arm first shows that every joint carries the torque that the model predicts, see `dynid hold`.
     The recording ends when the arm has been left alone for some seconds; the arm is then lowered. The motion that you
     have shown becomes motion.yaml, smoothed, and slower where it exceeds limits; `dynid replay` runs it.
     """
@@ -52,7 +52,7 @@ def teach(
     motions = check_motions(own) if real_arm else ()  # the simulated hand takes hold at once
     what = words_within_limits(
         loaded,
-        "to and fro about two postures; then it carries its own weight, and goes where a hand leads it",
+        "to and fro about two postures; then it compensates gravity and follows a guiding hand",
         float(loaded.velocity_limits.max()),
         f"until it has rested for {rest:g} s",
     )

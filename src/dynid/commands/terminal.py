@@ -113,11 +113,11 @@ def progress_bar(text: str, total: int) -> Iterator[Advance]:
         progress.TimeElapsedColumn(),
     )
     with _bar(columns) as bar:
-        task, told = bar.add_task(text, total=total), _Stages()
+        task, printed = bar.add_task(text, total=total), _Stages()
 
         def advance(description: str) -> None:
             bar.update(task, advance=1, description=description)
-            told.done(description)
+            printed.done(description)
 
         yield advance
 
@@ -134,19 +134,19 @@ def stages(text: str, total: int) -> Iterator[Advance]:
         progress.TimeElapsedColumn(),
     )
     with _bar(columns) as bar:
-        task, told, current = bar.add_task(text, total=total), _Stages(), [""]
+        task, printed, current = bar.add_task(text, total=total), _Stages(), [""]
 
         def begin(description: str) -> None:
             if current[0]:
-                told.done(current[0])
+                printed.done(current[0])
                 bar.advance(task)
             current[0] = description
             bar.update(task, description=description)
-            told.begun(description)
+            printed.begun(description)
 
         yield begin
         if current[0]:
-            told.done(current[0])
+            printed.done(current[0])
 
 
 def _bar(columns: tuple[progress.ProgressColumn, ...]) -> progress.Progress:

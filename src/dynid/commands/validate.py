@@ -46,7 +46,11 @@ def validate(
     with stages("validate", 1) as begin:
         begin(f"predicting {len(bags)} recording(s)")
         found = run(predictor, bags, interval_s=interval, mapping=columns)
-        again = (f"{name} was fitted: it judges nothing new" for name, sha in found.sources if sha in fitted)
+        again = (
+            f"{name} was used for the identification, so it does not validate the model"
+            for name, sha in found.sources
+            if sha in fitted
+        )
         found = replace(found, notes=(*again, *found.notes))
     if as_json:
         print_json(found.as_dict())

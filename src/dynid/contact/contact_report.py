@@ -84,8 +84,8 @@ class SharedModel(Strict):
         fits = len(self.phi) == len(arm.names) and terms.shape == (len(TERMS), arm.axes)
         if self.structure_hash != arm.structure_hash or not fits:
             raise SafetyError(
-                f"the executor's model has structure {self.structure_hash}, expected {arm.structure_hash} of the model "
-                "that feels contact: give both the same model_file"
+                f"the executor's model has structure {self.structure_hash}, expected {arm.structure_hash} of the "
+                "contact detection: give both the same model_file"
             )
         phi = BaseParameters(arm.names, np.array(self.phi))
         return ControlModel(robot, self.structure_hash, phi, FrictionLaw(terms), True)

@@ -33,12 +33,12 @@ class ErrorBars:
     Args:
         robot: robot whose nuisances give encoder steps and backlash.
         observer: observer of the residual; updated before `update`.
-        friction: the law of friction, for its budgets.
+        friction: friction law, which gives the friction budgets.
         errors: errors of the model's torques as model.yaml states them.
         jitter: jitter of the states' timestamps, updated before `update`; None uses the value of robot.yaml.
 
     Attributes:
-        deviation: of r, with bounds counted as uniform distributions, (n,) [N m].
+        deviation: standard deviation of the residual r, with bounds counted as uniform distributions, (n,) [N m].
         threshold: value that |r| exceeds only in contact, (n,) [N m].
 
     Raises:
@@ -55,8 +55,8 @@ class ErrorBars:
     ) -> None:
         if errors is None:
             raise DataError(
-                f"the model of {robot.name} states no deviations of its torques, and without them nobody knows what is "
-                "a contact: identify again"
+                f"the model of {robot.name} states no deviations of its torques, without which contact cannot "
+                "be detected: identify again"
             )
         self._observer, self._law, n = observer, friction, robot.size
         self._jitter = jitter or StampJitter(robot.nuisances.stamp_jitter_s)

@@ -17,7 +17,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import TorqueDeviations
 from dynid.robot import FloatArray, Robot
 
-APART_S = 0.1  # maximum gap within one contact [s], whose residual may cross a threshold more than once
+CONTACT_GAP_S = 0.1  # maximum gap within one contact [s], whose residual may cross a threshold more than once
 SETTLING_S = 0.1  # settling time of velocity filter and observer from rest [s]
 MOVING_RAD_S, MOVING_SETTLING_S = 0.05, 0.3  # speed of an arm in motion [rad/s] and its longer settling time [s]
 
@@ -81,7 +81,7 @@ class ContactSense:
         return self.contact
 
     def _test(self, dt: float, since_s: float, q: FloatArray) -> None:
-        """Test for the begin or end of a force, once the initial motion of the recording is known."""
+        """Test for the beginning or end of a force, once the initial motion of the recording is known."""
         if not self._settled:
             self._settled = self._found_motion(since_s, q)
         elif self.onset.contact:
@@ -144,12 +144,12 @@ class ContactSense:
             bars, torque = self.bars, self.observer.torque
             force, covariance = self._force.of(self._q, torque, bars.deviation)
             joint = names[int(np.argmax(np.abs(torque) / bars.threshold))]
-            one = Contact(now, now, joint, torque.copy(), bars.deviation, force, np.sqrt(np.diag(covariance)))
-            if not found or now - found[-1].end_s > APART_S:
-                found.append(one)
+            contact = Contact(now, now, joint, torque.copy(), bars.deviation, force, np.sqrt(np.diag(covariance)))
+            if not found or now - found[-1].end_s > CONTACT_GAP_S:
+                found.append(contact)
                 continue
             before = found[-1]
-            largest = one if np.linalg.norm(force) > np.linalg.norm(before.force) else before
+            largest = contact if np.linalg.norm(force) > np.linalg.norm(before.force) else before
             found[-1] = replace(largest, begin_s=before.begin_s, end_s=now, joint=before.joint)
         return found
 
@@ -160,9 +160,9 @@ class Contact:
 
     Attributes:
         torque: external torques at that time, (n,) [N m].
-        torque_deviation: their standard deviations, (n,) [N m].
+        torque_deviation: standard deviations of these torques, (n,) [N m].
         force: force at the tool in the URDF base link, (3,) [N].
-        force_deviation: its standard deviation, (3,) [N].
+        force_deviation: standard deviation of the force, (3,) [N].
     """
 
     begin_s: float

@@ -7,7 +7,7 @@ from dynid.robot import FloatArray, Robot
 
 
 class ToolForce:
-    """Estimator of forces at a point of the last chain link, without a moment there.
+    """Estimator of a force, without a moment, at a point of the last chain link.
 
     Three force components cause torques in all chain joints, so each joint is weighted by its deviation; a sticking
     joint has little weight. A prior excludes forces that no drive could hold at arm's length. It decides in directions

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynid.robot import FloatArray
 
-KEPT = 256  # length of the history; a longer time between two states is a gap that clears it
+HISTORY = 256  # length of the history; a longer time between two states is a gap that clears it
 
 
 class InForce:
@@ -28,7 +28,7 @@ class InForce:
 
     def __init__(self, size: int, delay_s: float = 0.0) -> None:
         self._nothing, self.delay_s, self.missing = np.zeros(size), delay_s, 0
-        self._written: deque[tuple[int, FloatArray]] = deque(maxlen=KEPT)
+        self._written: deque[tuple[int, FloatArray]] = deque(maxlen=HISTORY)
 
     @property
     def newest_ns(self) -> int:

@@ -10,7 +10,7 @@ is truncated to the step, and the first two moments of the result are those of a
 quantisation (`cut`). So the position of a joint with known dynamics is known much better than one step, above all just
 after its encoder changed. As long as a joint stays at the same place within its step, or moves by whole steps between
 readings, another truncation by the same step adds no information and would make the filter overconfident. A truncation
-therefore counts in proportion to the joint's motion relative to the steps, fully from `NEW` of a step on.
+therefore counts in proportion to the joint's motion relative to the steps, fully from `FULL_STEPS` of a step on.
 
 Friction is that of the mean direction of motion, m = E sign(v). If the direction is undetermined, 1 - m^2 of the
 budget's square is noise, as is the effect of backlash. A sticking joint then gives no information about torques.
@@ -28,8 +28,9 @@ import numpy as np
 from dynid.model.friction import FV, OF, budget_of
 from dynid.robot import FloatArray
 
-NEW, LEAST_NEW = 0.1, 0.02  # motion between readings for full information, and minimum weight [quantisation steps]
-FAR = 6.0  # distance from the step beyond which a reading counts as noisy [deviations]
+FULL_STEPS = 0.1  # motion between two readings for full information [quantisation steps]
+LEAST_WEIGHT = 0.02  # minimum weight of a reading without motion
+OUTLIER = 6.0  # distance from the step beyond which a reading counts as noisy [deviations]
 
 
 @numba.njit(cache=True)
@@ -57,7 +58,7 @@ def cut(deviation: float, off: float, step: float) -> tuple[float, float]:
         The shift of the mean [rad], and the removed share of the variance.
     """
     low, high = (off - 0.5 * step) / deviation, (off + 0.5 * step) / deviation
-    if low > FAR or high < -FAR:
+    if low > OUTLIER or high < -OUTLIER:
         share = deviation * deviation / (deviation * deviation + step * step / 12.0)
         return share * off, share
     inside = below(high) - below(low) if low < 0.0 else below(-low) - below(-high)
@@ -172,7 +173,7 @@ def measure(
         moved = off
         if width[i] > 0.0:
             moved, share = cut(math.sqrt(variance), off, width[i])
-        new = 1.0 if width[i] == 0.0 else min(max(abs(off + within[i]) / (NEW * width[i]), LEAST_NEW), 1.0)
+        new = 1.0 if width[i] == 0.0 else min(max(abs(off + within[i]) / (FULL_STEPS * width[i]), LEAST_WEIGHT), 1.0)
         found[0, i], found[1, i] = moved / share, variance / (new * share)
         gains[i] = P[:, i] / found[1, i]
         row = P[i].copy()

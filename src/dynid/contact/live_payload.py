@@ -3,7 +3,7 @@
 `Scale` assumes one body for all data since its start. This class restarts it if a force at the tool begins or ends that
 the body does not explain: the payload was picked up or put down, or the arm is in contact. The detection uses
 `OnsetTests` on the scale's own innovations, with onsets over `WINDOW_S`, since 50 g are detected later than a push. The
-statistic of a payload grows until the payload is known, so a threshold of `CHANGED` times that of the tests costs
+statistic of a payload grows until the payload is known, so a threshold of `THRESHOLD_FACTOR` times the tests' costs
 little time. A restart clears the estimated model error, which may contain part of the body, but not the arm's motion.
 
 Only a body that fits for a while, and differs significantly from the controller's, is passed to the controller; until
@@ -22,12 +22,12 @@ from dynid.robot import FloatArray, Robot
 
 ESTIMATE_S = 0.05
 WINDOW_S = 0.4  # time span of onset hypotheses [s]
-FRESH_S = 0.5  # time after a start without tests [s]: an unknown body looks like a force
-JUDGED_S = 0.3  # time after a start before estimates are judged [s]
-CHANGED = 2.5  # factor on the tests' threshold: states may be lost on a real bus, and a payload stays
-SMALL_KG = 0.01  # change of the filter's model that restarts the tests [kg]
-STEADY_S, STEADY = 0.5, 0.15  # required time of fit [s], and maximum relative change during it
-FITS = 1.25  # maximum root mean square of innovations of moving joints [deviations]
+START_BLANKING_S = 0.5  # time after a start without tests [s]: an unknown body looks like a force
+ESTIMATE_BLANKING_S = 0.3  # time after a start before estimates are judged [s]
+THRESHOLD_FACTOR = 2.5  # factor on the tests' threshold: states may be lost on a real bus, and a payload stays
+RESTART_KG = 0.01  # change of the filter's model that restarts the tests [kg]
+STEADY_S, MOST_CHANGE = 0.5, 0.15  # required time of fit [s], and maximum relative change during it
+MOST_INNOVATION = 1.25  # maximum root mean square of innovations of moving joints [deviations]
 SIGNIFICANT, LEAST_KG = 3.0, 0.03  # minimum change to adopt [deviations], [kg] (model errors)
 
 
@@ -77,11 +77,11 @@ class LivePayload:
             return False
         self._last_ns = stamp_ns
         since_s = (stamp_ns - self._began_ns) * 1e-9
-        if self._scale.changed_kg > SMALL_KG:
+        if self._scale.changed_kg > RESTART_KG:
             self._tests.reset()
-        if since_s >= FRESH_S:
+        if since_s >= START_BLANKING_S:
             self._tests.update()
-            if self._tests.statistic > CHANGED * self._tests.bound * max(1.0, self._scale.misfit**2):
+            if self._tests.statistic > THRESHOLD_FACTOR * self._tests.bound * max(1.0, self._scale.misfit**2):
                 self._tests.adopt(lasts=False)
                 self.restart()
                 return False
@@ -89,16 +89,18 @@ class LivePayload:
             return False
         self._estimated_ns = stamp_ns
         self.estimate, self.misfit = self._scale.estimate(), self._scale.misfit
-        return since_s >= JUDGED_S and self._judge(self.estimate)
+        return since_s >= ESTIMATE_BLANKING_S and self._judge(self.estimate)
 
     def _judge(self, found: HeldMass) -> bool:
-        """Adopt an estimate that has fitted for a while and is another body; return whether it was adopted."""
-        if self.misfit > FITS or abs(found.mass_kg - self._first_kg) > max(STEADY * self._first_kg, LEAST_KG):
+        """Adopt an estimate that has fitted for a while and differs from the payload in use; return whether it did."""
+        if self.misfit > MOST_INNOVATION or abs(found.mass_kg - self._first_kg) > max(
+            MOST_CHANGE * self._first_kg, LEAST_KG
+        ):
             self._first_kg, self._first_ns = found.mass_kg, self._last_ns
         self.fits = (self._last_ns - self._first_ns) * 1e-9 >= STEADY_S
-        return self.fits and self._hand_over(found)
+        return self.fits and self._adopt(found)
 
-    def _hand_over(self, found: HeldMass) -> bool:
+    def _adopt(self, found: HeldMass) -> bool:
         """Return whether a fitting estimate differs significantly from the body that is held."""
         changed = abs(found.mass_kg - float(self.held[9]))
         if changed < LEAST_KG or self._scale.apart(found.parameters, self.held) < SIGNIFICANT:

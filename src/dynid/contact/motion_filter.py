@@ -13,7 +13,7 @@ from dynid.contact.force import ToolForce
 from dynid.contact.innovations import carry, friction_terms, measure, predict
 from dynid.contact.stamp_jitter import StampJitter
 from dynid.control.control_model import ControlModel
-from dynid.control.dynamics_kernel import SINGLE_STATE, generate, single_state, within_a_turn
+from dynid.control.dynamics_kernel import SINGLE_STATE_LOOPS, generate, single_state, within_a_turn
 from dynid.errors import DataError, SafetyError
 from dynid.export.simple_friction import whole_friction
 from dynid.model.drive import KINDS, of_kinds
@@ -22,17 +22,17 @@ from dynid.model.model_file import TorqueDeviations
 from dynid.robot import FloatArray, Robot, read_only
 
 MEMORY_S = 1.0  # correlation time of lasting model errors [s], as in `identification.estimators.uncertainty`
-PASSING_S = 0.05  # correlation time of errors that change with speed [s]
-SHORT_S = 0.001  # correlation time of the remaining error [s], mostly noise of the measured torques
-TURN_S = 0.002  # correlation time of an undetermined direction of motion [s]
-OPEN_RAD_S = 0.06  # velocity uncertainty at which the direction is undetermined [rad/s]
+SPEED_ERROR_S = 0.05  # correlation time of errors that change with speed [s]
+NOISE_S = 0.001  # correlation time of the remaining error [s], mostly noise of the measured torques
+REVERSAL_S = 0.002  # correlation time of an undetermined direction of motion [s]
+UNDETERMINED_RAD_S = 0.06  # velocity uncertainty at which the direction is undetermined [rad/s]
 FADE_S = 0.01  # fade time of an undetermined direction [s]
-SURE = 0.1  # share of undetermined friction variance below which a direction counts as known
-PLAY_S = 0.02  # time to cross the backlash [s]
-UNSEEN_RAD_S = 0.003  # velocity below which the sign is undetermined even for a confident filter [rad/s]
-TIMING_S = 1e-4  # uncertainty of the torque delay [s]
+DETERMINED_SHARE = 0.1  # share of undetermined friction variance below which a direction counts as known
+BACKLASH_S = 0.02  # time to cross the backlash [s]
+LEAST_RAD_S = 0.003  # velocity below which the sign is undetermined even for a confident filter [rad/s]
+DELAY_SIGMA_S = 1e-4  # uncertainty of the torque delay [s]
 READING_RAD = 5e-5  # error of a reading besides quantisation [rad]
-FIRST = (1e-3, 0.01)  # initial deviations of position [rad] and velocity [rad/s]
+FIRST_SIGMAS = (1e-3, 0.01)  # initial deviations of position [rad] and velocity [rad/s]
 MOVING_RAD_S = 0.3  # deviation of approximately known velocities [rad/s]
 FORCE_S = 0.6  # correlation time of a force at the tool [s]
 JACOBIAN_EVERY = 4  # updates between two computations of the Jacobian
@@ -89,12 +89,12 @@ class MotionFilter:
         reading_rad: standard deviation of readings besides the encoder's step [rad].
 
     Attributes:
-        x: (q, v, b, f), (3 n + 3,), SI.
-        P: its covariance.
+        x: state (q, v, b, f): positions, velocities, model errors and tool force, (3 n + 3,), SI.
+        P: covariance of the state.
         J: Jacobian of the tool, (3, n) [m].
         jitter: recent jitter of the states' timestamps.
         force_rate: rate of change of the force at the tool [N/sqrt(s)]; 0 without contact.
-        acceleration: of the last update, (n,) [rad/s^2].
+        acceleration: joint accelerations in the last update, (n,) [rad/s^2].
         friction: friction of the last update, (n,) [N m].
 
     Raises:
@@ -114,11 +114,11 @@ class MotionFilter:
     ) -> None:
         if errors is None:
             raise DataError(
-                f"the model of {robot.name} states no deviations of its torques, and without them nobody knows what is "
-                "a contact: identify again"
+                f"the model of {robot.name} states no deviations of its torques, without which contact cannot "
+                "be detected: identify again"
             )
         n, given, self._aperiodic = robot.size, robot.nuisances, arm.aperiodic
-        self._kernel = load_kernels("motion", arm, lambda: generate(arm), [*SINGLE_STATE, motion_terms])
+        self._kernel = load_kernels("motion", arm, lambda: generate(arm), [*SINGLE_STATE_LOOPS, motion_terms])
         self._links = of_kinds(model.phi, [kind for kind in KINDS if kind != "IA"], others=True).values
         self._unloaded, self._held = self._links, arm.regrouping.K[:, 10 * (arm.mdh.size - 1) : 10 * arm.mdh.size]
         self._law = np.array(whole_friction(robot, model.phi, model.friction).values)
@@ -126,10 +126,10 @@ class MotionFilter:
         counts = given.encoder_counts_per_turn
         self._step = 2.0 * math.pi / counts if counts else 0.0
         self._play, self.jitter = math.radians(given.backlash_deg), StampJitter(given.stamp_jitter_s)
-        self._torque_noise, self._short_s = np.array(given.torque_noise_nm), SHORT_S
+        self._torque_noise, self._short_s = np.array(given.torque_noise_nm), NOISE_S
         if measured is not None:
             self._torque_noise = np.maximum(self._torque_noise, measured.noise_nm)
-            self._short_s = min(measured.memory_s, PASSING_S)
+            self._short_s = min(measured.memory_s, SPEED_ERROR_S)
         self._bounds = np.array(errors.speeds_rad_s)
         self._errors = read_only(errors.lasting)
         rest = np.maximum(np.array(errors.deviations_nm) ** 2 - self._errors**2, 0.0)
@@ -154,12 +154,13 @@ class MotionFilter:
     @property
     def slides(self) -> NDArray[np.bool_]:
         """Whether the direction of motion of each joint is known, (n,)."""
-        return self._unclear < SURE
+        return self._unclear < DETERMINED_SHARE
 
     def lasting_deviations(self) -> tuple[FloatArray, FloatArray]:
         """Return lasting torque errors (n,) [N m] of the model, and of friction with an undetermined direction.
 
-        The second is that of a uniform distribution over the budget; the covariance P counts it for `TURN_S` at a time.
+        The second is that of a uniform distribution over the friction budget; the covariance P counts it for
+        `REVERSAL_S` at a time.
         """
         n = len(self._load)
         own = self._errors[np.searchsorted(self._bounds, np.abs(self.velocity)), np.arange(n)]
@@ -171,10 +172,10 @@ class MotionFilter:
         n = len(q)
         self.x[:], self.P[:], self.force_rate, self._class = 0.0, 0.0, 0.0, np.zeros(n, dtype=np.int64)
         self.x[:n], self._before = q, np.zeros(n)
-        speeds = np.full(n, FIRST[1])
+        speeds = np.full(n, FIRST_SIGMAS[1])
         if dq is not None:
             self.x[n : 2 * n], speeds = dq, np.full(n, MOVING_RAD_S)
-        first = np.concatenate([np.full(n, FIRST[0]), speeds, self._errors[-1], np.zeros(3)])
+        first = np.concatenate([np.full(n, FIRST_SIGMAS[0]), speeds, self._errors[-1], np.zeros(3)])
         np.fill_diagonal(self.P, first**2)
 
     def hold(self, parameters: FloatArray) -> None:
@@ -206,27 +207,27 @@ class MotionFilter:
         late = min(self._delay_s / dt, 1.0)
         previous, self._before = self._before, np.array(tau)
         motor = (1.0 - late) * tau + late * previous
-        spread = np.sqrt(np.minimum(np.diag(P)[n : 2 * n], OPEN_RAD_S**2) + UNSEEN_RAD_S**2)
+        spread = np.sqrt(np.minimum(np.diag(P)[n : 2 * n], UNDETERMINED_RAD_S**2) + LEAST_RAD_S**2)
         friction_terms(self._law, v, spread, motor, self._load - x[-3:] @ self.J, self._terms)
         lost, slope, budget, unclear = self._terms
         unclear = self._unclear = np.maximum(unclear, self._unclear * math.exp(-dt / FADE_S))
         speed_class = np.searchsorted(self._bounds, np.abs(v)), np.arange(n)
         own = self._errors[speed_class]
-        rest = self._short_s * self._short[speed_class] + PASSING_S * self._passing[speed_class]
+        rest = self._short_s * self._short[speed_class] + SPEED_ERROR_S * self._passing[speed_class]
         if self._updates % JACOBIAN_EVERY == 0:
             self.J = self._tool.jacobian(x[:n])[0]
         self._updates += 1
         kept = np.exp(-dt / np.array([MEMORY_S, FORCE_S]))
         speed = v.copy()
         predict(x, P, dt, self._inertia, motor - lost - self._load, slope, self.J, kept, self._T, self._inverse)
-        kick = 2.0 * self._play * np.abs(v - speed) / dt * unclear * dt / PLAY_S
+        kick = 2.0 * self._play * np.abs(v - speed) / dt * unclear * dt / BACKLASH_S
         self.jitter.update(dt)
         jitter_s = self.jitter.deviation_s
-        self._late = np.abs(tau - previous) * min(max(TIMING_S, jitter_s) / dt, 1.0)
-        brief = TURN_S * (budget + self._beyond) ** 2 * unclear + rest
+        self._late = np.abs(tau - previous) * min(max(DELAY_SIGMA_S, jitter_s) / dt, 1.0)
+        brief = REVERSAL_S * (budget + self._beyond) ** 2 * unclear + rest
         self._add_noise(dt, brief, kick, own, 1.0 - kept[0] ** 2)
         self._forget_other_speeds(speed_class[0], own)
-        P[np.arange(n), np.arange(n)] += unclear * self._play**2 * dt / PLAY_S
+        P[np.arange(n), np.arange(n)] += unclear * self._play**2 * dt / BACKLASH_S
         P[:n, :n] += jitter_s**2 * np.outer(v, v)  # a timestamp error shifts all joints together
         noise = np.hypot(self._reading, jitter_s * v)
         measure(x, P, q, self._width, noise, self._within, self._gains, self._found)
@@ -252,6 +253,6 @@ class MotionFilter:
         self.P[b, b] += np.minimum(new, np.maximum(own**2 + new - self.P[b, b], 0.0))
 
     def carry(self, G: FloatArray, torques: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return signatures G (N, m) after the last update for torques (n, m), and the result of `carry`."""
+        """Return signatures G (N, m) after the last update for torques (n, m), and the output of function `carry`."""
         out = np.zeros((len(torques), G.shape[1] + 1))
         return carry(G, self._T, self._dt, self._inverse @ torques, self._gains, self._found, out), out

@@ -20,7 +20,7 @@ from dynid.codegen.emit import RANGE
 from dynid.codegen.kernels import load_kernels
 from dynid.control.control_model import ControlModel
 from dynid.control.dynamics_kernel import (
-    SINGLE_STATE,
+    SINGLE_STATE_LOOPS,
     TRANSITION_RAD_S,
     compile_single,
     generate,
@@ -108,7 +108,7 @@ class MomentumObserver:
                 "; expected a positive gain, and neither lag nor delay below 0"
             )
         self.gain_1_s, self.velocity_s, n = gain_1_s, velocity_s, arm.axes
-        self._kernel = load_kernels("momentum", arm, lambda: generate(arm), [*SINGLE_STATE, momentum_terms])
+        self._kernel = load_kernels("momentum", arm, lambda: generate(arm), [*SINGLE_STATE_LOOPS, momentum_terms])
         self._inverse_dynamics = compile_single(arm)
         kept = [kind for kind in KINDS if kind != "IA"]
         self._links = of_kinds(model.phi, kept, others=True).values

@@ -12,13 +12,13 @@ from scipy.special import chdtri
 from dynid.contact.innovations import gather
 from dynid.contact.motion_filter import MotionFilter
 
-EVERY, HYPOTHESES = 4, 16  # cycles between two onsets, and number of hypotheses
+ONSET_CYCLES, HYPOTHESES = 4, 16  # cycles between two onsets, and number of hypotheses
 CYCLE_S = 0.001
 FALSE_ALARMS_1_S = 0.1 / 3600.0  # rate of false alarms [1/s]: one in ten hours if the errors are as stated
-YOUNGEST = 3  # minimum age of a tested hypothesis [cycles]
+LEAST_AGE = 3  # minimum age of a tested hypothesis [cycles]
 FORCE_RATE = 2.5  # rate of change of a contact force [N/sqrt(s)]
-NONE = float(chdtri(3, 0.01))  # 99 % quantile of the statistic without a force
-LEFT_S = 0.15  # time without a significant force after which contact ends [s]
+NO_FORCE_STATISTIC = float(chdtri(3, 0.01))  # 99 % quantile of the statistic without a force
+CONTACT_END_S = 0.15  # time without a significant force after which contact ends [s]
 
 
 class OnsetTests:
@@ -35,7 +35,7 @@ class OnsetTests:
         contact: whether the filter includes a force at the tool.
     """
 
-    def __init__(self, motion: MotionFilter, largest_n: float, every: int = EVERY) -> None:
+    def __init__(self, motion: MotionFilter, largest_n: float, every: int = ONSET_CYCLES) -> None:
         self._motion, self._prior, self.statistic = motion, np.eye(3) / largest_n**2, 0.0
         self._every = every
         self.contact, self._quiet_s = False, 0.0
@@ -59,7 +59,7 @@ class OnsetTests:
         gather(out, self._information, self._score)
         self._age[self._age >= 0] += 1
         forces = np.linalg.solve(self._information + self._prior, self._score[..., None])[..., 0]
-        statistics = np.where(self._age >= YOUNGEST, (forces * self._score).sum(axis=1), 0.0)
+        statistics = np.where(self._age >= LEAST_AGE, (forces * self._score).sum(axis=1), 0.0)
         self._best = int(np.argmax(statistics))
         self._force, self.statistic = forces[self._best], float(statistics[self._best])
         return self.statistic > self.bound
@@ -83,8 +83,8 @@ class OnsetTests:
     def left(self, dt: float) -> None:
         """End the contact if the filter's force has not differed from zero for a while; dt [s] since the last call."""
         x, P = self._motion.x, self._motion.P
-        different = float(x[-3:] @ np.linalg.solve(P[-3:, -3:], x[-3:])) > NONE
+        different = float(x[-3:] @ np.linalg.solve(P[-3:, -3:], x[-3:])) > NO_FORCE_STATISTIC
         self._quiet_s = 0.0 if different else self._quiet_s + dt
-        if self._quiet_s >= LEFT_S:
+        if self._quiet_s >= CONTACT_END_S:
             x[-3:], P[-3:], P[:, -3:] = 0.0, 0.0, 0.0
             self._motion.force_rate, self.contact = 0.0, False

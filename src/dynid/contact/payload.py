@@ -16,10 +16,10 @@ class HeldMass:
     """Estimate of the payload.
 
     Attributes:
-        mass_kg: its mass.
-        mass_deviation_kg: its standard deviation, under the prior alone, without the physical constraints.
+        mass_kg: mass of the payload.
+        mass_deviation_kg: standard deviation of the mass, under the prior alone, without the physical constraints.
         centre_m: centre of mass in the last URDF link frame, (3,); the tool without payload.
-        centre_deviation_m: by direction of the last modified DH frame, (3,).
+        centre_deviation_m: standard deviations of the centre along the axes of the last modified DH frame, (3,).
         parameters: consistent standard parameters in the last modified DH frame, (10,), SI.
     """
 

@@ -29,11 +29,11 @@ class PointMasses:
 
     Args:
         robot: the robot, with its tool and the loads that its drives lift.
-        arm: its geometry.
+        arm: geometry of the arm.
         box_m: half a side of the box about the tool that contains the payload [m].
 
     Attributes:
-        tool: in the last URDF link frame, (3,) [m].
+        tool: position of the tool in the last URDF link frame, (3,) [m].
         rotation: rotation of the last modified DH frame in that link, (3, 3).
         origin: origin of that frame in that link, (3,) [m].
     """

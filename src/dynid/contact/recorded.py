@@ -17,10 +17,10 @@ from dynid.robot import FloatArray, Robot
 
 LEAST_STEP_RAD = 1e-7  # smaller differences of positions are rounding
 FEWEST_MOVES = 200  # position changes required to estimate the quantisation step
-FINE_RAD = 2e-5  # steps up to this size never look like a contact [rad]
-BEND = 6.0**0.5  # deviation of a second difference of noise relative to the noise
-COARSER = 1.5  # tolerance of the step, relative to the stated one
-BETWEEN = 0.05  # tolerance of positions as multiples of a step [steps]
+FINE_STEP_RAD = 2e-5  # steps up to this size never look like a contact [rad]
+SECOND_DIFFERENCE = 6.0**0.5  # deviation of a second difference of noise relative to the noise
+STEP_TOLERANCE = 1.5  # tolerance of the step, relative to the stated one
+GRID_TOLERANCE = 0.05  # tolerance of positions as multiples of a step [steps]
 
 
 def arm_of(robot: Robot, content: ModelFile, mount: str | None = None) -> tuple[ArmModel, ControlModel]:
@@ -33,7 +33,7 @@ def arm_of(robot: Robot, content: ModelFile, mount: str | None = None) -> tuple[
         raise DataError(f"the model is of '{content.robot}', not of '{robot.name}': name the robot of the model")
     if not content.accepted:
         raise DataError(
-            f"the model of {robot.name} was not accepted, so what it leaves of torques is no contact: identify again"
+            f"the model of {robot.name} was not accepted, so its residual torques do not show contact: identify again"
         )
     arm = ArmModel.of(robot, mount=mount, lengths_m=content.geometry_overrides_m)
     return arm, from_model_file(content, arm)
@@ -46,7 +46,7 @@ def sense_of(
 
     Args:
         robot: the robot.
-        content: its model file.
+        content: content of the robot's model.yaml.
         mount: mount of the arm; None is the default.
         measured: properties of measured torques; None for commanded torques.
 
@@ -81,7 +81,7 @@ def refuse_coarser(signals: Signals, robot: Robot) -> None:
             continue
         step = float(moves.min())
         between = np.abs(moves / step - np.round(moves / step))
-        if step > max(COARSER * stated, FINE_RAD) and np.median(between) < BETWEEN:
+        if step > max(STEP_TOLERANCE * stated, FINE_STEP_RAD) and np.median(between) < GRID_TOLERANCE:
             raise DataError(
                 f"positions of {name} come in steps of {step:.3g} rad, and robot.yaml says {stated:.3g} rad: set "
                 f"simulation.nuisances.encoder_counts_per_turn to {round(2.0 * np.pi / step)} (it is {counts})"
@@ -101,7 +101,9 @@ def measured_torques(signals: Signals, settings: IdentificationSettings) -> Meas
     if "goal" in (signals.torque_source, signals.other and signals.other.source):
         return None
     bends = np.abs(np.diff(signals.tau, n=2, axis=0))
-    noise = MAD_TO_SIGMA * np.median(bends, axis=0) / BEND if len(bends) else np.zeros(signals.tau.shape[1])
+    noise = (
+        MAD_TO_SIGMA * np.median(bends, axis=0) / SECOND_DIFFERENCE if len(bends) else np.zeros(signals.tau.shape[1])
+    )
     return MeasuredTorques(noise, 0.25 / settings.filter.cutoff_hz(settings.sampling_interval_s))
 
 

@@ -25,10 +25,10 @@ from dynid.model.model_file import TorqueDeviations
 from dynid.model.regressor import link_columns, link_motions
 from dynid.robot import FloatArray, Robot
 
-SHARE = 0.1  # deviation of the relative friction change of cold or warm gears
-COLUMNS_EVERY = 10  # cycles between updates of Y_L, which changes with the posture
+FRICTION_CHANGE = 0.1  # deviation of the relative friction change of cold or warm gears
+REGRESSOR_CYCLES = 10  # cycles between updates of Y_L, which changes with the posture
 ACCELERATION_S = 0.02  # averaging time of accelerations [s]
-FOLD_EVERY, FOLD_FROM = 50, 100  # cycles between two updates of the filter's model, and before the first
+MODEL_CYCLES, FIRST_MODEL_CYCLE = 50, 100  # cycles between two updates of the filter's model, and before the first
 SETTLING_S = 0.1  # settling time of the filter from rest [s]
 
 
@@ -65,7 +65,7 @@ class Scale:
         self._last_ns: int | None = None
         self._began_ns, self.restarted, self.changed_kg = 0, True, 0.0
         self._information, self._score = np.zeros((BODY + 1, BODY + 1)), np.zeros(BODY + 1)
-        self._information[BODY, BODY] = 1.0 / SHARE**2
+        self._information[BODY, BODY] = 1.0 / FRICTION_CHANGE**2
         self.reset()
 
     def reset(self, friction: bool = False) -> None:
@@ -74,11 +74,11 @@ class Scale:
         The data between a change and its detection may have biased the friction factor.
         """
         self._signatures = np.zeros((len(self.motion.x), BODY + 1))
-        beside = self._information[BODY:, :BODY] @ np.linalg.pinv(self._information[:BODY, :BODY], hermitian=True)
-        self._information[BODY:, BODY:] -= beside @ self._information[:BODY, BODY:]
-        self._score[BODY:] -= beside @ self._score[:BODY]
+        projection = self._information[BODY:, :BODY] @ np.linalg.pinv(self._information[:BODY, :BODY], hermitian=True)
+        self._information[BODY:, BODY:] -= projection @ self._information[:BODY, BODY:]
+        self._score[BODY:] -= projection @ self._score[:BODY]
         if friction:
-            self._information[BODY, BODY], self._score[BODY] = 1.0 / SHARE**2, 0.0
+            self._information[BODY, BODY], self._score[BODY] = 1.0 / FRICTION_CHANGE**2, 0.0
         self._information[:BODY], self._information[:, :BODY], self._score[:BODY] = 0.0, 0.0, 0.0
         self._known, self._cycles, self._squares = np.zeros(BODY + 1), 0, np.zeros(2)
         self.motion.hold(self._known[:BODY])
@@ -106,7 +106,7 @@ class Scale:
         )
         if (stamp_ns - self._began_ns) * 1e-9 < SETTLING_S:
             return False
-        if self._cycles % COLUMNS_EVERY == 0:
+        if self._cycles % REGRESSOR_CYCLES == 0:
             self._torques[: self._arm.chain_size, :BODY] = -self._columns()
         self._cycles += 1
         self._torques[:, BODY] = -self.motion.friction
@@ -116,8 +116,8 @@ class Scale:
         self._score += seen.T @ innovations
         slides = self.motion.slides
         self._squares += np.array([float(innovations @ (innovations * slides)), float(slides.sum())])
-        if self._cycles % FOLD_EVERY == 0 and self._cycles >= FOLD_FROM:
-            self._fold()
+        if self._cycles % MODEL_CYCLES == 0 and self._cycles >= FIRST_MODEL_CYCLE:
+            self._update_model()
         return True
 
     def _columns(self) -> FloatArray:
@@ -143,7 +143,7 @@ class Scale:
         squares, count = self._squares
         return float(np.sqrt(squares / count)) if count else 1.0
 
-    def _fold(self) -> None:
+    def _update_model(self) -> None:
         """Move the current estimate of the body into the filter's model."""
         found, _ = self._solved()
         change = found - self._known

@@ -5,7 +5,7 @@ from dynid.robot import FloatArray
 
 
 class SharedSense:
-    """Contact detection that switches to a new one as soon as that knows the arm's motion.
+    """Contact detection that switches to a new detection as soon as the new one has estimated the arm's motion.
 
     Args:
         sense: the first one.

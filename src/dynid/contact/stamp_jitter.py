@@ -7,7 +7,7 @@ import math
 from statistics import median
 
 MEMORY_S = 1.0
-FIRST = 21  # number of intervals whose median gives the initial cycle
+FIRST_INTERVALS = 21  # number of intervals whose median gives the initial cycle
 
 
 class StampJitter:
@@ -17,7 +17,7 @@ class StampJitter:
         least_s: lower bound, the value of robot.yaml [s].
 
     Attributes:
-        deviation_s: of one timestamp [s].
+        deviation_s: standard deviation of one timestamp [s].
     """
 
     def __init__(self, least_s: float) -> None:
@@ -27,7 +27,7 @@ class StampJitter:
 
     def update(self, dt: float) -> None:
         """Update with the time dt [s] between the last two states."""
-        if len(self._first) < FIRST:
+        if len(self._first) < FIRST_INTERVALS:
             self._first.append(dt)
             self._cycle_s = median(self._first)
         share, cycles = min(dt / MEMORY_S, 1.0), max(1, round(dt / self._cycle_s))

@@ -9,9 +9,10 @@ from dynid.control.motion import MotionExecutor
 from dynid.control.sway import SwayingController
 from dynid.errors import SafetyError
 
-LATE_NS = 200_000_000  # maximum age of estimates and of a model change [ns]
-CLEAR_NS = 300_000_000  # time without contact after which it has ended [ns]; a force near its threshold fluctuates
-INSTEAD = "or set the executor's parameter contact to report"
+MOST_AGE_NS = 200_000_000  # maximum age of estimates and of a model change [ns]
+# Time without contact after which it has ended [ns]; a force near its threshold fluctuates
+CONTACT_END_NS = 300_000_000
+ALTERNATIVE = "or set the executor's parameter contact to report"
 
 
 class ContactStop:
@@ -28,7 +29,7 @@ class ContactStop:
     def __init__(self, motion: MotionExecutor) -> None:
         self._motion, self.asked = motion, False
         self.report: ContactReport | None = None
-        self._expected, self._judged_ns, self._felt_ns = "", -LATE_NS, -CLEAR_NS
+        self._expected, self._judged_ns, self._felt_ns = "", -MOST_AGE_NS, -CONTACT_END_NS
 
     def expect(self, model: str) -> None:
         """Accept only estimates by this model from now on, given by the digest of its message."""
@@ -47,19 +48,20 @@ class ContactStop:
         if not self.asked:
             return ""
         if self.report is None:
-            return f"contact is to stop the arm, and nobody feels it: start external_torque, {INSTEAD}"
+            return f"contact is to stop the arm, and no node detects it: start external_torque, {ALTERNATIVE}"
         late_s = abs(stamp_ns - self._judged_ns) * 1e-9
-        if late_s * 1e9 <= LATE_NS:
+        if late_s * 1e9 <= MOST_AGE_NS:
             what_to_do = "free the arm, or give the executor what it holds (payload.parameters)"
             return f"{self.report.text}: {what_to_do}" if self.report.contact else ""
         if self.report.model != self._expected:
             return (
-                "external_torque does not feel by the executor's model and payload yet: wait, and look into its "
-                f"diagnostics, {INSTEAD}"
+                "external_torque does not use the executor's model and payload yet: wait, and look into its "
+                f"diagnostics, {ALTERNATIVE}"
             )
         return (
-            f"the estimates of contact are {late_s:.2f} s away from the newest state, at most {LATE_NS * 1e-9:g} s are "
-            f"allowed: is external_torque running, and keeping up? Start it again, {INSTEAD}"
+            f"the newest contact estimate is {late_s:.2f} s away from the newest state, at most "
+            f"{MOST_AGE_NS * 1e-9:g} s are allowed: is external_torque running, and keeping up? Start it again, "
+            f"{ALTERNATIVE}"
         )
 
     def refuse(self, stamp_ns: int) -> None:
@@ -69,8 +71,8 @@ class ContactStop:
             SafetyError: contact is detected or was a moment ago, or the estimates do not count.
         """
         reason = self.reason(stamp_ns)
-        if not reason and self.asked and abs(stamp_ns - self._felt_ns) < CLEAR_NS:
-            reason = "contact ended a moment ago: wait until nothing has been felt for 0.3 s"
+        if not reason and self.asked and abs(stamp_ns - self._felt_ns) < CONTACT_END_NS:
+            reason = "contact ended a moment ago: wait until no contact was detected for 0.3 s"
         if reason:
             raise SafetyError(f"nothing is moved: {reason}")
 

@@ -18,14 +18,14 @@ class ContactYield:
 
     def __init__(self, motion: MotionExecutor, light: TorqueLaw) -> None:
         if light.follows_reference:
-            raise ConfigurationError("an arm that yields needs a law that follows no reference: gravity_compensation")
+            raise ConfigurationError("yielding needs a control law that follows no reference: gravity_compensation")
         self._motion, self._light, self._stopping = motion, light, False
 
-    def update(self, felt: bool, stamp_ns: int) -> str:
+    def update(self, contact: bool, stamp_ns: int) -> str:
         """React to the detection result of this cycle; return a description of a change of mode, or ''."""
         done, motion = "", self._motion
         held = motion.moving or (motion.active and motion.controller.law is not self._light)
-        if felt and held and not self._stopping:
+        if contact and held and not self._stopping:
             self._stopping = True
             motion.cancel(stamp_ns)
             done = "contact: braking, then yielding"

@@ -12,7 +12,7 @@ from dynid.errors import SafetyError
 from dynid.robot import FloatArray, Robot
 
 BLEND_S = 0.5  # time over which a step in the added torque is blended
-STOP_S = 0.1  # the same for an arm that left its reference: the added torque may be the cause
+STOP_BLEND_S = 0.1  # the same for an arm that left its reference: the added torque may be the cause
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,9 +9,10 @@ from dynid.control.filters import PseudoDifferentiator
 from dynid.robot import FloatArray
 
 BLEND_S = 0.5  # time over which the former law's torque is blended into the present law's
-LED_S = 0.05  # averaging time of a guided arm's velocity: makes encoder quantisation look like slow motion
-LED_KEPT_S = 0.2  # decay time of a guided joint's velocity, so that a joint that sticks briefly still counts as guided
-TURNED_RAD_S = 0.06  # reverse velocity that ends this decay; more than encoder noise
+GUIDED_AVERAGE_S = 0.05  # averaging time of a guided arm's velocity: makes encoder quantisation look like slow motion
+# Decay time of a guided joint's velocity, so that a joint that sticks briefly still counts as guided
+GUIDED_DECAY_S = 0.2
+REVERSAL_RAD_S = 0.06  # reverse velocity that ends this decay; more than encoder noise
 
 
 class ArmController:
@@ -20,8 +21,8 @@ class ArmController:
     Laws are exchanged without a bump. In the first cycle after `switch_to` both laws are evaluated at the same state,
     the former law with its last reference. The difference of both torques is added to the new law's torque and fades
     linearly over `BLEND_S`. The velocity filter continues across the exchange. Laws without a reference get the
-    velocity averaged over `LED_S`; until a joint reverses, this velocity decays no faster than with the time constant
-    `LED_KEPT_S`.
+    velocity averaged over `GUIDED_AVERAGE_S`; until a joint reverses, this velocity decays no faster than with time
+    constant `GUIDED_DECAY_S`.
 
     A law without a reference has no position feedback. If it takes over an arm whose torque has just come on, feedback
     still carries the arm, which would fall while the difference fades. So when such a law takes over, the former law
@@ -37,14 +38,14 @@ class ArmController:
         self._law = law
         self._former: TorqueLaw | None = None
         self._velocity = PseudoDifferentiator(time_constant, size)
-        self._led = PseudoDifferentiator(LED_S, size)
-        self._is_led = False
-        self._dq, self._led_dq = np.zeros((2, size))
+        self._guided = PseudoDifferentiator(GUIDED_AVERAGE_S, size)
+        self._is_guided = False
+        self._dq, self._guided_dq = np.zeros((2, size))
         self._reference = np.zeros((3, size))
         self._difference = np.zeros(size)  # former torque at the switch minus that of `_holding`, else of the new law
         # Law that is faded out with its feedback active, and its last reference
         self._holding: TorqueLaw | None = None
-        self._kept = np.zeros((3, size))
+        self._decay = np.zeros((3, size))
         self._left_s = 0.0
         self._started = False  # whether a torque was computed since the last reset
 
@@ -62,7 +63,7 @@ class ArmController:
         """Start at rest at the measured posture q, (n,) [rad]: the first velocity estimate is 0."""
         self._velocity.reset(q)
         self._former, self._holding, self._left_s, self._started = None, None, 0.0, False
-        self._is_led = False
+        self._is_guided = False
         self._dq = np.zeros_like(self._dq)
 
     def switch_to(self, law: TorqueLaw, *, at_once: bool = False) -> None:
@@ -94,7 +95,7 @@ class ArmController:
             DataError: dt is not positive.
         """
         dq = self._dq = self._velocity.update(dt, q)
-        led = self._led_velocity(dt, q)
+        led = self._guided_velocity(dt, q)
         torque = self._law.torque(q, dq if led is None else led, q_ref, dq_ref, ddq_ref)
         self._left_s -= dt
         if self._former is not None:
@@ -110,7 +111,7 @@ class ArmController:
         """Return the difference (n,) [N m] between the fading torque and the running law's torque (n,) [N m]."""
         if self._holding is None:
             return self._difference
-        return self._holding.torque(q, dq, *self._kept) + self._difference - torque
+        return self._holding.torque(q, dq, *self._decay) + self._difference - torque
 
     def _begin_blend(self, former: TorqueLaw, torque: FloatArray, q: FloatArray, dq: FloatArray) -> None:
         """Start to fade the former law out; `torque` (n,) [N m] is the new law's."""
@@ -122,22 +123,22 @@ class ArmController:
         if self._law.follows_reference:
             self._holding = None
         elif former.follows_reference:
-            self._holding, self._kept = former, self._reference.copy()
-        self._difference = before - (torque if self._holding is None else self._holding.torque(q, dq, *self._kept))
+            self._holding, self._decay = former, self._reference.copy()
+        self._difference = before - (torque if self._holding is None else self._holding.torque(q, dq, *self._decay))
         self._left_s, self._former = BLEND_S, None
 
-    def _led_velocity(self, dt: float, q: FloatArray) -> FloatArray | None:
+    def _guided_velocity(self, dt: float, q: FloatArray) -> FloatArray | None:
         """Return the slower velocity estimate (n,) [rad/s] of a hand-guided arm; None if the law has a reference.
 
         The estimate starts at zero when hand guiding begins.
         """
         if self._law.follows_reference:
-            self._is_led = False
+            self._is_guided = False
             return None
-        if not self._is_led:
-            self._led.reset(q)
-            self._is_led, self._led_dq = True, np.zeros_like(q)
-        now, kept = self._led.update(dt, q), self._led_dq * math.exp(-dt / LED_KEPT_S)
-        turned = now * np.sign(kept) < -TURNED_RAD_S
-        self._led_dq = np.where((np.abs(now) >= np.abs(kept)) | turned, now, kept)
-        return self._led_dq
+        if not self._is_guided:
+            self._guided.reset(q)
+            self._is_guided, self._guided_dq = True, np.zeros_like(q)
+        now, kept = self._guided.update(dt, q), self._guided_dq * math.exp(-dt / GUIDED_DECAY_S)
+        turned = now * np.sign(kept) < -REVERSAL_RAD_S
+        self._guided_dq = np.where((np.abs(now) >= np.abs(kept)) | turned, now, kept)
+        return self._guided_dq

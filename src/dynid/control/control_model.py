@@ -17,8 +17,8 @@ from dynid.robot import Robot, read_only
 
 GATE_POSES = 1 << 17  # number of poses; takes three milliseconds, so a gate check fits between control cycles
 GATE_SEED = 20260515
-STATED_APART = 1e-6  # largest relative difference: rounding in the file
-FEW, TIMES_THE_LIMIT = 256, 10.0  # poses for the torque check at full speed; factor over the torque limits
+RELATIVE_DIFFERENCE = 1e-6  # largest relative difference: rounding in the file
+SPEED_POSES, LIMIT_FACTOR = 256, 10.0  # poses for the torque check at full speed; factor over the torque limits
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,11 +71,11 @@ def _refuse_no_bodies(content: ModelFile, model: ArmModel) -> None:
     own = model.regrouping.K[:, : 10 * model.mdh.size] @ standard.values[: 10 * model.mdh.size]
     links = np.array([kind_and_number(name)[0] not in KINDS for name in model.names])
     grouped = links & (np.abs(model.regrouping.K[:, 10 * model.mdh.size :]).max(axis=1, initial=0.0) == 0.0)
-    apart = np.abs(stated - own) > STATED_APART * (np.abs(own) + np.abs(own).max())
+    apart = np.abs(stated - own) > RELATIVE_DIFFERENCE * (np.abs(own) + np.abs(own).max())
     if (apart & grouped).any():
         name = model.names[int(np.argmax(apart & grouped))]
         raise DataError(
-            f"{name} of the model of {content.robot} is not what its standard parameters make: identify again"
+            f"{name} of the model of {content.robot} is not consistent with its standard parameters: identify again"
         )
 
 
@@ -100,12 +100,12 @@ class ModelGate:
         self._pivots = compile_pivots(model)
         ones = BaseParameters(model.names, np.ones(len(model.names)))
         self._pivots(self._poses[:1], ones, 0.0)  # compile now, not while the arm moves
-        few = self._poses[:FEW]
-        self._rates = np.where(np.arange(FEW)[:, None] % 2, 1.0, -1.0) * robot.velocity_limits
+        few = self._poses[:SPEED_POSES]
+        self._rates = np.where(np.arange(SPEED_POSES)[:, None] % 2, 1.0, -1.0) * robot.velocity_limits
         self._held = model.regressor(few, np.zeros_like(few), np.zeros_like(few))
         self._moved = model.regressor(few, self._rates, np.ones_like(few))
         try:
-            self._most = TIMES_THE_LIMIT * robot.torque_limits
+            self._most = LIMIT_FACTOR * robot.torque_limits
         except ConfigurationError:  # without torque limits, torques must only be finite
             self._most = np.full(robot.size, np.finfo(np.float64).max)
 

@@ -43,7 +43,7 @@ def single_state(q: Any, dq: Any, ddq: Any, phi: Any, tau: Any) -> int:
     return positions_outside(q)
 
 
-SINGLE_STATE = (positions_outside, single_state)  # argument of `load_kernels`
+SINGLE_STATE_LOOPS = (positions_outside, single_state)  # argument of `load_kernels`
 
 
 def generate(model: ArmModel) -> Generated:
@@ -80,7 +80,7 @@ class SingleState:
     def __init__(self, arm: ArmModel, transition_rad_s: float = TRANSITION_RAD_S) -> None:
         self.arm, self._transition_rad_s = arm, transition_rad_s
         self._axes, self._has_dry = arm.axes, bool(arm.dry_places)
-        self._kernel = load_kernels("single", arm, lambda: generate(arm), SINGLE_STATE).single_state
+        self._kernel = load_kernels("single", arm, lambda: generate(arm), SINGLE_STATE_LOOPS).single_state
         still, values = np.zeros(arm.axes), np.zeros(len(arm.names))
         for writable in (True, False):  # compile for both kinds of arrays, since phi is read-only
             values.flags.writeable = writable
@@ -96,7 +96,7 @@ class SingleState:
         return tau
 
     def dry(self, dq: FloatArray, phi: FloatArray) -> FloatArray:
-        """Return the torque (n,) [N m] of drive-side base parameters with jumps, such as dry friction, smoothed."""
+        """Return the torque (n,) [N m] of dry friction and other drive-side terms, without its jump at dq = 0."""
         return np.asarray(self.arm.dry_values_torque(dq[None], phi, self._transition_rad_s)[0])
 
 

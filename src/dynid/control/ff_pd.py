@@ -9,6 +9,7 @@ import numpy as np
 
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import ControllerSettings, Gains
+from dynid.control.motion_kernels import pd_torque
 from dynid.robot import FloatArray, read_only
 
 
@@ -24,17 +25,14 @@ class FeedforwardPdLaw:
         # K_V M_hat and K_P M_hat are the factors of the errors in eq. 2.
         self.damping_gain = read_only(inertia * np.array(settings.velocity_gain_1_s))
         self.stiffness_gain = read_only(inertia * np.array(settings.proportional_gain_1_s2))
-        self._inertia = read_only(inertia)
-        self._damping = read_only(settings.damping_nm_s_rad)
+        damping = np.array(settings.damping_nm_s_rad)
+        self._gains = read_only([self.damping_gain, self.stiffness_gain, inertia, damping])
 
     def torque(
         self, q: FloatArray, dq: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
         """Return the torque (n,) [N m]; dq (n,) [rad/s] is the pseudo-differentiated velocity."""
-        torque = self.damping_gain * (dq_ref - dq)
-        torque += self.stiffness_gain * (q_ref - q)
-        torque += self._inertia * ddq_ref
-        torque += self._damping * dq_ref
+        torque: FloatArray = pd_torque(q, dq, q_ref, dq_ref, ddq_ref, self._gains)
         return torque
 
     def gains(self) -> Gains:

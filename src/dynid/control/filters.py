@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from dynid.control.motion_kernels import differentiate
 from dynid.errors import ConfigurationError, DataError
 from dynid.robot import FloatArray
 
@@ -36,7 +37,7 @@ class PseudoDifferentiator:
         self._started = True
 
     def update(self, dt: float, x: FloatArray) -> FloatArray:
-        """Return the derivative after one more sample.
+        """Return the derivative after another sample.
 
         Args:
             dt: time since the previous sample [s].
@@ -53,6 +54,5 @@ class PseudoDifferentiator:
         if not 0.0 < dt < math.inf:
             raise DataError(f"pseudo-differentiation got a sample time of {dt} s; stamps must increase")
         decay = math.exp(-dt / self.time_constant)
-        self._output = decay * self._output + (x - self._input) * ((1.0 - decay) / dt)
-        self._input[:] = x  # copy, so that the caller may reuse its buffer
-        return self._output.copy()
+        found: FloatArray = differentiate(x, self._input, self._output, decay, (1.0 - decay) / dt)
+        return found

@@ -24,12 +24,12 @@ from dynid.hardware.safety.hold import Hold
 from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.robot import FloatArray, Robot
 
-TAKE_OVER_S = 0.5  # time in which a law or the driver's commands fade in
+FADE_IN_S = 0.5  # time in which a law or the driver's commands fade in
 FADE_S = 0.5  # time in which a hold fades out to the law
 STANDING_RAD_S = 0.1  # joint velocity above which an arm counts as already guided when a law takes over
 CREEPING_RAD_S = 0.03  # joint velocity below which the arm stands
-SMOOTHED_S = 0.02  # time constant of the velocity filter that is used without a model
-FREE_M_S, FREE_RAD_S = 0.1, 0.5  # speed of a held arm above which its load is estimated anew: a hand let go
+FILTER_S = 0.02  # time constant of the velocity filter that is used without a model
+RELEASED_M_S, RELEASED_RAD_S = 0.1, 0.5  # speed of a held arm above which its load is estimated anew: a hand let go
 LONGEST_STEP_S = 0.02  # gap in the states above which the observer restarts
 
 
@@ -67,11 +67,11 @@ class Guiding:
         self._robot, self.held = robot, ""
         self._law: TorqueLaw | None = None
         self._observer: ArmObserver | None = None
-        self._filter = PseudoDifferentiator(SMOOTHED_S, robot.size)
-        self._up, self._none = np.zeros(3), np.zeros(robot.size)
+        self._filter = PseudoDifferentiator(FILTER_S, robot.size)
+        self._upward, self._none = np.zeros(3), np.zeros(robot.size)
         self._dq: FloatArray = self._none
         self._share = 0.0  # share of the hold in the torque, 0 to 1
-        self._alone_s, self._from = 0.0, np.zeros(robot.size)
+        self._alone_s, self._start_q = 0.0, np.zeros(robot.size)
 
     @cached_property
     def means(self) -> Means:
@@ -95,8 +95,8 @@ class Guiding:
             self._observe_with(law.model, dynamics, q)
         else:
             self._observer = None
-        self._law, self.held, self._from = law, "", np.array(q)
-        self._alone_s = 0.0 if led else TAKE_OVER_S + self.means.settings.guiding_alone_s
+        self._law, self.held, self._start_q = law, "", np.array(q)
+        self._alone_s = 0.0 if led else FADE_IN_S + self.means.settings.guiding_alone_s
 
     def restart(self, law: TorqueLaw, q: FloatArray) -> None:
         """Start anew without a hold, at q (n,) [rad], because torque is or was off, or the driver moves the arm."""
@@ -141,7 +141,7 @@ class Guiding:
         else:
             self._observer.exchange(model)
         gravity = dynamics.arm.gravity
-        self._up = -gravity / max(float(np.linalg.norm(gravity)), 1e-9)
+        self._upward = -gravity / max(float(np.linalg.norm(gravity)), 1e-9)
 
     def _velocity(self, dt: float, q: FloatArray) -> FloatArray:
         """Return the velocity of this cycle, (n,) [rad/s], from the observer if there is a model, else filtered."""
@@ -157,25 +157,25 @@ class Guiding:
         """Return the law's torque (n,) [N m] with damping; start to hold the arm if a limit is exceeded."""
         speed = self.means.speed
         speed.update(q, dq)
-        reason = self._alone(dt, q, dq) or speed.excess(dq) or self._loaded(dt, dq)
+        reason = self._early_motion(dt, q, dq) or speed.excess(dq) or self._loaded(dt, dq)
         if reason:
-            self._take_hold(reason, q, dq)
+            self._begin_hold(reason, q, dq)
         return speed.damped(dq, tau)
 
-    def _alone(self, dt: float, q: FloatArray, dq: FloatArray) -> str:
+    def _early_motion(self, dt: float, q: FloatArray, dq: FloatArray) -> str:
         """Return a message if the arm moves before hand guiding may begin; "" if it does not."""
         if self._alone_s <= 0.0:
             return ""
         self._alone_s -= dt
         if float(np.abs(dq).max()) > CREEPING_RAD_S:  # the arm does not stand yet
             self._alone_s = max(self._alone_s, self.means.settings.guiding_alone_s)
-        moved = np.abs(q - self._from)
+        moved = np.abs(q - self._start_q)
         if moved.max() <= self.means.settings.guiding_alone_rad:
             return ""
         joint = int(np.argmax(moved))
         return (
             f"{self._robot.joint_names[joint]} moved by {np.rad2deg(moved[joint]):.1f} deg while {self._name} took "
-            "over; check the mount, the model and the payload, or lead the arm a second later"
+            "over; check the mount, the model and the payload, or guide the arm a second later"
         )
 
     @property
@@ -187,13 +187,13 @@ class Guiding:
         load, speed, observer = self.means.load, self.means.speed, self._observer
         if observer is None or self._alone_s > 0.0:
             return ""
-        load.update(dt, observer.external, dq, speed.posture.jacobian(), self._up)
+        load.update(dt, observer.external, dq, speed.posture.jacobian(), self._upward)
         if not load.found(speed.tool_share):
             return ""
         what = "hangs at" if load.force_n < 0.0 else "is missing at"
-        return f"a load {what} the tool ({abs(load.force_n):.1f} N move it), or a hand pulls like one"
+        return f"a load {what} the tool ({abs(load.force_n):.1f} N move it), or a hand that pulls like a load"
 
-    def _take_hold(self, reason: str, q: FloatArray, dq: FloatArray) -> None:
+    def _begin_hold(self, reason: str, q: FloatArray, dq: FloatArray) -> None:
         """Brake the arm, and hold it where it comes to rest."""
         self.held, self._share = reason, 1.0
         self.means.hold.begin(dq)  # the load is the mean of the commanded torques
@@ -212,15 +212,15 @@ class Guiding:
         means = self.means
         if not self.held:
             self._share = max(0.0, self._share - dt / FADE_S)
-        elif self._observer is not None and self._runs(q, dq):
+        elif self._observer is not None and self._is_fast(q, dq):
             self._carry(self._observer, dq)
         current = means.hold.drive(q, dq, None, means.caps, dt) - means.hold.damping * dq
         limited = np.minimum(np.maximum(current, -means.caps), means.caps)
         return tau + self._share * (limited * self._robot.joint_constants - tau)
 
-    def _runs(self, q: FloatArray, dq: FloatArray) -> bool:
+    def _is_fast(self, q: FloatArray, dq: FloatArray) -> bool:
         """Return whether a held arm is still fast: it is being braked, or a hand that moved it has let go."""
-        if float(np.abs(dq).max()) > FREE_RAD_S:
+        if float(np.abs(dq).max()) > RELEASED_RAD_S:
             return True
         self.means.speed.update(q, dq)
-        return self.means.speed.tool_m_s > FREE_M_S
+        return self.means.speed.tool_m_s > RELEASED_M_S

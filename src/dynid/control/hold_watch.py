@@ -1,7 +1,7 @@
 """Detection of an arm that repeatedly leaves the reference at which it should be held."""
 
 BRAKED_S = 1.0  # longest braking time after the first loss; further losses within it are expected
-QUIET_S = 3.0  # time without a loss after which a loss counts as the first again
+RESET_S = 3.0  # time without a loss after which a loss counts as the first again
 
 
 class HoldWatch:
@@ -17,7 +17,7 @@ class HoldWatch:
 
     def lost(self, stamp_ns: int) -> bool:
         """Record a loss of the reference at this stamp [ns]; return whether braking should have ended by now."""
-        if self._first_ns is None or stamp_ns - self._last_ns > QUIET_S * 1e9:
+        if self._first_ns is None or stamp_ns - self._last_ns > RESET_S * 1e9:
             self._first_ns = stamp_ns
         self._last_ns = stamp_ns
         return stamp_ns - self._first_ns > BRAKED_S * 1e9

@@ -83,6 +83,6 @@ class HoldingTorque:
             joint = int(np.argmax(np.where(wrong, apart, 0.0)))
             raise SafetyError(
                 f"{self._robot.joint_names[joint]} is held by {held[joint]:.2f} N m, but {law.name} expects "
-                f"{expected[joint]:.2f} N m there: check the mount in hardware_settings, the model, and what the arm "
-                "carries or leans on"
+                f"{expected[joint]:.2f} N m there: check the mount in hardware_settings, the model, the payload, and "
+                "whether the arm leans on something"
             )

@@ -24,16 +24,16 @@ HEAVIEST_N = 16.0  # force of the heaviest load; a larger force at a short lever
 UNEXPLAINED, UNEXPLAINED_MEAN, UNEXPLAINED_LIGHT = 0.45, 0.28, 0.2
 # Largest standard deviation of the force along the path over its mean: for a force that needs no other evidence, for
 # such a force on a long path, and for a force under which the tool gains speed
-EVEN, EVEN_LONG, STEADY = 0.16, 0.21, 0.3
+EVEN_SPREAD, EVEN_LONG_SPREAD, STEADY = 0.16, 0.21, 0.3
 # Least mean force [N], largest unexplained share and largest spread of a load that explains nearly all on a long path:
 # joints that stick at first hide a part of the load
-HEAVY_N, CLEAR, UNEVEN = 3.0, 0.15, 0.4
-FASTER = 1.1  # factor of the speed at which damping starts, above which a hand does not guide the tool
-LONG, LIGHT_N = 1.5, 2.0  # factor of `guiding_load_m` for a long path; mean force below which it is required
-FORGOTTEN_S = 0.12  # duration of an interruption that restarts the path
-SMOOTHED_S = 0.03  # time constant of the filter for external torques, which contain encoder noise
-BEGIN_M = 0.015  # start of the path, excluded because a hand accelerates the tool there as well
-GAINED_M2_S2 = 0.015  # least gain of the tool's squared speed along the rest of the path, by linear regression
+HEAVY_N, CLEAR_SHARE, UNEVEN_SPREAD = 3.0, 0.15, 0.4
+SPEED_FACTOR = 1.1  # factor of the speed at which damping starts, above which a hand does not guide the tool
+LONG_FACTOR, LIGHT_N = 1.5, 2.0  # factor of `guiding_load_m` for a long path; mean force below which it is required
+INTERRUPTION_S = 0.12  # duration of an interruption that restarts the path
+FILTER_S = 0.03  # time constant of the filter for external torques, which contain encoder noise
+EXCLUDED_M = 0.015  # start of the path, excluded because a hand accelerates the tool there as well
+LEAST_GAIN_M2_S2 = 0.015  # least gain of the tool's squared speed along the rest of the path, by linear regression
 # Path [m], pause [s]; integrals over the path of the force, its square and the unexplained share, and over the rest of
 # it of the squared speed, and that times the rest
 PATH, LOST_S, FORCE, FORCE_2, LEFT, SPEED_2, SPEED_2_PATH = range(7)
@@ -41,9 +41,9 @@ PATH, LOST_S, FORCE, FORCE_2, LEFT, SPEED_2, SPEED_2_PATH = range(7)
 
 @numba.njit(cache=True)
 def force_along(external: FloatArray, rise: FloatArray, dq: FloatArray, moving: float) -> tuple[float, float]:
-    """Return the force [N] along a direction at the tool that best explains external torques, and the share left.
+    """Return the force [N] along a direction at the tool that best explains external torques, and a share.
 
-    The share is the unexplained part of the torques' norm [-].
+    The share is the part of the torques' norm that the force does not explain [-].
 
     Args:
         external: external torques, (n,) [N m].
@@ -85,14 +85,14 @@ def pull_of(
         up: unit vector against gravity, (3,).
         least_n: smallest force of a load [N].
     """
-    smooth += dt / (SMOOTHED_S + dt) * (external - smooth)
+    smooth += dt / (FILTER_S + dt) * (external - smooth)
     rise = up @ jacobian
     force, left = force_along(smooth, rise, dq, MOVING_RAD_S)
     velocity = jacobian @ dq
     pulls = least_n <= abs(force) <= HEAVIEST_N and left <= UNEXPLAINED and force * (up @ velocity) > 0.0
     if not pulls or force * state[FORCE] < 0.0:
         state[LOST_S] += dt
-        if state[LOST_S] > FORGOTTEN_S:
+        if state[LOST_S] > INTERRUPTION_S:
             state[:] = 0.0
         return 0.0
     squared = velocity @ velocity
@@ -102,9 +102,9 @@ def pull_of(
     state[FORCE] += step * force
     state[FORCE_2] += step * force * force
     state[LEFT] += step * left
-    if state[PATH] > BEGIN_M:
+    if state[PATH] > EXCLUDED_M:
         state[SPEED_2] += step * squared
-        state[SPEED_2_PATH] += step * squared * (state[PATH] - BEGIN_M)
+        state[SPEED_2_PATH] += step * squared * (state[PATH] - EXCLUDED_M)
     return float(force)
 
 
@@ -141,14 +141,16 @@ class LoadWatch:
         """
         path, _, force, squares, left, sped, sped_path = self._state.tolist()
         light = abs(force) < LIGHT_N * path
-        least_m, most = (LONG * self._path_m, UNEXPLAINED_LIGHT) if light else (self._path_m, UNEXPLAINED_MEAN)
+        least_m, most = (LONG_FACTOR * self._path_m, UNEXPLAINED_LIGHT) if light else (self._path_m, UNEXPLAINED_MEAN)
         if not self.force_n or path <= least_m or left > most * path:
             return False
-        if speed > FASTER or (speed > 1.0 and path > 2.0 * self._path_m):
+        if speed > SPEED_FACTOR or (speed > 1.0 and path > 2.0 * self._path_m):
             return True
-        mean, rest = force / path, path - BEGIN_M
+        mean, rest = force / path, path - EXCLUDED_M
         spread = math.sqrt(max(0.0, squares / path - mean * mean)) / abs(mean)
-        clear = abs(mean) >= HEAVY_N and left <= CLEAR * path
-        even = spread <= (EVEN if path < LONG * self._path_m else UNEVEN if clear else EVEN_LONG)
-        gains = 12.0 * (sped_path - 0.5 * rest * sped) / rest**2 >= GAINED_M2_S2
+        clear = abs(mean) >= HEAVY_N and left <= CLEAR_SHARE * path
+        even = spread <= (
+            EVEN_SPREAD if path < LONG_FACTOR * self._path_m else UNEVEN_SPREAD if clear else EVEN_LONG_SPREAD
+        )
+        gains = 12.0 * (sped_path - 0.5 * rest * sped) / rest**2 >= LEAST_GAIN_M2_S2
         return even or (gains and spread <= STEADY)

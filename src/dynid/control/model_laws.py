@@ -12,8 +12,8 @@ from dynid.model.friction import FrictionLaw
 from dynid.robot import FloatArray, read_only
 
 # Speed below which motion is uncertain: noise of two encoder steps looks like 0.06 rad/s (`arm_controller.LED_S`).
-UNCERTAIN_RAD_S = 0.08
-LED_TRANSITION_RAD_S = 0.1  # range of speed above it over which friction compensation grows
+SIGN_RAD_S = 0.08
+GUIDED_TRANSITION_RAD_S = 0.1  # range of speed above it over which friction compensation grows
 
 
 class GravityCompensation:
@@ -38,7 +38,7 @@ class GravityCompensation:
         self._still = read_only(np.zeros(model.friction.axes))
         self._links = of_kinds(model.phi, KINDS, others=True).values
         self._drag = read_only(friction_share * of_kinds(model.phi, RESISTING).values)
-        self._law = replace(_resisting(model.friction).scaled(friction_share), transition_rad_s=0.0)
+        self._law = replace(_dissipative(model.friction).scaled(friction_share), transition_rad_s=0.0)
         self._offset = model.friction["of"]
         _warm_up(self, len(self._still))
 
@@ -53,7 +53,7 @@ class GravityCompensation:
         gravity = self._inverse_dynamics(q, still, still, self._links)
         drag = self._inverse_dynamics(still, dq, still, self._drag)
         helped = self._law.motor_torque(dq, gravity + drag, -gravity) - gravity
-        certain = np.tanh(np.maximum(np.abs(dq) - UNCERTAIN_RAD_S, 0.0) / LED_TRANSITION_RAD_S)
+        certain = np.tanh(np.maximum(np.abs(dq) - SIGN_RAD_S, 0.0) / GUIDED_TRANSITION_RAD_S)
         return holding + certain * helped
 
     def stuck(self, q: FloatArray) -> FloatArray:
@@ -108,7 +108,7 @@ class ComputedTorque:
         return {key: own[key] for key in ("K_P", "K_V", "Tf")} | _model_gains(self.model)
 
 
-def _resisting(law: FrictionLaw) -> FrictionLaw:
+def _dissipative(law: FrictionLaw) -> FrictionLaw:
     """Return the friction law without its offsets, which do not resist motion."""
     return law.with_values({"of": 0.0})
 

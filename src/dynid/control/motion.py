@@ -4,17 +4,19 @@ It depends neither on ROS nor on a clock. Time is the stamp of the measured stat
 distort the motion. The same class drives the real arm, the simulated arm and the lock-step simulation.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
-from dynid.control.added_torque import STOP_S, AddedTorque
+from dynid.control.added_torque import STOP_BLEND_S, AddedTorque
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import TorqueLaw
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.guiding import Guiding
 from dynid.control.hold_watch import BRAKED_S, HoldWatch
 from dynid.control.motion_check import MotionCheck, position_and_speed
+from dynid.control.motion_kernels import take_back, tracking_error
 from dynid.control.path_time_scaling import PathTimeScaling
 from dynid.control.plan import Activity, Brake, HoldPath, MotionPlan, Part, Phase, plan_motion, warm_up
 from dynid.control.stamp_watch import StampWatch
@@ -31,16 +33,15 @@ LONGEST_STEP_S = 0.02  # gap in the states above which path time pauses, so that
 LOST_BRAKE_S = 0.1  # time without a new command after which the hardware has braked the arm
 FIRST_DT_S = 0.001
 SETTLE_S = 0.5  # standstill before and after the trajectory, so that it begins and ends at rest
-GIVING_RAD_S, MOST_GIVEN_RAD = 0.15, 0.15  # rate and largest value of the yielding of held joints, see `Relief`
-BACK_RAD_S = 0.3  # rate that takes the whole yielding back within the standstill before a trajectory
-LIMP_RAD = 0.02  # displacement after which the reference follows an arm without torque
+YIELD_RATE_RAD_S, MOST_YIELD_RAD = 0.15, 0.15  # rate and largest value of the yielding of held joints, see `Relief`
+RECOVERY_RAD_S = 0.3  # rate that takes the whole yielding back within the standstill before a trajectory
+RELEASED_ERROR_RAD = 0.02  # displacement after which the reference follows an arm without torque
 LARGEST_SAG_RAD = 0.2  # largest distance of a held arm from its reference, including stiction under load
 MAX_TRACKING_ERROR_RAD = 0.35  # maximum tracking error before a stop
 STOP_RAD_S2 = 12.0  # deceleration of an arm that left its reference
 
 
-@dataclass(frozen=True, eq=False)
-class MotionStep:
+class MotionStep(NamedTuple):
     """Result of one control cycle.
 
     Attributes:
@@ -92,7 +93,7 @@ class MotionExecutor:
         self._duration = 0.0
         self._reference = np.zeros((3, robot.size))
         self._q, self._tau, self._held, self._given = np.zeros((4, robot.size))
-        self._relief = Relief.of(robot, GIVING_RAD_S)
+        self._relief = Relief.of(robot, YIELD_RATE_RAD_S)
         self._added, self._watch, self._stamps = AddedTorque(robot.size), HoldWatch(), StampWatch()
         self.tolerance: FloatArray = np.full(robot.size, MAX_TRACKING_ERROR_RAD)
         self.guiding = Guiding(robot)
@@ -202,7 +203,7 @@ class MotionExecutor:
         """
         if self.active and not self.controller.law.follows_reference:
             self.guiding.restart(self.controller.law, q)
-        if self.active and not self.moving and np.abs(q - self._reference[0]).max() > LIMP_RAD:
+        if self.active and not self.moving and np.abs(q - self._reference[0]).max() > RELEASED_ERROR_RAD:
             self.release()
             self.hold(q, stamp_ns)
 
@@ -263,7 +264,7 @@ class MotionExecutor:
         Raises:
             SafetyError: the arm is too far from its reference. The motion is aborted, and from the next state on the
                 arm is braked and held where it comes to rest. If its state is not finite, or its stamps stand still, go
-                back, or jump ahead by more than `GIVE_UP_S`, nothing is commanded any more.
+                back, or jump ahead by more than `LONGEST_GAP_S`, nothing is commanded any more.
         """
         dt = (stamp_ns - self._last_ns) / 1e9
         if self.phase is None:
@@ -278,12 +279,12 @@ class MotionExecutor:
         if not self.controller.law.follows_reference:
             self._guide_by_hand(q)
         self._advance(step, stamp_ns)
-        error = q - self._reference[0]
-        self._refuse_lost(error, q, stamp_ns)
-        if self.phase == "trajectory" and self._parts[0].law is None:
-            self._meter.add(error)
-            self._keep_tolerance(error, stamp_ns)
         q_ref, dq_ref, ddq_ref = self._reference
+        error, near = tracking_error(q, q_ref, MAX_TRACKING_ERROR_RAD)
+        if not near:
+            self._refuse_lost(error, q, stamp_ns)
+        if self.phase == "trajectory" and self._parts[0].law is None and self._meter.add(error, self.tolerance):
+            self._brake_beyond(error, stamp_ns)
         if self._relief is not None:
             q_ref = self._relieved(self._relief, step, q)
         tau = self.guiding.update(dt, q, self.controller.update(dt, q, q_ref, dq_ref, ddq_ref))
@@ -328,13 +329,13 @@ class MotionExecutor:
         self._scaling.scale(slope, dq_ref, ddq_ref)
 
     def _relieved(self, relief: Relief, step: float, q: FloatArray) -> FloatArray:
-        """Return the reference position minus the yielding of held joints; a motion brings joints back."""
+        """Return the reference position plus the displacement by which held joints yield; a motion removes it."""
         if self.moving or not self.controller.law.follows_reference:
             relief.reset()
-            self._given -= np.clip(self._given, -BACK_RAD_S * step, BACK_RAD_S * step)
-        else:
-            self._given += relief.step(step, q, self._tau / self.robot.joint_constants)
-            np.clip(self._given, -MOST_GIVEN_RAD, MOST_GIVEN_RAD, out=self._given)
+            take_back(self._given, RECOVERY_RAD_S * step, self._reference[0], self._held)
+            return self._held
+        self._given += relief.step(step, q, self._tau / self.robot.joint_constants)
+        np.clip(self._given, -MOST_YIELD_RAD, MOST_YIELD_RAD, out=self._given)
         np.add(self._reference[0], self._given, out=self._held)
         return self._held
 
@@ -352,18 +353,18 @@ class MotionExecutor:
         path.posture[:] = q
 
     def _refuse_lost(self, error: FloatArray, q: FloatArray, stamp_ns: int) -> None:
-        """Stop and raise SafetyError if the tracking error is too large; parts without feedback are exempt.
+        """Stop and raise SafetyError because the tracking error is too large; parts without feedback are exempt.
 
         Their window is checked instead.
         """
         worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
-        if abs(error[worst]) <= MAX_TRACKING_ERROR_RAD or (self._parts[0].law is not None and np.isfinite(error).all()):
+        if self._parts[0].law is not None and np.isfinite(error).all():
             return
         again = self._watch.lost(stamp_ns)
         held = bool(np.isfinite(q).all()) and not again
         given_up = "the motion was aborted" if self.moving else "it was pushed, or torque is off"
         if again:
-            given_up = f"it left it more than {BRAKED_S:.0f} s ago already, so nothing here holds it"
+            given_up = f"its first deviation was more than {BRAKED_S:.0f} s ago, so a hold does not stop it"
         if held:
             limits = self.robot.velocity_limits
             self._stop_at(q, np.clip(self.controller.velocity, -limits, limits), stamp_ns)
@@ -375,17 +376,15 @@ class MotionExecutor:
             f"{'is held in place' if held else 'released: its driver brakes and lowers it'}"
         )
 
-    def _keep_tolerance(self, error: FloatArray, stamp_ns: int) -> None:
-        """Brake along the path if a joint leaves its tolerance."""
-        beyond = np.abs(error) > self.tolerance
-        if beyond.any():
-            joint = int(np.argmax(beyond))
-            self.stopped_itself = (
-                f"{self.robot.joint_names[joint]} was {error[joint]:.3f} rad off its reference, at most "
-                f"{self.tolerance[joint]:.3f} rad are tolerated"
-            )
-            self.left_tolerance = True
-            self.cancel(stamp_ns)
+    def _brake_beyond(self, error: FloatArray, stamp_ns: int) -> None:
+        """Brake along the path because a joint has left its tolerance."""
+        joint = int(np.argmax(np.abs(error) > self.tolerance))
+        self.stopped_itself = (
+            f"{self.robot.joint_names[joint]} was {error[joint]:.3f} rad off its reference, at most "
+            f"{self.tolerance[joint]:.3f} rad are tolerated"
+        )
+        self.left_tolerance = True
+        self.cancel(stamp_ns)
 
     def _watch_open_loop(self, q: FloatArray, stamp_ns: int) -> None:
         """End a part without feedback when its time is over, or when a joint comes close to the end of its window."""
@@ -433,7 +432,7 @@ class MotionExecutor:
 
     def _forget(self, q: FloatArray) -> None:
         self.controller.reset(q)
-        self._added.fade(STOP_S)
+        self._added.fade(STOP_BLEND_S)
         self._given[:] = 0.0
 
     def _enter(self, stamp_ns: int) -> None:

@@ -15,7 +15,7 @@ from dynid.trajectory.pieces import Pieces, first_beyond, from_thirds
 
 CELL_S = 0.006  # longest span
 NODES = 4
-AT_ONCE = 5000  # spans per batch, which bounds memory independently of the motion's length
+BATCH = 5000  # spans per batch, which bounds memory independently of the motion's length
 STANDING_RAD_S = 1e-9  # speed below which motion is a rounding error
 Torques = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
 
@@ -70,11 +70,11 @@ class Cells:
 
 
 def cells_of(pieces: Pieces) -> Iterator[Cells]:
-    """Yield the spans of a whole motion, at most `AT_ONCE` at a time."""
+    """Yield the spans of a whole motion, at most `BATCH` at a time."""
     counts = np.maximum(1, np.ceil(pieces.durations / CELL_S)).astype(np.int64)
     firsts = np.concatenate([[0], np.cumsum(counts)])
-    for begin in range(0, int(firsts[-1]), AT_ONCE):
-        number = np.arange(begin, min(begin + AT_ONCE, int(firsts[-1])))
+    for begin in range(0, int(firsts[-1]), BATCH):
+        number = np.arange(begin, min(begin + BATCH, int(firsts[-1])))
         piece = np.searchsorted(firsts, number, side="right") - 1
         yield _cells(pieces, piece, number - firsts[piece], counts[piece], last=int(number[-1]) + 1 == int(firsts[-1]))
 

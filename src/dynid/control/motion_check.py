@@ -273,8 +273,8 @@ class MotionCheck:
             row, joint = (int(k) for k in np.argwhere(beyond)[0])
             raise SafetyError(
                 f"motion '{part.name}' refused: {self._names[joint]} carries {abs(current[row, joint]):.3f} A at "
-                f"{times[row]:.3f} s and would have used up {loads[row, joint]:.0%} of what makes its servo switch "
-                f"itself off; allowed is less than {LIMITED:.0%}: let the joint carry less, or for a shorter time"
+                f"{times[row]:.3f} s and would load its servo to {loads[row, joint]:.0%} of the overload that "
+                f"switches it off; allowed is less than {LIMITED:.0%}: let the joint carry less, or for a shorter time"
             )
         return np.asarray(loads[-1])
 

@@ -6,15 +6,18 @@ joints far. If a limit or a contact forbids a way, another posture is drawn.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from dynid.control.motion_check import MotionCheck, nominal_torques, robot_limits
+from dynid.control.motion_check import MotionCheck, model_torques, nominal_parameters, robot_limits
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import ConfigurationError, SafetyError
+from dynid.model.dynamics import ArmModel
+from dynid.model.friction import FrictionLaw
+from dynid.model.gear_presets import VISCOUS, gear_friction
 from dynid.model.standard import StandardFile
 from dynid.resources import load_validated, refuse_existing, write_whole, yaml_text
 from dynid.robot import FloatArray, Robot
@@ -31,11 +34,20 @@ MARGIN_DEG, MARGIN_M = 4.0, 0.012
 # joint at rest sticks, so that its torque is unknown within its dry friction.
 MAIN_SHARE, OTHERS_SHARE = 0.2, 0.05
 MOST_TRIED, LOOKED_AT = 400, 256
+STIFFNESS = 400.0  # proportional gain [1/s^2]
+STUCK_RAD = np.deg2rad(2.0)  # position error at which the gains overcome stiction
+MOST_INERTIA = 4.0  # largest inertia in the gains, as a multiple of the mean: above it the delay destabilises the loop
+JUST_RAD_S = 1e-6  # a speed with a direction at which stiction has not faded
+STARTS = (JUST_RAD_S, -JUST_RAD_S)  # both directions of breaking loose
+NEVER_RAD_S = 1e9  # transition speed of friction that does not fade
+STILL_RAD_S = 1e-3  # a slower reference counts as rest, which has no direction
+USABLE = 0.85  # share of the torque limit for motions if gear friction is known; the rest is for feedback
+WEAK_SHARE = 0.2  # share of postures at which a joint must lack torque before a message names it
 FILES = ("excitation.yaml", "controller.yaml")
 SLOW, MIDDLE, FAST = 0.35, 0.7, 1.0
 HEAD = """\
 # Drafted by 'dynid robot motions' from the limits of robot.yaml and from {standard}.
-# SAFETY: checked against position, speed and torque limits{contact}. Nobody
+# SAFETY: checked against position, speed and torque limits{contact}. No person
 # has looked at the base, the table or the room: look at the motions in simulation before a real arm moves.
 """
 GAINS = """\
@@ -69,16 +81,41 @@ class _Drafter:
             self.collision = SelfCollision(robot)
         except ConfigurationError:  # missing meshes; the written file states that contact was not checked
             self.collision = None
-        self.torques = nominal_torques(robot, None)
+        self.friction = drafted_friction(robot)
+        geared = self.friction.depends_on_load
+        model = ArmModel.of(robot)
+        # at full stiction, for slower motions have more friction; viscous friction is among the nominal parameters
+        beside = self.friction.with_values({"fv": 0.0, "ws": NEVER_RAD_S, "a": 1.0})
+        beside = beside if geared else FrictionLaw.of(robot.size, {})
+        moving = model_torques(model, nominal_parameters(robot, model), beside)
+
+        def torques(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
+            return moving(q, np.where(np.abs(dq) < STILL_RAD_S, 0.0, dq), ddq)
+
+        self.torques = torques if geared else moving
+        self.usable = USABLE if geared else 1.0
         self.rng = np.random.default_rng(0)
         self._poses = np.vstack([robot.rest_posture, self.rng.uniform(self.lower, self.upper, (LOOKED_AT, robot.size))])
         self.inertia = self._inertia()
         calm = np.where(turning, *CALM)
         self.velocity = np.minimum(MOTION_SHARE * robot.velocity_limits, calm)
-        spare = INERTIAL_SHARE * robot.torque_limits / self.inertia.max(axis=0)
+        spare = INERTIAL_SHARE * self._arriving() / self.inertia.max(axis=0)
         self.acceleration = np.minimum(self.velocity / RUN_UP_S, spare)
         limits = robot_limits(robot, 2.0 * self.acceleration)
         self.check = MotionCheck(robot, limits, self.torques, self.collision)
+        limits = replace(limits, torque=self.usable * limits.torque)
+        self._way_check = MotionCheck(robot, limits, self.torques, self.collision)
+
+    def _arriving(self) -> FloatArray:
+        """Return the torque at the joint beside gear friction at the torque limits, (n,) [N m].
+
+        If friction does not depend on load, these are the limits themselves.
+        """
+        limits = self.robot.torque_limits
+        if not self.friction.depends_on_load:
+            return limits
+        start = np.full(self.robot.size, JUST_RAD_S)
+        return np.asarray(limits**2 / self.friction.motor_torque(start, limits, -limits))
 
     def _inertia(self) -> FloatArray:
         """Return the diagonal of M(q), including rotors, at all sampled poses, (K, n) [kg m^2; kg]."""
@@ -88,6 +125,17 @@ class _Drafter:
             columns.append((self.torques(self._poses, rest, rest + unit) - held)[:, joint])
         return np.maximum(np.array(columns).T, 1e-9)
 
+    def stiction(self) -> FloatArray:
+        """Return the largest stiction of each joint over the poses from which its drive can start, (n,) [N m]."""
+        rest = np.zeros_like(self._poses)
+        held = self.torques(self._poses, rest, rest)
+        most = np.zeros(self.robot.size)
+        for speed in STARTS:
+            needed = self.friction.motor_torque(rest + speed, held, -held)
+            starts = np.abs(needed) <= self.usable * self.robot.torque_limits
+            most = np.maximum(most, np.where(starts, np.abs(needed - held), 0.0).max(axis=0))
+        return most
+
     def _held(self, q: FloatArray) -> bool:
         """Return whether the drives hold a posture (n,) [rad] with at most `HOLDING_SHARE` of their torque."""
         row, rest = q[None], np.zeros((1, len(q)))
@@ -96,7 +144,7 @@ class _Drafter:
     def _allowed(self, a: FloatArray, b: FloatArray) -> bool:
         try:
             way = np.array([a, b])
-            self.check.check([through("way", self.robot.joint_names, way, self.velocity, self.acceleration)])
+            self._way_check.check([through("way", self.robot.joint_names, way, self.velocity, self.acceleration)])
         except SafetyError:
             return False
         return True
@@ -124,7 +172,7 @@ class _Drafter:
         if not (self._held(start) and self._allowed(start, start)):
             raise SafetyError(
                 f"robot '{self.robot.name}' cannot be held at its rest posture with {HOLDING_SHARE:.0%} of its torque "
-                "limits, or it lies beyond a limit: correct rest_posture or torque limits in robot.yaml"
+                f"limits, or it lies beyond a limit: correct rest_posture or torque limits in robot.yaml{self._weak()}"
             )
         rows, found = [start], 0
         for q in self._postures(start):
@@ -136,8 +184,20 @@ class _Drafter:
                 return np.array([*rows, start])
         raise SafetyError(
             f"only {found} of {postures} postures can be reached within the limits of robot '{self.robot.name}': "
-            "look at its torque limits, masses and collision shapes"
+            f"look at its torque limits, masses and collision shapes{self._weak()}"
         )
+
+    def _weak(self) -> str:
+        """Return a phrase that names the joints whose torque limits do not carry gravity and friction; '' if all do."""
+        rest = np.zeros_like(self._poses)
+        held, most = self.torques(self._poses, rest, rest), self.usable * self.robot.torque_limits
+        needed = np.max([np.abs(self.friction.motor_torque(rest + s, held, -held)) for s in STARTS], axis=0)
+        share = (needed > most).mean(axis=0)
+        named = [
+            f"{self.robot.joint_names[j]} has {most[j]:.3g} of up to {needed[:, j].max():.3g} N m"
+            for j in np.flatnonzero(share > WEAK_SHARE)
+        ]
+        return f"; too little torque for gravity and friction: {', '.join(named)}" if named else ""
 
     def _in_turn(self, q: FloatArray) -> list[FloatArray]:
         """Return waypoints that move each joint to both sides of q (n,) [rad] and back, within the limits.
@@ -150,9 +210,18 @@ class _Drafter:
                 share = np.full(self.robot.size, OTHERS_SHARE) * self.rng.choice([-1.0, 1.0], self.robot.size)
                 share[joint] = side * MAIN_SHARE
                 moved = np.clip(q + share * (self.upper - self.lower), self.lower, self.upper)
-                if self._allowed(q, moved):
+                if self._allowed(q, moved) and self._allowed(moved, q):  # lifting takes more than lowering
                     rows += [moved, q]
         return rows
+
+
+def drafted_friction(robot: Robot) -> FrictionLaw:
+    """Return the friction of the simulated arm's gears, or the Coulomb friction that robot.yaml proposes."""
+    simulation = robot.file.simulation
+    if simulation.friction != VISCOUS:
+        return gear_friction(robot, simulation.friction)
+    coulomb = 0.0 if simulation.nuisances is None else np.array(simulation.nuisances.coulomb_friction_nm)
+    return FrictionLaw.of(robot.size, {"fb": coulomb})
 
 
 def draft_motions(robot: Robot) -> MotionDraft:
@@ -190,11 +259,14 @@ def draft_motions(robot: Robot) -> MotionDraft:
 
 def _gains(robot: Robot, drafter: _Drafter) -> dict[str, Any]:
     file = load_validated(robot.folder / robot.file.simulation.standard_parameters, StandardFile)
+    carrying = drafter.stiction() / (STIFFNESS * STUCK_RAD)
+    mean = drafter.inertia.mean(axis=0)
+    inertia = np.maximum(1.2 * mean, np.minimum(carrying, MOST_INERTIA * mean))
     return {
         "schema_version": 1,
-        "proportional_gain_1_s2": [400.0] * robot.size,
+        "proportional_gain_1_s2": [STIFFNESS] * robot.size,
         "velocity_gain_1_s": [40.0] * robot.size,
-        "inertia_kg_m2": _figures(1.2 * drafter.inertia.mean(axis=0)),
+        "inertia_kg_m2": _figures(inertia),
         "damping_nm_s_rad": _figures(np.array([axis.viscous_friction_nm_s_per_rad for axis in file.axes])),
         "pseudo_differentiation_s": 0.002,
     }

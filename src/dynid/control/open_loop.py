@@ -12,7 +12,7 @@ import numpy as np
 from dynid.control.controller import ControllerSettings, Gains
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.motion_check import MotionCheck, MotionLimits, Torques
-from dynid.control.plan import MotionPlan, Part, Window, way
+from dynid.control.plan import MotionPlan, Part, Window, transfer
 from dynid.errors import SafetyError, UnknownNameError
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.trajectory.switching import calm_sequence, square_wave
@@ -20,8 +20,8 @@ from dynid.trajectory.switching import calm_sequence, square_wave
 PROFILE = "joint"  # recorded instead of a trajectory's profile
 PREFIX = "joint_excitation_"  # prefix of the motion's name, followed by the joint's number
 WINDOW_MARGIN_RAD = 0.1  # distance of the excited joint from its limits
-GIVE_RAD = 0.15  # permitted deviation of the held joints
-RETURN_S = 4.0  # longest time between two parts
+HELD_DEVIATION_RAD = 0.15  # permitted deviation of the held joints
+LONGEST_RETURN_S = 4.0  # longest time between two parts
 
 
 class OpenLoopJoint:
@@ -162,7 +162,7 @@ def plan_excitation(
             f"exciting {name} needs {needed:.3f} N m, allowed are {limits.torque[joint]:.3f} N m: lower its speed or "
             "acceleration"
         )
-    there = way(check, start, posture, robot.joint_names)
+    there = transfer(check, start, posture, robot.joint_names)
     window = _window(robot, joint, posture, limits, chosen)
     step_s = robot.file.bus.cycle_s
     law = OpenLoopJoint(controller, joint, gravity)
@@ -172,8 +172,8 @@ def plan_excitation(
         for shape in shapes:
             path = SwitchingPath(posture, joint, read_only(shape * (level * size / inertia)), step_s)
             parts.append(Part("trajectory", path, law, window))
-    duration = sum(part.path.duration + RETURN_S for part in parts[1:])
-    back = way(check, posture, robot.rest_posture, robot.joint_names, name="rest")
+    duration = sum(part.path.duration + LONGEST_RETURN_S for part in parts[1:])
+    back = transfer(check, posture, robot.rest_posture, robot.joint_names, name="rest")
     check.check([there, back])
     parts.append(Part("rest", back))
     return MotionPlan(f"{PREFIX}{joint + 1}", duration, read_only(start), tuple(parts))
@@ -192,7 +192,7 @@ def _window(
     robot: Robot, joint: int, posture: FloatArray, limits: MotionLimits, settings: ExcitationSettings
 ) -> Window:
     """Return the window of the excitation: travel of the excited joint, and a small margin for the held joints."""
-    lower, upper = posture - GIVE_RAD, posture + GIVE_RAD
+    lower, upper = posture - HELD_DEVIATION_RAD, posture + HELD_DEVIATION_RAD
     lower[joint] = max(posture[joint] - settings.window_rad, limits.lower[joint] + WINDOW_MARGIN_RAD)
     upper[joint] = min(posture[joint] + settings.window_rad, limits.upper[joint] - WINDOW_MARGIN_RAD)
     if upper[joint] - lower[joint] < WINDOW_MARGIN_RAD:

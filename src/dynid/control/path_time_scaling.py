@@ -9,7 +9,7 @@ from dynid.robot import FloatArray
 from dynid.trajectory.sampling import scale_reference
 
 BRAKE_RAD_S2 = 4.0  # largest additional acceleration of the fastest joint by braking and restarting
-SLOWEST_PEAK_RAD_S = 0.4  # least peak velocity assumed for the braking rate, so that slow motions brake gently
+LEAST_PEAK_RAD_S = 0.4  # least peak velocity assumed for the braking rate, so that slow motions brake gently
 
 
 class PathTimeScaling:
@@ -28,7 +28,7 @@ class PathTimeScaling:
     def begin(self, peak_velocity: float) -> None:
         """Start at the planned rate along a path with a peak velocity of `peak_velocity` [rad/s]."""
         self.value = self._target = 1.0
-        self._rate = BRAKE_RAD_S2 / max(peak_velocity, SLOWEST_PEAK_RAD_S)
+        self._rate = BRAKE_RAD_S2 / max(peak_velocity, LEAST_PEAK_RAD_S)
 
     def brake(self) -> None:
         """Brake to rest and stay there."""

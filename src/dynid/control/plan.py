@@ -18,9 +18,9 @@ from dynid.trajectory.trajectory import Trajectory, approach
 Phase = Literal["approach", "trajectory", "rest", "done", "cancelled"]
 Activity = Phase | Literal["hold"]  # "hold": held without a motion, so not a phase of a motion
 
-WAY_RAD_S = (0.4, 0.6, 0.9, 1.2)  # speeds of the ways to and from a motion, the usual speed first
+APPROACH_RAD_S = (0.4, 0.6, 0.9, 1.2)  # speeds of the ways to and from a motion, the usual speed first
 RAMP_S = 0.5  # speed divided by largest acceleration
-LIGHT = 0.2  # overload share above which a faster way is tried
+LIGHT_LOAD = 0.2  # overload share above which a faster way is tried
 STOPPING_MARGIN = 1.25  # safety factor on the braking distance
 
 
@@ -143,7 +143,7 @@ class MotionPlan:
     parts: tuple[Part, ...]
 
 
-def way(
+def transfer(
     check: MotionCheck, q_from: FloatArray, q_to: FloatArray, names: tuple[str, ...], name: str = "approach"
 ) -> Trajectory:
     """Return the slowest way between two postures, (n,) [rad], that keeps every servo's overload share low.
@@ -151,14 +151,14 @@ def way(
     Gravity and friction load servos on such a way, and a faster way loads them for a shorter time. Without a torque
     prediction the usual speed is taken.
     """
-    ways = [approach(q_from, q_to, names, pace, pace / RAMP_S, name) for pace in WAY_RAD_S]
+    ways = [approach(q_from, q_to, names, pace, pace / RAMP_S, name) for pace in APPROACH_RAD_S]
     chosen, least = ways[0], np.inf
     for one in ways:
         load = check.lifting_load(one)
         if load is None or load >= least:
             break
         chosen, least = one, load
-        if load <= LIGHT:
+        if load <= LIGHT_LOAD:
             break
     return chosen
 
@@ -194,7 +194,7 @@ def plan_motion(
     if not np.isfinite(start).all():
         raise SafetyError(f"the arm's posture is {start} rad; expected finite angles")
     check.check_start(motion)
-    there = way(check, start, motion.start, names)
+    there = transfer(check, start, motion.start, names)
     if added is not None:
         added.refuse_excess(robot, motion.name)
         check.refuse_efforts(motion, added)
@@ -204,7 +204,7 @@ def plan_motion(
     ]
     motions: list[Motion] = [there, motion]
     if to_rest:
-        back = way(check, motion.end, robot.rest_posture, names, name="rest")
+        back = transfer(check, motion.end, robot.rest_posture, names, name="rest")
         motions.append(back)
         parts.append(Part("rest", back))
     check.check(motions)

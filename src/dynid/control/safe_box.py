@@ -32,10 +32,10 @@ from dynid.robot import FloatArray, NonNegative, Robot, Strict
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.pieces import Pieces
 
-FIRST_S, SHORTEST_S = 0.02, 2e-4  # initial span, and the span at which a proof has failed
-AT_ONCE = 2048  # spans per batch
+FIRST_SPAN_S, SHORTEST_SPAN_S = 0.02, 2e-4  # initial span, and the span at which a proof has failed
+BATCH = 2048  # spans per batch
 NO_SCENE = "none"  # scene setting that means no scene
-LONGEST_SHARE = 1.2  # largest ratio of length to width covered by one sphere
+LONGEST_RATIO = 1.2  # largest ratio of length to width covered by one sphere
 Point = tuple[float, float, float]
 LinkNumber = Annotated[int, Field(ge=1)]
 
@@ -161,7 +161,7 @@ def _cover(lower: FloatArray, upper: FloatArray, placement: pinocchio.SE3) -> li
     size = upper - lower
     axis = int(np.argmax(size))
     width = float(np.linalg.norm(np.delete(size, axis)))
-    count = max(1, int(np.ceil(size[axis] / max(LONGEST_SHARE * width, 1e-6))))
+    count = max(1, int(np.ceil(size[axis] / max(LONGEST_RATIO * width, 1e-6))))
     step = size[axis] / count
     radius = 0.5 * float(np.hypot(width, step))
     found = []
@@ -183,7 +183,9 @@ def _around_joint(
     centre, above = np.asarray(placement.translation), model.parents[joint]
     while above not in chain:
         if above == 0:
-            raise ConfigurationError(f"joint {model.names[joint]} hangs on the base: a scene knows serial chains only")
+            raise ConfigurationError(
+                f"joint {model.names[joint]} is attached to the base: scenes support serial chains only"
+            )
         placement, radius = model.jointPlacements[above], radius + float(np.linalg.norm(centre))
         centre, above = np.asarray(placement.translation), model.parents[above]
     return chain.index(above), centre, radius
@@ -274,11 +276,11 @@ class SafeBox:
         """
         c = self._mdh.size
         centres, levers = self._places(q[:, :c])
-        moved = levers @ tube[:c] + 0.5 * self._second(np.tile(tube[:c], (len(q), 1)))
+        moved = levers @ tube[:c] + 0.5 * self._second_order(np.tile(tube[:c], (len(q), 1)))
         clearances, _ = self._clearances(centres)
         return np.asarray((self.scene.margin_m + moved - clearances).max(axis=(0, 2), initial=-np.inf))
 
-    def _second(self, d: FloatArray) -> FloatArray:
+    def _second_order(self, d: FloatArray) -> FloatArray:
         """Return sum_ij r_max(i,j) d_i d_j of every sphere for d (N, c), (N, S) [m]: a second-order bound."""
         before = np.cumsum(d, axis=1) - d
         return np.asarray((d**2 + 2.0 * d * before) @ self._reach.T)
@@ -290,18 +292,18 @@ class SafeBox:
             SafetyError: the motion leaves the free space, or the proof fails; names link, border, time and distance.
         """
         pieces = motion.pieces()
-        counts = np.maximum(1, np.ceil(pieces.durations / FIRST_S)).astype(np.int64)
+        counts = np.maximum(1, np.ceil(pieces.durations / FIRST_SPAN_S)).astype(np.int64)
         piece = np.repeat(np.arange(len(counts)), counts)
         place = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
         width = (pieces.durations / counts)[piece]
         begin, end = place * width, (place + 1) * width
         while len(piece):
-            parts = [slice(first, first + AT_ONCE) for first in range(0, len(piece), AT_ONCE)]
+            parts = [slice(first, first + BATCH) for first in range(0, len(piece), BATCH)]
             left = [self._unproven(motion, pieces, piece[part], begin[part], end[part], tube) for part in parts]
             unproven = np.concatenate(left)
             piece, begin, end = piece[unproven], begin[unproven], end[unproven]
             middle = 0.5 * (begin + end)
-            if (end - begin < 2.0 * SHORTEST_S).any():
+            if (end - begin < 2.0 * SHORTEST_SPAN_S).any():
                 k = int(np.argmin(end - begin))
                 self._refuse(motion, pieces, int(piece[k]), float(middle[k]), tube)
             piece, begin, end = np.tile(piece, 2), np.append(begin, middle), np.append(middle, end)
@@ -330,7 +332,7 @@ class SafeBox:
         lost = np.flatnonzero((free - still < 0.0).any(axis=1))
         if len(lost):
             self._refuse(motion, pieces, int(piece[lost[0]]), float(0.5 * (begin + end)[lost[0]]), tube)
-        moved = np.einsum("nsc,nc->ns", levers, d) + 0.5 * self._second(d)
+        moved = np.einsum("nsc,nc->ns", levers, d) + 0.5 * self._second_order(d)
         return np.asarray((moved > free).any(axis=1))
 
     def _refuse(self, motion: Motion, pieces: Pieces, piece: int, time: float, tube: FloatArray) -> None:

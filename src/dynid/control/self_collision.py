@@ -6,11 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.errors import ConfigurationError
+from dynid.model.link_shapes import LinkShapes
 from dynid.model.pinocchio_library import pinocchio
 from dynid.robot import FloatArray, Robot
-from dynid.robot.meshes import tree_with_meshes
-from dynid.robot.urdf_tree import with_limited_turns
 from dynid.trajectory.pieces import Pieces
 
 STEP_RAD = 0.03  # total joint travel between two checked postures
@@ -69,7 +67,7 @@ class _Spans:
             yield slice(begin, end)
 
 
-class SelfCollision:
+class SelfCollision(LinkShapes):
     """Contact check between links of a robot; URDF joints that are not axes of the robot stay at zero.
 
     Not checked are shapes of the same link, of neighbouring links, and of links on the same parent, such as two
@@ -80,20 +78,8 @@ class SelfCollision:
     """
 
     def __init__(self, robot: Robot) -> None:
-        text = with_limited_turns(tree_with_meshes(robot.urdf_path))
-        try:
-            self._model = pinocchio.buildModelFromXML(text)
-            self._shapes = pinocchio.buildGeomFromUrdfString(self._model, text, pinocchio.GeometryType.COLLISION)
-        except (ValueError, RuntimeError, MemoryError) as error:
-            raise ConfigurationError(f"{robot.urdf_path}: its collision shapes cannot be loaded: {error}") from error
-        missing = [name for name in robot.joint_names if not self._model.existJointName(name)]
-        if missing:
-            raise ConfigurationError(f"{robot.urdf_path} has no joint {', '.join(missing)}")
-        self._places = [self._model.joints[self._model.getJointId(name)].idx_q for name in robot.joint_names]
-        self._data = self._model.createData()
-        self._neutral = pinocchio.neutral(self._model)
-        self._add_pairs()
-        resting = set(self._touching(robot.rest_posture))
+        super().__init__(robot.urdf_path, robot.joint_names)
+        resting = set(self.touching(robot.rest_posture))
         for pair in list(self._shapes.collisionPairs):
             if self._links(pair) in resting:
                 self._shapes.removeCollisionPair(pair)
@@ -107,48 +93,15 @@ class SelfCollision:
         self._levers = self._longest_levers()
 
     @property
-    def pairs(self) -> int:
-        """Number of checked pairs of shapes; 0 if the URDF has no collision shapes."""
-        return len(self._shapes.collisionPairs)
-
-    @property
     def shapes(self) -> tuple[pinocchio.GeometryModel, pinocchio.Model]:
         """The collision shapes of the URDF, and the pinocchio model to whose joints they are attached."""
         return self._shapes, self._model
-
-    def _add_pairs(self) -> None:
-        shapes, parents = self._shapes.geometryObjects, self._model.parents
-        for second in range(len(shapes)):
-            for first in range(second):
-                low, high = sorted((shapes[first].parentJoint, shapes[second].parentJoint))
-                siblings = low > 0 and parents[low] == parents[high]  # such as the two fingers of a hand
-                if low != high and parents[high] != low and not siblings:
-                    self._shapes.addCollisionPair(pinocchio.CollisionPair(first, second))
-        self._results = self._shapes.createData()
-
-    def _links(self, pair: pinocchio.CollisionPair) -> tuple[str, str]:
-        shapes, frames = self._shapes.geometryObjects, self._model.frames
-        first, second = (frames[shapes[k].parentFrame].name for k in (pair.first, pair.second))
-        return first, second
-
-    def _collides(self, q: FloatArray, stop_at_first: bool) -> bool:
-        full = self._neutral.copy()
-        full[self._places] = q
-        return bool(
-            pinocchio.computeCollisions(self._model, self._data, self._shapes, self._results, full, stop_at_first)
-        )
-
-    def _touching(self, q: FloatArray) -> list[tuple[str, str]]:
-        """Return all pairs of links that touch at q (n,) [rad]."""
-        self._collides(q, stop_at_first=False)
-        results = zip(self._shapes.collisionPairs, self._results.collisionResults, strict=True)
-        return [self._links(pair) for pair, result in results if result.isCollision()]
 
     def contact_at(self, q: FloatArray) -> tuple[str, str] | None:
         """Return two links that touch at a posture q (n,) [rad], or None if no links touch."""
         if not self.pairs or not self._collides(q, stop_at_first=True):
             return None
-        return self._touching(q)[0]
+        return self.touching(q)[0]
 
     def first_contact_along(self, pieces: Pieces) -> Contact | None:
         """Return the first contact of links along a motion, at samples or between them; None if there is no contact.

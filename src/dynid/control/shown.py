@@ -24,15 +24,15 @@ from dynid.trajectory.files import save_trajectory_file
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
 MOVED_RAD = 0.05  # least travel of the most moved joint in a hand-guided motion
-STANDS_S, STOOD_S = 1.0, 0.3  # standstill before hand guiding; its last part, after the sag
+STANDSTILL_S, SETTLED_S = 1.0, 0.3  # standstill before hand guiding; its last part, after the sag
 STILL_RAD = 0.005  # largest motion of a standing arm: more than encoder noise
 GAP_S = 0.02  # longest gap between states within one hand-guided part
 GRID_S, POINT_S = 0.005, 0.05
 SMOOTHING_S = 0.04  # standard deviation of the Gaussian filter; hand motion is below 5 Hz
-MARGIN = 0.95  # share of the limits that a replay uses
-WINDOW = 7  # number of points over which the replay's speed changes
-ROUNDS = 60
-INSIDE = 33  # samples per piece; dense, since the first piece, from rest, is fastest soon after its start
+LIMIT_SHARE = 0.95  # share of the limits that a replay uses
+WINDOW_POINTS = 7  # number of points over which the replay's speed changes
+MOST_ROUNDS = 60
+PIECE_SAMPLES = 33  # samples per piece; dense, since the first piece, from rest, is fastest soon after its start
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,14 +93,14 @@ class Shown:
 def shown_of(robot: Robot, bag: Path, name: str, speed: float = 1.0) -> Shown:
     """Return the replay of the hand-guided motion in a bag.
 
-    Arguments and errors are those of `led_part` and `shown_motion`.
+    Arguments and errors are those of `guided_part` and `shown_motion`.
     """
     recording = load_recording(bag, robot, needed=(REFERENCE,))
     limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
-    return shown_motion(name, robot.joint_names, *led_part(recording), limits, speed)
+    return shown_motion(name, robot.joint_names, *guided_part(recording), limits, speed)
 
 
-def led_part(recording: Recording) -> tuple[FloatArray, FloatArray]:
+def guided_part(recording: Recording) -> tuple[FloatArray, FloatArray]:
     """Return times (m,) [s] from 0 and postures (m, n) [rad] of the hand-guided part, without standstill at its ends.
 
     Raises:
@@ -108,39 +108,39 @@ def led_part(recording: Recording) -> tuple[FloatArray, FloatArray]:
     """
     reference, source = recording.reference, recording.source
     if reference is None:
-        raise DataError(f"{source} holds no topic 'reference', so nothing says whether a hand led the arm")
+        raise DataError(f"{source} holds no topic 'reference', so it does not show whether the arm was guided by hand")
     place = np.searchsorted(reference.time, recording.time)
     place[place == len(reference.time)] = 0
     led = (np.abs(reference.time[place] - recording.time) < 1e-6) & (reference.q[place] == recording.q).all(axis=1)
     if not led.any():
         raise DataError(
-            f"in {source} the arm was never led by a hand, it followed a reference: record a motion with 'dynid teach'"
+            f"in {source} the arm was never guided by hand, it followed a reference: record a motion with 'dynid teach'"
         )
-    first, last = _longest(recording.time, led)
-    first += _sagged(recording.time[first : last + 1], recording.q[first : last + 1])
-    time, q = recording.time[first : last + 1], recording.q[first : last + 1]
-    away = np.ptp(q, axis=0)
-    if away.max() < MOVED_RAD:
-        joint = int(np.argmax(away))
+    begin_index, last = _longest_section(recording.time, led)
+    begin_index += _after_sag(recording.time[begin_index : last + 1], recording.q[begin_index : last + 1])
+    time, q = recording.time[begin_index : last + 1], recording.q[begin_index : last + 1]
+    travel = np.ptp(q, axis=0)
+    if travel.max() < MOVED_RAD:
+        joint = int(np.argmax(travel))
         raise DataError(
             f"in {source} no hand moved the arm: {recording.joint_names[joint]} moved most, by "
-            f"{np.rad2deg(away[joint]):.1f} deg, expected at least {np.rad2deg(MOVED_RAD):.1f} deg: lead the arm while "
-            "it is recorded"
+            f"{np.rad2deg(travel[joint]):.1f} deg, expected at least {np.rad2deg(MOVED_RAD):.1f} deg: guide the arm "
+            "while it is recorded"
         )
     begin = int(np.argmax((np.abs(q - q[0]) > STILL_RAD).any(axis=1)))
     end = len(q) - int(np.argmax((np.abs(q - q[-1]) > STILL_RAD).any(axis=1)[::-1]))
     return time[begin:end] - time[begin], q[begin:end]
 
 
-def _sagged(time: FloatArray, q: FloatArray) -> int:
+def _after_sag(time: FloatArray, q: FloatArray) -> int:
     """Return the first sample after the sag at torque on, for q (N, n) [rad]; 0 if a hand guides the arm at once."""
-    stands, stood = (int(np.searchsorted(time, time[0] + at)) for at in (STANDS_S, STANDS_S - STOOD_S))
+    stands, stood = (int(np.searchsorted(time, time[0] + at)) for at in (STANDSTILL_S, STANDSTILL_S - SETTLED_S))
     if stands >= len(time) or np.abs(q[stood:stands] - q[stands]).max() > STILL_RAD:
         return 0
     return stands
 
 
-def _longest(time: FloatArray, led: NDArray[np.bool_]) -> tuple[int, int]:
+def _longest_section(time: FloatArray, led: NDArray[np.bool_]) -> tuple[int, int]:
     """Return first and last sample of the longest hand-guided interval, bridging short gaps between states.
 
     `time` (N,) [s] are the samples' times; `led` (N,) marks those in which the arm was guided.
@@ -160,8 +160,8 @@ def shown_motion(
     Args:
         name: name of the motion.
         joints: joint names, (n,).
-        time: times of the recorded path from `led_part`, (m,) [s].
-        q: postures of the recorded path from `led_part`, (m, n) [rad].
+        time: times of the recorded path from `guided_part`, (m,) [s].
+        q: postures of the recorded path from `guided_part`, (m, n) [rad].
         limits: velocity and acceleration limits to keep; positions and torques are checked with every motion.
         speed: replay speed relative to the recorded speed, above 0.
 
@@ -175,22 +175,27 @@ def shown_motion(
     smooth = gaussian_filter1d(even, SMOOTHING_S / GRID_S, axis=1, mode="nearest")
     points = np.array([np.interp(shown_s, grid, column) for column in smooth]).T
     rate = np.full(count - 1, speed)
-    for _ in range(ROUNDS):
+    for _ in range(MOST_ROUNDS):
         knots = np.concatenate([[0.0], np.cumsum(np.diff(shown_s) / rate)])
         motion = through_points(name, joints, knots, points)
         allowed = _allowed(motion, limits)
         if allowed.min() >= 1.0:
             return Shown(motion, read_only(points), read_only(shown_s), read_only(time), read_only(q))
-        rate = rate * uniform_filter1d(minimum_filter1d(0.98 * allowed + 0.02 * (allowed >= 1.0), WINDOW), WINDOW)
+        rate = rate * uniform_filter1d(
+            minimum_filter1d(0.98 * allowed + 0.02 * (allowed >= 1.0), WINDOW_POINTS), WINDOW_POINTS
+        )
     joint = joints[int(np.argmax(motion.peak_velocities / limits.velocity))]
-    raise DataError(f"what was shown as '{name}' jumps at {joint}: no speed keeps its limits; show it again, smoothly")
+    raise DataError(
+        f"what was shown as '{name}' jumps at {joint} and exceeds its limits at every speed; guide the arm again, "
+        "smoothly"
+    )
 
 
 def _allowed(motion: PolynomialTrajectory, limits: MotionLimits) -> FloatArray:
     """Return the factor (k - 1,) [-], at most 1, by which each piece between two knots must be slowed."""
-    inside = np.linspace(0.0, 1.0 - 1e-9, INSIDE)  # excludes the end, where the motion already rests
+    inside = np.linspace(0.0, 1.0 - 1e-9, PIECE_SAMPLES)  # excludes the end, where the motion already rests
     times = (motion.knots[:-1, None] + np.diff(motion.knots)[:, None] * inside).ravel()
     _, dq, ddq = motion.sample_all(np.minimum(times, motion.duration))
-    fast = (np.abs(dq) / (MARGIN * limits.velocity)).max(axis=1).reshape(-1, len(inside)).max(axis=1)
-    hard = (np.abs(ddq) / (MARGIN * limits.acceleration)).max(axis=1).reshape(-1, len(inside)).max(axis=1)
+    fast = (np.abs(dq) / (LIMIT_SHARE * limits.velocity)).max(axis=1).reshape(-1, len(inside)).max(axis=1)
+    hard = (np.abs(ddq) / (LIMIT_SHARE * limits.acceleration)).max(axis=1).reshape(-1, len(inside)).max(axis=1)
     return np.asarray(1.0 / np.maximum(1.0, np.maximum(fast, np.sqrt(hard))))

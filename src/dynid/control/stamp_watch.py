@@ -1,8 +1,8 @@
 """Check that the stamps of an arm's states advance like time: they must not stop, go back, or jump ahead."""
 
-LATE_NS = 20_000_000  # largest delay of a state that arrived out of order, which is skipped
+MOST_DELAY_NS = 20_000_000  # largest delay of a state that arrived out of order, which is skipped
 MOST_STALE = 20  # largest number of consecutive states that are not newer than an earlier one
-GIVE_UP_S = 1.0  # longest gap in the states: after it the hardware has switched the motors off
+LONGEST_GAP_S = 1.0  # longest gap in the states: after it the hardware has switched the motors off
 
 
 class StampWatch:
@@ -16,19 +16,19 @@ class StampWatch:
         self._stale = 0
 
     def fault(self, last_ns: int, stamp_ns: int) -> str:
-        """Return a sentence about a fault of a stamp after the last one, both [ns]; "" if there is no fault.
+        """Return a sentence about what is wrong with a stamp that follows the newest one, both [ns]; "" if nothing is.
 
-        A state without a fault that is not newer than the last one must be skipped.
+        A stamp that only repeats, or is slightly older, is no fault; the caller must skip its state.
         """
         if stamp_ns > last_ns:
             self._stale = 0
             lost_s = (stamp_ns - last_ns) * 1e-9
-            if lost_s <= GIVE_UP_S:
+            if lost_s <= LONGEST_GAP_S:
                 return ""
-            return f"no joint states for {lost_s:.2f} s by their stamps, more than the {GIVE_UP_S:.0f} s allowed"
+            return f"no joint states for {lost_s:.2f} s by their stamps, more than the {LONGEST_GAP_S:.0f} s allowed"
         self._stale += 1
-        if stamp_ns < last_ns - LATE_NS:
+        if stamp_ns < last_ns - MOST_DELAY_NS:
             return f"the stamps of joint_states went back by {(last_ns - stamp_ns) * 1e-9:.3f} s"
         if self._stale > MOST_STALE:
-            return f"the last {self._stale} joint_states are no newer than one before: their stamps stand still"
+            return f"the last {self._stale} joint_states are no newer than an earlier one: their stamps do not advance"
         return ""

@@ -11,13 +11,14 @@ import numpy as np
 
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import TorqueLaw
+from dynid.control.motion_kernels import stands
 from dynid.errors import ConfigurationError
 from dynid.robot import FloatArray, Robot
 
 SWAY_RAD, SWAY_HZ = 0.04, 2.5  # several times the gears' backlash, so that crossing it takes a small share of the time
 MOST_RAD, MOST_RAD_S = 0.05, 1.0
 RAMP_S = 0.5  # time in which swaying fades in and out
-STOOD_S = 0.6  # standstill of the reference before swaying starts: longer than within a motion
+STANDSTILL_S = 0.6  # standstill of the reference before swaying starts: longer than within a motion
 GOLDEN = 2.399963  # golden angle [rad]: separates the phases of any number of joints
 
 
@@ -88,9 +89,9 @@ class SwayingController(ArmController):
         """Return the torque (n,) [N m] like `ArmController.update`, all (n,); a standing reference sways."""
         if not self._level:
             self._now = self._wanted
-        stands = self.law.follows_reference and not dq_ref.any() and not ddq_ref.any()
-        self._stood_s = self._stood_s + dt if stands else 0.0
-        sways = self._stood_s > STOOD_S and self._now == self._wanted and self._now[0] > 0.0 and not self.paused
+        standing = self.law.follows_reference and stands(dq_ref, ddq_ref)
+        self._stood_s = self._stood_s + dt if standing else 0.0
+        sways = self._stood_s > STANDSTILL_S and self._now == self._wanted and self._now[0] > 0.0 and not self.paused
         change = (1.0 if sways else -1.0) / RAMP_S
         self._level, self._time_s = min(max(self._level + change * dt, 0.0), 1.0), self._time_s + dt
         if not self._level:

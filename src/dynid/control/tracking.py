@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dynid.control.motion_kernels import add_error
 from dynid.robot import FloatArray, read_only
 
 
@@ -38,11 +39,11 @@ class TrackingMeter:
         """Discard all accumulated errors."""
         self._squares[:], self._largest[:], self._states = 0.0, 0.0, 0
 
-    def add(self, error: FloatArray) -> None:
-        """Add the error of one state, (n,) [rad]."""
-        self._squares += error * error
-        np.maximum(self._largest, np.abs(error), out=self._largest)
+    def add(self, error: FloatArray, tolerance: FloatArray) -> bool:
+        """Add the error of one state, (n,) [rad]; return whether a joint exceeds its tolerance, (n,) [rad]."""
         self._states += 1
+        beyond: bool = add_error(error, tolerance, self._squares, self._largest)
+        return beyond
 
     def result(self) -> Tracking:
         """Return the tracking errors accumulated so far."""

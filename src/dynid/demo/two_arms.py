@@ -120,9 +120,12 @@ def _checks(run: PairRun, robot: Robot) -> list[Check]:
     return [
         _check("tracking", "difference of both arms in free motion, RMS", tracking, TRACKING_DEG, "deg"),
         _check(
-            "force_error", "difference of the hand's and the wall's force, held, over the wall's", force, FORCE_ERROR
+            "force_error",
+            "difference between the hand's and the wall's force while pressing, relative to the wall's",
+            force,
+            FORCE_ERROR,
         ),
-        _check("stopped", "the pair was stopped, or fell back", stopped, 0.0),
+        _check("stopped", "the pair was stopped, or fell back to the unilateral mode", stopped, 0.0),
     ]
 
 
@@ -139,7 +142,7 @@ def _page(run: PairRun, robot: Robot, verdict: Verdict, settings: BilateralSetti
     )
     summary = (
         f"A hand leads the leader around for {FREE_S:g} s. Then it moves forward until the follower presses against a "
-        f"wall of {WALL_N_M:g} N/m, holds, and moves back. Nothing but the control law connects the arms; neither has "
+        f"wall of {WALL_N_M:g} N/m, holds, and moves back. Only the control law connects the arms; neither has "
         "a force sensor."
     )
     law = ", ".join(f"{name} = {value:g}" for name, value in settings.gains().items())

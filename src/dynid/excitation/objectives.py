@@ -46,8 +46,8 @@ class Problem:
 
     Attributes:
         series: functions of time.
-        times: of the samples, (N,) [s].
-        regressor: of the base parameters, states (N, n) to (N, n, p).
+        times: times of the samples, (N,) [s].
+        regressor: function that returns the regressor of the base parameters, (N, n, p), at states (N, n).
         phi: parameters that predict the torques, (p,).
         bounds: bounds of the states.
         objective: function to minimise.
@@ -116,12 +116,12 @@ def cost(problem: Problem, coefficients: FloatArray, penalty: float) -> tuple[fl
         more, slope = problem.repulsion(states[0])
         value, slopes[0] = value + penalty * more, slopes[0] + penalty * slope
     for k in range(3):
-        slopes[k] += _through_regressor(problem.regressor, states, k, pull)
+        slopes[k] += _regressor_gradient(problem.regressor, states, k, pull)
     gradient = sum(shape.T @ slope for shape, slope in zip(shapes, slopes, strict=True))
     return value, np.asarray(gradient)
 
 
-def _through_regressor(regressor: Regressor, states: States, which: int, pull: FloatArray) -> FloatArray:
+def _regressor_gradient(regressor: Regressor, states: States, which: int, pull: FloatArray) -> FloatArray:
     """Return the sum over rows of pull . dW / dstate, (N, n), for q (0), dq (1) or ddq (2)."""
     size = states[0].shape[1]
     slope = np.zeros_like(states[0])

@@ -19,12 +19,12 @@ from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 from dynid.trajectory.trajectory import approach
 
 KNOT_S = 0.02
-RAISE = 1.1  # ratio of successive frequencies
+FREQUENCY_RATIO = 1.1  # ratio of successive frequencies
 LOWEST_RAD_S = 0.5
-SHRINK = 0.8  # factor on the amplitude if even the lowest frequency violates a limit
-SMALLEST_SHARE = 0.05  # minimum amplitude [share of the joint's range]
+AMPLITUDE_FACTOR = 0.8  # factor on the amplitude if even the lowest frequency violates a limit
+LEAST_AMPLITUDE_SHARE = 0.05  # minimum amplitude [share of the joint's range]
 PAUSE_S = 0.3
-MOST_TRIED = 200  # maximum number of random postures
+MOST_POSTURES = 200  # maximum number of random postures
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ class OneJointExcitation:
         rng = np.random.default_rng(wish.seed)
         middle, half = 0.5 * (self._lower + self._upper), 0.5 * (self._upper - self._lower)
         first = middle if self._allowed(middle) else self._robot.rest_posture.clip(self._lower, self._upper)
-        randoms = (middle + wish.spread * half * rng.uniform(-1.0, 1.0, len(half)) for _ in range(MOST_TRIED))
+        randoms = (middle + wish.spread * half * rng.uniform(-1.0, 1.0, len(half)) for _ in range(MOST_POSTURES))
         return filter(self._allowed, chain([first], randoms))
 
     def _allowed(self, posture: FloatArray) -> bool:
@@ -115,15 +115,15 @@ class OneJointExcitation:
         """Return the sine of the highest allowed frequency, at the largest feasible amplitude."""
         room = min(posture[joint] - self._lower[joint], self._upper[joint] - posture[joint])
         amplitude, name = wish.amplitude * room, self._robot.joint_names[joint]
-        least = min(SMALLEST_SHARE * (self._upper[joint] - self._lower[joint]), amplitude)
+        least = min(LEAST_AMPLITUDE_SHARE * (self._upper[joint] - self._lower[joint]), amplitude)
         while 0.0 < least <= amplitude:
             best, frequency = None, LOWEST_RAD_S
             while (piece := self._sine(joint, posture, amplitude, frequency, wish.periods)) is not None:
                 best = piece, Sine(name, amplitude, frequency)
-                frequency *= RAISE
+                frequency *= FREQUENCY_RATIO
             if best is not None:
                 return best
-            amplitude *= SHRINK
+            amplitude *= AMPLITUDE_FACTOR
         raise SafetyError(f"joint {name} cannot move by {np.rad2deg(least):.1f} deg at a posture: choose another")
 
     def _sine(

@@ -23,16 +23,16 @@ from dynid.trajectory.families import Excitation
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
-LOOK_S = 0.1  # sampling interval of the optimisation [s]
+SAMPLING_S = 0.1  # sampling interval of the optimisation [s]
 KNOT_S = 0.05  # interval between points of the file, which quintics connect [s]
 KAPPA_S = 0.04  # sampling interval of the stated kappa [s], as in the paper
 SECONDS_PER_TERM = {"fourier": 2.6, "spline": 1.2}
 CLEARANCE_M = 0.02
-LACK_M = 0.05  # lack of clearance at which the penalty is 1 [m]
-TIGHTER = (0.98, 0.95, 0.9, 0.8)  # shares of the limits that are tried until the check passes
+PENALTY_M = 0.05  # lack of clearance at which the penalty is 1 [m]
+LIMIT_SHARES = (0.98, 0.95, 0.9, 0.8)  # shares of the limits that are tried until the check passes
 DECIMALS = 9
-FARTHEST_M = 3.4  # range of prismatic joints in the compiled regressor [m]
-ROUNDED = 1e-3  # relative excess of accelerations by quintics between the points of a file
+SLIDE_M = 3.4  # range of prismatic joints in the compiled regressor [m]
+ACCELERATION_TOLERANCE = 1e-3  # relative excess of accelerations by quintics between the points of a file
 RANK_TOLERANCE = 1e-6  # tolerance of the rank for columns scaled to unit length
 
 
@@ -47,7 +47,7 @@ class ExcitationWish:
         terms: number of harmonics or control points; None chooses it by the duration.
         profile: profile of excitation.yaml, whose position limits and share of speeds are kept.
         starts: number of random initial motions; the best result counts.
-        seed: seed of the first one.
+        seed: seed of the first of these motions.
     """
 
     duration_s: float
@@ -114,7 +114,7 @@ class ExcitationOptimiser:
 
     Args:
         robot: the robot, whose nominal parameters predict the torques.
-        excitation: its motions, whose limits of speed and acceleration apply, too.
+        excitation: motions of the robot, whose limits of speed and acceleration apply, too.
         mount: mount of the arm; None is the default.
     """
 
@@ -124,9 +124,9 @@ class ExcitationOptimiser:
         self.names = model.names
         self._phi: BaseParameters = model.base_parameters(load_nominal(robot, model.mdh, model.regrouping.standard))
         compiled, turns = compile_regressor(model), ~np.array(robot.prismatic)
-        # The optimiser tries postures beyond the limits, but compiled kernels hold for one turn and FARTHEST_M only.
+        # The optimiser tries postures beyond the limits, but compiled kernels hold for one turn and SLIDE_M only.
         self.regressor: Regressor = lambda q, dq, ddq: compiled(
-            np.where(turns, np.remainder(q + np.pi, 2.0 * np.pi) - np.pi, np.clip(q, -FARTHEST_M, FARTHEST_M)), dq, ddq
+            np.where(turns, np.remainder(q + np.pi, 2.0 * np.pi) - np.pi, np.clip(q, -SLIDE_M, SLIDE_M)), dq, ddq
         )
         self._limits = robot_limits(robot, excitation.acceleration_limits)
         self._collision = Clearance(robot)
@@ -166,7 +166,7 @@ class ExcitationOptimiser:
         refusal: SafetyError | None = None
         for start in range(wish.starts):
             try:
-                found = self._one(name, wish, wish.seed + start)
+                found = self._optimised(name, wish, wish.seed + start)
             except SafetyError as error:
                 refusal = error
                 continue
@@ -177,8 +177,8 @@ class ExcitationOptimiser:
             raise refusal
         return best
 
-    def _one(self, name: str, wish: ExcitationWish, seed: int) -> OptimisedExcitation:
-        for share in TIGHTER:
+    def _optimised(self, name: str, wish: ExcitationWish, seed: int) -> OptimisedExcitation:
+        for share in LIMIT_SHARES:
             motion = self._motion(name, wish, seed, share)
             try:
                 self.check(motion, wish.profile)
@@ -209,7 +209,7 @@ class ExcitationOptimiser:
         bounds = self.bounds(profile)
         q, dq, ddq = motion.sample_all(np.arange(0.0, motion.duration, KNOT_S / 8.0))
         outside = (q < bounds.lower) | (q > bounds.upper) | (np.abs(dq) > bounds.velocity)
-        if (outside | (np.abs(ddq) > bounds.acceleration * (1.0 + ROUNDED))).any():
+        if (outside | (np.abs(ddq) > bounds.acceleration * (1.0 + ACCELERATION_TOLERANCE))).any():
             raise SafetyError(
                 f"motion '{motion.name}' exceeds positions, speeds or accelerations of profile '{profile}'"
             )
@@ -217,7 +217,7 @@ class ExcitationOptimiser:
     def _motion(self, name: str, wish: ExcitationWish, seed: int, share: float) -> PolynomialTrajectory:
         terms = wish.terms or max(8, round(wish.duration_s / SECONDS_PER_TERM[wish.kind]))
         series = Series.of(wish.kind, wish.duration_s, terms)
-        times = np.arange(0.0, wish.duration_s, LOOK_S)
+        times = np.arange(0.0, wish.duration_s, SAMPLING_S)
         problem = Problem(
             series,
             times,
@@ -243,11 +243,11 @@ def repulsion(collision: Clearance) -> Callable[[FloatArray], tuple[float, Float
             lack = collision.lack(posture, CLEARANCE_M)
             if lack <= 0.0:
                 continue
-            total += (lack / LACK_M) ** 2
+            total += (lack / PENALTY_M) ** 2
             for joint in range(q.shape[1]):
                 moved = posture.copy()
                 moved[joint] += step
-                slope[row, joint] = 2.0 * lack / LACK_M**2 * (collision.lack(moved, CLEARANCE_M) - lack) / step
+                slope[row, joint] = 2.0 * lack / PENALTY_M**2 * (collision.lack(moved, CLEARANCE_M) - lack) / step
         return total / len(q), slope / len(q)
 
     return penalty

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
-from scipy.interpolate import BSpline
+import scipy  # `scipy.interpolate` is loaded at first use: Fourier series need no splines
 from scipy.linalg import null_space
 
 from dynid.errors import ConfigurationError
@@ -73,5 +73,5 @@ class Series:
     def _spline(self, times: FloatArray) -> list[FloatArray]:
         inner = np.linspace(0.0, self.duration, self.size - SPLINE_DEGREE + 1)
         knots = np.concatenate([np.zeros(SPLINE_DEGREE), inner, np.full(SPLINE_DEGREE, self.duration)])
-        basis = BSpline(knots, np.eye(self.size), SPLINE_DEGREE)
+        basis = scipy.interpolate.BSpline(knots, np.eye(self.size), SPLINE_DEGREE)
         return [basis(times), basis.derivative(1)(times), basis.derivative(2)(times)]

@@ -19,7 +19,7 @@ from dynid.robot import FloatArray, Robot, read_only
 from dynid.robot.urdf_text import read_urdf_text
 
 # Distance of the stops from the joint limits, so that a driver's guard acts visibly before the arm hits the stop.
-STOP_MARGIN_RAD = float(np.deg2rad(5.0))
+STOP_MARGIN_RAD, STOP_MARGIN_M = float(np.deg2rad(5.0)), 0.005  # of revolute joints; of prismatic ones
 # MuJoCo's dry friction is a soft constraint, so joints creep under loads just below the friction. These values reduce
 # the creep to 1e-4 rad/s; the defaults give 2e-2 rad/s, too fast to count as stiction.
 FRICTION_SOLREF = (0.002, 1.0)
@@ -33,7 +33,7 @@ class PlantOptions:
     Attributes:
         mount: a mount of robot.yaml; None is the default one.
         coulomb_friction: Coulomb friction, (n,) [N m]; None takes that of the standard parameters.
-        stops: lower and upper joint stops, (n,) each [rad]; None is the joint limits widened by `STOP_MARGIN_RAD`.
+        stops: lower and upper joint stops, (n,) each [rad, or m where prismatic]; None is what `default_stops` returns.
         geometry: keep the shapes for viewers, and joints that are not axes (mimic fingers); slower.
         motors: add an actuator for every axis, named as the joint, whose control is its torque [N m].
     """
@@ -147,7 +147,7 @@ def _set_damping(element: mujoco.MjsJoint | mujoco.MjsTendon, value: float) -> N
 
 
 def _linear(field: object, value: float) -> FloatArray | float:
-    """Return a coefficient in its field's form; newer MuJoCo versions take those of a polynomial, linear first."""
+    """Return a coefficient in the form of its field, which in newer MuJoCo holds a polynomial, linear term first."""
     given = np.zeros_like(np.atleast_1d(np.asarray(field, dtype=np.float64)))
     given[0] = value
     return given if given.size > 1 else float(given[0])
@@ -196,16 +196,14 @@ def default_stops(robot: Robot, limits: tuple[FloatArray, FloatArray] | None = N
 
     Args:
         robot: the robot.
-        limits: lower and upper limits of a trajectory profile, (n,) each [rad].
+        limits: lower and upper limits of a trajectory profile, (n,) each [rad, or m where prismatic].
 
     Returns:
-        Lower and upper stops, (n,) each [rad].
+        Lower and upper stops, (n,) each [rad, or m where prismatic].
     """
     lower, upper = limits or (robot.lower, robot.upper)
-    return (
-        read_only(np.minimum(robot.lower, lower) - STOP_MARGIN_RAD),
-        read_only(np.maximum(robot.upper, upper) + STOP_MARGIN_RAD),
-    )
+    margin = np.where(robot.prismatic, STOP_MARGIN_M, STOP_MARGIN_RAD)
+    return read_only(np.minimum(robot.lower, lower) - margin), read_only(np.maximum(robot.upper, upper) + margin)
 
 
 @dataclass(frozen=True, eq=False)

@@ -26,7 +26,8 @@ from dynid.model.friction import FrictionLaw
 from dynid.robot import FloatArray
 
 DOF_FRICTION = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
-ROUNDS, SETTLED = 200, 1e-10  # iterations, relative tolerance of torques; an iteration scales the error by km + kms
+# Iterations, relative tolerance of torques; an iteration scales the error by km + kms
+MOST_ROUNDS, TORQUE_TOLERANCE = 200, 1e-10
 
 
 class MujocoFriction:
@@ -69,7 +70,7 @@ class MujocoFriction:
         return self._dofs
 
     def update(self, data: mujoco.MjData) -> None:
-        """Write the joints' friction for the next step into the model, from the state after the last one."""
+        """Write the joints' friction for the next step into the model, from the state after the previous step."""
         motor = data.qfrc_actuator[self._dofs] + data.qfrc_applied[self._dofs]
         self._loss[self._dofs] = self._law.budget(data.qvel[self._dofs], motor, self._load(data))
 
@@ -83,16 +84,17 @@ class MujocoFriction:
             DataError: torques and friction do not converge, because friction jumps where the torque equals the load.
         """
         motor = np.zeros(len(self._dofs))
-        for _ in range(ROUNDS):
+        for _ in range(MOST_ROUNDS):
             mujoco.mj_inverse(self._model, data)
             found = np.array(data.qfrc_inverse[self._dofs])
-            if np.abs(found - motor).max() <= SETTLED * (1.0 + np.abs(found).max()):
+            if np.abs(found - motor).max() <= TORQUE_TOLERANCE * (1.0 + np.abs(found).max()):
                 return found
             motor = found
             self._loss[self._dofs] = self._law.budget(data.qvel[self._dofs], motor, self._load(data))
         raise DataError(
             f"the motor torques {found.round(4).tolist()} N m and the friction that they cause do not settle within "
-            f"{ROUNDS} rounds at {data.qvel[self._dofs].round(4).tolist()} rad/s: take a state beside this one"
+            f"{MOST_ROUNDS} rounds at {data.qvel[self._dofs].round(4).tolist()} rad/s: evaluate a state close to "
+            "this one"
         )
 
     def _load(self, data: mujoco.MjData) -> FloatArray:

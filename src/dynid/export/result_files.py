@@ -11,7 +11,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from dynid.export.mjcf import STOP_MARGIN_RAD, PlantOptions, mjcf_text
+from dynid.export.mjcf import STOP_MARGIN_M, STOP_MARGIN_RAD, PlantOptions, mjcf_text
 from dynid.export.simple_friction import beyond_two_figures, simplified, whole_friction
 from dynid.export.urdf import identified_urdf, rotor_inertias
 from dynid.model.bam import bam_text
@@ -23,9 +23,9 @@ from dynid.resources import write_whole
 from dynid.robot import Robot
 from dynid.robot.file import file_stem
 
-WIDENED = (
-    f"The range of every joint is {np.rad2deg(STOP_MARGIN_RAD):g} deg ({STOP_MARGIN_RAD:.3f} m where it slides) wider "
-    "on both sides than robot.yaml says, so that a controller can be seen to stop before the end stop."
+RANGE_NOTE = (
+    f"The range of every joint is {np.rad2deg(STOP_MARGIN_RAD):g} deg ({1000 * STOP_MARGIN_M:g} mm where it slides) "
+    "wider on both sides than robot.yaml says, so that a controller can be seen to stop before the end stop."
 )
 MJCF_FILE, URDF_FILE, ROTOR_FILE, BAM_FOLDER = "model.xml", "model.urdf", "rotor_inertias.yaml", "bam"
 
@@ -37,7 +37,7 @@ def write_exports(
     standard: StandardParameters,
     mount: str,
     friction: FrictionLaw | None = None,
-    said: Mapping[str, str] = MappingProxyType({}),
+    error_sentences: Mapping[str, str] = MappingProxyType({}),
 ) -> None:
     """Write MJCF with armature, URDF, a file of rotor inertias, and BAM's friction files into a folder.
 
@@ -48,12 +48,12 @@ def write_exports(
         standard: consistent standard parameters, without the additional friction law.
         mount: mount that determines gravity in the MJCF.
         friction: friction law in addition to the standard parameters; None if there is none.
-        said: a sentence for the header of MJCF and URDF, by file name.
+        error_sentences: a sentence for the header of MJCF and URDF, by file name.
 
     Raises:
         OutputExistsError: a file exists.
     """
-    for name, text in simulator_texts(robot, mdh, standard, mount, friction, said).items():
+    for name, text in simulator_texts(robot, mdh, standard, mount, friction, error_sentences).items():
         write_whole(folder / name, text)
     write_whole(folder / ROTOR_FILE, rotor_inertias(robot, standard))
     for name, text in bam_files(robot, standard, whole_friction(robot, standard, friction)).items():
@@ -66,14 +66,17 @@ def simulator_texts(
     standard: StandardParameters,
     mount: str,
     friction: FrictionLaw | None = None,
-    said: Mapping[str, str] = MappingProxyType({}),
+    error_sentences: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, str]:
     """Return the texts of MJCF and URDF by file name, with the arguments of `write_exports`."""
     law = whole_friction(robot, standard, friction)
     simple = simplified(robot, mdh, standard, law, mount)
     content = to_file(simple, mdh, robot.name, robot.joint_names, "identified")
     lacks = beyond_two_figures(law)
-    notes = {name: _comment(said.get(name, ""), lacks, more) for name, more in ((MJCF_FILE, WIDENED), (URDF_FILE, ""))}
+    notes = {
+        name: _comment(error_sentences.get(name, ""), lacks, more)
+        for name, more in ((MJCF_FILE, RANGE_NOTE), (URDF_FILE, ""))
+    }
     return {
         MJCF_FILE: mjcf_text(robot, content, PlantOptions(mount, motors=True), notes[MJCF_FILE]),
         URDF_FILE: identified_urdf(robot, mdh, simple, notes[URDF_FILE]),

@@ -17,26 +17,26 @@ from dynid.model.regressor import standard_regressor
 from dynid.model.standard import springs_among
 from dynid.robot import FloatArray, Robot
 
-AMONG = ("FV", "FC", "OF", "FS")  # friction terms that standard parameters may contain
+STANDARD_KINDS = ("FV", "FC", "OF", "FS")  # friction terms that standard parameters may contain
 POSES, SEED = 100, 20261122
 SPEEDS = np.linspace(0.05, 1.0, 12)  # speeds of the fit, relative to half the joint's speed limit
 
 
 def whole_friction(
-    robot: Robot, parameters: StandardParameters | BaseParameters, beside: FrictionLaw | None
+    robot: Robot, parameters: StandardParameters | BaseParameters, separate: FrictionLaw | None
 ) -> FrictionLaw:
-    """Return the friction law of all axes: friction terms of the parameters plus the additional law `beside`.
+    """Return the friction law of all axes: friction terms of the parameters plus the additional law `separate`.
 
     Raises:
         DataError: both have Stribeck curves, which differ in shape.
     """
     axes, shape = robot.size, robot.file.structure.stribeck
-    law = beside or FrictionLaw.of(axes, {})
+    law = separate or FrictionLaw.of(axes, {})
     own = dict(zip(parameters.names, parameters.values, strict=True))
     added = {
         term.symbol: law[term.symbol] + [own.get(f"{term.prefix}{axis + 1}", 0.0) for axis in range(axes)]
         for term in TERMS
-        if term.prefix in AMONG
+        if term.prefix in STANDARD_KINDS
     }
     if shape is None or not any(own.get(f"FS{axis + 1}") for axis in range(axes)):
         return law.with_values(added)

@@ -114,18 +114,18 @@ def _left_out(robot: Robot, standard: StandardParameters) -> str:
     """Return sentences on friction terms and springs that a URDF cannot hold; '' if there are none."""
     names, values = (one[10 * robot.chain_size + 3 * robot.size :] for one in (standard.names, standard.values))
     extra = [f"{name} {value:.6g}" for name, value in zip(names, values, strict=True) if not is_spring(name)]
-    said = (
+    sentence = (
         f"Offsets, Stribeck friction and friction of coupled motors are not either: {', '.join(extra)}. "
         if extra
         else ""
     )
     if springs := springs_among(robot, standard):
         formulas = (one.words(robot.joint_names[one.joint], robot.prismatic[one.joint]) for one in springs)
-        said += (
+        sentence += (
             f"Springs are NOT in this file either: {'; '.join(formulas)}. Without them a simulated motor carries what "
             "they carry. "
         )
-    return said
+    return sentence
 
 
 def _listing(robot: Robot, standard: StandardParameters) -> str:

@@ -34,7 +34,7 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
 CLASSES = (0.5, 1.0, 2.0, 4.0, 10.0)  # speed bounds of the classes, over the speed below which joints may stick
-SLIDES = 2  # first class whose joints do not stick between two samples
+FIRST_SLIDING = 2  # first class whose joints do not stick between two samples
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,7 @@ class TorqueBands:
         estimate: the estimate before the consistent projection.
         samples: the samples that the estimate was fitted to.
         base: base parameters of the result.
-        friction: friction law of the result; None without one.
+        friction: friction law of the result; None if there is none.
         coulomb: settings of the friction treatment.
     """
 
@@ -87,7 +87,7 @@ class TorqueBands:
         left = np.take_along_axis(self._left, classes, axis=0)
         own = self._own(self.model, self.samples)
         time, dq, how = self.samples.time, self.samples.dq, self.samples.settings
-        kept = lasting_variance(time, self._residual, dq, classes >= SLIDES, how.interval_s)
+        kept = lasting_variance(time, self._residual, dq, classes >= FIRST_SLIDING, how.interval_s)
         slow = max(self.coulomb.slow_rad_s, 1e-3)
         return TorqueDeviations(
             speeds_rad_s=tuple(slow * bound for bound in CLASSES),

@@ -16,8 +16,8 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
 OF_DRIVES = [kind for kind in KINDS if kind != "IA"]
-JUST_RAD_S = 1e-9  # speed just above standstill, where the Stribeck dip is at its full depth
-RARELY = 0.01  # share of the slow samples that may exceed the extended budget
+ONSET_RAD_S = 1e-9  # speed just above standstill, where the Stribeck dip is at its full depth
+EXCESS_SHARE = 0.01  # share of the slow samples that may exceed the extended budget
 NOISE = 2.3  # standard deviations that normal noise exceeds in this share of the samples
 
 
@@ -29,13 +29,13 @@ def beyond_budget(
     slow: NDArray[np.bool_],
     noise: FloatArray,
 ) -> FloatArray:
-    """Return the excess over the budget that bounds friction in all but `RARELY` of the slow samples, (n,) [N m].
+    """Return the excess over the budget that bounds friction in all but `EXCESS_SHARE` of the slow samples, (n,) [N m].
 
     Args:
         model: the arm.
         samples: motion and torques.
         base: base parameters.
-        friction: friction law in addition to the base parameters; None without one.
+        friction: friction law in addition to the base parameters; None if there is none.
         slow: mask of the samples in which a joint is slow, (N, n).
         noise: standard deviations of the model's torque errors for joints that are not slow, (n,) [N m].
 
@@ -47,7 +47,7 @@ def beyond_budget(
     load = -model.inverse_dynamics(samples.q, samples.dq, still, links)
     beyond = np.full(rubs.shape, -np.inf)
     for sign in (1.0, -1.0):
-        just = still + sign * JUST_RAD_S
+        just = still + sign * ONSET_RAD_S
         held = model.dry_torque(just, base)
         if friction is not None:
             held = held + friction["of"] + sign * friction.budget(just, samples.tau, load)
@@ -55,5 +55,5 @@ def beyond_budget(
     most = np.zeros(model.axes)
     for axis, own in enumerate(slow.T):
         if own.any():
-            most[axis] = np.quantile(beyond[own, axis], 1.0 - RARELY)
+            most[axis] = np.quantile(beyond[own, axis], 1.0 - EXCESS_SHARE)
     return np.maximum(most - NOISE * noise, 0.0)

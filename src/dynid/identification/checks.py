@@ -199,9 +199,11 @@ def time_at_speed(one: OneRegression) -> Measured:
 
 
 def friction_separability(one: OneRegression) -> Measured:
-    """Return the smallest share of a viscous column that Coulomb friction cannot reproduce; None without both.
+    """Return the smallest separability of viscous from Coulomb friction, from 0 (none) to 1, with its parameter.
 
-    If a joint moves at one speed only, its viscous torque FV dq and Coulomb torque FC sign(dq) are proportional.
+    It is the share of a viscous column of the regressor that Coulomb friction cannot reproduce. If a joint moves at one
+    speed only, its viscous torque FV dq and Coulomb torque FC sign(dq) are proportional. The result is None if the
+    model lacks one of the two kinds of friction.
     """
     if one.regression.moving is None or not one.regression.has_coulomb_friction:
         return None
@@ -220,7 +222,7 @@ def friction_settled(one: OneRegression) -> Measured:
 
 
 def torque_source_difference(found: Fitted) -> Measured:
-    """Return || W (phi_other - phi) || / || tau || for parameters phi_other from the unused current; None without it.
+    """Return || W (phi_other - phi) || / || tau || for phi_other from the unused current; None if there is none.
 
     The regression uses measured or commanded currents, while the closed-loop refinement predicts commands. The
     parameters differ if a servo's current loop does not follow its goal, or if one of the currents has another unit,
@@ -363,7 +365,7 @@ FITTED: tuple[Rule[Fitted], ...] = (
         "pull of the physical bounds on all parameters",
         lambda found: None if found.pull is None else (found.pull.value, found.pull.detail),
         lambda found: found.pull.limit if found.pull else float("nan"),
-        meaning="masses or boxes of robot.yaml, a set-up, or friction are other than the data say",
+        meaning="masses or boxes of robot.yaml, a set-up, or friction contradict the data",
     ),
     Rule(
         "torque_error_fitted",
@@ -393,7 +395,7 @@ FITTED: tuple[Rule[Fitted], ...] = (
     Rule(
         "suspicion",
         "Data",
-        "best other reading of the data / what is suspected",
+        "best alternative interpretation / its limit",
         lambda found: None if found.diagnosis is None else found.diagnosis.measured,
         1.0,
     ),
@@ -424,7 +426,7 @@ SETUP: tuple[Rule[Sequence[SetupEstimate]], ...] = (
     Rule(
         "setup",
         "Data",
-        "parts of the set-up that must be mended first",
+        "parts of the set-up that must be corrected first",
         lambda found: (
             float(sum(one.must_be_mended for one in found)),
             "; ".join(one.sentence for one in found if one.must_be_mended),

@@ -43,7 +43,7 @@ class Outcome:
 
     Attributes:
         base: base parameters.
-        friction: friction law in addition to the base parameters; None without one.
+        friction: friction law in addition to the base parameters; None if there is none.
         definite_links: number of links with a positive-definite inertia; None if the estimator gives no standard
             parameters.
         consistent: whether the estimator guarantees physically consistent parameters.
@@ -65,7 +65,7 @@ class Row:
         failure: why there is no result; "" if there is one.
         parameters: number of base parameters that are not zero.
         in_sample: torque errors on the fitted data.
-        out_of_sample: torque errors on held-out data; None without any.
+        out_of_sample: torque errors on held-out data; None if there is none.
         lambda_min: smallest eigenvalue of M(q) over the sampled poses [kg m^2].
         outcome: result of the estimator; None if it failed.
     """
@@ -119,7 +119,7 @@ class Comparison:
         robot: the robot.
         model: the arm as it was mounted.
         fitted: samples to fit.
-        held: held-out samples; None without any.
+        held: held-out samples; None if there is none.
         settings: settings of the friction treatment.
     """
 

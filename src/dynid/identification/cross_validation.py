@@ -124,7 +124,7 @@ class _Folds:
         )
 
     def change(self, block: NDArray[np.int64], count: int) -> tuple[FloatArray, NDArray[np.bool_]]:
-        """Return the change of predicted torques (M, n) [N m] in a block if the fit omits it, and what it alone shows.
+        """Return the change of predicted torques (M, n) [N m] in a block if the fit omits it, and its own parameters.
 
         Args:
             block: indices of the samples in the block, (M,).

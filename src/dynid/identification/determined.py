@@ -8,8 +8,8 @@ from dynid.model.drive import kind_and_number
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
 
-WITHIN, QUANTILE = 0.1, 1.959964  # half width over value; two-sided 95 % quantile of the normal law
-FALLING = ("fs", "kms", "kes")  # friction coefficients of terms that decrease with speed
+RELATIVE_HALF_WIDTH, QUANTILE = 0.1, 1.959964  # half width over value; two-sided 95 % quantile of the normal law
+DECREASING_TERMS = ("fs", "kms", "kes")  # friction coefficients of terms that decrease with speed
 
 
 class Determined(NamedTuple):
@@ -27,16 +27,16 @@ class Determined(NamedTuple):
 
         Args:
             base: base parameters with their covariance.
-            friction: friction law in addition to them; None without one.
+            friction: friction law in addition to them; None if there is none.
         """
         deviations = base.standard_deviations
         if deviations is None:
             return None
         trading = set()
         if friction is not None:
-            falls = np.any([friction[symbol] != 0.0 for symbol in FALLING], axis=0)
+            falls = np.any([friction[symbol] != 0.0 for symbol in DECREASING_TERMS], axis=0)
             trading = {f"FV{axis + 1}" for axis in np.flatnonzero(falls)}
-        narrow = deviations * QUANTILE <= WITHIN * np.abs(base.values)
+        narrow = deviations * QUANTILE <= RELATIVE_HALF_WIDTH * np.abs(base.values)
         chosen = [bool(own) and name not in trading for name, own in zip(base.names, narrow, strict=True)]
         names = [tuple(n for n, own in zip(base.names, chosen, strict=True) if own is side) for side in (True, False)]
         return cls(*names)
@@ -44,16 +44,16 @@ class Determined(NamedTuple):
     @property
     def sentence(self) -> str:
         """Sentence that lists the determined parameters."""
-        said = (
+        text = (
             f"The data determine {len(self.determined)} of {len(self.determined) + len(self.others)} parameters within "
             f"10 % ({', '.join(self.determined) or 'none'})"
         )
         if not self.others:
-            return f"{said}."
+            return f"{text}."
         kinds = {kind_and_number(name)[0] for name in self.determined}
         use = ""
         if not any(kind.startswith("M") for kind in kinds):
             use = " Not even gravity is determined: record more motion of more joints."
         elif not any(kind.startswith(("XX", "YY", "ZZ", "IA")) for kind in kinds):
             use = " No inertia is determined: the model is good for gravity and friction."
-        return f"{said}, and leave the others to the robot's bounds and nominal values.{use}"
+        return f"{text}, and leave the others to the robot's bounds and nominal values.{use}"

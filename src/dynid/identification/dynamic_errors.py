@@ -92,7 +92,7 @@ def dynamic_errors(
         model: the arm, at the mount of the samples.
         samples: samples that the model was not fitted to.
         phi: base parameters.
-        friction: friction law in addition to the base parameters; None without one.
+        friction: friction law in addition to the base parameters; None if there is none.
         slow_rad_s: speed below which joints may stick [rad/s].
     """
     rows = dynamic_rows(model, samples, phi, friction, slow_rad_s)

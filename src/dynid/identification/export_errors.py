@@ -29,10 +29,10 @@ def exported_models(
 
     Args:
         robot: the robot.
-        mdh: its kinematic chain.
+        mdh: kinematic chain of the robot.
         standard: standard parameters of the result.
         mount: name of the mount.
-        friction: friction law of the result; None without one.
+        friction: friction law of the result; None if there is none.
     """
     texts = simulator_texts(robot, mdh, standard, mount, friction)
     return {name: model_of_text(text, robot, name) for name, text in texts.items()}

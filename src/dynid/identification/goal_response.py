@@ -16,7 +16,7 @@ from dynid.robot import FloatArray, read_only
 
 COARSE_S, FINE_S = 0.04, 0.005
 NEAR_LIMIT = 0.97  # share of the largest recorded torque, above which a limit may be active
-MOST_S = 900.0  # longest part of a recording that is used
+LONGEST_USED_S = 900.0  # longest part of a recording that is used
 SHORTEST_S = 4.0  # shortest usable part between the margins for the longest delay
 
 
@@ -67,7 +67,7 @@ def goal_response(signals: Signals) -> GoalResponse | None:
     Args:
         signals: signals of the recording, with the delay of its torques.
     """
-    begin, end = signals.time[0] + LONGEST_S, min(signals.time[-1] - LONGEST_S, signals.time[0] + MOST_S)
+    begin, end = signals.time[0] + LONGEST_S, min(signals.time[-1] - LONGEST_S, signals.time[0] + LONGEST_USED_S)
     if signals.goal is None or end - begin < SHORTEST_S:
         return None
     inside = (signals.time > begin) & (signals.time < end)

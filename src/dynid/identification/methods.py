@@ -14,9 +14,6 @@ from typing import Any
 
 from dynid.errors import ConfigurationError, refuse_other_kind
 from dynid.identification import pipeline
-from dynid.identification.campaign.campaign import campaign
-from dynid.identification.campaign.files import identification_of
-from dynid.identification.campaign.joint import refine_jointly
 from dynid.identification.closed_loop.recorded_loop import refuse_open, refuse_open_loop
 from dynid.identification.data.parts import Span
 from dynid.identification.data.sources import Recorded, Several, Source, load_sources
@@ -129,6 +126,9 @@ def identify(
         found = common(sources, refine=refine)
         source = f"{found.source}, refined jointly over {count}"
         return replace(found, method=method, source=source)
+    from dynid.identification.campaign.campaign import campaign  # not before: a regression needs neither
+    from dynid.identification.campaign.files import identification_of
+
     with tempfile.TemporaryDirectory(prefix="dynid_runs_") as temporary:
         stored = None if runs is None else Path(runs)
         whole = campaign(
@@ -153,6 +153,8 @@ def _refine(
     estimate: Estimate,
     settings: IdentificationSettings,
 ) -> Refined:
+    from dynid.identification.campaign.joint import refine_jointly  # not before: a regression refines nothing
+
     progress("refining in the closed loop")
     return refine_jointly(robot, loops, settings, estimate)
 

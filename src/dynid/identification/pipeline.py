@@ -563,7 +563,7 @@ def conclude(
         estimate: the unconstrained estimate.
         start: parameters that the consistent model should be close to; None is the estimate.
         constants: torque constants of the recorded currents, (n,) [N m/A]; () if torques were recorded.
-        refined: how a closed-loop refinement ended, as in `Fitted`; None without one.
+        refined: how a closed-loop refinement ended, as in `Fitted`; None if there is none.
         seed: seed of the audit, which is added to that of the settings.
         progress: function that is called with the name of each stage as it starts.
 

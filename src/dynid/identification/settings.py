@@ -19,9 +19,9 @@ FrictionStructure = Literal[
 class FilterSettings(Strict):
     """Zero-phase Butterworth low-pass; run forwards and backwards, so the attenuation at the cut-off is one half.
 
-    state_cutoff_ratio: cut-off frequency for the states that the regressor is computed from, divided by that of the
-        low-pass, which torques and regressor then pass together; None: states pass the low-pass itself, as in the
-            paper.
+    state_cutoff_ratio: cut-off frequency of the filter of the states from which the regressor is computed, divided by
+    that of the low-pass. Torques and regressor then pass the low-pass together. None filters the states by the low-pass
+    itself, as in the paper.
     """
 
     order: Annotated[int, Field(ge=1, le=8)] = 4

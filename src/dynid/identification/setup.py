@@ -43,14 +43,14 @@ MOST_STEPS = 15
 SETTLED, SMALLEST = 0.1, 1e-4  # a smaller step ends the iteration: share of the standard deviation, and absolute value
 MOST_SCANNED = 4  # recordings in which a delay is searched
 MEMORY = 2  # earlier steps from which the next one is extrapolated
-VAGUE = {
+MOST_DEVIATION = {
     "position zero": 0.01,
     "torque scale": 0.05,
     "gravity": 0.05,
     "delay": 0.02,
 }  # largest standard deviations [rad or m, -, -, s]; unknowns beyond them are dropped unless requested by name
-MENDED = 3.0  # standard deviations from the given value, beyond which a set-up has to be corrected,
-WORTH = {
+CORRECTION_Z = 3.0  # standard deviations from the given value, beyond which a set-up has to be corrected,
+LEAST_CORRECTION = {
     "position zero": 0.006,
     "torque scale": 0.01,
     "gravity": 0.004,
@@ -89,7 +89,7 @@ class SetupEstimate:
     def differs(self) -> bool:
         """Whether the estimate contradicts the given set-up."""
         nominal = 1.0 if self.kind == "torque scale" else 0.0
-        return abs(self.value - nominal) > max(MENDED * self.deviation, WORTH[self.kind])
+        return abs(self.value - nominal) > max(CORRECTION_Z * self.deviation, LEAST_CORRECTION[self.kind])
 
     @property
     def must_be_mended(self) -> bool:
@@ -308,8 +308,8 @@ def _first_guess(
 class Steps:
     """Anderson acceleration of a fixed-point iteration x <- x + f(x), over the last two steps.
 
-    The columns are linearised at parameters that have absorbed part of the unknown, so each plain step reduces the
-    error by only a third.
+    In `estimate_setup`, a plain step reduces the error by only a third, because the regression is linearised at
+    parameters that have absorbed a part of the unknown.
     """
 
     def __init__(self) -> None:
@@ -369,7 +369,7 @@ def _shown(chosen: Sequence[Choice], columns: Columns, robot: Robot, *, needed: 
     left = [one for one in chosen if shown.get((one.kind, one.axis), False)]
     while left:  # drop the most uncertain one by one, because it makes the others uncertain, too
         covariance = columns.together([columns.kinds.index((one.kind, one.axis)) for one in left])[1]
-        vague = np.sqrt(np.diag(covariance)) / [VAGUE[one.kind] for one in left]
+        vague = np.sqrt(np.diag(covariance)) / [MOST_DEVIATION[one.kind] for one in left]
         vague[[one.asked for one in left]] = 0.0
         if vague.max() <= 1.0:
             return tuple(left)

@@ -22,7 +22,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.recording.mapping import Mapping
 
 ROUNDS = 3  # rounds of reading torques later and fitting again
-FARTHEST = 3.0  # over the limit: the search stops if the delay grows beyond it
+GROWTH_LIMIT = 3.0  # over the limit: the search stops if the delay grows beyond it
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,7 +61,7 @@ def compensated(
     limits, total, now = ready.settings.acceptance.suspicion, 0.0, given
     for _ in range(ROUNDS):
         total += found.value
-        if abs(total) > FARTHEST * limits.delay_s:
+        if abs(total) > GROWTH_LIMIT * limits.delay_s:
             return given
         progress(f"reading torques {1e3 * total:.1f} ms later")
         now = _read_later(model, given, now.estimate, total, held_out_share)

@@ -7,7 +7,7 @@ candidate with the smallest residual wins. The fit of the parameters then refine
 from collections.abc import Sequence
 
 import numpy as np
-from scipy.interpolate import make_interp_spline
+import scipy  # `scipy.interpolate` is loaded at first use: most identifications need no splines
 
 from dynid.identification.data.fine_states import FineStates, chosen
 from dynid.identification.estimators.triangles import triangle
@@ -53,7 +53,7 @@ def _costs(
     size, rows = len(model.names) + 1 + len(delays), []
     for part in (one for whole in parts for one in _covered(whole, delays, grid_s)):
         time = grid_s * np.arange(len(part.q))
-        spline = make_interp_spline(time, part.tau, k=3)
+        spline = scipy.interpolate.make_interp_spline(time, part.tau, k=3)
         tau = np.stack([spline(np.clip(time + one, 0.0, time[-1])) for one in delays], axis=2)
         W = model.regressor(part.q, part.dq, part.ddq)
         columns = np.concatenate([W, np.sign(part.dq)[..., None], tau], axis=2)

@@ -18,7 +18,7 @@ from dynid.model.parameter_groups import parameter_groups
 from dynid.model.parameters import BaseParameters
 
 CHANCE = 0.05
-PART = 0.5  # relative change of a group that has to be significant
+RELATIVE_CHANGE = 0.5  # relative change of a group that has to be significant
 LEAST_VARIANCE = 1e-9  # least eigenvalue of a correlation matrix that is used
 
 
@@ -35,7 +35,9 @@ def undetermined(estimate: BaseParameters) -> tuple[UndeterminedGroup, ...]:
         scaled = estimate.values[own] / deviations[own]
         correlation = estimate.covariance[np.ix_(own, own)] / np.outer(deviations[own], deviations[own])
         values, vectors = np.linalg.eigh(correlation)
-        distance = PART * float(np.linalg.norm(vectors.T @ scaled / np.sqrt(np.maximum(values, LEAST_VARIANCE))))
+        distance = RELATIVE_CHANGE * float(
+            np.linalg.norm(vectors.T @ scaled / np.sqrt(np.maximum(values, LEAST_VARIANCE)))
+        )
         needed = float(np.sqrt(2.0 * gammainccinv(0.5 * len(own), CHANCE)))
         if distance < needed:
             found.append(UndeterminedGroup(what=group.words, parameters=group.names, distance=distance, needed=needed))

@@ -16,7 +16,7 @@ from dynid.documents import read_json
 from dynid.errors import ConfigurationError, cut, shown
 from dynid.model.friction import MODELS, TERMS, FrictionLaw
 
-KEYS = {
+FILE_KEYS = {
     "fb": "friction_base",
     "fs": "friction_stribeck",
     "km": "load_friction_motor",
@@ -29,14 +29,14 @@ KEYS = {
     "a": "alpha",
     "fv": "friction_viscous",
 }
-ALIKE: dict[str, tuple[str, ...]] = {
+EQUAL_COEFFICIENTS: dict[str, tuple[str, ...]] = {
     "load_friction_base": ("km", "ke"),
     "load_friction_stribeck": ("kms", "kes"),
 }  # M3 and M4 have equal coefficients of motor torque and load
-MOTOR = ("kt", "R", "armature", "q_offset")  # keys of the motor and the test bench; eRob files have no R
-LARGEST = 1e9  # upper bound of any value
-WORDS = ("model", "actuator", "note")
-NO_PLACE = tuple(term.symbol for term in TERMS if term.symbol not in MODELS["M6"])
+MOTOR_KEYS = ("kt", "R", "armature", "q_offset")  # keys of the motor and the test bench; eRob files have no R
+LARGEST_VALUE = 1e9  # upper bound of any value
+TEXT_KEYS = ("model", "actuator", "note")
+UNSUPPORTED_TERMS = tuple(term.symbol for term in TERMS if term.symbol not in MODELS["M6"])
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,9 @@ class BamGear:
     Attributes:
         model: M1 to M6.
         figures: friction by symbol, see `dynid.model.friction`.
-        torque_constant: [N m/A].
-        resistance: of the winding [ohm].
-        rotor_inertia: [kg m^2].
+        torque_constant: torque constant of the motor [N m/A].
+        resistance: resistance of the winding [ohm].
+        rotor_inertia: inertia of the rotor, as seen at the joint [kg m^2].
         actuator: BAM's name of the servo.
     """
 
@@ -64,9 +64,9 @@ def _keys_of(model: str) -> dict[str, tuple[str, ...]]:
     """Return the keys of a model's file, and the friction symbols that each key sets."""
     symbols = MODELS[model]
     if model in ("M3", "M4"):
-        both = {key: pair for key, pair in ALIKE.items() if pair[0] in symbols}
-        return both | {KEYS[one]: (one,) for one in symbols if one not in ("km", "ke", "kms", "kes")}
-    return {KEYS[one]: (one,) for one in symbols}
+        both = {key: pair for key, pair in EQUAL_COEFFICIENTS.items() if pair[0] in symbols}
+        return both | {FILE_KEYS[one]: (one,) for one in symbols if one not in ("km", "ke", "kms", "kes")}
+    return {FILE_KEYS[one]: (one,) for one in symbols}
 
 
 def read_bam(path: Path) -> BamGear:
@@ -84,21 +84,21 @@ def read_bam(path: Path) -> BamGear:
     if model not in MODELS:
         raise ConfigurationError(f"{path}: model '{cut(str(content.get('model')))}' is none of {', '.join(MODELS)}")
     keys = _keys_of(model)
-    unknown = sorted(set(content) - set(keys) - {*MOTOR, *WORDS})
+    unknown = sorted(set(content) - set(keys) - {*MOTOR_KEYS, *TEXT_KEYS})
     missing = sorted(set(keys) - set(content))
     if unknown or missing:
         what = f"the unknown key '{cut(unknown[0])}'" if unknown else f"no key '{missing[0]}'"
         raise ConfigurationError(f"{path}: a file of model {model} has {what}; it has {', '.join(keys)}")
     figures = {symbol: _number(path, content, key) for key, symbols in keys.items() for symbol in symbols}
-    kt, resistance, inertia = (_number(path, content, key) if key in content else None for key in MOTOR[:3])
+    kt, resistance, inertia = (_number(path, content, key) if key in content else None for key in MOTOR_KEYS[:3])
     return BamGear(model, figures, kt, resistance, inertia, str(content.get("actuator", "")))
 
 
 def _number(path: Path, content: dict[str, object], key: str) -> float:
     value = content[key]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= LARGEST:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0.0 <= value <= LARGEST_VALUE:
         raise ConfigurationError(
-            f"{path}: {key} is {shown(value)}; expected a number of at least 0, at most {LARGEST:g}"
+            f"{path}: {key} is {shown(value)}; expected a number of at least 0, at most {LARGEST_VALUE:g}"
         )
     return float(value)
 
@@ -116,7 +116,7 @@ def law_of(gears: Sequence[BamGear]) -> FrictionLaw:
 def smallest_model(law: FrictionLaw, axis: int) -> str:
     """Return the first of M1 to M6 that can represent an axis's friction; terms that no model has are ignored."""
     value = {term.symbol: float(row[axis]) for term, row in zip(TERMS, law.values, strict=True)}
-    there = {symbol for symbol, figure in value.items() if figure and symbol not in NO_PLACE}
+    there = {symbol for symbol, figure in value.items() if figure and symbol not in UNSUPPORTED_TERMS}
     alike = value["km"] == value["ke"] and value["kms"] == value["kes"]
     fits = [model for model in MODELS if there <= set(MODELS[model]) and (alike or model not in ("M3", "M4"))]
     return fits[0]
@@ -137,7 +137,7 @@ def bam_text(
     content["armature"] = rotor_inertia
     content |= {key: value[symbols[0]] for key, symbols in _keys_of(model).items()}
     content |= {"model": model.lower(), "actuator": actuator}
-    left = [f"{one.prefix} {value[one.symbol]:.6g} {one.unit}" for one in TERMS if one.symbol in NO_PLACE]
-    if any(value[symbol] for symbol in NO_PLACE):
+    left = [f"{one.prefix} {value[one.symbol]:.6g} {one.unit}" for one in TERMS if one.symbol in UNSUPPORTED_TERMS]
+    if any(value[symbol] for symbol in UNSUPPORTED_TERMS):
         content["note"] = f"BAM cannot hold {' and '.join(left)}"
     return json.dumps(content, indent=4) + "\n"

@@ -35,7 +35,7 @@ from dynid.robot import FloatArray, Structure, read_only
 
 PRODUCTS = ("XY", "XZ", "YZ")
 REGROUPED_LAST = ("MZ", "YY", "M")  # kinds that the closed form never uses as representatives
-WITNESS_SAMPLES = 60
+REGRESSOR_SAMPLES = 60
 
 
 def standard_names(chain_size: int, axes: int, drive: DriveTerms | None = None) -> tuple[str, ...]:
@@ -49,8 +49,8 @@ class Regrouping:
     """Linear map phi = K pi from standard parameters pi to base parameters phi.
 
     Attributes:
-        names: base parameter names, (p,).
-        K: (p, s), columns in the order of `standard`.
+        names: names of the base parameters, (p,).
+        K: matrix of the map, (p, s), with columns in the order of `standard`.
         representatives: the standard parameter whose regressor column is the base parameter's, (p,).
         standard: names of the standard parameters, (s,).
         link_count: number of link-side base parameters.
@@ -128,10 +128,10 @@ def regroup(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> Regrouping
     Args:
         mdh: geometry of the chain.
         drive: terms of the drives, and the structure.
-        gravity: (3,) in the URDF base [m/s^2]; its direction decides whether MX1 and MY1 count.
+        gravity: gravity vector in the URDF base, (3,) [m/s^2]; its direction decides whether MX1 and MY1 count.
     """
     standard = standard_names(mdh.size, drive.axes, drive)
-    W = _witness(mdh, drive, gravity)
+    W = _sampled_regressor(mdh, drive, gravity)
     without_products = not drive.structure.products_of_inertia
     # without products of inertia their columns vanish, but the terms regrouped into them stay
     removed = [k for k, n in enumerate(standard) if without_products and kind_and_number(n)[0] in PRODUCTS]
@@ -149,16 +149,16 @@ def regroup(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> Regrouping
     return Regrouping(names, read_only(K), tuple(k for k, _ in kept), standard, link_count, method)
 
 
-def _witness(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> FloatArray:
+def _sampled_regressor(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> FloatArray:
     """Return the regressor of all standard parameters at fixed random states, (samples n, s)."""
-    q, dq, ddq = _random_states(mdh, WITNESS_SAMPLES)
+    q, dq, ddq = _random_states(mdh, REGRESSOR_SAMPLES)
     free = drive.axes - mdh.size
-    extra_dq, extra_ddq = _random_rates(free, WITNESS_SAMPLES)
+    extra_dq, extra_ddq = _random_rates(free, REGRESSOR_SAMPLES)
     places = np.hstack([q, np.zeros_like(extra_dq)])  # decoupled axes have no springs
     columns = drive.columns(drive.standard_names, places, np.hstack([dq, extra_dq]), np.hstack([ddq, extra_ddq]))
-    links = np.zeros((WITNESS_SAMPLES, drive.axes, 10 * mdh.size))
+    links = np.zeros((REGRESSOR_SAMPLES, drive.axes, 10 * mdh.size))
     links[:, : mdh.size] = standard_regressor(mdh, q, dq, ddq, gravity)
-    return np.concatenate([links, columns], axis=-1).reshape(WITNESS_SAMPLES * drive.axes, -1)
+    return np.concatenate([links, columns], axis=-1).reshape(REGRESSOR_SAMPLES * drive.axes, -1)
 
 
 def _random_rates(axes: int, samples: int) -> tuple[FloatArray, FloatArray]:

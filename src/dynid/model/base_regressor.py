@@ -22,11 +22,11 @@ class BaseRegressor:
     """Regressor with the names of its columns; arrays are read-only.
 
     Attributes:
-        joint_names: (n,), the order of the torques.
-        names: of the columns, (p,).
+        joint_names: names of the joints, in the order of the torques, (n,).
+        names: names of the columns, (p,).
         units: SI units of the parameters, (p,).
         regressor: W with tau = W phi, (N, n, p).
-        groupings: for every name the standard parameters that it combines, with their factors.
+        groupings: standard parameters that each base parameter combines, with their factors, by name.
         structure_hash: hash of names, groupings and geometry.
     """
 

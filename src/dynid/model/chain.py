@@ -16,7 +16,7 @@ from dynid.robot import FloatArray, Robot, read_only
 from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import read_tree, rename_links_of_joints, with_limited_turns
 
-LONGEST_M = 20.0  # maximum distance of neighbouring joints: a large crane, or 2 cm stated in millimetres
+LONGEST_LINK_M = 20.0  # maximum distance of neighbouring joints: a large crane, or 2 cm stated in millimetres
 
 
 def pinocchio_chain_model(urdf_text: str, joint_names: tuple[str, ...], file: str = "the text") -> pinocchio.Model:
@@ -42,10 +42,10 @@ def _chain_model(urdf_text: str, joint_names: tuple[str, ...], file: str) -> pin
     locked = [full.getJointId(name) for name in full.names if name not in joint_names and name != "universe"]
     model = pinocchio.buildReducedModel(full, locked, pinocchio.neutral(full))
     far = max(float(np.linalg.norm(placement.translation)) for placement in model.jointPlacements)
-    if far > LONGEST_M:
+    if far > LONGEST_LINK_M:
         raise ConfigurationError(
-            f"{file} places two neighbouring joints {far:.4g} m apart, expected at most {LONGEST_M:g} m: a URDF is in "
-            "metres; if this one is in millimetres, scale its lengths by 0.001"
+            f"{file} places two neighbouring joints {far:.4g} m apart, expected at most {LONGEST_LINK_M:g} m: URDFs "
+            "are in metres; if this one is in millimetres, scale its lengths by 0.001"
         )
     return model
 

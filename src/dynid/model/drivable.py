@@ -1,4 +1,4 @@
-"""Checks before a robot is driven: what its files say that a driver cannot obey is refused by name."""
+"""Checks before a robot is driven, which refuse by name every setting that a driver cannot obey."""
 
 import math
 from collections.abc import Iterator
@@ -14,8 +14,8 @@ from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import UrdfJoint, read_tree
 
 TURN_COUNTS = 4096  # counts per turn; after power-on an encoder knows its angle within one turn
-NOTICED_DEG = 6.0  # distance outside its limits at which a joint prevents enabling, slightly above 0.087 rad
-ROUNDING = 0.01  # tolerance for rounded limits, relative and in rad or m
+ENABLE_TOLERANCE_DEG = 6.0  # distance outside its limits at which a joint prevents enabling, slightly above 0.087 rad
+LIMIT_TOLERANCE = 0.01  # tolerance for rounded limits, relative and in rad or m
 
 
 def refuse_undrivable(robot: Robot) -> None:
@@ -36,7 +36,7 @@ def undrivable(robot: Robot) -> Iterator[str]:
         if joint.prismatic
     )
     yield from _without_current_control(robot)
-    yield from _beyond_a_turn(robot)
+    yield from _refusal_beyond_encoder(robot)
     yield from beyond_urdf(robot)
 
 
@@ -48,18 +48,18 @@ def _without_current_control(robot: Robot) -> Iterator[str]:
             yield from undrivable_number(f"the servo of joint {joint.name}", servo.model_number)
 
 
-def _beyond_a_turn(robot: Robot) -> Iterator[str]:
+def _refusal_beyond_encoder(robot: Robot) -> Iterator[str]:
     """Yield the joints whose position is unknown after power-on, because their motors turn too far.
 
     An encoder that starts one turn off is harmless if the joint then reads a position outside its limits: the
     driver refuses to enable torque there.
     """
-    noticed = 360.0 - 2.0 * NOTICED_DEG * np.abs(robot.gear_ratios)
+    noticed = 360.0 - 2.0 * ENABLE_TOLERANCE_DEG * np.abs(robot.gear_ratios)
     ranges = zip(robot.file.joints, *map(np.rad2deg, Transmission(robot).motor_range()), noticed, strict=True)
     for axis, (joint, low, high, most) in enumerate(ranges):
         centre, direction = robot.centre_counts[axis], joint.direction
         window = sorted(direction * 360.0 * counts / TURN_COUNTS for counts in (-centre, TURN_COUNTS - centre))
-        slack = math.degrees(ROUNDING)
+        slack = math.degrees(LIMIT_TOLERANCE)
         inside = low >= window[0] - slack and high <= window[1] + slack
         if not (joint.prismatic or inside or high - low <= most):
             yield (
@@ -75,25 +75,27 @@ def beyond_urdf(robot: Robot) -> Iterator[str]:
     for axis, joint in enumerate(robot.file.joints):
         described = tree.joint(joint.name)
         torque = float(robot.torque_limits[axis])
-        for kind, text in _wider(joint, float(robot.lower[axis]), float(robot.upper[axis]), torque, described):
+        for kind, text in _wider_limits(joint, float(robot.lower[axis]), float(robot.upper[axis]), torque, described):
             if kind not in joint.beyond_urdf:
                 yield (
                     f"joint {joint.name} has {text}: correct robot.yaml, or allow it there with beyond_urdf: [{kind}]"
                 )
 
 
-def _wider(joint: Joint, lower: float, upper: float, torque: float, urdf: UrdfJoint) -> Iterator[tuple[str, str]]:
+def _wider_limits(
+    joint: Joint, lower: float, upper: float, torque: float, urdf: UrdfJoint
+) -> Iterator[tuple[str, str]]:
     """Yield kind and description of each joint limit that is wider than the URDF's; zero there means no limit."""
     factor, unit = (1.0, "m") if joint.prismatic else (180.0 / math.pi, "deg")
     if urdf.lower is not None and urdf.upper is not None and urdf.lower < urdf.upper:
-        if lower < urdf.lower - ROUNDING or upper > urdf.upper + ROUNDING:
+        if lower < urdf.lower - LIMIT_TOLERANCE or upper > urdf.upper + LIMIT_TOLERANCE:
             own, theirs = (f"{factor * a:.4g} to {factor * b:.4g} {unit}" for a, b in ((lower, upper), _ends(urdf)))
             yield "position", f"limits of {own}, wider than {theirs} of the URDF"
     fastest = joint.velocity_limit
-    if urdf.velocity and fastest > urdf.velocity * (1.0 + ROUNDING):
+    if urdf.velocity and fastest > urdf.velocity * (1.0 + LIMIT_TOLERANCE):
         unit = "m/s" if joint.prismatic else "rad/s"
         yield "velocity", f"a velocity limit of {fastest:.4g} {unit}, above {urdf.velocity:.4g} {unit} of the URDF"
-    if urdf.effort and torque > urdf.effort * (1.0 + ROUNDING):
+    if urdf.effort and torque > urdf.effort * (1.0 + LIMIT_TOLERANCE):
         unit = "N" if joint.prismatic else "N m"
         yield (
             "torque",

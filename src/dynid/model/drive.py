@@ -50,7 +50,7 @@ def is_smooth(kind: str) -> bool:
 
 
 def kind_and_number(name: str) -> tuple[str, int]:
-    """('FVM', 6) of 'FVM6'."""
+    """Return the kind and the axis number in a drive parameter's name: ('FVM', 6) for 'FVM6'."""
     kind = name.rstrip("0123456789")
     return kind, int(name[len(kind) :])
 
@@ -60,7 +60,7 @@ class DriveTerms:
     """Drive-side parameters of n axes.
 
     Attributes:
-        axes: n.
+        axes: number of axes n.
         structure: terms of the model.
         coupling: C, (n, n); the identity if every motor moves its own joint alone.
         springs: terms of springs at chain joints.

@@ -31,7 +31,7 @@ class ArmModel:
         mdh: geometry of the chain.
         axes: number of all axes n.
         structure: terms of the model.
-        gravity: (3,) in the URDF base link [m/s^2].
+        gravity: gravity vector in the URDF base link, (3,) [m/s^2].
         coupling: C of motors that move several joints, (n, n); None if each moves its own, see `DriveTerms`.
         prismatic: whether each axis is prismatic, (n,); None takes it from the chain.
         bounds: bounds of physically consistent parameters; None if the model is not used to estimate.
@@ -93,7 +93,7 @@ class ArmModel:
         return cls(mdh, robot.size, *given, partial(robot_shapes, robot), spring_terms(robot))
 
     def under(self, gravity: FloatArray) -> "ArmModel":
-        """Return the same arm with another gravity (3,) in the base link [m/s^2]."""
+        """Return the same arm under another gravity vector (3,) in the base link [m/s^2]."""
         other = copy(self)
         other.gravity = read_only(gravity)
         return other

@@ -25,8 +25,8 @@ import numpy as np
 from dynid.errors import DataError, UnknownNameError
 from dynid.robot import FloatArray, read_only
 
-RESIDUAL = 1e-14  # relative residual at which the implicit solution ends
-ITERATIONS = 100
+IMPLICIT_TOLERANCE = 1e-14  # relative residual at which the implicit solution ends
+MOST_ITERATIONS = 100
 LONGEST_STICK_S = 0.25
 
 
@@ -81,7 +81,7 @@ def direction(dq: float, transition: float) -> float:
 def fading(dq: float, velocity: float, exponent: float) -> float:
     """Return s = exp(-(|dq| / velocity)^exponent).
 
-    It is 1 at rest; without a velocity (0) it is 0 in motion.
+    It is the remaining share of the Stribeck friction: 1 at rest; 0 in motion if `velocity` is 0.
     """
     if dq == 0.0:
         return 1.0
@@ -90,7 +90,7 @@ def fading(dq: float, velocity: float, exponent: float) -> float:
 
 @numba.njit(cache=True)
 def plain_budget(p: FloatArray, i: int, x: float, s: float, dq: float) -> float:
-    """Return the load-independent part of the budget [N m] of axis i in direction x; parameters p (terms, n)."""
+    """Return the load-independent part of the friction budget [N m] of axis i in direction x; p (terms, n)."""
     return float(p[FB, i] + p[FA, i] * x + s * p[FS, i])
 
 
@@ -110,9 +110,9 @@ def load_at(p: FloatArray, i: int, tm: float, te: float) -> Load:
     Signs are those of tm relative to te; if a term has no weight, they are those of a growing motor torque.
 
     Returns:
-        The sign of ke te - km tm, and that times tm; the same of kes te - kms tm; tm and tm^2 if the load drives the
-        motor, else 0; 1 if the motor drives the load, else 0. The law is linear in them, so their means over
-        many tm give the mean friction.
+        Seven values in this order: the sign of ke te - km tm and its product with tm; the sign of kes te - kms tm and
+            its product with tm; tm and tm^2 if the load drives the motor, else 0; 1 if the motor drives the load, else
+            0. The law is linear in these values, so their means over many tm give the mean friction.
     """
     alone = (1.0 if tm < 0.0 else 0.0) - (1.0 if tm > 0.0 else 0.0)
     steady, fading_part = p[KE, i] * te - p[KM, i] * tm, p[KES, i] * te - p[KMS, i] * tm
@@ -137,7 +137,7 @@ def mean_load(p: FloatArray, i: int, tm: float, te: float, ripple: FloatArray) -
 
 @numba.njit(cache=True)
 def load_budget(p: FloatArray, i: int, s: float, te: float, load: Load) -> float:
-    """Return the part of the budget [N m] that depends on the load te [N m]; p (terms, n), load of `load_at`."""
+    """Return the part of the friction budget [N m] that depends on the load te [N m]; p (terms, n), see `load_at`."""
     first, first_tm, second, second_tm, _, driven, driving = load
     quadratic = p[KMQ, i] * driven + p[KEQ, i] * driving * te * te
     faded = p[KES, i] * te * second - p[KMS, i] * second_tm + quadratic
@@ -146,7 +146,7 @@ def load_budget(p: FloatArray, i: int, s: float, te: float, load: Load) -> float
 
 @numba.njit(cache=True)
 def budget_of(p: FloatArray, i: int, x: float, dq: float, tm: float, te: float) -> float:
-    """Return the budget [N m] of axis i that moves in direction x (-1 to 1); parameters p (terms, n)."""
+    """Return the friction budget [N m] of axis i that moves in direction x (-1 to 1); parameters p (terms, n)."""
     s = fading(dq, p[WS, i], p[AS, i])
     return float(plain_budget(p, i, x, s, dq) + load_budget(p, i, s, te, load_at(p, i, tm, te)))
 
@@ -160,13 +160,13 @@ def torque_of(p: FloatArray, i: int, transition: float, dq: float, tm: float, te
 
 @numba.njit(cache=True)
 def slope_by_motor(p: FloatArray, i: int, s: float, load: Load) -> float:
-    """Return the derivative [-] of the budget by tm; parameters p (terms, n), load of `load_at`."""
+    """Return the derivative [-] of the friction budget by tm; parameters p (terms, n), load of `load_at`."""
     return float(-p[KM, i] * load[0] + s * (2.0 * p[KMQ, i] * load[4] - p[KMS, i] * load[2]))
 
 
 @numba.njit(cache=True)
 def slope_by_load(p: FloatArray, i: int, s: float, te: float, load: Load) -> float:
-    """Return the derivative [-] of the budget by te [N m]; parameters p (terms, n), load of `load_at`."""
+    """Return the derivative [-] of the friction budget by te; parameters p (terms, n), load of `load_at`."""
     return float(p[KE, i] * load[0] + s * (2.0 * p[KEQ, i] * te * load[6] + p[KES, i] * load[2]))
 
 
@@ -201,10 +201,10 @@ def motor_torque_of(p: FloatArray, i: int, transition: float, dq: float, te: flo
     far = math.copysign((abs(base) + abs(x) * most) / kept, x)
     low, high = min(base, far), max(base, far)
     tm, scale = base, 1.0 + abs(far)
-    for _ in range(ITERATIONS):
+    for _ in range(MOST_ITERATIONS):
         load = load_at(p, i, tm, te)
         excess = tm - base - x * load_budget(p, i, s, te, load)
-        if abs(excess) <= RESIDUAL * scale or high - low <= RESIDUAL * scale:
+        if abs(excess) <= IMPLICIT_TOLERANCE * scale or high - low <= IMPLICIT_TOLERANCE * scale:
             break
         if excess > 0.0:
             high = tm
@@ -218,7 +218,7 @@ def motor_torque_of(p: FloatArray, i: int, transition: float, dq: float, te: flo
 
 @numba.njit(cache=True)
 def budgets(p: FloatArray, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray) -> None:
-    """Write `budget_of` of states (N, n) [rad/s, N m] into `out`; the direction is sign(dq)."""
+    """Write the friction budgets of states (N, n) [rad/s, N m] into `out`, in the directions sign(dq)."""
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
             out[k, i] = budget_of(p, i, float(np.sign(dq[k, i])), dq[k, i], tm[k, i], te[k, i])
@@ -226,7 +226,7 @@ def budgets(p: FloatArray, dq: FloatArray, tm: FloatArray, te: FloatArray, out: 
 
 @numba.njit(cache=True)
 def torques(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te: FloatArray, out: FloatArray) -> None:
-    """Write `torque_of` of states (N, n) [rad/s, N m] into `out`."""
+    """Write the friction torques of states (N, n) [rad/s, N m] into `out`, as `torque_of` gives them."""
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
             out[k, i] = torque_of(p, i, transition, dq[k, i], tm[k, i], te[k, i])
@@ -236,7 +236,7 @@ def torques(p: FloatArray, transition: float, dq: FloatArray, tm: FloatArray, te
 def motor_torques(
     p: FloatArray, transition: float, dq: FloatArray, te: FloatArray, wanted: FloatArray, out: FloatArray
 ) -> None:
-    """Write `motor_torque_of` of states (N, n) [rad/s, N m] into `out`."""
+    """Write the motor torques for states (N, n) [rad/s, N m] into `out`, as `motor_torque_of` gives them."""
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
             out[k, i] = motor_torque_of(p, i, transition, dq[k, i], te[k, i], wanted[k, i])

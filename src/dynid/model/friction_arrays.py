@@ -1,13 +1,13 @@
-"""The friction law as functions of whole arrays, for programs that trace or differentiate them, such as jax.
+"""Friction law as functions of whole arrays, for programs that trace or differentiate them, such as jax.
 
     import jax.numpy as jnp
 
     friction = dynid.load_model("runs/model").friction_arrays(jnp)
-    budget = jax.jit(friction.budget)(dq, motor, load)       # what a joint resists with: `frictionloss` of MJX
-    torque = jax.vmap(friction.torque)(dq, motor, load)      # or as a torque that opposes the motion
+    budget = jax.jit(friction.budget)(dq, motor, load)       # bound of the friction: `frictionloss` of MJX
+    torque = jax.vmap(friction.torque)(dq, motor, load)      # friction of a moving joint
 
-`dynid.model.friction` defines the law; this file follows it without branches, indices or changed arrays, by nothing but
-functions that numpy and jax.numpy share. A test compares the two.
+`dynid.model.friction` defines the law. This file computes it with functions that numpy and jax.numpy share, without
+branches, indices or arrays that change in place. A test compares the two.
 """
 
 from dataclasses import dataclass
@@ -18,18 +18,18 @@ import numpy as np
 from dynid.errors import DataError
 from dynid.model.friction import SYMBOLS, FrictionLaw
 
-WRITTEN = ("fv", "fb", "fa", "of", "fs", "km", "ke", "kms", "kes", "kmq", "keq", "ws", "a")
+SUPPORTED_TERMS = ("fv", "fb", "fa", "of", "fs", "km", "ke", "kms", "kes", "kmq", "keq", "ws", "a")
 Array = Any  # of numpy, jax.numpy or what has their functions
 
 
 @dataclass(frozen=True, eq=False)
 class ArrayFriction:
-    """Friction of n axes as functions of arrays (..., n); make one by `of`.
+    """Friction of n axes as functions of arrays (..., n), created by `of`.
 
     Attributes:
-        xp: numpy, jax.numpy or another module with their functions.
-        values: the parameters by symbol, (n,) each, SI.
-        transition_rad_s: v of tanh(dq / v) that stands for sign(dq); 0 is the sign itself.
+        xp: module of the arrays: numpy, jax.numpy or another one with their functions.
+        values: parameters of the law by symbol, (n,) each, SI.
+        transition_rad_s: transition velocity v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
     """
 
     xp: Any
@@ -38,21 +38,21 @@ class ArrayFriction:
 
     @classmethod
     def of(cls, law: FrictionLaw, xp: Any) -> "ArrayFriction":
-        """Return a law as functions of the arrays of a module.
+        """Return a friction law as functions of the arrays of the module `xp`.
 
         Raises:
-            DataError: the law has a term that this file does not know.
+            DataError: the law has a term that this file lacks.
         """
-        if unknown := [one for one in SYMBOLS if one not in WRITTEN and one in law.terms]:
+        if unknown := [one for one in SYMBOLS if one not in SUPPORTED_TERMS and one in law.terms]:
             raise DataError(f"friction has the terms {', '.join(unknown)}, which dynid.model.friction_arrays lacks")
-        return cls(xp, {one: xp.asarray(np.array(law[one])) for one in WRITTEN}, law.transition_rad_s)
+        return cls(xp, {one: xp.asarray(np.array(law[one])) for one in SUPPORTED_TERMS}, law.transition_rad_s)
 
     def direction(self, dq: Array) -> Array:
-        """Return sign(dq), or tanh(dq / v) if the law has a transition speed v."""
+        """Return sign(dq), or tanh(dq / v) if the law has a transition velocity v."""
         return self.xp.tanh(dq / self.transition_rad_s) if self.transition_rad_s > 0.0 else self.xp.sign(dq)
 
     def budget(self, dq: Array, motor: Array, load: Array) -> Array:
-        """Return what the joints resist with at most, (..., n) [N m], in the direction sign(dq).
+        """Return the largest friction torque of each joint in the direction sign(dq), (..., n) [N m].
 
         Args:
             dq: velocities (..., n) [rad/s].
@@ -62,7 +62,7 @@ class ArrayFriction:
         return self._budget(self.xp.sign(dq), dq, motor, load)
 
     def torque(self, dq: Array, motor: Array, load: Array) -> Array:
-        """Return the friction torques, (..., n) [N m], that motors overcome in motion; arguments as of `budget`."""
+        """Return the friction torques of moving joints, (..., n) [N m]; the arguments are those of `budget`."""
         x, p = self.direction(dq), self.values
         return p["fv"] * dq + p["of"] + x * self._budget(x, dq, motor, load)
 
@@ -75,9 +75,9 @@ class ArrayFriction:
         return p["fb"] + p["fa"] * x + xp.abs(p["ke"] * load - p["km"] * motor) + self._fading(dq) * faded
 
     def _fading(self, dq: Array) -> Array:
-        """Return s = exp(-(|dq| / ws)^a), 1 at rest; where ws is not given 0 away from rest.
+        """Return s = exp(-(|dq| / ws)^a): 1 at rest, and 0 in motion for axes without a Stribeck velocity ws.
 
-        Powers are taken of positive numbers alone, so that derivatives are finite everywhere.
+        Only positive numbers are raised to a power, so that derivatives are finite everywhere.
         """
         xp, ws, a = self.xp, self.values["ws"], self.values["a"]
         rests, known = dq == 0.0, ws > 0.0

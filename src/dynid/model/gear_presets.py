@@ -1,5 +1,6 @@
 """Friction of known gears by servo model: `friction.yaml` in a robot's folder, with the source of every value."""
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -10,9 +11,12 @@ from dynid.model.bam import read_bam
 from dynid.model.friction import MODELS, SYMBOLS, FrictionLaw
 from dynid.resources import load_validated
 from dynid.robot import Robot, Strict
+from dynid.robot.file import Joint
 
 VISCOUS = "viscous"  # friction of a simulated arm without gear data
 FILE_NAME = "friction.yaml"
+# Powers of the number of servos, and of the gear ratio behind the servo, by which a figure at the joint differs.
+AT_JOINT = {"fb": (1, 1), "fs": (1, 1), "fv": (1, 2), "kmq": (-1, -1), "keq": (-1, -1), "ws": (0, -1)}
 
 
 class Gear(Strict):
@@ -37,7 +41,7 @@ class Gear(Strict):
                 raise ValueError(f"friction model '{model}' is none of {', '.join(MODELS)}")
             wrong = sorted(set(figures) ^ set(MODELS[model]))
             if wrong:
-                raise ValueError(f"{model} has the figures {', '.join(MODELS[model])}; wrong or missing: {wrong}")
+                raise ValueError(f"{model} needs the values {', '.join(MODELS[model])}; unknown or missing: {wrong}")
         return self
 
 
@@ -69,6 +73,16 @@ def known_models(robot: Robot) -> tuple[str, ...]:
     return tuple(model for model in MODELS if all(gear is not None and model in gear.models for gear in gears))
 
 
+def at_joint(figures: Mapping[str, float], joint: Joint) -> dict[str, float]:
+    """Return a servo's figures at the joint that it moves, several servos and a gear behind them included."""
+    ratio = abs(joint.gear_ratio)
+    powers = {symbol: AT_JOINT.get(symbol, (0, 0)) for symbol in figures}
+    return {
+        symbol: value * float(joint.servo_count) ** powers[symbol][0] * ratio ** powers[symbol][1]
+        for symbol, value in figures.items()
+    }
+
+
 def gear_friction(robot: Robot, model: str = "M6", file: GearFile | None = None) -> FrictionLaw:
     """Return the friction of all axes of a robot by a model's published values, with an exact sign(dq).
 
@@ -89,6 +103,7 @@ def gear_friction(robot: Robot, model: str = "M6", file: GearFile | None = None)
             raise ConfigurationError(f"{FILE_NAME} of '{robot.name}' has no gear for the servo of joint {joint.name}")
         if model not in gear.models:
             raise UnknownNameError("friction model", model, tuple(gear.models))
+        figures = at_joint(gear.models[model], joint)
         for symbol in SYMBOLS:
-            values[symbol].append(gear.models[model].get(symbol, 0.0))
+            values[symbol].append(figures.get(symbol, 0.0))
     return FrictionLaw.of(robot.size, {symbol: np.array(row) for symbol, row in values.items() if any(row)})

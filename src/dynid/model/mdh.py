@@ -17,8 +17,8 @@ from dynid.errors import UnknownNameError
 from dynid.model.chain import SerialChain
 from dynid.robot import FloatArray, read_only
 
-PARALLEL = 1e-9  # sine of the angle below which two axes count as parallel
-SHORT_M = 1e-9  # distances below this count as zero
+PARALLEL_SINE = 1e-9  # sine of the angle below which two axes count as parallel
+ZERO_DISTANCE_M = 1e-9  # distances below this count as zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,10 +26,10 @@ class MdhChain:
     """Modified DH parameters of n revolute or prismatic joints, and the placement of the frames in the URDF.
 
     Attributes:
-        alpha: (n,) [rad].
-        d: (n,) [m].
-        r: at q = 0, (n,) [m].
-        offset: theta at q = 0, (n,) [rad].
+        alpha: angles from z_{j-1} to z_j about x_{j-1}, (n,) [rad].
+        d: distances from z_{j-1} to z_j along x_{j-1}, (n,) [m].
+        r: distances from x_{j-1} to x_j along z_j at q = 0, (n,) [m].
+        offset: angles theta_j from x_{j-1} to x_j about z_j at q = 0, (n,) [rad].
         base: placement of frame 0 in the URDF base link, (4, 4).
         in_link: placement of frame j in the URDF joint frame j, (n, 4, 4).
         prismatic: whether r_j moves instead of theta_j, (n,); empty if all joints are revolute.
@@ -76,11 +76,11 @@ class MdhChain:
         return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
 
     def relative_positions(self) -> FloatArray:
-        """Origin of frame j in frame j-1 at q = 0, (n, 3) [m]; a prismatic joint moves it along `prismatic_axes`."""
+        """Return the origins of frames j in frames j-1 at q = 0, (n, 3) [m]; `prismatic_axes` is their motion."""
         return np.stack([self.d, -np.sin(self.alpha) * self.r, np.cos(self.alpha) * self.r], axis=-1)
 
     def prismatic_axes(self) -> FloatArray:
-        """Motion of frame j's origin in frame j-1 per q_j, (n, 3): a prismatic joint's axis, else zero."""
+        """Return the motion of frame j's origin in frame j-1 per q_j, (n, 3): a prismatic joint's axis, else zero."""
         axes = np.stack([np.zeros(self.size), -np.sin(self.alpha), np.cos(self.alpha)], axis=-1)
         return np.where(np.array(self.prismatic)[:, None], axes, 0.0)
 
@@ -108,14 +108,14 @@ def common_normal(
     """
     cross, between = np.cross(z1, z2), p2 - p1
     sine = np.linalg.norm(cross)
-    if sine < PARALLEL:
+    if sine < PARALLEL_SINE:
         across = between - (between @ z1) * z1
         distance = float(np.linalg.norm(across))
-        return p1, distance, across / distance if distance > SHORT_M else None
+        return p1, distance, across / distance if distance > ZERO_DISTANCE_M else None
     direction = cross / sine
     along = np.linalg.det(np.stack([between, z2, cross])) / sine**2
     distance = float(between @ direction)
-    if distance < 0 and -distance > SHORT_M:
+    if distance < 0 and -distance > ZERO_DISTANCE_M:
         direction, distance = -direction, -distance
     return p1 + along * z1, abs(distance), direction
 
@@ -128,9 +128,9 @@ def _x_axis(
         seed = previous if previous is not None else np.eye(3)[int(np.argmin(np.abs(z)))]
         along = seed - (seed @ z) * z
         return np.asarray(along / np.linalg.norm(along))
-    if previous is not None and abs(abs(normal @ previous) - 1) < PARALLEL:
+    if previous is not None and abs(abs(normal @ previous) - 1) < PARALLEL_SINE:
         return normal * np.sign(normal @ previous)
-    if distance > SHORT_M:
+    if distance > ZERO_DISTANCE_M:
         return normal
     return normal if np.cross(z, z_next) @ normal < 0 else -normal  # alpha_{j+1} < 0
 

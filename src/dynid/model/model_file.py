@@ -62,11 +62,11 @@ class FrictionRung(Strict):
     """One structure of friction in a comparison.
 
     Attributes:
-        name: of the structure, with its additional terms.
+        name: name of the structure, with its additional terms.
         parameters: number of friction parameters besides the base parameters.
         held_out: weighted error on blocks of time that were not fitted, relative to the torque.
         excess: squared error above the best structure's, relative to the best one's.
-        standard_error: of the excess over the blocks.
+        standard_error: standard error of the excess over the blocks.
         chosen: whether this structure was chosen.
     """
 
@@ -82,7 +82,7 @@ class FrictionBlock(Strict):
     """Friction besides the base parameters.
 
     Attributes:
-        structure: its name.
+        structure: name of the friction structure.
         transition_rad_s: v of tanh(dq / v), which replaces sign(dq).
         terms: all terms that at least one axis has.
         left_out: names of parameters that the motion does not excite; they are zero.
@@ -106,7 +106,7 @@ class TorqueDeviations(Strict):
         deviations_nm: root mean squares of the errors [N m], a row of all axes per class.
         lasting_nm: part of them that stays while a joint moves in one direction; () if unknown.
         passing_nm: part that changes with speed, as friction that the law lacks; for the slowest class it includes
-            friction above the budget; () if unknown.
+            friction above the friction budget; () if unknown.
     """
 
     speeds_rad_s: tuple[Positive, ...]
@@ -132,7 +132,7 @@ class UndeterminedGroup(Strict):
 
     Attributes:
         what: the group in words.
-        parameters: their names.
+        parameters: names of the parameters in the group.
         distance: distance of half of them from zero, in deviations.
         needed: distance that noise alone does not produce.
     """
@@ -148,9 +148,9 @@ class ExportError(Strict):
 
     Attributes:
         file: model.yaml, or the export.
-        recordings: their names; a file's first row covers all of them.
+        recordings: names of the recordings; a file's first row covers all of them.
         moving: || tau - tau_hat || / || tau || of joints in motion.
-        relative: the same over all samples.
+        relative: relative error over all samples.
     """
 
     file: str

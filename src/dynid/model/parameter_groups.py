@@ -7,7 +7,7 @@ from dynid.model.drive import KINDS, kind_and_number
 from dynid.model.springs import is_spring
 
 Kind = Literal["rotor", "inertia", "gravity"]
-WORDS: dict[Kind, str] = {
+GROUP_PHRASES: dict[Kind, str] = {
     "rotor": "the rotor inertia of joint {}",
     "inertia": "the inertia of link {}",
     "gravity": "the mass and first moments of link {}",
@@ -19,9 +19,9 @@ class ParameterGroup(NamedTuple):
 
     Attributes:
         kind: rotor, inertia or first moments.
-        number: of the link or joint, from 1.
-        names: of the parameters.
-        places: their indices among all names.
+        number: number of the link or joint, from 1.
+        names: names of the parameters.
+        places: indices of the parameters among all names.
     """
 
     kind: Kind
@@ -32,7 +32,7 @@ class ParameterGroup(NamedTuple):
     @property
     def words(self) -> str:
         """Description of the group in words."""
-        return WORDS[self.kind].format(self.number)
+        return GROUP_PHRASES[self.kind].format(self.number)
 
 
 def parameter_groups(names: Sequence[str]) -> tuple[ParameterGroup, ...]:

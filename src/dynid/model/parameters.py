@@ -21,7 +21,7 @@ def parameter_unit(name: str, prismatic: Sequence[bool] = ()) -> str:
     """Return the SI unit of a base or standard parameter, from its name.
 
     Args:
-        name: of the parameter.
+        name: name of the parameter.
         prismatic: whether each axis is prismatic, (n,), so that its drive terms are forces; () if all are revolute.
     """
     kind = name.rstrip("0123456789")
@@ -47,7 +47,8 @@ class _Named:
         values = read_only(self.values)
         if values.shape != (len(self.names),) or not np.isfinite(values).all():
             raise DataError(
-                f"{self.kind} parameters need {len(self.names)} finite values, got shape {values.shape}: {values}"
+                f"{self.kind} parameters need {len(self.names)} finite values, got an array of shape {values.shape}: "
+                f"{values}"
             )
         object.__setattr__(self, "values", values)
 
@@ -62,9 +63,9 @@ class BaseParameters(_Named):
     """Base parameters phi.
 
     Attributes:
-        names: (p,).
-        values: (p,), read-only, SI.
-        covariance: (p, p), or None if unknown.
+        names: names of the parameters, (p,).
+        values: values of the parameters, (p,), read-only, SI.
+        covariance: covariance of the values, (p, p); None if unknown.
     """
 
     covariance: FloatArray | None = None
@@ -90,8 +91,9 @@ class StandardParameters(_Named):
     """Standard parameters pi of all links and axes, in the modified DH frames.
 
     Attributes:
-        names: (s,), ten per link (XX..ZZ, MX..MZ, M), then IA, FV, FC of every axis, then further drive terms.
-        values: (s,), read-only, SI; inertias about the link frame's origin.
+        names: names of the parameters, (s,): ten per link (XX..ZZ, MX..MZ, M), then IA, FV, FC of every axis, then
+            further drive terms.
+        values: values of the parameters, (s,), read-only, SI; inertias are about the link frame's origin.
         chain_size: number of links.
     """
 

@@ -52,7 +52,7 @@ def link_motions(
         q: positions, (N, n).
         dq: velocities, (N, n).
         ddq: accelerations, (N, n).
-        gravity: (3,) in the URDF base [m/s^2].
+        gravity: gravity vector in the URDF base, (3,) [m/s^2].
     """
     count = len(q)
     positions, along = mdh.relative_positions(), mdh.prismatic_axes()

@@ -26,8 +26,8 @@ from dynid.model.numerical_regrouping import grouping, independent_columns
 from dynid.model.regressor import skew
 from dynid.robot import FloatArray, Robot, read_only
 
-STATES = 60  # number of random states from which the minimal set is computed
-PARALLEL = 1e-9
+RANDOM_STATES = 60  # number of random states from which the minimal set is computed
+PARALLEL_SINE = 1e-9
 
 
 def _inertia_vector() -> FloatArray:
@@ -54,7 +54,7 @@ def turned_onto(axis: FloatArray) -> FloatArray:
     """Return the shortest rotation (3, 3) that maps z to a unit vector (3,) [-], by Rodrigues' formula."""
     turn = np.cross([0.0, 0.0, 1.0], axis)
     sine = np.linalg.norm(turn)
-    if sine < PARALLEL:
+    if sine < PARALLEL_SINE:
         return np.eye(3) if axis[2] > 0.0 else np.diag([1.0, -1.0, -1.0])
     K = skew(turn / sine)
     return np.asarray(np.eye(3) + sine * K + (1.0 - axis[2]) * K @ K)
@@ -90,9 +90,9 @@ class ScrewChain:
     """Serial arm described by screws.
 
     Attributes:
-        placements: of the link frames in the base at q = 0, (n, 4, 4).
+        placements: placements of the link frames in the base at q = 0, (n, 4, 4).
         prismatic: whether each joint is prismatic, (n,).
-        gravity: in the base, (3,) [m/s^2].
+        gravity: gravity vector in the base, (3,) [m/s^2].
     """
 
     placements: FloatArray
@@ -201,7 +201,7 @@ class ScrewChain:
             seed: seed of the random states.
         """
         rng = np.random.default_rng(seed)
-        q, dq, ddq = rng.uniform(-1.0, 1.0, (3, STATES, self.size))
+        q, dq, ddq = rng.uniform(-1.0, 1.0, (3, RANDOM_STATES, self.size))
         H = self.regressor(np.pi * q, 2.0 * dq, 5.0 * ddq).reshape(-1, 10 * self.size)
         pivots = independent_columns(H, range(H.shape[1]))
         return MinimalSet(self, tuple(pivots), read_only(grouping(H[:, pivots], H)))

@@ -47,7 +47,7 @@ class JointSpring:
 
     Attributes:
         about: origin of positions [rad; m].
-        coefficients: by power, in ascending order, as pairs [N m/rad^power; N/m^power].
+        coefficients: pairs of power and coefficient [N m/rad^power; N/m^power], in ascending order of the powers.
     """
 
     joint: int
@@ -114,7 +114,7 @@ def joint_springs(robot: Robot, coefficients: Sequence[Mapping[int, float] | Non
 
     Args:
         robot: the robot.
-        coefficients: for every axis its coefficients by power, (n,); None or empty if an axis has none.
+        coefficients: coefficients of each axis by power, (n,); None or empty if an axis has no spring.
 
     Raises:
         ConfigurationError: their powers differ from those that robot.yaml declares.

@@ -53,7 +53,7 @@ class SymbolicArm:
 
     Attributes:
         q: chain positions, (c, 1) [rad].
-        dq, ddq, tau: of all axes, (n, 1).
+        dq, ddq, tau: velocities, accelerations and torques of all axes, (n, 1).
         phi: base parameters, (p, 1).
     """
 

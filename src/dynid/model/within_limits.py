@@ -28,7 +28,7 @@ def link_rows(link: LinkLimits, placement: FloatArray, reserve: float = 0.0) -> 
 
     Args:
         link: limits of the link.
-        placement: of its modified DH frame in the URDF link frame, (4, 4).
+        placement: placement of the link's modified DH frame in the URDF link frame, (4, 4).
         reserve: share of the box's size by which every side is moved inwards.
     """
     parameters = np.eye(10)
@@ -50,13 +50,15 @@ def outside(standard: StandardParameters, model: ArmModel, limits: ArmLimits) ->
     for j, link in enumerate(limits.links):
         ten = standard.link(j)
         lowest = float(np.linalg.eigvalsh(spread_out(ten, limits.spread))[0])
-        if lowest < limits.margin:
+        if not lowest >= limits.margin:  # also for numbers too large to compute with
             return (
                 f"smallest pseudo-inertia eigenvalue {lowest:.3g} of link {j + 1} is below the required "
                 f"{limits.margin:.3g} beyond a spread of {limits.spread} m"
             )
         G, h = link_rows(link, model.mdh.in_link[j])
-        if (G @ ten - h < -BOUND_TOLERANCE * ten[9] / MASS_UNIT_KG).any():
+        with np.errstate(over="ignore", invalid="ignore"):
+            inside = (G @ ten - h >= -BOUND_TOLERANCE * ten[9] / MASS_UNIT_KG).all()
+        if not inside:
             body = to_link_frame(ten, model.mdh.in_link[j])
             gyration = np.round(np.sqrt(np.diag(body.inertia) / body.mass), 5).tolist()
             return (

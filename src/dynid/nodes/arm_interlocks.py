@@ -14,9 +14,12 @@ from dynid.errors import SafetyError
 from dynid.hardware.loop.diagnostics import ENDED, LOOP, STATE, TIMES_OFF
 from dynid.hardware.safety.guard_states import GuardState
 from dynid.nodes.common import NEWEST
+from dynid.nodes.polled_subscription import PolledSubscription
+from dynid.recording.messages import header_stamp_ns
 
 COMMAND_TOPIC = "joint_commands"
 STOPPED_BY_DRIVER = (GuardState.STOPPING.value, GuardState.FAULT.value, ENDED)
+HEADER_BYTES = 16  # bytes of a serialized message up to the end of its stamp, and the length of its frame
 UNKNOWN = "_UNKNOWN_"  # part of the name that the middleware reports for a node not yet known
 
 
@@ -173,14 +176,40 @@ class OneSource:
 class OneCommander(OneSource):
     """Subscription to `joint_commands`, which accepts commands from only one publisher at a time.
 
+    The control cycle takes the commands itself by `take`.
+
     Args:
         node: node that creates the subscription.
-        on_command: called with every serialized command.
+        on_command: called by `take` with every serialized command and its time of receipt on the wall clock [ns].
         stop: called with the fault's text when a second publisher appears.
     """
 
-    def __init__(self, node: LifecycleNode, on_command: Callable[[bytes], None], stop: Callable[[str], None]) -> None:
+    def __init__(
+        self, node: LifecycleNode, on_command: Callable[[tuple[bytes, int]], None], stop: Callable[[str], None]
+    ) -> None:
         super().__init__(node, JointState, COMMAND_TOPIC, on_command, NEWEST, stop, raw=True)
+
+    def take(self, newest_ns: int) -> None:
+        """Take the commands that have arrived, the oldest first, up to one that answers the newest state.
+
+        May be called in any one thread.
+
+        Args:
+            newest_ns: timestamp of the newest state that was published [ns].
+        """
+        for command in self._polled.taken():
+            self._on_message(command)
+            if len(command[0]) > HEADER_BYTES and header_stamp_ns(command[0]) == newest_ns:
+                break  # nothing newer can have arrived
+
+    def close(self) -> None:
+        """Destroy the subscription."""
+        self._polled.destroy()
+
+    def _subscribe(self) -> None:
+        self.count = self._seen = 0
+        events = SubscriptionEventCallbacks(matched=self._on_matched)
+        self._polled = PolledSubscription(self._node, self._what, self._topic, self._quality, events)
 
     @property
     def text(self) -> str:

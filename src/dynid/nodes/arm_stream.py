@@ -24,7 +24,7 @@ from dynid.hardware.safety.overload import OverloadModel
 from dynid.nodes.arm_interlocks import OneSource, TorqueWatch
 from dynid.nodes.common import LATCHED, STREAM, WAKE_S, in_words, set_middleware_defaults
 from dynid.nodes.experiment import MOTION_STATUS, MotionStatus, read_status
-from dynid.recording.growing import KEPT, GrowingRecording
+from dynid.recording.growing import RECORDED_TYPES, GrowingRecording
 from dynid.recording.messages import STRING
 from dynid.recording.series import joint_series
 from dynid.recording.topics import APPLIED_COMMANDS, JOINT_STATES
@@ -57,7 +57,7 @@ class ArmStream:
         self._motions = self._node.create_publisher(JointTrajectory, "joint_trajectory", 10)
         self._progress = self._node.create_publisher(String, "identification_progress", LATCHED)
         self._cancel = self._node.create_client(Trigger, "executor/cancel")
-        for name, kind in KEPT.items():
+        for name, kind in RECORDED_TYPES.items():
             message, profile = (String, LATCHED) if kind == STRING else (JointState, STREAM)
             OneSource(self._node, message, name, partial(self._keep, name), profile, self.fail, raw=True)
         OneSource(self._node, String, MOTION_STATUS, self._on_status, LATCHED, self.fail)

@@ -202,7 +202,9 @@ class BilateralNode(Node):
         if pair.fell_back != self._fall_back:
             self._fall_back = pair.fell_back
             if self._fall_back:
-                self.get_logger().warning(f"the leader feels nothing any more (mode unilateral): {self._fall_back}")
+                self.get_logger().warning(
+                    f"force reflection to the leader has ended (mode unilateral): {self._fall_back}"
+                )
         question = self._question
         if question is not None and now_s > question.couple_s:
             self._conclude(question)

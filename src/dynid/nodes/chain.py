@@ -15,18 +15,18 @@ from types import FrameType
 from typing import Protocol
 
 from dynid.errors import NodeError
-from dynid.nodes.collect import WHERE, Report, begin_recording, end_recording, execute, wait_for_arm
+from dynid.nodes.collect import LOG_HINT, Report, begin_recording, end_recording, execute, wait_for_arm
 from dynid.nodes.domain import PrivateDomain, reserve_chain
 from dynid.nodes.processes import Process, ProcessGroup, signals_handled
 from dynid.nodes.supervisor import Supervisor
 from dynid.rehearsal.compiling import ensure_compiled
 from dynid.robot import Robot
-from dynid.simulation.plant.motor import ALL
+from dynid.simulation.plant.motor import ALL_EFFECTS
 
 PORT_TIMEOUT_S = 30.0
-COMPANY_S = 2.0  # time in which running nodes are discovered [s]
+DISCOVERY_S = 2.0  # time in which running nodes are discovered [s]
 ENDING = (signal.SIGTERM, signal.SIGHUP)
-OURS = ("hardware", "executor", "recorder", "identification")
+NODE_NAMES = ("hardware", "executor", "recorder", "identification")
 
 
 class Layout(Protocol):
@@ -96,7 +96,7 @@ class ChainOptions:
     @property
     def trips(self) -> bool:
         """Whether the simulated servos switch themselves off for overload, so that the driver limits currents."""
-        return bool({"overload", ALL}.intersection(self.motor))
+        return bool({"overload", ALL_EFFECTS}.intersection(self.motor))
 
 
 def _interrupt(number: int, _: FrameType | None) -> None:
@@ -104,19 +104,19 @@ def _interrupt(number: int, _: FrameType | None) -> None:
     raise KeyboardInterrupt
 
 
-def refuse_company(domain: str) -> None:
+def refuse_running_nodes(domain: str) -> None:
     """Raise NodeError if nodes of another arm run in a ROS domain, for instance those of a launch file."""
     with Supervisor() as call:
-        end_s = call.now() + COMPANY_S
-        call.wait(lambda: call.now() >= end_s or bool(_company(call)), 10 * COMPANY_S, "the passing of time")
-        if found := _company(call):
+        end_s = call.now() + DISCOVERY_S
+        call.wait(lambda: call.now() >= end_s or bool(_running_nodes(call)), 10 * DISCOVERY_S, "the passing of time")
+        if found := _running_nodes(call):
             raise NodeError(
                 f"{', '.join(found)} already run in ROS domain {domain}: end them, or choose another ROS_DOMAIN_ID"
             )
 
 
-def _company(call: Supervisor) -> list[str]:
-    return sorted(name for name in call.node.get_node_names() if name in OURS)
+def _running_nodes(call: Supervisor) -> list[str]:
+    return sorted(name for name in call.node.get_node_names() if name in NODE_NAMES)
 
 
 class Chain:
@@ -170,7 +170,7 @@ class Chain:
         robot = self.options.robot
         ensure_compiled(self.robot, self.options.mount)
         if self._domain.chosen:
-            refuse_company(self._domain.number)
+            refuse_running_nodes(self._domain.number)
         if self.options.real_port is None:
             self.arm = self._group.start("simulated_arm", self._simulated_arm_arguments())
         self.recorder = self._group.start_node("recorder_node", "recorder", {"robot": robot})
@@ -283,6 +283,6 @@ class Chain:
         except NodeError as error:
             if "cancelled" not in str(error) or not (reason := self._reason("executor")):
                 raise
-            raise NodeError(f"{error.args[0].removesuffix(WHERE)}: {reason}") from None
+            raise NodeError(f"{error.args[0].removesuffix(LOG_HINT)}: {reason}") from None
         end_recording(call)
         return duration

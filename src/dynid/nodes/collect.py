@@ -12,7 +12,7 @@ from dynid.errors import NodeError
 from dynid.hardware.loop.diagnostics import COMMANDERS, LOOP, RATE
 from dynid.hardware.loop.rate_trial import MISSING_SHARE, ON_TRIAL
 from dynid.nodes.common import declare
-from dynid.nodes.outputs import BETWEEN, COMMANDED
+from dynid.nodes.outputs import COMMANDED, NAME_SEPARATOR
 from dynid.nodes.recorder_node import BAG, COMPLETION_TIMEOUT_S, GIVEN_UP, UNMATCHED
 from dynid.nodes.supervisor import CALL_TIMEOUT_S, Supervisor, lower_arm, number, run_client
 
@@ -20,11 +20,11 @@ STATES_TIMEOUT_S = 30.0
 RATE_TIMEOUT_S = 45.0
 START_TIMEOUT_S = 10.0
 DISCOVERY_TIMEOUT_S = 20.0
-FRESH_S = 0.1
-WHERE = "; see the executor's log"
+LEAST_DATA_AGE_S = 0.1
+LOG_HINT = "; see the executor's log"
 SILENT_DRIVER = "the hardware node does not report: is it active?"
 SETTLING_S = 90.0  # time limit for approach and way to the rest posture, with margin for a busy host [s]
-LONGEST = 4.0  # maximum ratio of real to planned duration; a simulated arm waits for a busy host
+DURATION_FACTOR = 4.0  # maximum ratio of real to planned duration; a simulated arm waits for a busy host
 
 Report = Callable[[str, float, float], None]  # arguments: activity, elapsed time [s], total time [s]
 
@@ -98,7 +98,7 @@ def _unmatched(call: Supervisor, bag: Path) -> str:
     commanders, commanded = call.reported(LOOP, COMMANDERS), call.reported("executor", COMMANDED)
     if not commanders:
         return SILENT_DRIVER
-    if commanders == "0" or "hardware" not in commanded.split(BETWEEN):
+    if commanders == "0" or "hardware" not in commanded.split(NAME_SEPARATOR):
         return f"commands do not reach the hardware node: the executor's commands reach {commanded or 'no node'}"
     return ""
 
@@ -124,10 +124,10 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
         if call.doubt:
             raise NodeError(f"the state of the motion {name} is in doubt: {call.doubt}")
         if state == "cancelled":
-            raise NodeError(f"the motion {name} was cancelled{WHERE}")
+            raise NodeError(f"the motion {name} was cancelled{LOG_HINT}")
         return state == "done"
 
-    timeout_s = LONGEST * duration + SETTLING_S
+    timeout_s = DURATION_FACTOR * duration + SETTLING_S
     what = f"the end of {name}"
     call.wait(done, timeout_s, what, lambda: f"{_missed(call, before)}{what} did not happen within {timeout_s:.0f} s")
     return duration
@@ -175,7 +175,7 @@ def wait_for_arm(call: Supervisor) -> None:
 
 def states_arrive(call: Supervisor) -> bool:
     """Return whether the executor receives the arm's states."""
-    return number(call.reported("executor", "state_age_s")) < FRESH_S
+    return number(call.reported("executor", "state_age_s")) < LEAST_DATA_AGE_S
 
 
 def _undecided(call: Supervisor) -> str:

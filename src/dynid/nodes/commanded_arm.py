@@ -11,7 +11,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynid.adaptive.arm import RefusedError
 from dynid.adaptive.feed import Feed
-from dynid.adaptive.way_back import way_back
+from dynid.adaptive.way_back import return_motion
 from dynid.control.controller import load_controller
 from dynid.control.motion import MAX_TRACKING_ERROR_RAD
 from dynid.control.motion_check import Torques
@@ -32,10 +32,11 @@ from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 POINT_S = 0.02  # time between the points of a motion that is sent [s]
 SERIES = "adaptive"  # start of the series name; a token of the run follows, since topics may keep earlier data
 OWN_PARAMETERS = ("controller", "series", "scene", "path_tolerance_rad")  # of the executor, restored at the end
-HELD_S = 1.0  # time for which the arm is held after a motion [s], as for the simulated arm in lock-step
+HOLD_S = 1.0  # time for which the arm is held after a motion [s], as for the simulated arm in lock-step
 START_S, STANDING_S, STATES_S = 30.0, 15.0, 20.0  # time limits [s]: start of a motion, standstill, first states
-LONGEST, MARGIN_S = 10.0, 60.0  # time limit is LONGEST * duration + MARGIN_S [s]; a simulated arm waits for a busy host
-BEFORE_S = 2.0  # time added to a motion's duration when its states are searched for tracking errors [s]
+# Time limit is DURATION_FACTOR * duration + MARGIN_S [s]; a simulated arm waits for a busy host
+DURATION_FACTOR, MARGIN_S = 10.0, 60.0
+SEARCH_MARGIN_S = 2.0  # time added to a motion's duration when its states are searched for tracking errors [s]
 
 
 class CommandedArm:
@@ -132,7 +133,7 @@ class CommandedArm:
 
     def back(self, motion: PolynomialTrajectory, along_s: float, feed: Feed) -> None:
         """Return to the start of a segment that was executed for `along_s` [s]."""
-        way = way_back(motion, along_s, self.at, self.robot.joint_names)
+        way = return_motion(motion, along_s, self.at, self.robot.joint_names)
         self.go(way, feed)
         self.moved_s += way.duration
 
@@ -151,7 +152,7 @@ class CommandedArm:
         self.at = motion.end
         self.hold(feed)
 
-    def hold(self, feed: Feed, duration_s: float = HELD_S) -> None:
+    def hold(self, feed: Feed, duration_s: float = HOLD_S) -> None:
         """Hold the arm at its present posture for a duration [s], measured by the timestamps of its states.
 
         Raises:
@@ -164,7 +165,9 @@ class CommandedArm:
             raise self._stopped("hold")
         until_ns = self._stream.newest()[0] + round(duration_s * 1e9)
         self._call.wait(
-            lambda: self._stream.newest()[0] >= until_ns, LONGEST * duration_s + MARGIN_S, "states of the held arm"
+            lambda: self._stream.newest()[0] >= until_ns,
+            DURATION_FACTOR * duration_s + MARGIN_S,
+            "states of the held arm",
         )
 
     def source(self, name: str) -> Source:
@@ -234,7 +237,9 @@ class CommandedArm:
             status = self._status()
             return None if status is None else status.state
 
-        self._call.wait(lambda: state() in ("done", "cancelled"), LONGEST * duration + MARGIN_S, "the end of a motion")
+        self._call.wait(
+            lambda: state() in ("done", "cancelled"), DURATION_FACTOR * duration + MARGIN_S, "the end of a motion"
+        )
         return state() == "done"
 
     def _stopped(self, name: str) -> SafetyError:
@@ -273,7 +278,7 @@ class CommandedArm:
     def _errors(self, motion: Motion, span: tuple[int, int]) -> FloatArray:
         """Return the largest tracking errors (n,) [rad] of a motion; `span` has its start and end timestamps [ns]."""
         recording = self._stream.recording
-        count = round(LONGEST * (motion.duration + BEFORE_S) / self.robot.file.bus.cycle_s)
+        count = round(DURATION_FACTOR * (motion.duration + SEARCH_MARGIN_S) / self.robot.file.bus.cycle_s)
         states = recording.since(JOINT_STATES, max(0, recording.count(JOINT_STATES) - count))
         series = joint_series(states, self.robot.joint_names)
         inside = (series.stamp_ns >= span[0]) & (series.stamp_ns <= span[1])

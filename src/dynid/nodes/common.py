@@ -45,7 +45,7 @@ LATCHED = QoSProfile(
 )
 WAKE_S = 0.1
 LOST_ANSWER = "failed to send response"  # start of the warning that rclpy prints
-SLIP = 0.75  # minimum similarity [-] at which an unknown name counts as a mistyped known one
+LEAST_SIMILARITY = 0.75  # minimum similarity [-] at which an unknown name counts as a mistyped known one
 ROS_PARAMETERS = ("use_sim_time", "qos_overrides.", "start_type_description_service")  # prefixes, in every node
 
 
@@ -205,7 +205,7 @@ def refuse_unknown_parameters(node: Node) -> None:
     for name in sorted(getattr(node, "_parameter_overrides", {})):  # rclpy offers no public access
         if node.has_parameter(name) or name.startswith(ROS_PARAMETERS):
             continue
-        if difflib.get_close_matches(name, known, cutoff=SLIP):
+        if difflib.get_close_matches(name, known, cutoff=LEAST_SIMILARITY):
             raise UnknownNameError(f"parameter of node {node.get_name()}", name, known)
         node.get_logger().warning(f"there is no parameter '{name}' here; known: {', '.join(known)}")
 

@@ -30,9 +30,9 @@ class ContactLink:
     """
 
     def __init__(self, node: Node, motion: MotionExecutor) -> None:
-        self._node, self._stop, self._told = node, ContactStop(motion), ""
+        self._node, self._stop, self._last_shared = node, ContactStop(motion), ""
         text = (
-            "'stop': nothing moves while something is felt, or while nobody says whether it is; '' or 'report': it may"
+            "'stop': nothing moves during contact, or while contact cannot be judged; '' or 'report': motion is allowed"
         )
         self.set(declare(node, "contact", POLICIES[0], text))
         self._models = node.create_publisher(String, "control_model", LATCHED)
@@ -52,8 +52,8 @@ class ContactLink:
     def share(self, arm: ArmModel, model: ControlModel | None, payload: FloatArray) -> None:
         """Publish the model without payload, and the payload's parameters (10,) in SI units, if either has changed."""
         text = SharedModel.of(arm, model, payload).model_dump_json()
-        if text != self._told:
-            self._told = text
+        if text != self._last_shared:
+            self._last_shared = text
             self._stop.expect(digest(text))
             self._models.publish(String(data=text))
 

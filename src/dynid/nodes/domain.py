@@ -9,7 +9,7 @@ from dynid.errors import NodeError
 # UDP ports of a domain by DDSI-RTPS 2.5, 9.6.2.4. Up to domain 101 they stay below Linux's ephemeral ports.
 DDS_BASE_PORT, DDS_PORTS_PER_DOMAIN, DDS_FIRST_PARTICIPANT = 7400, 250, 10
 LARGEST_DOMAIN = 101
-CHOSEN = "ROS_DOMAIN_ID"
+DOMAIN_VARIABLE = "ROS_DOMAIN_ID"
 
 
 class PrivateDomain:
@@ -32,8 +32,8 @@ class PrivateDomain:
 
     def __init__(self) -> None:
         self._reservation: socket.socket | None = None
-        self.chosen = bool(os.environ.get(CHOSEN))
-        self.number = os.environ.get(CHOSEN) or self._reserve()
+        self.chosen = bool(os.environ.get(DOMAIN_VARIABLE))
+        self.number = os.environ.get(DOMAIN_VARIABLE) or self._reserve()
 
     def _reserve(self) -> str:
         for domain in random.sample(range(1, LARGEST_DOMAIN + 1), LARGEST_DOMAIN):
@@ -41,15 +41,17 @@ class PrivateDomain:
             if reservation is None:
                 continue
             if _is_free(domain):
-                self._reservation, os.environ[CHOSEN] = reservation, str(domain)
+                self._reservation, os.environ[DOMAIN_VARIABLE] = reservation, str(domain)
                 return str(domain)
             reservation.close()
-        raise NodeError(f"all ROS domains from 1 to {LARGEST_DOMAIN} are in use on this machine; set {CHOSEN} yourself")
+        raise NodeError(
+            f"all ROS domains from 1 to {LARGEST_DOMAIN} are in use on this machine; set {DOMAIN_VARIABLE} yourself"
+        )
 
     def release(self) -> None:
         """Release the domain for other processes."""
         if self._reservation is not None:
-            del os.environ[CHOSEN]
+            del os.environ[DOMAIN_VARIABLE]
             self._reservation.close()
             self._reservation = None
 
@@ -69,7 +71,8 @@ def reserve_chain(domain: str) -> socket.socket:
     reservation = _reserved(f"chain-{domain}")
     if reservation is None:
         raise NodeError(
-            f"another run of dynid drives an arm in ROS domain {domain}: unset {CHOSEN}, or set it to another number"
+            f"another run of dynid drives an arm in ROS domain {domain}: unset {DOMAIN_VARIABLE}, or set it to "
+            "another number"
         )
     return reservation
 

@@ -30,8 +30,8 @@ QUALITIES = (
         for reliability in (ReliabilityPolicy.RELIABLE, ReliabilityPolicy.BEST_EFFORT)
     ),
 )
-ALONE_S = 1.0  # time in which the last message of a publisher that has left is delivered [s]
-LOOK_S = 0.25
+DELIVERY_S = 1.0  # time in which the last message of a publisher that has left is delivered [s]
+CHECK_PERIOD_S = 0.25
 REPEATED_S = 0.5  # time within which the other subscriptions receive the same message [s]
 
 
@@ -74,7 +74,7 @@ class Presses:
 
     def alone(self, now_s: float) -> bool:
         """Return whether one publisher has been the only one so long that every message must come from it."""
-        return now_s - self._alone_since_s >= ALONE_S
+        return now_s - self._alone_since_s >= DELIVERY_S
 
     def press(self, way: int, now_s: float) -> None:
         """Process a `true` that arrived on subscription number `way`: any publisher present may have sent it.
@@ -109,7 +109,7 @@ class EmergencyStop:
         self._node, self._stop, self._presses = node, stop, Presses()
         self._asked_again = False
         self._subscriptions: list[Subscription] = [self._subscribe(way) for way in range(len(QUALITIES))]
-        node.create_timer(LOOK_S, self._look_again)
+        node.create_timer(CHECK_PERIOD_S, self._look_again)
 
     def _subscribe(self, way: int) -> Subscription:
         quality, receive = QUALITIES[way], partial(self._on_message, way)
@@ -132,7 +132,8 @@ class EmergencyStop:
     def _look_again(self) -> None:
         """Request the latched message of a publisher that has been the only one for long enough.
 
-        It may have published `false` earlier, when that did not count yet.
+        It may already have published `false` before, while other publishers were present and this did not release the
+        stop.
         """
         alone = self._presses.alone(self._look())
         if alone and not self._asked_again and self._presses.pressed:
@@ -161,7 +162,7 @@ class EmergencyStop:
                 f"{count} publishers send it ({publishers(self._node, ESTOP_TOPIC)}), and nothing says whose message "
                 "it is: end all but the one that pressed, and release again"
             )
-        return f"its publisher has been alone on the topic for less than {ALONE_S:g} s: release again"
+        return f"its publisher has been alone on the topic for less than {DELIVERY_S:g} s: release again"
 
     @property
     def pressed(self) -> bool:

@@ -349,7 +349,8 @@ class ExecutorNode(Node):
         if self._motion.left_tolerance and not left:
             self._motion.stopped_itself = self._complaint() + self._motion.stopped_itself
         self._report.update(reason)
-        self._poll()
+        if self._waiting or self._pushed is not None or self._requests.preparation.busy:
+            self._poll()
 
     def _complaint(self) -> str:
         """Return a prefix for the message of an aborted motion that reports missing cycles; "" if there were few."""

@@ -1,7 +1,7 @@
 """Node that detects contact without a sensor: joint_states and applied_commands in, external torques and forces out.
 
 `external_torque` (JointState) holds the external torque on every joint, `tool_force` (WrenchStamped, in the base link)
-the force at the tool. `contact` (String, JSON) reports whether something touches the arm. An executor whose parameter
+the force at the tool. `contact` (String, JSON) reports whether the arm is in contact. An executor whose parameter
 `contact` is "stop" stops the arm at a contact, and starts no motion while these messages are missing. The node uses the
 model and payload that the executor shares on `control_model`, or model_file if there is no executor. It runs in its own
 process, so that contact detection does not delay control.
@@ -28,8 +28,8 @@ from dynid.nodes.sensing_node import SensingNode
 from dynid.recording.messages import DiagnosticStatus, JointStateEncoder, encode_diagnostics
 from dynid.recording.settings import parse_settings, reported_settings
 
-SAID_EVERY = 10  # states per report, enough for displays; the start and end of a contact are reported at once
-AGAIN_S = 1.0  # shortest time between two contacts that are counted and logged separately
+STATES_PER_REPORT = 10  # states per report, enough for displays; the start and end of a contact are reported at once
+CONTACT_INTERVAL_S = 1.0  # shortest time between two contacts that are counted and logged separately
 
 
 class ExternalTorqueNode(SensingNode):
@@ -46,7 +46,7 @@ class ExternalTorqueNode(SensingNode):
         self._sense, self._model = SharedSense(self._made()), ""
         self._encode = JointStateEncoder(self.robot.joint_names, fields=("effort",))
         self._states = self._contacts = 0
-        self._felt_s, self._joint, self._told = -np.inf, "", False
+        self._last_contact_s, self._joint, self._contact_reported = -np.inf, "", False
         self._torques = self.create_publisher(JointState, "external_torque", STREAM)
         self._forces = self.create_publisher(WrenchStamped, "tool_force", STREAM)
         self._reports = self.create_publisher(String, "contact", STREAM)
@@ -103,19 +103,19 @@ class ExternalTorqueNode(SensingNode):
             state = self._decode_state.decode(raw)
             if state is None or not np.isfinite(state[1]["position"]).all():
                 return
-            felt = self._sense.update(state[0], state[1]["position"], self.torque_until(state[0]))
+            contact = self._sense.update(state[0], state[1]["position"], self.torque_until(state[0]))
         except DynidError as error:
             self.get_logger().warning(f"joint_states: left out, {error}", throttle_duration_sec=1.0)
             return
         self._torques.publish(self._encode.encode(state[0], effort=self._sense.sense.observer.torque))
         self._states += 1
-        if felt:
+        if contact:
             self._note_contact()
-        if felt or self._states % SAID_EVERY == 0:
+        if contact or self._states % STATES_PER_REPORT == 0:
             self._publish_force(state[0])
-        if self._sense.judged_ns >= 0 and (felt != self._told or self._states % SAID_EVERY == 0):
-            self._told = felt
-            self._reports.publish(String(data=self._contact_report(felt).model_dump_json()))
+        if self._sense.judged_ns >= 0 and (contact != self._contact_reported or self._states % STATES_PER_REPORT == 0):
+            self._contact_reported = contact
+            self._reports.publish(String(data=self._contact_report(contact).model_dump_json()))
 
     def _contact_report(self, felt: bool) -> ContactReport:
         """Return the report about the newest state for which contact could be judged."""
@@ -142,14 +142,14 @@ class ExternalTorqueNode(SensingNode):
 
     def _note_contact(self) -> None:
         """Count a new contact, and log the joint whose external torque is largest relative to its threshold."""
-        last, self._felt_s = self._felt_s, time.monotonic()
-        if self._felt_s - last < AGAIN_S:
+        last, self._last_contact_s = self._last_contact_s, time.monotonic()
+        if self._last_contact_s - last < CONTACT_INTERVAL_S:
             return
         self._contacts += 1
         sense = self._sense.sense
         share = np.abs(sense.observer.torque) / sense.bars.threshold
         self._joint = self.robot.joint_names[int(np.argmax(share))]
-        self.get_logger().info(f"contact, first felt by {self._joint}")
+        self.get_logger().info(f"contact, first detected by {self._joint}")
 
     def _report(self) -> None:
         contact, trouble = self._sense.sense.contact, self._trouble or self._model_trouble

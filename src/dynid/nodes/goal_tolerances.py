@@ -16,7 +16,7 @@ from dynid.recording.messages import JOINT_STATE, JOINT_TRAJECTORY, decode, head
 from dynid.robot import FloatArray
 
 NO_LIMIT = -1.0
-STANDING_RAD_S = 1e-6
+STANDSTILL_RAD_S = 1e-6
 KEPT_STATES = 64  # states kept until the reference that was computed from them arrives
 UNITS = {"position": "rad", "velocity": "rad/s"}
 
@@ -121,15 +121,15 @@ class GoalMonitor:
         """Return whether the last reference still has a velocity other than zero."""
         if not self._reference:
             return False
-        return bool(np.abs(decode(self._reference, JOINT_TRAJECTORY).points[0].velocities).max() > STANDING_RAD_S)
+        return bool(np.abs(decode(self._reference, JOINT_TRAJECTORY).points[0].velocities).max() > STANDSTILL_RAD_S)
 
     def moment(self) -> Moment | None:
         """Return the last reference together with its state; None if either has not been received."""
         state = self._states.get(header_stamp_ns(self._reference)) if self._reference else None
         if state is None:
             return None
-        asked, measured = decode(self._reference, JOINT_TRAJECTORY), decode(state, JOINT_STATE)
-        names, point = asked.joint_names, asked.points[0]
+        reference, measured = decode(self._reference, JOINT_TRAJECTORY), decode(state, JOINT_STATE)
+        names, point = reference.joint_names, reference.points[0]
         return Moment(
             self._joints,
             {"position": self._of(names, point.positions), "velocity": self._of(names, point.velocities)},

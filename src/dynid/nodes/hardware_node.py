@@ -257,6 +257,7 @@ class HardwareNode(ManagedNode):
         self._loop = ControlLoop(
             arm,
             guard,
+            take_commands=self._take_commands,
             on_waiting=self._publish,
             on_end=self._on_end,
             realtime_priority=int(self.get_parameter("realtime_priority").value) or None,
@@ -321,12 +322,20 @@ class HardwareNode(ManagedNode):
 
     # -- topics and services -----------------------------------------------------------------------------------
 
-    def _on_command(self, raw: bytes) -> None:
+    def _take_commands(self) -> None:
+        """Pass the commands that have arrived to the loop, in its thread; a message never ends the loop."""
+        try:
+            self._commander.take(self._sent[1])
+        except Exception as error:
+            text = f"joint_commands were not taken: {in_words(error)}"
+            self.get_logger().error(text, throttle_duration_sec=1.0)
+
+    def _on_command(self, received: tuple[bytes, int]) -> None:
         loop = self._loop
         if loop is None:
             return
         try:
-            command = self._decode_command.decode(raw)
+            command = self._decode_command.decode(received[0])
         except DataError:
             command = None
         effort = None if command is None else command[1]["effort"]
@@ -337,7 +346,7 @@ class HardwareNode(ManagedNode):
         if command is not None and effort is not None:
             # the guard takes an effort that is not finite for the end of the commands
             held = all_finite(command[1]["position"])  # positions are finite only while the arm is held
-            loop.set_command(effort, self._command_time(command[0]), held)
+            loop.set_command(effort, self._command_time(loop, command[0], received[1]), held)
 
     def _tell_refused(self, effort: FloatArray | None) -> None:
         text = f"joint_commands refused: expected one finite effort for each of {', '.join(self.robot.joint_names)}"
@@ -346,17 +355,22 @@ class HardwareNode(ManagedNode):
         else:
             self.get_logger().warning(text, throttle_duration_sec=1.0)
 
-    def _command_time(self, stamp_ns: int) -> float | None:
+    def _command_time(self, loop: ControlLoop, stamp_ns: int, received_ns: int) -> float:
         """Return when a command was made [s], on the monotonic clock: the timestamp of the state that it answers.
 
-        A command that waited in a queue is thus as old as its state. The result is None, which stands for the time of
-        receipt, if the timestamp is not on the arm's clock: zero, in the future, or from another machine's clock.
+        A command that waited in a queue is thus as old as its state. The time of receipt counts instead if the
+        timestamp is not on the arm's clock: zero, in the future, or from another machine's clock.
+
+        Args:
+            loop: loop that gets the command.
+            stamp_ns: timestamp of the command [ns].
+            received_ns: time of receipt on the wall clock [ns].
         """
-        if self._arm is None:
-            return None
-        bus = self._arm.bus
-        made_s = bus.monotonic_s(stamp_ns)
-        return made_s if 0.0 <= bus.clock.monotonic_ns() * 1e-9 - made_s <= OWN_CLOCK_S else None
+        bus = loop.arm.bus
+        made_s, now_s = bus.monotonic_s(stamp_ns), bus.clock.monotonic_ns() * 1e-9
+        if 0.0 <= now_s - made_s <= OWN_CLOCK_S:
+            return made_s
+        return now_s - max(0, time.time_ns() - received_ns) * 1e-9
 
     def _stop_arm(self, text: str) -> None:
         """Report a fault from outside the driver to the control loop, in every state of the arm."""

@@ -28,8 +28,8 @@ from dynid.nodes.common import declare
 from dynid.nodes.supervisor import Supervisor, lower_arm, run_client
 from dynid.recording.messages import JointStateDecoder
 from dynid.robot import FloatArray, Robot, load_robot
-from dynid.runtime.controller import Fed
-from dynid.runtime.hold_check import Carried, judged, refuse_strange, second_posture, sway_motion
+from dynid.runtime.controller import ControlledModel
+from dynid.runtime.hold_check import HeldTorques, holding_verdict, refuse_deviation, second_posture, sway_motion
 from dynid.runtime.model import Model, load_model
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.files import save_stops
@@ -63,7 +63,7 @@ class States:
                 self._stamps.append(state[0])
                 self._rows.append((state[1]["position"], state[1]["velocity"], state[1]["effort"]))
 
-    def carried(self, model: Model, begin_ns: int, end_ns: int) -> Carried:
+    def carried(self, model: Model, begin_ns: int, end_ns: int) -> HeldTorques:
         """Return the torques carried by the joints between two timestamps [ns].
 
         Raises:
@@ -73,7 +73,7 @@ class States:
         if last <= first:
             raise DataError("no joint_states arrived while the arm swayed: is the driver active?")
         q, dq, tau = (np.array(rows) for rows in zip(*self._rows[first:last], strict=True))
-        return Carried.of(model, q, dq, tau)
+        return HeldTorques.of(model, np.array(self._stamps[first:last]) * 1e-9, q, dq, tau)
 
 
 def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory]:
@@ -84,12 +84,12 @@ def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory
         scene: free space of all motions, in the executor's format.
 
     Raises:
-        SafetyError: the model must not move an arm, see `Fed.refuse_unfit`; or joint limits, contact of links, the free
-            space or nominal torques leave no second posture.
+        SafetyError: the model must not move an arm, see `ControlledModel.refuse_unfit`; or joint limits, contact of
+            links, the free space or nominal torques leave no second posture.
     """
     if not model.accepted:
         raise SafetyError(f"the model of {model.robot.name} did not pass its checks, so it must not carry an arm")
-    Fed(model.robot, model.arm(), model.base, model.friction_law, model.accepted).refuse_unfit()
+    ControlledModel(model.robot, model.arm(), model.base, model.friction_law, model.accepted).refuse_unfit()
     robot = model.robot
     limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
     try:  # nominal torques, as the executor uses without a model, since the model is not checked yet
@@ -120,7 +120,7 @@ def checked(call: Supervisor, model: Model, motions: tuple[Trajectory, ...], rep
         SafetyError: the measured torques contradict the model; names joints and the likely reason.
         NodeError: a motion was refused, or aborted although the torques measured until then agree.
     """
-    shown: list[Carried] = []
+    shown: list[HeldTorques] = []
     call.set_parameters("executor", {"controller": FeedforwardPdLaw.name})
     with tempfile.TemporaryDirectory(prefix="dynid-hold-") as folder:
         for motion in motions:
@@ -128,11 +128,11 @@ def checked(call: Supervisor, model: Model, motions: tuple[Trajectory, ...], rep
             save_stops(path, motion)
             call.set_parameters("executor", {"trajectory": str(path), "return_to_rest": motion is motions[-1]})
             shown.append(_swayed(call, model, motion.name, report, shown))
-            refuse_strange(model, shown)
-    return judged(model, shown)
+            refuse_deviation(model, shown)
+    return holding_verdict(model, shown)
 
 
-def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: list[Carried]) -> Carried:
+def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: list[HeldTorques]) -> HeldTorques:
     """Execute one motion and return the torques that the joints carried in it.
 
     If the motion is aborted, the torques measured after the stop are checked.
@@ -151,7 +151,7 @@ def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: l
         from_ns, end_s = states.newest_ns, call.now() + AFTER_STOP_S
         call.wait(lambda: call.now() >= end_s, 10.0 * AFTER_STOP_S, "the passing of time")
         with contextlib.suppress(DataError):  # without states, report the abort only
-            refuse_strange(model, [*before, states.carried(model, from_ns, states.newest_ns + 1)])
+            refuse_deviation(model, [*before, states.carried(model, from_ns, states.newest_ns + 1)])
         raise
     finally:
         call.node.destroy_subscription(subscription)
@@ -203,7 +203,7 @@ def let_go(call: Supervisor, robot: Robot, path: Path, over: Callable[[], bool])
     finally:
         call.node.destroy_subscription(states)
     if np.isnan(first).any():
-        raise NodeError("no joint_states arrived while the arm was let go: is the driver active?")
+        raise NodeError("no joint_states arrived while the arm was released: is the driver active?")
     return Held(call.now() - began_s, most)
 
 
@@ -211,7 +211,9 @@ def hold_one(call: Supervisor) -> str:
     """Check the arm that the parameters name, compensate its gravity, and return a sentence about it."""
     name, path = declare(call.node, "robot", "crane_x7", "robot name or folder"), _model_file(call)
     mount = declare(call.node, "mount", "", "how the arm is mounted; '' takes robot.yaml's default")
-    seconds = float(declare(call.node, "seconds", 0.0, "how long the arm is let go [s]; 0: until Ctrl-C"))
+    seconds = float(
+        declare(call.node, "seconds", 0.0, "how long the arm is released for hand guiding [s]; 0: until Ctrl-C")
+    )
     robot = load_robot(str(name))
     model = load_model(path, robot).mounted(str(mount) or robot.file.default_mount)
     motions = check_motions(model)
@@ -220,7 +222,9 @@ def hold_one(call: Supervisor) -> str:
     try:
         call.trigger("executor/hold")
         checked(call, model, motions)
-        call.node.get_logger().info("every joint carries what the model says: the arm is let go, guide it by hand")
+        call.node.get_logger().info(
+            "every joint carries the torque that the model predicts: the arm is released, guide it by hand"
+        )
         end_s = call.now() + (seconds or LONGEST_S)
         held = let_go(call, robot, path, lambda: call.now() >= end_s)
     finally:

@@ -216,9 +216,9 @@ def _of_campaign(result: Identification) -> str:
     if result.campaign is None:
         return ""
     failures, failed = result.campaign.summary["failures"], result.campaign.processing.failed
-    told = [f"{name} was not used: {reason}" for name, reason in failures.items()]
-    told += [f"of the campaign as a whole: {check.sentence()}" for check in failed]
-    return "".join(f"; {one}" for one in told)
+    notes = [f"{name} was not used: {reason}" for name, reason in failures.items()]
+    notes += [f"of the campaign as a whole: {check.sentence()}" for check in failed]
+    return "".join(f"; {one}" for one in notes)
 
 
 def control_model(result: Identification) -> ControlModel:

@@ -3,7 +3,8 @@
 Nodes are discovered on this machine only, so that no other machine in the network commands the arm. Shared memory
 between processes is disabled: when Fast DDS opens a shared-memory port, it may wait for 333 ms under a lock that every
 publisher of the process needs (Fast-DDS issue 6535). A driver that stalls for that long loses its arm. ROS adds shared
-memory to localhost discovery regardless of the other settings, so an XML profile replaces both.
+memory to localhost discovery regardless of the other settings, so an XML profile replaces both. The profile also keeps
+Fast DDS from waking a thread for each published message (`nackSupressionDuration`), which cost as much as the message.
 """
 
 from collections.abc import Mapping
@@ -19,14 +20,14 @@ def middleware_defaults(environment: Mapping[str, str], rmw: str) -> dict[str, s
 
     The function is idempotent: for an environment that already has these variables it returns the same ones.
     """
-    asked = environment.get(RANGE) or "LOCALHOST"
+    requested = environment.get(RANGE) or "LOCALHOST"
     profiles = {environment.get(name) for name in PROFILE_FILES} - {None, ""}
-    if profiles == {str(LOCALHOST_PROFILE)} and asked in ("LOCALHOST", "SYSTEM_DEFAULT"):
-        profiles, asked = set(), "LOCALHOST"  # set by this function in a parent process
+    if profiles == {str(LOCALHOST_PROFILE)} and requested in ("LOCALHOST", "SYSTEM_DEFAULT"):
+        profiles, requested = set(), "LOCALHOST"  # set by this function in a parent process
     chosen = bool(profiles) or bool(environment.get(TRANSPORTS))
     chosen |= environment.get("ROS_LOCALHOST_ONLY") == "1"  # overrides the range in rcl
     if chosen or not rmw.startswith("rmw_fastrtps"):
-        return {RANGE: asked}
-    if asked == "LOCALHOST":
+        return {RANGE: requested}
+    if requested == "LOCALHOST":
         return {RANGE: "SYSTEM_DEFAULT", **dict.fromkeys(PROFILE_FILES, str(LOCALHOST_PROFILE))}  # range from profile
     return {TRANSPORTS: "UDPv4"}

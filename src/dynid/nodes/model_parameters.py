@@ -47,8 +47,8 @@ def declare_model(node: Node, model: ArmModel) -> None:
         declare(node, phi_name(name), NOT_A_MODEL, model.regrouping.formula(name))
     for term in TERMS:
         for axis in range(model.axes):
-            told = f"friction {term.symbol} of axis {axis + 1} in addition to model.phi [{term.unit}]"
-            declare(node, friction_name(f"{term.prefix}{axis + 1}"), NOT_A_MODEL, told)
+            description = f"friction {term.symbol} of axis {axis + 1} in addition to model.phi [{term.unit}]"
+            declare(node, friction_name(f"{term.prefix}{axis + 1}"), NOT_A_MODEL, description)
 
 
 def as_values(content: ControlModel) -> dict[str, object]:

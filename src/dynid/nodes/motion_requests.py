@@ -181,7 +181,7 @@ def message_torques(message: Any, joints: tuple[str, ...]) -> TorqueCurve | None
         return None
     if not np.isfinite(efforts).all():
         raise ConfigurationError(
-            f"trajectory '{_name(message)}': efforts are not all finite; leave them out or mend them"
+            f"trajectory '{_name(message)}': efforts are not all finite; leave them out or correct them"
         )
     torques, times = np.zeros((len(efforts), len(joints))), _times(message)
     torques[:, [joints.index(one) for one in message.joint_names]] = efforts

@@ -13,7 +13,7 @@ from dynid.recording.messages import JointStateEncoder
 from dynid.robot import FloatArray
 
 HARDWARE, EFFORT_CONTROLLER = "joint_commands", "effort_controller"
-BETWEEN = ", "
+NAME_SEPARATOR = ", "
 COMMANDED = "commanded"  # key of the executor's diagnostics: names of the nodes that receive commands
 OUTPUTS = (HARDWARE, EFFORT_CONTROLLER)
 # Longest time without states while torques are commanded [s]. It is short for an effort controller, which keeps the
@@ -68,7 +68,7 @@ class HardwareOutput:
     def report(self) -> dict[str, str]:
         """Return the names of the discovered subscribers of the commands; any other node does not receive them."""
         infos = self._node.get_subscriptions_info_by_topic(self._publisher.topic_name)
-        return {COMMANDED: BETWEEN.join(sorted({info.node_name for info in infos}))}
+        return {COMMANDED: NAME_SEPARATOR.join(sorted({info.node_name for info in infos}))}
 
 
 class EffortControllerOutput:

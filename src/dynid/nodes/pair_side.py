@@ -131,7 +131,7 @@ class PairSide:
             if source.refusal:
                 raise SafetyError(source.refusal)
         if self._refusal:
-            raise SafetyError(f"what drives the {self.name} is not known: {self._refusal}")
+            raise SafetyError(f"the settings of the {self.name}'s driver are unknown: {self._refusal}")
         if self.settings is None or not self._enable.service_is_ready():
             raise SafetyError(f"the {self.name} has no driver: start one in the namespace {self.name} and activate it")
 

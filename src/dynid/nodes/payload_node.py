@@ -34,7 +34,7 @@ from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import read_tree
 
 POLICIES = ("report", "apply")
-AGAIN_S = 1.0  # shortest time between two requests to the executor
+REQUEST_INTERVAL_S = 1.0  # shortest time between two requests to the executor
 
 
 class PayloadNode(SensingNode):
@@ -42,7 +42,7 @@ class PayloadNode(SensingNode):
 
     def __init__(self) -> None:
         super().__init__("payload")
-        declare(self, "policy", POLICIES[0], f"what comes of an estimate: {' or '.join(POLICIES)}")
+        declare(self, "policy", POLICIES[0], f"use of an estimate: {' or '.join(POLICIES)}")
         self._refuse_unknown_policy(string(self, "policy"))
         check_parameters(self, self._on_set)
         self._executor = declare(self, "executor", "executor", "node that takes it", fixed=True)
@@ -133,7 +133,7 @@ class PayloadNode(SensingNode):
 
     def _apply(self) -> None:
         """Send the estimated payload to the executor in one atomic call; after a refusal, retry later."""
-        if time.monotonic() - self._asked_s < AGAIN_S or not self._set.service_is_ready():
+        if time.monotonic() - self._asked_s < REQUEST_INTERVAL_S or not self._set.service_is_ready():
             return
         self._asked_s, self._asked = time.monotonic(), self._live.held
         values = payload_values(self._asked, self._live.arm.structure_hash)
@@ -168,7 +168,9 @@ class PayloadNode(SensingNode):
                 "centre_m": ", ".join(f"{one:.3f}" for one in found.centre_m),
                 "centre_deviation_m": ", ".join(f"{one:.3f}" for one in found.centre_deviation_m),
             }
-        text = self._trouble or ("weighing" if not self._guided else "a hand may lead the arm: nothing is weighed")
+        text = self._trouble or (
+            "estimating" if not self._guided else "hand guiding is active: the payload is not estimated"
+        )
         status = DiagnosticStatus("payload", 2 if self._trouble else 0, text, "", values)
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), [status]))
 

@@ -43,9 +43,9 @@ class PayloadOnModel:
     """
 
     def __init__(self, node: Node, robot: Robot) -> None:
-        declare(node, BODY, list(NOTHING), "ten standard parameters of what the arm holds, zeros for nothing")
+        declare(node, BODY, list(NOTHING), "ten standard parameters of the payload, zeros without one")
         declare(node, STRUCTURE, "", "structure of the model that it was weighed with")
-        declare(node, CERTAIN, False, "whether the estimate explains what was felt, and is significant")
+        declare(node, CERTAIN, False, "whether the estimate explains the residuals, and is significant")
         self._robot = robot
         self._kept: Kept = (None, np.zeros(10))
         self._next: Kept = self._kept
@@ -107,13 +107,14 @@ class PayloadOnModel:
             raise SafetyError("the payload is not certain; the controllers keep their model")
         if given[STRUCTURE] != arm.structure_hash:
             raise SafetyError(
-                f"the payload was weighed with structure {given[STRUCTURE] or '(none)'}, expected {arm.structure_hash}"
+                f"the payload was estimated with structure {given[STRUCTURE] or '(none)'}, expected "
+                f"{arm.structure_hash}"
             )
         most = ToolForce(self._robot, arm.mdh).largest_n / STANDARD_GRAVITY
         least = float(np.linalg.eigvalsh(pseudo_inertia(body))[0])
         if not (least >= -ROUNDING and 0.0 <= body[9] <= most):
             raise SafetyError(
-                f"the payload of {body[9]:.3g} kg is no body that the arm lifts: its pseudo-inertia has an eigenvalue "
+                f"the payload of {body[9]:.3g} kg is not a possible payload: its pseudo-inertia has an eigenvalue "
                 f"of {least:.3g}, expected at least 0, and a mass of at most {most:.3g} kg"
             )
         return body

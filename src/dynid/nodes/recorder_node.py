@@ -32,7 +32,7 @@ from dynid.recording.bag_metadata import Topic
 from dynid.recording.bag_writer import BagWriter
 from dynid.recording.completeness import Discovery, MotionCompletion, reported_motion
 from dynid.recording.messages import DiagnosticStatus, encode_diagnostics, encode_string
-from dynid.recording.topic_budget import ARM, REPORTS, TEXT, TopicBudget, TopicLimits
+from dynid.recording.topic_budget import ARM_LIMITS, REPORT_LIMITS, TEXT_LIMITS, TopicBudget, TopicLimits
 from dynid.recording.topics import DIAGNOSTICS, EXPERIMENT, HARDWARE_SETTINGS, STAMPED
 from dynid.rehearsal.recorder import rehearse_recording
 from dynid.robot import load_robot
@@ -59,11 +59,11 @@ UNMATCHED = "unmatched"  # required topics and reports that are missing
 GIVEN_UP = "given_up"  # why a recording ended early
 DOUBTFUL = "doubtful"  # why the data may not be from this arm: a topic has two publishers
 LEFT_OUT = "left_out"  # number of dropped messages by topic, beyond its limits
-PAUSE_S = 5.0  # pause of a topic's subscription after it exceeded its limits
+SUBSCRIPTION_PAUSE_S = 5.0  # pause of a topic's subscription after it exceeded its limits
 
 
 def _limits(name: str) -> TopicLimits:
-    return REPORTS if name == DIAGNOSTICS else TEXT if TOPICS[name][2] else ARM
+    return REPORT_LIMITS if name == DIAGNOSTICS else TEXT_LIMITS if TOPICS[name][2] else ARM_LIMITS
 
 
 class RecorderNode(ManagedNode):
@@ -134,8 +134,8 @@ class RecorderNode(ManagedNode):
             self._on_message(self._resolved[name], TOPICS[name][2], raw)
         elif name not in STAMPED and name not in self._paused:
             self.get_logger().error(
-                f"{name} brings more than its limits ({budget.limits}; {publishers(self, name)}): not listened to for "
-                f"{PAUSE_S:.0f} s"
+                f"{name} exceeds its limits ({budget.limits}; {publishers(self, name)}): its subscription pauses for "
+                f"{SUBSCRIPTION_PAUSE_S:.0f} s"
             )
             self._paused[name] = self.create_timer(0.0, partial(self._pause, name))
 
@@ -143,7 +143,7 @@ class RecorderNode(ManagedNode):
         self.destroy_timer(self._paused[name])
         if name in self._recorded:
             self.destroy_subscription(self._recorded.pop(name))
-            self._paused[name] = self.create_timer(PAUSE_S, partial(self._resume, name))
+            self._paused[name] = self.create_timer(SUBSCRIPTION_PAUSE_S, partial(self._resume, name))
 
     def _resume(self, name: str) -> None:
         self.destroy_timer(self._paused.pop(name))

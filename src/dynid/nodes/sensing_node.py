@@ -71,7 +71,7 @@ class SensingNode(Node):
         silent_s = (stamp_ns - self._in_force.newest_ns) * 1e-9
         if self.torques_from == APPLIED_COMMANDS and silent_s > LONGEST_STEP_S:
             self.torques_from = JOINT_COMMANDS
-            self.get_logger().warning(f"no {APPLIED_COMMANDS} for {silent_s:.2g} s: joint_commands are taken for them")
+            self.get_logger().warning(f"no {APPLIED_COMMANDS} for {silent_s:.2g} s: joint_commands are used instead")
         return self._in_force.between(begin_ns, stamp_ns) if self.torques_from == APPLIED_COMMANDS else self._commanded
 
     def torque_report(self) -> dict[str, str]:

@@ -231,7 +231,7 @@ def run_client(name: str, work: Callable[[Supervisor], str]) -> None:
 
     logger = rclpy.logging.get_logger(name)
     try:
-        ensure_compiled(load_robot(FIRST_ROBOT), said=logger.info)  # the nodes wait for it, too
+        ensure_compiled(load_robot(FIRST_ROBOT), report=logger.info)  # the nodes wait for it, too
         with Supervisor(watch) as call:
             logger.info(work(call))
     except DynidError as error:

@@ -13,7 +13,7 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
 from dynid.control.model_laws import ComputedTorque, GravityCompensation
-from dynid.control.shown import MOVED_RAD, STANDS_S, STILL_RAD, Shown
+from dynid.control.shown import MOVED_RAD, STANDSTILL_S, STILL_RAD, Shown
 from dynid.errors import DataError, NodeError
 from dynid.nodes.chain import Chain
 from dynid.nodes.collect import Report, begin_recording, end_recording
@@ -23,7 +23,7 @@ from dynid.recording.recording import load_recording
 from dynid.robot import FloatArray, Robot
 
 LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
-LONGEST = 4.0  # wall time per arm time in the time limit: a simulated arm waits for a busy host
+DURATION_FACTOR = 4.0  # wall time per arm time in the time limit: a simulated arm waits for a busy host
 REST_S, LONGEST_S = 3.0, 300.0
 HELD = "guiding_held"  # key in the executor's diagnostics: why the arm was braked and held
 
@@ -49,7 +49,7 @@ class Resting:
     @property
     def stands(self) -> bool:
         """Whether the initial time has passed in which the arm must stand by itself, before it is hand-guided."""
-        return bool(self._began_ns) and (self.now_ns - self._began_ns) * 1e-9 >= STANDS_S
+        return bool(self._began_ns) and (self.now_ns - self._began_ns) * 1e-9 >= STANDSTILL_S
 
     @property
     def rested_s(self) -> float:
@@ -102,14 +102,14 @@ def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = RE
     call.trigger("executor/hold")
     states = call.node.create_subscription(JointState, "joint_states", resting.take, LATEST, raw=True)
     try:
-        call.wait(lambda: _over(call, resting, report), LONGEST * LONGEST_S, "hand guiding and then rest")
+        call.wait(lambda: _over(call, resting, report), DURATION_FACTOR * LONGEST_S, "hand guiding and then rest")
     finally:
         call.node.destroy_subscription(states)
     held = call.reported("executor", HELD)
     end_recording(call)
     if held:
         raise NodeError(
-            f"the arm was braked and held while it was led: {held}; what was recorded until then is in {bag}"
+            f"the arm was braked and held during hand guiding: {held}; what was recorded until then is in {bag}"
         )
     call.set_parameters("executor", {"controller": ComputedTorque.name})
 
@@ -117,8 +117,8 @@ def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = RE
 def _over(call: Supervisor, resting: Resting, report: Report) -> bool:
     if call.reported("executor", HELD):
         return True
-    text = "lead the arm" if resting.stands else "wait: the arm must stand by itself before you lead it"
-    text = f"lead the arm; it has rested for {resting.rested_s:.0f} s" if resting.moved else text
+    text = "lead the arm" if resting.stands else "wait: the arm must stand still before you guide it"
+    text = f"guide the arm; it has rested for {resting.rested_s:.0f} s" if resting.moved else text
     report(text, 0.0, 0.0)
     return resting.over
 

@@ -31,7 +31,7 @@ from dynid.nodes.experiment import MOTION_STATUS, MotionStatus, Tracking, read_s
 from dynid.nodes.goal_tolerances import GoalMonitor, Moment
 from dynid.robot import FloatArray
 
-UNHEARD_S = 5.0  # longest time until the executor begins or refuses: it checks the whole motion first
+ANSWER_TIMEOUT_S = 5.0  # longest time until the executor begins or refuses: it checks the whole motion first
 POLL_S = 0.05  # also the period of the feedback
 SETTLE_S = 1.0  # default time for the arm to come within the goal tolerance
 SILENT_S = 10.0  # longest time without a reference during a motion; then executor or driver has ended
@@ -103,8 +103,10 @@ class GoalWatch:
 
     def tick(self) -> None:
         """Set the outcome "refused" or "lost" if the executor has not answered in time or sends no references."""
-        if not self._heard and self.outcome is None and self._now() - self._began > UNHEARD_S:
-            self.outcome = Outcome("refused", f"the executor did not answer within {UNHEARD_S:.0f} s: is it running?")
+        if not self._heard and self.outcome is None and self._now() - self._began > ANSWER_TIMEOUT_S:
+            self.outcome = Outcome(
+                "refused", f"the executor did not answer within {ANSWER_TIMEOUT_S:.0f} s: is it running?"
+            )
         silent_s = self._now() - self._noted
         if self._heard and self.outcome is None and silent_s > SILENT_S:
             self.outcome = Outcome("lost", f"no reference from the executor for {silent_s:.0f} s: is it running?")
@@ -232,7 +234,7 @@ class TrajectoryActionNode(Node):
             return Outcome("unknown", outcome.reason)
         if outcome.end == "reached":
             return await self._settled(outcome, monitor, goal, watch)
-        until = time.monotonic() + UNHEARD_S
+        until = time.monotonic() + ANSWER_TIMEOUT_S
         while monitor.braking() and time.monotonic() < until:  # the executor refuses new motions while braking
             await self._sleep()
         return outcome
@@ -252,7 +254,7 @@ class TrajectoryActionNode(Node):
             if why and (asked is None or asked.done()):
                 asked = self._cancel.call_async(Trigger.Request())  # repeated: it may overtake the trajectory
                 asked_at = min(asked_at, time.monotonic())
-            if time.monotonic() - asked_at > UNHEARD_S:
+            if time.monotonic() - asked_at > ANSWER_TIMEOUT_S:
                 return Outcome("lost", f"{why}; the executor did not stop when it was asked to")
             await self._sleep()
         # the executor may still receive the trajectory later, or still move although its progress is unknown

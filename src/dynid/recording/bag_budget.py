@@ -13,8 +13,8 @@ from pathlib import Path
 from dynid.errors import ConfigurationError, DataError, cut
 
 VARIABLE = "DYNID_BAG_GIB"
-BASE_BYTES, TIMES_PACKED = 256 * 2**20, 100  # budget: base plus factor on file size; states at rest compress 60-fold
-SHARE = 0.5  # largest budget, as a share of the memory that this process may use
+BASE_BYTES, SIZE_FACTOR = 256 * 2**20, 100  # budget: base plus factor on file size; states at rest compress 60-fold
+MEMORY_SHARE = 0.5  # largest budget, as a share of the memory that this process may use
 _CGROUP = Path("/sys/fs/cgroup/memory.max")
 GIB = 2**30
 
@@ -54,7 +54,7 @@ class BagBudget:
         self.most = _own_limit(own) if own else self._usual_limit()
 
     def _usual_limit(self) -> int:
-        return min(BASE_BYTES + TIMES_PACKED * self.packed, int(SHARE * process_memory()))
+        return min(BASE_BYTES + SIZE_FACTOR * self.packed, int(MEMORY_SHARE * process_memory()))
 
     def take(self, size: int) -> None:
         """Add bytes of memory to those that the bag has taken.

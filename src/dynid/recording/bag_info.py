@@ -15,7 +15,7 @@ from dynid.recording.settings import HardwareSettings, parse_settings
 from dynid.recording.topics import EXPERIMENT, HARDWARE_SETTINGS, JOINT_STATES, STAMPED
 
 DRIFT_BLOCK = 1000
-JUDGED_UNTIL_S = 1.0  # the last second of a bag is not judged, since a late driver may still catch up [s]
+EXCLUDED_END_S = 1.0  # the last second of a bag is not judged, since a late driver may still catch up [s]
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
     count = np.arange(len(cycles))
     lateness = cycles - count
     lateness -= _drift(lateness) * count
-    last = len(cycles) - min(round(JUDGED_UNTIL_S / cycle_s), len(cycles) // 5) - 1
+    last = len(cycles) - min(round(EXCLUDED_END_S / cycle_s), len(cycles) // 5) - 1
     end = last + int(np.argmin(lateness[last:])) + 1 if len(cycles) else 0
     lasting = np.minimum.accumulate(lateness[:end][::-1])[::-1]
     rises = np.diff(lasting)
@@ -121,8 +121,8 @@ def bag_info(path: Path | str) -> BagInfo:
     topics = tuple(_summary(topic, bag, findings) for topic in bag.topics.values())
     for name, topic in bag.topics.items():
         if name.split("/")[-1] == EXPERIMENT:
-            beside = [name[: -len(EXPERIMENT)] + stamped for stamped in STAMPED]
-            findings += late_starts(topic, [bag[other] for other in beside if other in bag.topics])
+            experiment_topics = [name[: -len(EXPERIMENT)] + stamped for stamped in STAMPED]
+            findings += late_starts(topic, [bag[other] for other in experiment_topics if other in bag.topics])
     start, end = bag.span_ns or (None, None)
     duration = 0.0 if start is None or end is None else (end - start) / 1e9
     files = tuple(FileSummary(file.name, file.stat().st_size, sha256_of([file])) for file in bag.files)
@@ -149,10 +149,10 @@ def _drops(states: TopicContent, bag: Bag, findings: list[str]) -> Drops:
     series = joint_series(states)
     if series.left_out:
         findings.append(f"{series.left_out} malformed messages of '{states.name}' do not count: {series.reason}")
-    beside = states.name[: -len(JOINT_STATES)] + HARDWARE_SETTINGS
-    texts = strings(bag[beside]) if beside in bag.topics else []
+    settings_topic = states.name[: -len(JOINT_STATES)] + HARDWARE_SETTINGS
+    texts = strings(bag[settings_topic]) if settings_topic in bag.topics else []
     if texts:
-        cycle = parse_settings(beside, texts[-1], HardwareSettings).cycle_s
+        cycle = parse_settings(settings_topic, texts[-1], HardwareSettings).cycle_s
     else:
         cycle = float(np.median(np.diff(series.stamp_ns))) / 1e9
     if cycle <= 0:

@@ -85,7 +85,7 @@ def sha256_of(files: Sequence[Path]) -> str:
 STEPS = 100_000  # SQLite instructions between two checks of a query's length; also allowed excess of data [bytes]
 MOST_TOPICS = 10_000
 JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")  # SQLite: starts a journal, and follows the name of a super-journal
-BESIDE_ROW = 150  # memory of one row's Python objects, besides its data [bytes]
+ROW_OVERHEAD = 150  # memory of one row's Python objects, besides its data [bytes]
 _FileContent = tuple[Sequence[TopicContent], str | None]  # topics, and a finding for the reader
 
 
@@ -239,7 +239,7 @@ def _query(path: Path, budget: BagBudget, *, immutable: bool) -> tuple[TopicCont
             for identifier, stamp, raw in database.execute("SELECT topic_id, timestamp, data FROM messages"):
                 if (size := size + len(raw)) > most:
                     raise DataError(f"{path.name} holds more data than its size allows: its pages form a loop")
-                budget.take(2 * len(raw) + BESIDE_ROW)
+                budget.take(2 * len(raw) + ROW_OVERHEAD)
                 log_ns[identifier].append(stamp)
                 data[identifier].append(raw)
     except sqlite3.Error as error:

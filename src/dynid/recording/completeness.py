@@ -24,9 +24,10 @@ from dynid.recording.settings import ExperimentSettings, parse_settings
 from dynid.recording.topics import DIAGNOSTICS, EXPERIMENT, JOINT_STATES, find_topics
 
 DRIVER = "hardware"  # status name of the driver's diagnostics
-FRESH_S = 3.0  # maximum age of a node's report [s]; nodes report every second, the middleware drops dead ones at 20 s
+# Maximum age of a node's report [s]; nodes report every second, the middleware drops dead ones at 20 s
+MOST_REPORT_AGE_S = 3.0
 TOLERATED_START_S = 0.05  # tolerated start of a topic after the motion's [s]; states may precede the first command
-OUT_OF_STEP_NS = 100_000_000
+MOST_OFFSET_NS = 100_000_000
 
 
 class Discovery:
@@ -73,7 +74,7 @@ class Discovery:
 
     def unmatched(self, now_s: float) -> list[str]:
         """Return the topics without a publisher or, if all have one, the missing reports; empty if complete."""
-        fresh = {name for name, reported_s in self._reported_s.items() if now_s - reported_s <= FRESH_S}
+        fresh = {name for name, reported_s in self._reported_s.items() if now_s - reported_s <= MOST_REPORT_AGE_S}
         topics = [topic for topic in self._topics if not self._publishers.get(topic)]
         return topics or [f"reports of {name}" for name in self._reports if name not in fresh]
 
@@ -221,8 +222,8 @@ def _within(reports: list[Counters], stamps: NDArray[np.int64]) -> list[Counters
     if not len(stamps):
         return []
     first, last = int(stamps[0]), int(stamps[-1])
-    start = int(bool(reports) and first - OUT_OF_STEP_NS <= reports[0].stamp_ns < first)
-    end = int(len(reports) > start and last < reports[-1].stamp_ns <= last + OUT_OF_STEP_NS)
+    start = int(bool(reports) and first - MOST_OFFSET_NS <= reports[0].stamp_ns < first)
+    end = int(len(reports) > start and last < reports[-1].stamp_ns <= last + MOST_OFFSET_NS)
     return reports[start : len(reports) - end]
 
 

@@ -1,6 +1,5 @@
 """Draft of a mapping for a CSV recording, made from its header and values, with a list of the assumptions."""
 
-import re
 from collections import defaultdict
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,17 +8,12 @@ from typing import Any
 import numpy as np
 
 from dynid.errors import DataError
-from dynid.recording.csv_names import KINDS, OF_KIND, ColumnName, clock_unit, column_name
-from dynid.recording.csv_table import is_instant, read_table
+from dynid.recording.csv_header import Header, header_of
+from dynid.recording.csv_mapping import TIME_UNITS
+from dynid.recording.csv_names import KINDS, UNITS_OF_KIND, UNKNOWN, ColumnName, clock_unit, column_name, stamp_part
+from dynid.recording.csv_table import is_instant, number, read_table
+from dynid.recording.csv_units import current_unit, length_units, rate_unit, time_unit
 from dynid.robot import FloatArray, Robot
-
-STEPS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
-SLOWEST_S = 0.5  # largest plausible time between rows [s]; if it is longer, the unit of time is smaller
-LOOKED_AT = 40  # number of lines from which delimiter and decimal sign are determined
-LEAST_COLUMNS = 3
-OF_LIMITS = 3.0  # a current beyond this multiple of its limit is in another unit
-DECIMAL_COMMA = re.compile(r"[-+]?\d+,\d+(e[-+]?\d+)?", re.IGNORECASE)
-Column = str | int
 
 
 @dataclass
@@ -33,65 +27,6 @@ class Draft:
 
     content: dict[str, Any]
     assumed: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Header:
-    """Header of a CSV file: column names, delimiter, decimal sign, first row, and whether a comment holds the names.
-
-    A mapping refers to a column by its number if its name is empty or repeated, or if the header is a comment.
-    """
-
-    names: tuple[str, ...]
-    delimiter: str
-    decimal: str
-    first: tuple[str, ...]
-    commented: bool
-
-    def column(self, place: int) -> Column:
-        """Return the name or number by which a mapping refers to a column, given its index from 0."""
-        name = self.names[place]
-        plain = not self.commented and name and self.names.count(name) == 1
-        return name if plain else place + 1
-
-
-def header_of(csv: Path) -> Header:
-    """Return the header of a CSV file.
-
-    Raises:
-        DataError: the file has no header, or too few columns.
-    """
-    lines = []
-    with csv.open(encoding="utf-8-sig") as stream:
-        for line in stream:
-            if line.strip():
-                lines.append(line.rstrip("\r\n"))
-            if len(lines) > LOOKED_AT:
-                break
-    commented = [one for one in lines if one.startswith("#")]
-    data = [one for one in lines if not one.startswith("#")]
-    for delimiter, sign in ((";", ";"), ("tab", "\t"), (",", ","), ("space", None)):
-        rows = [_fields(one, sign) for one in data]
-        if len(rows) < 2 or len(rows[1]) < LEAST_COLUMNS:
-            continue
-        decimal = "," if sign != "," and any(DECIMAL_COMMA.fullmatch(one) for one in rows[1]) else "."
-        if not any(_is_value(one) for one in rows[0]) and len(rows[0]) == len(rows[1]):
-            return Header(tuple(rows[0]), delimiter, decimal, tuple(rows[1]), commented=False)
-        named = _fields(commented[-1].lstrip("# "), sign) if commented else []
-        if len(named) == len(rows[0]):
-            return Header(tuple(named), delimiter, decimal, tuple(rows[0]), commented=True)
-    raise DataError(
-        f"{csv} has no header with a name for every column: add one, such as t,q1,q2,...,tau1,tau2,..., or write the "
-        "mapping by hand, columns by number from 1"
-    )
-
-
-def _fields(line: str, sign: str | None) -> list[str]:
-    return [one.strip().strip('"') for one in line.split(sign)]
-
-
-def _is_value(text: str) -> bool:
-    return re.fullmatch(r"[-+]?[\d.,]+(e[-+]?\d+)?", text, re.IGNORECASE) is not None or is_instant(text)
 
 
 def draft_mapping(csv: Path, robot: Robot, rate_hz: float | None) -> Draft:
@@ -117,15 +52,25 @@ def draft_mapping(csv: Path, robot: Robot, rate_hz: float | None) -> Draft:
     draft.content["position"] = _positions(draft, csv, header, told, groups["position"], robot)
     draft.content["torque"] = _torques(draft, csv, header, told, loads, robot)
     if groups["velocity"]:
-        rates = _stated(told, groups["velocity"], "velocity")
-        usual = [f"{unit}/s" for unit in draft.content["position"]["unit"]]
-        columns = [header.column(place) for place in groups["velocity"]]
-        draft.content["velocity"] = {"columns": columns, "unit": [rates] * robot.size if rates else usual}
+        _draft_velocities(draft, csv, header, told, groups, robot)
+    for kind in ("position", "torque"):
+        _tell_series(draft, header, told, groups["position"] if kind == "position" else loads, kind)
     return draft
+
+
+def _tell_series(draft: Draft, header: Header, told: list[ColumnName | None], places: list[int], kind: str) -> None:
+    """Add to the assumptions which columns hold a quantity, if their names have words that dynid does not know."""
+    if any(one is not None and one.rest and one.rest != ("motor",) for one in (told[place] for place in places)):
+        draft.assumed.append(f"the joints' {kind} is taken from '{header.names[places[0]]}' and its like")
 
 
 def _missing(csv: Path, kind: str, header: Header, robot: Robot) -> DataError:
     words = ", ".join(KINDS[kind].split()[:3])
+    if any(one in robot.joint_names for one in header.first):
+        return DataError(
+            f"{csv} has a row for each joint; expected a row for each time, with columns such as q1,q2,...: pivot it, "
+            "in pandas with table.pivot(index='time', columns='joint')"
+        )
     return DataError(
         f"{csv} has no {robot.size} measured {kind} columns for robot '{robot.name}' by name ({words} with a number, "
         f"or with the joints' names {', '.join(robot.joint_names)}); its columns are {', '.join(header.names)}: name "
@@ -179,23 +124,91 @@ def _draft_time(draft: Draft, csv: Path, header: Header, clock: int | None, rate
             raise DataError(f"{csv} has no column of time: give the rate of its rows with --rate-hz")
         draft.content["rate_hz"] = rate_hz
         return
-    column = header.column(clock)
-    if is_instant(header.first[clock]):
+    column, first, name = header.column(clock), header.first[clock], header.names[clock]
+    if is_instant(first):
         draft.content["time"] = {"column": column, "unit": "iso"}
         return
-    unit = clock_unit(header.names[clock].lstrip("%_ "))
+    _refuse_time(csv, header, clock)
+    unit = clock_unit(name.lstrip("%_ "))
     if not unit:
-        stamps = read_table(csv, [column], delimiter=header.delimiter, decimal=header.decimal).values[:, 0]
-        step = float(np.nanmedian(np.diff(stamps)))
-        unit = next((one for one in STEPS_S if 0.0 < step * STEPS_S[one] <= SLOWEST_S), "s")
-        draft.assumed.append(f"time is in {unit}, as rows are {step:.6g} apart: {1.0 / (step * STEPS_S[unit]):.5g} Hz")
+        try:
+            unit, why = time_unit(_values(csv, header, [clock])[:, 0])
+        except DataError as error:
+            raise DataError(f"{csv}, column '{name}': {error}") from error
+        draft.assumed.append(why)
     draft.content["time"] = {"column": column, "unit": unit}
 
 
-def _stated(told: list[ColumnName | None], places: list[int], kind: str) -> str:
-    """Return the unit that all columns of a series state; "" if they state none, or one that does not fit the kind."""
+def _refuse_time(csv: Path, header: Header, clock: int) -> None:
+    """Raise DataError if the time column holds text that is no date, another unit, or only the seconds of stamps."""
+    name, first = header.names[clock], header.first[clock]
+    what = f"{csv} has times such as '{first}' in column '{name}'"
+    if number(first.replace(",", ".") if header.decimal == "," else first) is None:
+        raise DataError(
+            f"{what}; expected numbers, or dates such as 2026-11-27T08:15:25.125Z: write seconds since the start (in "
+            "MATLAB: T.Time = seconds(T.Time - T.Time(1)) before writetable)"
+        )
+    unit = clock_unit(name.lstrip("%_ ")) or ""
+    if unit and unit not in TIME_UNITS:
+        raise DataError(f"{what} [{unit.lstrip(UNKNOWN)}]; expected s, ms, us or ns: convert it")
+    part = next((k for k, one in enumerate(header.names) if k != clock and stamp_part(one)), None)
+    if part is not None:
+        size = "1e-6" if "us" in header.names[part].lower() or "micro" in header.names[part].lower() else "1e-9"
+        raise DataError(
+            f"{csv} has its times in two columns, '{name}' and '{header.names[part]}': add one column 't' with their "
+            f"sum in s, {name} + {size} * {header.names[part]}, and delete both"
+        )
+
+
+def _draft_velocities(
+    draft: Draft, csv: Path, header: Header, told: list[ColumnName | None], groups: dict[str, list[int]], robot: Robot
+) -> None:
+    """Add recorded velocities in the unit that is stated, or else in the one that makes them the positions' rate."""
+    places = groups["velocity"]
+    columns, units = [header.column(place) for place in places], draft.content["position"]["unit"]
+    stated = _stated(csv, told, places, "velocity")
+    if stated:
+        draft.content["velocity"] = {"columns": columns, "unit": [stated] * robot.size}
+        return
+    rows = _values(csv, header, [*groups["position"], *places])
+    time = _times(draft, csv, header, len(rows))
+    found = rate_unit(rows[:, robot.size :], rows[:, : robot.size], time, units, robot)
+    if found:
+        draft.assumed.append(f"velocities are in {found}, the unit in which they are the rate of the positions")
+        draft.content["velocity"] = {"columns": columns, "unit": [found] * robot.size}
+    else:
+        draft.assumed.append(
+            f"'{header.names[places[0]]}' and its like are left out: they are not the rate of the positions in rad/s, "
+            "deg/s or rpm. Velocities are not needed"
+        )
+
+
+def _times(draft: Draft, csv: Path, header: Header, rows: int) -> FloatArray:
+    """Return the times of all rows by the drafted column or rate, (N,) [s]."""
+    if "time" not in draft.content:
+        return np.arange(rows) / float(draft.content["rate_hz"])
+    column, unit = draft.content["time"]["column"], draft.content["time"]["unit"]
+    dated = column if unit == "iso" else None
+    table = read_table(csv, [column], delimiter=header.delimiter, decimal=header.decimal, instants=dated)
+    stamps = table.values[:, 0]
+    return np.asarray(TIME_UNITS[unit] * (stamps - stamps[0]))
+
+
+def _stated(csv: Path, told: list[ColumnName | None], places: list[int], kind: str) -> str:
+    """Return the unit that all columns of a series state; "" if they state none.
+
+    Raises:
+        DataError: a unit in brackets is not known, or columns of one series state different units or another kind's.
+    """
     units = {one.unit for place in places if (one := told[place]) is not None}
-    return units.pop() if len(units) == 1 and units <= {*OF_KIND[kind]} else ""
+    unit = units.pop() if len(units) == 1 else UNKNOWN
+    if unit and unit not in UNITS_OF_KIND[kind]:
+        names = ", ".join(one.name for place in places if (one := told[place]) is not None)
+        raise DataError(
+            f"{csv} has {kind} columns {names}; expected one unit for all of them, one of "
+            f"{', '.join(UNITS_OF_KIND[kind])}: convert them and rename the columns, or write the mapping by hand"
+        )
+    return unit
 
 
 def _values(csv: Path, header: Header, places: list[int]) -> FloatArray:
@@ -206,26 +219,19 @@ def _values(csv: Path, header: Header, places: list[int]) -> FloatArray:
 def _positions(
     draft: Draft, csv: Path, header: Header, told: list[ColumnName | None], places: list[int], robot: Robot
 ) -> dict[str, Any]:
-    columns, stated = [header.column(place) for place in places], _stated(told, places, "position")
+    columns, stated = [header.column(place) for place in places], _stated(csv, told, places, "position")
     if stated:
         sliding = stated if stated in ("m", "mm") else "m"
         turning = stated if stated not in ("m", "mm") else "rad"
         return {"columns": columns, "unit": [sliding if slides else turning for slides in robot.prismatic]}
-    units = _length_units(_values(csv, header, places), robot)
+    try:
+        units = length_units(_values(csv, header, places), [header.names[place] for place in places], robot)
+    except DataError as error:
+        raise DataError(f"{csv}: {error}") from error
     draft.assumed.append(
         f"positions are in {', '.join(dict.fromkeys(units))}, the unit in which they are within the limits"
     )
     return {"columns": columns, "unit": units}
-
-
-def _length_units(values: FloatArray, robot: Robot) -> list[str]:
-    """Return units that bring positions (N, n) within the joints' limits, with preference for SI units."""
-    units = []
-    for column, low, high, slides in zip(values.T, robot.lower, robot.upper, robot.prismatic, strict=True):
-        inside = np.nanmin(column) >= low - 0.2 and np.nanmax(column) <= high + 0.2
-        units.append(("m" if inside else "mm") if slides else ("rad" if inside else "deg"))
-    turning = {unit for unit, slides in zip(units, robot.prismatic, strict=True) if not slides}
-    return [("deg" if "deg" in turning else unit) if unit in ("rad", "deg") else unit for unit in units]
 
 
 def _torques(
@@ -233,20 +239,18 @@ def _torques(
 ) -> dict[str, Any]:
     columns = [header.column(place) for place in places]
     kind = one.kind if (one := told[places[0]]) is not None else "torque"
-    stated = _stated(told, places, kind)
+    stated = _stated(csv, told, places, kind)
     if stated == "%":
         raise DataError(
-            f"{csv} gives {header.names[places[0]]} in per cent, of what it does not say: write the mapping by hand, "
+            f"{csv} gives {header.names[places[0]]} in per cent of an unknown reference: write the mapping by hand, "
             "with a unit such as '% of 1.27 N m'"
         )
     if stated:
         units = [stated if not slides or stated not in ("N m", "mN m", "kg cm") else "N" for slides in robot.prismatic]
         return {"columns": columns, "unit": units}
     if kind == "current":
-        largest = float(np.nanmax(np.abs(_values(csv, header, places))))
-        limits = [one for one in (joint.current_limit_a for joint in robot.file.joints) if one is not None]
-        unit = "mA" if limits and largest > OF_LIMITS * max(limits) else "A"
-        draft.assumed.append(f"currents are in {unit}, as they reach {largest:.4g}")
+        unit, why = current_unit(_values(csv, header, places), robot)
+        draft.assumed.append(why)
         return {"columns": columns, "unit": [unit] * robot.size}
     units = ["N" if slides else "N m" for slides in robot.prismatic]
     draft.assumed.append(f"torques are in {', '.join(dict.fromkeys(units))} at the joints")

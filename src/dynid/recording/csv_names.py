@@ -12,34 +12,40 @@ from dataclasses import dataclass
 KINDS = {
     "position": "q pos position positions angle angles theta jointposition actualq jointangle",
     "velocity": "dq qd vel velocity velocities qdot speed speeds dtheta omega actualqd w",
-    "torque": "tau torque torques effort efforts eff trq tq moment u t",
+    "torque": "tau torque torques effort efforts eff trq tq moment force forces u t",
     "current": "i iq cur curr current currents amp amps actualcurrent",
 }
-OTHER = (
-    "ddq qdd acc accel acceleration accelerations temperature temp voltage volt pwm error err stamp frame id seq status"
+OTHER_WORDS = (
+    "ddq qdd acc accel acceleration accelerations temperature temp voltage volt pwm error err stamp frame id seq "
+    "status tcp ee eef tool wrench contact"
 )
-COMMANDED = (
+COMMAND_WORDS = (
     "cmd command commanded commands desired des d target targ goal ref reference setpoint set sp planned demand "
     "demanded wanted limit max min ff"
 )
-MEASURED = "actual measured meas present feedback fb sensor state states observation obs"
-FILLER = "joint joints j axis axes a robot arm dof field msg data value values name the link"
+SHARES = "ext external gravity grav coriolis friction residual disturbance computed model"  # not the whole motor torque
+MEASURED_WORDS = "actual measured meas present feedback fb sensor state states observation obs"
+FILLER_WORDS = "joint joints j axis axes a robot arm dof field msg data value values name the link"
 UNITS = {
-    "rad": "rad", "radian": "rad", "radians": "rad", "deg": "deg", "degree": "deg", "degrees": "deg", "rev": "rev",
-    "turns": "rev", "m": "m", "mm": "mm", "rad/s": "rad/s", "rads": "rad/s", "radps": "rad/s", "deg/s": "deg/s",
-    "degs": "deg/s", "dps": "deg/s", "nm": "N m", "mnm": "mN m", "newtonmeter": "N m", "n": "N", "a": "A",
-    "ampere": "A", "ma": "mA", "kgcm": "kg cm", "%": "%", "percent": "%", "s": "s", "sec": "s", "secs": "s",
-    "second": "s", "seconds": "s", "ms": "ms", "msec": "ms", "milliseconds": "ms", "us": "us", "usec": "us",
-    "ns": "ns", "nsec": "ns",
+    "rad": "rad", "radian": "rad", "radians": "rad", "mrad": "0.001 rad", "deg": "deg", "degree": "deg",
+    "degrees": "deg", "°": "deg", "rev": "rev", "turns": "rev", "m": "m", "mm": "mm", "rad/s": "rad/s",
+    "rads": "rad/s", "radps": "rad/s", "mrad/s": "0.001 rad/s", "deg/s": "deg/s", "degs": "deg/s", "°/s": "deg/s",
+    "dps": "deg/s", "rpm": "rpm", "nm": "N m", "mnm": "mN m", "nmm": "mN m", "ncm": "0.01 N m", "knm": "1000 N m",
+    "newtonmeter": "N m", "n": "N", "a": "A", "ampere": "A", "ma": "mA", "kgcm": "kg cm", "%": "%", "percent": "%",
+    "s": "s", "sec": "s", "secs": "s", "second": "s", "seconds": "s", "ms": "ms", "msec": "ms", "milliseconds": "ms",
+    "us": "us", "µs": "us", "usec": "us", "ns": "ns", "nsec": "ns",
 }  # fmt: skip
-OF_KIND = {
-    "position": ("rad", "deg", "rev", "m", "mm"),
-    "velocity": ("rad/s", "deg/s"),
-    "torque": ("N m", "mN m", "kg cm", "N", "A", "mA", "%"),
+UNKNOWN = "?"  # precedes a unit in brackets that is not in `UNITS`
+UNITS_OF_KIND = {
+    "position": ("rad", "0.001 rad", "deg", "rev", "m", "mm"),
+    "velocity": ("rad/s", "0.001 rad/s", "deg/s", "rpm"),
+    "torque": ("N m", "mN m", "0.01 N m", "1000 N m", "kg cm", "N", "A", "mA", "%"),
     "current": ("A", "mA"),
     "time": ("s", "ms", "us", "ns"),
 }
-CLOCK = "t time times timestamp timestamps stamp stamps clock elapsed datetime date secs seconds sec"
+TIME_WORDS = "t time times timestamp timestamps stamp stamps clock elapsed datetime date secs seconds sec"
+CLOCK_FILLER = "field header msg ros ros2 elapsed since from start wall sim simulation system host pc robot"
+PARTS = "nsec nsecs nanosec nanosecs nanosecond nanoseconds usec usecs microseconds"  # rest of a stamp
 _LISTS = {word: kind for kind, words in KINDS.items() for word in words.split()}
 _WORD = re.compile(r"[a-z]+|\d+")
 
@@ -53,8 +59,8 @@ class ColumnName:
         kind: kind of quantity, a key of `KINDS`; "" if the name states none.
         joint: index of the joint that the name contains; None if it contains none.
         number: joint number as written in the name; None if there is none.
-        unit: unit as a mapping writes it; "" if none is stated.
-        commanded: whether the column holds a command or a limit instead of a measurement.
+        unit: unit as a mapping writes it; "" if none is stated, and `UNKNOWN` with its text if it is not known.
+        commanded: whether the column holds a command, a limit, or a share of the torque instead of a measurement.
         measured: whether the name states that the column holds a measurement.
         rest: words that are in no list; they distinguish series.
     """
@@ -71,54 +77,72 @@ class ColumnName:
 
 def column_name(name: str, joints: Sequence[str]) -> ColumnName:
     """Interpret the name of a CSV column for a robot with the given joint names."""
-    text, unit = _without_unit(name)
+    text, unit = _without_unit(name, joints)
     joint, text = _without_joint(text, joints)
     words = _words(text)
-    if unit == "" and len(words) > 1 and words[-1] in UNITS and words[-1] not in _LISTS:
-        unit, words = UNITS[words[-1]], words[:-1]
+    last = len(words) - 2 if len(words) > 2 and words[-1].isdecimal() and len(words[-2]) > 1 else len(words) - 1
+    if unit == "" and last > 0 and words[last] in UNITS and words[last] not in _LISTS:
+        unit = UNITS[words.pop(last)]
     elif unit == "" and len(words) > 2 and words[-2:] in (["n", "m"], ["rad", "s"], ["deg", "s"], ["m", "s"]):
         unit, words = {"n": "N m", "rad": "rad/s", "deg": "deg/s", "m": "m/s"}[words[-2]], words[:-2]
     numbers = [int(one) for one in words if one.isdecimal()]
     letters = [one for one in words if not one.isdecimal()]
     kind = _kind(letters, bool(numbers) or joint is not None)
-    known = {*FILLER.split(), *COMMANDED.split(), *MEASURED.split(), *_LISTS}
+    known = {*FILLER_WORDS.split(), *COMMAND_WORDS.split(), *MEASURED_WORDS.split(), *_LISTS}
+    left_out = {*COMMAND_WORDS.split(), *SHARES.split()}
     return ColumnName(
         name,
         kind,
         joint,
         numbers[-1] if numbers and joint is None else None,
         unit,
-        any(one in COMMANDED.split() for one in letters),
-        any(one in MEASURED.split() for one in letters),
+        any(one in left_out for one in letters),
+        any(one in MEASURED_WORDS.split() for one in letters),
         tuple(one for one in letters if one not in known),
     )
 
 
 def clock_unit(name: str) -> str | None:
     """Return the unit that the name of a time column states, or ""; None if the column does not hold time."""
-    text, unit = _without_unit(name)
-    words = [
-        one for one in _words(text) if one not in ("field", "header", "msg", "ros", "elapsed", "since", "from", "start")
-    ]
-    if len(words) == 2 and words[1] in UNITS and UNITS[words[1]] in OF_KIND["time"]:
+    text, unit = _without_unit(name, ())
+    words = [one for one in _words(text) if one not in CLOCK_FILLER.split()]
+    if len(words) == 2 and words[1] in UNITS and UNITS[words[1]] in UNITS_OF_KIND["time"]:
         unit, words = UNITS[words[1]], words[:1]
     if words == [] and "elapsed" in text.lower():
         words = ["elapsed"]
-    return unit if len(words) == 1 and words[0] in CLOCK.split() else None
+    return unit if len(words) == 1 and words[0] in TIME_WORDS.split() else None
+
+
+def stamp_part(name: str) -> bool:
+    """Return whether a column holds the part of a stamp below a second, beside another column with whole seconds."""
+    words = [one for one in _words(name) if one not in (*CLOCK_FILLER.split(), *TIME_WORDS.split())]
+    return len(words) == 1 and words[0] in PARTS.split()
 
 
 def _words(text: str) -> list[str]:
-    """Split a name into lower-case words and numbers; camelCase, punctuation and digits end a word."""
-    return _WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", text).lower())
+    """Split a name into lower-case words and numbers; camelCase, punctuation and digits end a word, but no unit."""
+    whole = re.sub(r"[A-Za-z]+", lambda found: found[0].lower() if found[0].lower() in UNITS else found[0], text)
+    return _WORD.findall(re.sub(r"(?<=[a-z])(?=[A-Z])", " ", whole).lower())
 
 
-def _without_unit(name: str) -> tuple[str, str]:
-    """Return a name without the unit in brackets at its end, and this unit as a mapping writes it, or ""."""
+def _without_unit(name: str, joints: Sequence[str]) -> tuple[str, str]:
+    """Return a name without the unit in brackets at its end, and this unit as in `ColumnName`, or ""."""
     found = re.fullmatch(r"(.*?)[\s_]*[\[({]\s*([^\])}\d]+?)\s*[\])}]\s*", name)
     if found is None:
         return name, ""
     stated = re.sub(r"[\s*.·^-]|per", lambda m: "/" if m[0] == "per" else "", found[2].lower()).replace("//", "/")
-    return (found[1], UNITS[stated]) if stated in UNITS else (name, "")
+    if stated in UNITS:
+        return found[1], UNITS[stated]
+    parts = {
+        *FILLER_WORDS.split(),
+        *COMMAND_WORDS.split(),
+        *MEASURED_WORDS.split(),
+        *_LISTS,
+        *OTHER_WORDS.split(),
+        *SHARES.split(),
+    }
+    parts |= {word for joint in joints for word in _words(joint)}
+    return (name, "") if {*_words(found[2])} & parts else (found[1], UNKNOWN + found[2])
 
 
 def _without_joint(text: str, joints: Sequence[str]) -> tuple[int | None, str]:
@@ -135,7 +159,7 @@ def _without_joint(text: str, joints: Sequence[str]) -> tuple[int | None, str]:
 
 def _kind(letters: list[str], of_joint: bool) -> str:
     """Return the kind of quantity that words state; a joint's name alone means its position."""
-    if any(one in OTHER.split() for one in letters):
+    if any(one in OTHER_WORDS.split() for one in letters):
         return ""
     stated = {_LISTS[one] for one in letters if one in _LISTS}
     for kind in ("velocity", "torque", "current", "position"):

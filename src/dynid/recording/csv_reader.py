@@ -16,8 +16,8 @@ from dynid.recording.quantity import Conversion, joint_rates
 from dynid.resources import guarded
 from dynid.robot import FloatArray, Robot
 
-CURE = "is its column, unit, sign, ratio, side or offset in the mapping right?"
-LISTED = 5  # maximum number of corrupt rows that an error names
+MAPPING_HINT = "is its column, unit, sign, ratio, side or offset in the mapping right?"
+MOST_LISTED = 5  # maximum number of corrupt rows that an error names
 SUFFIXES = (".csv", ".csv.gz", ".tsv", ".txt")
 
 
@@ -92,8 +92,8 @@ def _usable_rows(tables: list[CsvTable], mapping: CsvMapping) -> tuple[FloatArra
 
 
 def _listing(bad: Sequence[BadRow]) -> str:
-    more = f" and {len(bad) - LISTED} more" if len(bad) > LISTED else ""
-    return "; ".join(f"line {one.line}: {one.reason}" for one in bad[:LISTED]) + more
+    more = f" and {len(bad) - MOST_LISTED} more" if len(bad) > MOST_LISTED else ""
+    return "; ".join(f"line {one.line}: {one.reason}" for one in bad[:MOST_LISTED]) + more
 
 
 def _instants(column: FloatArray | None, keep: FloatArray, mapping: CsvMapping, table: CsvTable) -> FloatArray:
@@ -157,7 +157,7 @@ def _read_csv(path: Path, robot: Robot, mapping: CsvMapping) -> Log:
     return joint_log(
         rows,
         conversion,
-        CURE,
+        MAPPING_HINT,
         mount=mapping.mount,
         torque_delay_s=mapping.torque_delay_s,
         sha256=sha256_of(content.files),

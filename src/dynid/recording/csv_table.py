@@ -5,6 +5,7 @@ import re
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime, timezone
 from itertools import chain, count, islice
@@ -18,9 +19,9 @@ from dynid.errors import DataError, InputNotFoundError
 from dynid.robot import FloatArray
 
 COMMENT = "#"
-PIECE = 50_000  # number of rows parsed at once
-MOST_BARREN = 1_000_000  # maximum number of consecutive lines without data
-BASE_BYTES, TIMES_PACKED = 4 * 2**20, 50  # limit of the unpacked size: base plus factor; numbers compress 5- to 20-fold
+ROWS_AT_ONCE = 50_000  # number of rows parsed at once
+MOST_LINES_WITHOUT_DATA = 1_000_000  # maximum number of consecutive lines without data
+BASE_BYTES, SIZE_FACTOR = 4 * 2**20, 50  # limit of the unpacked size: base plus factor; numbers compress 5- to 20-fold
 LONGEST_LINE, MOST_EMPTY, MOST_NUMBERS = 1_000_000, 10_000, 60_000_000
 _INSTANT = re.compile(
     r"(\d{4})-(\d\d)-(\d\d)[T ](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?\s*(Z|z|[-+]\d\d:?\d\d)?", re.ASCII
@@ -58,6 +59,44 @@ class CsvTable:
     notes: tuple[str, ...]
 
 
+@contextmanager
+def _opened(path: Path) -> Iterator[IO[str]]:
+    """Open a CSV file as text; .gz files are unpacked.
+
+    Raises:
+        InputNotFoundError: the file does not exist.
+        DataError: it is not text in UTF-8, is a damaged archive, or cannot be read.
+    """
+    try:
+        if not path.is_file():
+            raise InputNotFoundError(f"no such CSV file: {path}; expected a regular file")
+        with (gzip.open if path.suffix == ".gz" else open)(path, "rt", encoding="utf-8-sig") as stream:
+            yield stream
+    except InputNotFoundError:
+        raise
+    except UnicodeDecodeError as error:
+        raise DataError(
+            f"{path} is not UTF-8 text ({error.reason}); expected a CSV file: save it as UTF-8, or convert it with "
+            "iconv -f latin1 -t utf-8 (-f utf-16 if it was written so)"
+        ) from error
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{path} is a damaged archive: {error}; download it again") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def text_lines(path: Path, most: int) -> list[str]:
+    """Return the first lines of a CSV file that are not empty, at most `most`; raises errors as `read_table` does."""
+    with _opened(path) as stream:
+        lines = iter(lambda: stream.readline(LONGEST_LINE), "")
+        return list(islice((line.rstrip("\r\n") for line in islice(lines, MOST_EMPTY) if line.strip()), most))
+
+
+def is_separator_line(line: str) -> bool:
+    """Return whether a line is the one by which spreadsheets state the delimiter, such as "sep=;"."""
+    return re.fullmatch(r"sep=.", line.strip(), re.IGNORECASE) is not None
+
+
 class _Lines:
     """Header of a CSV file, and its data lines with their line numbers, read piece by piece; .gz files are unpacked.
 
@@ -75,7 +114,7 @@ class _Lines:
             raise DataError(f"{path} holds no rows")
         fields = self.split(first[1])
         self.width = len(fields)
-        valued = any(_number(field) is not None or is_instant(field) for field in fields)
+        valued = any(number(field) is not None or is_instant(field) for field in fields)
         self.header = None if valued else fields
         row = first if self.header is None else next(self._numbered, None)
         if row is None:
@@ -84,53 +123,42 @@ class _Lines:
 
     def _read(self) -> Iterator[tuple[int, str]]:
         """Yield all lines except comments, with their numbers; empty lines at both ends are left out."""
-        try:
-            if not self.path.is_file():
-                raise InputNotFoundError(f"no such CSV file: {self.path}; expected a regular file")
+        with _opened(self.path) as stream:
             packed = self.path.suffix == ".gz"
-            most = BASE_BYTES + TIMES_PACKED * self.path.stat().st_size if packed else sys.maxsize
-            with (gzip.open if packed else open)(self.path, "rt", encoding="utf-8-sig") as stream:
-                yield from self._filled(stream, most)
-        except InputNotFoundError:
-            raise
-        except UnicodeDecodeError as error:
-            raise DataError(f"{self.path} is not UTF-8 text ({error.reason}); expected a CSV file") from error
-        except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-            raise DataError(f"{self.path} is a damaged archive: {error}; download it again") from error
-        except OSError as error:
-            raise DataError(f"{self.path} cannot be read: {error.strerror}") from error
+            most = BASE_BYTES + SIZE_FACTOR * self.path.stat().st_size if packed else sys.maxsize
+            yield from self._filled(stream, most)
 
     def _filled(self, stream: IO[str], most: int) -> Iterator[tuple[int, str]]:
         """Yield the numbered lines of a stream that may have `most` characters, for `_read`."""
         empty: list[tuple[int, str]] = []
         begun, barren, size = False, 0, 0
-        for number in count(1):
+        for at in count(1):
             if not (line := stream.readline(LONGEST_LINE)):
                 return
             size, barren = size + len(line), barren + 1
-            if size > most or barren > MOST_BARREN:
-                what = f"more than {MOST_BARREN} lines in a row have no data"
+            if size > most or barren > MOST_LINES_WITHOUT_DATA:
+                what = f"more than {MOST_LINES_WITHOUT_DATA} lines in a row have no data"
                 if size > most:
                     what = f"it becomes more than {most / 2**20:.0f} MiB: unpack it with gunzip if you trust it"
-                raise DataError(f"{self.path} line {number}: {what}")
+                raise DataError(f"{self.path} line {at}: {what}")
             self.ended = line.endswith("\n")
             if len(line) >= LONGEST_LINE and not self.ended:
-                raise DataError(f"{self.path} line {number} has more than {LONGEST_LINE} characters: no CSV")
+                raise DataError(f"{self.path} line {at} has more than {LONGEST_LINE} characters: no CSV")
             line = line.rstrip("\n")
-            if line.startswith(COMMENT):
+            if line.startswith(COMMENT) or (at == 1 and is_separator_line(line)):
                 continue
             if line.strip():
                 yield from empty
-                yield number, line.replace(",", ".") if self._comma else line
+                yield at, line.replace(",", ".") if self._comma else line
                 empty, begun, barren = [], True, 0
             elif begun and len(empty) < MOST_EMPTY:
-                empty.append((number, line))
+                empty.append((at, line))
 
     def pieces(self) -> Iterator[tuple[NDArray[np.int64], list[str]]]:
-        """Yield the data lines and their numbers, `PIECE` lines at a time."""
-        while piece := list(islice(self._rest, PIECE)):
+        """Yield the data lines and their numbers, `ROWS_AT_ONCE` lines at a time."""
+        while piece := list(islice(self._rest, ROWS_AT_ONCE)):
             self.count += len(piece)
-            yield np.array([number for number, _ in piece], dtype=np.int64), [line for _, line in piece]
+            yield np.array([at for at, _ in piece], dtype=np.int64), [line for _, line in piece]
 
     def split(self, line: str) -> list[str]:
         return [field.strip().strip('"') for field in line.split(self.separator)]
@@ -153,7 +181,7 @@ class _Lines:
         return self.header[place] if self.header else f"{place + 1}"
 
 
-def _number(field: str) -> float | None:
+def number(field: str) -> float | None:
     """Return the number in a field, or None; rejects forms that only Python reads, such as 0_5 for 5."""
     if not field.isascii() or "_" in field:
         return None
@@ -212,7 +240,7 @@ def read_table(
     places = [lines.place(column) for column in columns]
     first, end = rows or (0, None)
     parts, numbers, bad = [], [], list[BadRow]()
-    for place, (own, text) in zip(count(0, PIECE), lines.pieces(), strict=False):
+    for place, (own, text) in zip(count(0, ROWS_AT_ONCE), lines.pieces(), strict=False):
         begin, stop = max(first - place, 0), len(text) if end is None else min(end - place, len(text))
         if begin < stop:
             values, wrong = _parse(lines, places, text[begin:stop], own[begin:stop], place + begin, dated)
@@ -264,11 +292,11 @@ def _parse_row(lines: _Lines, places: list[int], line: str, row: FloatArray, dat
     if len(fields) != lines.width:
         return "empty" if not line.strip() else f"{len(fields)} fields, expected {lines.width}"
     for k, place in enumerate(places):
-        number = instant_s(fields[place]) if place == dated else _number(fields[place])
-        if number is None:
+        value = instant_s(fields[place]) if place == dated else number(fields[place])
+        if value is None:
             what = "a date with a time" if place == dated else "a number"
             return f"'{fields[place]}' in column {lines.name(place)} is not {what}"
-        if not np.isfinite(number):
+        if not np.isfinite(value):
             return f"{fields[place]} in column {lines.name(place)} is not finite"
-        row[k] = number
+        row[k] = value
     return ""

@@ -27,7 +27,7 @@ from dynid.robot import FloatArray, Robot
 STATES = (JOINT_STATE, DYNAMIC_JOINT_STATE)
 GOAL_WORDS = ("command", "goal", "action", "target", "leader", "reference", "desired")
 OWN = (HARDWARE_SETTINGS, EXPERIMENT, APPLIED_COMMANDS)  # topics that only dynid publishes
-CURE = "are the units right? Others are stated by --position and --effort, or in a mapping."
+UNIT_HINT = "are the units right? Others are stated by --position and --effort, or in a mapping."
 Topics = tuple[str, ...]
 
 
@@ -50,8 +50,10 @@ def foreign_note(robot: Robot, mapping: BagMapping) -> str:
     unknown = [what for what, value in taken.items() if value]
     if not unknown:
         return ""
-    said = "neither mount nor units" if len(unknown) > 1 else f"no {unknown[0]}"
-    return f"recorded by other software, which says {said}: read as {', '.join(filter(None, reversed(taken.values())))}"
+    missing = "neither mount nor units" if len(unknown) > 1 else f"no {unknown[0]}"
+    return (
+        f"recorded by other software, which says {missing}: read as {', '.join(filter(None, reversed(taken.values())))}"
+    )
 
 
 # -- which topics ----------------------------------------------------------------------------------------------
@@ -162,7 +164,7 @@ def _with_torques(
 
 
 def _log(rows: Measured, conversion: Conversion, mapping: BagMapping) -> Log:
-    return joint_log(rows, conversion, CURE, mount=mapping.mount, torque_delay_s=mapping.torque_delay_s)
+    return joint_log(rows, conversion, UNIT_HINT, mount=mapping.mount, torque_delay_s=mapping.torque_delay_s)
 
 
 def _rows(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conversion) -> Measured:

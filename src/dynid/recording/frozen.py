@@ -8,10 +8,10 @@ import numpy as np
 from dynid.errors import DataError
 from dynid.robot import FloatArray, Robot
 
-LOOK_S = 0.02  # interval over which the displacement before a stop is compared with the rest of the recording [s]
-STOPPED_S = 0.5  # minimum time of constant position at the end [s]
-ABRUPT = 2.0  # a stop is abrupt beyond this multiple of the joint's largest change of displacement elsewhere
-LONGER = 3.0  # a rest at the end is noted beyond this multiple of the joint's longest other rest
+INTERVAL_S = 0.02  # interval over which the displacement before a stop is compared with the rest of the recording [s]
+LEAST_STOP_S = 0.5  # minimum time of constant position at the end [s]
+ABRUPT_RATIO = 2.0  # a stop is abrupt beyond this multiple of the joint's largest change of displacement elsewhere
+REST_RATIO = 3.0  # a rest at the end is noted beyond this multiple of the joint's longest other rest
 
 
 class Still(NamedTuple):
@@ -29,15 +29,15 @@ def _still(time: FloatArray, q: FloatArray, margin: FloatArray) -> Iterator[Stil
         changes = np.flatnonzero(np.diff(values))
         row = int(changes[-1]) + 1 if len(changes) else 0
         others = np.delete(np.ptp(q[row:], axis=0) > margin, joint)
-        if row and time[-1] - time[row] >= STOPPED_S and others.any():
+        if row and time[-1] - time[row] >= LEAST_STOP_S and others.any():
             yield Still(joint, row, values[: row + 1])
 
 
 def refuse_frozen(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Robot, name: str) -> None:
     """Raise DataError if a position stops abruptly and stays constant to the end, while other joints move.
 
-    A healthy joint brakes gradually. The usual change of its motion from one interval of `LOOK_S` to the next is taken
-    from the rest of the recording; a stop that exceeds it clearly is abrupt. Decoupled joints are not checked, since
+    A healthy joint brakes gradually. The usual change of its motion between intervals of `INTERVAL_S` is taken from
+    the rest of the recording; a stop that exceeds it clearly is abrupt. Decoupled joints are not checked, since
     grippers stop on objects.
 
     Args:
@@ -47,13 +47,13 @@ def refuse_frozen(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Ro
         robot: the recorded robot.
         name: name of the recording, for messages.
     """
-    rows = max(1, round(LOOK_S / max(float(np.median(np.diff(time))), 1e-6))) if len(time) > 1 else 1
+    rows = max(1, round(INTERVAL_S / max(float(np.median(np.diff(time))), 1e-6))) if len(time) > 1 else 1
     for joint, row, before in _still(time, q, margin):
         if row < 4 * rows or joint >= robot.chain_size:  # a gripper that closes on an object stops abruptly
             continue
         usual = np.abs(before[2 * rows :] - 2.0 * before[rows:-rows] + before[: -2 * rows]).max()
         moved = abs(float(before[-1] - before[-1 - rows]))
-        if moved > ABRUPT * usual:
+        if moved > ABRUPT_RATIO * usual:
             unit, rest = "m" if robot.prismatic[joint] else "rad", time[-1] - time[row]
             speed, start = moved / (time[row] - time[row - rows]), time[row] - time[0]
             raise DataError(
@@ -77,7 +77,7 @@ def still_notes(time: FloatArray, q: FloatArray, margin: FloatArray, robot: Robo
     for joint, row, before in _still(time, q, margin):
         changes = np.flatnonzero(np.diff(before))
         rests, last = np.diff(time[[0, *changes]]), float(time[-1] - time[row])
-        if last > LONGER * rests.max():
+        if last > REST_RATIO * rests.max():
             found.append(
                 f"the position of {robot.joint_names[joint]} stays the same for the last {last:.3g} s, while other "
                 f"joints move, and never stayed longer than {rests.max():.2g} s before: did its encoder stop?"

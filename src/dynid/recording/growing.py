@@ -11,7 +11,7 @@ from dynid.recording.series import strings
 from dynid.recording.topics import APPLIED_COMMANDS, EXPERIMENT, HARDWARE_SETTINGS, JOINT_STATES
 from dynid.robot import Robot
 
-KEPT = {  # message type of each topic that identification reads
+RECORDED_TYPES = {  # message type of each topic that identification reads
     JOINT_STATES: JOINT_STATE,
     APPLIED_COMMANDS: JOINT_STATE,
     HARDWARE_SETTINGS: STRING,
@@ -23,11 +23,11 @@ class GrowingRecording:
     """Thread-safe buffer that takes serialized messages from one thread and gives another a bag in memory."""
 
     def __init__(self) -> None:
-        self._messages: dict[str, list[bytes]] = {name: [] for name in KEPT}
+        self._messages: dict[str, list[bytes]] = {name: [] for name in RECORDED_TYPES}
         self._lock = threading.Lock()
 
     def append(self, topic: str, raw: bytes) -> None:
-        """Append a message of one of the topics in `KEPT`."""
+        """Append a message of one of the topics in `RECORDED_TYPES`."""
         with self._lock:
             self._messages[topic].append(raw)
 
@@ -39,7 +39,7 @@ class GrowingRecording:
         """Return a topic's messages from index `first` on."""
         with self._lock:
             chosen = self._messages[topic][first:]
-        return TopicContent(topic, KEPT[topic], messages=from_list(range(len(chosen)), chosen))
+        return TopicContent(topic, RECORDED_TYPES[topic], messages=from_list(range(len(chosen)), chosen))
 
     def texts(self, topic: str) -> list[str]:
         """Return the texts of all messages of a string topic."""
@@ -55,5 +55,5 @@ class GrowingRecording:
         Raises:
             DataError: too few messages have arrived, or they are from another robot.
         """
-        topics = {topic: self.since(topic, 0) for topic in KEPT if self.count(topic)}
+        topics = {topic: self.since(topic, 0) for topic in RECORDED_TYPES if self.count(topic)}
         return recording_of(Bag(Path(name), "memory", (), topics, ()), robot)

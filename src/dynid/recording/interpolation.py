@@ -3,8 +3,8 @@
 from itertools import pairwise
 
 import numpy as np
+import scipy  # `scipy.interpolate` is loaded at first use: most commands need no splines
 from numpy.typing import NDArray
-from scipy.interpolate import make_interp_spline
 
 from dynid.robot import FloatArray
 
@@ -43,5 +43,5 @@ def by_splines(fine: FloatArray, time: FloatArray, values: FloatArray) -> FloatA
         if degree < 1:
             found[begin:last] = values[own]
         else:
-            found[begin:last] = make_interp_spline(time[own], values[own], k=degree)(fine[begin:last])
+            found[begin:last] = scipy.interpolate.make_interp_spline(time[own], values[own], k=degree)(fine[begin:last])
     return found

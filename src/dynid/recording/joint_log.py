@@ -107,9 +107,9 @@ def joint_log(
     refuse_impossible(log, robot, cure)
     rows = as_sent(Rows(log.time, log.q, log.tau, log.dq, log.goal))
     suspicion = "" if log.tau is None else unit_suspicion(log.tau, robot)
-    told = *own.notes, *wrap_notes(robot.joint_names, own.wraps), rows.words, suspicion
+    all_notes = *own.notes, *wrap_notes(robot.joint_names, own.wraps), rows.words, suspicion
     still = still_notes(log.time, log.q, position_margin(robot), robot)
-    notes = (*(one for one in told if one), *still)
+    notes = (*(one for one in all_notes if one), *still)
     if not rows.words:
         return replace(log, notes=notes)
     return replace(log, time=rows.time, q=rows.q, tau=rows.tau, goal=rows.goal, dq=rows.dq, notes=notes)

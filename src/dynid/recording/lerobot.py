@@ -92,7 +92,7 @@ def write_lerobot(folder: Path, episodes: Sequence[Episode], joints: Sequence[st
         import pyarrow
         from pyarrow import parquet
     except ImportError as error:
-        raise ConfigurationError("LeRobot data sets take pyarrow: pip install 'dynid[lerobot]'") from error
+        raise ConfigurationError("LeRobot data sets need pyarrow: pip install 'dynid[lerobot]'") from error
     vectors = tuple(episodes[0].columns) if episodes else ()
     if not vectors or any(tuple(one.columns) != vectors for one in episodes):
         raise DataError("a data set takes episodes that all have the same columns")

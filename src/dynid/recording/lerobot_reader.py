@@ -24,7 +24,7 @@ from dynid.robot import FloatArray, Robot
 MOST_EPISODES = 10_000  # maximum number of episodes in a file
 EPISODE = "episode_index"
 STATE, ACTION, TORQUES = "observation.state", "action", ("observation.effort", "observation.current")
-CURE = "are --position and --effort right?"
+UNIT_HINT = "are --position and --effort right?"
 
 
 def is_data_set(path: Path) -> bool:
@@ -94,7 +94,7 @@ def read_episode(data: DataSet, file: Path, episode: int, robot: Robot, mapping:
         effort = next((found[key][:, order] for key in TORQUES if key in found), None)
         goal = found[ACTION][:, order] if ACTION in found else None
         rows = measured(name, conversion, time, found[STATE][:, order], effort, goal)
-        return joint_log(rows, conversion, CURE, mount=mapping.mount, torque_delay_s=mapping.torque_delay_s)
+        return joint_log(rows, conversion, UNIT_HINT, mount=mapping.mount, torque_delay_s=mapping.torque_delay_s)
 
 
 def _meta(path: Path, name: str) -> dict[str, Any]:
@@ -142,7 +142,7 @@ def _order(info: dict[str, Any], robot: Robot, joints: tuple[str, ...], columns:
     if plain and not _counted(plain):
         raise DataError(
             f"{name} names its states {cut(', '.join(plain), 300)}; robot '{robot.name}' has "
-            f"{', '.join(joints)}, and nothing says which is which: give the joints these names "
+            f"{', '.join(joints)}, so states and joints cannot be matched: give the joints these names "
             "in robot.yaml, or list them as `joints` in a mapping"
         )
     return list(range(columns))

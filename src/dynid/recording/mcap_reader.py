@@ -25,7 +25,7 @@ from dynid.recording.raw_messages import Block
 from dynid.recording.unpack import unpacked_chunk
 
 MOST_RECORDS, CHANNEL_RECORDS = 500_000, 50  # maximum number of records of some 10 us each; a channel counts as 50
-_BESIDE_MESSAGE = 80  # memory for position, time and size of a message while topics are assembled [bytes]
+_MESSAGE_OVERHEAD = 80  # memory for position, time and size of a message while topics are assembled [bytes]
 _RECORD = Struct("<BQ")
 
 
@@ -139,7 +139,7 @@ def _take_messages(raw: NDArray[np.uint8], position: int, content: McapContent) 
     found, position = message_run(raw, position)
     if not len(found):
         return position
-    content.budget.take(int((found[:, 3] - found[:, 2]).sum()) + _BESIDE_MESSAGE * len(found))
+    content.budget.take(int((found[:, 3] - found[:, 2]).sum()) + _MESSAGE_OVERHEAD * len(found))
     if found[:, 1].min() < 0:
         raise DataError("the log time of a message is beyond 63 bits")
     channels = found[:, 0].astype(np.uint16)  # for this type numpy uses the faster radix sort

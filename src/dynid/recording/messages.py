@@ -52,6 +52,7 @@ _CONTROL_MESSAGES = {  # definitions that the library's store lacks
     ),
 }
 
+JOINT_FIELDS = ("position", "velocity", "effort")
 # Maximum number of unused bytes after a message [bytes]: rclpy reserves space for the worst alignment.
 LONGEST_TAIL = 8
 
@@ -77,7 +78,7 @@ def _with(definitions: Mapping[str, str], store: Typestore) -> Typestore:
 def decode(raw: bytes, message_type: str, longest_tail: int = LONGEST_TAIL) -> Any:
     """Decode one serialized message; trailing bytes that rclpy leaves after its end are tolerated.
 
-    Their number follows only from the message's content: a multiple of 4, up to `longest_tail`.
+    The number of these bytes is a multiple of 4, at most `longest_tail`.
 
     Raises:
         DataError: the bytes are not a message of this type.
@@ -134,8 +135,11 @@ class JointStateDecoder:
     def __init__(self, names: Sequence[str]) -> None:
         self.names = tuple(names)
         self._known = re.compile(b"(?!)")  # matches nothing
-        self._fields: dict[str, tuple[int, int]] = {}
-        self._order, self._absent = np.arange(len(self.names)), np.full(len(self.names), np.nan)
+        self._present: tuple[str, ...] = ()  # fields that the messages carry
+        self._lacking: tuple[str, ...] = ()
+        self._first, self._count = 0, 0  # offset and number of the words from the first vector to the last
+        self._places = np.zeros((0, len(self.names)), dtype=np.intp)  # of each field and joint among these words
+        self._absent = np.full(len(self.names), np.nan)
 
     def decode(self, raw: bytes) -> tuple[int, dict[str, NDArray[np.float64]]] | None:
         """Return stamp [ns] and position, velocity, effort, (n,) each in SI units; None if a joint is missing.
@@ -145,10 +149,10 @@ class JointStateDecoder:
         """
         if not self._known.fullmatch(raw) and not self._learn(raw):
             return None
-        values = {
-            name: np.frombuffer(raw, _DOUBLE, length, offset)[self._order] if length else self._absent.copy()
-            for name, (offset, length) in self._fields.items()
-        }
+        words = np.frombuffer(raw, _DOUBLE, self._count, self._first)
+        values: dict[str, NDArray[np.float64]] = dict(zip(self._present, words[self._places], strict=True))
+        for name in self._lacking:
+            values[name] = self._absent.copy()
         return header_stamp_ns(raw), values
 
     def _learn(self, raw: bytes) -> bool:
@@ -167,9 +171,23 @@ class JointStateDecoder:
         runs = re.finditer(rb"\xff+|\0+", mask)
         constant = [re.escape(text[run.start() : run.end()]) if run[0][0] else b".{%d}" % len(run[0]) for run in runs]
         self._known = re.compile(b"".join(constant), re.DOTALL)
-        self._fields = {name: (0, 0) for name in ("position", "velocity", "effort")} | layout.vector_offsets()
-        self._order = np.array([sent.index(name) for name in self.names])
+        self._find_places(layout.vector_offsets(), np.array([sent.index(name) for name in self.names]))
         return self._known.fullmatch(raw) is not None
+
+    def _find_places(self, vectors: Mapping[str, tuple[int, int]], order: NDArray[np.intp]) -> None:
+        """Store where the values are: in CDR all vectors of float64 are whole words apart from each other.
+
+        Args:
+            vectors: offset [bytes] and length of each vector that the messages carry.
+            order: place of each of the known joints in the messages, (n,).
+        """
+        self._present = tuple(vectors)
+        self._lacking = tuple(name for name in JOINT_FIELDS if name not in vectors)
+        offsets = [offset for offset, _ in vectors.values()]
+        self._first = min(offsets, default=0)
+        self._count = max((offset // 8 + length for offset, length in vectors.values()), default=0) - self._first // 8
+        self._places = np.array([(offset - self._first) // 8 + order for offset in offsets], dtype=np.intp)
+        self._places = self._places.reshape(len(vectors), len(order))
 
 
 class _Encoder:
@@ -182,12 +200,17 @@ class _Encoder:
             name: np.frombuffer(self._buffer, dtype="<f8", count=length, offset=offset)
             for name, (offset, length) in layout.vector_offsets().items()
         }
+        self._slots = tuple(self._vectors.items())
 
     def _one(self, stamp_ns: int, vectors: Mapping[str, ArrayLike]) -> bytes:
-        self._check(vectors)
         _STAMP.pack_into(self._buffer, _STAMP_OFFSET, *divmod(int(stamp_ns), 1_000_000_000))
-        for name, values in vectors.items():
-            self._vectors[name][:] = values
+        try:
+            for name, slot in self._slots:
+                slot[:] = vectors[name]
+        except KeyError:
+            self._check(vectors)
+        if len(vectors) != len(self._slots):
+            self._check(vectors)
         return bytes(self._buffer)
 
     def _many(self, stamps_ns: ArrayLike, vectors: Mapping[str, ArrayLike]) -> NDArray[np.uint8]:

@@ -32,7 +32,7 @@ def read_columns(file: Path, wanted: Sequence[str], only: tuple[str, float] | No
     try:
         from pyarrow.parquet import ParquetFile
     except ImportError as error:
-        raise ConfigurationError("LeRobot data sets take pyarrow: pip install 'dynid[lerobot]'") from error
+        raise ConfigurationError("LeRobot data sets need pyarrow: pip install 'dynid[lerobot]'") from error
     with guarded(file, "parquet file"), file.open("rb") as stream:
         parquet = ParquetFile(stream)
         names = [name for name in wanted if name in parquet.schema_arrow.names]

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 FEWEST_STEPS = 3  # minimum number of whole-period steps between gaps; random gaps reach it once in a thousand
-SAME_STEP = 0.05  # tolerated deviation of a step from whole periods [periods]
-MOST_STEPS = 0.8  # minimum share of the steps that are whole periods
+STEP_TOLERANCE = 0.05  # tolerated deviation of a step from whole periods [periods]
+LEAST_SHARE = 0.8  # minimum share of the steps that are whole periods
 SHORTEST, LONGEST = 0.2, 1.5  # range of gap lengths, relative to the time in which real-time programs are stopped
 
 
@@ -33,10 +33,10 @@ class RealtimeLimit(NamedTuple):
         return self.runtime_s / self.period_s
 
 
-USUAL_LIMIT = RealtimeLimit(0.95, 1.0)
+DEFAULT_LIMIT = RealtimeLimit(0.95, 1.0)
 
 
-def limited_holes(ends_s: Sequence[float], lengths_s: Sequence[float], limit: RealtimeLimit = USUAL_LIMIT) -> int:
+def limited_holes(ends_s: Sequence[float], lengths_s: Sequence[float], limit: RealtimeLimit = DEFAULT_LIMIT) -> int:
     """Return the number of gaps that recur with the period of a real-time limit; 0 if their times may be random.
 
     Args:
@@ -49,12 +49,12 @@ def limited_holes(ends_s: Sequence[float], lengths_s: Sequence[float], limit: Re
     lengths: NDArray[np.float64] = np.asarray(lengths_s, dtype=np.float64)
     such = (lengths >= SHORTEST * limit.pause_s) & (lengths <= LONGEST * limit.pause_s)
     steps = np.diff(np.asarray(ends_s, dtype=np.float64)[such]) / limit.period_s
-    whole = (np.rint(steps) >= 1) & (np.abs(steps - np.rint(steps)) <= SAME_STEP)
+    whole = (np.rint(steps) >= 1) & (np.abs(steps - np.rint(steps)) <= STEP_TOLERANCE)
     count = int(np.count_nonzero(whole))
-    return int(np.count_nonzero(such)) if count >= FEWEST_STEPS and count >= MOST_STEPS * len(steps) else 0
+    return int(np.count_nonzero(such)) if count >= FEWEST_STEPS and count >= LEAST_SHARE * len(steps) else 0
 
 
-def named_holes(ends_s: Sequence[float], lengths_s: Sequence[float], limit: RealtimeLimit = USUAL_LIMIT) -> str:
+def named_holes(ends_s: Sequence[float], lengths_s: Sequence[float], limit: RealtimeLimit = DEFAULT_LIMIT) -> str:
     """Return a sentence about gaps that recur with the period of a real-time limit; "" if there are none."""
     count = limited_holes(ends_s, lengths_s, limit)
     if not count:

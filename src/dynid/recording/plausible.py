@@ -8,19 +8,19 @@ from dynid.recording.log import Log
 from dynid.recording.quantity import CURRENTS, KG_CM
 from dynid.robot import FloatArray, Robot
 
-BEYOND_RAD = 0.2  # tolerated excess over a joint's position limits [rad]; more means a wrong unit or mapping
-BEYOND_M = 0.02  # the same tolerance for sliding joints [m]
-FASTEST = 3.0  # maximum plausible speed, relative to the velocity limit in robot.yaml
+LIMIT_EXCESS_RAD = 0.2  # tolerated excess over a joint's position limits [rad]; more means a wrong unit or mapping
+LIMIT_EXCESS_M = 0.02  # the same tolerance for sliding joints [m]
+MOST_SPEED_RATIO = 3.0  # maximum plausible speed, relative to the velocity limit in robot.yaml
 TURN_RAD = 2.0 * np.pi
-MOST_OF_LIMIT = 30.0  # torque / limit beyond which the unit is wrong; limits in robot.yaml may be far too low
-SUSPECT_OF_LIMIT = 3.0  # torque / limit beyond which data are refused before an identification
-LEAST_OF_LIMIT = 0.02  # torque / limit that at least one joint reaches, since the arm carries its own weight
-LIKELY = (0.05, 1.5)  # range of peak torque / limit in the right unit
+MOST_LIMIT_RATIO = 30.0  # torque / limit beyond which the unit is wrong; limits in robot.yaml may be far too low
+SUSPECT_LIMIT_RATIO = 3.0  # torque / limit beyond which data are refused before an identification
+LEAST_LIMIT_RATIO = 0.02  # torque / limit that at least one joint reaches, since the arm carries its own weight
+LIKELY_RATIOS = (0.05, 1.5)  # range of peak torque / limit in the right unit
 
 
 def position_margin(robot: Robot) -> FloatArray:
     """Return the tolerance of position limits, which is also the range of a joint at rest, (n,) [rad or m]."""
-    return np.where(robot.prismatic, BEYOND_M, BEYOND_RAD)
+    return np.where(robot.prismatic, LIMIT_EXCESS_M, LIMIT_EXCESS_RAD)
 
 
 def beyond_limits(q: FloatArray, robot: Robot, endless: tuple[str, ...] = ()) -> str:
@@ -58,7 +58,7 @@ def refuse_beyond_limits(q: FloatArray, robot: Robot, name: str, cure: str, endl
 def refuse_jumps(time: FloatArray, q: FloatArray, robot: Robot, name: str) -> None:
     """Raise DataError if positions (N, n) [rad or m] at times (N,) [s] jump from one row to the next."""
     step = np.abs(np.diff(time))[:, None]  # unsorted stamps are refused elsewhere
-    far = np.abs(np.diff(q, axis=0)) - FASTEST * robot.velocity_limits * step
+    far = np.abs(np.diff(q, axis=0)) - MOST_SPEED_RATIO * robot.velocity_limits * step
     jumps = far > position_margin(robot)
     if jumps.any():
         row, joint = np.argwhere(jumps)[0]
@@ -85,7 +85,7 @@ def unwrapped(time: FloatArray, own: FloatArray, speeds: FloatArray, turns: list
         turns: whether each axis is revolute, (n,).
     """
     steps = np.diff(own, axis=0)
-    reach = FASTEST * speeds * np.abs(np.diff(time))[:, None] + BEYOND_RAD
+    reach = MOST_SPEED_RATIO * speeds * np.abs(np.diff(time))[:, None] + LIMIT_EXCESS_RAD
     whole = np.where(np.isfinite(steps), np.rint(steps / TURN_RAD), 0.0) * np.array(turns)
     wraps = (whole != 0.0) & (np.abs(steps) > reach) & (np.abs(steps - TURN_RAD * whole) <= reach)
     if not wraps.any():
@@ -124,10 +124,10 @@ def within_limits(q: FloatArray, robot: Robot, wraps: list[int]) -> tuple[FloatA
 
 def wrap_notes(names: tuple[str, ...], wraps: list[int]) -> tuple[str, ...]:
     """Return a sentence about the positions that were unwrapped; () if there are none."""
-    told = [f"{name} ({count} times)" for name, count in zip(names, wraps, strict=True) if count]
-    if not told:
+    jumps = [f"{name} ({count} times)" for name, count in zip(names, wraps, strict=True) if count]
+    if not jumps:
         return ()
-    return (f"positions jump by whole turns, as angles that wrap round do, and were unwrapped: {', '.join(told)}",)
+    return (f"positions jump by whole turns, as angles that wrap round do, and were unwrapped: {', '.join(jumps)}",)
 
 
 # -- units of torques ------------------------------------------------------------------------------------------
@@ -136,13 +136,13 @@ def wrap_notes(names: tuple[str, ...], wraps: list[int]) -> tuple[str, ...]:
 def likely_units(tau: FloatArray, robot: Robot) -> str:
     """Return the probable units of torques (N, n) that are said to be in N m, joined by "or"; "" if none fits.
 
-    A unit is probable if the largest peak relative to the joints' torque limits is then within `LIKELY`.
+    A unit is probable if the largest peak relative to the joints' torque limits is then within `LIKELY_RATIOS`.
     """
     peaks = np.abs(tau).max(axis=0)
     found = []
     for unit, factors in _candidates(robot).items():
         shares = peaks * factors / robot.torque_limits
-        if LIKELY[0] <= shares.max() <= LIKELY[1]:
+        if LIKELY_RATIOS[0] <= shares.max() <= LIKELY_RATIOS[1]:
             found.append(unit)
     return " or ".join(found)
 
@@ -163,11 +163,11 @@ def unit_suspicion(tau: FloatArray, robot: Robot) -> str:
     """Return the reason why torques (N, n) [N m] are probably in another unit, in words; "" if they look right."""
     shares = np.abs(tau).max(axis=0) / robot.torque_limits
     joint = int(np.argmax(shares))
-    if LEAST_OF_LIMIT <= shares[joint] <= SUSPECT_OF_LIMIT or not tau.any():
+    if LEAST_LIMIT_RATIO <= shares[joint] <= SUSPECT_LIMIT_RATIO or not tau.any():
         return ""
     units = likely_units(tau, robot)
     guess = f"they would be likely in {units}" if units else "is their unit right?"
-    low = ", and no joint comes closer to its own" if shares[joint] < LEAST_OF_LIMIT else ""
+    low = ", and no joint comes closer to its own" if shares[joint] < LEAST_LIMIT_RATIO else ""
     return (
         f"torques reach {np.abs(tau[:, joint]).max():.4g} N m at {robot.joint_names[joint]}, {shares[joint]:.3g} times "
         f"its limit in robot.yaml{low}: {guess}"
@@ -189,7 +189,7 @@ def refuse_impossible(log: Log, robot: Robot, cure: str) -> None:
         return
     ratio = np.abs(log.tau).max(axis=0) / robot.torque_limits
     joint = int(np.argmax(ratio))
-    if ratio[joint] > MOST_OF_LIMIT:
+    if ratio[joint] > MOST_LIMIT_RATIO:
         units = likely_units(log.tau, robot)
         raise DataError(
             f"{log.name}: the torque of {log.joint_names[joint]} reaches {np.abs(log.tau[:, joint]).max():.4g} N m, "

@@ -148,7 +148,7 @@ def merged(
             if axes:
                 target[:, axes] = values[known] if track is clock else by_splines(time, track.time, values)
     whole = len(choice["effort"]) == n
-    notes.append(_told(tracks, clock, names, int((~known).sum())))
+    notes.append(_description(tracks, clock, names, int((~known).sum())))
     return Measured(name, time, q, wraps, tau if whole else None, notes=tuple(notes))
 
 
@@ -187,7 +187,7 @@ def _track(
     return _Track(one.topic, time, q, tau, places["position"], places["effort"])
 
 
-def _told(tracks: Sequence[_Track], clock: _Track, names: tuple[str, ...], lost: int) -> str:
+def _description(tracks: Sequence[_Track], clock: _Track, names: tuple[str, ...], lost: int) -> str:
     """Return a sentence on the joints and rate of each publisher, and on the rows of the clock that were left out."""
     parts = []
     for track in tracks:

@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from dynid.recording.interpolation import interpolate
 from dynid.robot import FloatArray
 
-STEPS = 4.0  # an arm moves if a joint's step between rows reaches this multiple of the joint's smallest step
-RESTS = 3.0  # a run of equal rows beyond this multiple of the usual length may be a rest
+MOVING_STEPS = 4.0  # an arm moves if a joint's step between rows reaches this multiple of the joint's smallest step
+REST_LENGTHS = 3.0  # a run of equal rows beyond this multiple of the usual length may be a rest
 GAP = 2.5  # a longer step of the stamps is a gap [median steps]
 LONGEST_HOLD = 3  # maximum number of consecutive repeats that are interpolated
 SHORTEST_LINE = 9  # minimum number of rows that a line is fitted through
-SMOOTH = 0.05  # largest `_roughness` of a repaired log; a slower source gave 0.001, a logger with wrong stamps 0.3
+# Largest `_roughness` of a repaired log; a slower source gave 0.001, a logger with wrong stamps 0.3
+MOST_ROUGHNESS = 0.05
 FEWEST = 20  # minimum number of rows that are not repeats
 
 
@@ -68,14 +69,14 @@ def without_repeats(rows: Rows) -> Rows:
     own = np.flatnonzero(~repeats)
     stretches = _stretches(rows.time, own, alike)
     by_way, by_speed = _roughness(rows.q, own, stretches)
-    said = f"{int(repeats.sum())} of {len(repeats)} rows repeat the row before, all joints alike, while the arm moves"
-    if min(by_way, by_speed) > SMOOTH:
-        return replace(rows, words=f"{said}; why is not clear, so they were left as they are")
+    note = f"{int(repeats.sum())} of {len(repeats)} rows repeat the row before, all joints alike, while the arm moves"
+    if min(by_way, by_speed) > MOST_ROUGHNESS:
+        return replace(rows, words=f"{note}; the cause is unknown, so they were kept")
     if by_speed < by_way:
-        return _bridged(rows, repeats, f"{said}: they were replaced by what lies between their neighbours")
+        return _bridged(rows, repeats, f"{note}: they were replaced by values interpolated between their neighbours")
     stamps, rate = _even(rows.time[own], stretches, np.diff(np.flatnonzero(repeats)))
     words = (
-        f"{said}: the recorder wrote faster than its source, which had something new at {rate:.3g} Hz. They were left "
+        f"{note}: the recorder wrote faster than its source, which had something new at {rate:.3g} Hz. They were left "
         "out, and the others have even stamps"
     )
     return rows.mapped(stamps, words, lambda values: values[own])
@@ -95,12 +96,12 @@ def repeated(rows: Rows) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
         return alike, none
     steps = np.abs(np.diff(rows.q[~alike], axis=0))
     smallest = np.min(np.where(steps > 0.0, steps, np.inf), axis=0, initial=np.inf)
-    moves = (steps >= STEPS * smallest).any(axis=1)
+    moves = (steps >= MOVING_STEPS * smallest).any(axis=1)
     moves = np.append(moves[:1], moves) & np.append(moves, moves[-1:])  # before and after each non-repeated row
     holds = np.diff(np.append(np.flatnonzero(~alike), len(alike)))
     held = moves & (holds > 1)
     if held.any():
-        moves &= holds <= RESTS * float(np.median(holds[held]))
+        moves &= holds <= REST_LENGTHS * float(np.median(holds[held]))
     return alike, np.asarray(alike & moves[np.cumsum(~alike) - 1])
 
 

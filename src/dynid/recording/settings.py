@@ -99,7 +99,7 @@ class ExperimentSettings(Strict):
         return self.phases[-1].stamp_ns if self.state in ("done", "cancelled") else None
 
     def entered(self, name: PhaseName, stamp_ns: int) -> "ExperimentSettings":
-        """Return these settings with one more phase."""
+        """Return these settings with another phase."""
         return self.model_validate({**self.model_dump(), "phases": (*self.phases, Phase(name=name, stamp_ns=stamp_ns))})
 
     def continues(self, earlier: "ExperimentSettings") -> bool:

@@ -26,9 +26,9 @@ class TopicLimits:
         return ", ".join([f"{self.largest} bytes a message", *(f"{r:.0f} {what} a second" for r, what in rates if r)])
 
 
-ARM = TopicLimits(depth=5000, largest=2**16)  # five seconds at 1 kHz
-TEXT = TopicLimits(depth=1, largest=2**22, bytes_per_s=2**20, messages_per_s=10.0)
-REPORTS = TopicLimits(depth=50, largest=2**18, bytes_per_s=2**18, messages_per_s=50.0)
+ARM_LIMITS = TopicLimits(depth=5000, largest=2**16)  # five seconds at 1 kHz
+TEXT_LIMITS = TopicLimits(depth=1, largest=2**22, bytes_per_s=2**20, messages_per_s=10.0)
+REPORT_LIMITS = TopicLimits(depth=50, largest=2**18, bytes_per_s=2**18, messages_per_s=50.0)
 
 
 class TopicBudget:

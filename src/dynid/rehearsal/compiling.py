@@ -27,11 +27,11 @@ from dynid.threads import THREAD_VARIABLES
 
 FIRST_ROBOT = "crane_x7"  # robot whose rehearsals compile the functions common to all arms
 # Jobs of two processes, ordered so that they compile different functions; see `rehearsal.job`.
-SHARES = (("motions", "arm", "recording"), ("identification",))
-OF_ONE_ARM = (("model",),)  # jobs that depend on robot and mount
-DONE = "done: "
-COMMON = "compiling what commands and nodes run, once: about 20 s"
-OWN = "compiling the equations of motion of {}, mounted {}, once: about 5 s"
+JOB_GROUPS = (("motions", "arm", "recording"), ("identification",))
+ARM_JOB_GROUPS = (("model",),)  # jobs that depend on robot and mount
+DONE_PREFIX = "done: "
+COMMON_MESSAGE = "compiling what commands and nodes run, once: about 20 s"
+ARM_MESSAGE = "compiling the equations of motion of {}, mounted {}, once: about 5 s"
 
 
 class Files(NamedTuple):
@@ -46,13 +46,13 @@ class Files(NamedTuple):
     cache: set[str]
 
 
-def ensure_compiled(robot: Robot, mount: str | None = None, said: Callable[[str], None] | None = None) -> bool:
+def ensure_compiled(robot: Robot, mount: str | None = None, report: Callable[[str], None] | None = None) -> bool:
     """Compile everything for a robot unless that was done before; concurrent processes wait.
 
     Args:
         robot: the robot that commands and nodes are about to use.
         mount: mount of the arm; None is robot.yaml's default.
-        said: gets one line before each part of the work; None shows a progress bar on standard error.
+        report: gets one line before each part of the work; None shows a progress bar on standard error.
 
     Returns:
         Whether something was compiled.
@@ -61,14 +61,14 @@ def ensure_compiled(robot: Robot, mount: str | None = None, said: Callable[[str]
         ConfigurationError: a compiling process failed; quotes its last line.
     """
     first, mounted = load_robot(FIRST_ROBOT), mount or robot.file.default_mount
-    compiled = _ensure(first, first.file.default_mount, SHARES, COMMON, said)
+    compiled = _ensure(first, first.file.default_mount, JOB_GROUPS, COMMON_MESSAGE, report)
     if robot.name != first.name or mounted != first.file.default_mount:
-        compiled |= _ensure(robot, mounted, OF_ONE_ARM, OWN.format(robot.name, mounted), said)
+        compiled |= _ensure(robot, mounted, ARM_JOB_GROUPS, ARM_MESSAGE.format(robot.name, mounted), report)
     return compiled
 
 
 def _ensure(
-    robot: Robot, mount: str, shares: tuple[tuple[str, ...], ...], message: str, said: Callable[[str], None] | None
+    robot: Robot, mount: str, shares: tuple[tuple[str, ...], ...], message: str, report: Callable[[str], None] | None
 ) -> bool:
     """Run the jobs of each share in its own process unless their stamp is valid; return whether they were run."""
     folder = cache_folder()
@@ -81,9 +81,9 @@ def _ensure(
         fcntl.flock(lock, fcntl.LOCK_EX)  # wait for another compiling process
         if _is_valid(stamp):
             return False
-        if said is not None:
-            said(message)
-        with _shown(message, sum(map(len, shares)), quiet=said is not None) as advance:
+        if report is not None:
+            report(message)
+        with _shown(message, sum(map(len, shares)), quiet=report is not None) as advance:
             files = _compile(robot, mount, shares, advance)
         _write_stamp(stamp, files)
     return True
@@ -165,8 +165,8 @@ def _follow(child: "subprocess.Popen[str]", advance: Callable[[], None]) -> File
     stream: IO[str] | None = child.stdout
     assert stream is not None
     for line in stream:
-        if line.startswith(DONE):
-            files = Files(*map(set, json.loads(line.removeprefix(DONE))))
+        if line.startswith(DONE_PREFIX):
+            files = Files(*map(set, json.loads(line.removeprefix(DONE_PREFIX))))
             advance()
         else:
             last = line.strip() or last

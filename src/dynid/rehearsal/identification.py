@@ -14,7 +14,7 @@ from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
 from dynid.trajectory.trajectory import through
 
-WAY_RAD, PACE_RAD_S, TURNS = 0.4, 1.0, 3
+AMPLITUDE_RAD, PACE_RAD_S, TURNS = 0.4, 1.0, 3
 
 
 def rehearse_identification(robot: Robot, mount: str | None = None) -> None:
@@ -25,7 +25,7 @@ def rehearse_identification(robot: Robot, mount: str | None = None) -> None:
         mount: mount of the arm; None is robot.yaml's default.
     """
     rest = robot.rest_posture
-    away = np.where(rest + WAY_RAD <= robot.upper, rest + WAY_RAD, rest - WAY_RAD)
+    away = np.where(rest + AMPLITUDE_RAD <= robot.upper, rest + AMPLITUDE_RAD, rest - AMPLITUDE_RAD)
     away = np.clip(away, robot.lower, robot.upper)
     points = np.array([rest, *[away, rest] * TURNS])
     pace = np.minimum(PACE_RAD_S, robot.velocity_limits)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 
 from dynid.parent import end_with_parent
 from dynid.rehearsal.arm import rehearse_arm
-from dynid.rehearsal.compiling import DONE, Files
+from dynid.rehearsal.compiling import DONE_PREFIX, Files
 from dynid.rehearsal.identification import rehearse_identification
 from dynid.rehearsal.model import rehearse_model
 from dynid.rehearsal.motions import rehearse_motions
@@ -58,7 +58,7 @@ def main() -> None:
     robot = load_robot(folder)
     for name in names:
         JOBS[name](robot, mount)
-        print(DONE + json.dumps([sorted(files) for files in compiled_files()]), flush=True)
+        print(DONE_PREFIX + json.dumps([sorted(files) for files in compiled_files()]), flush=True)
 
 
 if __name__ == "__main__":

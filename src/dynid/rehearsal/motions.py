@@ -15,9 +15,9 @@ from dynid.robot import FloatArray, Robot
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.trajectory import approach
 
-WAY_RAD = 0.02
+AMPLITUDE_RAD = 0.02
 CYCLE_NS = 1_000_000
-FEW = 5  # number of cycles in each state
+STATE_CYCLES = 5  # number of cycles in each state
 
 
 def rehearse_motions(robot: Robot, mount: str | None = None) -> None:
@@ -35,7 +35,7 @@ def rehearse_motions(robot: Robot, mount: str | None = None) -> None:
     limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
     check = MotionCheck(robot, limits, nominal_torques(robot, mount), SelfCollision(robot))
     rest = robot.rest_posture
-    inside = np.where(rest + WAY_RAD <= robot.upper, rest + WAY_RAD, rest - WAY_RAD)
+    inside = np.where(rest + AMPLITUDE_RAD <= robot.upper, rest + AMPLITUDE_RAD, rest - AMPLITUDE_RAD)
     motion = approach(rest, inside, robot.joint_names, 0.4, 0.8, "rehearsal")
     for law in _laws(robot, selection):
         _follow(MotionExecutor(robot, selection.controller, check), motion, law, rest)
@@ -61,7 +61,7 @@ def _follow(executor: MotionExecutor, motion: object, law: TorqueLaw, rest: Floa
 
     def cycles() -> None:
         nonlocal stamp_ns
-        for _ in range(FEW):
+        for _ in range(STATE_CYCLES):
             stamp_ns += CYCLE_NS
             executor.update(stamp_ns, q)
 

@@ -4,7 +4,7 @@ from math import log
 from typing import Any
 
 WIDTH, HEIGHT, EDGE = 520.0, 200.0, 26.0
-LEAST = 0.25  # lower end of the vertical axis, as a multiple of the limit
+AXIS_MINIMUM = 0.25  # lower end of the vertical axis, as a multiple of the limit
 
 
 def adaptive_section(history: dict[str, Any] | None) -> dict[str, Any] | None:
@@ -28,7 +28,7 @@ def adaptive_section(history: dict[str, Any] | None) -> dict[str, Any] | None:
     most = max([2.0, *(widest for _, widest in (*seen, *planned))])
 
     def height(widest: float) -> float:
-        share = log(max(widest, LEAST) / LEAST) / log(most / LEAST)
+        share = log(max(widest, AXIS_MINIMUM) / AXIS_MINIMUM) / log(most / AXIS_MINIMUM)
         return HEIGHT - EDGE - share * (HEIGHT - 2.0 * EDGE)
 
     points, expected = (

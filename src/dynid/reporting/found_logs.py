@@ -5,10 +5,10 @@ from typing import Any
 
 from dynid.identification.data.readings import FoundLog
 
-MOVES_S = 10.0  # a joint that moves for less time counts as lacking motion [s]
+LEAST_MOTION_S = 10.0  # a joint that moves for less time counts as lacking motion [s]
 
 
-def described(found: FoundLog, names: Sequence[str]) -> dict[str, Any]:
+def log_row(found: FoundLog, names: Sequence[str]) -> dict[str, Any]:
     """Return the summary of one log: rows, seconds, rate, signals, and a sentence on missing data."""
     row: dict[str, Any] = {"name": found.name, "kind": found.kind, "rows": 0, "seconds": 0.0, "rate_hz": None}
     row |= {"torques": False, "goals": False, "gaps": 0, "notes": [], "missing": found.problem}
@@ -18,9 +18,9 @@ def described(found: FoundLog, names: Sequence[str]) -> dict[str, Any]:
     missing = [] if facts.torques else ["torques or currents: nothing can be identified without them"]
     if not facts.goals:
         missing.append("goals: the servos' gains stay unknown")
-    if still := [name for name, one in zip(names, facts.moving_s, strict=True) if one < MOVES_S]:
+    if still := [name for name, one in zip(names, facts.moving_s, strict=True) if one < LEAST_MOTION_S]:
         which = "all joints" if len(still) == len(names) else ", ".join(still)
-        missing.append(f"motion: less than {MOVES_S:g} s of {which}")
+        missing.append(f"motion: less than {LEAST_MOTION_S:g} s of {which}")
     return row | {
         "rows": facts.rows,
         "seconds": facts.seconds,

@@ -36,12 +36,12 @@ class FrictionCurves:
 def friction_curves(result: Result) -> FrictionCurves | None:
     """Return curves of the complete friction law up to half of the speed limits; None if friction is unknown."""
     content, robot = result.content, result.robot
-    beside = content.friction()
-    if beside is None:
+    separate = content.friction()
+    if separate is None:
         return None
     model = ArmModel.of(robot, mount=content.mount, lengths_m=content.geometry_overrides_m)
     phi = content.base_parameters(model)
-    law = whole_friction(robot, phi, FrictionLaw(beside.values))
+    law = whole_friction(robot, phi, FrictionLaw(separate.values))
     poses = np.random.default_rng(SEED).uniform(robot.lower, robot.upper, (POSES, robot.size))
     still = np.zeros_like(poses)
     gravity = model.inverse_dynamics(poses, still, still, of_kinds(phi, KINDS, others=True))

@@ -43,7 +43,7 @@ def joint_figure(results: Sequence[JointLevel]) -> Figure:
 
 
 def write_joint_figure(results: Sequence[JointLevel], path: Path) -> None:
-    """Write the figure of joint-level models atomically, in the format of the suffix; errors as of `check_output`."""
+    """Write the figure of joint-level models atomically, in the format of the suffix; raises as `check_output`."""
     check_output(path)
     suffix, content = path.suffix.lower(), BytesIO()
     with matplotlib.rc_context(STYLE):

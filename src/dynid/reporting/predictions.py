@@ -75,7 +75,7 @@ def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind, Mapping]]:
     return [(path, used, described.get(used)) for path, used in there]
 
 
-def predicted_again(robot: Robot, content: ModelFile, recordings: Sequence[tuple[Path, Kind, Mapping]]) -> list[Motion]:
+def predicted_with(robot: Robot, content: ModelFile, recordings: Sequence[tuple[Path, Kind, Mapping]]) -> list[Motion]:
     """Predict the torques of recordings with a stored model, sampled as in its identification.
 
     Args:

@@ -11,7 +11,7 @@ from dynid.reporting.report_tables import pretty_unit, tiles
 from dynid.reporting.result_folder import Result
 from dynid.reporting.verdict_words import in_words, joint_labels, percent
 
-NOTABLE = 3.0  # a larger difference of a parameter is highlighted [standard deviations]
+HIGHLIGHT_Z = 3.0  # a larger difference of a parameter is highlighted [standard deviations]
 LARGEST_Z = 1e4
 
 
@@ -120,7 +120,7 @@ def _parameters(results: Sequence[Result]) -> list[dict[str, Any]]:
                 "unit": pretty_unit(row.unit),
                 "values": [f"{one.value:.5g}" for one in ones],
                 "z": ["–" if one is None else f"{one:+.1f}" for one in z],
-                "notable": any(one is not None and abs(one) > NOTABLE for one in z),
+                "notable": any(one is not None and abs(one) > HIGHLIGHT_Z for one in z),
             }
         )
     return rows

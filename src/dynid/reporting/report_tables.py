@@ -8,7 +8,7 @@ import numpy as np
 from dynid.model.friction import TERMS
 from dynid.reporting.result_folder import Result
 from dynid.reporting.tables import number
-from dynid.reporting.verdict_words import VAGUE, joint_labels, percent, used, worst_moving
+from dynid.reporting.verdict_words import UNCERTAIN_SHARE, joint_labels, percent, used, worst_moving
 
 _SIGNS = {"at most": "≤", "at least": "≥", "equals": "="}
 STAGES = ("ols", "sdp", "clie", "final")
@@ -96,7 +96,9 @@ def parameter_rows(result: Result) -> list[dict[str, Any]]:
         relative = None if sd is None or not row.value else sd / abs(row.value)
         own = {"name": row.name, "unit": pretty_unit(row.unit), "grouping": row.grouping, "value": row.value, "sd": sd}
         moved = {k: (v - row.value) / sd for k, v in stages.items() if v is not None and sd}
-        rows.append(own | {"relative": relative, "vague": (relative or 0.0) > VAGUE, "stages": stages, "moved": moved})
+        rows.append(
+            own | {"relative": relative, "vague": (relative or 0.0) > UNCERTAIN_SHARE, "stages": stages, "moved": moved}
+        )
         rows[-1]["hidden"] = row.name in hidden
     return rows
 

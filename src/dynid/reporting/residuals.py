@@ -10,7 +10,7 @@ from dynid.robot import FloatArray
 
 BINS = 41
 LAGS = 60
-MOVING = 0.05  # minimum speed of a moving joint [rad/s or m/s]; slower joints may be in stiction
+MOVING_SPEED = 0.05  # minimum speed of a moving joint [rad/s or m/s]; slower joints may be in stiction
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,8 +88,8 @@ def joint_residual(motion: Motion, joint: int) -> JointResidual:
 
 def _with_velocity(left: FloatArray, dq: FloatArray) -> tuple[float, float]:
     """Fit left = a + friction sign(dq) + slope dq to the moving samples; NaN if they do not move both ways."""
-    moving = np.abs(dq) > MOVING
-    if min(np.sum(dq > MOVING), np.sum(dq < -MOVING)) < 10:
+    moving = np.abs(dq) > MOVING_SPEED
+    if min(np.sum(dq > MOVING_SPEED), np.sum(dq < -MOVING_SPEED)) < 10:
         return float("nan"), float("nan")
     speed = dq[moving]
     columns = np.column_stack([np.ones(len(speed)), np.sign(speed), speed])

@@ -13,7 +13,7 @@ from dynid.errors import DataError, InputNotFoundError
 from dynid.identification.prediction import Motion, pooled_errors, relative_errors
 from dynid.model.model_file import ModelFile, read_model_file
 from dynid.recording.mapping import Mapping
-from dynid.reporting.predictions import load_predictions, predicted_again, recorded_bags
+from dynid.reporting.predictions import load_predictions, predicted_with, recorded_bags
 from dynid.resources import guarded
 from dynid.robot import Robot, load_robot
 from dynid.verdict import Check
@@ -138,8 +138,8 @@ def open_result(
     loaded = robot if isinstance(robot, Robot) else load_robot(robot or content.robot)
     tables = {path.stem: _rows(path) for path in sorted((place / "tables").glob("*.csv"))}
     stored = load_predictions(place)
-    motions = list(stored) or predicted_again(loaded, content, recorded_bags(content))
-    for one in predicted_again(loaded, content, [(path, "held out", mapping) for path in recordings]):
+    motions = list(stored) or predicted_with(loaded, content, recorded_bags(content))
+    for one in predicted_with(loaded, content, [(path, "held out", mapping) for path in recordings]):
         if one.sha256 not in {other.sha256 for other in motions}:
             motions.append(one)
     motions.sort(key=lambda one: ("held out", "cross-validated", "fitted").index(one.kind))

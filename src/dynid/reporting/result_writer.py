@@ -8,7 +8,6 @@ from pathlib import Path
 from dynid.identification.pipeline import Identification, write_model
 from dynid.identification.prediction import Motion
 from dynid.identification.stages import CampaignFiles
-from dynid.reporting.bars import write_campaign_figures
 from dynid.reporting.predictions import save_predictions
 from dynid.reporting.report import FILE_NAME, write_report
 from dynid.reporting.result_folder import open_result
@@ -42,6 +41,8 @@ def write_result(result: Identification, folder: Path | str) -> Path:
 
 
 def _write_campaign(files: CampaignFiles, work: Path) -> None:
+    from dynid.reporting.bars import write_campaign_figures  # not before: other results need no matplotlib
+
     for name, text in files.tables.items():
         write_whole(work / "tables" / f"{name}.csv", text)
     for name, text in files.runs.items():

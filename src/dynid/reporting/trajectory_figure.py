@@ -25,7 +25,7 @@ SAMPLES = 4000  # samples per curve, more than a page can show
 ROW_IN, TOP_IN, BOTTOM_IN, WIDTH_IN = 1.35, 0.75, 0.85, 13.0
 DOTS_PER_INCH = 130
 CURVE, PROFILE, ARM = "#1f5fa8", "#c77700", "#b3261e"
-BEYOND: dict[str, Any] = {"color": ARM, "alpha": 0.08, "linewidth": 0}
+OUTSIDE_STYLE: dict[str, Any] = {"color": ARM, "alpha": 0.08, "linewidth": 0}
 # Without the time of writing and with fixed identifiers, equal motions give equal files.
 METADATA = {".png": {}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 STYLE = {"svg.hashsalt": "dynid", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False}
@@ -102,8 +102,8 @@ def _limits(axes: Axes, arm: Span | None, profile: Span | None) -> None:
     room = 0.06 * (top - bottom)
     bottom, top = bottom - room, top + room
     if arm:
-        axes.axhspan(bottom, arm[0], **BEYOND)
-        axes.axhspan(arm[1], top, **BEYOND)
+        axes.axhspan(bottom, arm[0], **OUTSIDE_STYLE)
+        axes.axhspan(arm[1], top, **OUTSIDE_STYLE)
     for span, colour, style in ((arm, ARM, "-"), (profile, PROFILE, "--")):
         for value in span or ():
             axes.axhline(value, color=colour, linestyle=style, linewidth=0.9)
@@ -115,7 +115,7 @@ def _legend(figure: Figure, profile: str) -> None:
         Line2D([], [], color=CURVE, label="reference"),
         Line2D([], [], color=PROFILE, linestyle="--", label=f"limit of profile '{profile}'"),
         Line2D([], [], color=ARM, label="limit of the arm"),
-        Patch(**BEYOND, label="beyond the limit"),
+        Patch(**OUTSIDE_STYLE, label="beyond the limit"),
     ]
     figure.legend(handles=handles, loc="lower center", ncols=len(handles), frameon=False, fontsize=10)
 

@@ -11,9 +11,9 @@ from dynid.reporting.joint_names import short_names
 from dynid.reporting.result_folder import Result
 from dynid.verdict import Check
 
-CLOSE = 0.8  # passed checks that use a larger share of their limit are listed as close to it
-VAGUE = 0.3  # relative standard deviation above which a parameter is listed as uncertain
-FEW = 6
+CLOSE_SHARE = 0.8  # passed checks that use a larger share of their limit are listed as close to it
+UNCERTAIN_SHARE = 0.3  # relative standard deviation above which a parameter is listed as uncertain
+MOST_NAMES = 6
 ADVICE = Path(__file__).parent / "templates" / "advice.yaml"
 GEOMETRY = (
     "The geometry (lengths, axes and joint zeros) is that of the URDF, and nothing here verifies it: parameters can "
@@ -181,10 +181,10 @@ def _cautions(result: Result) -> list[str]:
         )
     elif "cross-validated" in kinds and "held out" not in kinds:
         found.append(
-            "Unseen data are other times of the fitted motions: cross-validation does not tell the error on another "
+            "Unseen data are other times of the fitted motions: cross-validation does not show the error on another "
             "kind of motion. Validate the model on one (dynid validate)."
         )
-    close = [check for check in content.verdict if check.passed and CLOSE < used(check) < 1.0]
+    close = [check for check in content.verdict if check.passed and CLOSE_SHARE < used(check) < 1.0]
     if close := [one for one in close if one.id != "pseudo_inertia"]:
         found.append(
             f"Checks close to their limits: {_listed([f'{one.name} ({percent(used(one))})' for one in close])}."
@@ -192,12 +192,13 @@ def _cautions(result: Result) -> list[str]:
     vague = [
         row.name
         for row in content.parameters
-        if row.standard_deviation is not None and row.standard_deviation > VAGUE * abs(row.value)
+        if row.standard_deviation is not None and row.standard_deviation > UNCERTAIN_SHARE * abs(row.value)
     ]
     if vague:
         found.append(
-            f"{len(vague)} of {len(content.parameters)} parameters have a standard deviation above {percent(VAGUE)} of "
-            f"their value, such as {_listed(vague)}: they matter little for these motions, but may matter for others."
+            f"{len(vague)} of {len(content.parameters)} parameters have a standard deviation above "
+            f"{percent(UNCERTAIN_SHARE)} of their value, such as {_listed(vague)}: they matter little for these "
+            "motions, but may matter for others."
         )
     if result.campaign.get("failures"):
         found.append(f"Unusable bags: {_listed(list(result.campaign['failures']))}.")
@@ -209,5 +210,5 @@ def _cautions(result: Result) -> list[str]:
 
 
 def _listed(names: list[str]) -> str:
-    more = f" and {len(names) - FEW} more" if len(names) > FEW else ""
-    return ", ".join(names[:FEW]) + more
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    return ", ".join(names[:MOST_NAMES]) + more

@@ -1,6 +1,7 @@
 """Check of a robot's folder: possible uses, missing data, and the parameters of its model."""
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,8 +17,8 @@ from dynid.robot import Robot
 from dynid.robot.link_limits import ArmLimits
 from dynid.robot.meshes import tree_with_meshes
 
-TO_DRIVE = ("rest_posture", "servos", "bus")  # fields of robot.yaml that only driving needs
-DRAFT = "'dynid robot motions' drafts it"
+DRIVING_FIELDS = ("rest_posture", "servos", "bus")  # fields of robot.yaml that only driving needs
+DRAFT_HINT = "'dynid robot motions' drafts it"
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,17 @@ class RobotCheck:
     @property
     def complete(self) -> bool:
         """Whether the robot is ready for identification, and only decisions about driving the arm are open."""
-        return self.uses[0].ready and all(field.split(".")[0] in TO_DRIVE for field in self.undecided)
+        return self.uses[0].ready and all(field.split(".")[0] in DRIVING_FIELDS for field in self.undecided)
+
+    def tried(self, trials: dict[str, Callable[[], str]]) -> "RobotCheck":
+        """Return the check with the outcome of trials by use; a trial of a use that is not ready is left out.
+
+        A trial returns why the use is impossible, '' if it is possible.
+        """
+        uses = (
+            replace(use, missing=trials[use.name]()) if use.ready and use.name in trials else use for use in self.uses
+        )
+        return replace(self, uses=tuple(uses))
 
     def groupings(self) -> dict[str, str]:
         """Return base parameters by name, with the combination of standard parameters that each one represents."""
@@ -117,7 +128,7 @@ def _gear_friction(robot: Robot) -> str:
     if name in (known := (VISCOUS, *known_models(robot))):
         return ""
     return (
-        f"simulation.friction is {name}, and of this arm's gears only {', '.join(known)} is known: write "
+        f"simulation.friction is {name}; the known models of this arm's gears are {', '.join(known)}: write "
         f"{robot.folder.name}/friction.yaml, or choose another"
     )
 
@@ -128,7 +139,7 @@ def _uses(robot: Robot, model: ArmModel, unbounded: str) -> tuple[Use, ...]:
     driving = _missing("servo_ids", "servo_models", "current_limits", "rest_posture", robot=robot)
     driving = driving or "; ".join(undrivable(robot))
     driving = "; ".join(filter(None, (driving, _missing_meshes(robot))))
-    motions = _missing_file(robot, "excitation.yaml", DRAFT) or _missing_file(robot, "controller.yaml", DRAFT)
+    motions = _missing_file(robot, "excitation.yaml", DRAFT_HINT) or _missing_file(robot, "controller.yaml", DRAFT_HINT)
     needed = ("nuisances", "rest_posture", "torque_limits")
     simulated = "coupled motors are not simulated" if model.drive.coupled else _missing(*needed, robot=robot)
     simulated = simulated or _gear_friction(robot)
@@ -179,10 +190,12 @@ def _nominal_outside(robot: Robot, model: ArmModel, limits: ArmLimits) -> list[s
     if _nominal(robot, model):
         return []
     name = robot.file.simulation.standard_parameters
-    said = outside(load_standard(robot.folder / name, model.mdh, model.regrouping.standard), model, limits)
-    if not said:
+    violations = outside(load_standard(robot.folder / name, model.mdh, model.regrouping.standard), model, limits)
+    if not violations:
         return []
-    return [f"{name} contradicts physical_bounds: {said}; correct the inertials, or widen the bounds in robot.yaml"]
+    return [
+        f"{name} contradicts physical_bounds: {violations}; correct the inertials, or widen the bounds in robot.yaml"
+    ]
 
 
 def check_robot(robot: Robot) -> RobotCheck:

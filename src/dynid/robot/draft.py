@@ -11,19 +11,23 @@ import yaml
 
 from dynid.errors import ConfigurationError
 from dynid.model.chain import SerialChain
+from dynid.model.gear_presets import FILE_NAME as GEAR_FILE
 from dynid.model.standard import AxisRow, LinkRow, StandardFile, save_standard, six
 from dynid.resources import guarded, whole_folder, write_whole
 from dynid.robot import FloatArray, RobotFile
 from dynid.robot.draft_drives import (
     LAMBDA_MIN,
+    brisk_torques,
     gravity_loads,
     inertia_matrices,
     least_eigenvalue,
     propose_limits,
     proposed_drives,
-    rest_posture,
     three_figures,
 )
+from dynid.robot.draft_gears import HEAD as GEAR_HEAD
+from dynid.robot.draft_gears import MODEL, DraftedGears, draft_gears
+from dynid.robot.draft_rest import rest_posture
 from dynid.robot.draft_servos import add_servos
 from dynid.robot.file import NAME_PATTERN
 from dynid.robot.link_limits import Box, shape_boxes
@@ -42,11 +46,12 @@ BOX_MARGIN_M = 0.06  # margin of boxes around the link's origin, its centre of m
 CLEAR_DEG = 1.5  # minimum distance of an imported rest posture from a limit
 ENDLESS_RAD = 100.0  # limits beyond this count as absent
 FINGER_M = 0.1  # a prismatic joint at the end of an arm with a shorter stroke is a finger of its gripper
+COULOMB_SHARE = 0.05  # Coulomb friction of a drive of unknown gears [share of the joint's torque]
 DRIVE_SHARE = 0.03  # minimum torque for proposing a drive's friction [share of its limit]
 
 HEAD = """\
 # Drafted from {urdf}. What the URDF cannot say stands under `undecided` as a question: decide, change the
-# field that it names, and take the question out. `dynid robot check {name}` says what is left.
+# field that it names, and take the question out. `dynid robot check {name}` lists the open questions.
 """
 IDENTIFICATION = """\
 # How data of this arm are identified. The cut-off must lie above what the motion has, and below what noise has.
@@ -63,7 +68,7 @@ class Draft:
     """Content of robot.yaml from a URDF, with its joints: in the chain, decoupled, and omitted (fingers among them).
 
     `nominal` holds the URDF's inertials as standard parameters, or a sentence why they are not usable.
-    `lambda_min` is the lower bound for the smallest eigenvalue of M(q) [kg m^2; kg].
+    `lambda_min` is the lower bound for the smallest eigenvalue of M(q) [kg m^2; kg]. `gears` follow from servo models.
     """
 
     content: dict[str, Any]
@@ -73,6 +78,7 @@ class Draft:
     fingers: tuple[str, ...]
     nominal: StandardFile | str
     lambda_min: float
+    gears: DraftedGears
 
     @property
     def questions(self) -> dict[str, str]:
@@ -332,10 +338,23 @@ def _draft(
     # friction grows with the drive's size, even if the drive is much stronger than the joint requires
     size = np.maximum(need, [DRIVE_SHARE * row.get("torque_limit_nm", 0.0) for row in rows])
     driven = {} if source is None else add_servos(rows, source, servo_models, questions)
-    resting = rest_posture(rows, poses, loads)
+    coulomb = [three_figures(COULOMB_SHARE * torque) for torque in size]
+    gears = draft_gears(rows)
+    for place, row in enumerate(rows):
+        if (drive := gears.drive(row)) is not None:
+            drives[place], coulomb[place] = drive
+    gears.ask_for_current(rows, np.abs(loads).max(axis=0), brisk_torques(rows, M, drives), questions)
+    geared = bool(driven) and gears.knows(rows)
     if source is not None and all(row["name"] in source.rest and "lower_deg" in row for row in rows):
         resting = {"rest_posture_deg": [_within(row, np.rad2deg(source.rest[row["name"]])) for row in rows]}
-    questions["rest_posture"] = "proposed: in which posture may the arm be left without current, and start?"
+        how = f"where {source.name} lets the arm sleep"
+    else:
+        easy = np.array([gears.easy_load(row) for row in rows])
+        resting, how = rest_posture(urdf, serial, rows, easy, poses, loads)
+    questions["rest_posture"] = (
+        f"proposed: {how}. In which posture may the arm be left without current, and start? "
+        "`dynid robot poses` draws it"
+    )
     content = {
         "schema_version": 1,
         "name": name,
@@ -351,26 +370,27 @@ def _draft(
             "products_of_inertia": True,
             "rotor_inertia": True,
             "viscous_friction": True,
-            "coulomb_friction": True,
-            "friction_offset": True,
+            "coulomb_friction": not geared,  # the data choose the friction's structure where gears are known
+            "friction_offset": not geared,
         },
         "physical_bounds": _bounds(serial, shape_boxes(urdf, chain, serial), total_mass_kg, questions),
         **resting,
         "simulation": {
+            **({"friction": MODEL} if geared else {}),
             "nuisances": {
-                "coulomb_friction_nm": [three_figures(0.05 * torque) for torque in size],
+                "coulomb_friction_nm": coulomb,
                 "torque_noise_nm": [three_figures(0.005 * torque) for torque in need],
                 "encoder_counts_per_turn": 4096 if driven else 65536,
                 "quantise_current": "servos" in driven,
                 "stamp_jitter_s": 5e-5,
                 "communication_delay_s": 9e-4,
-            }
+            },
         },
         "undecided": questions,
     }
     nominal = _nominal(name, urdf, serial, drives)
     least = LAMBDA_MIN if isinstance(nominal, str) else least_eigenvalue(M)
-    return Draft(content, chain, hand, left_out, fingers, nominal, least)
+    return Draft(content, chain, hand, left_out, fingers, nominal, least, gears)
 
 
 def _within(row: dict[str, Any], angle_deg: float) -> float:
@@ -396,7 +416,7 @@ def _joints_question(
 
 
 def write_draft(draft: Draft, urdf: Path, folder: Path) -> None:
-    """Write a new folder completely or not at all: robot.yaml, identification.yaml, nominal model, URDF and meshes.
+    """Write a new folder completely or not at all: robot.yaml, the files beside it, URDF and meshes.
 
     Raises:
         OutputExistsError: the folder exists.
@@ -411,5 +431,8 @@ def write_draft(draft: Draft, urdf: Path, folder: Path) -> None:
         copy_meshes(read_tree(text, str(urdf)), urdf.parent, work)
         write_whole(work / "robot.yaml", HEAD.format(urdf=urdf.name, name=folder) + body)
         write_whole(work / "identification.yaml", IDENTIFICATION.format(least=draft.lambda_min))
+        if draft.gears.file.servos:
+            gears = draft.gears.file.model_dump(mode="json", exclude_defaults=True)
+            write_whole(work / GEAR_FILE, GEAR_HEAD + yaml.safe_dump(gears, sort_keys=False, width=140))
         if not isinstance(draft.nominal, str):
             save_standard(work / "models" / "nominal.yaml", draft.nominal)

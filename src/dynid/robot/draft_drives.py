@@ -12,7 +12,6 @@ from dynid.robot import FloatArray
 CLEAR = 0.1  # margin at the limits [share of a joint's range]
 ENDS = ("lower", "upper")
 LOOKED_AT = 256  # number of random poses at which loads and inertias are evaluated
-MODERATE = 0.4  # continuous torque of a drive [share of its torque limit]
 SMALL, LEAST_ROTOR = 0.005, 5e-4  # minimum rotor inertia: share of the arm's largest one, and absolute [kg m^2; kg]
 BRISK = 5.0  # acceleration that a drive must manage [rad/s^2 or m/s^2]
 LAMBDA_MIN, EIGENVALUE_SHARE = 1e-4, 0.1  # bound for M(q): default [kg m^2; kg], share of the URDF's
@@ -38,7 +37,7 @@ def reach(rows: list[dict[str, Any]], clear: float = 0.0) -> tuple[FloatArray, F
 
 
 def gravity_loads(chain: SerialChain, rows: list[dict[str, Any]]) -> tuple[FloatArray, FloatArray]:
-    """Return random poses within the limits, (K, n), the first near zero, and gravity torques there, (K, n).
+    """Return random poses within the limits, (K, n), the first near zero, and the gravity torques at them, (K, n).
 
     Torques are in N m, forces of prismatic joints in N.
     """
@@ -64,8 +63,7 @@ def proposed_drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray
     The rotor inertia is at least a fifth of the inertia behind the joint, and large enough that the joint's load cannot
     accelerate it by more than 60 rad/s^2. Viscous friction at the speed limit is a tenth of the required torque.
     """
-    inertia = np.full(len(rows), 1e-3)
-    inertia[: M.shape[1]] = np.mean(np.diagonal(M, axis1=1, axis2=2), axis=0)
+    inertia = _mean_inertia(rows, M)
     load = np.abs(loads).max(axis=0)
     rotors = np.maximum.reduce(
         [0.2 * inertia, load / 60.0, np.maximum(SMALL * _largest_of_kind(rows, inertia), LEAST_ROTOR)]
@@ -82,6 +80,18 @@ def proposed_drives(rows: list[dict[str, Any]], loads: FloatArray, M: FloatArray
         )
         for row, rotor, torque in zip(rows, rotors, need, strict=True)
     ]
+
+
+def _mean_inertia(rows: list[dict[str, Any]], M: FloatArray) -> FloatArray:
+    """Return the mean inertia of the links behind all joints, (n,) [kg m^2; kg]."""
+    inertia = np.full(len(rows), 1e-3)
+    inertia[: M.shape[1]] = np.mean(np.diagonal(M, axis1=1, axis2=2), axis=0)
+    return inertia
+
+
+def brisk_torques(rows: list[dict[str, Any]], M: FloatArray, drives: list[AxisRow]) -> FloatArray:
+    """Return the torques that accelerate links and rotors briskly, (n,) [N m; N]."""
+    return BRISK * (_mean_inertia(rows, M) + [drive.rotor_inertia_kg_m2 for drive in drives])
 
 
 def _largest_of_kind(rows: list[dict[str, Any]], values: FloatArray) -> FloatArray:
@@ -128,20 +138,6 @@ def least_eigenvalue(M: FloatArray) -> float:
 
 def _speed(row: dict[str, Any]) -> float:
     return float(row.get("velocity_limit_rad_s") or row["velocity_limit_m_s"])
-
-
-def rest_posture(rows: list[dict[str, Any]], poses: FloatArray, loads: FloatArray) -> dict[str, list[float]]:
-    """Return zero, or the pose among (K, n) with the least load on the drives if a limit or the load rules zero out.
-
-    The posture keeps a margin from the limits, because drafted motions start there.
-    """
-    limits, (lower, upper) = np.array([row.get("torque_limit_nm", np.inf) for row in rows]), reach(rows, CLEAR)
-    shares = (np.abs(loads) / limits).max(axis=1)
-    shares[~((poses >= lower) & (poses <= upper)).all(axis=1)] = np.inf
-    chosen = poses[0] if shares[0] <= MODERATE else poses[int(np.argmin(shares))]
-    if any("lower_m" in row for row in rows):
-        return {"rest_posture": np.round(chosen, 4).tolist()}
-    return {"rest_posture_deg": np.round(np.rad2deg(chosen), 1).tolist()}
 
 
 def three_figures(value: float) -> float:

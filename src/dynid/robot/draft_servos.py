@@ -70,7 +70,7 @@ def add_servos(
             "torque_constant_nm_per_a": known.torque_constant_nm_per_a or 1.0,
         }
         row["servo_model"] = known.name
-        _add_limit(row, known, 1 + len(own.shadow_ids), questions)
+        _add_limit(row, known, questions)
     for name in servos:
         _ask_constant(DYNAMIXELS[servos[name]["model_number"]], questions)
     if servos:
@@ -109,19 +109,43 @@ def _other_ids(rows: list[dict[str, Any]], source: ServoSource) -> Iterator[int]
             yield from (own.servo_id, *own.shadow_ids)
 
 
-def _add_limit(row: dict[str, Any], model: Dynamixel, servos: int, questions: dict[str, str]) -> None:
-    """Replace the torque limit by a proposed current limit, since servos limit current."""
+def joint_constant(row: dict[str, Any]) -> float:
+    """Return the torque of a joint with a servo model per ampere of one servo, as it is proposed [N m/A]."""
+    own = model_of(row["servo_model"]).torque_constant_nm_per_a or 1.0
+    return (1 + len(row.get("shadow_ids", ()))) * own * abs(float(row.get("gear_ratio", 1.0)))
+
+
+def joint_torque_nm(row: dict[str, Any]) -> float:
+    """Return the torque limit of a joint of robot.yaml [N m; N]; inf if there is none yet."""
+    if "current_limit_a" in row and "servo_model" in row:
+        return joint_constant(row) * float(row["current_limit_a"])
+    return float(row.get("torque_limit_nm", math.inf))
+
+
+def most_current_a(model: Dynamixel) -> float:
+    """Return the largest current limit that is proposed for a servo with current control [A]."""
     assert model.current_limit_a is not None
-    constant = servos * (model.torque_constant_nm_per_a or 1.0) * abs(row.get("gear_ratio", 1.0))
     stalled = [point.current_a for point in model.stall if math.isclose(point.supply_v, model.supply_v)]
-    most = min([model.current_limit_a, *(STALL_SHARE * current for current in stalled)])
+    return min([model.current_limit_a, *(STALL_SHARE * current for current in stalled)])
+
+
+def _add_limit(row: dict[str, Any], model: Dynamixel, questions: dict[str, str]) -> None:
+    """Propose a current limit in place of the torque limit, which no servo has."""
+    constant = joint_constant(row)
+    most = most_current_a(model)
     key = f"joints.{row['name']}.torque_limit_nm"
     stated = row.pop("torque_limit_nm", None)
     real = stated is not None and key not in questions  # a placeholder already has a question
     questions.pop(key, None)
     if real:
         most = min(most, stated / constant)
-    row["current_limit_a"] = float(f"{most:.3g}")
+    row["current_limit_a"] = round_down(most)
+
+
+def round_down(value: float) -> float:
+    """Return a positive value with three significant figures that is not above it: a limit never grows by rounding."""
+    unit = 10.0 ** (math.floor(math.log10(value)) - 2)
+    return float(f"{math.floor(value / unit + 1e-9) * unit:.3g}")
 
 
 def _ask_constant(model: Dynamixel, questions: dict[str, str]) -> None:

@@ -12,7 +12,7 @@ from dynid.robot.servo_fields import ServoModel as ServoModel
 from dynid.robot.values import NonNegative, Positive, Strict, Vector3
 
 FASTEST_SERVO_RAD_S = 48.0  # fastest DYNAMIXEL, 456 rpm of the XL330-M077 (e-manual)
-MOST_TORQUE_SHARE = 2.0  # plausible torque limit relative to the torque at the factory current limit
+LARGEST_TORQUE_RATIO = 2.0  # plausible torque limit relative to the torque at the factory current limit
 
 
 # Names become names of files and folders, so they start with a word character and hold no path separator.
@@ -81,11 +81,15 @@ class Joint(Strict):
             key = "deg" if given[0] is turns else "m"
             raise ValueError(f"joint {self.name}: lower_{key} {lower} must be below upper_{key} {upper}")
         if (self.velocity_limit_rad_s is None) == (self.velocity_limit_m_s is None):
-            raise ValueError(f"joint {self.name}: needs velocity_limit_rad_s, or velocity_limit_m_s where it slides")
+            raise ValueError(
+                f"joint {self.name}: needs velocity_limit_rad_s (revolute) or velocity_limit_m_s (prismatic)"
+            )
         if self.velocity_limit_m_s is not None and not self.prismatic:
-            raise ValueError(f"joint {self.name}: velocity_limit_m_s is of a sliding joint: give velocity_limit_rad_s")
+            raise ValueError(
+                f"joint {self.name}: velocity_limit_m_s is for prismatic joints: give velocity_limit_rad_s"
+            )
         if self.follower_ids and self.servo_id is None:
-            raise ValueError(f"joint {self.name}: shadow_ids and paired are of a joint with a servo_id")
+            raise ValueError(f"joint {self.name}: shadow_ids and paired need a servo_id: add it, or remove them")
         if self.gear_ratio == 0.0:
             raise ValueError(
                 f"joint {self.name}: gear_ratio must not be 0 (negative if motor and joint turn in opposite directions)"
@@ -241,7 +245,7 @@ class RobotFile(Strict):
     """Schema of robot.yaml.
 
     Attributes:
-        coupling: (n, n) matrix C, q_motor = gear_ratio * (C q_joint), motors in rows; None if every motor moves one
+        coupling: matrix C (n, n) of q_motor = gear_ratio * (C q_joint), motors in rows; None if every motor moves one
             joint. Torques follow: tau_joint = C' (gear_ratio * tau_motor).
         springs: torques that depend on one joint alone, see `Spring`; part of every use of the model.
         undecided: decisions that a person must make before the robot is used, as questions by field.
@@ -305,11 +309,11 @@ class RobotFile(Strict):
         servo = self.servos[str(joint.servo_model)]
         speed, current = joint.velocity_limit * abs(joint.gear_ratio), servo.most_current_a
         constant = joint.torque_constant_nm_per_a or joint.servo_count * servo.torque_constant_nm_per_a
-        most = MOST_TORQUE_SHARE * constant * current * abs(joint.gear_ratio)
+        most = LARGEST_TORQUE_RATIO * constant * current * abs(joint.gear_ratio)
         name = f"joint {joint.name}"
         if speed > FASTEST_SERVO_RAD_S:
             yield (
-                f"{name}: its velocity limit asks {speed:.4g} rad/s of the servo, and no servo turns faster than "
+                f"{name}: its velocity limit requires {speed:.4g} rad/s of the servo, and no servo turns faster than "
                 f"{FASTEST_SERVO_RAD_S:g} rad/s: lower it, or correct gear_ratio"
             )
         if joint.current_limit_a is not None and joint.current_limit_a > current:

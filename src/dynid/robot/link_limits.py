@@ -37,7 +37,7 @@ class LinkLimits:
     """Limits of one link, in its URDF frame.
 
     Attributes:
-        mass: smallest and largest [kg].
+        mass: smallest and largest mass [kg].
         centre: box of the centre of mass.
         box: box of all of its mass.
         source: origin of the box, in words.
@@ -65,10 +65,10 @@ class ArmLimits:
     """Limits of all links.
 
     Attributes:
-        total_mass: largest [kg].
+        total_mass: largest mass of all links together [kg].
         margin: smallest eigenvalue of a pseudo-inertia.
         spread: minimum standard deviation of a link's mass along any direction [m].
-        links: by joint.
+        links: limits of each link, in the order of the joints.
     """
 
     total_mass: float

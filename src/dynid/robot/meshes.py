@@ -13,9 +13,9 @@ from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import UrdfTree, read_tree
 
 FOLDER = "meshes"  # subfolder of a robot's folder
-COLLISION = "link/collision/geometry/mesh"
-KINDS = (".stl", ".dae", ".obj", ".ply", ".glb")
-LARGEST = 16 * 2**20  # maximum size of a mesh [bytes]: 335,000 triangles as STL take 3 s and 500 MiB
+COLLISION_MESH_PATH = "link/collision/geometry/mesh"
+MESH_SUFFIXES = (".stl", ".dae", ".obj", ".ply", ".glb")
+MOST_BYTES = 16 * 2**20  # maximum size of a mesh [bytes]: 335,000 triangles as STL take 3 s and 500 MiB
 
 
 def find_mesh(name: str, folder: Path) -> Path:
@@ -45,10 +45,10 @@ def find_mesh(name: str, folder: Path) -> Path:
 
 
 def refuse_large(mesh: Path) -> None:
-    """Raise ConfigurationError if a mesh is larger than `LARGEST`: its triangles would take minutes and gigabytes."""
-    if (size := mesh.stat().st_size) > LARGEST:
+    """Raise ConfigurationError if a mesh is larger than `MOST_BYTES`: it would take minutes and gigabytes."""
+    if (size := mesh.stat().st_size) > MOST_BYTES:
         raise ConfigurationError(
-            f"the mesh {mesh} has {size / 2**20:.1f} MiB, expected at most {LARGEST / 2**20:.0f}: simplify it"
+            f"the mesh {mesh} has {size / 2**20:.1f} MiB, expected at most {MOST_BYTES / 2**20:.0f}: simplify it"
         )
 
 
@@ -59,13 +59,13 @@ def tree_with_meshes(urdf: Path) -> UrdfTree:
         ConfigurationError: the URDF cannot be used, or a mesh is too large or missing; names where to put it.
     """
     tree, folder = read_tree(read_urdf_text(urdf), str(urdf)), urdf.parent
-    for mesh in tree.element.findall(COLLISION):
+    for mesh in tree.element.findall(COLLISION_MESH_PATH):
         name = mesh.get("filename", "")
         try:
             found = find_mesh(name, folder)
         except ConfigurationError as error:
             raise ConfigurationError(
-                f"{error}, so nothing says where the links would touch: put it at {folder / FOLDER / _inside(name)}, "
+                f"{error}, so contact of links cannot be checked: put it at {folder / FOLDER / _inside(name)}, "
                 "name the folder that holds its package in ROS_PACKAGE_PATH, or give the URDF a box in its place"
             ) from error
         refuse_large(found)
@@ -90,7 +90,7 @@ def copy_meshes(tree: UrdfTree, source: Path, folder: Path) -> None:
         except ConfigurationError:
             continue
         place = folder / FOLDER / _inside(name)
-        if found.suffix.lower() not in KINDS or found.stat().st_size > LARGEST:
+        if found.suffix.lower() not in MESH_SUFFIXES or found.stat().st_size > MOST_BYTES:
             continue
         if not places.setdefault(place, found).samefile(found):
             raise ConfigurationError(

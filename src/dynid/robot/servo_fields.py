@@ -10,7 +10,7 @@ from dynid.hardware.servos.models import DYNAMIXELS, MOST_CURRENT_A, Dynamixel, 
 from dynid.robot.values import Strict
 
 TURN_COUNTS = 4096
-SAME_LIMIT = 0.02  # tolerance between a factory limit in robot.yaml and the model's, since figures are rounded
+LIMIT_TOLERANCE = 0.02  # tolerance between a factory limit in robot.yaml and the model's, since figures are rounded
 ServoId = Annotated[int, Field(ge=0, le=252)]
 Direction = Literal[1, -1]
 
@@ -46,7 +46,7 @@ class ServoModel(Strict):
         if stated is None or known is None or known.limits is None or known.current_limit_a is None:
             return self
         limit = known.current_limit_a
-        if abs(stated - limit) > SAME_LIMIT * limit:
+        if abs(stated - limit) > LIMIT_TOLERANCE * limit:
             raise ValueError(
                 f"factory_current_limit_a {stated:g} is not that of model {self.model_number} ({known}): its limit of "
                 f"{known.limits.current} counts is {limit:.4g} A; correct it, or leave the field out"
@@ -60,7 +60,7 @@ class PairedServo(Strict):
     Attributes:
         direction: sign of its registers relative to the first servo's; servos that face each other turn oppositely.
         reverse_mode: whether it counts backwards, as for a joint.
-        centre_count: its position at angle zero; None is the first servo's.
+        centre_count: position register at angle zero; None is the first servo's.
     """
 
     servo_id: ServoId
@@ -113,7 +113,7 @@ def names_another_model(name: str, servo: ServoModel) -> str:
         return ""  # siblings with the same units, such as XH430-W350 and XD430-T350
     other = "no model that dynid knows" if numbered is None else f"that of {numbered}"
     return (
-        f"servos.{name}: model_number {servo.model_number} is {other}, and {named} answers {named.number}: correct "
+        f"servos.{name}: model_number {servo.model_number} is {other}, but {named} reports {named.number}: correct "
         "one of the two"
     )
 
@@ -127,8 +127,8 @@ def undrivable_number(label: str, model_number: int) -> Iterator[str]:
     known = DYNAMIXELS.get(model_number)
     if known is None:
         yield (
-            f"{label} has model number {model_number}, which dynid does not know: what a count of its current "
-            "means is not known either"
+            f"{label} has model number {model_number}, which dynid does not know, so the unit of its current "
+            "is unknown: choose a model with current control that docs/servos.md lists"
         )
     elif not known.has_current_control:
         yield f"{label} is {known.name}, which has no current control: dynid drives arms by their servos' currents"

@@ -170,7 +170,7 @@ def _interbotix(path: Path, content: dict[str, Any]) -> ServoSource:
     for name, row in motors.items():
         if obeyed[name] != NO_ID:
             if obeyed[name] not in names:
-                notes.append(f"servo {ids[name]} ({name}) obeys servo {obeyed[name]}, which the file does not have")
+                notes.append(f"servo {ids[name]} ({name}) obeys servo {obeyed[name]}, which is not in the file")
             continue
         reverse = bool(_figure(path, name, row, "Drive_Mode", 0) & REVERSED)
         shadows = tuple(ids[other] for other in motors if obeyed[other] == ids[name])
@@ -178,7 +178,10 @@ def _interbotix(path: Path, content: dict[str, Any]) -> ServoSource:
             if obeyed[other] == ids[name] and reverse == bool(
                 _figure(path, other, motors[other], "Drive_Mode", 0) & REVERSED
             ):
-                notes.append(f"servos {ids[name]} and {ids[other]} of {name} count alike: do they face each other?")
+                notes.append(
+                    f"servos {ids[name]} and {ids[other]} of {name} have the same direction: are they mounted face "
+                    "to face?"
+                )
         joints[name] = JointServos(ids[name], reverse, shadows)
     codes = {_figure(path, name, row, "Baud_Rate", 3) for name, row in motors.items()}
     rate = BAUD_RATES.get(codes.pop()) if len(codes) == 1 else None

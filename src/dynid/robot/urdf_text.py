@@ -10,9 +10,9 @@ import numpy as np
 from dynid.errors import ConfigurationError, InputNotFoundError
 
 MOST_URDF_BYTES = 4 * 2**20
-DEEPEST_XML, MOST_ELEMENTS = 100, 100_000  # parsers recurse; the largest robots have some 5000 elements
-ANGLES = re.compile(r"""(<origin\b[^<>]*?\brpy\s*=\s*["'])([^"'<>]*)""")
-DECIMALS = re.compile(r"[+-]?\d+\.(\d{2,})")
+MOST_LEVELS, MOST_ELEMENTS = 100, 100_000  # parsers recurse; the largest robots have some 5000 elements
+RPY_PATTERN = re.compile(r"""(<origin\b[^<>]*?\brpy\s*=\s*["'])([^"'<>]*)""")
+DECIMALS_PATTERN = re.compile(r"[+-]?\d+\.(\d{2,})")
 NOISE_RAD = 1e-6  # rounding noise of exporters
 
 
@@ -44,7 +44,7 @@ def read_urdf_text(path: Path) -> str:
     if "<xacro:" in text:
         raise ConfigurationError(f"{path} is a xacro file: expand it first, by 'xacro {path.name} > robot.urdf'")
     _refuse_deep(text, path)
-    return ANGLES.sub(lambda found: found[1] + " ".join(map(_exact, found[2].split())), text)
+    return RPY_PATTERN.sub(lambda found: found[1] + " ".join(map(_exact, found[2].split())), text)
 
 
 def _refuse_deep(text: str, path: Path) -> None:
@@ -54,9 +54,9 @@ def _refuse_deep(text: str, path: Path) -> None:
     def start(name: str, attributes: dict[str, str]) -> None:
         nonlocal depth, count
         depth, count = depth + 1, count + 1
-        if depth > DEEPEST_XML or count > MOST_ELEMENTS:
+        if depth > MOST_LEVELS or count > MOST_ELEMENTS:
             raise ConfigurationError(
-                f"{path} is not a URDF of a robot: expected at most {MOST_ELEMENTS} elements, {DEEPEST_XML} levels deep"
+                f"{path} is not a URDF of a robot: expected at most {MOST_ELEMENTS} elements, {MOST_LEVELS} levels deep"
             )
 
     def end(name: str) -> None:
@@ -71,7 +71,7 @@ def _refuse_deep(text: str, path: Path) -> None:
 
 def _exact(figure: str) -> str:
     """Return the exact angle if a figure is a rounded multiple of 90 deg, or of 15 deg with four or more decimals."""
-    digits = DECIMALS.fullmatch(figure)
+    digits = DECIMALS_PATTERN.fullmatch(figure)
     decimals = len(digits[1]) if digits else 0
     try:
         value, step = float(figure), np.pi / (12.0 if decimals >= 4 else 2.0)

@@ -157,7 +157,8 @@ def read_tree(urdf_text: str, file: str = "the text") -> UrdfTree:
             way.append(above[way[-1]])
         if way[-1] not in reached:
             raise ConfigurationError(
-                f"the URDF has a closed loop: link {link} carries itself, and {tree.root} does not"
+                f"the URDF has a closed loop: link {link} is its own ancestor, and the root {tree.root} is not an "
+                "ancestor"
             )
         reached.update(way)
     return tree

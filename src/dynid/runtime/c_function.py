@@ -67,8 +67,8 @@ class CFunction:
         types: C declarations of arguments by name, with % in place of the name.
         constants: values of the module's constants, by name.
         number: function that formats a float.
-        several: C type of a result with several values, whose member is `value[]`.
-        giving: names of functions that return this type.
+        result_type: C type of a result with several values, whose member is `value[]`.
+        results: names of functions that return this type.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class CFunction:
         types: Mapping[str, str],
         constants: Mapping[str, int | float],
         number: Callable[[float], str],
-        several: str,
-        giving: frozenset[str],
+        result_type: str,
+        results: frozenset[str],
     ) -> None:
         self._tree, self._types, self._constants = python_function(function), types, constants
-        self._number, self._several, self._giving = number, several, giving
+        self._number, self._result_type, self._results = number, result_type, results
         self._arguments = [one.arg for one in self._tree.args.args]
         self._kinds: dict[str, str] = {}
         self._depth = 1
@@ -89,7 +89,7 @@ class CFunction:
     def text(self) -> str:
         """Return the definition of the function in C."""
         body = [line for statement in self._tree.body for line in self._statement(statement)]
-        result = self._several if self._tree.name in self._giving else "real"
+        result = self._result_type if self._tree.name in self._results else "real"
         given = ", ".join(self._types.get(name, "real %").replace("%", name) for name in self._arguments)
         locals_ = [f"    {kind} {name};" for name, kind in self._kinds.items()]
         unused = [f"    (void){name};" for name in self._arguments]
@@ -133,14 +133,14 @@ class CFunction:
         if not isinstance(node.value, ast.Tuple):
             assert node.value is not None
             return [f"{pad}return {self._value(node.value)};"]
-        self._kinds["result"] = self._several
+        self._kinds["result"] = self._result_type
         parts = [f"{pad}result.value[{k}] = {self._value(one)};" for k, one in enumerate(node.value.elts)]
         return [*parts, f"{pad}return result;"]
 
     def _assigned(self, target: ast.expr, value: ast.expr) -> list[str]:
         if isinstance(target, ast.Name):
-            own = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in self._giving
-            self._declare(target.id, self._several if own else "real")
+            own = isinstance(value, ast.Call) and isinstance(value.func, ast.Name) and value.func.id in self._results
+            self._declare(target.id, self._result_type if own else "real")
             return [f"{target.id} = {self._value(value)};"]
         if not isinstance(target, ast.Tuple):
             raise self._refuse(target)

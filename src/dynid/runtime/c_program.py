@@ -22,7 +22,7 @@ def c_function(name: str, program: Program, number: Number) -> str:
     """Return the text of a static C function whose arguments are the program's arrays; the last is the result."""
     arrays = [f"const real *{one}" for one in program.names[:-1]] + [f"real *{program.names[-1]}"]
     lines = [f"static void {name}({', '.join(arrays)})", "{", *(f"    (void){one};" for one in program.names)]
-    for target, tokens in _living(program.text):
+    for target, tokens in _live_assignments(program.text):
         values = [one if _is_name(one) or one in "+-*/" else number(float(one)) for one in tokens]
         kind = "" if target.endswith("]") else "const real "
         lines.append(f"    {kind}{target} = {' '.join(values)};")
@@ -34,7 +34,7 @@ def _is_name(token: str) -> bool:
     return token[0].isalpha()
 
 
-def _living(text: str) -> list[tuple[str, list[str]]]:
+def _live_assignments(text: str) -> list[tuple[str, list[str]]]:
     """Return the assignments that a result depends on, in their order, since compilers reject unused values."""
     found, used = [], set[str]()
     for line in reversed(text.strip().splitlines()):

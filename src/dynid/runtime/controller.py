@@ -30,14 +30,14 @@ from dynid.runtime.controller_step import controller_step
 from dynid.runtime.programs import load_state_programs
 
 INPUTS = ("q", "dq", "q_ref", "dq_ref", "ddq_ref")
-STATED = ("proportional_gain_1_s2", "velocity_gain_1_s", "torque_limits_nm", "velocity_filter_s")
+SETTING_NAMES = ("proportional_gain_1_s2", "velocity_gain_1_s", "torque_limits_nm", "velocity_filter_s")
 CYCLES_PER_TIME_CONSTANT = 2.0  # minimum number of cycles per time constant of the velocity loop; fewer oscillate
 SHORTEST_FILTER_S = 1e-6
 PerJoint = FloatArray | float  # one value for all joints, or (n,)
 
 
 @dataclass(frozen=True, eq=False)
-class Fed:
+class ControlledModel:
     """Input of a controller: the arm as it is mounted, its parameters, and whether they passed their checks."""
 
     robot: Robot
@@ -76,7 +76,7 @@ class LoopController:
         limits: torque limits, (n,) [N m].
     """
 
-    def __init__(self, fed: Fed, settings: "LoopSettings") -> None:
+    def __init__(self, fed: ControlledModel, settings: "LoopSettings") -> None:
         """Compile the step of an arm in advance, so that the first cycle is not delayed."""
         self._n = n = fed.arm.axes
         self.rate_hz, self.limits, self._names = settings.rate_hz, settings.gains[2], fed.robot.joint_names
@@ -168,7 +168,7 @@ class LoopSettings:
         Args:
             robot: the robot.
             rate_hz: steps per second.
-            stated: values by name, for the names in `STATED`.
+            stated: values by name, for the names in `SETTING_NAMES`.
             shares: values of gravity_share and friction_share.
 
         Raises:
@@ -179,9 +179,9 @@ class LoopSettings:
         for name, share in shares.items():
             if not 0.0 <= share <= 1.0:
                 raise ConfigurationError(f"{name} is {share}; expected 0 to 1: more would drive the arm")
-        found = {key: usual if stated[key] is None else stated[key] for key, usual in _usual(robot, stated).items()}
-        sizes = {**dict.fromkeys(STATED, robot.size), "velocity_filter_s": 1}
-        values = [_per_joint(key, found[key], sizes[key]) for key in STATED]
+        found = {key: usual if stated[key] is None else stated[key] for key, usual in _defaults(robot, stated).items()}
+        sizes = {**dict.fromkeys(SETTING_NAMES, robot.size), "velocity_filter_s": 1}
+        values = [_per_joint(key, found[key], sizes[key]) for key in SETTING_NAMES]
         gains, fastest = np.array(values[:3]), float(values[1].max())
         if rate_hz < CYCLES_PER_TIME_CONSTANT * fastest:
             raise ConfigurationError(
@@ -191,12 +191,12 @@ class LoopSettings:
         return cls(rate_hz, gains, float(values[3][0]), shares["gravity_share"], shares["friction_share"])
 
 
-def _usual(robot: Robot, stated: Mapping[str, PerJoint | None]) -> dict[str, PerJoint | None]:
+def _defaults(robot: Robot, stated: Mapping[str, PerJoint | None]) -> dict[str, PerJoint | None]:
     """Return the robot folder's values for the settings that are not stated; None for the others."""
-    usual: dict[str, PerJoint | None] = dict.fromkeys(STATED)
+    usual: dict[str, PerJoint | None] = dict.fromkeys(SETTING_NAMES)
     if stated["torque_limits_nm"] is None:
         usual["torque_limits_nm"] = robot.torque_limits
-    if any(stated[key] is None for key in STATED if key != "torque_limits_nm"):
+    if any(stated[key] is None for key in SETTING_NAMES if key != "torque_limits_nm"):
         if not (robot.folder / "controller.yaml").is_file():
             raise ConfigurationError(
                 f"'{robot.name}' has no controller.yaml: give proportional_gain_1_s2, velocity_gain_1_s and "

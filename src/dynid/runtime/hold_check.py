@@ -22,10 +22,11 @@ from dynid.verdict import Check, Verdict
 SWAY_RAD, SWAY_RAD_S, SWAY_RAD_S2, STROKES = 0.14, 0.3, 1.0, 5
 MOVING_RAD_S = 0.06  # speed above which a joint counts as moving; velocity registers count in 0.024 rad/s
 CRUISE = 0.7, 1.4  # range of constant speed, relative to the joint's median speed
+AVERAGED_S = 0.1  # time over which velocity and torque are averaged [s]: feedback at a low rate makes both oscillate
 LEAST_SAMPLES = 25  # minimum number of samples per direction
 SHARE, FRICTION_SHARE, FLOOR_SHARE = 0.12, 0.08, 0.004  # allowed shares of gravity, friction, torque limit
-CANDIDATES, FARTHEST_RAD, SEED = 300, 0.8, 1
-ENOUGH = 2.0  # ratio to the allowed difference at which a fault is certainly detected
+CANDIDATES, LARGEST_OFFSET_RAD, SEED = 300, 0.8, 1
+CERTAIN_RATIO = 2.0  # ratio to the allowed difference at which a fault is certainly detected
 SCALE_FAULT = 0.3
 BoolArray = NDArray[np.bool_]
 Allows = Callable[[Trajectory], None]  # raises DynidError if the arm must not execute the motion
@@ -51,7 +52,7 @@ def allowed_error(model: Model, q: FloatArray, friction: FloatArray | float = FR
 
 
 @dataclass(frozen=True, eq=False)
-class Carried:
+class HeldTorques:
     """Torques that the joints carried about one posture; each (n,).
 
     Attributes:
@@ -72,19 +73,33 @@ class Carried:
     moved: BoolArray
 
     @classmethod
-    def of(cls, model: Model, q: FloatArray, dq: FloatArray, tau: FloatArray) -> "Carried":
-        """Return the carried torques from samples of a `sway_motion`: q, dq, tau (N, n) [rad, rad/s, N m].
+    def of(cls, model: Model, time: FloatArray, q: FloatArray, dq: FloatArray, tau: FloatArray) -> "HeldTorques":
+        """Return the carried torques from samples of a `sway_motion`.
+
+        Velocities and torques are averaged over `AVERAGED_S` first. Samples chosen by an oscillating velocity would
+        have a torque that is not the mean one.
+
+        Args:
+            model: model of the arm as mounted.
+            time: times of the samples, (N,) [s].
+            q: positions, (N, n) [rad].
+            dq: velocities, (N, n) [rad/s].
+            tau: torques, (N, n) [N m].
 
         Raises:
             DataError: there are no samples with torques.
         """
         finite = np.isfinite(tau).all(axis=1)
-        q, dq, tau = q[finite], dq[finite], tau[finite]
+        time, q, dq, tau = time[finite], q[finite], dq[finite], tau[finite]
         if len(q) < LEAST_SAMPLES:
             raise DataError(f"{len(q)} states hold torques; expected at least {LEAST_SAMPLES}: does the arm send them?")
+        width = max(1, round(AVERAGED_S / max(float(np.median(np.diff(time))), 1e-6)))
+        dq, tau = _averaged(dq, width), _averaged(tau, width)
         speed, place = np.abs(dq), q.mean(axis=0)
-        usual = np.array([np.median(one[one > MOVING_RAD_S]) if (one > MOVING_RAD_S).any() else 1.0 for one in speed.T])
-        cruising = (speed > np.maximum(MOVING_RAD_S, CRUISE[0] * usual)) & (speed < CRUISE[1] * usual)
+        typical = np.array(
+            [np.median(one[one > MOVING_RAD_S]) if (one > MOVING_RAD_S).any() else 1.0 for one in speed.T]
+        )
+        cruising = (speed > np.maximum(MOVING_RAD_S, CRUISE[0] * typical)) & (speed < CRUISE[1] * typical)
         up, down = cruising & (dq > 0.0), cruising & (dq < 0.0)
         moved = np.minimum(up.sum(axis=0), down.sum(axis=0)) >= LEAST_SAMPLES
         predicted = model.torques(q, dq, np.zeros_like(q))
@@ -105,37 +120,45 @@ class Carried:
         return np.asarray(np.abs(self.measured - self.expected) / self.allowed)
 
 
+def _averaged(rows: FloatArray, width: int) -> FloatArray:
+    """Return the centred moving average of each column over up to `width` rows, (N, n)."""
+    sums = np.vstack([np.zeros(rows.shape[1]), np.cumsum(rows, axis=0)])
+    at = np.arange(len(rows))
+    first, last = np.maximum(at - width // 2, 0), np.minimum(at + (width + 1) // 2, len(rows))
+    return np.asarray((sums[last] - sums[first]) / (last - first)[:, None])
+
+
 def _mean(rows: FloatArray, chosen: BoolArray) -> FloatArray:
     """Return the mean of each column over its chosen rows, (n,); 0 if none is chosen."""
     return np.asarray(np.where(chosen, rows, 0.0).sum(axis=0) / np.maximum(chosen.sum(axis=0), 1))
 
 
-def judged(model: Model, shown: Sequence[Carried]) -> Verdict:
+def holding_verdict(model: Model, shown: Sequence[HeldTorques]) -> Verdict:
     """Return one check per joint, over all postures so far."""
     return Verdict(tuple(_check(k, name, shown) for k, name in enumerate(model.robot.joint_names)))
 
 
-def _check(k: int, name: str, shown: Sequence[Carried]) -> Check:
+def _check(k: int, name: str, shown: Sequence[HeldTorques]) -> Check:
     worst = max(shown, key=lambda one: float(one.excess[k]))
     value, unmoved = float(worst.excess[k]), any(not one.moved[k] for one in shown)
-    told = f"carries {worst.measured[k]:.2f} N m where the model says {worst.expected[k]:.2f} N m"
+    finding = f"carries {worst.measured[k]:.2f} N m where the model predicts {worst.expected[k]:.2f} N m"
     if any((one.drives[k] <= 0.0) & one.moved[k] for one in shown):
-        value, told = np.inf, "has a torque against its motion: the sign of its current or position is wrong"
+        value, finding = np.inf, "has a torque against its motion: the sign of its current or position is wrong"
     elif value <= 1.0 and unmoved:
-        value, told = np.inf, "hardly moved when it was to sway: is it blocked, or its current limit too low?"
+        value, finding = np.inf, "hardly moved in the sway motion: is it blocked, or its current limit too low?"
     elif value <= 1.0 and max(abs(one.expected[k]) for one in shown) < worst.allowed[k]:
-        told += ": too little to judge sign and scale by"
-    return Check(id=f"carried_{k + 1}", name=f"{name}, difference / allowed", value=value, limit=1.0, detail=told)
+        finding += ": too little to check sign and scale"
+    return Check(id=f"carried_{k + 1}", name=f"{name}, difference / allowed", value=value, limit=1.0, detail=finding)
 
 
-def refuse_strange(model: Model, shown: Sequence[Carried]) -> None:
+def refuse_deviation(model: Model, shown: Sequence[HeldTorques]) -> None:
     """Raise SafetyError if carried torques differ from the model; name joints and the likely reason."""
-    failed = judged(model, shown).failed
+    failed = holding_verdict(model, shown).failed
     if not failed:
         return
     joints = "; ".join(f"{one.name.split(',')[0]} {one.detail}" for one in failed)
     parts = [(one.place, one.measured, one.expected, one.allowed) for one in shown]
-    raise SafetyError(f"the arm is not let go: {joints.rstrip('?')}. {reason_of(model, parts)}")
+    raise SafetyError(f"the arm is not released for hand guiding: {joints.rstrip('?')}. {reason_of(model, parts)}")
 
 
 def second_posture(model: Model, first: FloatArray, allows: Allows) -> FloatArray:
@@ -150,12 +173,12 @@ def second_posture(model: Model, first: FloatArray, allows: Allows) -> FloatArra
         SafetyError: no posture near the first one is allowed.
     """
     robot = model.robot
-    drawn = np.random.default_rng(SEED).uniform(-FARTHEST_RAD, FARTHEST_RAD, (CANDIDATES, robot.size))
-    drawn[:, robot.chain_size :] = 0.0
-    room = 1.2 * np.minimum(SWAY_RAD, 0.4 * (robot.upper - robot.lower))
-    postures = np.clip(first + drawn, robot.lower + room, robot.upper - room)
-    shown = np.minimum(np.maximum(_shown(model, postures), _shown(model, first[None])), ENOUGH)
-    order = np.argsort(-shown.sum(axis=1) - shown.min(axis=1), kind="stable")
+    offsets = np.random.default_rng(SEED).uniform(-LARGEST_OFFSET_RAD, LARGEST_OFFSET_RAD, (CANDIDATES, robot.size))
+    offsets[:, robot.chain_size :] = 0.0
+    margin = 1.2 * np.minimum(SWAY_RAD, 0.4 * (robot.upper - robot.lower))
+    postures = np.clip(first + offsets, robot.lower + margin, robot.upper - margin)
+    effects = np.minimum(np.maximum(_fault_effects(model, postures), _fault_effects(model, first[None])), CERTAIN_RATIO)
+    order = np.argsort(-effects.sum(axis=1) - effects.min(axis=1), kind="stable")
     refusal: DynidError | None = None
     for posture in postures[order]:
         try:
@@ -163,19 +186,19 @@ def second_posture(model: Model, first: FloatArray, allows: Allows) -> FloatArra
             return np.asarray(posture)
         except DynidError as error:
             refusal = error
-    raise SafetyError(f"no second posture near the rest posture is free to check the model in: {refusal}")
+    raise SafetyError(f"no second posture near the rest posture is allowed, so the model cannot be checked: {refusal}")
 
 
-def _shown(model: Model, q: FloatArray) -> FloatArray:
+def _fault_effects(model: Model, q: FloatArray) -> FloatArray:
     """Return the ratio of each fault's effect to the allowed difference at q (N, n) [rad], (N, faults)."""
     gravity, allowed = model.gravity(q), allowed_error(model, q)
     found = [SCALE_FAULT * np.abs(gravity) / allowed]
     for k in range(model.robot.chain_size):
-        found.append(_most(flipped_gravity(model, q, k) - gravity, allowed))
+        found.append(_largest_ratio(flipped_gravity(model, q, k) - gravity, allowed))
     return np.hstack(found)
 
 
-def _most(apart: FloatArray, allowed: FloatArray) -> FloatArray:
+def _largest_ratio(apart: FloatArray, allowed: FloatArray) -> FloatArray:
     return np.asarray((np.abs(apart) / allowed).max(axis=1, keepdims=True))
 
 

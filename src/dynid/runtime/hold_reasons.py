@@ -1,4 +1,4 @@
-"""Reasons why an arm carries other torques than its model says."""
+"""Reasons why an arm carries other torques than its model predicts."""
 
 from collections.abc import Iterator, Sequence
 
@@ -8,23 +8,23 @@ from dynid.robot import FloatArray
 from dynid.runtime.model import Model
 
 Shown = tuple[FloatArray, FloatArray, FloatArray, FloatArray]  # place, measured, expected, allowed, (n,) each
-EXPLAINED = 0.35  # maximum residual of an explanation [share of the squared difference]
-LEAST_KG = 0.02
-SIMPLER = 1.2  # required improvement by a later explanation [factor]
+LARGEST_RESIDUAL = 0.35  # maximum residual of an explanation [share of the squared difference]
+LEAST_MASS_KG = 0.02
+REQUIRED_GAIN = 1.2  # required improvement by a later explanation [factor]
 
 
 def reason_of(model: Model, shown: Sequence[Shown]) -> str:
     """Return the most likely reason in one sentence, from the carried torques at some postures."""
     q, measured, expected, allowed = (np.array(rows) for rows in zip(*shown, strict=True))
 
-    def left(explained: FloatArray) -> float:
+    def squared_error(explained: FloatArray) -> float:
         return float((((measured - explained) / allowed) ** 2).sum())
 
-    at_first = left(expected)
-    best, words = EXPLAINED * at_first, ""
+    unexplained = squared_error(expected)
+    best, words = LARGEST_RESIDUAL * unexplained, ""
     for text, explained in _explanations(model, q, measured, expected, allowed):
-        if (now := left(explained)) < best:
-            best, words = now / SIMPLER, text
+        if (now := squared_error(explained)) < best:
+            best, words = now / REQUIRED_GAIN, text
     if words:
         return f"It looks like {words}"
     return "No single cause explains it: identify the arm again as it is now, and check its mount and what it carries"
@@ -49,7 +49,7 @@ def _explanations(
         text = f"torques of {100 * scale:.0f} % of the model's in all joints: check the torque constants"
         yield text, scale * expected
     lifted = model.jacobian(q)[:, :3].transpose(0, 2, 1) @ -np.array(model.arm().gravity)
-    if (mass := _fit(lifted / allowed, (measured - expected) / allowed)) > LEAST_KG:
+    if (mass := _fit(lifted / allowed, (measured - expected) / allowed)) > LEAST_MASS_KG:
         text = (
             f"a body of about {mass:.1g} kg in the hand that the model does not have: take it off, or identify with it"
         )

@@ -17,7 +17,7 @@ from dynid.model.model_file import ModelFile, read_model_file
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.robot import FloatArray, Robot, load_robot
 from dynid.runtime.calls import Calls
-from dynid.runtime.controller import STATED, Fed, LoopController, LoopSettings, PerJoint
+from dynid.runtime.controller import SETTING_NAMES, ControlledModel, LoopController, LoopSettings, PerJoint
 from dynid.verdict import Verdict
 
 if TYPE_CHECKING:
@@ -87,10 +87,14 @@ class Model:
 
     def __repr__(self) -> str:
         law = self.friction_law
-        beside = "" if law is None else ", friction " + " ".join(t.prefix for t in TERMS if t.symbol in law.terms)
-        said = "accepted" if self.accepted else "not accepted"
+        friction_text = (
+            "" if law is None else ", friction " + " ".join(t.prefix for t in TERMS if t.symbol in law.terms)
+        )
+        state = "accepted" if self.accepted else "not accepted"
         mount = self.mount or self.robot.file.default_mount
-        return f"Model({self.robot.name}, {said}, {len(self.base.names)} base parameters{beside}, mounted {mount})"
+        return (
+            f"Model({self.robot.name}, {state}, {len(self.base.names)} base parameters{friction_text}, mounted {mount})"
+        )
 
     def __getstate__(self) -> dict[str, Any]:
         """Return the state for a pickle without compiled calls, which are addresses in this process."""
@@ -104,7 +108,7 @@ class Model:
         return self.arms[chosen]
 
     def mounted(self, mount: str) -> "Model":
-        """Return the same model of an arm that is mounted otherwise."""
+        """Return the model of the same arm at another mount."""
         self.arm(mount)
         return replace(self, mount=mount, arms=dict(self.arms))
 
@@ -181,7 +185,7 @@ class Model:
                 around = middle[row, axis] - half[row, axis], middle[row, axis] + half[row, axis]
                 found[f"{TERMS[row].prefix}{axis + 1}"] = around
         if not found:
-            raise DataError(f"the model of {self.robot.name} states no deviations: identify it from recordings")
+            raise DataError(f"the model of {self.robot.name} has no standard deviations: identify it from recordings")
         return {name: (float(low), float(high)) for name, (low, high) in found.items()}
 
     def controller(
@@ -214,8 +218,8 @@ class Model:
         """
         stated = (proportional_gain_1_s2, velocity_gain_1_s, torque_limits_nm, velocity_filter_s)
         shares = {"gravity_share": gravity_share, "friction_share": friction_share}
-        settings = LoopSettings.of(self.robot, rate_hz, dict(zip(STATED, stated, strict=True)), shares)
-        fed = Fed(self.robot, self.arm(), self.base, self.friction_law, self.accepted)
+        settings = LoopSettings.of(self.robot, rate_hz, dict(zip(SETTING_NAMES, stated, strict=True)), shares)
+        fed = ControlledModel(self.robot, self.arm(), self.base, self.friction_law, self.accepted)
         if not rejected:
             fed.refuse_unfit()
         return LoopController(fed, settings)

@@ -20,8 +20,8 @@ from dynid.robot.urdf_text import read_urdf_text
 from dynid.runtime.model import Model
 
 SUFFIXES = (".xml", ".urdf")
-SAME = 1e-5  # tolerance of lengths [m] and directions [1], since MuJoCo writes six digits
-UNUSED = ("geoms", "meshes", "textures", "materials", "hfields", "skins", "equalities", "actuators", "sensors", "keys")
+TOLERANCE = 1e-5  # tolerance of lengths [m] and directions [1], since MuJoCo writes six digits
+IGNORED = ("geoms", "meshes", "textures", "materials", "hfields", "skins", "equalities", "actuators", "sensors", "keys")
 
 
 def is_simulator_file(path: Path | str) -> bool:
@@ -66,8 +66,8 @@ def model_of_text(text: str, robot: Robot, name: str) -> Model:
         law["fv"] = standard.axis("FV")
     if not structure.coulomb_friction:
         law["fb"] = standard.axis("FC")
-    beside = FrictionLaw.of(robot.size, law) if law else None
-    return Model(robot, arm.base_parameters(standard), beside, standard=standard)
+    separate = FrictionLaw.of(robot.size, law) if law else None
+    return Model(robot, arm.base_parameters(standard), separate, standard=standard)
 
 
 class _SimulatorFile:
@@ -78,7 +78,7 @@ class _SimulatorFile:
         try:
             spec = mujoco.MjSpec.from_string(text)
             others = [joint for joint in spec.joints if joint.name not in robot.joint_names]
-            for element in [*(one for kind in UNUSED for one in getattr(spec, kind, ())), *others]:
+            for element in [*(one for kind in IGNORED for one in getattr(spec, kind, ())), *others]:
                 spec.delete(element)
             self.model = spec.compile()
         except ValueError as error:
@@ -109,16 +109,17 @@ class _SimulatorFile:
         here = [self._placement(body) for body in self.bodies]
         for j in range(len(self.bodies)):
             k, axis = self.joints[j], arm.mdh.in_link[j]
-            away = float(np.abs(self.model.jnt_axis[k] - axis[:3, 2]).max())
+            error = float(np.abs(self.model.jnt_axis[k] - axis[:3, 2]).max())
             if not arm.mdh.prismatic[j]:
-                away = max(away, float(np.abs(np.cross(axis[:3, 2], self.model.jnt_pos[k] - axis[:3, 3])).max()))
+                error = max(error, float(np.abs(np.cross(axis[:3, 2], self.model.jnt_pos[k] - axis[:3, 3])).max()))
             if j:
                 step, expected = np.linalg.inv(here[j - 1]) @ here[j], np.linalg.inv(own[j - 1]) @ own[j]
-                away = max(away, float(np.abs(step - expected).max()))
-            if not away < SAME:
+                error = max(error, float(np.abs(step - expected).max()))
+            if not error < TOLERANCE:
                 raise DataError(
                     f"{self.name} places joint {self.robot.joint_names[j]} otherwise than the URDF of "
-                    f"'{self.robot.name}' (by {away:.3g} m, or of a direction); expected a file of the same geometry"
+                    f"'{self.robot.name}' (by {error:.3g} m, or of a direction); expected a file of the same "
+                    "geometry"
                 )
 
     def links(self, arm: ArmModel) -> list[FloatArray]:
@@ -159,7 +160,7 @@ class _SimulatorFile:
             about = next((term.about for term in arm.drive.springs if term.joint == axis), 0.0)
             rest = float(model.qpos_spring[model.jnt_qposadr[k]])
             found[SpringTerm(axis, 1).name] = stiffness
-            found[SpringTerm(axis, 0).name] = stiffness * (about - rest) if abs(about - rest) > SAME else 0.0
+            found[SpringTerm(axis, 0).name] = stiffness * (about - rest) if abs(about - rest) > TOLERANCE else 0.0
         for motor in arm.drive.coupled:
             number = mujoco.mj_name2id(model, mujoco.mjtObj.mjOBJ_TENDON, f"motor_{self.robot.joint_names[motor]}")
             if number < 0:

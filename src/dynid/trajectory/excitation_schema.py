@@ -140,12 +140,12 @@ class ExcitationFile(Strict):
             for name, row in self.speed_factors.items()
             if len(row) != len(self.levels)
         ]
-        problems += self._dangling()
+        problems += self._undefined_references()
         if problems:
             raise ValueError("; ".join(problems))
         return self
 
-    def _dangling(self) -> list[str]:
+    def _undefined_references(self) -> list[str]:
         """Return the references to names that the file does not define, one sentence each."""
         postures = [*self.postures_deg, *(name + WRIST_SUFFIX for name in self.postures_deg)]
         needed: list[Reference] = []

@@ -16,7 +16,7 @@ from dynid.errors import ConfigurationError
 from dynid.robot import FloatArray
 
 # Displacements below this [rad] are a rest, not a motion: far below an encoder count (1.5e-3 rad).
-NEGLIGIBLE_RAD = 1e-9
+ZERO_DISPLACEMENT_RAD = 1e-9
 
 
 class TimeLaw(NamedTuple):
@@ -65,9 +65,9 @@ def point_to_point(displacement: FloatArray, velocity: FloatArray, acceleration:
         raise ConfigurationError(
             f"a segment's displacement is {np.asarray(displacement).tolist()}; expected finite values"
         )
-    if np.all(distance < NEGLIGIBLE_RAD):
+    if np.all(distance < ZERO_DISPLACEMENT_RAD):
         return rest(0.0)
-    moving = distance >= NEGLIGIBLE_RAD
+    moving = distance >= ZERO_DISPLACEMENT_RAD
     rate_limit = float(np.min(velocity[moving] / distance[moving]))
     # The peak of the parabola is 1.5 V/r, so r = 1.5 V/a at the acceleration limit a (of the slowest joint).
     slope = float(np.min(acceleration[moving] / distance[moving])) / 1.5

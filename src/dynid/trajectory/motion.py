@@ -15,7 +15,7 @@ class Motion(ABC):
     """A motion of n axes from rest to rest; at rest before its start and after its end.
 
     Attributes:
-        joint_names: (n,).
+        joint_names: names of the axes, (n,).
         knots: times at which its pieces meet, (k,) [s]; the first is 0.
         ends: first and last posture, (2, n) [rad].
     """

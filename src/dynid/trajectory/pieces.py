@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dynid.robot import FloatArray
 
-HALVINGS = 24  # maximum depth of bisection; beyond it a value is within rounding of its limit
+MOST_BISECTIONS = 24  # maximum depth of bisection; beyond it a value is within rounding of its limit
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,9 +22,9 @@ class Pieces:
     """Polynomials of the time since the start of each piece.
 
     Attributes:
-        begins: (k,) [s].
-        durations: (k,) [s]; a motion that stands still has one piece of zero duration.
-        coefficients: lowest power first, (k, 6, n).
+        begins: start time of each piece, (k,) [s].
+        durations: duration of each piece, (k,) [s]; a motion that stands still has one piece of zero duration.
+        coefficients: coefficients of the polynomials, lowest power first, (k, 6, n).
     """
 
     begins: FloatArray
@@ -101,7 +101,7 @@ class Pieces:
 
 def _peak(control: FloatArray, least: float) -> float:
     """Return the largest absolute value of polynomials from their Bernstein coefficients (N, d), at least `least`."""
-    for _ in range(HALVINGS):
+    for _ in range(MOST_BISECTIONS):
         hull = np.abs(control).max(axis=1)
         near = hull > least * (1.0 + 1e-9) + 1e-12
         if not near.any():
@@ -146,13 +146,13 @@ def first_beyond(control: FloatArray, lower: FloatArray, upper: FloatArray) -> t
     """
     rows = np.arange(len(control))
     begin, width = np.zeros(len(control)), 1.0
-    for level in range(HALVINGS + 1):
+    for level in range(MOST_BISECTIONS + 1):
         low, high = lower[rows, None], upper[rows, None]
         inside = (control >= low) & (control <= high)  # false for what is not a number
         undecided = ~inside.all(axis=1)
         if not undecided.any():
             return None
-        lost = undecided if level == HALVINGS else ~inside[:, [0, -1]].all(axis=1)
+        lost = undecided if level == MOST_BISECTIONS else ~inside[:, [0, -1]].all(axis=1)
         if lost.any():
             k = int(np.flatnonzero(lost)[np.lexsort((begin[lost], rows[lost]))[0]])
             last = bool(inside[k, 0])

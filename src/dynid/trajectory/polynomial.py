@@ -19,10 +19,10 @@ from dynid.trajectory.motion import Motion
 from dynid.trajectory.pieces import Pieces
 from dynid.trajectory.sampling import sample_polynomials, sample_polynomials_rows
 
-POWERS = 6
+COEFFICIENTS = 6
 AT_REST_RAD_S = 1e-6
 PEAK_RATE, PEAK_BEND = 15.0 / 8.0, 10.0 / np.sqrt(3.0)  # peak velocity and acceleration of a unit quintic
-GENTLE_RAD_S, GENTLE_RAD_S2, SHORTEST_S = 0.4, 0.8, 0.5
+DEFAULT_RAD_S, DEFAULT_RAD_S2, SHORTEST_S = 0.4, 0.8, 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +32,9 @@ class PolynomialTrajectory(Motion):
     Make one with `through_points`.
 
     Attributes:
-        joint_names: (n,).
-        knots: (k,) [s].
-        coefficients: of the time since the piece began, lowest power first, (k - 1, 6, n).
+        joint_names: names of the joints, (n,).
+        knots: times at which the pieces meet, (k,) [s].
+        coefficients: coefficients of the time since the piece began, lowest power first, (k - 1, 6, n).
         ends: first and last posture, (2, n) [rad].
     """
 
@@ -50,7 +50,7 @@ class PolynomialTrajectory(Motion):
         return read_only(self.pieces().peaks(1))
 
     def pieces(self) -> Pieces:
-        """Pieces of the motion; see `Motion.pieces`."""
+        """Return the pieces of the motion; see `Motion.pieces`."""
         return Pieces.of(self.knots, self.coefficients, self.start)
 
     @cached_property
@@ -79,11 +79,11 @@ def through_points(
 
     Args:
         name: name of the trajectory.
-        joint_names: (n,).
-        times: (k,) [s], increasing.
-        positions: (k, n) [rad].
-        velocities: (k, n) [rad/s]; None if the points have none.
-        accelerations: (k, n) [rad/s^2]; None if the points have none.
+        joint_names: names of the joints, (n,).
+        times: times of the points, (k,) [s], increasing.
+        positions: positions at these times, (k, n) [rad].
+        velocities: velocities at these times, (k, n) [rad/s]; None if the points have none.
+        accelerations: accelerations at these times, (k, n) [rad/s^2]; None if the points have none.
 
     Raises:
         ConfigurationError: no points, times that do not increase, values that are not finite, arrays that do not fit
@@ -123,7 +123,7 @@ def rest_to_rest(
     """Return a motion between two postures (n,) [rad] within `duration` [s]; None chooses a slow enough one."""
     if duration is None:
         way = float(np.abs(end - start).max())
-        duration = max(SHORTEST_S, PEAK_RATE * way / GENTLE_RAD_S, np.sqrt(PEAK_BEND * way / GENTLE_RAD_S2))
+        duration = max(SHORTEST_S, PEAK_RATE * way / DEFAULT_RAD_S, np.sqrt(PEAK_BEND * way / DEFAULT_RAD_S2))
     still = np.zeros((2, len(joint_names)))
     return through_points(name, joint_names, np.array([0.0, duration]), np.vstack([start, end]), still, still)
 
@@ -143,7 +143,7 @@ def _finite_coefficients(where: str, knots: FloatArray, given: dict[str, FloatAr
         largest = max(float(np.abs(value).max()) for value in given.values())
         raise ConfigurationError(
             f"{where}: its points are up to {largest:.3g} rad and its times {np.diff(knots).min():.3g} s apart, which "
-            "no motion joins"
+            "no motion connects"
         )
     return read_only(found)
 
@@ -152,14 +152,14 @@ def _coefficients(knots: FloatArray, rows: list[FloatArray]) -> FloatArray:
     """Return coefficients (k - 1, 6, n), lowest power first, from positions and the given derivatives, (k, n) each."""
     size = rows[0].shape[1]
     if len(knots) == 1:
-        return np.zeros((0, POWERS, size))
+        return np.zeros((0, COEFFICIENTS, size))
     if len(rows) == 1:
         pieces = CubicSpline(knots, rows[0], bc_type="clamped").c
     elif len(rows) == 2:
         pieces = CubicHermiteSpline(knots, *rows).c
     else:
         return _quintic(np.diff(knots)[:, None], *rows)
-    filled = np.zeros((len(knots) - 1, POWERS, size))
+    filled = np.zeros((len(knots) - 1, COEFFICIENTS, size))
     filled[:, : len(pieces)] = np.moveaxis(pieces[::-1], 0, 1)
     return filled
 

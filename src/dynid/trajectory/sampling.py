@@ -60,7 +60,7 @@ def sample_laws(
         t: time [s].
         knots: times of the waypoints, (k,) [s].
         laws: peak rate [1/s], ramp time [s] and cruise time [s] of every segment, (k - 1, 3).
-        waypoints: (k, n) [rad].
+        waypoints: positions at the knots, (k, n) [rad].
         q: position, (n,) [rad], written in place.
         dq: velocity, (n,) [rad/s], written in place.
         ddq: acceleration, (n,) [rad/s^2], written in place.
@@ -118,7 +118,7 @@ def sample_polynomials(
     Args:
         t: time [s].
         knots: times at which the pieces meet, (k,) [s].
-        coefficients: of the time since the piece began, lowest power first, (k - 1, 6, n).
+        coefficients: coefficients of the time since the piece began, lowest power first, (k - 1, 6, n).
         ends: first and last posture, (2, n) [rad].
         q: position, (n,) [rad], written in place.
         dq: velocity, (n,) [rad/s], written in place.

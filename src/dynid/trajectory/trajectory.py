@@ -9,7 +9,7 @@ import numpy as np
 
 from dynid.errors import ConfigurationError, SafetyError
 from dynid.robot import FloatArray, read_only
-from dynid.trajectory.interpolation import NEGLIGIBLE_RAD, TimeLaw, point_to_point, rest, share_polynomials
+from dynid.trajectory.interpolation import ZERO_DISPLACEMENT_RAD, TimeLaw, point_to_point, rest, share_polynomials
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.pieces import Pieces
 from dynid.trajectory.sampling import sample_laws, sample_laws_rows
@@ -54,7 +54,7 @@ class Trajectory(Motion):
         return tables
 
     def pieces(self) -> Pieces:
-        """Pieces of the motion: each segment has a rising ramp, a cruise and a falling ramp."""
+        """Return the pieces of the motion: each segment has a rising ramp, a cruise and a falling ramp."""
         laws = np.array(self.laws).reshape(-1, 3)
         lengths = laws[:, [1, 2, 1]].ravel()
         shares = share_polynomials(laws)
@@ -129,8 +129,8 @@ def through(
 
     Args:
         name: name of the trajectory.
-        joint_names: (n,).
-        waypoints: (k, n) [rad].
+        joint_names: names of the joints, (n,).
+        waypoints: positions at which the motion stops, (k, n) [rad].
         velocity: limits (n,) [rad/s].
         acceleration: limits (n,) [rad/s^2].
         factors: relative speed factor of each segment, (k - 1,), or one for all; scales both limits.
@@ -141,7 +141,7 @@ def through(
     kept: list[FloatArray] = [points[0]]
     laws: list[TimeLaw] = []
     for target, factor in zip(points[1:], scale, strict=True):
-        if np.max(np.abs(target - kept[-1])) < NEGLIGIBLE_RAD:
+        if np.max(np.abs(target - kept[-1])) < ZERO_DISPLACEMENT_RAD:
             continue
         if laws and dwell > 0.0:
             laws.append(rest(dwell))
@@ -164,7 +164,7 @@ def approach(
     Args:
         q_from: first posture, (n,) [rad].
         q_to: last posture, (n,) [rad].
-        joint_names: (n,).
+        joint_names: names of the joints, (n,).
         velocity: limit of every joint [rad/s].
         acceleration: limit of every joint [rad/s^2].
         name: name of the trajectory.
@@ -178,7 +178,7 @@ def concatenate(name: str, parts: Sequence[Trajectory], velocity: FloatArray, ac
 
     Args:
         name: name of the result.
-        parts: at least one trajectory, all of the same joints.
+        parts: trajectories in their order, at least one, all of the same joints.
         velocity: limits of the joining moves, (n,) [rad/s].
         acceleration: limits of the joining moves, (n,) [rad/s^2].
 
@@ -192,7 +192,7 @@ def concatenate(name: str, parts: Sequence[Trajectory], velocity: FloatArray, ac
         if part.joint_names != previous.joint_names:
             raise ConfigurationError(f"trajectory '{name}': '{previous.name}' and '{part.name}' move different joints")
         gap = part.start - previous.end
-        joined = bool(np.max(np.abs(gap)) < NEGLIGIBLE_RAD)
+        joined = bool(np.max(np.abs(gap)) < ZERO_DISPLACEMENT_RAD)
         if not joined:
             laws.append(point_to_point(gap, velocity, acceleration))
         points.append(part.waypoints[1:] if joined else part.waypoints)

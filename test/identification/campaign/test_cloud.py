@@ -165,7 +165,7 @@ def test_distances_are_mahalanobis_where_runs_are_many() -> None:
     assert not central_distances(np.ones((5, 3))).any()
 
 
-def test_a_stray_set_does_not_pull_the_centre() -> None:
+def test_outlier_set_does_not_shift_the_median() -> None:
     runs = central()
     before = chosen(runs)[0].trajectory
     runs.append(replace(runs[0], trajectory="STRAY", clie=TRUTH + 1e3))

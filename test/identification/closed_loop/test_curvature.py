@@ -59,7 +59,7 @@ def test_secant_meets_exact_curvature_along_a_small_step() -> None:
     assert curvature.matrix == pytest.approx(curvature.matrix.T)
 
 
-def test_jacobians_of_other_strides_teach_nothing() -> None:
+def test_jacobians_of_other_strides_give_no_curvature() -> None:
     x, step = np.array([0.4, 0.6]), np.array([0.1, -0.1])
     curvature = ResidualCurvature(2)
     curvature.look(x, jacobian(x), MEASURED - torques(x), 8)
@@ -67,7 +67,7 @@ def test_jacobians_of_other_strides_teach_nothing() -> None:
     assert not curvature.matrix.any()
 
 
-def test_curvature_is_trusted_only_while_it_foretells_better() -> None:
+def test_curvature_is_used_only_while_it_predicts_better() -> None:
     curvature, step = ResidualCurvature(2), np.array([0.1, 0.0])
     curvature.matrix = np.diag([10.0, 0.0])  # adds 0.1 to a promise
     curvature.compare(step, 1.0, 1.09)

@@ -34,7 +34,7 @@ def test_the_error_follows_the_shape_of_the_stribeck_curve() -> None:
     assert errors == {(1.3, 0.3): pytest.approx(0.074, abs=0.002)}
 
 
-def test_noise_spoils_it(planar: ElasticStudy) -> None:
+def test_noise_increases_the_error(planar: ElasticStudy) -> None:
     assert planar.noise[100.0] < 2.0 * planar.error
     assert planar.noise[20.0] > 0.5
 

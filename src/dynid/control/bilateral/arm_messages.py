@@ -10,7 +10,7 @@ from dynid.control.bilateral.pair import Reading
 from dynid.recording.messages import JointStateDecoder, JointStateEncoder
 from dynid.robot import FloatArray
 
-APPLIED_KEPT = 8  # number of stored driver answers; includes the answer to the previous state
+STORED_ANSWERS = 8  # number of stored driver answers; includes the answer to the previous state
 
 
 class ArmMessages:
@@ -26,7 +26,7 @@ class ArmMessages:
     def __init__(self, names: Sequence[str]) -> None:
         self._decode_state, self._decode_applied = JointStateDecoder(names), JointStateDecoder(names)
         self._encode = JointStateEncoder(names, fields=("effort",))
-        self._applied: deque[tuple[int, FloatArray]] = deque(maxlen=APPLIED_KEPT)
+        self._applied: deque[tuple[int, FloatArray]] = deque(maxlen=STORED_ANSWERS)
         self._stamp_ns = 0
         self.state: dict[str, FloatArray] = {}
         finite(np.zeros(len(names)))  # compile before the control loop starts

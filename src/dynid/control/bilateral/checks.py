@@ -8,7 +8,7 @@ import numpy as np
 
 from dynid.robot import FloatArray
 
-TOLD_RAD_S = 0.05  # least velocity that counts: two register counts, since one count flickers at standstill
+LEAST_RAD_S = 0.05  # least velocity that counts: two register counts, since one count flickers at standstill
 
 
 @numba.njit(cache=True)
@@ -88,17 +88,17 @@ def longest_at_limit(
 
 
 @numba.njit(cache=True)
-def path_told(path: FloatArray, dq: FloatArray, dt: float) -> float:
+def reported_path(path: FloatArray, dq: FloatArray, dt: float) -> float:
     """Return the longest path [rad] of a joint according to its reported velocities.
 
     Args:
         path: path of every joint so far, (n,) [rad]; updated in place.
-        dq: reported velocities, (n,) [rad/s]; values below `TOLD_RAD_S` and NaN count as zero.
+        dq: reported velocities, (n,) [rad/s]; values below `LEAST_RAD_S` and NaN count as zero.
         dt: time since the last call [s].
     """
     most = 0.0
     for i in range(len(dq)):
-        if abs(dq[i]) > TOLD_RAD_S:
+        if abs(dq[i]) > LEAST_RAD_S:
             path[i] += dq[i] * dt
         most = max(most, abs(path[i]))
     return most

@@ -11,7 +11,7 @@ they give the age of a state at its arrival, and a state that is too old counts 
 or a simulated arm with a paused clock, the age is unknown.
 """
 
-from dynid.control.bilateral.pair import LATE_S, SIDES, ArmPair, Reading
+from dynid.control.bilateral.pair import MOST_AGE_S, SIDES, ArmPair, Reading
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray
 
@@ -76,7 +76,7 @@ class PairCycles:
             return None
         both = self._both()
         own_ns = [one.stamp_ns - used_ns for one, used_ns in zip(both, self._used_ns, strict=True)]
-        if own_ns[1 - side] == 0 and own_ns[side] * 1e-9 <= LATE_S:
+        if own_ns[1 - side] == 0 and own_ns[side] * 1e-9 <= MOST_AGE_S:
             return None
         return self._cycle(*both, own_ns)
 
@@ -96,6 +96,6 @@ class PairCycles:
         )
 
     def _stamp(self, side: int, stamp_ns: int, now_ns: int) -> int:
-        """Return the stamp of a state on the pair's time axis [ns]; if it arrived too old, its age determines it."""
+        """Return a state's stamp on the pair's time axis [ns], computed from the state's age if it arrived too late."""
         age_s = self._ages_s[side]
-        return min(stamp_ns, now_ns - round(age_s * 1e9)) if age_s > LATE_S else stamp_ns
+        return min(stamp_ns, now_ns - round(age_s * 1e9)) if age_s > MOST_AGE_S else stamp_ns

@@ -18,8 +18,8 @@ ARM_ROWS = 11
 CENTRE, OFFSET, DIFFERENCE, LOWER, UPPER, MOST = range(6)
 LAW_ROWS = 6
 
-TURN_RAD = 0.002  # path over which friction reverses
-PLAY_RAD = 0.001  # dead band of a slow joint for friction reversal: less than an encoder count
+REVERSAL_RAD = 0.002  # path over which friction reverses
+DEAD_BAND_RAD = 0.001  # dead band of a slow joint for friction reversal: less than an encoder count
 FAST_RAD_S = 0.1  # velocity above which the estimate is reliable
 FADE_S, SLOW_RAD_S = 0.2, 0.05
 ALIGN_RAD_S = 0.3  # speed at which the follower aligns with the leader after the start
@@ -86,7 +86,7 @@ def predict(arm: FloatArray, inertia: FloatArray, dt: float, w: float) -> None:
 
 
 @numba.njit(cache=True)
-def turn_friction(arm: FloatArray, dt: float, pressed: float) -> None:
+def reverse_friction(arm: FloatArray, dt: float, pressed: float) -> None:
     """Advance the friction directions z of an arm (rows, n) by one cycle of dt [s].
 
     `pressed` is that of `ArmObserver.update`.
@@ -94,14 +94,14 @@ def turn_friction(arm: FloatArray, dt: float, pressed: float) -> None:
     q, dq, z, anchors = arm[Q], arm[DQ], arm[Z], arm[ANCHOR]
     for i in range(len(q)):
         speed = abs(dq[i])
-        anchor = min(max(anchors[i], q[i] - PLAY_RAD), q[i] + PLAY_RAD)
-        step = (dt * dq[i] if speed > FAST_RAD_S else anchor - anchors[i]) / TURN_RAD
+        anchor = min(max(anchors[i], q[i] - DEAD_BAND_RAD), q[i] + DEAD_BAND_RAD)
+        step = (dt * dq[i] if speed > FAST_RAD_S else anchor - anchors[i]) / REVERSAL_RAD
         faded = max(0.0, 1.0 - speed / SLOW_RAD_S) * (1.0 - pressed) * (dt / FADE_S)
         anchors[i], z[i] = anchor, (z[i] + step) / (1.0 + abs(step)) * (1.0 - faded)
 
 
 @numba.njit(cache=True)
-def feel(arm: FloatArray, inertia: FloatArray, p: FloatArray, dt: float, pressed: float) -> None:
+def estimate_external(arm: FloatArray, inertia: FloatArray, p: FloatArray, dt: float, pressed: float) -> None:
     """Compute the external torque M d of an arm, and the friction under that load.
 
     Args:
@@ -111,19 +111,19 @@ def feel(arm: FloatArray, inertia: FloatArray, p: FloatArray, dt: float, pressed
         dt: length of the cycle [s].
         pressed: as in `ArmObserver.update`.
     """
-    turn_friction(arm, dt, pressed)
+    reverse_friction(arm, dt, pressed)
     arm[EXTERNAL] = inertia @ arm[D]
     directed_friction(p, arm[Z], arm[DQ], arm[IN_FORCE], arm[EXTERNAL] - arm[RIGID], arm[FRICTION])
 
 
 @numba.njit(cache=True)
-def apart(law: FloatArray, alpha: float, leader: FloatArray, follower: FloatArray) -> FloatArray:
+def position_difference(law: FloatArray, alpha: float, leader: FloatArray, follower: FloatArray) -> FloatArray:
     """Return the position difference alpha (q_l - c) - (q_f - c), (n,) [rad]; arms and law are (rows, n)."""
     return np.asarray(alpha * (leader[Q] - law[CENTRE]) - (follower[Q] - law[CENTRE]))
 
 
 @numba.njit(cache=True)
-def coupled(
+def four_channel_accelerations(
     y: FloatArray, gains: Gains, leader: FloatArray, M_l: FloatArray, follower: FloatArray, M_f: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the accelerations a_l and a_f of four-channel control, (n,) each [rad/s^2].
@@ -140,12 +140,12 @@ def coupled(
 
 
 @numba.njit(cache=True)
-def servoed(
+def unilateral_accelerations(
     y: FloatArray, gains: Gains, reflected: float, leader: FloatArray, M_l: FloatArray, follower: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the accelerations a_l and a_f, (n,) each [rad/s^2], if the follower servoes the leader's position.
 
-    The leader gets `reflected` times the follower's external torque. The other arguments are those of `coupled`.
+    The leader gets `reflected` times the follower's external torque. Other arguments: see `four_channel_accelerations`.
     """
     alpha, _, K_P, K_V, _, r, b, _, _ = gains
     u = K_P * y + K_V * (alpha * leader[DQ] - follower[DQ])
@@ -193,12 +193,12 @@ def torques(
     offset = law[OFFSET]
     most = np.full_like(offset, ALIGN_RAD_S * dt)
     offset -= limited(offset, -most, most)
-    law[DIFFERENCE] = apart(law, gains[0], leader, follower) - offset
+    law[DIFFERENCE] = position_difference(law, gains[0], leader, follower) - offset
     if mode == FOUR_CHANNEL:
-        a_l, a_f = coupled(law[DIFFERENCE], gains, leader, M_l, follower, M_f)
+        a_l, a_f = four_channel_accelerations(law[DIFFERENCE], gains, leader, M_l, follower, M_f)
     else:
         reflected = gains[1] if mode == FORCE_REFLECTING else 0.0
-        a_l, a_f = servoed(law[DIFFERENCE], gains, reflected, leader, M_l, follower)
+        a_l, a_f = unilateral_accelerations(law[DIFFERENCE], gains, reflected, leader, M_l, follower)
     free, full = gains[7], gains[8]
     share = free + pressed * (full - free)
     out[0] = torque(law, leader, M_l, a_l, share)

@@ -21,7 +21,8 @@ forces pass almost unchanged between hand and environment.
 Two simpler modes need less. In "force_reflecting" the follower servoes the leader's position, and the leader is driven
 with t_f. "unilateral" does the same without torque on the leader.
 
-In code these equations are `coupled`, `servoed` and `torque` of the module `equations`.
+In code these equations are `four_channel_accelerations`, `unilateral_accelerations` and `torque` of the module
+`equations`.
 """
 
 import math
@@ -72,13 +73,13 @@ class BilateralSettings:
 
     Attributes:
         mode: "four_channel", "force_reflecting" or "unilateral".
-        position_scale: alpha, from leader to follower.
-        force_scale: beta, from follower to leader.
-        stiffness_1_s2: K_P.
-        damping_1_s: K_V.
-        force_gain: k.
-        rejection: r.
-        felt_damping_1_s: b.
+        position_scale: scale alpha of positions, from leader to follower.
+        force_scale: scale beta of torques, from follower to leader.
+        stiffness_1_s2: gain K_P of the position difference.
+        damping_1_s: gain K_V of the velocity difference.
+        force_gain: gain k of the torque sum.
+        rejection: share r of the disturbances' difference that is compensated.
+        felt_damping_1_s: damping b of the leader's motion.
         friction_share_free: compensated share of the modelled friction in free motion.
         friction_share_pressed: compensated share of the modelled friction while the follower presses.
     """
@@ -121,14 +122,14 @@ class BilateralLaw:
         follower: identified model of the follower.
         dynamics: inverse dynamics of the arms at their mount.
         settings: settings of the law; None is the defaults.
-        centre: c, (n,) [rad]; None is the rest posture.
-        delay_cycles: see `ArmObserver`.
+        centre: posture c around which positions are scaled, (n,) [rad]; None is the rest posture.
+        delay_cycles: number of cycles between sending a torque and its effect.
 
     Attributes:
         settings: settings, which may be exchanged between two cycles.
         leader: observer of the leader.
         follower: observer of the follower.
-        difference: y, (n,) [rad].
+        difference: position difference y of the arms, (n,) [rad].
         speeds: speed monitors of leader and follower, with the limits of hand guiding.
     """
 
@@ -167,7 +168,9 @@ class BilateralLaw:
         """
         self.leader.reset(q_leader)
         self.follower.reset(q_follower)
-        self._offset[:] = equations.apart(self._rows, self.settings.values[0], self.leader.rows, self.follower.rows)
+        self._offset[:] = equations.position_difference(
+            self._rows, self.settings.values[0], self.leader.rows, self.follower.rows
+        )
         return self._offset.copy()
 
     @property

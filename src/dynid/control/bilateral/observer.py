@@ -11,10 +11,10 @@ Mechatronics 1, 1996) with the identified model in place of a nominal inertia, a
 observer.
 
 Static friction is not a function of velocity. Its direction z, from -1 to 1, follows the path as in Dahl's model, with
-a dead band for encoder steps: dz = (sign(dx) - z) |dx| / `TURN_RAD`. A gear that came to rest under load keeps its
+a dead band for encoder steps: dz = (sign(dx) - z) |dx| / `REVERSAL_RAD`. A gear that came to rest under load keeps its
 direction. If nothing presses, static friction is unknown; then z fades with `FADE_S`.
 
-In code these equations are `predict`, `turn_friction` and `feel` of the module `equations`.
+In code these equations are `predict`, `reverse_friction` and `estimate_external` of the module `equations`.
 """
 
 import math
@@ -34,7 +34,7 @@ from dynid.control.bilateral.equations import (
     RIGID,
     D,
     Q,
-    feel,
+    estimate_external,
     predict,
 )
 from dynid.control.control_model import ControlModel
@@ -55,14 +55,14 @@ class ArmObserver:
         model: identified model of the arm.
         dynamics: inverse dynamics of the arm at its mount, see `dynid.control.dynamics_kernel.compile_single`.
         delay_cycles: number of cycles between sending a torque and its effect.
-        bandwidth_1_s: w.
+        bandwidth_1_s: bandwidth w of the observer.
 
     Attributes:
         rows: all vectors of the arm as named in `dynid.control.bilateral.equations`, (rows, n); like the inertia a
             buffer that is valid until the next cycle.
         q: estimated positions, (n,) [rad].
         dq: estimated velocities, (n,) [rad/s].
-        disturbance: d, (n,) [rad/s^2].
+        disturbance: estimated disturbance d, (n,) [rad/s^2].
         inertia: M(q), (n, n) [kg m^2].
         bias: C dq + g and all other torques of the base parameters at zero acceleration, (n,) [N m].
         friction: gear friction in addition to the base parameters, (n,) [N m].
@@ -125,4 +125,4 @@ class ArmObserver:
         self.rows[MEASURED], self.rows[IN_FORCE] = q, tau
         predict(self.rows, self.inertia, dt, self._w)
         self._evaluate_model()
-        feel(self.rows, self.inertia, self._gears, dt, pressed)
+        estimate_external(self.rows, self.inertia, self._gears, dt, pressed)

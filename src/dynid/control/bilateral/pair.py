@@ -18,22 +18,23 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from dynid.control.bilateral.checks import equal, largest, largest_share, longest_at_limit, path_told, within
+from dynid.control.bilateral.checks import equal, largest, largest_share, longest_at_limit, reported_path, within
 from dynid.control.bilateral.equations import energy_terms
 from dynid.control.bilateral.law import BilateralLaw, BilateralSettings
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray, Robot
 
 SIDES = ("leader", "follower")
-LATE_S = 0.008  # largest age of a state: at 10 ms the pair is unstable
-APART_RAD = 0.35
+MOST_AGE_S = 0.008  # largest age of a state: at 10 ms the pair is unstable
+MOST_DIFFERENCE_RAD = 0.35
 FAST_SHARE = 0.75  # share of the velocity limits that stops the pair, before the guards brake at the full limits
-SATURATED_S, PUSHED_SHARE = 0.1, 0.7  # longest time at a torque limit; largest plausible external torque / limit
+# Longest time at a torque limit; largest plausible external torque / limit
+LONGEST_SATURATION_S, MOST_EXTERNAL_SHARE = 0.1, 0.7
 FROZEN_S = 0.02  # duration of unchanged encoder counts after which frozen states are suspected
 # Motion that cannot stop within an encoder count: joint velocity; kinetic energy divided by the sum of the torque
 # limits [rad]. Hands and gears stopped simulated arms from at most 0.42 rad/s, at a wrist, and from 0.8e-4 rad.
 MOVED_RAD_S, MOVED_RAD = 0.6, 1.2e-4
-TOLD_RAD = 0.01  # path by reported velocities at constant positions: four counts plus the gears' backlash
+REPORTED_RAD = 0.01  # path by reported velocities at constant positions: four counts plus the gears' backlash
 STUCK_S, STUCK_RAD = 0.1, 0.05  # least time without encoder counts, and least travel of the other arm meanwhile
 CREDIT_J, BOUND_J, FRICTION_MARGIN = 0.05, 0.1, 0.3
 
@@ -62,7 +63,7 @@ class Watch:
     def __init__(self) -> None:
         self._q: FloatArray = np.zeros(0)
         self._other: FloatArray = np.zeros(0)
-        self._told: FloatArray = np.zeros(0)  # path by reported velocities at constant positions, (n,) [rad]
+        self._reported_path: FloatArray = np.zeros(0)  # path by reported velocities at constant positions, (n,) [rad]
         self._since_ns = self._last_ns = 0
         self._moved = False  # whether the arm was too fast to stop at once when its positions last changed
 
@@ -76,14 +77,18 @@ class Watch:
         """
         step_s, self._last_ns = (reading.stamp_ns - self._last_ns) * 1e-9, reading.stamp_ns
         if not equal(reading.q, self._q):
-            self._q, self._since_ns, self._told = reading.q, reading.stamp_ns, np.zeros(len(reading.q))
+            self._q, self._since_ns, self._reported_path = reading.q, reading.stamp_ns, np.zeros(len(reading.q))
             self._moved = largest(dq) > MOVED_RAD_S or energy_rad > MOVED_RAD
         if not (reading.stamp_ns - self._since_ns) * 1e-9 > FROZEN_S:
             return ""
         if self._moved:
-            return "do not change any more though it moved"
-        told = 0.0 if reading.dq is None else path_told(self._told, reading.dq, step_s)
-        return f"do not change though its velocities say that it moves, by {told:.3f} rad" if told > TOLD_RAD else ""
+            return "stopped changing while it moved"
+        path_rad = 0.0 if reading.dq is None else reported_path(self._reported_path, reading.dq, step_s)
+        return (
+            f"do not change, but its velocities amount to a movement of {path_rad:.3f} rad"
+            if path_rad > REPORTED_RAD
+            else ""
+        )
 
     def stuck(self, reading: Reading, other: FloatArray, *, aligning: bool) -> bool:
         """Return whether the other arm has moved far since this arm last did; call it after `frozen`.
@@ -147,7 +152,7 @@ class ArmPair:
     def __init__(self, robot: Robot, law: BilateralLaw) -> None:
         self.law, self.energy = law, EnergyObserver(law)
         self.stopped, self.fell_back = "not started", ""
-        self._asked_for = law.settings
+        self._requested = law.settings
         self._most_speed = FAST_SHARE * robot.velocity_limits
         self._most_torque = float(law.limits.sum())
         self._now_ns = 0
@@ -161,7 +166,7 @@ class ArmPair:
         for stamp_ns in (0, round(2e9 * FROZEN_S)):
             self._frozen(Reading(stamp_ns, still, dq=still), Reading(stamp_ns, still, dq=still))
         self.energy.update(0.0)
-        self._wrong(0.0, (still, still))
+        self._stop_reason(0.0, (still, still))
 
     def start(self, now_ns: int, leader: Reading, follower: Reading) -> None:
         """Engage both arms at their present postures, at time `now_ns` [ns].
@@ -171,7 +176,7 @@ class ArmPair:
         """
         if late := self._late(now_ns, leader, follower):
             raise SafetyError(f"cannot engage the arms: {late}")
-        self.law.settings = self._asked_for
+        self.law.settings = self._requested
         self.check_postures(leader, follower)
         self._watches = (Watch(), Watch())
         self.energy.reset()
@@ -180,12 +185,12 @@ class ArmPair:
 
     def check_postures(self, leader: Reading, follower: Reading) -> None:
         """Raise SafetyError if the arms are too far apart to be engaged."""
-        apart = self.law.reset(leader.q, follower.q)
-        if not np.abs(apart).max() <= APART_RAD:
-            joint = int(np.argmax(np.abs(apart)))
+        difference = self.law.reset(leader.q, follower.q)
+        if not np.abs(difference).max() <= MOST_DIFFERENCE_RAD:
+            joint = int(np.argmax(np.abs(difference)))
             raise SafetyError(
-                f"cannot engage the arms: joint {joint + 1} is {apart[joint]:.2f} rad apart, expected at most "
-                f"{APART_RAD} rad: move the arms to the same posture, or check the joint's sign"
+                f"cannot engage the arms: joint {joint + 1} is {difference[joint]:.2f} rad apart, expected at most "
+                f"{MOST_DIFFERENCE_RAD} rad: move the arms to the same posture, or check the joint's sign"
             )
 
     def set(self, settings: BilateralSettings) -> None:
@@ -196,7 +201,7 @@ class ArmPair:
         """
         if not self.stopped:
             raise SafetyError("the arms are engaged: disengage them before settings are changed")
-        self.law.settings = self._asked_for = settings
+        self.law.settings = self._requested = settings
 
     def stop(self, reason: str) -> None:
         """Stop commanding; only the first reason is kept."""
@@ -236,7 +241,7 @@ class ArmPair:
             raise SafetyError(f"time went from one cycle to the next by {dt:.6f} s; expected more than 0")
         torques = self.law.update(dt, leader.q, follower.q, (leader.tau, follower.tau), between)
         self.energy.update(dt)
-        if reason := self._wrong(dt, torques):
+        if reason := self._stop_reason(dt, torques):
             raise SafetyError(reason)
         self._watch_energy()
         return torques
@@ -248,7 +253,7 @@ class ArmPair:
                 return f"the {name}'s positions {why}"
             if watch.stuck(readings[side], readings[1 - side].q, aligning=aligning):
                 return (
-                    f"the {name}'s positions do not change though the {SIDES[1 - side]} moves: does its encoder stand "
+                    f"the {name}'s positions do not change, but the {SIDES[1 - side]} moves: does its encoder stand "
                     "still, or is it blocked?"
                 )
         return ""
@@ -257,32 +262,32 @@ class ArmPair:
     def _late(now_ns: int, leader: Reading, follower: Reading) -> str:
         for name, reading in zip(SIDES, (leader, follower), strict=True):
             age_s = (now_ns - reading.stamp_ns) * 1e-9
-            if not age_s <= LATE_S:
-                return f"the {name}'s state is {1e3 * age_s:.1f} ms old, expected at most {1e3 * LATE_S:g} ms"
+            if not age_s <= MOST_AGE_S:
+                return f"the {name}'s state is {1e3 * age_s:.1f} ms old, expected at most {1e3 * MOST_AGE_S:g} ms"
         return ""
 
-    def _wrong(self, dt: float, torques: tuple[FloatArray, FloatArray]) -> str:
+    def _stop_reason(self, dt: float, torques: tuple[FloatArray, FloatArray]) -> str:
         """Return why these torques must not be sent; "" if they may be sent."""
-        apart, limits = largest(self.law.difference), self.law.limits
-        if not apart <= APART_RAD:
-            return f"the arms are {apart:.2f} rad apart, expected at most {APART_RAD} rad"
+        distance, limits = largest(self.law.difference), self.law.limits
+        if not distance <= MOST_DIFFERENCE_RAD:
+            return f"the arms are {distance:.2f} rad apart, expected at most {MOST_DIFFERENCE_RAD} rad"
         longest_s, side, joint = longest_at_limit(torques[0], torques[1], limits, dt, self._saturated_s)
-        if longest_s > SATURATED_S:
-            return f"joint {joint + 1} of the {SIDES[side]} was at its torque limit for {SATURATED_S} s"
+        if longest_s > LONGEST_SATURATION_S:
+            return f"joint {joint + 1} of the {SIDES[side]} was at its torque limit for {LONGEST_SATURATION_S} s"
         for name, arm, speed in zip(SIDES, (self.law.leader, self.law.follower), self.law.speeds, strict=True):
             if fast := speed.excess(arm.dq):
                 return f"the {name} is guided too fast: {fast}"
             if not within(arm.dq, self._most_speed):
                 return f"the {name} moves faster than {FAST_SHARE:g} of its velocity limits"
             pushed, joint = largest_share(arm.external, limits)
-            if not pushed <= PUSHED_SHARE:
-                return f"joint {joint + 1} of the {name} seems pushed with {pushed:.2f} of its torque limit"
+            if not pushed <= MOST_EXTERNAL_SHARE:
+                return f"joint {joint + 1} of the {name} carries an external torque of {pushed:.2f} of its torque limit"
         return ""
 
     def _watch_energy(self) -> None:
         if self.energy.energy_j >= -BOUND_J:
             return
-        reason = f"both arms together gained {-self.energy.energy_j:.2f} J that nobody gave them"
+        reason = f"both arms together gained {-self.energy.energy_j:.2f} J without a source"
         if self.law.settings.mode == "unilateral":
             raise SafetyError(reason)
         self.fell_back = reason

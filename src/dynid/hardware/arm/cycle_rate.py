@@ -29,7 +29,7 @@ class CycleRate:
 
     Attributes:
         rate_hz: one of `RATES_HZ`.
-        cycle_s: its period [s].
+        cycle_s: period of the cycle [s].
         round_trip_s: time of a read of all servos and the write of their goal currents [s].
         slow_s: time of a read of slow data [s].
         allowed_hz: highest rate that these times allow; 0 if they allow none.
@@ -67,7 +67,7 @@ def period_s(rate_hz: int) -> float:
 
 
 def choose_rate(round_trip_s: float, slow_s: float) -> int:
-    """Return the highest rate whose cycle fits a mean round trip, its share of slow data and a margin; 0 without one.
+    """Return the highest rate whose cycle fits a mean round trip, its share of slow data and a margin; 0 if none does.
 
     Args:
         round_trip_s: time of a read of all servos and the write of their goal currents [s].

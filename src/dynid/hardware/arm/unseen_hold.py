@@ -1,8 +1,8 @@
 """Holding of joints by their own servos while these do not answer: instructions to them may still arrive.
 
 No servo confirms an instruction, so each is sent twice. Only a few instructions are sent per control cycle, because the
-other motors need their currents meanwhile. Position mode does not use the goal current, which is set to 0 all the same:
-a servo that boots in between, and so stays in current mode, then does not run away when torque comes on.
+other motors need their currents meanwhile. The goal current is set to 0 as well, although position mode does not use
+it: if a servo boots in between, it stays in current mode, and would run away when torque comes on.
 """
 
 from collections import deque
@@ -21,7 +21,7 @@ from dynid.robot import FloatArray, Robot
 from dynid.robot.servo_fields import WiredServo
 
 TIMES_SENT = 2  # number of times that each instruction is sent
-BRAKED_S = 0.1  # time from zero to full strength: back EMF alone brakes a fast joint
+BRAKING_S = 0.1  # time from zero to full strength: back EMF alone brakes a fast joint
 Instruction = tuple[Register, list[int], list[int]]  # register, raw values, IDs
 
 
@@ -46,8 +46,8 @@ class UnseenHold:
             stalled = [one.winding.supply_v / one.winding.resistance_ohm for one in motors]
             share = np.minimum(1.0, robot.current_limits / stalled)
         self._most = np.floor(table.FULL_PWM * share)
-        self._strength = self._told = 0.0
-        self._to_tell: deque[list[Instruction]] = deque()  # one list per control cycle
+        self._strength = self._sent_strength = 0.0
+        self._instructions: deque[list[Instruction]] = deque()  # one list per control cycle
 
     def begin(self, axes: NDArray[np.bool_], q: FloatArray) -> None:
         """Make servos hold their joints, in the following control cycles; see `step`.
@@ -70,12 +70,12 @@ class UnseenHold:
             every = [(one, value if isinstance(value, list) else [value] * len(ids), ids) for one, value in values]
             return [every] * TIMES_SENT
 
-        self._strength = self._told = 0.0
-        self._to_tell += told(
+        self._strength = self._sent_strength = 0.0
+        self._instructions += told(
             (table.TORQUE_ENABLE, 0), (table.BUS_WATCHDOG, 0), (table.OPERATING_MODE, table.POSITION_MODE)
         )
-        self._to_tell += told((table.GOAL_POSITION, counts), (table.GOAL_PWM, 0))
-        self._to_tell += told((table.GOAL_CURRENT, 0), (table.TORQUE_ENABLE, 1))
+        self._instructions += told((table.GOAL_POSITION, counts), (table.GOAL_PWM, 0))
+        self._instructions += told((table.GOAL_CURRENT, 0), (table.TORQUE_ENABLE, 1))
 
     def step(self, strength: float, step_s: float) -> None:
         """Write the next instructions; must be called once per control cycle.
@@ -88,13 +88,13 @@ class UnseenHold:
         Raises:
             BusError: the port is lost.
         """
-        if self._to_tell:
-            for register, values, ids in self._to_tell.popleft():
+        if self._instructions:
+            for register, values, ids in self._instructions.popleft():
                 self._bus.sync_write(register, values, ids)
             return
-        self._strength = min(strength, self._strength + step_s / BRAKED_S)
-        if self._strength != self._told:
-            self._tell_strength(self._strength)
+        self._strength = min(strength, self._strength + step_s / BRAKING_S)
+        if self._strength != self._sent_strength:
+            self._send_strength(self._strength)
 
     def brake(self) -> None:
         """Make servos that hold their joints only brake them from now on; pending instructions are dropped.
@@ -102,15 +102,15 @@ class UnseenHold:
         Raises:
             BusError: the port is lost.
         """
-        self._to_tell.clear()
+        self._instructions.clear()
         for _ in range(TIMES_SENT):
-            self._tell_strength(0.0)
+            self._send_strength(0.0)
 
-    def _tell_strength(self, strength: float) -> None:
+    def _send_strength(self, strength: float) -> None:
         pwm = np.rint(strength * self._most).astype(np.int64).tolist()
         held = [wired for wired in self._wired if self.held[wired.axis]]
         self._bus.sync_write(table.GOAL_PWM, [pwm[one.axis] for one in held], [one.servo_id for one in held])
-        self._told = strength
+        self._sent_strength = strength
 
     def end(self) -> None:
         """Switch torque off and restore current mode of the servos that held their joints.
@@ -118,7 +118,7 @@ class UnseenHold:
         Raises:
             BusError: a servo did not confirm it.
         """
-        self._to_tell.clear()
+        self._instructions.clear()
         for servo_id in self._ids():
             self._bus.write(servo_id, table.TORQUE_ENABLE, 0)
             self._bus.write(servo_id, table.OPERATING_MODE, table.CURRENT_MODE)
@@ -127,7 +127,7 @@ class UnseenHold:
 
     def forget(self) -> None:
         """Clear all state, because the servos were set up again."""
-        self._to_tell.clear()
+        self._instructions.clear()
         self.held[:] = False
 
     def _ids(self) -> Iterator[int]:

@@ -15,8 +15,8 @@ def scan(bus: ServoBus, window_s: float, silence_s: float, expected: Collection[
         bus: an open bus.
         window_s: how long to listen [s]; a servo waits 3 ms for every ID before its own.
         silence_s: the scan ends earlier after this time without an answer [s].
-        expected: IDs of servos that are known to be there: while one of them is missing, the scan waits up to a second
-            for an answer.
+        expected: IDs of servos that are known to be on the line: while one of them is missing, the scan waits up to a
+            second for an answer.
 
     Raises:
         BusError: the port is lost.
@@ -34,14 +34,14 @@ def scan(bus: ServoBus, window_s: float, silence_s: float, expected: Collection[
             end_ns = max(usual_ns, latest_ns + round(SILENCE_S * 1e9)) if awaited else usual_ns
             left_ns = max(0, end_ns - bus.clock.monotonic_ns())  # 0: one last look in case the host stalled
             data = port.receive(left_ns * 1e-6)
-            heard = [packet for packet in bus.parser.feed(data) if _answers_ping(packet)]
+            answers = [packet for packet in bus.parser.feed(data) if _answers_ping(packet)]
             now_ns = bus.clock.monotonic_ns()
-            if heard and now_ns > usual_ns:
+            if answers and now_ns > usual_ns:
                 bus.dialogue.count_late((now_ns - began_ns) * 1e-9)
-            latest_ns = now_ns if heard else latest_ns
+            latest_ns = now_ns if answers else latest_ns
             listening = bool(data) and left_ns > 0
-            awaited -= {packet.packet_id for packet in heard}
-            found += [(one.packet_id, table.MODEL_NUMBER.from_bytes(one.parameters[:2])) for one in heard]
+            awaited -= {packet.packet_id for packet in answers}
+            found += [(one.packet_id, table.MODEL_NUMBER.from_bytes(one.parameters[:2])) for one in answers]
     bus.dialogue.owe_pings(sorted(awaited))
     return found
 

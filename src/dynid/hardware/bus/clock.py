@@ -15,9 +15,8 @@ def boot_id() -> str:
 class Clock:
     """Clock interface of the driver; this implementation uses the system clock."""
 
-    def monotonic_ns(self) -> int:
-        """Return a time that never steps [ns]."""
-        return time.monotonic_ns()
+    # A time that never steps [ns]: the system's function itself, because a control cycle calls it a dozen times.
+    monotonic_ns = staticmethod(time.monotonic_ns)
 
     def line_ns(self) -> int:
         """Return the time by which bytes travel on the line [ns].

@@ -25,7 +25,7 @@ QUICK_S = (USUAL_S,) * 3  # waits of the attempts to ping a servo that may not b
 PATIENT_S = (USUAL_S, 0.06, 0.2, 0.72)  # one second in total: a host may need that while it compiles or swaps
 SILENCE_S = sum(PATIENT_S)
 Answer = tuple[protocol.Packet | None, bool]
-"""The answer of a servo, None without one; and whether a damaged answer came instead."""
+"""The answer of a servo, None if there is none; and whether a damaged answer came instead."""
 
 
 class Line(Protocol):

@@ -225,8 +225,6 @@ class PacketParser:
 
     def feed(self, data: bytes) -> list[Packet]:
         """Return the packets that `data` completes, in order of arrival."""
-        if not self._buffer and (whole := self._whole(data)) is not None:
-            return [whole]
         self._buffer += data
         packets: list[Packet] = []
         while self._align():
@@ -242,22 +240,6 @@ class PacketParser:
                 break
             self._take(total, packets)
         return packets
-
-    def _whole(self, data: bytes) -> Packet | None:
-        """Return the packet that `data` is, if it is exactly one correct packet without stuffing; else None.
-
-        That is the usual case; any other input takes the general, incremental path.
-        """
-        if len(data) <= _PREFIX or not data.startswith(HEADER) or data.find(_PATTERN, _PREFIX - 2) >= 0:
-            return None
-        packet_id, length = data[4], data[5] | data[6] << 8
-        known = packet_id <= MAX_SERVO_ID or packet_id == BROADCAST_ID
-        shortest = 4 if data[7] == Instruction.STATUS else 3
-        if not known or len(data) != _PREFIX + length or not shortest <= length <= self.max_length:
-            return None
-        if crc16(data[:-2]) != data[-2] | data[-1] << 8:
-            return None
-        return Packet(packet_id, data[7], data[_PREFIX + 1 : -2])
 
     def _align(self) -> bool:
         """Move the buffer to the next header; return False while too few bytes are there to judge its length."""

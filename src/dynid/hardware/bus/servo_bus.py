@@ -36,7 +36,7 @@ class _OpenLine:
         self._bus = bus
 
     def __enter__(self) -> WaitingPortHandler:
-        return self._bus.open_handler()
+        return self._bus._handler or self._bus.open_handler()
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         if isinstance(error, OSError | termios.error | serial.SerialException) and not isinstance(error, BusError):
@@ -244,7 +244,7 @@ class ServoBus:
         An instruction that arrived damaged, which the servo may report, is repeated like a lost one.
 
         Args:
-            action: what is attempted, for messages.
+            action: name of the attempted action, for messages.
             servo_id: ID of the servo.
             frame: the instruction packet.
             size: number of parameters of a good answer; 0 for any number.
@@ -295,17 +295,17 @@ class ServoBus:
         ids = self.servo_ids if servo_ids is None else servo_ids
         places = {servo_id: place for place, servo_id in enumerate(ids)}
         values, valid = [0] * len(ids), [False] * len(ids)
-        asked, empty = list(ids), 0
-        while asked and empty < EMPTY_READS:
+        requested, empty = list(ids), 0
+        while requested and empty < EMPTY_READS:
             before = sum(valid)
-            request = protocol.build_sync_read(asked, register.address, register.size)
-            for packet in self._answers(request, len(asked) * (STATUS_OVERHEAD + register.size), len(asked)):
+            request = protocol.build_sync_read(requested, register.address, register.size)
+            for packet in self._answers(request, len(requested) * (STATUS_OVERHEAD + register.size), len(requested)):
                 index = places.get(packet.packet_id)
                 good = len(packet.parameters) == register.size and not packet.error & ~table.ALERT_BIT
                 if index is not None and good:
                     values[index], valid[index] = register.from_bytes(packet.parameters), True
             empty = 0 if sum(valid) > before else empty + 1
-            asked = [servo_id for servo_id in asked if not valid[places[servo_id]]][1:]
+            requested = [servo_id for servo_id in requested if not valid[places[servo_id]]][1:]
         return values, valid
 
     def read_block(self, servo_id: int, address: int, size: int, margin_s: float | None = None) -> bytes | None:
@@ -334,48 +334,56 @@ class ServoBus:
         """Return the time that a number of bytes takes on the wire [s]."""
         return sum(byte_counts) * BITS_PER_BYTE / self.baudrate
 
-    def ask(
+    def arrivals(
         self,
         port: WaitingPortHandler,
         request: bytes,
-        reply_size: int,
+        wire_s: float,
         meanwhile: Callable[[], None] | None = None,
         margin_s: float | None = None,
         keep_input: bool = False,
-    ) -> Iterator[list[protocol.Packet]]:
-        """Send a request, and yield the packets of each arrival until the time for the replies is over.
+    ) -> Iterator[bytes]:
+        """Send a request, and yield the bytes of each arrival until the time for the replies is over.
 
         Must be called within `line`, on its port. The caller stops the iteration earlier once it has all replies.
 
         Args:
             port: the open port.
             request: the instruction packet.
-            reply_size: bytes of all replies, which set the wait time.
+            wire_s: time of the request and all replies on the wire [s].
             meanwhile: called once while the bytes are on the wire; it must take less time than they do.
             margin_s: wait time beyond the time on the wire [s]; None for that of the bus.
-            keep_input: whether to parse unread input as well, instead of discarding it first.
+            keep_input: whether to return unread input as well, instead of discarding it first.
         """
         if not keep_input:
-            self.parser.skipped_bytes += len(port.receive(0.0))  # late or duplicate bytes: count, then discard
-            port.discard_input()
+            if late := port.receive(0.0):  # late or duplicate bytes: count, then discard
+                self.parser.skipped_bytes += len(late)
+                port.discard_input()
             self.parser.reset()
-        duration_s = self.wire_s(len(request), reply_size) + (self.reply_margin_s if margin_s is None else margin_s)
+        duration_s = wire_s + (self.reply_margin_s if margin_s is None else margin_s)
         deadline_ns = self.clock.monotonic_ns() + int(duration_s * 1e9)
         port.send(request)
         if meanwhile is not None:
             meanwhile()
         while (remaining_ns := deadline_ns - self.clock.monotonic_ns()) > 0:
             if data := port.receive(remaining_ns * 1e-6):
-                yield self.parser.feed(data)
+                yield data
 
     def ask_to_the_end(
         self, port: WaitingPortHandler, request: bytes, reply_size: int, margin_s: float | None
     ) -> Iterator[list[protocol.Packet]]:
-        """Send a request, and yield the packets of each arrival, as `ask` does, with a final look after the timeout.
+        """Send a request, and yield the packets of each arrival, see `arrivals`, with a final look after the timeout.
 
         On a host that stalled, the reply may have arrived in time but be unread.
+
+        Args:
+            port: the open port.
+            request: the instruction packet.
+            reply_size: bytes of all replies, which set the wait time.
+            margin_s: wait time beyond the time on the wire [s]; None for that of the bus.
         """
-        yield from self.ask(port, request, reply_size, margin_s=margin_s)
+        for data in self.arrivals(port, request, self.wire_s(len(request), reply_size), margin_s=margin_s):
+            yield self.parser.feed(data)
         if data := port.receive(0.0):
             yield self.parser.feed(data)
 

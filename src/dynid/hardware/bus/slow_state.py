@@ -111,7 +111,7 @@ class SlowPoll:
 
     Args:
         bus: an open bus.
-        robot: its servos, `Robot.wired_servos`.
+        robot: robot whose `wired_servos` are polled.
         cycle: exchange that provides the positions of the joints' first servos.
 
     Attributes:
@@ -142,12 +142,12 @@ class SlowPoll:
         return answered, answered and self._block == CLIMATE
 
     def turn_beside(self, cycle: StateCycle) -> tuple[bool, bool]:
-        """Request the next block of slow values with the next read of states; return the previous request's result.
+        """Request the next block of slow values with the next read of states; return the result of the last request.
+
+        If `cycle` cannot send an extra request now, the next block is read at once.
 
         Returns:
-            Whether the block was read, and whether it contained a temperature, as from `turn`. If `cycle` cannot send
-                an extra
-            request now, the next block is read at once.
+            Whether the block was read, and whether it contained a temperature, as from `turn`.
 
         Raises:
             BusError: the port is lost.

@@ -12,16 +12,8 @@ from dynid.hardware.bus.control_table import IntArray
 from dynid.hardware.bus.dialogue import STATUS_OVERHEAD
 from dynid.hardware.bus.port import WaitingPortHandler
 from dynid.hardware.bus.servo_bus import ATTEMPTS, ServoBus
-from dynid.hardware.bus.state_exchange import (
-    CRC_SIZE,
-    FAST_BLOCK_OVERHEAD,
-    TAGGED_SIZES,
-    CycleCounters,
-    StateReading,
-    StateRequest,
-    StateRequests,
-)
-from dynid.hardware.bus.state_kernels import take_states
+from dynid.hardware.bus.state_exchange import TAGGED_SIZES, CycleCounters, StateReading, StateRequest, StateRequests
+from dynid.hardware.bus.state_kernels import take_states, take_whole_reply
 from dynid.robot.servo_fields import WiredServo
 
 EARLY_FRACTION = 0.97  # a reply in less than this fraction of its time on the wire is too early
@@ -38,6 +30,7 @@ ASKED_AGAIN_MARGIN_S = 0.003  # short wait in the first requests to a silent ser
 LONGEST_WAIT_S = 0.004  # longest wait for a quarantine in a read; a longer one would leave the motors without control
 ASKED_AGAIN_EVERY = 8  # fewest reads between two single requests without answer, for any number of silent servos
 BESIDE_MARGIN_S = 0.00005  # pause between the reply to an extra request and the next request
+YES, NO = b"\1", b"\0"  # bytes of a mask, which are quicker to search than an array of eight
 _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
 
 
@@ -83,6 +76,7 @@ class StateCycle:
         self._beside_frame = b""
         size = len(bus.servo_ids)
         self._new_counters()
+        self._missed = False  # whether a servo has misses
         self._misses, self._asked_again_at = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         self._ask(np.ones(size, dtype=np.bool_))
         ids = [*bus.servo_ids, *(one.servo_id for one in paired)]
@@ -95,7 +89,8 @@ class StateCycle:
         self._bytes = bytearray(size * table.STATE_SIZE)
         self._last_complete = bytes(self._bytes)
         self._blocks = np.frombuffer(self._bytes, dtype=np.uint8).reshape(size, table.STATE_SIZE)
-        self._all_ids, self._all_indices = bytes(bus.servo_ids), range(size)
+        self._all_ids = np.array(bus.servo_ids, dtype=np.uint8)
+        self._everybody = set(range(size))  # indices of all servos, never changed
         zero = np.zeros(size, dtype=np.int64)
         errors, valid = np.zeros(size, dtype=np.uint8), np.zeros(size, dtype=np.bool_)
         self._reading = StateReading(zero, zero.copy(), zero.copy(), errors, valid)
@@ -138,7 +133,7 @@ class StateCycle:
             # replies, so that only a few show how quick the line is.
             self.wire_timed = len(shares) > 1 and sorted(shares)[1] >= EARLY_FRACTION
         self._new_counters()
-        self._misses[:] = 0
+        self._misses[:], self._missed = 0, False
         self._quarantine_until_ns = 0
         return self.fast_read
 
@@ -312,6 +307,7 @@ class StateCycle:
         Args:
             silent: mask of the silent servos, (n,).
         """
+        self._missed = True
         misses = self._misses + 1 + self._fast_failed
         self._misses = np.where(silent, misses, np.where(self._asked, 0, self._misses))
         left_out = silent & (self._misses >= LEFT_OUT_AFTER)
@@ -350,6 +346,7 @@ class StateCycle:
             self._misses[back] = 0
         else:
             self._misses[one] += 1
+            self._missed = True
             self._assumed[one] = False
             self._put_off(one)
             self._nobody_asked_again_before = self._reads + ASKED_AGAIN_EVERY
@@ -406,8 +403,14 @@ class StateCycle:
         request = self._requests.get(fast, self._size)
         last, keep = False, self._beside is not None
         damaged_before = dict(self.bus.parser.crc_errors_by_id)
-        for packets in self.bus.ask(port, request.frame, request.reply_bytes, meanwhile, margin_s, keep):
-            for packet in packets:
+        whole = fast and not keep and self._size == table.STATE_SIZE and self._asked_count == len(self._asked)
+        for data in self.bus.arrivals(port, request.frame, request.wire_s, meanwhile, margin_s, keep):
+            if whole and take_whole_reply(np.frombuffer(data, dtype=np.uint8), self._all_ids, self._blocks):
+                reading.valid[:] = True
+                seen = self._seen = self._everybody
+                break
+            whole = False  # this arrival is a piece of the reply, or another packet
+            for packet in self.bus.parser.feed(data):
                 if self._is_beside(packet):
                     continue
                 own = self._accept(packet, fast, seen)
@@ -421,7 +424,7 @@ class StateCycle:
             self._quarantine_until_ns = 0
         if self.counters.duplicates > duplicates:  # the replies may lag one request behind
             self._doubt(self.bus.clock.monotonic_ns())
-        reading.complete = np.count_nonzero(reading.valid) == len(reading.valid)
+        reading.complete = NO not in reading.valid.tobytes()
         moving = take_states(
             self._blocks, reading.valid, reading.position_count, reading.velocity_count, reading.current_count
         )
@@ -471,9 +474,11 @@ class StateCycle:
             self._early_replies = self._early_replies if early else 0
             self._silent_reads = 0 if seen else min(self._silent_reads + 1, 8)
             self._doubt(ended_ns)
-        elif np.count_nonzero(reading.valid):
+        elif YES in reading.valid.tobytes():
             self._silent_reads = self._early_replies = 0
-            self._misses[self._asked] = 0
+            if self._missed:
+                self._misses[self._asked] = 0
+                self._missed = bool(self._misses.any())
             self.counters.late += late_s > 0.0
             self.counters.timeouts += self._asked_count < len(self._asked)
 
@@ -498,27 +503,12 @@ class StateCycle:
             return False  # an echo of the request, which some adapters return
         if packet.packet_id != protocol.BROADCAST_ID:
             return self._accept_servo(packet.packet_id, packet.error, packet.parameters, seen, alone=fast)
-        if fast and not seen and self._take_fast_reply(packet.payload, seen):
-            return True
         blocks = protocol.split_fast_reply(packet, self._size) if fast else []
         if len(blocks) != self._asked_count:
             self.counters.stale += 1  # a late answer to another read of states
             return False
         for servo_id, error, data in blocks:
             self._accept_servo(servo_id, error, data, seen, alone=False)
-        return True
-
-    def _take_fast_reply(self, payload: bytes, seen: set[int]) -> bool:
-        """Take the reply to a fast read if it contains every requested servo once, in order and without errors."""
-        block = self._size + FAST_BLOCK_OVERHEAD
-        if len(payload) + CRC_SIZE != self._asked_count * block or self._asked_count != len(self._asked):
-            return False
-        if payload[1::block] != self._all_ids or any(payload[::block]):
-            return False
-        parts = np.frombuffer(payload + bytes(CRC_SIZE), dtype=np.uint8).reshape(-1, block)
-        self._blocks[:] = parts[:, 2 : 2 + table.STATE_SIZE]
-        self._reading.valid[:] = True
-        seen.update(self._all_indices)
         return True
 
     def _accept_servo(self, servo_id: int, error: int, data: bytes, seen: set[int], *, alone: bool) -> bool:

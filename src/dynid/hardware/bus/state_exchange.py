@@ -13,7 +13,6 @@ from dynid.hardware.bus.protocol import build_sync_read
 
 FAST_REPLY_OVERHEAD = 8
 FAST_BLOCK_OVERHEAD = 4
-CRC_SIZE = 2
 # While a reply to an earlier request may still come, every read requests a different number of bytes (reading the
 # registers after the state is harmless), so that replies are not confused. Sizes repeat after ten reads.
 TAGGED_SIZES = range(table.STATE_SIZE + 1, table.STATE_SIZE + 11)

@@ -1,4 +1,7 @@
-"""Compiled conversions between counts and SI for all servos at once, identical to `ServoUnits` to the bit."""
+"""Compiled passes over all servos at once: the reply to a fast read, and conversions between counts and SI.
+
+The conversions are identical to `ServoUnits` to the bit.
+"""
 
 import numba
 import numpy as np
@@ -7,6 +10,10 @@ from numpy.typing import NDArray
 from dynid.hardware.bus.control_table import IntArray
 from dynid.robot import FloatArray
 
+CRC_POLYNOMIAL = 0x8005
+FIXED = (0xFF, 0xFF, 0xFD, 0x00, 0xFE)  # header of a packet, and the ID that stands for all servos
+STATUS_AT, STATUS, BLOCKS_AT = 7, 0x55, 8
+BLOCK_OVERHEAD, CRC_SIZE = 4, 2  # bytes of a servo's block besides its data; of a CRC
 # Rows of the conversion constants `units`, (6, n).
 CENTRE, POSITION, VELOCITY, CURRENT, ZERO, CONSTANT = range(6)
 
@@ -50,6 +57,56 @@ def goal_counts(
         counts[j] = np.int64(min(max(np.rint(amperes / units[CURRENT, j]), -float(caps[j])), float(caps[j])))
         applied[j] = counts[j] * units[CURRENT, j]
     return counts, applied
+
+
+def _crc_table() -> NDArray[np.uint16]:
+    """Return the CRC-16/UMTS of each byte, (256,)."""
+    table = np.zeros(256, dtype=np.uint16)
+    for byte in range(256):
+        crc = byte << 8
+        for _ in range(8):
+            crc = (crc << 1) ^ (CRC_POLYNOMIAL if crc & 0x8000 else 0)
+        table[byte] = crc & 0xFFFF
+    return table
+
+
+_CRC_TABLE = _crc_table()
+
+
+@numba.njit(cache=True)
+def take_whole_reply(data: NDArray[np.uint8], servo_ids: NDArray[np.uint8], blocks: NDArray[np.uint8]) -> bool:
+    """Take the register blocks (n, size) from a reply to a fast read; return False if it is anything else.
+
+    Only one complete packet with a correct CRC is taken, in which every servo is once, in order and without an error.
+    That is the usual case. Any other input is left to the parser.
+
+    Args:
+        data: bytes as received.
+        servo_ids: IDs of the requested servos, (n,).
+        blocks: output, registers of each servo, (n, size); unchanged if the result is False.
+    """
+    count, size = blocks.shape
+    block = size + BLOCK_OVERHEAD
+    total = BLOCKS_AT + count * block
+    if len(data) != total or data[STATUS_AT] != STATUS:
+        return False
+    for k in range(len(FIXED)):
+        if data[k] != FIXED[k]:
+            return False
+    if np.int64(data[5]) | np.int64(data[6]) << 8 != total - STATUS_AT:
+        return False
+    for j in range(count):
+        if data[BLOCKS_AT + j * block] != 0 or data[BLOCKS_AT + j * block + 1] != servo_ids[j]:
+            return False
+    crc = np.int64(0)
+    for k in range(total - CRC_SIZE):
+        crc = (crc << 8 & 0xFFFF) ^ np.int64(_CRC_TABLE[(crc >> 8) ^ np.int64(data[k])])
+    if crc != np.int64(data[total - 2]) | np.int64(data[total - 1]) << 8:
+        return False
+    for j in range(count):
+        for k in range(size):
+            blocks[j, k] = data[BLOCKS_AT + j * block + 2 + k]
+    return True
 
 
 @numba.njit(cache=True)

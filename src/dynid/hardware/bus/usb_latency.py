@@ -10,13 +10,13 @@ SYSTEM = Path("/sys")
 
 
 def timer_file(port: str, system: Path = SYSTEM) -> Path | None:
-    """Return the file of a port's latency timer; None if it has none (no FTDI adapter, or no adapter at all)."""
+    """Return the file of a port's latency timer; None for ports without one (no FTDI adapter, or no adapter at all)."""
     file = system / "class" / "tty" / Path(os.path.realpath(port)).name / "device" / "latency_timer"
     return file if file.is_file() else None
 
 
 def latency_ms(port: str, system: Path = SYSTEM) -> int | None:
-    """Return a port's latency timer [ms]; None if it has none."""
+    """Return a port's latency timer [ms]; None for ports without one."""
     file = timer_file(port, system)
     return None if file is None else int(file.read_text(encoding="ascii"))
 

@@ -8,7 +8,8 @@ import numpy as np
 from dynid.errors import SafetyError
 from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
 from dynid.hardware.loop.cycle_meter import CycleMeter
-from dynid.hardware.safety.claim_watch import MOVED_RAD, ClaimWatch
+from dynid.hardware.loop.request_queue import nothing
+from dynid.hardware.safety.claim_watch import DISPLACEMENT_LIMIT_RAD, ClaimWatch
 from dynid.hardware.safety.guard import GuardResult, SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
 from dynid.hardware.safety.servo_watch import ServoWatch
@@ -37,6 +38,7 @@ class ArmCycle:
         on_waiting: callback one cycle later, see `ControlLoop`.
         slow_poll_every: number of cycles per read of slow data, see `ControlLoop`.
         feedback_timeout_s: time of missing replies that is a fault, see `ControlLoop` [s].
+        take_commands: called before the newest command is used, see `ControlLoop`.
 
     Attributes:
         arm: the arm.
@@ -59,6 +61,7 @@ class ArmCycle:
         on_waiting: Handed | None,
         slow_poll_every: int,
         feedback_timeout_s: float,
+        take_commands: Callable[[], None] = nothing,
     ) -> None:
         self.arm, self.guard, self._meter = arm, guard, meter
         self.torque_on = False
@@ -69,7 +72,7 @@ class ArmCycle:
         self.watch = ServoWatch(arm.robot, feedback_timeout_s, settings.fault_deg_c, settings.slow_data_lost_s)
         self._claims = ClaimWatch(arm.robot.size)
         self._clock = arm.bus.clock
-        self._on_cycle, self._on_waiting = on_cycle, on_waiting
+        self._take_commands, self._on_cycle, self._on_waiting = take_commands, on_cycle, on_waiting
         self._last: tuple[ArmSample, FloatArray] | None = None
         self._to_hand_over = False
         self._handed_s = 0.0  # timestamp of the newest sample given to `on_waiting`, on the monotonic clock
@@ -138,6 +141,7 @@ class ArmCycle:
         self._step_s = min((began_ns - self._began_ns) * 1e-9, LONGEST_STEP_S) if self._began_ns else 0.0
         self._began_ns = began_ns
         sample = self.arm.read(self.hand_over_previous)
+        self._take_commands()
         now_ns = self._clock.monotonic_ns()
         self._notice_stall(now_ns)
         self.watch.note(sample.answered, began_ns)
@@ -148,12 +152,13 @@ class ArmCycle:
         self._have_unseen_held(sample, now_ns)
         command = self._command
         tau, age_s = (None, 0.0) if command is None else (command[0], now_ns * 1e-9 - command[1])
-        missing_s = self.watch.missing_s(now_ns)
-        result = self.guard.filter(tau, age_s, sample.q, sample.dq, sample.valid, missing_s, self._step_s)
+        missing_s = 0.0 if sample.complete else self.watch.missing_s(now_ns)
+        valid = None if sample.complete else sample.valid
+        result = self.guard.filter(tau, age_s, sample.q, sample.dq, valid, missing_s, self._step_s)
         self.last_result = result
         self._meter.add_reasons(result.reasons)
         applied = self.arm.write_currents(result.current_a) if self.torque_on else result.current_a
-        if self.torque_on and self.arm.unseen.held.any():
+        if self.torque_on and any(self.arm.unseen.held.tobytes()):  # quicker than a function of numpy
             self.arm.unseen.step(self.guard.strength, self._step_s)
         self._applied_a = applied
         if self._on_cycle is not None:
@@ -191,6 +196,7 @@ class ArmCycle:
 
     def awaits_command(self) -> bool:
         """Return whether a commander that has answered the states so far is more than one answer behind."""
+        self._take_commands()
         command = self._command
         if command is None or self.guard.state is not GuardState.ENABLED or not self.complete:
             return False
@@ -251,6 +257,7 @@ class ArmCycle:
         """
         self.guard.fault(reason)
         self._on_cycle = self._on_waiting = None
+        self._take_commands = nothing
         while self.torque_on and self.guard.torque_needed:
             self.run()
             left_s = period_s - (self._clock.monotonic_ns() - self._began_ns) * 1e-9
@@ -265,11 +272,12 @@ class ArmCycle:
             self.guard.fault(self.pending_faults.popleft())
 
     def _find_faults(self, sample: ArmSample, now_ns: int) -> None:
-        self.take_up_faults()
+        if self.pending_faults:
+            self.take_up_faults()
         if not self.torque_on or self.guard.state is GuardState.FAULT:
             return
-        text = self.watch.silence(now_ns)
-        if not text and np.count_nonzero(sample.alert):
+        text = "" if sample.complete else self.watch.silence(now_ns)
+        if not text and any(sample.alert.tobytes()):
             self.arm.poll_torque(sample.alert)  # reads the kind of error
             text = self.watch.alerts(sample.alert, self.arm.slow)
         limited = self.guard.settings.overload_limits
@@ -292,8 +300,8 @@ class ArmCycle:
         joint = self._claims.moved(claimed, sample.q, sample.valid, now_ns * 1e-9)
         if joint is not None:
             self.guard.fault(
-                f"{self.arm.robot.joint_names[joint]} moved by more than {np.rad2deg(MOVED_RAD):.0f} deg while its "
-                "commander says that the arm is held: check its model, its payload, and what else adds torques"
+                f"{self.arm.robot.joint_names[joint]} moved by more than {np.rad2deg(DISPLACEMENT_LIMIT_RAD):.0f} deg "
+                "while its commander says that the arm is held: check model, payload, and what else adds torques"
             )
 
     def _have_unseen_held(self, sample: ArmSample, now_ns: int) -> None:
@@ -301,7 +309,9 @@ class ArmCycle:
 
         This does not apply to a silent servo among others: it may be booting, and must then stay without current.
         """
-        if self.torque_on and not self.arm.unseen.held.any() and self.watch.silence(now_ns):
+        if sample.complete or not self.torque_on or self.arm.unseen.held.any():
+            return
+        if self.watch.silence(now_ns):
             silent = self.watch.silent(now_ns)
             if silent.all():
                 self.arm.unseen.begin(silent, sample.q + sample.dq * self.guard.settings.blind_travel_s)

@@ -37,6 +37,7 @@ class ControlLoop:
     Args:
         arm: an open arm; only the loop may use it while it runs.
         guard: decides which currents flow.
+        take_commands: called in the loop's thread before the newest command is used; it may call `set_command`.
         on_cycle: called in the loop's thread after each write with the sample and the goal currents [A] written in
             answer to it, (n,); all zero while torque is off. Must be quick; an exception ends the loop.
         on_waiting: called with the same arguments one cycle later, while the next request is on the wire, so that it
@@ -66,6 +67,7 @@ class ControlLoop:
         arm: DynamixelArm,
         guard: SafetyGuard,
         *,
+        take_commands: Callable[[], None] = nothing,
         on_cycle: Callable[[ArmSample, FloatArray], None] | None = None,
         on_waiting: Callable[[ArmSample, FloatArray], None] | None = None,
         on_end: Callable[[BaseException | None], None] | None = None,
@@ -91,7 +93,9 @@ class ControlLoop:
         self._clock.pace(self._period_ns)
         if slow_poll_every is None:
             slow_poll_every = max(1, round(SLOW_POLL_S * 1e9 / self._period_ns))
-        self._cycle = ArmCycle(arm, guard, self._meter, on_cycle, on_waiting, slow_poll_every, feedback_timeout_s)
+        self._cycle = ArmCycle(
+            arm, guard, self._meter, on_cycle, on_waiting, slow_poll_every, feedback_timeout_s, take_commands
+        )
         self._cycle.times_off = times_off
         self._requests = RequestQueue(self._clock)
         self._stop_requested, self._aligned = False, aligned
@@ -315,7 +319,8 @@ class ControlLoop:
 
     def _serve_requests(self) -> bool:
         """Serve requests of other threads and switch torque off after a stop; return False when the loop must end."""
-        self._cycle.take_up_faults()
+        if self._cycle.pending_faults:
+            self._cycle.take_up_faults()
         while (first := self._requests.first) is not None:
             if first is GuardEvent.ENABLE and self._cycle.may_complete():
                 break  # try again after the next cycle

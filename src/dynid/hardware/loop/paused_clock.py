@@ -198,9 +198,9 @@ class ClockPage:
 
 
 class _Patience:
-    """Timeout of a wait that is long, but short soon after an earlier wait that timed out.
+    """Timeout of a wait, which is shorter soon after an earlier wait that timed out.
 
-    Only time in which the process looks regularly counts, so that a stall of the host does not.
+    Only time during which the process regularly calls `exhausted` counts, so a stall of the host does not.
     """
 
     def __init__(self, usual_s: float, after_s: float) -> None:
@@ -212,7 +212,7 @@ class _Patience:
         self._kept_up_cycles += 1
 
     def exhausted(self, now_ns: int) -> bool:
-        """Add the time since the last look, by the system's `now_ns` [ns]; return whether the wait has timed out."""
+        """Add the time since the last call, by the system's `now_ns` [ns]; return whether the wait has timed out."""
         if self._looked_ns >= 0:
             self._watched_ns += min(now_ns - self._looked_ns, int(LONGEST_LOOK_S * 1e9))
         self._looked_ns = now_ns

@@ -16,7 +16,7 @@ Request = GuardEvent | Callable[[], None]
 
 
 def nothing() -> None:
-    """Do nothing while waiting."""
+    """Do nothing; the default of optional callbacks."""
 
 
 class RequestQueue:
@@ -70,7 +70,7 @@ class RequestQueue:
         return self._waiting[0][0] if self._waiting else None
 
     def take(self) -> "tuple[Request, Future[None]] | None":
-        """Return the next request whose caller still waits, with its future, to be served now; None without one."""
+        """Return the next request whose caller still waits, with its future; None if there is none."""
         while self._waiting:
             event, done = self._waiting.popleft()
             if done.set_running_or_notify_cancel():

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dynid.hardware.safety.limit_kernels import farthest
 from dynid.robot import FloatArray
 
-MOVED_RAD = 0.7  # displacement that is a fault: an executor yields to a push by half of it, then holds
+DISPLACEMENT_LIMIT_RAD = 0.7  # displacement that is a fault: an executor yields to a push by half of it, then holds
 WINDOW_S = 1.5  # the displacement counts over one to two windows, so that slow hand guiding is no fault
 
 
@@ -23,7 +23,7 @@ class ClaimWatch:
         self._since_s, self._claimed = 0.0, False
 
     def moved(self, claimed: bool, q: FloatArray, valid: NDArray[np.bool_], now_s: float) -> int | None:
-        """Return the index of the joint that moved too far while the arm was claimed to be held; None without one.
+        """Return the index of the joint that moved too far while the arm was claimed to be held; None if there is none.
 
         Args:
             claimed: whether the command in force claims that it holds the arm.
@@ -41,4 +41,4 @@ class ClaimWatch:
             self._since_s = now_s
             self._places[0], self._places[1] = self._places[1], q
         joint, way_rad = farthest(q, self._places, valid)
-        return joint if way_rad > MOVED_RAD else None
+        return joint if way_rad > DISPLACEMENT_LIMIT_RAD else None

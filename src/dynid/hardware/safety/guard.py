@@ -127,7 +127,7 @@ class SafetyGuard:
         """Move the guard to its next state after an event, and return that state.
 
         Raises:
-            SafetyError: the event is not possible in the present state, which stays.
+            SafetyError: the event is not possible in the present state, which is kept.
         """
         following = TRANSITIONS.get((self.state, event))
         if following is None or (event is GuardEvent.CLEAR and not self._stop.done):
@@ -278,7 +278,7 @@ class SafetyGuard:
                 self._hold.begin(dq)  # velocities as read: no brake has acted on an unread joint yet
             self._share *= self._fade
             phase = Phase.HOLD if self.state is GuardState.ENABLED else self._advance_stop(q, known_dq, valid, step_s)
-            if phase is Phase.LOOK:  # neither current nor damping, as after torque off
+            if phase is Phase.RELEASED:  # neither current nor damping, as after torque off
                 self._last = self._none
                 self._hold.track(self._none, dq, valid)
                 return GuardResult(self._none, tuple(reasons))
@@ -336,8 +336,8 @@ class SafetyGuard:
         """Advance the stop by one cycle and return its phase."""
         stop, before = self._stop, self._stop.phase
         stop.advance(q, dq, self._hold.held / self._full_caps, step_s, valid)
-        if before in (Phase.HOLD, Phase.LOOK) and stop.phase is Phase.LOWER:
-            self._hold.begin_lowering(free=before is Phase.LOOK)
+        if before in (Phase.HOLD, Phase.RELEASED) and stop.phase is Phase.LOWER:
+            self._hold.begin_lowering(free=before is Phase.RELEASED)
         if stop.done and not stop.rested and (valid is None or valid.any()):
             fastest = int(np.argmax(np.abs(dq)))
             self.stop_text = (

@@ -11,16 +11,16 @@ from dynid.model.friction import FrictionLaw
 from dynid.robot import FloatArray, Robot
 
 LONGEST_STEP_CYCLES = 5  # longest time step that the hold integrates, in cycles
-TRACKED_EVERY = 4  # cycles per update of the means, which cover some hundred cycles
+UPDATE_EVERY_CYCLES = 4  # cycles per update of the means, which cover some hundred cycles
 SLOW_RAD_S = 0.05  # transition velocity of the friction law: Coulomb friction is full above it
-ENOUGH_WEIGHT = 0.9  # weight of the means from which they are used; reached after some two averaging times
-DOUBT = 2.0  # ratio of load uncertainty to accelerating current: of 0 to 3 the least motion if no servo replies
-CREEP_RAD_S = 0.2  # speed at which a joint held in its soft zone is moved out of it
+MIN_WEIGHT = 0.9  # weight of the means from which they are used; reached after some two averaging times
+UNCERTAINTY_FACTOR = 2.0  # load uncertainty over accelerating current: of 0 to 3 the least motion if no servo replies
+SOFT_ZONE_EXIT_RAD_S = 0.2  # speed at which a joint held in its soft zone is moved out of it
 STANDING_RAD_S = 0.02  # a slower joint stands; below the first step of a servo's velocity register
-GIVING_A_S = 0.6  # rate at which a holding current gives way [A/s], see `Relief`
+RELIEF_RATE_A_S = 0.6  # rate at which a holding current yields [A/s], see `Relief`
 RESTS_WITHIN_RAD = 0.02  # position error below which the integral of a standing joint stops
-FADED = 3.0  # time constants per `lower_s` in the fading current of an unread joint
-YIELD_1_S = 100.0  # rate at which the spring of a lowered joint relaxes, up to the joint's allowed speed
+FADE_TIME_CONSTANTS = 3.0  # time constants per `lower_s` in the fading current of an unread joint
+SPRING_RELAXATION_1_S = 100.0  # rate at which the spring of a lowered joint relaxes, up to the joint's allowed speed
 SLOW_DAMPING = 0.1  # share of damping on velocity within the allowed speed; excess velocity is damped fully
 
 
@@ -39,7 +39,7 @@ class DriveEstimate:
         law = {symbol: np.array(values) for symbol, values in figures.items()}
         self._friction, self._constants = FrictionLaw.of(robot.size, law, SLOW_RAD_S), constants
         self._friction.torque(np.zeros(robot.size))  # compile now, not in a control cycle
-        self._step = TRACKED_EVERY * robot.file.bus.cycle_s / average_s
+        self._step = UPDATE_EVERY_CYCLES * robot.file.bus.cycle_s / average_s
         self._calls = 0
         self._current, self._dq = np.zeros(robot.size), np.zeros(robot.size)
         self._weight = 0.0  # weight of the tracked cycles in the means, 0 to 1
@@ -58,7 +58,7 @@ class DriveEstimate:
             valid: mask of the joints that were read, (n,); None for all. The others are skipped.
         """
         self._calls += 1
-        if self._calls % TRACKED_EVERY:
+        if self._calls % UPDATE_EVERY_CYCLES:
             return
         step = self._step if valid is None else self._step * valid
         self._current += step * (current - self._current)
@@ -73,11 +73,11 @@ class DriveEstimate:
         Args:
             dq: present joint velocities, (n,) [rad/s].
         """
-        if self._weight < ENOUGH_WEIGHT:
+        if self._weight < MIN_WEIGHT:
             return None
         friction = self._friction.torque(self._dq) / self._constants
         inertia = self._inertia * (dq - self._dq)
-        return self._current - inertia - friction, DOUBT * np.abs(inertia)
+        return self._current - inertia - friction, UNCERTAINTY_FACTOR * np.abs(inertia)
 
 
 class Hold:
@@ -107,19 +107,19 @@ class Hold:
             self.damping = np.array(settings.hold_damping_nm_s_rad) / robot.joint_constants
         self.stiffness = settings.hold_stiffness_1_s * self.damping
         self._learning = settings.hold_integral_1_s * self.stiffness
-        self._creep, self._pace = CREEP_RAD_S, settings.lower_rad_s
+        self._creep, self._pace = SOFT_ZONE_EXIT_RAD_S, settings.lower_rad_s
         self._drive = DriveEstimate(robot, settings)
-        self.load, self._doubt, self.held = np.zeros((3, robot.size))
+        self.load, self._load_uncertainty, self.held = np.zeros((3, robot.size))
         self._reference = np.zeros(robot.size)
         self._captured = np.zeros(robot.size, dtype=np.bool_)
         self._followed = np.zeros(robot.size, dtype=np.bool_)  # joints whose spring already ends at the reference
         self._age_s = 0.0
-        self._relief = Relief.of(robot, GIVING_A_S)
+        self._relief = Relief.of(robot, RELIEF_RATE_A_S)
 
     def reset(self) -> None:
         """Clear all learned loads, before the torque of an arm is switched on."""
         self._drive.reset()
-        self.load[:] = self._doubt[:] = self.held[:] = 0.0
+        self.load[:] = self._load_uncertainty[:] = self.held[:] = 0.0
         self._captured[:] = False
         self._age_s = 0.0
 
@@ -131,7 +131,7 @@ class Hold:
         """
         known = self._drive.load(dq)
         if known is not None:
-            self.load[:], self._doubt[:] = known
+            self.load[:], self._load_uncertainty[:] = known
         self._captured[:] = False
         self._age_s = 0.0
         if self._relief is not None:
@@ -186,7 +186,7 @@ class Hold:
             learning &= ~self._relief.gives
         self.load += step_s * self._learning * np.where(learning, stretch, 0.0)
         np.minimum(np.maximum(self.load, -caps, out=self.load), caps, out=self.load)
-        self.held[:] = self._sure(valid) + self.stiffness * stretch
+        self.held[:] = self._certain_load(valid) + self.stiffness * stretch
         return self.held.copy()
 
     def lower(
@@ -222,11 +222,11 @@ class Hold:
         stretch = np.minimum(np.maximum(stretch, -most), most)
         way = lean / self.stiffness - stretch
         pace = np.where(((q < self._lower) & (way < 0.0)) | ((q > self._upper) & (way > 0.0)), self._creep, self._pace)
-        rate = np.minimum(np.maximum(min(YIELD_1_S, 1.0 / step_s) * way, -pace), pace)
+        rate = np.minimum(np.maximum(min(SPRING_RELAXATION_1_S, 1.0 / step_s) * way, -pace), pace)
         stretch += step_s * within(rate) * rate
         np.copyto(self._reference, q + stretch, where=seen)
         self._followed = seen.copy()
-        faded = self.held * np.exp(-FADED * step_s / self._settings.lower_s)
+        faded = self.held * np.exp(-FADE_TIME_CONSTANTS * step_s / self._settings.lower_s)
         self.held[:] = np.where(seen, self.stiffness * stretch, faded)
         allowed = within(dq) * np.minimum(np.maximum(dq, -pace), pace)
         return self.held - self.damping * (dq - (1.0 - SLOW_DAMPING) * np.where(seen, allowed, 0.0))
@@ -241,11 +241,11 @@ class Hold:
         """Return a time step of at most a few cycles [s]; the planned cycle time for None."""
         return self._cycle_s if step_s is None else min(step_s, LONGEST_STEP_CYCLES * self._cycle_s)
 
-    def _sure(self, valid: NDArray[np.bool_] | None) -> FloatArray:
+    def _certain_load(self, valid: NDArray[np.bool_] | None) -> FloatArray:
         """Return the load, (n,) [A], reduced by its uncertainty at joints that are neither read nor captured."""
         if valid is None:
             return self.load
-        doubt = np.where(valid | self._captured, 0.0, self._doubt)
+        doubt = np.where(valid | self._captured, 0.0, self._load_uncertainty)
         return np.asarray(np.sign(self.load) * np.maximum(np.abs(self.load) - doubt, 0.0))
 
     def _capture(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:

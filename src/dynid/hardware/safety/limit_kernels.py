@@ -40,6 +40,26 @@ def all_finite(values: FloatArray) -> bool:
 
 
 @numba.njit(cache=True)
+def used_capacity(
+    share: FloatArray, current_a: FloatArray, nominal: FloatArray, trips: FloatArray, step_s: float
+) -> FloatArray:
+    """Return the used share of overload capacity, (n,), after one step, see `OverloadModel.step`.
+
+    Args:
+        share: used share before the step, (n,).
+        current_a: motor currents during the step, (n,) [A].
+        nominal: squared nominal currents, (n,) [A^2].
+        trips: excess of squared current times time that uses the whole capacity, (n,) [A^2 s].
+        step_s: duration of the step [s].
+    """
+    found = np.empty(len(share))
+    for j in range(len(share)):
+        used = share[j] + (current_a[j] * current_a[j] - nominal[j]) * (step_s / trips[j])
+        found[j] = 0.0 if used < 0.0 else used
+    return found
+
+
+@numba.njit(cache=True)
 def farthest(q: FloatArray, places: FloatArray, valid: NDArray[np.bool_]) -> tuple[int, float]:
     """Return the valid joint that moved farthest from either of two earlier positions, and its distance [rad].
 

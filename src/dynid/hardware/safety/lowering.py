@@ -10,15 +10,15 @@ from dynid.hardware.safety.settings import SafetySettings
 from dynid.robot import FloatArray
 
 ROUNDING_S = 1e-9  # tolerance for rounding of times that are sums of cycles
-CREPT_RAD = 0.0035  # largest movement that counts as standing: two encoder counts
-LOOK_RAD = 0.1  # movement of a joint above which an arm without current is caught
-LOOK_M_S = 0.1  # speed of a link's end above which an arm without current is caught
-LEFT_RAD = 0.05  # movement after which a leaned joint has left its balance
-FAR_RAD = 0.35  # movement after which leaning ends: gravity is stronger there
-ABOVE_M = 0.015  # smallest mean height of the links above a joint's axis that can balance there
-BLIND_S = 0.1  # time without any reading after which no servo is expected to reply
-UNHELD = 0.02  # share of its limit below which a current holds nothing
-SIDES = 2  # each joint in balance is leaned to both sides
+STANDSTILL_RAD = 0.0035  # largest movement that counts as standing: two encoder counts
+CATCH_RAD = 0.1  # movement of a joint above which an arm without current is caught
+CATCH_M_S = 0.1  # speed of a link's end above which an arm without current is caught
+BALANCE_LEFT_RAD = 0.05  # movement after which a leaned joint has left its balance
+LONGEST_LEAN_RAD = 0.35  # movement after which leaning ends: gravity is stronger there
+BALANCE_HEIGHT_M = 0.015  # smallest mean height of the links above a joint's axis that can balance there
+UNREAD_S = 0.1  # time without any reading after which no servo is expected to reply
+NO_HOLDING_SHARE = 0.02  # share of its limit below which a current holds nothing
+LEANS_PER_STOP = 2  # each joint in balance is leaned to both sides
 LONGEST_LEAN_S = 1.5  # after this time a moving joint continues by gravity
 
 
@@ -28,7 +28,7 @@ class Phase(Enum):
     HOLD = "hold"
     LOWER = "lower"
     LEAN = "lean"
-    LOOK = "look"
+    RELEASED = "released"
 
 
 class StopSequence:
@@ -54,18 +54,18 @@ class StopSequence:
     def __init__(self, settings: SafetySettings, posture: Posture) -> None:
         self._settings, self._posture = settings, posture
         self.done, self.rested, self.strength, self.phase = True, True, 1.0, Phase.HOLD
-        self._elapsed_s = self._still_s = self._lean_s = self._hold_s = self._blind_s = 0.0
+        self._elapsed_s = self._still_s = self._lean_s = self._hold_s = self._unread_s = 0.0
         size = len(posture.height)
         self.sides, self._sagged, self._leaned, self._anchor, self._from = np.zeros((5, size))
-        self._leans = SIDES
+        self._leans = LEANS_PER_STOP
         self._unseen_s = settings.stop_time_s
 
     def begin(self, hold_s: float) -> None:
         """Start a stop that holds the arm for at least `hold_s` [s]."""
         self.done, self.rested, self.strength, self._hold_s = False, False, 1.0, hold_s
-        self._elapsed_s = self._blind_s = 0.0
+        self._elapsed_s = self._unread_s = 0.0
         self._sagged[:] = self._leaned[:] = 0.0
-        self._leans, self._unseen_s = SIDES, self._settings.stop_time_s
+        self._leans, self._unseen_s = LEANS_PER_STOP, self._settings.stop_time_s
         self._enter(Phase.HOLD)
 
     def unseen_are_held(self) -> None:
@@ -90,21 +90,21 @@ class StopSequence:
         """
         seen = valid is None or bool(valid.any())
         self._elapsed_s += step_s
-        self._blind_s = 0.0 if seen else self._blind_s + step_s
+        self._unread_s = 0.0 if seen else self._unread_s + step_s
         if self.phase is not Phase.HOLD:
             self.strength = max(0.0, self.strength - step_s / self._settings.lower_s)
         if seen:
             self._take_step(q, dq, held, step_s)
         elif self.phase is Phase.HOLD and self._elapsed_s >= self._settings.lower_from_s:
             self._enter(Phase.LOWER)
-        longest_s = self._unseen_s if self._blind_s > BLIND_S else self._settings.longest_stop_s
+        longest_s = self._unseen_s if self._unread_s > UNREAD_S else self._settings.longest_stop_s
         self.done = self.rested or self._elapsed_s >= longest_s - ROUNDING_S
 
     def _take_step(self, q: FloatArray, dq: FloatArray, held: FloatArray, step_s: float) -> None:
         """Advance the present phase by one cycle, and enter the next phase if this one is over."""
         settings = self._settings
         still = bool((np.abs(dq) < settings.stop_velocity_rad_s).all())
-        if self.phase is not Phase.HOLD and np.abs(q - self._anchor).max() > CREPT_RAD:
+        if self.phase is not Phase.HOLD and np.abs(q - self._anchor).max() > STANDSTILL_RAD:
             self._anchor, still = q.copy(), False
         self._still_s = self._still_s + step_s if still else 0.0
         if self.phase is Phase.HOLD:
@@ -112,31 +112,31 @@ class StopSequence:
             if dwelt or self._elapsed_s >= settings.lower_from_s:
                 self._enter(Phase.LOWER)
         elif self.phase is Phase.LOWER:
-            self._still_s *= bool((np.abs(held) <= UNHELD).all())
+            self._still_s *= bool((np.abs(held) <= NO_HOLDING_SHARE).all())
             if self._dwelt(settings.stop_dwell_s):
                 self._leave_balances(q)
         elif self.phase is Phase.LEAN:
             self._posture.place(q)
-            leans = (self._posture.height > 0.0) & (np.abs(q - self._from) < FAR_RAD)
+            leans = (self._posture.height > 0.0) & (np.abs(q - self._from) < LONGEST_LEAN_RAD)
             self.sides = np.where(leans, self.sides, 0.0)
             self._lean_s += step_s
             if self._dwelt(settings.lean_s) or self._lean_s > LONGEST_LEAN_S or not self.sides.any():
                 self._enter(Phase.LOWER)
         else:
-            self._look(q, dq)
+            self._watch_released(q, dq)
 
     def _leave_balances(self, q: FloatArray) -> None:
-        """Push joints that may be in balance to one side, or wait without current.
+        """Start the next sideways push of joints that may stand in balance; after the last, wait without current.
 
         Called once the arm stands and no current holds it.
         """
         self._posture.place(q)
-        balanced = self._posture.height > ABOVE_M
-        if self._leans == SIDES:
+        balanced = self._posture.height > BALANCE_HEIGHT_M
+        if self._leans == LEANS_PER_STOP:
             downhill = -np.sign(self._posture.slope)
             self.sides = np.where(self._sagged != 0.0, self._sagged, np.where(downhill == 0.0, 1.0, downhill))
         else:
-            balanced &= np.abs(q - self._from) < LEFT_RAD  # joints that left their balance need no second lean
+            balanced &= np.abs(q - self._from) < BALANCE_LEFT_RAD  # joints that left their balance need no second lean
             self.sides = -self._leaned
         self.sides = np.where(balanced, self.sides, 0.0)
         if self._leans > 0 and self.sides.any():
@@ -145,17 +145,17 @@ class StopSequence:
             self._enter(Phase.LEAN)
         else:
             self._from = q.copy()
-            self._enter(Phase.LOOK)
+            self._enter(Phase.RELEASED)
         self._anchor = q.copy()
 
-    def _look(self, q: FloatArray, dq: FloatArray) -> None:
+    def _watch_released(self, q: FloatArray, dq: FloatArray) -> None:
         """Catch an arm that moves without current, or end the stop once it has stayed in place."""
         moved = q - self._from
         self._posture.place(q)
-        fast = np.abs(dq).max() > self._settings.lower_rad_s or self._posture.pace(dq, LOOK_M_S, LOOK_M_S, 1.0) < 1.0
-        if fast or np.abs(moved).max() > LOOK_RAD:
-            self._sagged = np.where(np.abs(moved) > CREPT_RAD, np.sign(moved), 0.0)
-            self._leans = SIDES
+        fast = np.abs(dq).max() > self._settings.lower_rad_s or self._posture.pace(dq, CATCH_M_S, CATCH_M_S, 1.0) < 1.0
+        if fast or np.abs(moved).max() > CATCH_RAD:
+            self._sagged = np.where(np.abs(moved) > STANDSTILL_RAD, np.sign(moved), 0.0)
+            self._leans = LEANS_PER_STOP
             self._enter(Phase.LOWER)
             return
         self.rested = self._dwelt(self._settings.lower_dwell_s)

@@ -11,13 +11,14 @@ import numpy as np
 from pydantic import model_validator
 
 from dynid.errors import ConfigurationError
+from dynid.hardware.safety.limit_kernels import used_capacity
 from dynid.model.transmission import Transmission
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict, read_only
 
 WARNING, LIMITED = 0.75, 0.85  # shares of overload capacity: a warning, and the current limit begins to fall
-LOWERED_FULLY, FLOOR = 0.95, 0.97  # share at which the limit has fallen to FLOOR times the nominal current
-MOST_DROOP = 2.0  # ratio of the largest possible droop to that of motors.yaml, which is an assumption
+FULLY_DERATED, DERATING_FLOOR = 0.95, 0.97  # capacity where the limit has fallen to that share of the nominal current
+MAX_DROOP_FACTOR = 2.0  # ratio of the largest possible droop to that of motors.yaml, which is an assumption
 LIMITED_S = 5.0  # an arm that needs more than its limit for this long is stopped and lowered [s]
 
 
@@ -114,7 +115,7 @@ def known_droop(robot: Robot) -> FloatArray | None:
     if motors is None:
         return None
     droop = robot.torque_constants * robot.gear_ratios**2 * np.array([one.loop.droop_a_s_rad for one in motors])
-    return read_only(MOST_DROOP * robot.coupling.T**2 @ droop)
+    return read_only(MAX_DROOP_FACTOR * robot.coupling.T**2 @ droop)
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,12 +148,14 @@ class OverloadModel:
             current_a: motor currents during the step, (n,) [A].
             step_s: duration of the step [s].
         """
-        return np.maximum(0.0, share + (current_a * current_a - self.nominal) * (step_s / self.trips))
+        found: FloatArray = used_capacity(share, current_a, self.nominal, self.trips, step_s)
+        return found
 
     def along(self, share: FloatArray, current_a: FloatArray, step_s: float | FloatArray) -> FloatArray:
         """Return the used share of overload capacity after each of N steps, (N, n).
 
-        A sum that is held at zero is the sum less the lowest value that it would have reached (Lindley's recursion).
+        A running sum that is kept at or above zero equals the plain sum minus its lowest value so far (Lindley's
+        recursion).
 
         Args:
             share: used share before the first step, (n,).
@@ -172,5 +175,5 @@ class OverloadModel:
             share: used share of overload capacity, (n,).
             full_a: full current limits, (n,) [A].
         """
-        lowered = np.clip((share - LIMITED) / (LOWERED_FULLY - LIMITED), 0.0, 1.0)
-        return np.minimum(full_a, full_a + lowered * (FLOOR * np.sqrt(self.nominal) - full_a))
+        lowered = np.clip((share - LIMITED) / (FULLY_DERATED - LIMITED), 0.0, 1.0)
+        return np.minimum(full_a, full_a + lowered * (DERATING_FLOOR * np.sqrt(self.nominal) - full_a))

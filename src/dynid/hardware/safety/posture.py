@@ -11,8 +11,8 @@ import numpy as np
 from dynid.model.chain import SerialChain
 from dynid.robot import FloatArray, Robot
 
-ANY_M = 1e9  # larger than any distance [m]
-BELOW_M = 0.05  # a point this far below the table's given height shows that the table is not there [m]
+BEYOND_ANY_M = 1e9  # larger than any distance [m]
+TABLE_ABSENT_M = 0.05  # a point this far below the table's given height shows that the table is not there [m]
 
 
 @numba.njit(cache=True)
@@ -135,7 +135,7 @@ def pace_of(
                 velocity += rates[j] * np.cross(axes[j], ends[k] - origins[j])
         speed, allowed = float(np.sqrt(velocity @ velocity)), fastest
         above = ends[k] @ up - table
-        if velocity @ up < 0.0 and above > -BELOW_M and above < near:  # false without a table (NaN)
+        if velocity @ up < 0.0 and above > -TABLE_ABSENT_M and above < near:  # false without a table (NaN)
             allowed = slow + (fastest - slow) * max(0.0, above) / near
         if speed * factor > allowed:
             factor = allowed / speed
@@ -236,10 +236,10 @@ class Posture:
         return self._jacobian
 
     def reach(self) -> FloatArray:
-        """Return the most speed of a link's end per velocity of each joint in any posture, (n,) [m/rad]; 0 if none."""
+        """Return the top speed of a link's end per velocity of each joint, in any posture, (n,) [m/rad]; 0 if none."""
         ways = np.append(np.linalg.norm(self._steps[1:], axis=1), np.linalg.norm(self._tool))
         slides = np.append(self._slides[1:], 0.0) > 0.0
-        most = np.cumsum(np.where(slides, ANY_M, ways)[::-1])[::-1]  # a slide moves what is behind it away
+        most = np.cumsum(np.where(slides, BEYOND_ANY_M, ways)[::-1])[::-1]  # a slide moves what is behind it away
         found = np.zeros(len(self.height))
         found[: self._count] = np.where(self._slides > 0.0, 1.0, most)
         return found

@@ -10,25 +10,25 @@ import numpy as np
 from dynid.hardware.safety.overload import OverloadModel
 from dynid.robot import FloatArray, Robot
 
-ENOUGH = 0.9  # share of the nominal current (which never trips the servo) above which a joint gives way
+RELIEF_SHARE = 0.9  # share of the nominal current (which never trips the servo) above which a joint yields
 LAG_S = 0.1  # damping over stiffness of hold and controllers: delay with which a slipping joint follows
-STOOD_S, AVERAGE_S = 0.2, 0.05  # shortest standstill before a joint gives way; averaging time of its current
-SLIPPED_RAD = 0.004  # movement that counts as slipping: two and a half encoder counts
+STANDSTILL_S, AVERAGE_S = 0.2, 0.05  # shortest standstill before a joint yields; averaging time of its current
+SLIP_RAD = 0.004  # movement that counts as slipping: two and a half encoder counts
 
 
 class Relief:
-    """Relief of held joints that push against their own friction: what holds them gives way slowly.
+    """Relief of held joints that push against their own friction: the holding current or position yields slowly.
 
     Args:
         overload: nominal currents, which never trip the servos.
-        pace: rate at which the holding current or position gives way, (n,) [A/s or rad/s].
+        pace: rate at which the holding current or position yields, (n,) [A/s or rad/s].
 
     Attributes:
         gives: mask of the joints that gave way in the last cycle, (n,); joints that have slipped are excluded.
     """
 
     def __init__(self, overload: OverloadModel, pace: FloatArray) -> None:
-        self._enough, self._pace, size = ENOUGH * np.sqrt(overload.nominal), pace, len(pace)
+        self._enough, self._pace, size = RELIEF_SHARE * np.sqrt(overload.nominal), pace, len(pace)
         self._current, self._anchor, self._stood_s, self._given = np.zeros((4, size))
         self._slipped, self._fresh = np.zeros(size, dtype=np.bool_), True
         self.gives = np.zeros(size, dtype=np.bool_)
@@ -46,7 +46,7 @@ class Relief:
     def step(self, dt: float, q: FloatArray, current_a: FloatArray) -> FloatArray:
         """Return the change of held currents or positions in this cycle, (n,) [A or rad], against the current's sign.
 
-        A joint that slips gets back the part of the change that it has not followed yet, and does not give way again
+        A joint that slips gets back the part of the change that it has not followed yet, and does not yield again
         until `reset`.
 
         Args:
@@ -59,14 +59,14 @@ class Relief:
             self._stood_s[:], self._given[:], self._slipped[:] = 0.0, 0.0, False
         self._current += min(1.0, dt / AVERAGE_S) * (current_a - self._current)
         change = np.zeros_like(q)
-        moved = np.abs(q - self._anchor) > SLIPPED_RAD
+        moved = np.abs(q - self._anchor) > SLIP_RAD
         if moved.any():
             slips = moved & (self._given != 0.0) & ~self._slipped
             change -= np.where(slips, np.sign(self._given) * np.minimum(np.abs(self._given), LAG_S * self._pace), 0.0)
             self._slipped |= slips
             self._anchor, self._stood_s = np.where(moved, q, self._anchor), np.where(moved, 0.0, self._stood_s)
         self._stood_s += dt
-        self.gives = (np.abs(self._current) > self._enough) & (self._stood_s > STOOD_S) & ~self._slipped
+        self.gives = (np.abs(self._current) > self._enough) & (self._stood_s > STANDSTILL_S) & ~self._slipped
         if self.gives.any():
             change -= np.where(self.gives, self._pace * dt * np.sign(self._current), 0.0)
         self._given += change

@@ -79,7 +79,7 @@ def examine(
         findings += [Finding("port", "ok", f"{port} can be opened and is not in use"), _latency(port, system)]
         findings += _line(bus, robot, cycles, snapshots)
     except SilentLineError as error:
-        findings.append(Finding("servos", "error", str(error), "mend that first"))
+        findings.append(Finding("servos", "error", str(error), "fix that first"))
     except BusError as error:
         findings.append(Finding("port", "error", str(error), "check the cable" if findings else ""))
     finally:
@@ -99,7 +99,7 @@ def _unchecked(robot: Robot, findings: list[Finding], snapshots: Mapping[int, Sn
     parts += ["cycle time"] if "cycle" not in checks else []
     if parts:
         text = f"not ready: {'; '.join(parts)} could not be checked"
-        yield Finding("not checked", "error", text, "mend what is named above, and run the doctor again", "", unread)
+        yield Finding("not checked", "error", text, "fix the findings above, and run the doctor again", "", unread)
 
 
 def _latency(port: str, system: Path) -> Finding:

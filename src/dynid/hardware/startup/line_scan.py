@@ -24,7 +24,7 @@ class FoundServo:
         servo_id: ID in the answer to a ping.
         model_number: model number in the answer to a ping.
         baudrate: baud rate at which the servo answers [bit/s].
-        snapshot: its registers; None if it answers pings only.
+        snapshot: registers of the servo; None if it answers pings only.
     """
 
     servo_id: int
@@ -78,9 +78,9 @@ def scan_port(
         bus = ServoBus(port, rate, (), clock=clock, opener=opener)
         bus.open()
         try:
-            heard = dict(scan_line(bus, bus.simulated))
-            bus.models |= heard
-            found += [FoundServo(one, heard[one], rate, _registers(bus, one)) for one in sorted(heard)]
+            models_by_id = dict(scan_line(bus, bus.simulated))
+            bus.models |= models_by_id
+            found += [FoundServo(one, models_by_id[one], rate, _registers(bus, one)) for one in sorted(models_by_id)]
         finally:
             bus.close()
     return found

@@ -8,8 +8,8 @@ from pathlib import Path
 from dynid.recording.periodic_holes import RealtimeLimit
 
 FOLDER = Path("/proc/sys/kernel")
-PATIENCE_S = 20.0
-_TRY = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))"
+TIMEOUT_S = 20.0
+_PERMISSION_TEST = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))"
 
 
 def read_limit(folder: Path = FOLDER) -> RealtimeLimit | None:
@@ -28,6 +28,6 @@ def realtime_permitted() -> bool:
     if not hasattr(os, "sched_setscheduler"):
         return False
     tried = subprocess.run(  # noqa: S603 - a fixed argument list, no shell
-        [sys.executable, "-I", "-S", "-c", _TRY], stderr=subprocess.DEVNULL, timeout=PATIENCE_S, check=False
+        [sys.executable, "-I", "-S", "-c", _PERMISSION_TEST], stderr=subprocess.DEVNULL, timeout=TIMEOUT_S, check=False
     )
     return tried.returncode == 0

@@ -15,10 +15,10 @@ from dynid.robot.servo_fields import WiredServo, apart_deg, undrivable_number
 Level = Literal["ok", "warning", "error"]
 FACTORY_BAUD_RATE = 57_600
 NEEDED_SHUTDOWN = (1 << 2) | (1 << 4) | (1 << 5)  # overheating, electrical shock and overload, the factory setting
-FALLS_AT_SHUTDOWN = 1 << 0  # input voltage: without this bit a dip is only an alert, and the driver stops the arm
+VOLTAGE_SHUTDOWN = 1 << 0  # input voltage: without this bit a dip is only an alert, and the driver stops the arm
 VOLTAGE_RESERVE_V = 1.0  # smallest distance of the voltage from its limits without a warning
 REVERSED = 1 << 0  # reverse bit of the drive mode
-APART_DEG = 3.0  # largest position difference between aligned servos of one joint
+PAIR_DIFFERENCE_DEG = 3.0  # largest position difference between aligned servos of one joint
 
 
 @dataclass(frozen=True)
@@ -156,7 +156,7 @@ def _apart(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
         leader, before = robot.wired_servos[wired.axis], first[wired.axis]
         position = snapshot.get(table.PRESENT_POSITION)
         degrees = apart_deg(wired, leader, position, before.get(table.PRESENT_POSITION))
-        if abs(degrees) > APART_DEG:
+        if abs(degrees) > PAIR_DIFFERENCE_DEG:
             text = f"{wired.label} stands {degrees:.1f} deg from servo {leader.servo_id}, which moves the same joint"
             remedy = (
                 "the two are mounted or set differently: with torque off, correct the horn, or the homing offset of "
@@ -200,7 +200,7 @@ def _own_protection(label: str, snapshot: Snapshot, settings: SafetySettings) ->
     if missing := NEEDED_SHUTDOWN & ~shutdown:
         text = f"{label} does not switch off at {table.hardware_error_text(missing)}"
         yield Finding("shutdown", "warning", text, "set these bits in its shutdown register", "", ids)
-    if shutdown & FALLS_AT_SHUTDOWN:
+    if shutdown & VOLTAGE_SHUTDOWN:
         text = f"{label} switches off at input voltage: the arm falls where the supply dips"
         yield Finding("shutdown", "warning", text, "clear bit 0 of its shutdown register", "", ids)
     limit, limits = snapshot.get(table.TEMPERATURE_LIMIT), None if snapshot.model is None else snapshot.model.limits

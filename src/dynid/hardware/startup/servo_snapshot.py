@@ -138,7 +138,7 @@ def scan_line(bus: ServoBus, simulated: bool, expected: Collection[int] = ()) ->
     Args:
         bus: an open bus.
         simulated: whether the line is simulated, which shortens the wait.
-        expected: IDs of servos that are known to be there.
+        expected: IDs of servos that are known to be on the line.
     """
     ids = MAX_SERVO_ID + 1
     window_s = PING_SLOT_S * ids + bus.wire_s((STATUS_OVERHEAD + PING_PARAMETERS) * ids)

@@ -147,7 +147,7 @@ def _size(bag: Path) -> int:
 
 
 def campaign_gears(robot: Robot, bags: Sequence[Path], settings: IdentificationSettings) -> KnownGears | None:
-    """Return the arm's friction, fitted to one usable bag; all runs use its structure and are linearised there.
+    """Return the arm's friction, fitted to one usable bag; all runs use its structure and are linearised at this fit.
 
     The comparison of structures takes as long as dozens of runs, and longest for the longest bag. So the bag is the
     smallest of those that are at least a third as large as the largest; added or broken bags seldom change this choice.

@@ -1,7 +1,7 @@
 """Checks of a campaign, defined in the same way as those of `dynid.identification.checks`.
 
-DIRECT_FIT                 error on held-out bags relative to a fit to these bags CAMPAIGN, CONTRACTION      all runs of
-a campaign; its cloud at one sampling interval
+The table DIRECT_FIT judges the error on held-out bags relative to a fit to these bags, CAMPAIGN all runs of a campaign,
+and CONTRACTION their cloud at one sampling interval.
 """
 
 from typing import NamedTuple

@@ -30,7 +30,7 @@ SHORTLIST_SHARE = 0.1
 SHORTLIST_LEAST = 5
 FEWEST_RUNS = 3
 MEDIAN_TO_SIGMA = 1.4826  # standard deviation over median absolute deviation, for a normal distribution
-CLIPPED = 3.0  # standard deviations at which values are clipped for correlations
+CLIP_DEVIATIONS = 3.0  # standard deviations at which values are clipped for correlations
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,7 +175,7 @@ def analyse_cloud(candidates: Sequence[Candidate], *, lambda_min_limit: float = 
 def central_distances(sets: FloatArray) -> FloatArray:
     """Return the Mahalanobis distances (N,) of sets (N, p) to their median, independent of the parameters' units.
 
-    Standard deviations are estimated from median deviations, and correlations from values within `CLIPPED` deviations.
+    Standard deviations are estimated from median deviations, and correlations from values within `CLIP_DEVIATIONS`.
     Correlations are shrunk towards zero in proportion to their chance scatter (Schaefer and Strimmer 2005), because
     there are often fewer sets than parameters. A parameter without scatter is ignored.
     """
@@ -185,7 +185,7 @@ def central_distances(sets: FloatArray) -> FloatArray:
     z = left[:, deviations > 0.0] / deviations[deviations > 0.0]
     if not z.shape[1]:
         return np.zeros(len(sets))
-    inner = np.clip(z, -CLIPPED, CLIPPED)
+    inner = np.clip(z, -CLIP_DEVIATIONS, CLIP_DEVIATIONS)
     inner = (inner - inner.mean(axis=0)) / np.maximum(inner.std(axis=0), np.finfo(float).tiny)
     correlation, count = inner.T @ inner / len(inner), len(inner)
     products = inner[:, :, None] * inner[:, None, :]

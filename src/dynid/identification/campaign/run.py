@@ -166,7 +166,7 @@ class Runner:
 
 
 def clie_options(settings: IdentificationSettings) -> ClieOptions:
-    """Return a campaign's options of refinement: M keeps the margin of a rescue."""
+    """Return the options of a campaign's refinement, whose margin of M(q) is that of a rescue."""
     return ClieOptions(eps=settings.projection.rescue_margin_kg_m2)
 
 

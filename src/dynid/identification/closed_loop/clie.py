@@ -246,7 +246,7 @@ class _Refinement:
         return whole if lowest > 0.0 else plain
 
     def _trial(self) -> tuple[FloatArray, float]:
-        """Return the minimiser of the damped linear model within the cuts, (p,) [SI], and the promised cost there."""
+        """Return the minimiser of the damped linear model within the cuts, (p,) [SI], and its predicted cost."""
         p = len(self.phi)
         hessian = self._bent()
         scaled = hessian * np.outer(self.scale, self.scale) + self.damping * np.eye(p)

@@ -15,12 +15,13 @@ class ClosedLoopData:
 
     Attributes:
         q_ref: reference positions at every control cycle, (K, n) [rad]. The reference should begin some time before the
-            first sample: before its first row the arm is assumed to rest there.
+            first sample: before its first row the arm is assumed to rest at that row's posture.
         dq_ref: reference velocities, (K, n) [rad/s].
         ddq_ref: reference accelerations, (K, n) [rad/s^2].
         sample_times: times of the samples after the first reference row, (S,) [s], increasing.
         tau: measured torques at these times, (S, n) [N m]; the model predicts commands, so these are goal records.
-        initial_state: q and dq at the first reference row, (2, n) [rad, rad/s]; None is the model's equilibrium there.
+        initial_state: q and dq at the first reference row, (2, n) [rad, rad/s]; None is the model's equilibrium at that
+            row.
         response: impulse response of the filter that `tau` has passed, on the grid of the control cycles; (1,) is no
             filter.
         cycle_s: control cycle [s].

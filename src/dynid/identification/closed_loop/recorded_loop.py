@@ -21,7 +21,7 @@ from dynid.robot import FloatArray, Robot
 
 LEAD_S = 2.0  # reference before the first sample, longer than the loop's memory
 CONTROLLER = "ff_pd"
-OLDEST = 6  # largest number of commands that a written torque is compared with
+MOST_COMMANDS = 6  # largest number of commands that a written torque is compared with
 LARGEST_MISFIT = 0.1  # mean difference of written and commanded torques, over the variation of the latter
 
 
@@ -183,7 +183,7 @@ def delay_cycles(recording: Recording, robot: Robot, goal_delay_s: float) -> int
     inside = (applied.time >= begin) & (applied.time <= end)
     written, newest = applied.tau[inside], np.searchsorted(commands.time, applied.time[inside], side="right") - 1
     # each row separately: at a late cycle the newest command may be missing, or two arrive at once
-    candidates = [commands.tau[np.maximum(newest - age, 0)] for age in range(OLDEST)]
+    candidates = [commands.tau[np.maximum(newest - age, 0)] for age in range(MOST_COMMANDS)]
     deviations = np.array([np.abs(written - candidate).mean(axis=1) for candidate in candidates])
     ages = np.argmin(deviations, axis=0)
     variation = float(np.abs(candidates[0] - candidates[0].mean(axis=0)).mean())

@@ -1,7 +1,7 @@
 """Weights of torque rows: near standstill a joint sticks, and its friction does not follow its velocity."""
 
 import numpy as np
-from scipy.ndimage import maximum_filter1d
+import scipy  # `scipy.ndimage` is loaded at first use: a regression does not need it
 
 from dynid.identification.settings import CoulombSettings
 from dynid.robot import FloatArray
@@ -20,4 +20,4 @@ def loop_weights(dq: FloatArray, settings: CoulombSettings, step_s: float) -> Fl
     """
     slow = np.abs(dq) < settings.slow_rad_s
     width = 2 * round(settings.loop_memory_s / step_s) + 1
-    return np.where(maximum_filter1d(slow.astype(np.uint8), width, axis=0) > 0, settings.slow_weight, 1.0)
+    return np.where(scipy.ndimage.maximum_filter1d(slow.astype(np.uint8), width, axis=0) > 0, settings.slow_weight, 1.0)

@@ -22,7 +22,7 @@ def impulse_response(filtered: Callable[[FloatArray], FloatArray], longest: int,
 
     Args:
         filtered: function that filters a signal (N, 1), any unit.
-        longest: largest h.
+        longest: largest permitted half length h.
         tolerance: relative size of the weights that are cut.
 
     Raises:

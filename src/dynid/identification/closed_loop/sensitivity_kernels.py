@@ -72,7 +72,7 @@ def load_regressor(Y: Any, rows: Any, columns: Any, lane: int, y: Any) -> None:
 
 
 def settled(K: Any, E: Any, law: Any, y: Any, x: Any) -> None:
-    """Compute the variation x of a pose at rest from (K + stiffness) dq = -Y, in lane 0 of a linearisation."""
+    """Compute the sensitivity x of a pose at rest to the parameters: (K + stiffness) dq/dphi = -Y, for lane 0."""
     for i in range(AXES):
         for j in range(AXES):
             for lane in range(LANES):
@@ -90,7 +90,7 @@ def settled(K: Any, E: Any, law: Any, y: Any, x: Any) -> None:
 
 
 def pack(varied: Any, packed: Any) -> None:
-    """Copy (n, COLUMNS) values, any unit, to (n p,), without the columns that only pad the last vector."""
+    """Copy (n, COLUMNS) values, any unit, to (n p,), without the columns that only pad the last SIMD vector."""
     for i in range(AXES):
         for c in range(PARAMETERS):
             packed[i * PARAMETERS + c] = varied[i, c]

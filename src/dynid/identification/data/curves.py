@@ -6,12 +6,16 @@ suppresses the encoder's quantisation.
 """
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.interpolate import BSpline
+import scipy  # `scipy.interpolate` is loaded at first use: fast recordings need no splines
 from scipy.linalg import solveh_banded
 
 from dynid.robot import FloatArray
+
+if TYPE_CHECKING:
+    from scipy.interpolate import BSpline
 
 DEGREE = 5
 SHORTEST_KNOTS_S = 0.03
@@ -22,7 +26,7 @@ PENALTY = 1e-3
 class Curves:
     """Splines of n joints; `spline` gives values (M, n) at M times between `begin` and `end` [s]."""
 
-    spline: BSpline
+    spline: "BSpline"
     begin: float
     end: float
 
@@ -45,7 +49,8 @@ def curves_through(time: FloatArray, values: FloatArray, knots_s: float | None =
     begin, end = float(time[0]), float(time[-1])
     count = max(int(np.ceil((end - begin) / step)), 1)
     knots = begin + (end - begin) / count * np.arange(-DEGREE, count + DEGREE + 1)
-    design = BSpline.design_matrix(np.clip(time, knots[DEGREE], knots[-DEGREE - 1]), knots, DEGREE).tocsc()
+    inside = np.clip(time, knots[DEGREE], knots[-DEGREE - 1])
+    design = scipy.interpolate.BSpline.design_matrix(inside, knots, DEGREE).tocsc()
     size = design.shape[1]
     normal = (design.T @ design).todia()
     bands = np.zeros((DEGREE + 1, size))
@@ -59,4 +64,4 @@ def curves_through(time: FloatArray, values: FloatArray, knots_s: float | None =
             at = np.arange(size - 3) + b
             np.add.at(bands[DEGREE - (b - a)], at, weight * rows[:, a] * rows[:, b])
     found = solveh_banded(bands, design.T @ values, check_finite=False)
-    return Curves(BSpline(knots, found, DEGREE, extrapolate=False), begin, end)
+    return Curves(scipy.interpolate.BSpline(knots, found, DEGREE, extrapolate=False), begin, end)

@@ -39,7 +39,7 @@ from dynid.identification.data.zero_phase import butterworth_sections, filtered_
 from dynid.identification.settings import FilterSettings, IdentificationSettings
 from dynid.robot import FloatArray
 
-MOST_OF_NYQUIST = 0.9
+NYQUIST_SHARE = 0.9
 
 
 class LowPass:
@@ -236,10 +236,10 @@ def settling_s(settings: FilterSettings, interval: float, ratio: float | None) -
 
 
 def _state_cutoff_ratio(settings: FilterSettings, interval: float, period: float) -> float | None:
-    """Return the configured ratio of cut-offs, reduced if the recorded period [s] is too long; None without one."""
+    """Return the configured ratio of cut-offs, reduced if the recorded period [s] is too long; None if not set."""
     if settings.state_cutoff_ratio is None:
         return None
-    allowed = MOST_OF_NYQUIST * 0.5 / (period * settings.cutoff_hz(interval))
+    allowed = NYQUIST_SHARE * 0.5 / (period * settings.cutoff_hz(interval))
     return min(settings.state_cutoff_ratio, max(allowed, 1.0))
 
 

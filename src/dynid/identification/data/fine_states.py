@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.identification.data.weak_form import HOPS, averaged
-from dynid.identification.data.zero_phase import filtered_both_ways
+from dynid.identification.data.zero_phase import PaddedRows, filtered_both_ways
 from dynid.robot import FloatArray, read_only
 
 Function = Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
@@ -69,6 +69,18 @@ class FineStates:
             return averages.reshape((len(self.nodes), *values.shape[1:]))
         filtered = filtered_both_ways(self.sections, columns)
         return np.asarray(filtered[self.nodes].reshape(-1, *values.shape[1:]))
+
+    def low_pass_filled(self, columns: int, fill: Callable[[FloatArray], None], space: PaddedRows) -> FloatArray:
+        """Return `low_pass` of values (M, columns) that `fill` writes into an array, (N, columns).
+
+        `space` is memory that successive calls share.
+        """
+        if self.kernel is not None:
+            values = np.empty((len(self.q), columns))
+            fill(values)
+            return self.low_pass(values)
+        fill(space.rows(self.sections, len(self.q), columns))
+        return np.asarray(space.filtered(self.sections)[self.nodes])
 
     def low_pass_sharp(self, values: FloatArray) -> FloatArray:
         """Return values (M, k) after both the states' filter and the torques' low-pass, (N, k); any unit.

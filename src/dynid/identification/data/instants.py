@@ -22,15 +22,15 @@ from dynid.identification.data.zero_phase import butterworth_sections, filtered_
 from dynid.robot import FloatArray
 
 BAND_HZ, OF_RATE, ORDER = 10.0, 0.1, 4  # motion's band [Hz], its limit as a share of the row rate, filter order
-ENDS = 3.0  # periods of the band's frequency within which the ends of a recording affect the low-pass
+END_PERIODS = 3.0  # periods of the band's frequency within which the ends of a recording affect the low-pass
 ROUNDS = 3  # iterations of the error estimate; the first finds nearly all
 EXPLAINED = 0.9  # smallest explained share of the position residuals; below it, they are noise or motion
-FELT = 0.05  # smallest rms timestamp error that is corrected, in periods
+LEAST_ERROR = 0.05  # smallest rms timestamp error that is corrected, in periods
 SLOWEST_RAD_S = 0.05  # smallest joint speed (norm) at which positions reveal timestamp errors [rad/s]
-ALIKE = 1.5  # smallest effective number of moving joints: one joint's own error looks like a timestamp error
+LEAST_JOINTS = 1.5  # smallest effective number of moving joints: one joint's own error looks like a timestamp error
 FEWEST = 200  # smallest number of rows
 LONGEST_PERIOD_S = 0.0025  # longest row period [s]: in slower logs, corners of a path last only a few rows
-SCATTER = 0.6  # largest correlation of neighbouring errors: a logger had 0.45, paths with corners 0.7 and more
+MOST_CORRELATION = 0.6  # largest correlation of neighbouring errors: a logger had 0.45, paths with corners 0.7 and more
 MOST_PERIODS = 10.0  # largest timestamp error, in periods: a 1 kHz logger was late by up to 8
 GAP = 0.25  # shortest gap, in periods of the cut-off: linear interpolation across it does not represent the motion
 
@@ -78,17 +78,17 @@ def stamp_errors(time: FloatArray, q: FloatArray) -> FloatArray:
     if period > LONGEST_PERIOD_S or time[-1] - time[0] > 2.0 * period * len(time):  # or mostly gaps
         return none
     cutoff, off = min(BAND_HZ, OF_RATE / period), none
-    inner = _far_from_gaps(time, GAP / cutoff, ENDS / cutoff)
+    inner = _far_from_gaps(time, GAP / cutoff, END_PERIODS / cutoff)
     for turn in range(ROUNDS):
         left, v = _above_band(np.maximum.accumulate(time + off), q, period, cutoff)
         total = (v**2).sum(axis=1)
         seen = inner & (total > SLOWEST_RAD_S**2)
-        alike = seen & (total**2 > ALIKE * (v**4).sum(axis=1))
+        alike = seen & (total**2 > LEAST_JOINTS * (v**4).sum(axis=1))
         if turn == 0 and (2 * alike.sum() <= seen.sum() or _foretold(left[alike], v[alike]) < EXPLAINED):
             return none
         off = off + np.where(seen, (left * v).sum(axis=1) / np.where(seen, total, 1.0), 0.0)
-    felt = float(np.std(off)) > FELT * period and float(np.abs(off).max()) < MOST_PERIODS * period
-    return off if felt and _alike_from_row_to_row(off, inner) < SCATTER else none
+    felt = float(np.std(off)) > LEAST_ERROR * period and float(np.abs(off).max()) < MOST_PERIODS * period
+    return off if felt and _alike_from_row_to_row(off, inner) < MOST_CORRELATION else none
 
 
 def _far_from_gaps(time: FloatArray, gap_s: float, margin_s: float) -> NDArray[np.bool_]:

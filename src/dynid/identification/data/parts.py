@@ -1,4 +1,4 @@
-"""A part of the time of a recording, in place of the whole."""
+"""Restriction of recordings to a part of their time."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,28 +13,29 @@ from dynid.identification.settings import IdentificationSettings
 
 
 class Span(NamedTuple):
-    """A span of time on the axis of a recording [s]; None is its own begin or end."""
+    """A span of time on a recording's axis [s]; None stands for the recording's own start or end."""
 
     begin_s: float | None = None
     end_s: float | None = None
 
     @property
     def whole(self) -> bool:
-        """Whether nothing is left out."""
+        """Whether the span covers whole recordings."""
         return self.begin_s is None and self.end_s is None
 
     @property
     def words(self) -> str:
-        """The span in words."""
+        """Description of the span in words."""
         begin = "" if self.begin_s is None else f" from {self.begin_s:g} s"
         return begin + ("" if self.end_s is None else f" until {self.end_s:g} s")
 
 
 def parts_of(sources: Sequence[Source], span: Span) -> list[Source]:
-    """Return the same recordings with nothing outside of a span.
+    """Return the recordings restricted to a span of time.
 
     Raises:
-        DataError: the span ends before it begins; where signals are read, that it leaves nothing of a recording.
+        DataError: the span ends before it begins, or a recording that is in memory has no rows in it. Other recordings
+            raise this error when their signals are read.
     """
     if span.whole:
         return list(sources)
@@ -44,7 +45,7 @@ def parts_of(sources: Sequence[Source], span: Span) -> list[Source]:
 
 
 def _part(source: Source, span: Span) -> Source:
-    """Return one recording with nothing outside of a span."""
+    """Return one recording restricted to a span of time."""
 
     def signals(settings: IdentificationSettings) -> Signals:
         return _cut(source.signals(settings), span, str(source.path))
@@ -55,7 +56,7 @@ def _part(source: Source, span: Span) -> Source:
 
 
 def _cut(signals: Signals, span: Span, name: str) -> Signals:
-    """Return signals within a span."""
+    """Return the part of signals that lies within a span of time."""
     begin, end = signals.window or (float(signals.time[0]), float(signals.time[-1]))
     begin = begin if span.begin_s is None else max(begin, span.begin_s)
     end = end if span.end_s is None else min(end, span.end_s)

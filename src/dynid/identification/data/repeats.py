@@ -6,8 +6,9 @@ from scipy.spatial import cKDTree
 from dynid.identification.data.preprocessing import Samples
 from dynid.robot import FloatArray
 
-NEAR = 0.2  # distance of near states, in standard deviations of each joint's q and dq: tracking differs between runs
-REPEATED = 0.7  # smallest share of near states in a repeat: repeats had 0.87 or more, other motions 0.39
+# Distance of near states, in standard deviations of each joint's q and dq: tracking differs between runs
+NEAR_DEVIATIONS = 0.2
+REPEATED_SHARE = 0.7  # smallest share of near states in a repeat: repeats had 0.87 or more, other motions 0.39
 
 
 def repeated_share(fitted: Samples, held_out: Samples) -> float:
@@ -24,13 +25,13 @@ def repeated_share(fitted: Samples, held_out: Samples) -> float:
         return np.asarray(np.hstack([samples.q, samples.dq])[:, moving] / spread[moving])
 
     distance, _ = cKDTree(states(fitted)).query(states(held_out), p=np.inf)
-    return float(np.mean(distance < NEAR))
+    return float(np.mean(distance < NEAR_DEVIATIONS))
 
 
 def repeat_note(name: str, fitted: Samples, held_out: Samples) -> list[str]:
     """Return one sentence if a held-out recording repeats the fitted motion, else an empty list."""
     share = repeated_share(fitted, held_out)
-    if share < REPEATED:
+    if share < REPEATED_SHARE:
         return []
     return [
         f"{name} repeats the motion that was fitted ({100 * share:.0f} % of its states): its error says nothing about "

@@ -9,8 +9,8 @@ the fourth order of frequency. A plain mean would attenuate it by (w T)^2 / 24.
 """
 
 import numpy as np
+import scipy  # `scipy.interpolate` is loaded at first use: fast recordings need no splines
 from numpy.typing import NDArray
-from scipy.interpolate import make_interp_spline
 
 from dynid.identification.data.signals import GAP_PERIODS, interpolate
 from dynid.robot import FloatArray
@@ -38,7 +38,7 @@ def band_interpolated(fine: FloatArray, time: FloatArray, values: FloatArray, cu
         return interpolate(fine, time, values)
     kept = np.concatenate([[True], steps >= CLOSEST * period])
     knots = _with_gaps_filled(time[kept], period)
-    spline = make_interp_spline(knots, interpolate(knots, time[kept], values[kept]), k=DEGREE)
+    spline = scipy.interpolate.make_interp_spline(knots, interpolate(knots, time[kept], values[kept]), k=DEGREE)
     return np.asarray(spline(np.clip(fine, time[0], knots[-1])))
 
 

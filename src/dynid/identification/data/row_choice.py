@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
-from dynid.identification.data.filtered_rows import MOST_OF_NYQUIST, filter_grid, settling_s
+from dynid.identification.data.filtered_rows import NYQUIST_SHARE, filter_grid, settling_s
 from dynid.identification.data.signals import Span, TimeAxis
 from dynid.identification.data.weak_form import CUTOFF_OF_SUPPORT, HOPS
 from dynid.identification.settings import IdentificationSettings
@@ -65,7 +65,7 @@ def common_choice(recordings: Sequence[Span], settings: IdentificationSettings) 
 def _refusal(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> str:
     """Return why a filter does not suit a recording; "" if it does."""
     cutoff = settings.filter.cutoff_hz(interval_s)  # the states' higher cut-off is reduced with the rate
-    if cutoff > MOST_OF_NYQUIST * 0.5 / axis.period:
+    if cutoff > NYQUIST_SHARE * 0.5 / axis.period:
         return f"{1.0 / axis.period:.3g} rows per second are too few for states up to {cutoff:.3g} Hz"
     if axis.uneven(settings.data.jitter_of_period):
         return f"steps between rows are uneven ({axis.irregular:.0%} are no cycle of {1e3 * axis.period:.3g} ms)"

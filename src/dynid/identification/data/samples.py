@@ -51,7 +51,7 @@ class Samples:
         torque_limits: largest torque of each joint's drive, (n,) [N m]; None in tests that do not need it.
         other_tau: torques of the current that was not chosen for `tau`, (N, n) [N m], NaN outside its record; None if
             it was not recorded.
-        prior: prior estimate of the base parameters, with a diagonal covariance; None without one.
+        prior: prior estimate of the base parameters, with a diagonal covariance; None if there is none.
     """
 
     joint_names: tuple[str, ...]

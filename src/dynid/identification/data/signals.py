@@ -51,7 +51,7 @@ class Signals:
         q_read: positions (N, n) as read, if `q` was interpolated to the timestamps; else None.
         likely_units: text that names likely units of the torques if they can hardly be N m; else "".
         goal: goal positions at `time`, (N, n) [rad]; None if they were not recorded.
-        prior: prior estimate of the base parameters, with a diagonal covariance; None without one.
+        prior: prior estimate of the base parameters, with a diagonal covariance; None if there is none.
     """
 
     joint_names: tuple[str, ...]

@@ -53,18 +53,48 @@ def filtered_both_ways(sections: FloatArray, values: FloatArray) -> FloatArray:
     Raises:
         DataError: M is not larger than `PADDED_TAPS` times the filter's taps.
     """
-    taps = 2 * len(sections) + 1 - min(int((sections[:, 2] == 0.0).sum()), int((sections[:, 5] == 0.0).sum()))
-    edge = PADDED_TAPS * taps
-    if len(values) <= edge:
-        raise DataError(f"{len(values)} rows are too few for the low-pass, expected more than {edge}: record longer")
-    before = 2.0 * values[:1] - values[edge:0:-1]
-    after = 2.0 * values[-1:] - values[-2 : -edge - 2 : -1]
-    padded = np.ascontiguousarray(np.concatenate([before, values, after]), dtype=np.float64)
-    begin = steady_states(sections)
-    columns = padded.reshape(len(padded), -1)  # a view, so filtering it changes `padded`
-    _filter(sections, begin, columns)
-    _filter(sections, begin, columns[::-1])
-    return padded[edge:-edge]
+    padded = PaddedRows()
+    padded.rows(sections, len(values), values[0].size if len(values) else 0)[:] = values.reshape(len(values), -1)
+    return padded.filtered(sections).reshape(values.shape)
+
+
+class PaddedRows:
+    """Memory for rows that are filtered in place, with room for both extended ends.
+
+    A fit filters some ten megabytes in every iteration: memory that the system provides anew each time costs more than
+    the filtering.
+    """
+
+    def __init__(self) -> None:
+        self._memory, self._edge = np.zeros(0), 0
+        self._padded = np.zeros((0, 0))
+
+    def rows(self, sections: FloatArray, count: int, columns: int) -> FloatArray:
+        """Return memory for `count` rows of `columns` values, (count, columns); valid until the next call.
+
+        Raises:
+            DataError: as for `filtered_both_ways`.
+        """
+        taps = 2 * len(sections) + 1 - min(int((sections[:, 2] == 0.0).sum()), int((sections[:, 5] == 0.0).sum()))
+        edge = PADDED_TAPS * taps
+        if count <= edge:
+            raise DataError(f"{count} rows are too few for the low-pass, expected more than {edge}: record longer")
+        size = (count + 2 * edge) * columns
+        if len(self._memory) < size:
+            self._memory = np.empty(size)
+        self._edge, self._padded = edge, self._memory[:size].reshape(count + 2 * edge, columns)
+        return self._padded[edge:-edge]
+
+    def filtered(self, sections: FloatArray) -> FloatArray:
+        """Return the rows after the filter of `filtered_both_ways`, in the same memory, (count, columns)."""
+        edge, padded = self._edge, self._padded
+        values = padded[edge:-edge]
+        padded[:edge] = 2.0 * values[0] - values[edge:0:-1]
+        padded[-edge:] = 2.0 * values[-1] - values[-2 : -edge - 2 : -1]
+        begin = steady_states(sections)
+        _filter(sections, begin, padded)
+        _filter(sections, begin, padded[::-1])
+        return values
 
 
 @numba.njit(cache=True)

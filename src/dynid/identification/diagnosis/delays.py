@@ -26,13 +26,13 @@ from dynid.robot import FloatArray
 ROUNDS = 10
 MOST_S = 0.1  # largest delay that is searched: longer ones leave large errors
 SMALL = 0.2  # share of a limit, below which an axis's delay is not iterated; a quarter of it for a common delay
-ENOUGH = 0.3  # largest remaining delay at a root, in standard deviations
-ENOUGH_S = 0.0005
+ROOT_DEVIATIONS = 0.3  # largest remaining delay at a root, in standard deviations
+ROOT_S = 0.0005
 FARTHEST, LONGEST_S = 4.0, 0.04  # largest step, over the last step and in seconds
-FLATTEST = 1e-3  # least visible share of a delay at a root
-WORTH = 0.95  # largest remaining share of an axis's squared error; true delays left 0.24 to 0.90
-CONTRADICTS = 3.0  # standard deviations between an axis's delay and the common one
-FALLING = -0.1  # slope of the remaining delay, below which the secant is used; above it, steps double
+LEAST_VISIBLE = 1e-3  # least visible share of a delay at a root
+MOST_REMAINING = 0.95  # largest remaining share of an axis's squared error; true delays left 0.24 to 0.90
+CONTRADICTION_Z = 3.0  # standard deviations between an axis's delay and the common one
+SECANT_SLOPE = -0.1  # slope of the remaining delay, below which the secant is used; above it, steps double
 
 
 class Left(NamedTuple):
@@ -48,7 +48,7 @@ class Left(NamedTuple):
 
 
 class Root(NamedTuple):
-    """Delays of the axes that leave no remaining delay, (n,) [s], and the visible share of a delay there, (n,).
+    """Delays of the axes that leave no remaining delay, (n,) [s], and the visible share of a delay around them, (n,).
 
     The visible share is the change of the estimated delay over the change of the true delay.
     """
@@ -63,7 +63,7 @@ class DelaySearch:
     Args:
         model: the arm.
         samples: the samples as given.
-        regression: their regression, whose friction structure all fits use.
+        regression: regression of the samples, whose friction structure all fits use.
         coulomb: settings of the friction treatment.
         free: estimates of every single unknown of the given data, from `unknowns`.
     """
@@ -103,7 +103,7 @@ class DelaySearch:
     def worth(self, start_s: FloatArray, axis: int, delay_s: float) -> bool:
         """Return whether the axis's error decreases if only its delay changes from `start_s` (n,) [s] to `delay_s`."""
         alone = np.where(np.arange(len(start_s)) == axis, delay_s, start_s)
-        return bool(self.left(alone).sigma[axis] ** 2 < WORTH * self.left(start_s).sigma[axis] ** 2)
+        return bool(self.left(alone).sigma[axis] ** 2 < MOST_REMAINING * self.left(start_s).sigma[axis] ** 2)
 
     def root(self, start_s: FloatArray, which: NDArray[np.bool_], *, together: bool) -> Root | None:
         """Return the delays after which no delay remains; None if the search does not find them.
@@ -119,8 +119,8 @@ class DelaySearch:
         seen, open_ = np.ones_like(start_s), which
         for _ in range(ROUNDS):
             value, deviation = self._of_axes(self.left(at), together=together)
-            enough = np.maximum(ENOUGH_S, ENOUGH * deviation)
-            seen = np.where(np.abs(step) > enough, np.clip(-_slope(value, before, step), FLATTEST, 1.0), seen)
+            enough = np.maximum(ROOT_S, ROOT_DEVIATIONS * deviation)
+            seen = np.where(np.abs(step) > enough, np.clip(-_slope(value, before, step), LEAST_VISIBLE, 1.0), seen)
             open_ = which & (np.abs(value) >= enough)
             if not open_.any():
                 return Root(at, seen)
@@ -161,9 +161,9 @@ def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> Floa
     parameters absorb nearly all of it.
     """
     first, slope = step == 0.0, _slope(value, before, step)
-    falls = (slope < FALLING) | ((slope < 0.0) & (value * before < 0.0))
+    falls = (slope < SECANT_SLOPE) | ((slope < 0.0) & (value * before < 0.0))
     found = np.where(falls, -value / np.where(falls, slope, -1.0), 2.0 * np.abs(step) * np.sign(value))
-    most = np.where(first, LONGEST_S, np.minimum(LONGEST_S, FARTHEST * np.abs(step) + ENOUGH_S))
+    most = np.where(first, LONGEST_S, np.minimum(LONGEST_S, FARTHEST * np.abs(step) + ROOT_S))
     return np.clip(found, -most, most)
 
 
@@ -197,7 +197,7 @@ def followed(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) ->
 
 def _contradicts(one: Unknown, common_s: float) -> bool:
     """Return whether the delay of an axis differs significantly from the common delay."""
-    return abs(one.value - common_s) > max(0.5 * abs(common_s), CONTRADICTS * one.deviation)
+    return abs(one.value - common_s) > max(0.5 * abs(common_s), CONTRADICTION_Z * one.deviation)
 
 
 def _each(search: DelaySearch, start_s: FloatArray, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:

@@ -21,14 +21,14 @@ MOST_NAMED = 3
 LOSSES_GAIN = 2.0  # over the gain limit: with friction outside both laws, either may fit slightly better
 SURE = 2.0  # standard errors beyond which other losses are ruled out
 # least size [rad] and standard deviations of a fault to report below its limit; other friction resembles a zero
-NAMED = {"gravity": (0.01, 3.0), "position zero": (0.02, 6.0)}
-SURE_SCALE, MUCH = 4.0, 0.1  # standard deviations and explained share for which a torque scale is fitted
+NOTE_LIMITS = {"gravity": (0.01, 3.0), "position zero": (0.02, 6.0)}
+SURE_SCALE, FITTED_SHARE = 4.0, 0.1  # standard deviations and explained share for which a torque scale is fitted
 STRONGEST = 100.0  # strength of a suspicion that is certain
-SURER = 5.0 / 3.0  # factor of the deviations: a wrist's friction may resemble a position scale
+POSITION_SCALE_FACTOR = 5.0 / 3.0  # factor of the deviations: a wrist's friction may resemble a position scale
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # error of a torque constant that a suspicion should find
 # range of the linear estimates, [-], [rad] and [-]; for a scale it is small if friction dominates the torque
-STRAIGHT = {"torque scale": 0.6, "position zero": 0.5, "position scale": 0.03}
+LINEAR_RANGE = {"torque scale": 0.6, "position zero": 0.5, "position scale": 0.03}
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,7 @@ class Diagnosis:
         found, one = [self.small] if self.small else [], self.losses
         if self.unseen:
             found.append(
-                f"a torque constant that is {100 * SCALE_FAULT:.0f} % off is not seen at "
+                f"a torque constant that is {100 * SCALE_FAULT:.0f} % off would not be detected at "
                 f"{', '.join(joint for joint, _ in self.unseen)}: no other joint's torque shows its scale, or too much "
                 "of its own is unexplained; a known mass shows it"
             )
@@ -123,7 +123,7 @@ def diagnose(
     Args:
         model: the arm.
         samples: the fitted samples.
-        regression: their regression.
+        regression: regression of the samples.
         limits: limits of suspicions.
         coulomb: settings of the friction treatment.
         thorough: also test wrong signs and exchanged columns; the errors of the joints show these first.
@@ -135,7 +135,7 @@ def diagnose(
     free = (*(one for one in free if one.kind != "delay"), *delays)
     readings = [*trials.usual(), *(trials.exchanges() if thorough else ())]
     sure = [one for one in free if confirmed(one, trials, limits)]
-    found = _told_once([_weighed(one, trials, limits, joints, doubt) for one in sure])
+    found = _without_repeats([_weighed(one, trials, limits, joints, doubt) for one in sure])
     found += [suspicion_of(one, limits, joints) for one in (*meanings(trials), *readings)]
     losses = _losses(model, samples, regression)
     found += [] if losses is None or losses.alike else [_of_losses(losses, limits)]
@@ -173,7 +173,7 @@ def tried_scale(one: Unknown, trials: Trials, limits: SuspicionLimits) -> float:
     sizes = (
         abs(one.value) / limits.torque_scale,
         abs(one.value) / (SURE_SCALE * max(one.deviation, np.finfo(float).tiny)),
-        one.explained / MUCH,
+        one.explained / FITTED_SHARE,
     )
     if min(sizes) <= 1.0:
         return 0.0
@@ -182,7 +182,7 @@ def tried_scale(one: Unknown, trials: Trials, limits: SuspicionLimits) -> float:
     return float(min(*sizes, significance / limits.significance))
 
 
-def _told_once(found: Sequence[Suspicion]) -> list[Suspicion]:
+def _without_repeats(found: Sequence[Suspicion]) -> list[Suspicion]:
     """Return the suspicions without delays of single joints, if the torques of all joints are late."""
     all_late = any(one.kind == "delay" and not one.joints and one.strength > 1.0 for one in found)
     return [one for one in found if not (all_late and one.kind == "delay" and one.joints)]
@@ -190,7 +190,7 @@ def _told_once(found: Sequence[Suspicion]) -> list[Suspicion]:
 
 def confirmed(one: Unknown, trials: Trials, limits: SuspicionLimits) -> bool:
     """Return whether an unknown is small enough for a linear estimate, or is confirmed by a trial fit."""
-    if abs(one.value) <= STRAIGHT.get(one.kind, np.inf) or abs(one.value) <= limits.deviations * one.deviation:
+    if abs(one.value) <= LINEAR_RANGE.get(one.kind, np.inf) or abs(one.value) <= limits.deviations * one.deviation:
         return True
     tried = trials.as_extrapolated(one.kind, one.axis, one.value)
     return any(own.gain > 0.0 and own.significance > limits.significance for own in tried)
@@ -201,7 +201,8 @@ def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, jo
     sure = [
         one
         for one in free
-        if one.kind in NAMED and abs(one.value) - NAMED[one.kind][1] * one.deviation > NAMED[one.kind][0]
+        if one.kind in NOTE_LIMITS
+        and abs(one.value) - NOTE_LIMITS[one.kind][1] * one.deviation > NOTE_LIMITS[one.kind][0]
     ]
     one = max(sure, key=lambda one: one.explained, default=None)
     if one is None or abs(one.value) - limits.deviations * one.deviation > _limit(one.kind, limits):
@@ -255,7 +256,7 @@ def _ms(seconds: float) -> str:
 
 def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], doubt: FloatArray) -> Suspicion:
     """Return the suspicion for an estimated unknown; `doubt` (n,) multiplies the limit of one joint's delay."""
-    surer = SURER if one.kind == "position scale" else 1.0
+    surer = POSITION_SCALE_FACTOR if one.kind == "position scale" else 1.0
     size = abs(one.value) - surer * limits.deviations * one.deviation
     limit = _limit(one.kind, limits)
     if one.kind == "delay":

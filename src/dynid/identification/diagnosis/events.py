@@ -13,7 +13,7 @@ FEW = 100  # least number of samples for windows that are shorter than the motio
 
 
 class Event(NamedTuple):
-    """Start and end [s, on the recording's axis], share of the squared error, and the joint with most of it there."""
+    """Start and end of an event [s, on the recording's axis], its share of the squared error, and its main joint."""
 
     begin: float
     end: float

@@ -1,8 +1,8 @@
 """Test whether gears lose a share of the motor's torque or of the links' torque; the masses depend on the choice.
 
-If a gear loses the share k of the motor's torque, the motor torque is links / (1 - k) when it drives and
-links / (1 + k) when it is driven. If it loses the share k of the links' torque, the motor torque is (1 + k) and (1 - k)
-times that of the links. Both pairs have the same ratio for some k. With links alone only the masses would differ, by
+Let t be the torque of the links. If a gear loses the share k of the motor's torque, the motor torque is t / (1 - k) if
+the motor drives the links, and t / (1 + k) if they drive it. If it loses the share k of t, the motor torque is
+(1 + k) t and (1 - k) t. Both pairs have the same ratio for some k. Without friction only the masses would differ, by
 the factor 1 / (1 - k^2), which is 11 % for k = 0.32. Coulomb and viscous friction separate the two cases, because a
 share of the motor's torque is also a share of this friction. The links' torque is tried with and without the rotors'
 inertia: a rotor is on the motor side of the gear, but its bearings may not be.
@@ -18,7 +18,7 @@ from dynid.robot import FloatArray
 
 SAMPLES = 1000  # number of samples of `Trials` that decide
 ROUNDS, LEAST = 5, 0.004  # number of fits, and smallest relative error, as in `Trials.linear`
-FELT = 0.05  # load share, or relative difference of link torques, with a negligible effect on masses
+NEGLIGIBLE = 0.05  # load share, or relative difference of link torques, with a negligible effect on masses
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class OtherLosses:
     @property
     def alike(self) -> bool:
         """Whether the masses hardly depend on the choice."""
-        return abs(self.links - 1.0) < FELT
+        return abs(self.links - 1.0) < NEGLIGIBLE
 
 
 def other_losses(trials: Trials, phi: FloatArray, law: FrictionLaw, misfit: FloatArray) -> OtherLosses | None:
@@ -52,7 +52,7 @@ def other_losses(trials: Trials, phi: FloatArray, law: FrictionLaw, misfit: Floa
         law: friction law of the model.
         misfit: measured torques minus those of the model, (N, n) [N m].
     """
-    if np.abs(law.values[[KM, KE]]).max(initial=0.0) < FELT:
+    if np.abs(law.values[[KM, KE]]).max(initial=0.0) < NEGLIGIBLE:
         return None
     data = trials.given
     motor = trials.linear(data, ROUNDS, LEAST, "motor").left

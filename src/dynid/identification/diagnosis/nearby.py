@@ -1,4 +1,4 @@
-"""Interpretations near the given data: one more unknown in addition to all parameters, and its estimate.
+"""Interpretations near the given data: an unknown in addition to all parameters, and its estimate.
 
 Several joints' torques depend on the same parameters. They contradict each other if one of them has another scale, if a
 position has an offset, if torques are late relative to positions, or if gravity has another direction. Each of these
@@ -31,10 +31,10 @@ from dynid.robot import FloatArray
 
 KINDS = ("torque scale", "position zero", "position scale", "delay", "gravity")
 STEP = 1e-4  # step of numerical derivatives [rad or m]
-HIDDEN = 1e-3  # share of a column's length, below which the remainder is rounding
+LEAST_REMAINDER = 1e-3  # share of a column's length, below which the remainder is rounding
 BUILT_UP = (0.005, 0.03)  # distances after a reversal over which friction builds up [rad or m]
-RINGING = 1e-3  # largest deviation of a row's share of sliding states from 1, near a standstill
-BUILDS_UP = 2.0  # growth of a delay's limit with friction over link torque, as slow friction resembles a delay
+MOST_RINGING = 1e-3  # largest deviation of a row's share of sliding states from 1, near a standstill
+BUILD_UP_FACTOR = 2.0  # growth of a delay's limit with friction over link torque, as slow friction resembles a delay
 # Share of a joint's unexplained torque that may resemble its links' torque. A repeated motion also repeats effects
 # that the model lacks, so more samples do not reduce this share.
 CHANCE = 0.2
@@ -97,7 +97,7 @@ class Columns:
         """
         left = self.left[:, list(chosen)]
         scale = np.where(self.seen[list(chosen)], np.linalg.norm(left, axis=0), 0.0)
-        if not (scale > 0.0).all() or np.linalg.svd(left / scale, compute_uv=False)[-1] < HIDDEN:
+        if not (scale > 0.0).all() or np.linalg.svd(left / scale, compute_uv=False)[-1] < LEAST_REMAINDER:
             names = ", ".join(f"{kind} {axis + 1}" for kind, axis in (self.kinds[k] for k in chosen))
             raise DataError(f"the motion does not separate {names}: estimate fewer of them, or record another motion")
         inverse = np.linalg.inv(left.T @ left)
@@ -113,7 +113,7 @@ def columns_beside(
     Args:
         model: the arm.
         samples: the fitted samples.
-        regression: their regression.
+        regression: regression of the samples.
         kinds: kinds of the unknowns to test.
     """
     own, weights, y = weighted_residual(samples, regression)
@@ -123,7 +123,7 @@ def columns_beside(
     whole = beside(own, np.column_stack([left, y]))  # together, so that `own` is decomposed once
     left, y = whole[:, :-1], whole[:, -1]
     # the zero of a joint with a vertical axis does not change the torques: its column is only rounding
-    least = np.maximum(HIDDEN * lengths, ROUNDING * float(np.linalg.norm(regression.tau * weights)))
+    least = np.maximum(LEAST_REMAINDER * lengths, ROUNDING * float(np.linalg.norm(regression.tau * weights)))
     seen = np.linalg.norm(left, axis=0) > np.maximum(least, np.finfo(float).tiny)
     return Columns(tuple(named), left, y, seen, regression.axes, regression.interval_s)
 
@@ -156,7 +156,7 @@ def unknowns(
     Args:
         model: the arm.
         samples: the fitted samples.
-        regression: their regression.
+        regression: regression of the samples.
         kinds: kinds of the unknowns to test.
     """
     found = columns_beside(model, samples, regression, kinds)
@@ -337,7 +337,9 @@ def sliding(regression: Regression, count: int) -> FloatArray:
     if regression.trust is None:
         return np.ones((count, regression.axes))
     full = regression.trust.reshape(-1, regression.axes)[:count] >= 1.0
-    return np.asarray(full if regression.share is None else np.abs(regression.share - 1.0) < RINGING, dtype=np.float64)
+    return np.asarray(
+        full if regression.share is None else np.abs(regression.share - 1.0) < MOST_RINGING, dtype=np.float64
+    )
 
 
 def _links(regression: Regression, phi: FloatArray) -> FloatArray:
@@ -370,7 +372,7 @@ def doubt_of_delays(samples: Samples, regression: Regression) -> FloatArray:
     """Return the factor of the limit for each axis's own delay, (n,), which grows with the share of friction."""
     links = _links(regression, regression.solve().phi)
     dry = np.std(samples.tau - links, axis=0) / np.maximum(np.std(links, axis=0), ROUNDING)
-    return np.asarray(1.0 + BUILDS_UP * dry)
+    return np.asarray(1.0 + BUILD_UP_FACTOR * dry)
 
 
 def _rate(samples: Samples, torque: FloatArray) -> FloatArray:

@@ -27,16 +27,16 @@ from dynid.model.parameters import physical_lower_bounds
 from dynid.robot import FloatArray
 
 MOST_SAMPLES = 250
-HELD = 1e-6  # ridge over a column's length, which keeps undetermined parameters at 0
+RIDGE = 1e-6  # ridge over a column's length, which keeps undetermined parameters at 0
 FEWEST = 30  # least number of sliding samples of an axis that is used
 BLOCKS = 24  # blocks of time over which a difference must repeat
-WEIGHED, LEAST = 0.02, 0.05  # relative errors below which weights stop growing, and errors count as equal
+WEIGHT_FLOOR, LEAST = 0.02, 0.05  # relative errors below which weights stop growing, and errors count as equal
 LoadOf = Literal["joint", "links", "motor"]
 OWN = ("FV", "FC", "FS", "OF")  # friction parameters, which are replaced by `_friction` for all structures
 LOWER = (0.0, 0.0, 0.0, -np.inf, -np.inf)  # bounds of the columns of `_friction`
 SLOW_RAD_S = 0.2
 GEARS = (0.5, 2.0)
-ACROSS = 0.8  # share of gravity along a base axis, above which the axis is the given mount
+MOUNT_SHARE = 0.8  # share of gravity along a base axis, above which the axis is the given mount
 DELAYS_S = (-0.06, -0.02, 0.02, 0.06)
 EXTRAPOLATED = (0.5, 1.0, 1.5)  # factors of the linear estimate that are fitted
 
@@ -110,7 +110,7 @@ class Reading:
 
     Attributes:
         kind: "sign", "torque columns", "joints", "gear", "mount" or "delay", or a kind of `Trials.as_extrapolated`.
-        axes: its axes, from 0; () for all axes.
+        axes: indices of the axes that it changes, from 0; () for all axes.
         value: factor of a gear or scale, zero [rad or m], delay [s]; else 0.
         gain: sum over the axes of log(error as given / error of this interpretation).
         significance: mean difference over its standard error, over blocks of time.
@@ -182,7 +182,7 @@ class Trials:
         W = self.model.under(data.gravity).regressor(data.q, data.dq, data.ddq)
         return np.asarray(W[..., self._links] @ phi[self._links])
 
-    def linear(self, data: Data, rounds: int = 2, least: float = WEIGHED, load_of: LoadOf = "joint") -> LinearFit:
+    def linear(self, data: Data, rounds: int = 2, least: float = WEIGHT_FLOOR, load_of: LoadOf = "joint") -> LinearFit:
         """Return the fit of links and friction to sliding samples.
 
         Args:
@@ -215,7 +215,7 @@ class Trials:
 
         Args:
             kind: kind of the interpretation.
-            axes: its axes, from 0; () for all axes.
+            axes: indices of the axes that it changes, from 0; () for all axes.
             data: the data of this interpretation.
             value: factor, zero or delay that it applies, any unit.
         """
@@ -272,7 +272,7 @@ class Trials:
             return
         yield self.compare("mount", (), replace(self.given, gravity=-given))
         for axis, name in enumerate("xyz"):
-            if abs(given[axis]) > ACROSS * size:
+            if abs(given[axis]) > MOUNT_SHARE * size:
                 continue
             for sign in (-1.0, 1.0):
                 gravity = sign * size * np.eye(3)[axis]
@@ -330,7 +330,7 @@ def _friction(speed: FloatArray, load: FloatArray) -> FloatArray:
 def _solved(rows: FloatArray, lower: FloatArray) -> FloatArray:
     """Return the least-squares solution with lower bounds, any unit; undetermined parameters stay small."""
     scale = np.maximum(np.linalg.norm(rows[:, :-1], axis=0), np.finfo(float).tiny)
-    held = np.column_stack([HELD * np.diag(scale), np.zeros(len(scale))])
+    held = np.column_stack([RIDGE * np.diag(scale), np.zeros(len(scale))])
     R = qr(np.concatenate([rows, held]), mode="r", check_finite=False)[0][: rows.shape[1]]
     found = solve_triangular(R[:-1, :-1] / scale, R[:-1, -1], check_finite=False) / scale
     return np.asarray(found) if (found >= lower).all() else bounded(R, lower, np.full(len(lower), np.inf))

@@ -60,7 +60,7 @@ class FrictionBeside:
         play: backlash between joints and encoders; None if it was not estimated.
         delay: delay of torques behind positions; None if it was not estimated.
         given: whether the fit is of other samples, and friction was not fitted to these.
-        left_out: load-dependent friction that the structure does not contain; None without it.
+        left_out: load-dependent friction that the structure does not contain; None if there is none.
         effects: torques (N, n, k) [N m] of effects without a parameter, each at its likely size: remaining backlash and
             delay, and friction that the law does not describe.
     """

@@ -13,7 +13,7 @@ from functools import cached_property
 import numpy as np
 from scipy.linalg import qr
 
-from dynid.identification.estimators.gear_rows import GearRows, Linearised
+from dynid.identification.estimators.gear_rows import GearRows, Linearised, Predicted
 from dynid.identification.estimators.prior_rows import prior_rows
 from dynid.identification.estimators.triangles import bounded, triangle
 from dynid.model.friction import AS, KM, KMS, SYMBOLS, TERMS, WS, FrictionLaw
@@ -136,14 +136,21 @@ def start_law(axes: int, transition_rad_s: float) -> FrictionLaw:
 
 def stacked(rows: Linearised, parameters: Sequence[Parameter], drift: bool) -> FloatArray:
     """Return the columns of phi, of the friction parameters and of drift side by side, (N, n, columns)."""
-    count, n, p = rows.W.shape
-    out = np.zeros((count, n, p + len(parameters) + drift))
-    out[..., :p] = rows.W
+    return side_by_side(rows.W, rows.friction, parameters, rows.drift if drift else None)
+
+
+def side_by_side(
+    W: FloatArray, friction: FloatArray, parameters: Sequence[Parameter], drift: FloatArray | None = None
+) -> FloatArray:
+    """Return columns of phi (N, n, p), of friction parameters, from (N, n, terms), and of drift (N, n), if any."""
+    count, n, p = W.shape
+    out = np.zeros((count, n, p + len(parameters) + (drift is not None)))
+    out[..., :p] = W
     for k, one in enumerate(parameters):
         axes = list(one.axes)
-        out[:, axes, p + k] = rows.friction[:, axes, one.term]
-    if drift:
-        out[..., -1] = rows.drift
+        out[:, axes, p + k] = friction[:, axes, one.term]
+    if drift is not None:
+        out[..., -1] = drift
     return out
 
 
@@ -209,6 +216,8 @@ class GearFitter:
     ) -> None:
         self.rows, self.gears, self.trust, self.lower = rows, tuple(gears), trust, lower
         self.transition_rad_s = transition_rad_s
+        self._explicit_terms: set[int] = set()
+        self._explicit_columns: FloatArray = np.zeros((*rows.target.shape, len(TERMS)))
 
     @cached_property
     def _standing(self) -> tuple[FloatArray, FloatArray]:
@@ -241,18 +250,24 @@ class GearFitter:
         """Return an initial point, computed from the measured torques."""
         law = start_law(len(self.gears), self.transition_rad_s)
         parameters = tuple(one for one in structure.parameters(self.gears) if TERMS[one.term].kind != "shape")
-        rows = self.rows.explicit(law, sorted({one.term for one in parameters}))
-        columns = stacked(rows, parameters, False)
+        columns = side_by_side(self.rows.sliding_W, self._explicit(law, {one.term for one in parameters}), parameters)
         lower, upper = self._bounds(parameters, False, None)
         held = np.full(len(self.gears), FIRST_STANDING)
         theta = self._solve(columns, self.rows.target, lower, upper, self.trust, held)
-        p = rows.W.shape[2]
+        p = len(self.lower)
         return Point(theta[:p], with_parameters(law, parameters, theta[p:]))
+
+    def _explicit(self, law: FrictionLaw, terms: set[int]) -> FloatArray:
+        """Return `GearRows.explicit` of the law that all fits start from; each term is computed once."""
+        if missing := sorted(terms - self._explicit_terms):
+            self._explicit_columns = self._explicit_columns + self.rows.explicit(law, missing)
+            self._explicit_terms |= terms
+        return self._explicit_columns
 
     def fit(
         self,
         structure: Structure,
-        start: Point | None = None,
+        start: "Point | GearFit | None" = None,
         steps: int = STEPS,
         enough: float = 0.0,
         rival: float = np.inf,
@@ -261,14 +276,17 @@ class GearFitter:
 
         Args:
             structure: structure of friction.
-            start: initial point; None computes it from the measured torques.
+            start: initial point, or a fit of the same structure to continue; None starts from the measured torques.
             steps: largest number of linearisations.
             enough: iteration ends after a step that reduces the squared error by less than this share.
             rival: `misfit` of another fit; iteration ends once all remaining steps, each as large as the last, could
                 not reach it.
         """
-        point = conforming(start or self.begin(structure), structure.parameters(self.gears), structure.drift)
-        here = self._weighed(self._linearised(structure, point, None))
+        if isinstance(start, GearFit):
+            here = self._weighed(start)
+        else:
+            point = conforming(start or self.begin(structure), structure.parameters(self.gears), structure.drift)
+            here = self._weighed(self._linearised(structure, point, None))
         left, share = steps - 1, 1.0
         while True:
             there, slope, change = self._step(here)
@@ -279,7 +297,7 @@ class GearFitter:
             if found is None:
                 return replace(here.fit, settled=change < RESOLVED and left > 0, change=change)
             gained = self.misfit(here.fit) - self.misfit(found)
-            slow = self._squares(here, found) > (1.0 - enough) * here.squares
+            slow = self._squares(here, found.rows.tau, found.point.phi) > (1.0 - enough) * here.squares
             slow |= self.misfit(found) - left * gained > rival
             here = self._weighed(found)
             if (enough or rival < np.inf) and slow:
@@ -291,12 +309,15 @@ class GearFitter:
         sigma = self.sigma(residual)
         weights, held = self.trust / sigma, 1.0 / np.maximum(sigma, self.standing_sigma(fit.point.phi))
         own = _Weighed(fit, residual, weights, held, 0.0)
-        return replace(own, squares=self._squares(own, fit))
+        return replace(own, squares=self._squares(own, fit.rows.tau, fit.point.phi))
 
-    def _squares(self, here: "_Weighed", fit: GearFit) -> float:
-        """Return the squared errors of a fit in sliding and standing states, with the weights of another fit."""
-        residual = self.rows.target - fit.rows.tau
-        standing = (here.held * self.standing_sigma(fit.point.phi)) ** 2 @ self._standing[1]
+    def _squares(self, here: "_Weighed", tau: FloatArray, phi: FloatArray) -> float:
+        """Return the squared errors of a prediction (N, n) at phi (p,), in sliding and standing states.
+
+        The weights are those of the fit `here`.
+        """
+        residual = self.rows.target - tau
+        standing = (here.held * self.standing_sigma(phi)) ** 2 @ self._standing[1]
         return float(np.sum((residual * here.weights) ** 2) + standing)
 
     def _step(self, here: "_Weighed") -> tuple[Point, float, float]:
@@ -331,10 +352,11 @@ class GearFitter:
             tries: largest number of tries.
         """
         for used in range(1, tries + 1):
-            found = self._linearised(here.fit.structure, between(here.fit.point, there, share), here.fit.rows.tm)
-            squares = self._squares(here, found)
+            point = between(here.fit.point, there, share)
+            predicted = self._predicted(point, here.fit.rows.tm)
+            squares = self._squares(here, predicted.tau, point.phi)
             if squares <= here.squares + ARMIJO * share * slope:
-                return found, share, used
+                return self._derived(here.fit.structure, point, predicted), share, used
             bend = squares - here.squares - share * slope
             share *= float(np.clip(-0.5 * share * slope / bend, *SHORTER)) if bend > 0.0 else SHORTER[0]
             if share < LEAST_STEP:
@@ -348,9 +370,16 @@ class GearFitter:
 
     def _linearised(self, structure: Structure, point: Point, guess: tuple[FloatArray, ...] | None) -> GearFit:
         """Return a structure linearised at a conforming point, from an initial guess of the motor torques."""
+        return self._derived(structure, point, self._predicted(point, guess))
+
+    def _predicted(self, point: Point, guess: tuple[FloatArray, ...] | None) -> Predicted:
+        """Return the torques of sliding states at a point, from an initial guess of the motor torques."""
+        return self.rows.predict(point.phi, point.law, point.drift, guess, sticking=False)
+
+    def _derived(self, structure: Structure, point: Point, predicted: Predicted) -> GearFit:
+        """Return a structure linearised at a conforming point, from its predicted torques."""
         parameters, drift = structure.parameters(self.gears), structure.drift
-        terms = sorted({one.term for one in parameters})
-        rows = self.rows.linearise(point.phi, point.law, point.drift, guess, terms, sticking=False)
+        rows = self.rows.derived(predicted, sorted({one.term for one in parameters}))
         columns, theta = stacked(rows, parameters, drift), values_of(point, parameters, drift)
         target = self.rows.target - rows.tau + columns @ theta
         return GearFit(structure, parameters, point, rows, columns, theta, target)

@@ -34,35 +34,34 @@ def loaded_axes(p: FloatArray) -> NDArray[np.bool_]:
 
 
 @numba.njit(cache=True)
-def add_torques(
-    W: FloatArray,
-    G: FloatArray,
-    joints: FloatArray,
-    phi: FloatArray,
-    rubs: NDArray[np.bool_],
-    links: FloatArray,
-    rubbing: FloatArray,
-    load: FloatArray,
-) -> None:
-    """Add the torques of columns that belong to one joint each to `links`, `rubbing` and `load`.
+def settled_torque(
+    p: FloatArray,
+    i: int,
+    x: float,
+    s: float,
+    warmth: float,
+    dq: float,
+    te: float,
+    wanted: float,
+    ripple: FloatArray,
+    guess: float,
+    loaded: bool,
+) -> float:
+    """Return the motor torque tm = wanted + mean friction(dq, tm + ripple, te) of axis i in one state [N m].
 
-    Args:
-        W: columns of the wanted torques, (M, kept).
-        G: columns of the load, (M, kept).
-        joints: joint of each column, (kept,).
-        phi: parameters, (kept,).
-        rubs: whether each column is friction, (kept,).
-        links: result W phi, (M, n) [N m]; zero on entry.
-        rubbing: result of the friction columns alone, (M, n) [N m]; zero on entry.
-        load: result -G phi, (M, n) [N m]; zero on entry.
+    The arguments are those of `settle`, for one state; `loaded` states whether the axis's friction depends on the load.
     """
-    for k in range(len(W)):
-        for c in range(len(joints)):
-            j, torque = joints[c], W[k, c] * phi[c]
-            links[k, j] += torque
-            if rubs[c]:
-                rubbing[k, j] += torque
-            load[k, j] -= G[k, c] * phi[c]
+    base = wanted + warmth * plain_torque(p, i, x, s, dq)
+    if not loaded:
+        return float(base)
+    part, now = warmth * x, guess
+    for _ in range(ROUNDS):
+        load = mean_load(p, i, now, te, ripple)
+        excess = now - base - part * load_budget(p, i, s, te, load)
+        now -= excess / (1.0 - part * slope_by_motor(p, i, s, load))
+        if abs(excess) < CLOSE:
+            break
+    return now
 
 
 @numba.njit(cache=True)
@@ -93,39 +92,86 @@ def settle(
     loaded = loaded_axes(p)
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
-            base = wanted[k, i] + warmth[k] * plain_torque(p, i, x[k, i], s[k, i], dq[k, i])
-            part, now = warmth[k] * x[k, i], tm[k, i]
-            if not loaded[i]:
-                tm[k, i] = base
-                continue
-            for _ in range(ROUNDS):
-                load = mean_load(p, i, now, te[k, i], ripple[k, i])
-                excess = now - base - part * load_budget(p, i, s[k, i], te[k, i], load)
-                now -= excess / (1.0 - part * slope_by_motor(p, i, s[k, i], load))
-                if abs(excess) < CLOSE:
-                    break
-            tm[k, i] = now
+            tm[k, i] = settled_torque(
+                p, i, x[k, i], s[k, i], warmth[k], dq[k, i], te[k, i], wanted[k, i], ripple[k, i], tm[k, i], loaded[i]
+            )
 
 
 @numba.njit(cache=True)
-def differentiate(
+def settle_links(
     p: FloatArray,
+    W: FloatArray,
+    G: FloatArray,
+    joints: NDArray[np.int64],
+    phi: FloatArray,
+    rubs: NDArray[np.bool_],
     x: FloatArray,
     s: FloatArray,
-    warmth: FloatArray,
+    drift: float,
+    minutes: FloatArray,
     dq: FloatArray,
-    te: FloatArray,
     ripple: FloatArray,
+    links: FloatArray,
+    rubbing: FloatArray,
+    te: FloatArray,
     tm: FloatArray,
-    by_loads: bool,
-    gain: FloatArray,
-    by_load: FloatArray,
-    gradient: FloatArray,
 ) -> None:
-    """Compute the derivatives of the tm that `settle` has found.
+    """Compute the torques of base parameters at all states, and settle the motor torques for them; see `settle`.
 
     Args:
         p: see `settle`.
+        W: columns of the wanted torques, which belong to one joint each, (M, kept).
+        G: columns of the load, (M, kept).
+        joints: joint of each column, (kept,).
+        phi: parameters of the columns, (kept,).
+        rubs: whether each column is friction, (kept,), which drifts like the law's friction.
+        x: see `settle`.
+        s: see `settle`.
+        drift: relative change of friction per minute.
+        minutes: times of the states [min], (M,).
+        dq: see `settle`.
+        ripple: see `settle`.
+        links: result W phi, (M, n) [N m].
+        rubbing: result of the friction columns alone, (M, n) [N m].
+        te: result -G phi, (M, n) [N m].
+        tm: see `settle`.
+    """
+    loaded = loaded_axes(p)
+    for k in range(dq.shape[0]):
+        links[k], rubbing[k], te[k] = 0.0, 0.0, 0.0
+        for c in range(len(joints)):
+            j, torque = joints[c], W[k, c] * phi[c]
+            links[k, j] += torque
+            if rubs[c]:
+                rubbing[k, j] += torque
+            te[k, j] -= G[k, c] * phi[c]
+        warmth = 1.0 + drift * minutes[k]
+        for i in range(dq.shape[1]):
+            wanted = links[k, i] + drift * minutes[k] * rubbing[k, i]
+            tm[k, i] = settled_torque(
+                p, i, x[k, i], s[k, i], warmth, dq[k, i], te[k, i], wanted, ripple[k, i], tm[k, i], loaded[i]
+            )
+
+
+@numba.njit(cache=True)
+def state_gradient(
+    p: FloatArray,
+    i: int,
+    x: float,
+    s: float,
+    warmth: float,
+    dq: float,
+    te: float,
+    ripple: FloatArray,
+    tm: float,
+    by_loads: bool,
+    gradient: FloatArray,
+) -> tuple[float, float]:
+    """Return the derivatives of axis i's mean friction in one state by tm and by te.
+
+    Args:
+        p: see `settle`; likewise x to tm, for one state.
+        i: the axis.
         x: see `settle`.
         s: see `settle`.
         warmth: see `settle`.
@@ -133,94 +179,132 @@ def differentiate(
         te: see `settle`.
         ripple: see `settle`.
         tm: see `settle`.
-        by_loads: whether derivatives by load terms are also computed for axes that have none.
-        gain: result, derivative of tm by the wanted torque, (M, n).
-        by_load: result, derivative of mean friction by te, (M, n); zero on entry.
-        gradient: result, derivative of mean friction by the parameters of its axis, (M, n, terms); zero on entry.
+        by_loads: whether friction may depend on the load; else both derivatives are 0.
+        gradient: result, derivatives by the parameters of the axis, (terms,); zero on entry.
     """
-    loaded = loaded_axes(p)
+    plain_gradient(x, s, dq, warmth, gradient)
+    by_motor, by_load = 0.0, 0.0
+    if by_loads:
+        load, part = mean_load(p, i, tm, te, ripple), warmth * x
+        load_gradient(x, s, te, load, warmth, gradient)
+        by_motor, by_load = part * slope_by_motor(p, i, s, load), part * slope_by_load(p, i, s, te, load)
+    add_shape_gradient(p, i, dq, gradient)
+    return by_motor, by_load
+
+
+@numba.njit(cache=True)
+def differentiate(
+    p: FloatArray,
+    x: FloatArray,
+    s: FloatArray,
+    dq: FloatArray,
+    te: FloatArray,
+    ripple: FloatArray,
+    tm: FloatArray,
+    gradient: FloatArray,
+) -> None:
+    """Compute derivatives of mean friction by the parameters of each axis; see `settle` for the other arguments.
+
+    Args:
+        p: see `settle`.
+        x: see `settle`.
+        s: see `settle`.
+        dq: see `settle`.
+        te: see `settle`.
+        ripple: see `settle`.
+        tm: see `settle`.
+        gradient: result, (M, n, terms); zero on entry.
+    """
     for k in range(dq.shape[0]):
         for i in range(dq.shape[1]):
-            by_motor, part = 0.0, warmth[k] * x[k, i]
-            plain_gradient(x[k, i], s[k, i], dq[k, i], warmth[k], gradient[k, i])
-            if by_loads or loaded[i]:
-                load = mean_load(p, i, tm[k, i], te[k, i], ripple[k, i])
-                load_gradient(x[k, i], s[k, i], te[k, i], load, warmth[k], gradient[k, i])
-                by_motor = part * slope_by_motor(p, i, s[k, i], load)
-                by_load[k, i] = part * slope_by_load(p, i, s[k, i], te[k, i], load)
-            add_shape_gradient(p, i, dq[k, i], gradient[k, i])
-            gain[k, i] = 1.0 / (1.0 - by_motor)
+            state_gradient(
+                p, i, x[k, i], s[k, i], 1.0, dq[k, i], te[k, i], ripple[k, i], tm[k, i], True, gradient[k, i]
+            )
 
 
 @numba.njit(cache=True)
-def add_by_links(
+def derive(
+    p: FloatArray,
     W: FloatArray,
     G: FloatArray,
-    joints: FloatArray,
-    columns: FloatArray,
-    warmed: FloatArray,
-    warmth: FloatArray,
-    gain: FloatArray,
-    by_load: FloatArray,
-    slides: FloatArray,
-    out: FloatArray,
-) -> None:
-    """Compute the derivatives of `settle`'s tm by base parameters, minus W, for chosen columns.
-
-    Args:
-        W: columns of the wanted torques, (M, kept).
-        G: columns of the load, (M, kept).
-        joints: joint of each column, (kept,).
-        columns: indices of the chosen columns, (c,).
-        warmed: whether each column grows with warmth, (kept,).
-        warmth: see `settle`.
-        gain: see `differentiate`.
-        by_load: see `differentiate`.
-        slides: weights of the states, (M, n).
-        out: result, (M, c).
-    """
-    n = gain.shape[1]
-    by_own, by_warm, by_torque = np.empty(n), np.empty(n), np.empty(n)
-    for k in range(len(W)):
-        for j in range(n):
-            by_own[j] = slides[k, j] * (gain[k, j] - 1.0)
-            by_warm[j] = slides[k, j] * (gain[k, j] * warmth[k] - 1.0)
-            by_torque[j] = slides[k, j] * gain[k, j] * by_load[k, j]
-        for place in range(len(columns)):
-            c = columns[place]
-            j = joints[c]
-            out[k, place] = (by_warm[j] if warmed[c] else by_own[j]) * W[k, c] - by_torque[j] * G[k, c]
-
-
-@numba.njit(cache=True)
-def side_by_side(
-    friction: FloatArray,
-    drift: FloatArray,
-    gradient: FloatArray,
+    joints: NDArray[np.int64],
+    changed: NDArray[np.int64],
+    rubs: NDArray[np.bool_],
+    x: FloatArray,
+    s: FloatArray,
+    drift: float,
+    minutes: FloatArray,
+    dq: FloatArray,
+    ripple: FloatArray,
+    links: FloatArray,
+    rubbing: FloatArray,
+    te: FloatArray,
+    tm: FloatArray,
     terms: NDArray[np.int64],
-    gain: FloatArray,
     slides: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Write friction (M, n) and its derivatives into the first columns of `out` (M, >= (2 + terms) n).
+    """Compute the derivatives of the tm that `settle_links` has found, times weights of the states.
 
     Args:
-        friction: friction torques, (M, n) [N m].
-        drift: derivatives by drift, (M, n), before multiplication by `gain`.
-        gradient: derivatives by the friction parameters, (M, n, terms), before multiplication by `gain`.
-        terms: indices of the wanted terms, (t,).
-        gain: see `differentiate`, (M, n).
-        slides: weights of the states, (M, n), by which all columns are multiplied.
-        out: result [friction, drift, wanted terms], n columns each.
+        p: see `settle_links`; likewise all arrays up to `tm`.
+        W: see `settle_links`.
+        G: see `settle_links`.
+        joints: see `settle_links`.
+        changed: indices of the columns that friction changes, (c,).
+        rubs: see `settle_links`.
+        x: see `settle`.
+        s: see `settle`.
+        drift: see `settle_links`.
+        minutes: see `settle_links`.
+        dq: see `settle`.
+        ripple: see `settle`.
+        links: see `settle_links`.
+        rubbing: see `settle_links`.
+        te: see `settle_links`.
+        tm: see `settle`.
+        terms: indices of the wanted friction parameters, (t,).
+        slides: weights of the states, (M, n).
+        out: result (M, (1 + t) n + c): derivatives by drift and by each wanted term, n columns each, and by the changed
+            base parameters in addition to W.
     """
-    n = friction.shape[1]
-    for k in range(friction.shape[0]):
+    n, count = dq.shape[1], len(terms)
+    loaded = loaded_axes(p)
+    wanted_loads = False
+    for t in range(count):
+        wanted_loads |= KM <= terms[t] <= KEQ
+    by_own, by_warm, by_torque = np.empty(n), np.empty(n), np.empty(n)
+    gradient = np.empty(p.shape[0])
+    for k in range(dq.shape[0]):
+        warmth = 1.0 + drift * minutes[k]
         for i in range(n):
-            by_wanted = gain[k, i] * slides[k, i]
-            out[k, i] = friction[k, i] * slides[k, i]
-            out[k, n + i] = drift[k, i] * by_wanted
-            for t in range(len(terms)):
-                out[k, (2 + t) * n + i] = gradient[k, i, terms[t]] * by_wanted
+            gradient[:] = 0.0
+            by_motor, by_load = state_gradient(
+                p,
+                i,
+                x[k, i],
+                s[k, i],
+                warmth,
+                dq[k, i],
+                te[k, i],
+                ripple[k, i],
+                tm[k, i],
+                wanted_loads or loaded[i],
+                gradient,
+            )
+            gain = 1.0 / (1.0 - by_motor)
+            weight = gain * slides[k, i]
+            rubbed = tm[k, i] - links[k, i] - drift * minutes[k] * rubbing[k, i]
+            out[k, i] = (rubbed / warmth + rubbing[k, i]) * minutes[k] * weight
+            for t in range(count):
+                out[k, (1 + t) * n + i] = gradient[terms[t]] * weight
+            by_own[i] = slides[k, i] * (gain - 1.0)
+            by_warm[i] = slides[k, i] * (gain * warmth - 1.0)
+            by_torque[i] = weight * by_load
+        for place in range(len(changed)):
+            c = changed[place]
+            j = joints[c]
+            out[k, (1 + count) * n + place] = (by_warm[j] if rubs[c] else by_own[j]) * W[k, c] - by_torque[j] * G[k, c]
 
 
 def mean_gradient(law: FrictionLaw, dq: FloatArray, te: FloatArray, ripple: FloatArray, tm: FloatArray) -> FloatArray:
@@ -229,7 +313,5 @@ def mean_gradient(law: FrictionLaw, dq: FloatArray, te: FloatArray, ripple: Floa
     The arguments are those of `settle`.
     """
     found = np.zeros((*dq.shape, len(law.values)))
-    gain, by_load = np.empty_like(dq), np.zeros_like(dq)
-    x, s, warmth = law.directions(dq), law.fadings(dq), np.ones(len(dq))
-    differentiate(law.values, x, s, warmth, dq, te, ripple, tm, True, gain, by_load, found)
+    differentiate(law.values, law.directions(dq), law.fadings(dq), dq, te, ripple, tm, found)
     return found

@@ -1,9 +1,9 @@
 """Choice of the friction structure that the data support, by comparing nested structures on held-out blocks of time.
 
-Every structure is fitted to all data. Then, with the prediction linearised there, it is fitted without every sixth
-second and validated on the torques of those seconds. The smallest structure is chosen whose error exceeds the best
-one's by at most the standard error of their difference over the seconds, or by 2 % of the squared error. On the fitted
-data, the largest structure would always win.
+Every structure is fitted to all data. Then, with the prediction linearised at that fit, it is fitted without every
+sixth second and validated on the torques of those seconds. The smallest structure is chosen whose error exceeds the
+best one's by at most the standard error of their difference over the seconds, or by 2 % of the squared error. On the
+fitted data, the largest structure would always win.
 """
 
 from collections.abc import Sequence
@@ -181,14 +181,14 @@ def climb(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
 
 
 def _raced(fitter: GearFitter, structure: Structure, starts: Sequence[Point | None], rival: float) -> GearFit:
-    """Return the continued fit from the start whose first steps reach the lowest misfit; None starts from the torques.
+    """Return the converged fit from the start point that reaches the lowest misfit in its first steps.
 
-    Weights follow from the residuals, so a badly fitted axis gets a low weight and may stay badly fitted: a single
-    start is not enough.
+    A start point None is computed from the measured torques. Weights follow from the residuals, so a badly fitted axis
+    gets a low weight and may stay badly fitted: a single start is not enough.
     """
     fits = [fitter.fit(structure, start, RACE_STEPS, ENOUGH) for start in starts]
     best = min(fits, key=fitter.misfit)
-    return best if best.settled else fitter.fit(structure, best.point, RUNG_STEPS, ENOUGH, rival)
+    return best if best.settled else fitter.fit(structure, best, RUNG_STEPS, ENOUGH, rival)
 
 
 def _settled(fitter: GearFitter, fit: GearFit) -> GearFit:
@@ -207,7 +207,7 @@ def to_the_end(fitter: GearFitter, fit: GearFit) -> GearFit:
     for _ in range(ROUNDS):
         if fit.settled:
             break
-        fit = fitter.fit(fit.structure, fit.point)
+        fit = fitter.fit(fit.structure, fit)
     return fit
 
 

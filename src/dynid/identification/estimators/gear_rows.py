@@ -19,21 +19,14 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dynid.identification.data.fine_states import FineStates, grid_step_s
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.gear_kernels import (
-    add_by_links,
-    add_torques,
-    differentiate,
-    mean_gradient,
-    settle,
-    side_by_side,
-)
+from dynid.identification.data.zero_phase import PaddedRows
+from dynid.identification.estimators.gear_kernels import derive, mean_gradient, settle, settle_links
 from dynid.model.drive import KINDS, RESISTING, kind_and_number, of_kinds
 from dynid.model.dynamics import ArmModel
-from dynid.model.friction import KEQ, KM, TERMS, FrictionLaw
+from dynid.model.friction import TERMS, FrictionLaw
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
 
@@ -61,30 +54,51 @@ class Linearised:
     tm: tuple[FloatArray, ...]
 
 
+class _Settled(NamedTuple):
+    """Settled torques of one recording's states at a point: what `settle_links` takes and returns."""
+
+    law: FrictionLaw
+    drift: float
+    shape: tuple[FloatArray, FloatArray]
+    links: FloatArray
+    rubbing: FloatArray
+    te: FloatArray
+    tm: FloatArray
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """Predicted torques at a point, from which `GearRows.derived` computes the derivatives.
+
+    Attributes:
+        tau: prediction after the low-pass, (N, n) [N m].
+        sticking: whether states near standstill are included.
+        settled: settled states of each recording.
+    """
+
+    tau: FloatArray
+    sticking: bool
+    settled: tuple[_Settled, ...]
+
+
 class _Stretch:
     """States of one recording with their regressors."""
 
     def __init__(
-        self,
-        model: ArmModel,
-        states: FineStates,
-        step_s: float,
-        low_pass: Callable[[FloatArray], FloatArray],
-        sharp: Callable[[FloatArray], FloatArray],
-        slides: FloatArray,
-        is_series: bool,
+        self, model: ArmModel, states: FineStates, step_s: float, slides: FloatArray, space: PaddedRows, is_series: bool
     ) -> None:
-        self.q, self.dq, self.tau, self.ripple = states.q, states.dq, states.tau, _by_axes(states.ripple)
+        self._states, self._space, self._is_series = states, space, is_series
+        self.dq, self.tau = (np.ascontiguousarray(one) for one in (states.dq, states.tau))
+        self.ripple = _by_axes(states.ripple)
         self.slides, self.step_s = slides, step_s if is_series else None
         self._known_directions: dict[float, FloatArray] = {}
         raw = states.raw if len(states.raw) else states.tau
-        self.target = low_pass(raw * slides)
-        self.left_out = low_pass(raw) - self.target
+        self.target = self.low_pass(raw * slides)
+        self.left_out = self.low_pass(raw) - self.target
         self._more = None if states.other_raw is None else states.other_raw - raw  # other current minus the chosen one
         W = model.regressor(states.q, states.dq, states.ddq)
         G = model.regressor(states.q, states.dq, np.zeros_like(states.ddq))
         G[:, :, [kind_and_number(name)[0] in KINDS for name in model.names]] = 0.0
-        self.low_pass, self.sharp = low_pass, sharp
         middle = 0.5 * (states.nodes[0] + states.nodes[-1])
         self.minutes = ((np.arange(len(states.q)) - middle) * step_s + states.later_s) / DRIFT_UNIT_S
         # nearly half of W is zero in all states: only nonzero columns (joint, parameter) are kept, (M, kept)
@@ -108,29 +122,55 @@ class _Stretch:
             self._known_directions[law.transition_rad_s] = read_only(np.ascontiguousarray(found))
         return self._known_directions[law.transition_rad_s]
 
-    def linearise(
-        self, phi: FloatArray, law: FrictionLaw, drift: float, guess: FloatArray, terms: Sequence[int], sticking: bool
-    ) -> Linearised:
-        """Return the prediction and its derivatives for this recording; see `GearRows.linearise`."""
-        links, rubbing, te = (np.zeros_like(self.dq, order="C") for _ in range(3))
-        add_torques(self.W, self.G, self.joints, phi[self.parameters], self.rubs, links, rubbing, te)
-        # friction among the base parameters drifts like the additional friction
-        wanted = links + (drift * self.minutes)[:, None] * rubbing
-        tm, warmth, dq = guess.copy(), 1.0 + drift * self.minutes, np.ascontiguousarray(self.dq)
-        shape = self._directions(law), law.fadings(dq)
-        settle(law.values, *shape, warmth, dq, te, wanted, self.ripple, tm)
-        gain, by_load = np.empty_like(dq), np.zeros_like(dq)
-        gradient = np.zeros((*dq.shape, len(TERMS)))
-        loads = any(KM <= term <= KEQ for term in terms)
-        differentiate(law.values, *shape, warmth, dq, te, self.ripple, tm, loads, gain, by_load, gradient)
-        by_drift = ((tm - wanted) / warmth[:, None] + rubbing) * self.minutes[:, None]
-        changed = np.flatnonzero(self.rubs & (drift != 0.0) | law.depends_on_load)
+    def low_pass(self, values: FloatArray) -> FloatArray:
+        """Return values on the grid (M, ...) after the torques' low-pass at the samples, (N, ...)."""
+        return self._states.low_pass(values) if self._is_series else values
 
-        def by_links(slides: FloatArray, out: FloatArray) -> None:
-            add_by_links(self.W, self.G, self.joints, changed, self.rubs, warmth, gain, by_load, slides, out)
+    def _filtered(self, columns: int, fill: Callable[[FloatArray], None], sticking: bool) -> FloatArray:
+        """Return values (M, columns) that `fill` writes into an array, after the low-pass, (N, columns).
 
-        seen = self._seen(tm - links, by_links, changed, gradient, by_drift, gain, tm, terms, sticking)
-        return replace(seen, tau=seen.tau + (self._whole_W if sticking else self._sliding_W) @ phi)
+        Torques of states near standstill have not passed the states' filter, so with `sticking` that filter is applied.
+        """
+        if self._is_series and not sticking:
+            return self._states.low_pass_filled(columns, fill, self._space)
+        values = np.empty((len(self.dq), columns))
+        fill(values)
+        return self._states.low_pass_sharp(values) if self._is_series else values
+
+    def predict(
+        self, phi: FloatArray, law: FrictionLaw, drift: float, guess: FloatArray, sticking: bool
+    ) -> tuple[FloatArray, _Settled]:
+        """Return the predicted torques (N, n) [N m] and the settled states; see `GearRows.predict`."""
+        links, rubbing, te = (np.empty(self.dq.shape) for _ in range(3))
+        shape, tm = (self._directions(law), law.fadings(self.dq)), guess.copy()
+        own = (law.values, self.W, self.G, self.joints, phi[self.parameters], self.rubs, *shape, drift, self.minutes)
+        settle_links(*own, self.dq, self.ripple, links, rubbing, te, tm)
+
+        def friction(out: FloatArray) -> None:
+            np.subtract(tm, links, out=out)
+            if not sticking:
+                out *= self.slides
+
+        seen = self._filtered(tm.shape[1], friction, sticking)
+        tau = seen + (self._whole_W if sticking else self.sliding_W) @ phi
+        return tau, _Settled(law, drift, shape, links, rubbing, te, tm)
+
+    def derived(self, at: _Settled, tau: FloatArray, terms: Sequence[int], sticking: bool) -> Linearised:
+        """Return predicted torques (N, n) with their derivatives; see `GearRows.derived`."""
+        changed = np.flatnonzero(self.rubs & (at.drift != 0.0) | at.law.depends_on_load)
+        n, asked = tau.shape[1], np.array(terms, dtype=np.int64)
+        slides = np.ones_like(self.slides) if sticking else self.slides
+
+        def derivatives(out: FloatArray) -> None:
+            own = (at.law.values, self.W, self.G, self.joints, changed, self.rubs, *at.shape, at.drift, self.minutes)
+            settled = (self.dq, self.ripple, at.links, at.rubbing, at.te, at.tm)
+            derive(*own, *settled, asked, slides, out)
+
+        seen = self._filtered((1 + len(terms)) * n + len(changed), derivatives, sticking)
+        whole = (self._whole_W if sticking else self.sliding_W).copy()
+        whole[:, self.joints[changed], self.parameters[changed]] += seen[:, (1 + len(terms)) * n :]
+        friction = _by_terms(seen[:, n : (1 + len(terms)) * n], terms, n)
+        return Linearised(tau, whole, friction, seen[:, :n], (at.tm,))
 
     @cached_property
     def _whole_W(self) -> FloatArray:
@@ -138,72 +178,35 @@ class _Stretch:
         return self._unpacked(self.low_pass(self.W))
 
     @cached_property
-    def _sliding_W(self) -> FloatArray:
+    def sliding_W(self) -> FloatArray:
         """Regressor W of sliding states (away from standstill) after the low-pass, (N, n, p)."""
         return self._unpacked(self.low_pass(self.W * self.slides[:, self.joints]))
 
     @property
     def standing_W(self) -> FloatArray:
         """Regressor W of the masked states near standstill, after the low-pass, (N, n, p)."""
-        return self._whole_W - self._sliding_W
+        return self._whole_W - self.sliding_W
 
     def _unpacked(self, packed: FloatArray) -> FloatArray:
         whole = np.zeros((len(packed), *self.there.shape))
         whole[:, self.there] = packed
         return whole
 
-    def explicit(self, law: FrictionLaw, terms: Sequence[int]) -> Linearised:
-        """Return initial derivatives by friction terms, with measured torques as motor torques.
+    def explicit(self, law: FrictionLaw, terms: Sequence[int]) -> FloatArray:
+        """Return derivatives by friction terms, (N, n, all terms), with measured torques as motor torques.
 
         The loads are the negative motor torques.
         """
-        dq = np.ascontiguousarray(self.dq)
-        tau = np.ascontiguousarray(self.tau)
-        gradient = mean_gradient(law, dq, -tau, self.ripple, tau)
-        nowhere, none = np.zeros(0, dtype=int), np.zeros_like(dq)
-        return self._seen(none, _nothing, nowhere, gradient, none, np.ones_like(dq), tau, terms, False)
-
-    def _seen(
-        self,
-        friction: FloatArray,
-        by_links: Callable[[FloatArray, FloatArray], None],
-        changed: NDArray[np.int64],
-        gradient: FloatArray,
-        drift: FloatArray,
-        gain: FloatArray,
-        tm: FloatArray,
-        terms: Sequence[int],
-        sticking: bool,
-    ) -> Linearised:
-        """Return friction and its derivatives after the low-pass, including those by phi in addition to W.
-
-        Args:
-            friction: friction torques, (M, n) [N m].
-            by_links: writes the derivatives by phi, times weights (M, n), into an array (M, c).
-            changed: indices of the kept columns to which `by_links` adds, (c,).
-            gradient: derivatives by friction terms, (M, n, terms), before multiplication by `gain`.
-            drift: derivatives by drift, (M, n), before multiplication by `gain`.
-            gain: derivative of the motor torque by the wanted torque, (M, n).
-            tm: motor torques, (M, n) [N m].
-            terms: indices of the requested terms; other terms are not filtered, to save time.
-            sticking: whether states near standstill are included.
-        """
-        n = friction.shape[1]
-        slides = np.ones_like(self.slides) if sticking else self.slides
-        values = np.empty((len(friction), (2 + len(terms)) * n + len(changed)))
-        side_by_side(friction, drift, gradient, np.array(terms, dtype=np.int64), gain, slides, values)
-        by_links(slides, values[:, (2 + len(terms)) * n :])
-        # masked torques have not passed the states' filter
-        seen = self.sharp(values) if sticking else self.low_pass(values)
-        torque, drift, asked, packed = np.split(seen, [n, 2 * n, (2 + len(terms)) * n], axis=1)
-        whole, columns = (self._whole_W if sticking else self._sliding_W).copy(), np.zeros((len(seen), n, len(TERMS)))
-        whole[:, self.joints[changed], self.parameters[changed]] += packed
-        columns[..., terms] = asked.reshape(len(seen), -1, n).swapaxes(1, 2)
-        return Linearised(torque, whole, columns, drift, (tm,))
+        gradient = mean_gradient(law, self.dq, -self.tau, self.ripple, self.tau)
+        columns = (gradient[..., terms].swapaxes(1, 2) * self.slides[:, None]).reshape(len(gradient), -1)
+        return _by_terms(self.low_pass(columns), terms, self.dq.shape[1])
 
 
-def _nothing(slides: FloatArray, out: FloatArray) -> None:
-    """Write no derivatives by base parameters, as a placeholder for `by_links`."""
+def _by_terms(columns: FloatArray, terms: Sequence[int], axes: int) -> FloatArray:
+    """Return derivatives side by side, (N, terms n), as an array over all `TERMS`, (N, n, all); others are zero."""
+    whole = np.zeros((len(columns), axes, len(TERMS)))
+    whole[..., list(terms)] = columns.reshape(len(columns), len(terms), axes).swapaxes(1, 2)
+    return whole
 
 
 def _whole(parts: list[Linearised]) -> Linearised:
@@ -226,18 +229,17 @@ class GearRows:
         if samples.fine:
             step = grid_step_s(samples.settings.interval_s, samples.fine[0])
             masks = sliding_masks(samples, slow_rad_s)
+            space = PaddedRows()
             self._stretches = [
-                _Stretch(model, one, step, one.low_pass, one.low_pass_sharp, slides, True)
-                for one, slides in zip(samples.fine, masks, strict=True)
+                _Stretch(model, one, step, slides, space, True) for one, slides in zip(samples.fine, masks, strict=True)
             ]
         else:
             every = np.arange(len(samples))
             ripple = np.zeros((len(samples), 1, model.axes))
             plain = FineStates(samples.q, samples.dq, samples.ddq, np.zeros((0, 6)), every, samples.tau, ripple)
             plain = replace(plain, other_raw=samples.other_tau)
-            same: Callable[[FloatArray], FloatArray] = lambda values: values  # noqa: E731
             everywhere = np.ones_like(samples.dq)
-            self._stretches = [_Stretch(model, plain, samples.settings.interval_s, same, same, everywhere, False)]
+            self._stretches = [_Stretch(model, plain, samples.settings.interval_s, everywhere, PaddedRows(), False)]
 
     def linearise(
         self,
@@ -259,16 +261,40 @@ class GearRows:
             terms: friction terms for which derivatives are computed, as indices in `TERMS`.
             sticking: whether all states are used; otherwise states near standstill are masked.
         """
+        return self.derived(self.predict(phi, law, drift, guess, sticking=sticking), terms)
+
+    def predict(
+        self,
+        phi: FloatArray,
+        law: FrictionLaw,
+        drift: float = 0.0,
+        guess: tuple[FloatArray, ...] | None = None,
+        *,
+        sticking: bool = True,
+    ) -> Predicted:
+        """Return the prediction for all recordings, (N, n) [N m], without derivatives; arguments as in `linearise`."""
         starts = guess or tuple(one.tau for one in self._stretches)
         pairs = zip(self._stretches, starts, strict=True)
-        return _whole([one.linearise(phi, law, drift, start, list(terms), sticking) for one, start in pairs])
+        found = [one.predict(phi, law, drift, start, sticking) for one, start in pairs]
+        return Predicted(np.concatenate([tau for tau, _ in found]), sticking, tuple(settled for _, settled in found))
 
-    def explicit(self, law: FrictionLaw, terms: Sequence[int]) -> Linearised:
-        """Return derivatives of sliding states for measured motor torques; the prediction is 0.
+    def derived(self, at: Predicted, terms: Sequence[int]) -> Linearised:
+        """Return a prediction with its derivatives by base parameters, drift and terms, as indices in `TERMS`."""
+        ends = np.cumsum([len(one.target) for one in self._stretches])[:-1]
+        parts = zip(self._stretches, at.settled, np.split(at.tau, ends), strict=True)
+        return _whole([one.derived(settled, tau, list(terms), at.sticking) for one, settled, tau in parts])
 
-        The loads are the negative motor torques.
+    def explicit(self, law: FrictionLaw, terms: Sequence[int]) -> FloatArray:
+        """Return derivatives of sliding states by friction terms for measured motor torques, (N, n, all terms).
+
+        The loads are the negative motor torques. Derivatives by terms that were not requested are zero.
         """
-        return _whole([one.explicit(law, list(terms)) for one in self._stretches])
+        return np.concatenate([one.explicit(law, list(terms)) for one in self._stretches])
+
+    @cached_property
+    def sliding_W(self) -> FloatArray:
+        """Regressor W of sliding states (away from standstill), (N, n, p)."""
+        return np.concatenate([one.sliding_W for one in self._stretches])
 
     @cached_property
     def target(self) -> FloatArray:

@@ -6,10 +6,10 @@ a delay of every joint's torques, and friction that is still building up. Priors
 range of real gears. The standard deviations account for residuals that are correlated and differ in size
 (`uncertainty`).
 
-Timestamps are late by the same time for all joints. Friction that no law describes looks like a different delay at each
-joint, the more, the larger its share of the joint's torque. So the delay is the common part of the joints' delays, with
-the standard deviation of random effects (DerSimonian and Laird 1986), after each joint's standard deviation is widened
-by `UNSURE_S` times the ratio of friction to link torques.
+Timestamps are late by the same time for all joints. Friction that the law does not describe looks like a delay that
+differs from joint to joint, and the effect grows with the share of friction in the joint's torque. So the delay is the
+common part of the joints' delays, with the standard deviation of random effects (DerSimonian and Laird 1986), after
+each joint's standard deviation is widened by `UNSURE_S` times the ratio of friction to link torques.
 """
 
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class FoundDelay:
 
     Attributes:
         value: the delay [s].
-        deviation: its standard deviation [s].
+        deviation: standard deviation of the delay [s].
         column: torques of sliding states per second of delay, (N, n) [N m/s].
     """
 
@@ -51,7 +51,7 @@ class FoundDelay:
 
     @property
     def remaining(self) -> float:
-        """Root mean square of the recording's delay, given this estimate and the prior `PRIOR_DELAY_S` [s]."""
+        """Likely size of the delay [s]: root mean square of the delay given this estimate and its prior."""
         share = PRIOR_DELAY_S**2 / (PRIOR_DELAY_S**2 + self.deviation**2)
         return float(np.sqrt(share * self.deviation**2 + (share * self.value) ** 2))
 

@@ -38,7 +38,7 @@ class FoundPlay:
 
     Attributes:
         half: half the backlash, (n,) [rad; m for prismatic joints].
-        deviations: its standard deviations, (n,).
+        deviations: standard deviations of half the backlash, (n,).
         columns: D of sliding states, (N, n, n) [N m/rad].
         taken: half the backlash by which the states were corrected, (n,); None is `significant`.
     """

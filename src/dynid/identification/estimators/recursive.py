@@ -5,9 +5,9 @@ The state consists of triangles (square-root information, because a normal matri
     R of the rows [C W tau] of sliding states,    R_j of axis j's rows [W tau] of standing states,
 
 and the sums that determine the weights of the latter. The estimate equals that of `Regression.stack` for all pieces at
-the same friction, `KnownGears`, up to rounding: base parameters and friction parameters are linear there. The shape of
-friction and other nonlinear parameters need the samples again, at another linearisation point. So does the covariance,
-which is computed from the actual residuals.
+the same friction, `KnownGears`, up to rounding: at fixed friction, torques are linear in base parameters and friction
+parameters. The shape of friction and other nonlinear parameters need the samples again, at another linearisation point.
+So does the covariance, which is computed from the actual residuals.
 """
 
 from dataclasses import dataclass, replace
@@ -126,7 +126,7 @@ class RecursiveRegression:
 
         Args:
             phi: prior base parameters, (p,).
-            deviations: their standard deviations, (p,).
+            deviations: standard deviations of the prior base parameters, (p,).
             friction: standard deviations of the friction parameters, (m,).
         """
         law = self.known.point.law

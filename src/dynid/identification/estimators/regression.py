@@ -59,7 +59,7 @@ class Regression:
         W: regressor, (N n, p).
         tau: torques, (N n,).
         interval_s: time between samples [s].
-        beside: friction in addition to the base parameters; None without it.
+        beside: friction in addition to the base parameters; None if there is none.
         trust: weights of the rows, (N n,); None for equal weights.
         moving: axes that were faster than the settings' limit, (N, n).
         measured: measured torques (N, n), if `tau` is that of a linearisation.
@@ -72,7 +72,7 @@ class Regression:
             covariances are those of the weighted problem.
         reduced: rows of many recordings, including these. They determine all parameters; the rows kept here determine
             the size and correlation time of residuals.
-        prior: prior estimate of the base parameters; None without one.
+        prior: prior estimate of the base parameters; None if there is none.
     """
 
     names: tuple[str, ...]

@@ -87,7 +87,7 @@ def noise_covariance(columns: FloatArray, residual: FloatArray, inverse: FloatAr
 
 
 def _less_leverage(share: FloatArray, score: FloatArray) -> FloatArray:
-    """Return (I - share)^-1/2 score, (p,), by its series."""
+    """Return (I - share)^-1/2 score, (p,), by its power series."""
     term = total = score
     for k in range(1, SERIES):
         term = (2 * k - 1) / (2 * k) * share @ term

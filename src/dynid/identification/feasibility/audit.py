@@ -236,7 +236,7 @@ class Auditor:
         return q, eps
 
     def _walk(self, q: FloatArray, phi: FloatArray, eps: float) -> FloatArray:
-        """Return all poses after a projected gradient descent with Barzilai-Borwein steps, which ends below eps."""
+        """Return poses (k, n) after a projected gradient descent from each, which stops when lambda_min < eps."""
         free, lower, upper = self.free, self.lower[self.free], self.upper[self.free]
         q = np.array(q)
         value, slope = self.kernels.slopes(q, phi, eps)

@@ -34,8 +34,8 @@ SPREAD_RESERVE = 1.001
 BOX_RESERVE = 1e-4  # reserve inside a box, relative to its size
 MARGIN_TOLERANCE = 0.1  # largest shortfall, relative to delta, that is corrected by raising a link to delta
 FRICTION = ("FV", "FC", "FS", "FVM", "FCM")  # dissipates energy, so it is not negative; an offset OF has any sign
-FARTHEST = 1e3  # bound of parameters without an upper bound of their own, in the solver's units
-STRAIN = 5.0  # change by bounds, in standard deviations, above which data contradict the bounds
+FAR_BOUND = 1e3  # bound of parameters without an upper bound of their own, in the solver's units
+STRAIN_DEVIATIONS = 5.0  # change by bounds, in standard deviations, above which data contradict the bounds
 OF_NEGATIVE_ROTOR = (
     "torques that are measured behind the gears hold no rotor inertia: if yours are, set rotor_inertia to false under "
     "structure in robot.yaml"
@@ -55,8 +55,8 @@ class ConsistentModel:
         distance: || phi - phi0 ||, in the mixed SI units of the parameters.
         margin: smallest eigenvalue of all pseudo-inertias, computed from the returned values.
         total_mass: mass of all links [kg].
-        strained: base parameters that the bounds moved by more than `STRAIN` standard deviations, with the number of
-            deviations. The covariance of `base` includes these changes, because either data or bounds are wrong.
+        strained: base parameters that the bounds moved by more than `STRAIN_DEVIATIONS` standard deviations, with their
+            number. The covariance of `base` includes these changes, because either data or bounds are wrong.
         negative: strained rotor inertias and friction parameters that the data make negative, which is physically
             impossible.
     """
@@ -76,7 +76,7 @@ class ConsistentModel:
             return ""
         worst = max(self.strained, key=lambda name: self.strained[name])
         others, far = len(self.strained) - 1, f"{self.strained[worst]:.3g} of its standard deviations"
-        beside = f" {others} others are moved by more than {STRAIN:g};" if others else ""
+        beside = f" {others} others are moved by more than {STRAIN_DEVIATIONS:g};" if others else ""
         end = f";{beside} the deviations of these parameters were widened by what they were moved"
         if worst in self.negative:
             advice = OF_NEGATIVE_ROTOR if kind_and_number(worst)[0] == "IA" else OF_NEGATIVE_FRICTION
@@ -186,7 +186,7 @@ class ConsistentProblem:
 
 
 def _inside(A: FloatArray, b: FloatArray, unit: FloatArray, room: float | None) -> tuple[FloatArray, FloatArray]:
-    """Return A and b of A x + b minus room times `unit`; if room is None, it is a variable after x."""
+    """Return A and b of the bounds A x + b >= room * `unit`; if room is None, it is an unknown that follows x."""
     return (np.column_stack([A, -unit]), b) if room is None else (A, b - room * unit)
 
 
@@ -281,7 +281,7 @@ def _roomiest(model: ArmModel, limits: ArmLimits) -> tuple[FloatArray, float]:
     problem = ConsistentProblem(model, limits, room=None)
     every = np.eye(problem.size)
     x, room = every[:-1], every[-1]
-    far = np.full(len(x), FARTHEST)
+    far = np.full(len(x), FAR_BOUND)
     found = problem.least(
         -room, [positive(-room, np.ones(1)), positive(x, far), positive(-x, far)], "a model inside all bounds"
     )
@@ -345,7 +345,7 @@ def _strained(phi0: BaseParameters, values: FloatArray) -> tuple[BaseParameters,
     spread, moved = phi0.standard_deviations, values - phi0.values
     if phi0.covariance is None or spread is None:
         return phi0.with_values(values), {}
-    far = (spread > 0.0) & (np.abs(moved) > STRAIN * spread)
+    far = (spread > 0.0) & (np.abs(moved) > STRAIN_DEVIATIONS * spread)
     change = np.where(far, moved, 0.0)
     by = {phi0.names[k]: float(abs(moved[k]) / spread[k]) for k in np.flatnonzero(far)}
     return BaseParameters(phi0.names, values, phi0.covariance + np.outer(change, change)), by

@@ -33,9 +33,9 @@ from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, PhysicalBounds
 
 CHANCE = 1e-3  # probability that a correct model's pull exceeds the limit
-REACHED = 1e-4  # slack of a reached bound: in solver's units, or of a matrix's largest eigenvalue beyond 1
+BOUND_SLACK = 1e-4  # slack of a reached bound: in solver's units, or of a matrix's largest eigenvalue beyond 1
 EXACT = 1e-3  # relative accuracy of parameters from rows without noise
-SHOWN = 0.9  # smallest cosine between a direction of reached bounds and one of base parameters that counts
+LEAST_COSINE = 0.9  # smallest cosine between a direction of reached bounds and one of base parameters that counts
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,8 @@ class BoundsPull:
         value: T, squared distance in standard deviations.
         directions: q, the number of directions in which bounds are reached.
         freedom: degrees of freedom of the standard deviations.
-        worst: name of the base parameter that is moved by most of its standard deviations.
-        by: number of these standard deviations.
+        worst: name of the base parameter that is moved farthest, in standard deviations.
+        by: number of standard deviations by which it is moved.
     """
 
     value: float
@@ -136,8 +136,8 @@ def reached_directions(problem: ConsistentProblem, by_x: FloatArray, x: FloatArr
     if not len(rows):
         return 0
     by_x = by_x / np.linalg.norm(by_x, axis=1, keepdims=True)
-    of_bounds, of_base = (orth(one.T, rcond=REACHED) for one in (rows, by_x))
-    return int((np.linalg.svd(of_bounds.T @ of_base, compute_uv=False) > SHOWN).sum())
+    of_bounds, of_base = (orth(one.T, rcond=BOUND_SLACK) for one in (rows, by_x))
+    return int((np.linalg.svd(of_bounds.T @ of_base, compute_uv=False) > LEAST_COSINE).sum())
 
 
 def reached_gradients(cone: Cone, x: FloatArray) -> FloatArray:
@@ -145,11 +145,11 @@ def reached_gradients(cone: Cone, x: FloatArray) -> FloatArray:
     A = cone.A[:, : len(x)]
     value = A @ x + cone.b
     if cone.kind == "positive":
-        rows = A[value < REACHED]
+        rows = A[value < BOUND_SLACK]
     elif cone.kind == "matrix":
         size = round(len(value) ** 0.5)
         values, vectors = np.linalg.eigh(value.reshape(size, size))
-        thin = vectors[:, values < REACHED * max(1.0, float(values[-1]))]
+        thin = vectors[:, values < BOUND_SLACK * max(1.0, float(values[-1]))]
         pairs = [(i, j) for i in range(thin.shape[1]) for j in range(i + 1)]
         rows = np.array([np.outer(thin[:, i], thin[:, j]).ravel() @ A for i, j in pairs]).reshape(-1, A.shape[1])
     else:

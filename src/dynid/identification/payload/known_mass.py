@@ -25,12 +25,14 @@ from dynid.model.standard import LinkInertia, from_link_frame
 from dynid.robot import FloatArray, read_only
 from dynid.threads import on_one_thread
 
-UNSEEN = 1e-6  # relative residual of the known torque below which the arm's columns reproduce it
+INVISIBLE_RESIDUAL = 1e-6  # relative residual of the known torque below which the arm's columns reproduce it
 SIGNIFICANT = 3.0
-DOUBTED = 0.05  # smallest doubtful error of a scale: inexact friction models can cause less, wrong constants reach 30 %
+# Smallest doubtful error of a scale: inexact friction models can cause less, wrong constants reach 30 %
+LEAST_DOUBTFUL_ERROR = 0.05
 DETERMINED = 0.2  # largest standard deviation of a determined scale
-SEEN = 0.5  # smallest scale of a visible load: published torque constants of one servo differ by 30 %, never by half
-LOADED = 3.0  # smallest known torque, in multiples of the rms residual of the arm's own model
+# Smallest scale of a visible load: published torque constants of one servo differ by 30 %, never by half
+LEAST_VISIBLE_SCALE = 0.5
+LEAST_LOAD = 3.0  # smallest known torque, in multiples of the rms residual of the arm's own model
 
 
 @dataclass(frozen=True)
@@ -58,12 +60,12 @@ class JointScale:
     @property
     def determined(self) -> bool:
         """Whether the known mass determines this joint's scale."""
-        return self.deviation <= DETERMINED and self.known_torque > LOADED * self.unexplained
+        return self.deviation <= DETERMINED and self.known_torque > LEAST_LOAD * self.unexplained
 
     @property
     def doubtful(self) -> bool:
         """Whether the torque constant is wrong with statistical significance."""
-        return self.determined and abs(self.scale - 1.0) > max(SIGNIFICANT * self.deviation, DOUBTED)
+        return self.determined and abs(self.scale - 1.0) > max(SIGNIFICANT * self.deviation, LEAST_DOUBTFUL_ERROR)
 
     @property
     def corrected(self) -> tuple[float, float] | None:
@@ -75,7 +77,7 @@ class JointScale:
 
     def sentence(self) -> str:
         """Return the result as a sentence."""
-        if not self.determined and not self.placed and self.known_torque > LOADED * self.unexplained:
+        if not self.determined and not self.placed and self.known_torque > LEAST_LOAD * self.unexplained:
             return f"{self.joint}: what it feels of the mass depends on where that is: give --at"
         if not self.determined:
             return f"{self.joint}: the known mass hardly loads this joint, so its torque constant cannot be checked"
@@ -120,7 +122,7 @@ def refuse_unseen(found: tuple[JointScale, ...]) -> tuple[JointScale, ...]:
         raise DataError(
             "the known mass loads no joint enough in these runs; use a larger mass, further out, against gravity"
         )
-    if all(abs(one.scale) < SEEN for one in found if one.determined):
+    if all(abs(one.scale) < LEAST_VISIBLE_SCALE for one in found if one.determined):
         reported = ", ".join(f"{one.joint} {one.scale:.2g}" for one in found if one.determined)
         raise DataError(
             f"no known load is visible in the second run: of the known mass's torque the joints report only {reported}"
@@ -154,7 +156,7 @@ def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s:
     """Return c in tau = columns psi + c torque, its standard deviation, and the rms residual; torques (N,) [N m]."""
     taken, (left, rest) = beside(columns, torque, tau)
     strength = float(left @ left)
-    if strength <= UNSEEN**2 * float(torque @ torque) or strength == 0.0:
+    if strength <= INVISIBLE_RESIDUAL**2 * float(torque @ torque) or strength == 0.0:
         return float("nan"), float("inf"), float("inf")
     scale = float(left @ rest) / strength
     residual = rest - scale * left

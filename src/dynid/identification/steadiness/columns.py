@@ -23,7 +23,7 @@ class Reading:
 
     Attributes:
         kind: one of the names above.
-        axes: its joints, from 0; () for a body, for the mount, and for all joints together.
+        axes: indices of the joints concerned, from 0; () for a body, for the mount, and for all joints together.
         columns: torques per unit of the quantity, (N, n, k): per kg and kg m, per rad, per share, or per N m.
     """
 

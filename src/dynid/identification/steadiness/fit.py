@@ -160,7 +160,7 @@ def _covariance(scores: FloatArray) -> FloatArray:
 def _chance(values: FloatArray, V: FloatArray, windows: float) -> float:
     """Return the probability of values (k,) with covariance V (k, k), any unit, if the true values are 0.
 
-    The covariance was estimated from so many independent `windows`.
+    `windows` is the number of independent windows from which the covariance was estimated.
     """
     spread = np.sqrt(np.maximum(np.diag(V), np.finfo(float).tiny))
     correlation, vectors = np.linalg.eigh(V / np.outer(spread, spread))

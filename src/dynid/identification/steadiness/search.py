@@ -47,7 +47,7 @@ class Change:
         chance: probability of a change this large if nothing changed, over all tested quantities.
         explained: share of the squared error that the change removes.
         gravity: change of the model's gravity torques over their size (root mean square).
-        torque: the same for the model's torques along the recorded motions.
+        torque: change of the model's torques along the recorded motions over their size (root mean square).
         at: time of a step [s] on the axis of its recording.
         recording: index of that recording.
         into: whether the step is at the start of that recording.

@@ -54,7 +54,7 @@ def steadiness(
         robot: the robot, in whose postures gravity torques are compared.
         model: the arm as mounted.
         samples: the fitted samples.
-        regression: their regression.
+        regression: regression of the samples.
         recordings: names of the recordings, in order.
         share: relative change of gravity torques beyond which a change refuses the model; a hidden offset is reported
             from half of it on.

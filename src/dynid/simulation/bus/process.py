@@ -49,7 +49,7 @@ def serve(
     may print, too.
 
     Args:
-        robot: see `EmulatedServoBus`, as for the arguments without a description.
+        robot: robot with IDs and models of the servos.
         plant: the arm behind the servos.
         clock: new file for the paused clock, which stops while the driver is late; removed at the end.
         link: symbolic link to the port.

@@ -35,7 +35,7 @@ IDLE_POLL_S = 0.010
 STALE_FRAGMENT_S = 0.010
 # Silence after which a driver counts as gone, without and with torque [s]; with torque on, the host may only be busy.
 SILENCE_S, SILENCE_WITH_TORQUE_S = 0.3, 3.0
-# When the simulator itself was not running (the host stood still), the arm stood still, too: nobody could control it.
+# While the simulator does not run (the host stands still), the arm cannot be controlled, so it stands still too.
 LONGEST_CATCH_UP_S = 0.02
 SLEEP_OVERSHOOT_S = 0.00006  # margin for sleeps that end late; the rest of the time is a busy wait [s]
 
@@ -52,7 +52,7 @@ class EmulatedServoBus:
     Args:
         robot: robot with IDs, models and baud rate.
         plant: the arm behind the servos.
-        baudrate: of the servos [bit/s]; None is the robot's. A client at another rate gets no answer.
+        baudrate: baud rate of the servos [bit/s]; None is the robot's. A client at another rate gets no answer.
         wire_time: reply no sooner than the wire would allow.
         lock_step: advance time by one control cycle with each sync write of goal currents, and not otherwise;
             without it, time is the wall clock, or `clock`.
@@ -69,8 +69,8 @@ class EmulatedServoBus:
         dropped_bytes: reply bytes lost because no client read them.
 
     Raises:
-        ConfigurationError: the servos have no such baud rate; the script names a missing servo, or pulls the
-            cable of a port that without a link would come back under another path.
+        ConfigurationError: the servos have no such baud rate; the script names a missing servo, or unplugs
+            the port although it has no link, so that it would come back under another path.
         OutputExistsError: the link exists.
     """
 
@@ -93,7 +93,7 @@ class EmulatedServoBus:
             rates = ", ".join(map(str, codes))
             raise ConfigurationError(f"the servos do not support baud rate {self.baudrate}; supported: {rates}")
         if faults is not None and faults.unplugs and link is None:
-            raise ConfigurationError("unplugging the cable needs a port with a fixed path: give a link")
+            raise ConfigurationError("a fault that unplugs the cable needs a port with a fixed path: give --link")
         self.chain = ServoChain(robot, plant, baud_code=codes[self.baudrate], lock_step=lock_step)
         self.wire_time, self.lock_step = wire_time and not lock_step, lock_step
         self.faults = FaultInjector(faults or FaultScript(), self.chain)

@@ -17,12 +17,12 @@ LINE_FAULTS: tuple[LineFaultKind, ...] = get_args(LineFaultKind)
 Pieces = list[bytes | float]
 """What goes out instead of a reply: bytes, a number being a pause [s]."""
 
-MOST_GARBAGE = 24
+MOST_GARBAGE_BYTES = 24
 FAST_BLOCK_OVERHEAD = 4
 PREFIX = 7
 
 
-def spoil(
+def with_fault(
     kind: LineFaultKind,
     frames: Sequence[bytes],
     servo_id: int | None,
@@ -54,7 +54,7 @@ def spoil(
     if not chosen:
         return list(frames)
     place = int(random.choice(chosen))
-    return [*frames[:place], *_SPOILERS[kind](frames[place], servo_id, random), *frames[place + 1 :]]
+    return [*frames[:place], *_FAULT_FUNCTIONS[kind](frames[place], servo_id, random), *frames[place + 1 :]]
 
 
 def _concerns(frame: bytes, servo_id: int) -> bool:
@@ -77,7 +77,7 @@ def _truncated(frame: bytes, _: int | None, random: np.random.Generator) -> Piec
 
 def _garbage(frame: bytes, _: int | None, random: np.random.Generator) -> Pieces:
     """Add random bytes before and after the frame; every other time with the start of a false packet."""
-    before, after = (random.bytes(int(random.integers(1, MOST_GARBAGE))) for _ in range(2))
+    before, after = (random.bytes(int(random.integers(1, MOST_GARBAGE_BYTES))) for _ in range(2))
     if random.integers(2):
         before += protocol.HEADER + bytes((int(random.integers(protocol.MAX_SERVO_ID)), int(random.integers(4, 60)), 0))
     return [before, frame, after]
@@ -114,7 +114,7 @@ def _blocks(frame: bytes) -> list[tuple[int, int, bytes]]:
     raise ValueError(f"{frame.hex()} is not the reply to a fast sync read")
 
 
-_SPOILERS: dict[str, Callable[[bytes, int | None, np.random.Generator], Pieces]] = {
+_FAULT_FUNCTIONS: dict[str, Callable[[bytes, int | None, np.random.Generator], Pieces]] = {
     "wrong_crc": _wrong_crc,
     "truncated": _truncated,
     "garbage": _garbage,

@@ -22,7 +22,7 @@ from dynid.errors import ConfigurationError
 from dynid.hardware.bus import control_table as table
 from dynid.resources import load_validated
 from dynid.robot import NonNegative, Positive, Strict
-from dynid.simulation.faults.line import LINE_FAULTS, LineFaultKind, Pieces, spoil
+from dynid.simulation.faults.line import LINE_FAULTS, LineFaultKind, Pieces, with_fault
 from dynid.simulation.servo.chain import ServoChain
 from dynid.simulation.servo.servo import Servo
 
@@ -265,7 +265,9 @@ class FaultInjector:
         for index, fault in enumerate(self._line):
             until_s = float("inf") if fault.for_s is None else fault.at_s + fault.for_s
             if fault.at_s <= now_s < until_s and (fault.for_s is not None or self._left[index] > 0):
-                pieces = spoil(fault.kind, frames, fault.servo, self._random, fault.delay_s, self.chain.replies_chained)
+                pieces = with_fault(
+                    fault.kind, frames, fault.servo, self._random, fault.delay_s, self.chain.replies_chained
+                )
                 if pieces != frames:
                     self._left[index] -= 1
                     self._count(fault.kind)
@@ -274,7 +276,7 @@ class FaultInjector:
         if chance is not None and now_s >= chance.at_s and self._random.random() < chance.probability:
             kind = chance.kinds[int(self._random.integers(len(chance.kinds)))]
             self._count(kind)
-            return spoil(kind, frames, None, self._random, chance.delay_s)
+            return with_fault(kind, frames, None, self._random, chance.delay_s)
         return list(frames)
 
     def _now_s(self) -> float | None:

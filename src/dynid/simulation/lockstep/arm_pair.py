@@ -25,8 +25,8 @@ from dynid.simulation.plant.nuisances import quantise
 
 START_DEG = (0.0, 30.0, 0.0, -90.0, 0.0, -30.0, 0.0, 0.0)
 DELAY_CYCLES = 1  # cycles from sending a torque to its effect
-NOTICE_S = 0.005  # time from the end of a pair until both drivers are disabled, for a service call [s]
-RECORDS = ("q", "dq", "push", "external", "command", "torque", "energy")
+REACTION_S = 0.005  # time from the end of a pair until both drivers are disabled, for a service call [s]
+RECORDED_ROWS = ("q", "dq", "push", "external", "command", "torque", "energy")
 
 
 class Pusher(Protocol):
@@ -104,7 +104,7 @@ class LockstepPair:
     Args:
         models: models of leader and follower, for the controller.
         q0: start posture of both, (n,) [rad], or (2, n).
-        seed: of the leader's nuisances; the follower's differ.
+        seed: seed of the leader's nuisances; the follower's differ.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class LockstepPair:
             DataError: a simulated arm has diverged.
         """
         count, n = round(seconds / self._cycle), self.robot.size
-        rows = {name: np.zeros((2, count, n)) for name in RECORDS[:-1]}
+        rows = {name: np.zeros((2, count, n)) for name in RECORDED_ROWS[:-1]}
         force, kinetic, measured = np.zeros((2, count, 3)), np.zeros((2, count)), np.zeros((2, count, n))
         times, stamps = np.zeros(count), np.zeros(count, dtype=np.int64)
         for k in range(count):
@@ -159,7 +159,7 @@ class LockstepPair:
                 push, torque = tool.jacobian.T @ wrench, self._guarded(side, readings[side])
                 command = self._commands[side][0]
                 values = (q, dq, push, observers[side].external, torque if command is None else command, torque)
-                for name, value in zip(RECORDS, values, strict=False):
+                for name, value in zip(RECORDED_ROWS, values, strict=False):
                     rows[name][side, k] = value
                 force[side, k], measured[side, k] = wrench[:3], readings[side].q
                 kinetic[side, k] = self._kinetic(q, dq)
@@ -214,7 +214,7 @@ class LockstepPair:
         """Disable the guards after the end of a pair, if that command arrives."""
         self._stopped_s = min(self._stopped_s, self.time_s)
         for guard, line in zip(self.guards, self.lines, strict=True):
-            due = self._stopped_s + NOTICE_S <= self.time_s < line.mute_from_s
+            due = self._stopped_s + REACTION_S <= self.time_s < line.mute_from_s
             if due and guard.state is GuardState.ENABLED:
                 guard.handle(GuardEvent.DISABLE)
 

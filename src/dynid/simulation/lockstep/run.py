@@ -43,7 +43,7 @@ class SimulatedRun:
 
     Attributes:
         trajectory_duration: length of the trajectory alone [s].
-        joint_names: (n,).
+        joint_names: names of the axes, (n,).
         phases: the phases, with the timestamp at which each began [ns].
         stamps_ns: time of reading of each state by the recorder's clock, from 0, (N,) [ns].
         q: encoder readings, (N, n) [rad].
@@ -209,7 +209,8 @@ def simulate(
     Args:
         robot: the robot.
         trajectory: motion of all axes of the robot.
-        controller: its `reset` is called first; `FeedforwardPd` itself is unchanged, since a compiled copy runs.
+        controller: controller of the arm, which is reset first; a `FeedforwardPd` is unchanged, since a compiled copy
+            runs.
         mount: as in `ArmPlant`.
         seed: as in `ArmPlant`.
         switched_off: as in `ArmPlant`.

@@ -20,7 +20,7 @@ from dynid.simulation.plant.arm import SENSOR_NOISE, ArmPlant
 from dynid.simulation.plant.nuisances import NoiseStream, quantise, stamps
 
 BLOCK = 4096
-RECORDS = "position velocity q dq command goal in_force motor noise q_ref dq_ref ddq_ref".split()
+RECORDED_ROWS = "position velocity q dq command goal in_force motor noise q_ref dq_ref ddq_ref".split()
 
 
 class SteppedArm:
@@ -59,7 +59,7 @@ class SteppedArm:
         self._late = math.ceil(self.plant.nuisances.delay / self._cycle - 1e-9)
         self._seen = self.plant.q.copy()
         self._count = 0
-        self._rows = {name: np.zeros((0, robot.size)) for name in RECORDS}
+        self._rows = {name: np.zeros((0, robot.size)) for name in RECORDED_ROWS}
         self._stamps = np.zeros(0, dtype=np.int64)
         self.stamp_ns = 0
         self._seen_position = self._seen_velocity = np.zeros(robot.size)
@@ -143,7 +143,7 @@ class SteppedArm:
         return step
 
     def run(self, motion: MotionExecutor, until: Callable[[], bool], longest_s: float) -> bool:
-        """Advance under an executor until `until()`; return False after `longest_s` [s] of simulated time."""
+        """Advance under an executor until `until()` is true; return False after `longest_s` [s] of simulated time."""
         for _ in range(round(longest_s / self._cycle)):
             if until():
                 return True

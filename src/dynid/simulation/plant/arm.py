@@ -50,10 +50,10 @@ class ArmPlant:
     Args:
         robot: the robot; its `simulation` section gives steps and nuisances.
         mount: a mount of robot.yaml; None is the default one.
-        seed: of all random nuisances; equal seeds and calls give equal runs, bit for bit.
+        seed: seed of all random nuisances; equal seeds and calls give equal runs, bit for bit.
         switched_off: names of nuisances to leave out, see `dynid.simulation.plant.nuisances.NUISANCES`.
         q0: start posture at rest, (n,) [rad]; None is the robot's rest posture with errors up to half a degree, because
-            nobody places an arm exactly (and a controller without an error lets no current flow).
+            no arm is placed exactly (and a controller without an error lets no current flow).
         stops: lower and upper joint stops, (n,) each [rad]; None is slightly beyond the joint limits.
         standard: standard parameters; None is the set that the robot's file names.
         hold_until_current: False releases the arm at the start.

@@ -72,7 +72,7 @@ def resist(
     loss: FloatArray,
     damping: FloatArray,
 ) -> None:
-    """Write budgets and damping of all axes into `loss` and `damping`, (n,), with friction p scaled by `warm`.
+    """Write friction budgets and damping of all axes into `loss` and `damping`, (n,); friction p is scaled by `warm`.
 
     The part `hand` of the applied torques is external, so it is load; the rest comes from the motors.
     """
@@ -100,7 +100,7 @@ class GearFriction:
 
     def __init__(self, law: FrictionLaw, warm_up: tuple[float, float], model: Any, data: Any) -> None:
         if law["of"].any():
-            raise DataError(f"the simulated arm's friction has an offset OF of {law['of']} N m; it cannot have one")
+            raise DataError(f"the simulated arm's friction has an offset OF of {law['of']} N m; expected 0")
         self._p, self._share, self._time_constant = np.array(law.values), warm_up[0], warm_up[1]
         self._loss, damping = model.dof_frictionloss, model.dof_damping
         self._damping = damping if damping.ndim == 1 else damping[:, 0]

@@ -12,9 +12,9 @@ from dynid.trajectory.motion import Motion
 
 STIFFNESS_NM_RAD, DAMPING_NM_S_RAD = 40.0, 0.5
 STALL_RAD = 0.15  # maximum stretch of the hand's spring, at which it waits until the arm yields [rad]
-LET_GO_S = 0.3
+RELEASE_S = 0.3
 GUIDED_RAD_S, GUIDED_M_S = 1.0, 0.2  # of a hand that leads an arm: half of what ends it, and below what is damped
-LOOKED_S = 0.01
+SAMPLE_S = 0.01
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Push:
     Attributes:
         axis: index of the joint, from 0.
         torque_nm: amplitude [N m].
-        period_s: [s].
+        period_s: period [s].
     """
 
     axis: int
@@ -82,7 +82,7 @@ class Lead:
     @property
     def done(self) -> bool:
         """Whether the hand has let go."""
-        return self._time_s > self._path.duration + LET_GO_S
+        return self._time_s > self._path.duration + RELEASE_S
 
     def torques(self, dt: float, q: FloatArray, dq: FloatArray) -> FloatArray:
         """Return the hand's torques on an arm at q, dq (n,) [rad, rad/s] for the next dt [s], (n,) [N m]."""
@@ -103,7 +103,7 @@ class Lead:
 def guiding_pace(robot: Robot, path: Motion) -> float:
     """Return the share of a path's speed at which a hand may lead the arm along it, at most 1; see `GUIDED_RAD_S`."""
     posture, now, pace = Posture(robot), np.zeros((3, robot.size)), 1.0
-    for time_s in np.arange(0.0, path.duration, LOOKED_S):
+    for time_s in np.arange(0.0, path.duration, SAMPLE_S):
         path.sample_into(float(time_s), *now)
         posture.place(now[0])
         fastest = max(posture.speed(now[1]) / GUIDED_M_S, float(np.abs(now[1]).max()) / GUIDED_RAD_S)

@@ -9,8 +9,8 @@ from dynid.model.standard import LinkInertia, StandardFile, from_file, from_link
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.plant.arm import ArmPlant, plant_standard
 
-SIDE_M = 0.04
-OF_BODIES = ("body_mass", "body_inertia", "body_ipos", "body_iquat")  # inertial fields of a MuJoCo model
+CUBE_M = 0.04
+INERTIAL_FIELDS = ("body_mass", "body_inertia", "body_ipos", "body_iquat")  # inertial fields of a MuJoCo model
 
 
 def holding(
@@ -27,7 +27,7 @@ def holding(
     mdh = ArmModel.of(robot).mdh
     own = from_file(arm or plant_standard(robot), mdh)
     centre = np.array(robot.file.tool_m) + (np.zeros(3) if offset_m is None else offset_m)
-    cube = LinkInertia(mass_kg, centre, mass_kg * SIDE_M**2 / 6.0 * np.eye(3))
+    cube = LinkInertia(mass_kg, centre, mass_kg * CUBE_M**2 / 6.0 * np.eye(3))
     values = np.array(own.values)
     last = slice(10 * (mdh.size - 1), 10 * mdh.size)
     values[last] += from_link_frame(cube, mdh.in_link[-1])
@@ -45,7 +45,7 @@ class HeldBody:
     def __init__(self, plant: ArmPlant, mass_kg: float) -> None:
         self._model = plant.compiled.model
         full = plant.recompiled(holding(plant.robot, mass_kg)).model
-        self._bodies = [{name: getattr(one, name).copy() for name in OF_BODIES} for one in (self._model, full)]
+        self._bodies = [{name: getattr(one, name).copy() for name in INERTIAL_FIELDS} for one in (self._model, full)]
 
     def take(self) -> None:
         """Attach the cube to the hand."""

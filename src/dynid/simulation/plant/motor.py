@@ -13,7 +13,7 @@ from dynid.hardware.safety.overload import OverloadModel, load_motors
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.simulation.plant.nuisances import NOISE_PERIOD_S, NoiseStream
 
-ALL = "all"
+ALL_EFFECTS = "all"
 EFFECTS = ("winding", "lag", "droop", "offset", "noise", "velocity", "heat", "overload")
 OFFSET, NOISE = 5, 6  # streams of random numbers
 
@@ -23,8 +23,8 @@ class Motors:
 
     - winding: the supply limits the current to I = (V - k_e dq) / R, so torque falls with speed;
     - lag: the current follows its goal with first-order dynamics;
-    - droop: it falls short of it with speed in the direction of its torque;
-    - offset, noise: of the present current;
+    - droop: the current falls short of its goal with speed in the direction of its torque;
+    - offset, noise: errors of the present current's reading;
     - velocity: the register lags behind the true velocity;
     - heat: temperature rises with R I^2;
     - overload: the servo trips by `OverloadModel`.
@@ -32,11 +32,11 @@ class Motors:
     Args:
         robot: names the servo models.
         effects: names of `EFFECTS`, or "all".
-        seed: of offsets and noise.
+        seed: seed of offsets and noise.
 
     Attributes:
         current: actual current [A].
-        temperature_deg_c: of the servos.
+        temperature_deg_c: temperatures of the servos.
 
     Raises:
         UnknownNameError: no such effect.
@@ -45,12 +45,15 @@ class Motors:
 
     def __init__(self, robot: Robot, effects: Collection[str], seed: int = 0) -> None:
         for name in effects:
-            if name not in (*EFFECTS, ALL):
-                raise UnknownNameError("motor effect", name, (*EFFECTS, ALL))
+            if name not in (*EFFECTS, ALL_EFFECTS):
+                raise UnknownNameError("motor effect", name, (*EFFECTS, ALL_EFFECTS))
         motors, overload = load_motors(robot), OverloadModel.of(robot)
         if motors is None or overload is None:
-            raise ConfigurationError(f"robot '{robot.name}' has no motors.yaml: its motors are not known")
-        chosen = set(EFFECTS) if ALL in effects else set(effects)
+            raise ConfigurationError(
+                f"robot '{robot.name}' has no motors.yaml, so its motors cannot be simulated: write one, or leave "
+                "--motor out"
+            )
+        chosen = set(EFFECTS) if ALL_EFFECTS in effects else set(effects)
 
         def figures(effect: str, values: list[float], off: float = 0.0) -> FloatArray:
             return read_only(values if effect in chosen else [off] * robot.size)

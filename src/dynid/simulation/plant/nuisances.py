@@ -21,7 +21,7 @@ NUISANCES = (COULOMB, TORQUE_NOISE, ENCODER, CURRENT_QUANTISATION, JITTER, BACKL
 
 NOISE_PERIOD_S = 0.001  # torque noise is constant over this time
 NOISE_BLOCK = 1024  # draws per call of the generator
-ROUNDED_RAD = 1e-12  # rounding tolerance of a crossed gap [rad]
+ROUNDING_RAD = 1e-12  # rounding tolerance of a crossed gap [rad]
 JITTER_CLIP = 0.4  # maximum jitter [share of a cycle], so that timestamps keep their order
 
 
@@ -30,16 +30,16 @@ class Magnitudes:
     """Magnitudes of the active nuisances, SI; disabled ones are zero.
 
     Attributes:
-        coulomb_friction: (n,) [N m].
+        coulomb_friction: Coulomb friction of each axis, (n,) [N m].
         torque_noise: standard deviation of the torque, constant over each `NOISE_PERIOD_S`, (n,) [N m].
         position_step: encoder resolution [rad].
         velocity_step: resolution of the velocity register [rad/s]; it depends on the encoder's.
         current_step: resolution of goal and present current by servo, (n,) [A].
         stamp_jitter: standard deviation of a timestamp's error [s].
         backlash: width of the gap between joint and encoder [rad].
-        delay: from reading a state until the current that answers it takes effect [s].
+        delay: time from reading a state until the current that answers it takes effect [s].
         warm_up_share: share of friction that vanishes while gears warm up.
-        warm_up_time_s: its time constant [s].
+        warm_up_time_s: time constant of the warm-up [s].
     """
 
     coulomb_friction: FloatArray
@@ -143,7 +143,7 @@ class NoiseStream:
 @numba.njit(cache=True, inline="always")
 def crossed(ahead: float, dq: float, half_play: float) -> bool:
     """Return whether a joint `ahead` of its encoder's position [rad] drags it along at a velocity dq [rad/s]."""
-    return half_play == 0.0 or (abs(ahead) >= half_play - ROUNDED_RAD and ahead * dq > 0.0)
+    return half_play == 0.0 or (abs(ahead) >= half_play - ROUNDING_RAD and ahead * dq > 0.0)
 
 
 _crossed = crossed.py_func  # uncompiled for a few numbers, since compiling would take longer than it saves

@@ -31,15 +31,15 @@ class ServoChain:
         lock_step: advance time by one control cycle with every sync write of goal currents, and not otherwise.
 
     Attributes:
-        servos: by ID; a test may remove, add or change one.
-        twins: by ID; a second servo with the same ID, which collides with the first whenever that answers.
+        servos: servos by ID; a test may remove, add or change one.
+        twins: second servos with the ID of another, by ID; a twin collides with the first servo whenever that answers.
         line_code: the host's baud rate as a register value; servos with another receive nothing. None matches all.
         knows_fast_read: whether the firmware is new enough for the fast sync read.
         replies_chained: whether a servo answers a sync or bulk read only after the reply of the previous one, as a
             logic analyser showed (DynamixelSDK issues 331 and 364): after a silent one, all others are silent.
         unstated: behaviour that the e-manual leaves open, for all servos.
         time_s: the servos' clock [s].
-        missed_writes: by ID and address, number of group writes to a register that a servo will miss.
+        missed_writes: number of group writes to a register that a servo will miss, by ID and address.
         unread: IDs and addresses of registers whose reads a servo does not answer.
         max_abs_current_a: largest current commanded to each motor since the start, (n,) [A].
     """
@@ -83,7 +83,7 @@ class ServoChain:
         while remaining > 0.0:
             step = min(remaining, LONGEST_STEP_S)
             if self._self_controlled:
-                self._control_themselves(step)
+                self._drive_by_own_loops(step)
             self.plant.advance(step)
             self.time_s += step
             remaining -= step
@@ -197,22 +197,22 @@ class ServoChain:
 
     def _read_group(self, blocks: list[tuple[int, int, int]], *, fast: bool) -> list[bytes]:
         """Return the replies to a read of (ID, address, size) blocks; for a fast read all in one frame, or none."""
-        asked = []
+        requested = []
         for servo_id, address, size in blocks:
             servo = self.servo_at(servo_id)
             if servo is not None and _level(servo) > 0:
-                asked.append((servo, address, size))
+                requested.append((servo, address, size))
             elif fast or self.replies_chained:
                 break
         self._refresh()
-        replies = [(servo, *servo.read(address, size)) for servo, address, size in asked]
+        replies = [(servo, *servo.read(address, size)) for servo, address, size in requested]
         if not fast:
             frames = [build_status(servo.servo_id, error | servo.alert, data) for servo, error, data in replies]
             if not self.twins:
                 return frames
-            return [self._collided(frame, block[1:]) for frame, block in zip(frames, asked, strict=True)]
+            return [self._collided(frame, block[1:]) for frame, block in zip(frames, requested, strict=True)]
         # Each servo waits for the previous one's block, so a missing servo prevents the whole reply.
-        incomplete = len(asked) < len(blocks) or any(error for _, error, _ in replies)
+        incomplete = len(requested) < len(blocks) or any(error for _, error, _ in replies)
         if not blocks or incomplete or self.twins or not self.knows_fast_read:
             return []
         ids = [servo.servo_id for servo, _, _ in replies]
@@ -339,7 +339,7 @@ class ServoChain:
             self._drive_counts = counts
             self._set_currents(self._shafts.carried(np.array(counts)))
 
-    def _control_themselves(self, step_s: float) -> None:
+    def _drive_by_own_loops(self, step_s: float) -> None:
         """Compute the currents of the next millisecond for servos that control them themselves."""
         dq = self._shafts.velocities(self._transmission.motor_motion(self._refresh().dq))
         current_a = self._shafts.carried(np.array(self._drive_counts))

@@ -14,7 +14,7 @@ from dynid.simulation.servo.profile import Way
 from dynid.simulation.servo.servo import Servo
 
 # defaults for unknown motors: XM430-W350 at 12 V (e-manual)
-USUAL = Winding(supply_v=12.0, resistance_ohm=5.217, back_emf_v_s_rad=2.491)
+DEFAULT_WINDING = Winding(supply_v=12.0, resistance_ohm=5.217, back_emf_v_s_rad=2.491)
 P_DIVISOR, I_DIVISOR, D_DIVISOR = 128.0, 65536.0, 16.0
 LOOP_1_S = 1000.0  # rate of the servo's control loop [1/s]
 
@@ -23,12 +23,12 @@ class OwnLoops:
     """Control loops of all m servos of an arm, by their index in `Robot.wired_servos`.
 
     Args:
-        robot: its `motors.yaml` gives the windings.
+        robot: robot whose `motors.yaml` gives the windings.
     """
 
     def __init__(self, robot: Robot) -> None:
         motors, wired = load_motors(robot), robot.wired_servos
-        self._windings = [USUAL if motors is None else motors[one.axis].winding for one in wired]
+        self._windings = [DEFAULT_WINDING if motors is None else motors[one.axis].winding for one in wired]
         self._units = robot.current_units[[one.axis for one in wired]]
         self._sums = np.zeros(len(wired))
         self._ways: dict[int, Way] = {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from dynid.hardware.bus import control_table as table
 from dynid.simulation.servo.servo import Servo
 
-BY_TIME = 1 << 2  # time-based profile bit of the drive mode
+TIME_BASED = 1 << 2  # time-based profile bit of the drive mode
 VELOCITY_PER_MS = table.VELOCITY_RAD_S_PER_COUNT / table.POSITION_RAD_PER_COUNT * 1e-3  # position counts
 ACCELERATION_PER_MS2 = 214.577 * table.COUNTS_PER_TURN / 60.0**2 * 1e-6
 
@@ -38,7 +38,7 @@ class Way:
         """Return the profile by a servo's present registers."""
         goal = float(servo.get(table.GOAL_POSITION))
         velocity, acceleration = servo.get(table.PROFILE_VELOCITY), servo.get(table.PROFILE_ACCELERATION)
-        if not servo.get(table.DRIVE_MODE) & BY_TIME:
+        if not servo.get(table.DRIVE_MODE) & TIME_BASED:
             limits = velocity * VELOCITY_PER_MS or math.inf, acceleration * ACCELERATION_PER_MS2 or math.inf
             return cls(start, goal, *limits)
         if not velocity:

@@ -136,7 +136,7 @@ class Servo:
 
     @property
     def reversed(self) -> bool:
-        """Whether the registers count against the shaft."""
+        """Whether the registers count in the direction opposite to the shaft's."""
         return bool(self.bytes[_DRIVE_MODE_AT] & REVERSED)
 
     @property
@@ -297,7 +297,7 @@ class Servo:
         return RESULT_FAIL if register is table.TORQUE_ENABLE and value and self.shut_down else 0
 
     def _change_mode(self) -> None:
-        """Reset gains, profile, goal PWM and current on a change of operating mode; turns in position mode."""
+        """Reset gains, profile, goal PWM and current on a change of operating mode; position mode drops turns."""
         for address in _GAINS:
             if address in self._entries:
                 self.set(self._entries[address].register, self._entries[address].default)

@@ -7,7 +7,7 @@ RESULT_FAIL, INSTRUCTION_ERROR, CRC_ERROR, RANGE_ERROR, LENGTH_ERROR, LIMIT_ERRO
 
 @dataclass
 class Unstated:
-    """Behaviour that the e-manual omits, or states otherwise than users observed; tests try both values of each.
+    """Behaviour that the e-manual omits, or states differently from users' observations; tests try both values of each.
 
     Attributes:
         gaps_readable: a read may span unlisted addresses, which are 0; a read of unlisted ones alone is refused.

@@ -1,0 +1,68 @@
+"""Collision shapes of an arm's links, and which of them touch at a posture (pinocchio and coal)."""
+
+from pathlib import Path
+
+from dynid.errors import ConfigurationError
+from dynid.model.pinocchio_library import pinocchio
+from dynid.robot import FloatArray
+from dynid.robot.meshes import tree_with_meshes
+from dynid.robot.urdf_tree import with_limited_turns
+
+
+class LinkShapes:
+    """Collision shapes of a URDF's links; joints that are not axes of the robot stay at zero.
+
+    Not checked are shapes of the same link, of neighbouring links, and of links on the same parent, such as two
+    fingers.
+
+    Raises:
+        ConfigurationError: the URDF is not valid, lacks a joint, or names a shape that cannot be loaded.
+    """
+
+    def __init__(self, urdf: Path, joint_names: tuple[str, ...]) -> None:
+        text = with_limited_turns(tree_with_meshes(urdf))
+        try:
+            self._model = pinocchio.buildModelFromXML(text)
+            self._shapes = pinocchio.buildGeomFromUrdfString(self._model, text, pinocchio.GeometryType.COLLISION)
+        except (ValueError, RuntimeError, MemoryError) as error:
+            raise ConfigurationError(f"{urdf}: its collision shapes cannot be loaded: {error}") from error
+        missing = [name for name in joint_names if not self._model.existJointName(name)]
+        if missing:
+            raise ConfigurationError(f"{urdf} has no joint {', '.join(missing)}")
+        self._places = [self._model.joints[self._model.getJointId(name)].idx_q for name in joint_names]
+        self._data = self._model.createData()
+        self._neutral = pinocchio.neutral(self._model)
+        self._add_pairs()
+
+    @property
+    def pairs(self) -> int:
+        """Number of checked pairs of shapes; 0 if the URDF has no collision shapes."""
+        return len(self._shapes.collisionPairs)
+
+    def _add_pairs(self) -> None:
+        shapes, parents = self._shapes.geometryObjects, self._model.parents
+        for second in range(len(shapes)):
+            for first in range(second):
+                low, high = sorted((shapes[first].parentJoint, shapes[second].parentJoint))
+                siblings = low > 0 and parents[low] == parents[high]  # such as the two fingers of a hand
+                if low != high and parents[high] != low and not siblings:
+                    self._shapes.addCollisionPair(pinocchio.CollisionPair(first, second))
+        self._results = self._shapes.createData()
+
+    def _links(self, pair: pinocchio.CollisionPair) -> tuple[str, str]:
+        shapes, frames = self._shapes.geometryObjects, self._model.frames
+        first, second = (frames[shapes[k].parentFrame].name for k in (pair.first, pair.second))
+        return first, second
+
+    def _collides(self, q: FloatArray, stop_at_first: bool) -> bool:
+        full = self._neutral.copy()
+        full[self._places] = q
+        return bool(
+            pinocchio.computeCollisions(self._model, self._data, self._shapes, self._results, full, stop_at_first)
+        )
+
+    def touching(self, q: FloatArray) -> list[tuple[str, str]]:
+        """Return all pairs of links that touch at q (n,) [rad]."""
+        self._collides(q, stop_at_first=False)
+        results = zip(self._shapes.collisionPairs, self._results.collisionResults, strict=True)
+        return [self._links(pair) for pair, result in results if result.isCollision()]

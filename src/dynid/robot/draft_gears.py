@@ -1,0 +1,160 @@
+"""Friction of a drafted robot's gears, known from its servo models: friction.yaml and proposals for its joints.
+
+Published figures are those of CRANE-X7's friction.yaml. For a servo that is not listed there, the figures of the gear
+nearest in stall torque are scaled by the ratio of stall torques; its source says so.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dynid.hardware.servos.models import Dynamixel, dynamixel_named
+from dynid.model.friction import TERMS, FrictionLaw
+from dynid.model.gear_presets import FILE_NAME, Gear, GearFile, at_joint
+from dynid.model.standard import AxisRow
+from dynid.resources import load_validated, share_folder
+from dynid.robot import FloatArray
+from dynid.robot.draft_drives import three_figures
+from dynid.robot.draft_servos import joint_constant, joint_torque_nm, model_of, most_current_a, round_down
+from dynid.robot.file import Joint
+
+MODEL = "M6"  # friction of the simulated arm
+ROTORS_KG_M2 = {"MX-64": 0.0123, "MX-106": 0.026}  # rotor inertia at the shaft, from the same publication's M6 fits
+JUST_RAD_S = 1e-6  # a speed with a direction at which stiction has not faded
+MODERATE = 0.4  # continuous torque of a drive [share of its torque limit]
+STARTING = 0.6  # share of the torque limit that starts a joint from its rest posture
+GROWS = {"N*m": 1.0, "N*m*s/rad": 1.0, "1/(N*m)": -1.0}  # power of the stall torque that scales a figure, by unit
+HEAD = """\
+# Friction of gears by servo model, drafted by 'dynid robot new'. Torques in N m at the servo's shaft, speeds in rad/s,
+# km to kes without unit, kmq and keq in 1/(N m). Between units friction differs by tens of percent: 'dynid identify'
+# measures it.
+"""
+
+
+@dataclass(frozen=True)
+class DraftedGears:
+    """Gears of a robot's servos: content of friction.yaml, and rotor inertias by servo model [kg m^2]."""
+
+    file: GearFile
+    rotors: dict[str, float]
+
+    def knows(self, rows: Sequence[dict[str, Any]]) -> bool:
+        """Return whether every joint's servo has a known gear."""
+        return all(row.get("servo_model") in self.file.servos for row in rows)
+
+    def drive(self, row: dict[str, Any]) -> tuple[AxisRow, float] | None:
+        """Return a joint's rotor and viscous friction and its Coulomb friction [N m], None if its gear is unknown."""
+        model = row.get("servo_model")
+        if model not in self.file.servos:
+            return None
+        joint = Joint.model_validate(row)
+        figures = at_joint(self.file.gears[self.file.servos[model]].models["M1"], joint)
+        servos, ratio = joint.servo_count, abs(joint.gear_ratio)
+        axis = AxisRow(
+            joint=row["name"],
+            rotor_inertia_kg_m2=three_figures(servos * ratio**2 * self.rotors[model]),
+            viscous_friction_nm_s_per_rad=three_figures(figures["fv"]),
+        )
+        return axis, three_figures(figures["fb"])
+
+    def stiction(self, row: dict[str, Any], load: float) -> float:
+        """Return the friction that a drive overcomes to lift a load [N m] from rest [N m]; 0 if the gear is unknown."""
+        if (model := row.get("servo_model")) not in self.file.servos:
+            return 0.0
+        figures = at_joint(self.file.gears[self.file.servos[model]].models[MODEL], Joint.model_validate(row))
+        law = FrictionLaw.of(1, {symbol: np.array([value]) for symbol, value in figures.items()})
+        return float(law.motor_torque(np.full(1, JUST_RAD_S), np.array([load]), np.array([-load]))[0]) - load
+
+    def easy_load(self, row: dict[str, Any]) -> float:
+        """Return the largest load that a drive lifts from rest with torque to spare [N m]; inf without torque limit."""
+        limit = joint_torque_nm(row)
+        if not math.isfinite(limit) or row.get("servo_model") not in self.file.servos:
+            return MODERATE * limit
+        return min(MODERATE, STARTING * limit / (limit + self.stiction(row, limit))) * limit
+
+    def ask_for_current(
+        self, rows: Sequence[dict[str, Any]], loads: FloatArray, inertial: FloatArray, questions: dict[str, str]
+    ) -> None:
+        """Ask about joints whose current limit does not carry gravity and gear friction; the limits stay as they are.
+
+        Args:
+            rows: joints of robot.yaml.
+            loads: largest torque that gravity takes, (n,) [N m].
+            inertial: torque of a brisk acceleration, (n,) [N m].
+            questions: decisions that a person must make; new ones are added.
+        """
+        for row, load, more in zip(rows, loads.tolist(), inertial.tolist(), strict=True):
+            if row.get("servo_model") not in self.file.servos or "current_limit_a" not in row:
+                continue
+            stuck = self.stiction(row, load)
+            needed = (load + stuck + more) / joint_constant(row)
+            if row["current_limit_a"] >= needed:
+                continue
+            questions[f"joints.{row['name']}.current_limit_a"] = (
+                f"gravity takes up to {load:.3g} N m and gear friction {stuck:.3g} N m more: to move from every "
+                f"posture the joint needs {needed:.3g} A. {_advice(row, needed)}"
+            )
+
+
+def _advice(row: dict[str, Any], needed_a: float) -> str:
+    """Return what limits the current of a joint and what its owner may do about it."""
+    model, drafted = model_of(row["servo_model"]), row["current_limit_a"]
+    most = min(needed_a, most_current_a(model))
+    if drafted < round_down(most):
+        return (
+            f"{drafted:g} A is what the URDF's effort limit allows, so motions are drafted within it. If arm, mount "
+            f"and people beside it are safe with more, write current_limit_a: {round_down(most):g} and "
+            "beyond_urdf: [torque], then repeat 'dynid robot motions'"
+        )
+    if needed_a <= (model.current_limit_a or 0.0):
+        return (
+            f"{drafted:g} A is half the stall current of {model.name}, so motions are drafted within it. If the servo "
+            f"stands more for a short time, write current_limit_a: {needed_a:.3g}; or is it another servo?"
+        )
+    return f"That is more than {model.name} may take: is it the right servo?"
+
+
+def draft_gears(rows: Sequence[dict[str, Any]]) -> DraftedGears:
+    """Return the gears of all servo models that joints of robot.yaml name."""
+    published = load_validated(share_folder() / "config" / "crane_x7" / FILE_NAME, GearFile)
+    servos: dict[str, str] = {}
+    gears: dict[str, Gear] = {}
+    rotors: dict[str, float] = {}
+    for name in dict.fromkeys(row["servo_model"] for row in rows if "servo_model" in row):
+        gear = name if name in published.gears else published.servos.get(name)
+        if gear is not None:
+            servos[name], gears[gear], rotors[name] = gear, published.gears[gear], ROTORS_KG_M2[gear]
+        elif (known := dynamixel_named(name)) is not None and (stall := _stall_nm(known)) is not None:
+            near, share = _nearest(stall)
+            servos[name], gears[name] = name, _scaled(published.gears[near], near, share)
+            rotors[name] = three_figures(share * ROTORS_KG_M2[near])
+    return DraftedGears(GearFile(schema_version=1, servos=servos, gears=gears), rotors)
+
+
+def _stall_nm(model: Dynamixel | None) -> float | None:
+    """Return the stall torque at the recommended voltage [N m]; None if it is not published."""
+    points = () if model is None else model.stall
+    found = [point.torque_nm for point in points if model is not None and math.isclose(point.supply_v, model.supply_v)]
+    return found[0] if found else None
+
+
+def _nearest(stall_nm: float) -> tuple[str, float]:
+    """Return the published gear whose servo is nearest in stall torque, and the ratio of stall torques to it."""
+    own = {name: _stall_nm(dynamixel_named(name)) for name in ROTORS_KG_M2}
+    ratios = {name: stall_nm / torque for name, torque in own.items() if torque is not None}
+    near = min(ratios, key=lambda name: abs(math.log(ratios[name])))
+    return near, ratios[near]
+
+
+def _scaled(gear: Gear, name: str, share: float) -> Gear:
+    """Return a gear whose torques are `share` times as large at the same share of its stall torque."""
+    power = {term.symbol: GROWS.get(term.unit, 0.0) if term.symbol not in ("ws", "a") else 0.0 for term in TERMS}
+    models = {
+        model: {symbol: float(f"{value * share ** power[symbol]:.4g}") for symbol, value in figures.items()}
+        for model, figures in gear.models.items()
+    }
+    source = f"no published figures; {name} scaled by {share:.3g}, the ratio of stall torques. {name}: {gear.source}"
+    return Gear(source=source, models=models)

@@ -1,0 +1,152 @@
+"""Gears and rest postures that `robot new` knows from servo models and shapes, on a small arm like many on desks."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import yaml
+from small_arm import small_arm
+
+from dynid.control.motion_draft import STIFFNESS, STUCK_RAD, write_motions
+from dynid.control.self_collision import SelfCollision
+from dynid.errors import SafetyError
+from dynid.model.chain import SerialChain
+from dynid.model.drivable import beyond_urdf
+from dynid.model.gear_presets import at_joint, gear_friction, known_models, load_gears
+from dynid.model.pinocchio_library import pinocchio
+from dynid.robot import Robot, load_robot
+from dynid.robot.draft import Draft, draft_robot, write_draft
+from dynid.robot.draft_gears import MODERATE
+from dynid.robot.draft_rest import CLEARANCE_M
+from dynid.robot.draft_servos import round_down
+from dynid.robot.file import Joint
+
+
+def drafted(folder: Path, model: str = "XM430-W350", text: str | None = None, **options: Any) -> tuple[Draft, Robot]:
+    """Return the draft of the small arm, and the robot that it makes."""
+    folder.mkdir(exist_ok=True)
+    urdf = folder / "small.urdf"
+    urdf.write_text(text or small_arm(), encoding="utf-8")
+    draft = draft_robot("arm", urdf, servo_models={"": model} if model else None, **options)
+    write_draft(draft, urdf, folder / "arm")
+    return draft, load_robot(folder / "arm")
+
+
+# -- gears -----------------------------------------------------------------------------------------------------
+
+
+def test_published_gears_of_a_known_servo_are_proposed_and_simulated(tmp_path: Path) -> None:
+    draft, robot = drafted(tmp_path)
+    gears = load_gears(robot)
+    assert gears.servos == {"XM430-W350": "MX-64"} and "arXiv:2410.08650" in gears.gears["MX-64"].source
+    assert robot.file.simulation.friction == "M6" and "M6" in known_models(robot)
+    assert not (robot.file.structure.coulomb_friction or robot.file.structure.friction_offset)
+    assert robot.nuisances.coulomb_friction_nm == (0.0904,) * 4
+    assert not isinstance(draft.nominal, str)
+    assert [axis.rotor_inertia_kg_m2 for axis in draft.nominal.axes] == [0.0123] * 4
+
+
+def test_other_servos_get_the_nearest_gear_scaled_and_the_source_says_so(tmp_path: Path) -> None:
+    """Torques grow with the stall torque, what is per torque falls with it, and shapes stay."""
+    draft, robot = drafted(tmp_path, "XL330-M288")
+    gear, known = load_gears(robot).gears["XL330-M288"], load_gears(load_robot("crane_x7")).gears["MX-64"]
+    share = 0.52 / 6.0
+    assert "no published figures; MX-64 scaled by 0.0867, the ratio of stall torques" in gear.source
+    for symbol, power in {"fs": 1, "fv": 1, "kmq": -1, "km": 0, "kms": 0, "ws": 0, "a": 0}.items():
+        assert gear.models["M6"][symbol] == pytest.approx(known.models["M6"][symbol] * share**power, rel=1e-3), symbol
+    assert not isinstance(draft.nominal, str)
+    assert draft.nominal.axes[0].rotor_inertia_kg_m2 == pytest.approx(share * 0.0123, rel=1e-2)
+
+
+def test_an_unknown_gear_leaves_the_arm_with_viscous_friction(tmp_path: Path) -> None:
+    """XW430-T333 has no published stall torque; a robot without any servo has no file at all."""
+    _, some = drafted(tmp_path / "some", "XW430-T333")
+    _, none = drafted(tmp_path / "none", "")
+    for robot in (some, none):
+        assert robot.file.simulation.friction == "viscous" and robot.file.structure.coulomb_friction
+        assert not (robot.folder / "friction.yaml").exists()
+
+
+def test_two_servos_behind_a_gear_rub_as_both_do_at_the_joint() -> None:
+    row = {"name": "j", "lower_deg": -90, "upper_deg": 90, "velocity_limit_rad_s": 1, "servo_id": 1}
+    figures = {"fb": 0.1, "fs": 0.2, "fv": 0.01, "km": 0.3, "kmq": 0.04, "ws": 2.0, "a": 0.8}
+    joint = Joint.model_validate(row | {"shadow_ids": [2], "gear_ratio": -3.0})
+    expected = {"fb": 0.6, "fs": 1.2, "fv": 0.18, "km": 0.3, "kmq": 0.04 / 6.0, "ws": 2.0 / 3.0, "a": 0.8}
+    assert at_joint(figures, joint) == pytest.approx(expected)
+    assert at_joint(figures, Joint.model_validate(row)) == figures
+
+
+def test_gains_overcome_stiction_within_a_few_degrees(tmp_path: Path) -> None:
+    _, robot = drafted(tmp_path)
+    write_motions(robot, robot.folder)
+    gains = yaml.safe_load((robot.folder / "controller.yaml").read_text())
+    at_rest = gear_friction(robot).budget(np.zeros(4))
+    stuck_rad = at_rest / (STIFFNESS * np.array(gains["inertia_kg_m2"]))
+    assert (stuck_rad < STUCK_RAD).all() and STUCK_RAD < np.deg2rad(5.0)
+
+
+def test_limits_stay_at_the_urdf_effort_and_a_question_names_the_current(tmp_path: Path) -> None:
+    weak, robot = drafted(tmp_path / "weak", text=small_arm(effort=0.5))
+    constant = robot.torque_constants[1]
+    assert (robot.torque_limits <= 0.5 + 1e-9).all() and not list(beyond_urdf(robot))
+    question = weak.questions["joints.joint_2.current_limit_a"]
+    assert "gravity takes up to 1.07 N m and gear friction 1.37 N m more" in question
+    assert "write current_limit_a: 1.15 and beyond_urdf: [torque]" in question and 1.15 * constant > 0.5
+    with pytest.raises(SafetyError, match=r"too little torque for gravity and friction: .*joint_2 has 0.42"):
+        write_motions(robot, robot.folder)
+    assert not (robot.folder / "excitation.yaml").exists()
+
+
+def test_a_servo_too_weak_for_its_joint_is_asked_about(tmp_path: Path) -> None:
+    strong, _ = drafted(tmp_path / "strong", text=small_arm(effort=4.0))
+    assert strong.content["joints"][1]["current_limit_a"] == pytest.approx(1.15)  # half the stall current
+    tiny, _ = drafted(tmp_path / "tiny", "XL330-M077")
+    key = "joints.joint_2.current_limit_a"
+    assert "half the stall current of XM430-W350" in strong.questions[key]
+    assert "more than XL330-M077 may take: is it the right servo?" in tiny.questions[key]
+
+
+@pytest.mark.parametrize(("value", "expected"), [(0.5618, 0.561), (1.15, 1.15), (2.0, 2.0), (12.39, 12.3)])
+def test_a_limit_never_grows_by_rounding(value: float, expected: float) -> None:
+    assert round_down(value) == pytest.approx(expected)
+
+
+# -- rest posture ------------------------------------------------------------------------------------------------
+
+
+def heights_and_loads(robot: Robot) -> tuple[np.ndarray, np.ndarray, float]:
+    """Heights of joints and tool [m], gravity torques [N m] and potential energy [J] at the rest posture."""
+    chain = SerialChain.from_robot(robot)
+    data, q = chain.model.createData(), np.array(robot.rest_posture)
+    pinocchio.framesForwardKinematics(chain.model, data, q)
+    energy = pinocchio.computePotentialEnergy(chain.model, data, q)
+    load = pinocchio.computeGeneralizedGravity(chain.model, data, q)
+    return np.array([one.translation[2] for one in data.oMf][3:]), np.abs(load), float(energy)
+
+
+def test_the_arm_rests_low_above_its_base_without_contact(tmp_path: Path) -> None:
+    draft, robot = drafted(tmp_path)
+    heights, loads, energy = heights_and_loads(robot)
+    assert heights[2:].min() > CLEARANCE_M - 1e-3 and (loads < MODERATE * robot.torque_limits + 1e-2).all()
+    assert SelfCollision(robot).contact_at(robot.rest_posture) is None and robot.rest_posture[0] == 0.0
+    chain = SerialChain.from_robot(robot)
+    upright = pinocchio.computePotentialEnergy(chain.model, chain.model.createData(), np.array([0.0, -0.2, -1.3, 0.0]))
+    assert energy < upright - 0.3 and "`dynid robot poses` draws it" in draft.questions["rest_posture"]
+
+
+def test_a_posture_that_a_source_names_wins(tmp_path: Path) -> None:
+    servos = tmp_path / "motors.yaml"
+    rows = "".join(f"  joint_{k}: {{ID: {k}, Drive_Mode: 0, Secondary_ID: 255}}\n" for k in range(1, 5))
+    order = "joint_order: [joint_1, joint_2, joint_3, joint_4]\nsleep_positions: [0.0, -1.2, 1.0, 0.5]\n"
+    servos.write_text(f"port: /dev/ttyDXL\n{order}motors:\n{rows}")
+    draft, robot = drafted(tmp_path, servos=servos)
+    assert robot.file.rest_posture_deg == pytest.approx((0.0, -68.8, 57.3, 28.6))
+    assert "lets the arm sleep" in draft.questions["rest_posture"]
+
+
+def test_an_arm_that_cannot_stay_above_its_base_gets_the_least_load(tmp_path: Path) -> None:
+    """Its first joint is far below the base, so that no posture is above it."""
+    text = small_arm().replace('<origin xyz="0 0 0.06"/>', '<origin xyz="0 0 -1.5"/>')
+    draft, _ = drafted(tmp_path, text=text)
+    assert "no posture was found" in draft.questions["rest_posture"]
