@@ -39,6 +39,7 @@ BENCHMARKS = (
     "recorder",
     "starts",
     "verdict",
+    "ways",
 )
 
 

@@ -18,7 +18,7 @@ from dynid.identification.campaign.held_out_set import HeldOutSet
 from dynid.identification.campaign.representative import PathRescue, RepresentativeStudy, study_representative
 from dynid.identification.campaign.run import RunRecord
 from dynid.identification.settings import IdentificationSettings, load_identification
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.resources import load_validated, write_whole
 from dynid.robot import load_robot
 
@@ -199,7 +199,7 @@ def study_of(run: RunRecord, bags: Path, settings: IdentificationSettings) -> Re
     """Rescue a run, project it to consistent parameters, validate it, and return this study."""
     robot = load_robot("crane_x7")
     held_out = HeldOutSet.load(robot, [bags / name for name in VALIDATION], settings)
-    return study_representative(robot, settings, run, load_recording(bags / run.bag, robot), held_out)
+    return study_representative(robot, settings, run, load_driver_recording(bags / run.bag, robot), held_out)
 
 
 def run_of(records: Sequence[RunRecord], trajectory: str, interval_s: float) -> RunRecord:

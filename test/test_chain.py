@@ -23,7 +23,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import read_model_file
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.completeness import completeness
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.recording.tracking import tracking_rms
 from dynid.verdict import Check
 
@@ -88,7 +88,7 @@ def test_the_bags_are_complete_and_tell_their_own_story(usual: Demo, name: str) 
     assert all(bag.counts[f"/{topic}"] > 0 for topic in (*topics, "robot_description"))
     found = completeness(usual.bag(name))
     assert found.lost == 0 and found.published > 5_000
-    recording = load_recording(usual.bag(name), ROBOT)
+    recording = load_driver_recording(usual.bag(name), ROBOT)
     assert recording.experiment is not None and recording.experiment.trajectory == name
     assert [phase.name for phase in recording.experiment.phases] == ["approach", "trajectory", "rest", "done"]
     assert [one.trajectory for one in recording.experiments] == [name]
@@ -127,10 +127,10 @@ def test_coulomb_friction_left_out_costs_more_than_twice_the_error(usual: Demo) 
 
 
 def test_the_model_halves_the_tracking_error(usual: Demo) -> None:
-    repeated = load_recording(usual.bag(f"{MOTIONS[1]}_computed_torque"), ROBOT)
+    repeated = load_driver_recording(usual.bag(f"{MOTIONS[1]}_computed_torque"), ROBOT)
     assert repeated.experiment is not None and repeated.experiment.controller == "computed_torque"
     before, after = (
-        np.linalg.norm(tracking_rms(bag)) for bag in (load_recording(usual.bag(MOTIONS[1]), ROBOT), repeated)
+        np.linalg.norm(tracking_rms(bag)) for bag in (load_driver_recording(usual.bag(MOTIONS[1]), ROBOT), repeated)
     )
     assert 0.0 < after < 0.5 * before
 

@@ -18,7 +18,7 @@ from demo_run import CHILDREN, EVENT_TIMEOUT_S, MOTIONS, ROBOT, Demo
 
 from dynid.hardware.loop.paused_clock import REPLY_PATIENCE_S
 from dynid.recording.bag_reader import read_bag
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 
 pytestmark = pytest.mark.timeout(900)
 RATE_HZ = "250"  # where the rate is no question: a quarter of the messages, and of the time that they take
@@ -107,7 +107,7 @@ def command_line(pid: int) -> str:
 
 def gaps_s(demo: Demo, begin: int, end: int) -> tuple[float, float]:
     """The longest time between two of these states, and between one and the next command, by their stamps [s]."""
-    bag = load_recording(demo.bag(MOTIONS[0]), ROBOT)
+    bag = load_driver_recording(demo.bag(MOTIONS[0]), ROBOT)
     assert bag.commands is not None
     states = bag.time[begin:end]
     commanded = states[(bag.commands.time[0] < states) & (states < bag.commands.time[-1])]

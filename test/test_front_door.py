@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 import dynid
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, MissingLibraryError, UnknownNameError
-from dynid.identification.data import preprocessing, sources
+from dynid.identification.data import preprocessing, recordings
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_standard
@@ -262,8 +262,8 @@ def test_two_bags_are_read_twice_and_preprocessed_twice(tmp_path: Path, monkeypa
         inner = getattr(module, name)
         monkeypatch.setattr(module, name, lambda *a, **k: (calls.append(name), inner(*a, **k))[1])
 
-    counted(sources, "read_bag")
-    counted(sources, "preprocess")
+    counted(recordings, "read_bag")
+    counted(recordings, "preprocess")
     counted(preprocessing, "preprocess")
     robot = load_robot("crane_x7")
     result = dynid.identify(robot, [tmp_path / "bags" / "PA01"], validation=[tmp_path / "bags" / "V01"])
@@ -281,7 +281,7 @@ def test_recording_shows_its_columns_as_figure_and_table(monkeypatch: pytest.Mon
     np.testing.assert_array_equal(run.time, given["time"])
     np.testing.assert_allclose(run.q, given["q"], atol=1e-12)
     np.testing.assert_allclose(run.tau, given["tau"], atol=1e-12)
-    assert run.dq is not None and len(run.plot().axes) == 9
+    assert isinstance(run, dynid.Recording) and run.dq is not None and len(run.plot().axes) == 9
     without = dynid.recording_from_arrays(ROBOT, given["time"], given["q"], given["tau"])
     assert without.dq is None and len(without.plot().axes) == 6
     pandas = SimpleNamespace(DataFrame=lambda columns, index: (columns, index), Index=lambda time, name: (time, name))
@@ -299,7 +299,8 @@ def test_recording_shows_its_columns_as_figure_and_table(monkeypatch: pytest.Mon
 def test_examples_and_notebook_use_the_stable_names_alone() -> None:
     cells = json.loads((ROOT / "examples" / "identify.ipynb").read_text(encoding="utf-8"))["cells"]
     texts = ["".join(cell["source"]) for cell in cells]
-    texts += [(ROOT / "examples" / name).read_text(encoding="utf-8") for name in ("identify.py", "plot_bag.py")]
+    texts += [path.read_text(encoding="utf-8") for path in (ROOT / "examples").glob("*.py")]
+    assert len(texts) > 8
     assert not [text for text in texts if "dynid." in text and re.search(r"(from|import) dynid\.", text)]
 
 

@@ -25,7 +25,7 @@ from benchmarks.logs.kr300 import (
 from benchmarks.logs.refinement import refined
 
 from dynid.errors import DataError
-from dynid.identification.data.sources import source_of_log
+from dynid.identification.data.recordings import recording_of_log
 from dynid.identification.pipeline import Identification, identify
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
@@ -127,7 +127,7 @@ def nominal_with_friction() -> FloatArray:
 
 @pytest.mark.slow
 def test_the_spring_comes_back_from_exact_torques() -> None:
-    found = identify(ROBOT, [source_of_log(swinging(nominal_with_friction(), 1), Path("run"), ROBOT)])
+    found = identify(ROBOT, [recording_of_log(swinging(nominal_with_friction(), 1), Path("run"), ROBOT)])
     assert found.base["KS1_2"] == pytest.approx(SPRING_NM_RAD, rel=0.05)
     (row,) = [one for one in found.model_file().parameters if one.name == "KS1_2"]
     assert row.unit == "N*m/rad"
@@ -157,7 +157,7 @@ def test_refinement_by_simulation_seldom_predicts_the_other_run_better() -> None
     runs = [run_of(ROBOT, FOLDER / f"kr300_{run}.csv.gz") for run in "AB"]
     better = []
     for fitted, held in (runs, runs[::-1]):
-        start = identify(ROBOT, [source_of_log(fitted, Path(fitted.name), ROBOT)])
+        start = identify(ROBOT, [recording_of_log(fitted, Path(fitted.name), ROBOT)])
         rows = refinements(ROBOT, fitted, held, start)
         own = log_errors(start.as_model(), held, SETTINGS).relative
         assert all(row["reason"] in ("converged", "iteration_limit") and row["cost"] < 1.0 for row in rows)

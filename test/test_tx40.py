@@ -18,8 +18,8 @@ from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.identification.data.preprocessing import Samples
+from dynid.identification.data.recordings import load_recording
 from dynid.identification.data.sample_sets import hold_out
-from dynid.identification.data.sources import load_recording
 from dynid.identification.estimators.closest_standard import closest_standard, with_identified_drives
 from dynid.identification.estimators.essential import essential_parameters
 from dynid.identification.estimators.table import estimator

@@ -36,6 +36,7 @@ PARTS = (
     ("encoding", "dynid.recording.messages", "ReferenceEncoder.encode"),
     ("decoding", "dynid.recording.messages", "JointStateDecoder.decode"),
     ("publish", "rclpy.publisher", "Publisher.publish"),
+    ("receive", "dynid.nodes.hardware_node", "HardwareNode._take_commands"),
     ("receive", "dynid.nodes.hardware_node", "HardwareNode._on_command"),
     ("control", "dynid.control.motion", "MotionExecutor.update"),
     ("receive", "dynid.nodes.executor_node", "ExecutorNode._on_state"),

@@ -48,7 +48,7 @@ def rates(
     """Thin a recording to 50, 25 and 12.5 Hz, identify, and judge by what was held out at the recorded rate."""
     from benchmarks.logs.rates import RATES_HZ
     from benchmarks.logs.rates import rates as rates_of
-    from dynid.identification.data.sources import load_recording
+    from dynid.identification.data.recordings import load_recording
     from dynid.robot import load_robot
 
     loaded = load_robot(robot)

@@ -22,7 +22,7 @@ from dynid.control.model_laws import ComputedTorque
 from dynid.control.motion import MotionExecutor
 from dynid.control.sway import SwayingController
 from dynid.errors import DataError
-from dynid.identification.data.simulated_source import source_of
+from dynid.identification.data.simulated_recording import source_of
 from dynid.identification.pipeline import identify
 from dynid.model.chain import SerialChain
 from dynid.model.dynamics import ArmModel

@@ -21,7 +21,7 @@ from benchmarks.logs.session import Logger, Session, SessionJob, log_at_1_khz, l
 from benchmarks.resident import peak_mib
 from benchmarks.studies.drawn_arms import DrawnArm, draw_arm
 from dynid.errors import DataError
-from dynid.identification.data.sources import source_of_log
+from dynid.identification.data.recordings import recording_of_log
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.setup import SetupEstimate
 from dynid.model.dynamics import ArmModel
@@ -92,7 +92,7 @@ def _identify(task: _Identification) -> _Found:
             logger = Logger(task.rate_hz, torque_delay_s=torque, goal_delay_s=goal)
             fitted.append(log_of(session.rows(slice(0, cut)), robot, logger, f"session {k}", seed=k))
     begin = time.monotonic()
-    sources = [source_of_log(log, Path(log.name), robot) for log in fitted]
+    sources = [recording_of_log(log, Path(log.name), robot) for log in fitted]
     unknown = ("delay",) if task.rate_hz < 1000.0 else ()  # a logger's stamps are late
     result = identify(robot, sources, setup=unknown)
     seconds = time.monotonic() - begin

@@ -12,7 +12,7 @@ from benchmarks.logs.judge import JudgeSettings, log_errors
 from benchmarks.logs.refinement import refined
 from dynid.documents import read_yaml
 from dynid.errors import DataError
-from dynid.identification.data.sources import source_of_log
+from dynid.identification.data.recordings import recording_of_log
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import FrictionStructure, load_identification
 from dynid.model.dynamics import ArmModel
@@ -81,7 +81,7 @@ def _variant(name: str, robot: Robot, fitted: Log, held: Log, friction: Friction
     settings = settings.model_copy(update={"coulomb_friction": coulomb})
     with tempfile.TemporaryDirectory(prefix="dynid-kr300-") as folder:
         robot = robot if springs else springless(robot, Path(folder) / robot.name)
-        result = identify(robot, [source_of_log(fitted, Path(fitted.name), robot)], settings=settings)
+        result = identify(robot, [recording_of_log(fitted, Path(fitted.name), robot)], settings=settings)
     before = Model(robot, result.estimate.base, result.estimate.friction, result.mount)
     judge = (
         log_errors(model, log, SETTINGS) for model, log in ((before, held), (before, fitted), (result.as_model(), held))

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.logs.judge import JudgeSettings, log_errors
 from dynid.errors import DynidError
 from dynid.identification.data.arrays import recording_from_arrays
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
@@ -52,7 +52,7 @@ class Rate:
 
 def rates(
     robot: Robot,
-    source: Source,
+    source: Recording,
     fitted: float,
     rates_hz: tuple[float, ...] = RATES_HZ,
     progress: Callable[[str], None] = lambda stage: None,
@@ -93,13 +93,13 @@ def rates(
     return found
 
 
-def _identified(robot: Robot, source: Source, log: Log, settings: IdentificationSettings) -> Identification:
+def _identified(robot: Robot, source: Recording, log: Log, settings: IdentificationSettings) -> Identification:
     assert log.tau is not None
     recording = recording_from_arrays(robot, log.time, log.q, log.tau, mount=source.mount, name=log.name)
     return identify(robot, [recording], settings=settings)
 
 
-def _filtered(robot: Robot, source: Source, log: Log, settings: IdentificationSettings, held: Log) -> float | None:
+def _filtered(robot: Robot, source: Recording, log: Log, settings: IdentificationSettings, held: Log) -> float | None:
     """Return the error of the result from filtered rows; None if such rows are refused."""
     try:
         result = _identified(robot, source, log, settings)

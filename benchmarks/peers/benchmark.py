@@ -22,7 +22,7 @@ from benchmarks.peers.table import OWN, PEERS, TRUTH, Peer
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError, InputNotFoundError
-from dynid.identification.data.sources import Source, load_recording
+from dynid.identification.data.recordings import Recording, load_recording
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.robot import Robot
@@ -47,7 +47,7 @@ class Case:
     robot: Robot
     robot_name: str
     fitted: Path
-    held_out: tuple[Source, ...]
+    held_out: tuple[Recording, ...]
     friction: str | None  # of the simulated arm; None for recordings of others
     mapping: Path | None = None
 

@@ -10,7 +10,7 @@ import numpy as np
 from benchmarks.peers.exchange import Found
 from benchmarks.peers.rollout import rollout_errors
 from benchmarks.studies.gear_friction import HEAVY_KG_M, true_parameters
-from dynid.identification.data.sources import Portion, Source
+from dynid.identification.data.recordings import Portion, Recording
 from dynid.identification.estimators.torque_errors import TorqueErrors, torque_errors
 from dynid.identification.prediction import predict
 from dynid.identification.settings import load_identification
@@ -150,7 +150,7 @@ def smallest_eigenvalue(robot: Robot, candidate: Candidate, poses: int) -> float
 
 
 def judge_candidate(
-    robot: Robot, candidate: Candidate, held_out: Sequence[Source], poses: int, simulated: bool
+    robot: Robot, candidate: Candidate, held_out: Sequence[Recording], poses: int, simulated: bool
 ) -> dict[str, Any]:
     """Return the figures of a result; those that a real arm does not show are None.
 

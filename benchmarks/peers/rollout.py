@@ -9,8 +9,8 @@ from scipy import signal
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.errors import DynidError
+from dynid.identification.data.recordings import Recording
 from dynid.identification.data.signals import Signals
-from dynid.identification.data.sources import Source
 from dynid.identification.settings import IdentificationSettings
 from dynid.robot import FloatArray, Robot
 from dynid.runtime.model import Model
@@ -21,7 +21,7 @@ FREE_RAD = 100.0  # stops of a simulated arm in a window: none
 
 
 def rollout_errors(
-    model: Model, offset: FloatArray, recordings: Sequence[Source], settings: IdentificationSettings
+    model: Model, offset: FloatArray, recordings: Sequence[Recording], settings: IdentificationSettings
 ) -> tuple[float, float | None]:
     """Return root mean square position errors [deg] of the chain joints over all windows: open loop, closed loop.
 

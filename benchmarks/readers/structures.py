@@ -18,7 +18,7 @@ from dynid.identification.feasibility.belief import Belief
 from dynid.recording.bag_info import bag_info
 from dynid.recording.bag_repair import repair_bag
 from dynid.recording.csv_reader import read_csv
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.reporting.predictions import load_predictions
 from dynid.robot import load_robot
 from dynid.robot.draft import draft_robot, write_draft
@@ -70,7 +70,7 @@ def _bags(folder: Path) -> Structure:
     def read(path: Path, out: Path) -> Any:
         return _all(
             lambda: bag_info(path).as_dict(),
-            lambda: load_recording(path, robot),
+            lambda: load_driver_recording(path, robot),
             lambda: repair_bag(path),
             lambda: [one.problem for one in find_logs(path, robot)],
         )

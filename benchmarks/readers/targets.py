@@ -19,7 +19,7 @@ from dynid.model.standard import from_file as standard_from_file
 from dynid.recording.bag_writer import Storage
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import read_csv
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.resources import load_validated, yaml_text
 from dynid.robot import Robot, RobotFile, load_robot
 from dynid.robot.check import check_robot
@@ -176,7 +176,7 @@ def _bag_target(folder: Path, storage: Storage) -> Target:
             return "time"
         return _finite(recording.q, recording.tau_present)
 
-    return Target(file.suffix[1:], file.read_bytes(), lambda path: load_recording(path, robot), fault, BINARY)
+    return Target(file.suffix[1:], file.read_bytes(), lambda path: load_driver_recording(path, robot), fault, BINARY)
 
 
 def csv_mapping() -> tuple[CsvMapping, tuple[str, ...]]:

@@ -10,7 +10,7 @@ from dynid.codegen.kernels import CACHE_VARIABLE
 from dynid.errors import DataError
 from dynid.identification.campaign.run import Runner
 from dynid.identification.settings import load_identification
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.bag_jobs import BagJob, make_bag
 
@@ -47,7 +47,7 @@ def simulate_and_identify(robot_name: str, trajectory: str, profile: str, mount:
     make_bag(job)
     robot = load_robot(robot_name)
     settings = load_identification(robot)
-    recording = load_recording(job.folder, robot)
+    recording = load_driver_recording(job.folder, robot)
     run = Runner(robot, settings, recording.hardware.mount).run(recording, settings.sampling_interval_s, key="cold")
     if run.clie is None:
         raise DataError(f"{run.label} was refused, so not every kernel was needed: {run.refusal}")

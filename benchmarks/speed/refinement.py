@@ -26,7 +26,7 @@ from dynid.identification.feasibility.audit import Auditor
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.robot import FloatArray, Robot
 
 Progress = Callable[[str], None]
@@ -53,7 +53,7 @@ def make_case(robot: Robot, bag: Path, interval_s: float = 0.04) -> Case:
 
     Only the baselines' law starts at rest; so does the case, whose bag begins with the arm held.
     """
-    recording, identification = load_recording(bag, robot), load_identification(robot)
+    recording, identification = load_driver_recording(bag, robot), load_identification(robot)
     model, settings = ArmModel.of(robot, mount=recording.hardware.mount), recorded_controller(recording)
     samples = preprocess_recording(recording, robot, identification, interval_s=interval_s)
     estimate = estimator(identification.estimator).estimate(model, samples, identification.coulomb_friction)

@@ -33,7 +33,7 @@ from dynid.control.motion import MAX_TRACKING_ERROR_RAD
 from dynid.control.safe_box import SafeBox, SceneFile
 from dynid.errors import DynidError, SafetyError
 from dynid.hardware.safety.overload import OverloadModel
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
 from dynid.identification.held_out import validate
 from dynid.identification.pipeline import Identification, identify
 from dynid.model.dynamics import ArmModel
@@ -185,7 +185,7 @@ def known_arm(arm: DrawnArm, model: ArmModel, sigma: FloatArray) -> Known:
     return Known(model, BaseParameters(arm.names, arm.base), arm.friction, sigma)
 
 
-def fed(robot: Robot, arm: DrawnArm, motion: Motion, seed: int) -> tuple[Source, SimulatedRun]:
+def fed(robot: Robot, arm: DrawnArm, motion: Motion, seed: int) -> tuple[Recording, SimulatedRun]:
     """A motion of an arm whose true torques are fed forward, and what no recording holds of it.
 
     Its servos never switch themselves off, nor does the arm care.
@@ -201,7 +201,7 @@ def fed(robot: Robot, arm: DrawnArm, motion: Motion, seed: int) -> tuple[Source,
     return moved.source(motion.name), moved.run(motion.name)
 
 
-def planned_motion(job: _Job, arm: DrawnArm, run: AdaptiveRun, found: Identification) -> Source:
+def planned_motion(job: _Job, arm: DrawnArm, run: AdaptiveRun, found: Identification) -> Recording:
     """Segments that an adaptive run might continue with, hardly optimised, and followed with the arm's true torques.
 
     Raises:

@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.studies.drawn_arms import DrawnArm, draw_arm, record
 from benchmarks.studies.motion_classes import MotionClass, drawn_motion
 from dynid.identification.data.arrays import recording_from_arrays
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
 from dynid.identification.data.zero_phase import butterworth_sections, filtered_both_ways
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -111,7 +111,7 @@ def with_scale(one: Subject, share: float) -> Log:
     return _faulty(one.log, tau=one.log.tau * (1.0 - share * _ramp(one.log)))
 
 
-def as_source(one: Subject, log: Log, rate_hz: float = 200.0, name: str = "log") -> Source:
+def as_source(one: Subject, log: Log, rate_hz: float = 200.0, name: str = "log") -> Recording:
     """A log as a recording of other software at a rate that divides the control cycle's."""
     even = float(np.median(np.diff(log.time)))
     step = max(1, round(1.0 / (rate_hz * even)))

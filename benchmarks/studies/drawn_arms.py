@@ -15,8 +15,8 @@ from scipy.linalg import expm
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError
-from dynid.identification.data.simulated_source import source_of
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
+from dynid.identification.data.simulated_recording import source_of
 from dynid.identification.feasibility.consistent import consistent_interior
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
@@ -180,7 +180,7 @@ class Record:
         run: with the motors' torques.
     """
 
-    source: Source
+    source: Recording
     run: SimulatedRun
 
 
@@ -195,6 +195,6 @@ def record(robot: Robot, arm: DrawnArm, motion: Motion, seed: int) -> Record:
     return Record(source_of(robot, run, f"{motion.name}-{seed}"), run)
 
 
-def with_torques(source: Source, tau: FloatArray) -> Source:
+def with_torques(source: Recording, tau: FloatArray) -> Recording:
     """The same recording with other torques (N, n) [N m] in place of the measured ones."""
     return replace(source, signals=lambda settings: replace(source.signals(settings), tau=tau))

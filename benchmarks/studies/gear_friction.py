@@ -17,7 +17,7 @@ import numpy as np
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DynidError, SafetyError
-from dynid.identification.data.sources import load_recording
+from dynid.identification.data.recordings import load_recording
 from dynid.identification.estimators.gear_rows import predicted_torques
 from dynid.identification.estimators.table import estimator
 from dynid.identification.estimators.torque_errors import MOVING_RAD_S

@@ -16,7 +16,7 @@ import numpy as np
 from benchmarks.studies.drawn_arms import draw_arm, record
 from benchmarks.studies.motion_classes import CLASSES, drawn_motion
 from dynid.errors import DynidError, SafetyError
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
 from dynid.identification.dynamic_errors import SLIDING_SHARE, VISIBLE
 from dynid.identification.dynamic_rows import DynamicRows, dynamic_rows, of_links
 from dynid.identification.held_out import validate
@@ -148,7 +148,7 @@ def cases_of_arm(job: _Job) -> list[Case]:
         fitted = record(robot, arm, drawn_motion(robot, CLASSES["fast"], seed), seed).source
     except SafetyError:
         return []
-    held: dict[str, Source] = {}
+    held: dict[str, Recording] = {}
     for k, name in enumerate(job.motions, 1):
         own = seed + k * OTHER_SEED
         try:
@@ -176,7 +176,7 @@ def cases_of_arm(job: _Job) -> list[Case]:
 class _Held:
     """A held-out recording, and the dynamic torques of the right model on it."""
 
-    def __init__(self, model: Model, source: Source, settings: IdentificationSettings) -> None:
+    def __init__(self, model: Model, source: Recording, settings: IdentificationSettings) -> None:
         self.model, self.source, self.settings = model, source, settings
         samples = source.samples(settings)
         slow = settings.coulomb_friction.slow_rad_s

@@ -25,10 +25,10 @@ from dynid.errors import DynidError
 from dynid.identification.campaign.campaign import campaign, campaign_gears
 from dynid.identification.campaign.joint import refine_jointly
 from dynid.identification.data.preprocessing import preprocess_recording
+from dynid.identification.data.recordings import Recording
 from dynid.identification.data.sample_sets import join
 from dynid.identification.data.signals import Signals
-from dynid.identification.data.simulated_source import source_of
-from dynid.identification.data.sources import Source
+from dynid.identification.data.simulated_recording import source_of
 from dynid.identification.estimators.table import estimator
 from dynid.identification.feasibility.consistent import consistent_projection
 from dynid.identification.pipeline import identify
@@ -39,7 +39,7 @@ from dynid.model.friction import FrictionLaw
 from dynid.model.gear_presets import VISCOUS, gear_friction
 from dynid.model.parameters import BaseParameters
 from dynid.parallel import in_processes
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.lockstep.bag_jobs import BagJob, chosen_names, make_bags
 from dynid.simulation.lockstep.run import simulate
@@ -140,7 +140,7 @@ def tilted(robot: Robot, angle: float) -> Robot:
     return Robot(robot.file.model_copy(update={"mounts_gravity_m_s2": mounts}), robot.folder)
 
 
-def recorded(robot: Robot, plant: Plant, motion: str, seed: int) -> Source:
+def recorded(robot: Robot, plant: Plant, motion: str, seed: int) -> Recording:
     """One motion of a plant, as identification reads it."""
     given = load_excitation(robot).trajectory(motion, PROFILE)
     run = simulate(
@@ -253,7 +253,7 @@ def error_norms(robot: Robot, bags: Sequence[Path], work: Path, processes: int |
     """|| phi - phi_true || of links and rotors, in mixed SI units, by way; nominal parameters are no prior."""
     settings = load_identification(robot)
     model, gears = ArmModel.of(robot, mount=PAPER_MOUNT), campaign_gears(robot, bags, settings)
-    recordings = [load_recording(bag, robot) for bag in bags]
+    recordings = [load_driver_recording(bag, robot) for bag in bags]
     samples = join([preprocess_recording(one, robot, settings) for one in recordings])
     pooled = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction, gears)
     joint = refine_jointly(robot, recordings, settings, pooled)

@@ -24,8 +24,8 @@ from benchmarks.studies.gear_friction import MODEL, PROFILE, drawn_friction
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DynidError, SafetyError
+from dynid.identification.data.recordings import Recording, load_recording
 from dynid.identification.data.signals import Signals
-from dynid.identification.data.sources import Source, load_recording
 from dynid.identification.diagnosis.diagnosis import SCALE_FAULT
 from dynid.identification.diagnosis.readings import Trials
 from dynid.identification.pipeline import Identification, identify
@@ -74,8 +74,8 @@ class Recorded:
 
     name: str
     robot: Robot
-    fitted: Source
-    held_out: Source | None
+    fitted: Recording
+    held_out: Recording | None
     share: float = 0.0
 
 
@@ -182,7 +182,7 @@ def with_mounts(robot: Robot) -> Robot:
     return Robot(robot.file.model_copy(update={"mounts_gravity_m_s2": more}), robot.folder)
 
 
-def faulty(source: Source, fault: Fault) -> Source:
+def faulty(source: Recording, fault: Fault) -> Recording:
     """A recording with a fault."""
     mount = fault.mount or source.mount
     return dataclasses.replace(source, mount=mount, signals=lambda settings: fault.change(source.signals(settings)))
@@ -264,7 +264,7 @@ def judge_case(data: Recorded, fault: Fault, clean: Identification, settings: Id
     return Case(data.name, fault.name, False, "accepted", reason(data, fault, clean, found))
 
 
-def record(robot: Robot, friction: FrictionLaw | str, motion: str, folder: Path, seed: int) -> Source:
+def record(robot: Robot, friction: FrictionLaw | str, motion: str, folder: Path, seed: int) -> Recording:
     """A motion of the simulated arm with all nuisances and a friction, as `ArmPlant` takes it."""
     controller = load_controller(robot)
     run = simulate(

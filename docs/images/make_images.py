@@ -57,10 +57,10 @@ FLOW: Boxes = {
         *(10, 216, 255),
     ),
     "recorder": ("recorder: topics to a bag", ("nodes/recorder_node.py", "recording/bag_writer.py"), 330, 216, 265),
-    "recording": ("bag to arrays", ("recording/bag_reader.py", "recording/recording.py"), 660, 216, 255),
+    "recording": ("bag to arrays", ("recording/bag_reader.py", "recording/driver_recording.py"), 660, 216, 255),
     "rows": (
         "arrays to samples",
-        ("identification/prepared.py", "identification/data/sources.py", "identification/data/preprocessing.py"),
+        ("identification/prepared.py", "identification/data/recordings.py", "identification/data/preprocessing.py"),
         *(660, 336, 255),
     ),
     "estimate": (

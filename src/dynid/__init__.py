@@ -12,8 +12,8 @@
 | name | what |
 |---|---|
 | `load_robot` | a robot from its folder of data |
-| `load_recording` | a recorded motion from a bag, or from a CSV file with its mapping: `time`, `q`, `tau`, `plot()` |
-| `recording_from_arrays` | a recorded motion from numpy arrays |
+| `load_recording`, `Recording` | a recorded motion, from a bag or from a CSV file: `time`, `q`, `dq`, `tau`, `plot()` |
+| `recording_from_arrays` | the same from numpy arrays |
 | `identify` | recordings to a judged model, by the `method` of choice: an `Identification` |
 | `validate` | what a model predicts for other recordings, with checks |
 | `write_result` | the result as a folder, with exports and report |
@@ -34,7 +34,8 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from dynid.errors import DynidError as DynidError
     from dynid.identification.data.arrays import recording_from_arrays as recording_from_arrays
-    from dynid.identification.data.sources import load_recording as load_recording
+    from dynid.identification.data.recordings import Recording as Recording
+    from dynid.identification.data.recordings import load_recording as load_recording
     from dynid.identification.held_out import validate as validate
     from dynid.identification.methods import identify as identify
     from dynid.identification.pipeline import Identification as Identification
@@ -53,10 +54,11 @@ _PLACES = {
     "DynidError": "errors",
     "Identification": "identification.pipeline",
     "Model": "runtime.model",
+    "Recording": "identification.data.recordings",
     "Verdict": "verdict",
     "identify": "identification.methods",
     "load_model": "runtime.model",
-    "load_recording": "identification.data.sources",
+    "load_recording": "identification.data.recordings",
     "load_robot": "robot",
     "mujoco_model": "runtime.to_mujoco",
     "recording_from_arrays": "identification.data.arrays",

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError, UnknownNameError
-from dynid.identification.data.sources import Source, load_recording
+from dynid.identification.data.recordings import Recording, load_recording
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import from_file, to_link_frame
 from dynid.robot import load_robot
@@ -101,7 +101,7 @@ def test_parameters_that_no_body_has_are_named() -> None:
 
 
 @pytest.fixture(scope="module")
-def recording(tmp_path_factory: pytest.TempPathFactory) -> Source:
+def recording(tmp_path_factory: pytest.TempPathFactory) -> Recording:
     """A held-out motion of the simulated arm with viscous friction."""
     controller = load_controller(ROBOT)
     path = load_excitation(ROBOT).trajectory("V01", "limited")
@@ -111,7 +111,7 @@ def recording(tmp_path_factory: pytest.TempPathFactory) -> Source:
     return load_recording(place, ROBOT)
 
 
-def test_truth_is_judged_better_than_a_heavier_arm(recording: Source) -> None:
+def test_truth_is_judged_better_than_a_heavier_arm(recording: Recording) -> None:
     truth = true_candidate(ROBOT, "viscous")
     good = judge_candidate(ROBOT, truth, [recording], 500, True)
     assert truth.model.standard is not None

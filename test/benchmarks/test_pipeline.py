@@ -12,7 +12,7 @@ from benchmarks.speed.pipeline import Plan, benchmark_clie
 
 from dynid.errors import DataError, OutputExistsError, UnknownNameError
 from dynid.recording.bag_reader import read_bag
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.bag_jobs import BagJob
 
@@ -94,7 +94,7 @@ def test_the_campaign_is_one_of_bags_that_stay_in_the_work_folder(measured: tupl
     figures, work = measured
     assert sorted(path.name for path in (work / "bags").iterdir()) == ["V01", "V02", "short"]
     assert figures["bags_made"] == 1 and figures["simulate_trajectory"] == "short"  # two were made before
-    assert load_recording(work / "bags" / "V02").experiment.profile == "paper"  # type: ignore[union-attr]
+    assert load_driver_recording(work / "bags" / "V02").experiment.profile == "paper"  # type: ignore[union-attr]
     assert figures["campaign_runs"] == 4 == len(list((work / "campaign" / "runs").iterdir()))
     assert figures["campaign_processor_seconds"] > 0.0 and figures["campaign_clie_seconds"] > 0.0
     assert figures["campaign_feasible"] + len(figures["campaign_refused"]) == 4

@@ -340,7 +340,7 @@ def test_csv_without_a_mapping_gets_a_draft_that_somebody_must_look_at(
     for agreed, code in ((False, None), (True, 0)):
         monkeypatch.setattr(mapping_command.typer, "confirm", lambda *_, agreed=agreed, **__: agreed)
         if code is None:
-            with pytest.raises(ConfigurationError, match="nothing was identified: look at"):
+            with pytest.raises(ConfigurationError, match="nothing was identified: check every unit"):
                 run(fit, "--out", out)
             draft.unlink()
         else:

@@ -17,7 +17,7 @@ from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import read_csv
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.resources import load_validated
 from dynid.robot import load_robot
 from dynid.robot.urdf_text import read_urdf_text
@@ -62,15 +62,17 @@ def test_from_a_strange_urdf_to_an_accepted_model(tmp_path: Path) -> None:
     assert result["accepted"] and max(_numbers(result["relative_torque_error"])) < 0.1
     robot = load_robot(arm)
     assert any(robot.prismatic)
-    run = load_recording(tmp_path / "runs" / MOTIONS[0], robot)
+    run = load_driver_recording(tmp_path / "runs" / MOTIONS[0], robot)
     assert (run.q >= robot.lower).all() and (run.q <= robot.upper).all()
     assert (np.abs(run.tau_present) <= robot.torque_limits).all()
     assert run.hardware.torque_constants_nm_per_a == ()  # a URDF knows none, so none may be told
 
 
 @pytest.mark.slow
-def test_the_low_cost_arm_that_comes_with_dynid(tmp_path: Path) -> None:
-    assert accepted(Path("aloha_class"), tmp_path)["accepted"]
+@pytest.mark.parametrize("name", ["aloha_class", "openmanipulator_x"])
+def test_low_cost_arms_that_come_with_dynid_are_accepted(tmp_path: Path, name: str) -> None:
+    """The second one has gears whose friction grows with load and falls with speed."""
+    assert accepted(Path(name), tmp_path)["accepted"]
 
 
 @pytest.mark.parametrize("limit", [3.0, 6.28])

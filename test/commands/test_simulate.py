@@ -12,8 +12,8 @@ from dynid.errors import DataError, OutputExistsError, UnknownNameError
 from dynid.recording.bag_metadata import Topic
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.bag_writer import BagWriter
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.recording.messages import encode_string
-from dynid.recording.recording import load_recording
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.bag_jobs import chosen_names
 
@@ -39,7 +39,7 @@ def test_trials_differ_and_seeds_repeat(bags: Path, tmp_path: Path) -> None:
     simulate(tmp_path, "V01", "--seed", "4", *SETTING)
     digests = [read_bag(path).sha256() for path in (bags / "V01-1", bags / "V01-2", tmp_path / "V01")]
     assert digests[0] != digests[1]
-    one, again = (load_recording(path) for path in (bags / "V01-2", tmp_path / "V01"))
+    one, again = (load_driver_recording(path) for path in (bags / "V01-2", tmp_path / "V01"))
     assert (one.tau_present == again.tau_present).all()
     assert one.hardware.mount == "hanging" and one.experiment is not None and one.experiment.profile == "paper"
 

@@ -299,8 +299,8 @@ WRONG_TIMES = {
     "jump ahead": ([1500], r"no joint states for 1\.50 s"),
     "go back": ([-30], r"went back by 0\.030 s"),
     "go back by a day": ([-86_400_000], r"went back by 86400\.000 s"),
-    "repeat": ([0] * 21, "the last 21 joint_states are no newer than one before"),
-    "stand behind": ([-5] + [0] * 20, "stand still"),
+    "repeat": ([0] * 21, "the last 21 joint_states are no newer than an earlier one"),
+    "stand behind": ([-5] + [0] * 20, "their stamps do not advance"),
 }
 
 

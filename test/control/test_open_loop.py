@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from dynid.control.breakaway import RAMP_S, Breakaway, Ramp
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.motion_check import MotionCheck, nominal_torques, robot_limits
@@ -31,7 +32,7 @@ def plan(torques, joint, **settings):
 
 
 def test_the_excited_joint_has_no_feedback_and_the_others_have_theirs(torques):
-    law, held = OpenLoopJoint(SETTINGS, 6, torques), FeedforwardPdLaw(SETTINGS)
+    law, held = OpenLoopJoint(SETTINGS, 6, torques, 9.0), FeedforwardPdLaw(SETTINGS)
     rng = np.random.default_rng(0)
     q, dq, q_ref, dq_ref, ddq_ref = 0.3 * rng.normal(size=(5, N))
     gravity = torques(q[None], np.zeros((1, N)), np.zeros((1, N)))[0]
@@ -41,10 +42,12 @@ def test_the_excited_joint_has_no_feedback_and_the_others_have_theirs(torques):
     assert found[6] == pytest.approx(SETTINGS.inertia_kg_m2[6] * ddq_ref[6])
     again = law.torque(q, dq + 1.0, q_ref + 0.2, dq_ref, ddq_ref) - gravity
     assert again[6] == pytest.approx(found[6]) and np.abs(again - found)[others].min() > 0.01
+    weak = OpenLoopJoint(SETTINGS, 6, torques, 0.001)
+    assert abs(weak.torque(q, dq, q_ref, dq_ref, ddq_ref)[6]) == 0.001
 
 
 def test_the_path_stands_and_its_acceleration_is_the_signal():
-    path = SwitchingPath(np.arange(3.0), 1, np.array([1.0, -1.0, 2.0]), 0.001)
+    path = SwitchingPath(np.arange(3.0), 1, np.array([1.0, -1.0, 2.0]), 0.001, 0.5, 2.0, Breakaway(0.25, 9.0))
     q, dq, ddq = np.full((3, 3), np.nan)
     for t, expected in ((0.0, 1.0), (0.00099, 1.0), (0.001, -1.0), (0.0025, 2.0), (0.0031, 0.0), (-0.1, 0.0)):
         path.sample_into(t, q, dq, ddq)
@@ -57,9 +60,11 @@ def test_every_joint_has_a_plan_with_room_to_both_sides(torques):
     for joint in range(N):
         one = plan(torques, joint)
         assert one.name == f"joint_excitation_{joint + 1}" and excited_joint(ROBOT, one.name) == joint
-        driven = [part for part in one.parts if part.law is not None]
-        for part in driven:
-            posture, window = part.path.posture, part.window
+        driven = [part for part in one.parts if isinstance(part.path, SwitchingPath)]
+        ramps = [part for part in one.parts if isinstance(part.path, Ramp)]
+        assert [part.path.duration for part in ramps] == [RAMP_S, RAMP_S]
+        for part in (*ramps, *driven):
+            posture, window = driven[0].path.posture, part.window
             assert window.lower[joint] < posture[joint] < window.upper[joint]
             assert window.lower[joint] > ROBOT.lower[joint] and window.upper[joint] < ROBOT.upper[joint]
         signal = np.concatenate([part.path.signal for part in driven])
@@ -69,7 +74,7 @@ def test_every_joint_has_a_plan_with_room_to_both_sides(torques):
 
 def test_too_much_torque_and_too_little_room_are_refused(torques):
     with pytest.raises(SafetyError, match=r"tilt_joint needs \d+\.\d+ N m, allowed are 11\.\d+ N m"):
-        plan(torques, 1, acceleration_rad_s2=60.0)
+        plan(torques, 1, acceleration_rad_s2=120.0)
     with pytest.raises(SafetyError, match="too little for an excitation"):
         plan(torques, 0, window_rad=0.04)
     with pytest.raises(UnknownNameError, match="joint_excitation_8"):

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from dynid.demo import two_arms as demo
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.robot import Robot
 from dynid.simulation.lockstep.arm_pair import PairRun
 
@@ -23,7 +23,7 @@ def test_it_is_accepted_and_its_checks_can_fail(tmp_path: Path, robot: Robot, mo
     verdict = demo.run_two_arms(robot, tmp_path / "pair")
     assert verdict.accepted, verdict.as_dict()
     for side in demo.SIDES:
-        recording = load_recording(tmp_path / "pair" / "bags" / side, robot)
+        recording = load_driver_recording(tmp_path / "pair" / "bags" / side, robot)
         assert recording.hardware.simulated and recording.time[-1] > demo.ALL_S - 0.1
     report = (tmp_path / "pair" / "report.html").read_text(encoding="utf-8")
     assert report.count("<svg") == 3 and "passed" in report and "FAILED" not in report

@@ -14,7 +14,7 @@ from dynid.hardware.safety.guard import SafetyGuard, SafetySettings
 from dynid.hardware.safety.guard_states import GuardEvent
 from dynid.hardware.servos.models import USUAL_UNIT_A
 from dynid.identification.data.arrays import recording_from_arrays
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
 from dynid.identification.pipeline import identify
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -169,7 +169,7 @@ def reference(times: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     return q, (sizes * rates * np.sin(angles)).sum(axis=2), (sizes * rates**2 * np.cos(angles)).sum(axis=2)
 
 
-def recorded(robot: Robot, feedforward: Robot) -> Source:
+def recorded(robot: Robot, feedforward: Robot) -> Recording:
     """Drive an arm along the reference through driver and guard; what was read and what was commanded."""
     model = ArmModel.of(feedforward)
     path = feedforward.folder / "models" / "nominal.yaml"

@@ -9,10 +9,10 @@ from dynid.errors import ConfigurationError, DataError
 from dynid.identification import prepared
 from dynid.identification.data import preprocessing
 from dynid.identification.data.arrays import recording_from_arrays
+from dynid.identification.data.recordings import Recording, rows_of, span_of
 from dynid.identification.data.row_choice import row_choice
 from dynid.identification.data.sample_sets import hold_out
 from dynid.identification.data.signals import TimeAxis, Torques
-from dynid.identification.data.sources import Source, rows_of, span_of
 from dynid.identification.data.weak_form import CUTOFF_OF_SUPPORT, averaged, cubic_spline
 from dynid.identification.estimators.table import estimator
 from dynid.identification.methods import identify
@@ -36,7 +36,7 @@ def true_parameters() -> FloatArray:
     return np.where([name.startswith("FC") for name in MODEL.names], 0.0, phi)
 
 
-def recording(time: FloatArray, name: str = "log", late_s: float = 0.0) -> Source:
+def recording(time: FloatArray, name: str = "log", late_s: float = 0.0) -> Recording:
     """Sums of sines up to 0.5 Hz with the torques that belong to them, at these stamps; torques are read late."""
     rng = np.random.default_rng(0)
     omega, phase = rng.uniform(0.3, 3.0, (2, ROBOT.size, 3))
@@ -54,7 +54,7 @@ def even(rate_hz: float = RATE_HZ) -> FloatArray:
     return np.arange(0.0, SECONDS, 1.0 / rate_hz)
 
 
-def error_of(source: Source) -> float:
+def error_of(source: Recording) -> float:
     """Relative error of the torques that the estimate predicts for the samples that it is from."""
     samples = source.samples(SETTINGS)
     assert samples.settings.rows == "averaged"

@@ -7,8 +7,8 @@ from recordings import motion, recorded
 from dynid.identification.checks import HELD_OUT, judge
 from dynid.identification.cross_validation import cross_validated
 from dynid.identification.data.arrays import recording_from_arrays
+from dynid.identification.data.recordings import Recording
 from dynid.identification.data.sample_sets import join
-from dynid.identification.data.sources import Source
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.table import estimator
 from dynid.identification.pipeline import identify
@@ -23,7 +23,9 @@ MODEL, SETTINGS = ArmModel.of(ROBOT), load_identification(ROBOT)
 PLAIN = SETTINGS.coulomb_friction.model_copy(update={"structure": "Coulomb-viscous"})
 
 
-def fitted(*sources: Source, name: str = "wls") -> tuple[Estimate, list[Motion], tuple[Motion, ...], tuple[str, ...]]:
+def fitted(
+    *sources: Recording, name: str = "wls"
+) -> tuple[Estimate, list[Motion], tuple[Motion, ...], tuple[str, ...]]:
     """Estimate, fitted motions, cross-validated motions and parameters that one block alone determines."""
     portions = [one.portion("fitted", SETTINGS) for one in sources]
     estimate = estimator(name).estimate(MODEL, join([one.samples for one in portions]), PLAIN)

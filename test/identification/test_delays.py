@@ -7,7 +7,7 @@ import pytest
 from recordings import recorded
 
 from dynid.identification.data.later import with_later_torques
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
 from dynid.identification.diagnosis.delays import MOST_S, DelaySearch, Left, followed, secant_step
 from dynid.identification.diagnosis.nearby import Unknown, doubt_of_delays, unknowns
 from dynid.identification.estimators.regression import Regression
@@ -36,7 +36,7 @@ class Faint(DelaySearch):
         return Left((Unknown("delay", -1, float(left.mean()), 0.001, 0.0), *each), np.ones(3))
 
 
-def late(delays_s: FloatArray) -> Source:
+def late(delays_s: FloatArray) -> Recording:
     """A recording whose torques are late, each joint's by its own time."""
 
     def shift(tau: FloatArray) -> FloatArray:
@@ -46,7 +46,7 @@ def late(delays_s: FloatArray) -> Source:
     return recorded(ROBOT, torques=shift)
 
 
-def estimates(data: Source) -> tuple[tuple[Unknown, ...], tuple[Unknown, ...]]:
+def estimates(data: Recording) -> tuple[tuple[Unknown, ...], tuple[Unknown, ...]]:
     """Delays by one linear step, and followed: of all torques first, then of each joint."""
     model, samples = ArmModel.of(ROBOT, mount=data.mount), data.samples(SETTINGS)
     regression = Regression.stack(model, samples, COULOMB)

@@ -9,8 +9,8 @@ from recordings import motion, recorded
 
 from dynid.errors import DataError
 from dynid.identification.checks import DATA, FITTED, HELD_OUT, Rule, judge, worst_joint
+from dynid.identification.data.recordings import Recording
 from dynid.identification.data.sample_sets import part
-from dynid.identification.data.sources import Source
 from dynid.identification.diagnosis.diagnosis import (
     Diagnosis,
     _of_unknown,
@@ -44,7 +44,7 @@ NAMES = ROBOT.joint_names
 LIMITS = SuspicionLimits()
 
 
-def found(data: Source, *, thorough: bool = False) -> Diagnosis:
+def found(data: Recording, *, thorough: bool = False) -> Diagnosis:
     model, samples = ArmModel.of(ROBOT, mount=data.mount), data.samples(SETTINGS)
     regression = Regression.stack(model, samples, COULOMB)
     return diagnose(model, samples, regression, LIMITS, COULOMB, thorough=thorough)
@@ -262,7 +262,7 @@ def test_the_zero_of_an_upright_axis_is_not_seen_through_rounding() -> None:
 def test_what_is_left_of_a_joint_makes_its_scale_unsure() -> None:
     """On a wall-mounted arm's public run a wrist with 0.1 N m of links looked half as strong, to five deviations."""
 
-    def rippled(size: float) -> Source:
+    def rippled(size: float) -> Recording:
         def add(tau: FloatArray) -> FloatArray:
             wave = np.sin(np.arange(len(tau)) * 0.13)
             return tau + size * wave[:, None] * (np.arange(8) == 4)

@@ -10,7 +10,7 @@ from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.data.simulated_source import source_of
+from dynid.identification.data.simulated_recording import source_of
 from dynid.identification.estimators.discrepancy import friction_effects
 from dynid.identification.estimators.uncertainty import whole_covariance
 from dynid.identification.pipeline import identify

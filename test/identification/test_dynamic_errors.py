@@ -9,7 +9,7 @@ from recordings import recorded
 
 from dynid.identification import dynamic_errors as module
 from dynid.identification.checks import HELD_OUT, judge, worst_dynamics
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
 from dynid.identification.dynamic_errors import DynamicError, dynamic_errors
 from dynid.identification.held_out import validate
 from dynid.identification.settings import load_identification
@@ -26,7 +26,7 @@ LAW = FrictionLaw.of(8, {"fb": np.full(8, 0.1)}, SETTINGS.coulomb_friction.trans
 RIGHT = nominal("crane_x7")
 
 
-def source(seed: int = 1, noise: float = 0.01, seconds: float = 20.0) -> Source:
+def source(seed: int = 1, noise: float = 0.01, seconds: float = 20.0) -> Recording:
     return recorded(ROBOT, seconds=seconds, seed=seed, noise=noise)
 
 
@@ -36,7 +36,7 @@ def times(factor: float, *names: str) -> BaseParameters:
     return RIGHT.with_values(np.where(which, factor * RIGHT.values, RIGHT.values))
 
 
-def found(phi: BaseParameters, of: Source) -> tuple[DynamicError, ...]:
+def found(phi: BaseParameters, of: Recording) -> tuple[DynamicError, ...]:
     return dynamic_errors(MODEL, of.samples(SETTINGS), phi, LAW, SLOW)
 
 

@@ -7,8 +7,8 @@ import pytest
 from benchmarks.studies.drawn_arms import draw_arm, record
 
 from dynid.identification.data.fine_states import FineStates
+from dynid.identification.data.recordings import Recording
 from dynid.identification.data.signals import Signals
-from dynid.identification.data.sources import Source
 from dynid.identification.estimators.lags import PRIOR_DELAY_S, FoundDelay, distance_since_reversal, in_common, pooled
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings, load_identification
@@ -52,14 +52,14 @@ def test_distance_counts_from_the_last_reversal() -> None:
 
 
 @pytest.fixture(scope="module")
-def source() -> Source:
+def source() -> Recording:
     """A simulated arm's identification motion."""
     robot = load_robot("crane_x7")
     motion = load_excitation(robot).trajectory("demo_identification", "limited")
     return record(robot, draw_arm(robot, 0), motion, 0).source
 
 
-def identified(source: Source, late_s: float) -> Identification:
+def identified(source: Recording, late_s: float) -> Identification:
     def signals(settings: IdentificationSettings) -> Signals:
         own = source.signals(settings)
         return replace(own, torque_time=own.torque_time + late_s, other=None)
@@ -69,12 +69,12 @@ def identified(source: Source, late_s: float) -> Identification:
     coulomb = settings.coulomb_friction.model_copy(update={"structure": "directional"})
     acceptance = settings.acceptance.model_copy(update={"fresh_poses": 10_000})
     settings = settings.model_copy(update={"coulomb_friction": coulomb, "acceptance": acceptance})
-    late = replace(source, signals=signals, recording=None)
+    late = replace(source, signals=signals, driver=None)
     return identify(robot, [late], settings=settings, held_out_share=0.2)
 
 
 @pytest.mark.slow
-def test_a_delay_below_the_limit_is_compensated_and_stated(source: Source) -> None:
+def test_a_delay_below_the_limit_is_compensated_and_stated(source: Recording) -> None:
     found = identified(source, LATE_S)
     (delay,) = found.setup
     assert delay.kind == "delay" and delay.value == pytest.approx(LATE_S, abs=3.0 * delay.deviation)
@@ -88,6 +88,6 @@ def test_a_delay_below_the_limit_is_compensated_and_stated(source: Source) -> No
 
 
 @pytest.mark.slow
-def test_a_delay_beyond_the_limit_is_left_to_the_verdict(source: Source) -> None:
+def test_a_delay_beyond_the_limit_is_left_to_the_verdict(source: Recording) -> None:
     found = identified(source, 0.03)
     assert not found.setup and "suspicion" in {one.id for one in found.verdict.failed}

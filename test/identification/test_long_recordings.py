@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from dynid.errors import DataError
 from dynid.identification.data import preprocessing
 from dynid.identification.data.arrays import recording_from_arrays
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
@@ -22,7 +22,7 @@ ROBOT = load_robot("puma560")
 SETTINGS = load_identification(ROBOT)
 
 
-def recording(seconds: float, gap_s: tuple[float, float] = (0.0, 0.0)) -> Source:
+def recording(seconds: float, gap_s: tuple[float, float] = (0.0, 0.0)) -> Recording:
     """Sums of sines at 200 Hz with the torques that belong to them, without what lies in a gap."""
     rng, t = np.random.default_rng(0), np.arange(0.0, seconds, 0.005)
     t = t[(t < gap_s[0]) | (t >= gap_s[1])]

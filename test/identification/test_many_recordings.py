@@ -16,7 +16,7 @@ from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
 from dynid.identification import pipeline, prepared
 from dynid.identification.data.deferred_signals import ReadAgain
-from dynid.identification.data.sources import load_sources
+from dynid.identification.data.recordings import load_recordings
 from dynid.identification.many.spread import LOCAL, spread_over
 from dynid.identification.methods import identify
 from dynid.identification.pipeline import Identification
@@ -106,7 +106,7 @@ def test_all_recordings_count_though_memory_holds_few(
 
 
 def test_recordings_beyond_memory_are_read_again(folder: Path) -> None:
-    sources = load_sources([folder], ROBOT, MAPPING, most_rows=600)
+    sources = load_recordings([folder], ROBOT, MAPPING, most_rows=600)
     again = [isinstance(one.signals, ReadAgain) for one in sources]
     assert again == [False] * 2 + [True] * (EPISODES - 2)
     settings = load_identification(ROBOT)
@@ -220,7 +220,7 @@ def test_kept_work_that_is_damaged_is_named(tmp_path: Path, folder: Path) -> Non
 def test_a_recording_that_changes_meanwhile_is_refused(tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "episode.csv"
     path.write_bytes((folder / "episode_00.csv").read_bytes())
-    (source,) = load_sources([tmp_path], ROBOT, MAPPING, most_rows=1)
+    (source,) = load_recordings([tmp_path], ROBOT, MAPPING, most_rows=1)
     settings = load_identification(ROBOT)
     source.signals(settings)
     path.write_bytes((folder / "episode_01.csv").read_bytes())

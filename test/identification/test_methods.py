@@ -20,7 +20,7 @@ from dynid.identification.pipeline import Identification
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.identification.stages import METHODS, Method
 from dynid.model.model_file import read_model_file
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.resources import yaml_text
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.run import simulate
@@ -156,7 +156,7 @@ def test_arrays_hold_no_closed_loop(method: Method) -> None:
 def test_a_bag_without_reference_or_controller_is_refused_by_name(
     bags: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    whole = load_recording(bags / "first", ROBOT)
+    whole = load_driver_recording(bags / "first", ROBOT)
     refuse_open_loop(whole)
     open_loop = replace(whole, reference=None, experiments=())
     with pytest.raises(DataError, match=r"first lacks .*: topics reference, experiment; record .*'ff_pd', or"):
@@ -165,7 +165,7 @@ def test_a_bag_without_reference_or_controller_is_refused_by_name(
     other = replace(whole, experiments=(experiment.model_copy(update={"controller": "computed_torque"}),))
     with pytest.raises(DataError, match=r"first lacks .*gains of the control law 'ff_pd' \(it ran 'computed_torque'"):
         refuse_open_loop(other)
-    for place in ("data.sources.bags.recording_of", "campaign.campaign.load_recording"):
+    for place in ("data.recordings.bags.driver_recording_of", "campaign.campaign.load_driver_recording"):
         monkeypatch.setattr(f"dynid.identification.{place}", lambda *_: open_loop)
     for method in ("closed-loop", "campaign"):
         with pytest.raises(DataError, match=r"first lacks .*topics reference, experiment"):

@@ -5,7 +5,7 @@ import pytest
 
 from dynid.errors import UndeterminedError
 from dynid.identification.data.arrays import recording_from_arrays
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
 from dynid.identification.nominal_prior import nominal_prior
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
@@ -25,7 +25,7 @@ def truth() -> FloatArray:
     return HEAVIER * np.where([name.startswith("FC") for name in MODEL.names], 0.0, phi)
 
 
-def recording(name: str, seed: int, still: int | None = None, rate_hz: float = 15.0) -> Source:
+def recording(name: str, seed: int, still: int | None = None, rate_hz: float = 15.0) -> Recording:
     """Sums of sines; all joints move alike, or one stands."""
     time, random = np.arange(0.0, 60.0, 1.0 / rate_hz), np.random.default_rng(seed)
     omega, phase = random.uniform(0.3, 2.5, (2, ROBOT.size, 3))

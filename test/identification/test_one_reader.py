@@ -15,7 +15,7 @@ from dynid.cli import app
 from dynid.commands.options import read_mapping
 from dynid.errors import ConfigurationError, DataError
 from dynid.identification.data.readings import find_logs, is_bag
-from dynid.identification.data.sources import Source, load_all, load_recording
+from dynid.identification.data.recordings import Recording, load_all, load_recording
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
@@ -401,7 +401,7 @@ def test_recording_given_twice_is_refused(arm: Robot, tmp_path: Path) -> None:
 
 def test_source_of_a_bag_is_what_arrays_give(arm: Robot, tmp_path: Path) -> None:
     time = clock()
-    direct: Source = dynid.recording_from_arrays(arm, time, *states(arm, time))
+    direct: Recording = dynid.recording_from_arrays(arm, time, *states(arm, time))
     settings = load_identification(arm)
     found = load_recording(bag(tmp_path / "bag", arm, WHOLE), arm).signals(settings)
     np.testing.assert_array_equal(found.q, direct.signals(settings).q)

@@ -21,7 +21,7 @@ from dynid.identification.settings import IdentificationSettings, load_identific
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import read_model_file
 from dynid.model.standard import from_file
-from dynid.recording.recording import TorqueSeries, load_recording
+from dynid.recording.driver_recording import TorqueSeries, load_driver_recording
 from dynid.reporting.result_writer import write_result
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.run import simulate
@@ -151,7 +151,7 @@ def test_gears_that_rub_under_load_do_not_spoil_the_model(rubbing: Identificatio
 def test_essential_parameters_of_gears_that_rub(rubbing: Identification, bags: Bags) -> None:
     """Friction has rows of its own beside the samples there, which an error per axis must leave out."""
     own = settings()
-    samples = preprocess_recording(load_recording(bags["rubbing"], ROBOT), ROBOT, own)
+    samples = preprocess_recording(load_driver_recording(bags["rubbing"], ROBOT), ROBOT, own)
     found = estimator("essential").estimate(rubbing.model, samples, own.coulomb_friction)
     assert found.residual_sigma.shape == (ROBOT.size,) and 0 < np.count_nonzero(found.base.values) < 39
     trusted = found.regression.trusted.reshape(-1, ROBOT.size)
@@ -195,7 +195,7 @@ def test_both_currents_are_compared(bags: Bags, usual: Identification) -> None:
     (check,) = [one for one in usual.verdict.checks if one.id == "torque_source"]
     assert check.name == "parameters from goal instead of present current"
     assert 0.0 < check.value < 0.01 and check.passed
-    recording = load_recording(bags["usual"], ROBOT)
+    recording = load_driver_recording(bags["usual"], ROBOT)
     assert recording.applied is not None
     chosen = plain()
     applied, half = recording.applied, len(recording.applied.time) // 2

@@ -11,7 +11,7 @@ from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.identification.data.fine_states import FineStates
 from dynid.identification.data.preprocessing import LowPass, Samples, central_differences
-from dynid.identification.data.simulated_source import source_of
+from dynid.identification.data.simulated_recording import source_of
 from dynid.identification.estimators.play import FoundPlay, _through_gap, without_play
 from dynid.identification.estimators.table import estimator
 from dynid.identification.settings import FilterSettings, load_identification

@@ -18,7 +18,7 @@ from dynid.identification.data.preprocessing import (
 )
 from dynid.identification.data.signals import Signals, TimeAxis, held_over_gaps
 from dynid.identification.settings import IdentificationSettings, load_identification
-from dynid.recording.recording import Recording, TorqueSeries
+from dynid.recording.driver_recording import DriverRecording, TorqueSeries
 from dynid.recording.settings import ExperimentSettings, HardwareSettings, Phase
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, load_robot, read_only
@@ -263,7 +263,7 @@ def test_doubtful_data_fail_a_named_check(changes: dict[str, object], check: str
     assert check in failed(preprocess(signals(**changes), filtered))
 
 
-def recording(**changes: object) -> Recording:
+def recording(**changes: object) -> DriverRecording:
     """Twelve seconds of all joints, columns in another order than the robot's, the motion from 1 s to 11 s."""
     names = ROBOT.joint_names[::-1]
     time = read_only(np.arange(0.0, 12.0, 0.001))
@@ -289,7 +289,7 @@ def recording(**changes: object) -> Recording:
         duration_s=10.0,
         phases=(Phase(name="approach", stamp_ns=0), Phase(name="trajectory", stamp_ns=10**9)),
     )
-    made = Recording(
+    made = DriverRecording(
         robot_name=ROBOT.name,
         joint_names=names,
         time=time,

@@ -8,8 +8,8 @@ from benchmarks.studies.drawn_arms import draw_arm, record
 
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples, filter_reach_s, preprocess_piece
+from dynid.identification.data.recordings import Recording
 from dynid.identification.data.signals import Signals
-from dynid.identification.data.sources import Source
 from dynid.identification.estimators.gear_fit import GearFitter, KnownGears
 from dynid.identification.estimators.gear_ladder import LADDER
 from dynid.identification.estimators.gear_rows import GearRows
@@ -28,13 +28,13 @@ EQUAL = 1e-8
 
 
 @pytest.fixture(scope="module")
-def source() -> Source:
+def source() -> Recording:
     """A motion of a drawn arm with the friction of real gears and all nuisances."""
     return record(ROBOT, draw_arm(ROBOT, 0), load_excitation(ROBOT).trajectory("V01", "limited"), 0).source
 
 
 @pytest.fixture(scope="module")
-def whole(source: Source) -> Samples:
+def whole(source: Recording) -> Samples:
     return counted_from(source.samples(SETTINGS), 5.0)
 
 
@@ -64,7 +64,7 @@ def until(signals: Signals, now: float) -> Signals:
     )
 
 
-def pieces(source: Source, seed: int) -> list[Samples]:
+def pieces(source: Recording, seed: int) -> list[Samples]:
     """The recording as it comes in: windows of random lengths, cut where a filter still looks a little farther."""
     random, signals = np.random.default_rng(seed), source.signals(SETTINGS)
     assert signals.window is not None
@@ -84,7 +84,7 @@ def pieces(source: Source, seed: int) -> list[Samples]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-def test_pieces_give_what_the_whole_gives(source: Source, whole: Samples, known: KnownGears, seed: int) -> None:
+def test_pieces_give_what_the_whole_gives(source: Recording, whole: Samples, known: KnownGears, seed: int) -> None:
     batch = Regression.stack(MODEL, whole, COULOMB, known)
     regression = RecursiveRegression.begin(MODEL, COULOMB, known, 5.0)
     for piece in pieces(source, seed):
@@ -101,7 +101,7 @@ def test_pieces_give_what_the_whole_gives(source: Source, whole: Samples, known:
 
 
 @pytest.mark.slow
-def test_a_piece_that_is_missing_or_taken_in_twice_shows(source: Source, whole: Samples, known: KnownGears) -> None:
+def test_a_piece_that_is_missing_or_taken_in_twice_shows(source: Recording, whole: Samples, known: KnownGears) -> None:
     regression, parts = RecursiveRegression.begin(MODEL, COULOMB, known, 5.0), pieces(source, 1)
     for piece in parts[:-1]:
         regression = regression.updated(piece)
@@ -110,14 +110,14 @@ def test_a_piece_that_is_missing_or_taken_in_twice_shows(source: Source, whole: 
         assert np.abs(wrong.solve().phi - phi).max() > 1e-5
 
 
-def test_a_window_that_data_do_not_reach_is_refused(source: Source) -> None:
+def test_a_window_that_data_do_not_reach_is_refused(source: Recording) -> None:
     signals = source.signals(SETTINGS)
     with pytest.raises(DataError, match=r"no data from .* wait for more"):
         preprocess_piece(signals, SETTINGS, (float(signals.time[-1]) + 9.0, float(signals.time[-1]) + 12.0))
 
 
 def test_what_is_known_beforehand_stands_where_nothing_was_seen_and_yields_to_data(
-    source: Source, whole: Samples, known: KnownGears
+    source: Recording, whole: Samples, known: KnownGears
 ) -> None:
     empty = RecursiveRegression.begin(MODEL, COULOMB, known, 5.0)
     friction = np.ones(empty.friction_size)

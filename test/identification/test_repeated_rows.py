@@ -68,7 +68,7 @@ def test_a_logger_whose_stamps_are_wrong_is_left_to_others() -> None:
     recorded = taken(rows(time, at(time)), places, time)
     assert repeated(recorded)[1].sum() > 20
     found = without_repeats(recorded)
-    assert found.q is recorded.q and found.time is recorded.time and "left as they are" in found.words
+    assert found.q is recorded.q and found.time is recorded.time and "so they were kept" in found.words
 
 
 def test_an_arm_that_rests_or_hardly_moves_repeats_nothing() -> None:

@@ -7,7 +7,7 @@ import pytest
 from recordings import recorded
 
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.identification.setup import Setup, SetupEstimate, choose, estimate_setup
@@ -27,7 +27,7 @@ def on_joint(axis: int, change: Callable[[FloatArray], FloatArray]) -> Callable[
     return lambda values: np.where(np.arange(ROBOT.size) == axis, change(values), values)
 
 
-def shifted(axis: int, **other: int) -> Source:
+def shifted(axis: int, **other: int) -> Recording:
     """What the encoder of a joint says is ZERO too much."""
     return recorded(ROBOT, positions=on_joint(axis, lambda q: q + ZERO), **other)
 
@@ -38,7 +38,7 @@ def leaning() -> Robot:
     return Robot(ROBOT.file.model_copy(update={"mounts_gravity_m_s2": gravity}), ROBOT.folder)
 
 
-def found(source: Source, *words: str) -> dict[tuple[str, str], SetupEstimate]:
+def found(source: Recording, *words: str) -> dict[tuple[str, str], SetupEstimate]:
     _, estimates = estimate_setup(ROBOT, [source], SETTINGS, words)
     return {(one.kind, one.joint): one for one in estimates}
 

@@ -10,7 +10,7 @@ from benchmarks.logs.judge import log_errors
 
 from dynid.errors import DataError
 from dynid.identification.data.curves import curves_through
-from dynid.identification.data.sources import Source, source_of_log
+from dynid.identification.data.recordings import Recording, recording_of_log
 from dynid.identification.determined import Determined
 from dynid.identification.goal_response import first_response, goal_response
 from dynid.identification.pipeline import Identification, identify
@@ -61,8 +61,8 @@ def made(rate_hz: float, seconds: float = 120.0, name: str = "made", begin: floa
     return Log(name, ROBOT.joint_names, time, motion(time)[0], torques(time - LATE_S), goal)
 
 
-def source(log: Log) -> Source:
-    return source_of_log(log, Path(log.name), ROBOT)
+def source(log: Log) -> Recording:
+    return recording_of_log(log, Path(log.name), ROBOT)
 
 
 @pytest.fixture(scope="module")

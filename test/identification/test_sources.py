@@ -7,7 +7,7 @@ import pytest
 from recordings import recorded
 
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError
-from dynid.identification.data.sources import load_recording, load_sources, torque_sentence
+from dynid.identification.data.recordings import load_recording, load_recordings, torque_sentence
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.recording.csv_mapping import CsvMapping
@@ -38,7 +38,7 @@ def test_a_source_is_what_file_and_mapping_say(tmp_path: Path) -> None:
     one = load_recording(tmp_path / "one.csv", ROBOT, MAPPING)
     assert (one.name, one.mount, one.torque_constants) == ("one.csv", "upright", ())
     assert one.signals(SETTINGS).other is None
-    both = load_sources([tmp_path / "one.csv", tmp_path / "two.csv"], ROBOT, MAPPING)
+    both = load_recordings([tmp_path / "one.csv", tmp_path / "two.csv"], ROBOT, MAPPING)
     assert [source.sha256 for source in both] == [one.sha256, one.sha256]
     flat = MAPPING.model_copy(update={"mount": "flat"})
     assert load_recording(tmp_path / "one.csv", ROBOT, flat).mount == "flat"

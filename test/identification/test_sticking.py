@@ -8,8 +8,8 @@ import pytest
 
 from dynid.errors import DataError
 from dynid.identification.data.arrays import recording_from_arrays
+from dynid.identification.data.recordings import Recording
 from dynid.identification.data.signals import Signals, Torques
-from dynid.identification.data.sources import Source
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.robot import FloatArray, Robot, load_robot
@@ -54,7 +54,7 @@ def step_by_step(seed: int, reach: float, longest_s: float) -> tuple[FloatArray,
     return step * np.arange(len(q)), q, dq, ddq
 
 
-def recorded(robot: Robot, seed: int, factors: FloatArray, dip: float) -> Source:
+def recorded(robot: Robot, seed: int, factors: FloatArray, dip: float) -> Recording:
     """What pinocchio and friction take; at rest a joint keeps part of the friction that stopped it.
 
     Friction is larger by `dip` [-] at low speed (Stribeck), which no term of the drafted structure is; then moves are

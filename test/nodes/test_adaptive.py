@@ -25,7 +25,7 @@ from dynid.nodes.arm_stream import ArmStream
 from dynid.nodes.chain import Chain, ChainOptions
 from dynid.nodes.commanded_arm import CommandedArm
 from dynid.nodes.common import LATCHED
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.recording.settings import reported_settings
 from dynid.recording.topics import HARDWARE_SETTINGS
 from dynid.robot import load_robot
@@ -77,7 +77,7 @@ def test_segments_are_planned_while_the_arm_moves_and_their_bag_is_one_recording
     assert run.tracking.shape == (2, ROBOT.size)
     assert (run.tracking > 0.0).any(axis=1).all()
 
-    bag = load_recording(files.bag, ROBOT)
+    bag = load_driver_recording(files.bag, ROBOT)
     segments = [one for one in bag.experiments if re.match(r"adaptive \d+ \d+ \(", one.trajectory)]
     assert [one.duration_s for one in segments] == [3.0, 3.0] and bag.notes == ()
     assert len({one.series for one in segments}) == 1 and segments[0].series.startswith("adaptive ")

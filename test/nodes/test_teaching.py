@@ -24,7 +24,7 @@ from dynid.nodes.common import STREAM
 from dynid.nodes.payload_parameters import payload_values
 from dynid.nodes.supervisor import number
 from dynid.nodes.teaching import led, replayed
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 # The hand lowers the forearm: it is slow, and the elbow's motor may not lift the forearm for so long in a replay
@@ -80,7 +80,7 @@ def chain(folder: Path) -> Iterator[Chain]:
 def test_guided_arm_stays_and_replays_the_demonstration(chain: Chain, folder: Path, tmp_path: Path) -> None:
     model = folder / "model.yaml"
     led(chain, model, tmp_path / "bag", silent, rest_s=1.0)
-    recording = load_recording(tmp_path / "bag", ROBOT)
+    recording = load_driver_recording(tmp_path / "bag", ROBOT)
     left = recording.q[recording.time >= recording.time[-1] - 0.8]
     assert np.rad2deg(np.ptp(left, axis=0).max()) < 0.5, "let go, it rests"
     shown = shown_of(ROBOT, tmp_path / "bag", "taught")
@@ -104,7 +104,7 @@ def test_payload_is_estimated_applied_and_cleared(chain: Chain, folder: Path) ->
     sure = payload_values(light, structure)
     for values, why in (
         (sure | {"payload.certain": False}, "not certain"),
-        (sure | {"payload.structure_hash": "other"}, "weighed with structure other"),
+        (sure | {"payload.structure_hash": "other"}, "estimated with structure other"),
         ({"payload.certain": True}, "complete payload in one call"),
         (payload_values(wrong, structure), "not a possible payload"),
     ):

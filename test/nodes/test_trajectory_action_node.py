@@ -279,7 +279,7 @@ def test_a_cancel_is_repeated_until_the_motion_ends(run: Callable[[Goal], Any], 
 @pytest.mark.parametrize(
     ("more", "code", "words"),
     [
-        ({"path_tolerance": [tolerance("c", 0.1)]}, Result.INVALID_GOAL, "'c' is of no joint"),
+        ({"path_tolerance": [tolerance("c", 0.1)]}, Result.INVALID_GOAL, "'c', which is no joint"),
         ({"goal_tolerance": [tolerance("a", -0.1)]}, Result.INVALID_GOAL, "expected a limit, 0 or -1"),
         ({"goal_tolerance": [tolerance("a", float("nan"))]}, Result.INVALID_GOAL, "expected a limit, 0 or -1"),
         ({"path_tolerance": [tolerance("a", acceleration=1.0)]}, Result.INVALID_GOAL, "is not measured"),
@@ -335,7 +335,7 @@ def test_goal_that_two_publishers_report_on_is_stopped(
 def test_zero_and_minus_one_are_no_limits() -> None:
     request = Goal(path_tolerance=[tolerance("a"), tolerance("b", -1.0, 0.5)]).request
     assert Tolerances.of(request).path == {("velocity", "b"): 0.5}
-    with pytest.raises(ConfigurationError, match="'c' is of no joint"):
+    with pytest.raises(ConfigurationError, match="'c', which is no joint"):
         Tolerances.of(Goal(goal_tolerance=[tolerance("c", 1.0)]).request)
 
 

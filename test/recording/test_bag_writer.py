@@ -29,8 +29,8 @@ from dynid.errors import (
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.bag_repair import repair_bag
 from dynid.recording.bag_writer import BagWriter, Topic
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.recording.messages import JOINT_STATE, STRING, JointStateEncoder, encode_string, type_store
-from dynid.recording.recording import load_recording
 
 STATES = Topic("/joint_states", JOINT_STATE)
 NOTES = Topic("/notes", STRING, "latched", 1)
@@ -362,10 +362,10 @@ def test_mcap_cut_anywhere(experiment, tmp_path: Path) -> None:
 def test_repair_of_a_cut_mcap(experiment, tmp_path: Path) -> None:
     bag = experiment.write(tmp_path / "bag")
     path = bag / "bag.mcap"
-    expected = load_recording(bag)
+    expected = load_driver_recording(bag)
     cut = path.read_bytes()[:-20]
     path.write_bytes(cut)
-    assert any("truncated" in note for note in load_recording(bag).notes)
+    assert any("truncated" in note for note in load_driver_recording(bag).notes)
     (bag / "bag.mcap.damaged").write_text("taken")
     with pytest.raises(OutputExistsError, match="damaged"):
         repair_bag(bag)
@@ -374,7 +374,7 @@ def test_repair_of_a_cut_mcap(experiment, tmp_path: Path) -> None:
     actions = repair_bag(bag).actions
     assert actions == ("bag.mcap rewritten with an index; the old file is bag.mcap.damaged",)
     assert (bag / "bag.mcap.damaged").read_bytes() == cut
-    repaired = load_recording(bag)
+    repaired = load_driver_recording(bag)
     assert repaired.notes == () and repaired.counts == expected.counts
     assert (repaired.q == expected.q).all() and repaired.experiments == expected.experiments
     with Reader(bag) as reader:

@@ -99,6 +99,7 @@ DRAFTED = {
     "units in parentheses": plain(numbered("Joint {} Position (rad)"), numbered("Joint {} Torque (N·m)"), "Time (s)"),
     "joints' names": plain(named("{}_pos"), named("{}_effort")),
     "names, dotted": plain(named("{}.pos"), named("{}.effort"), "timestamp"),
+    "to_pandas of dynid": plain(named("{} position"), named("{} torque"), "time"),
     "names, kind first": plain(named("position_{}"), named("effort_{}")),
     "names in capitals": plain([f"{n.upper()}_POSITION" for n in JOINTS], [f"{n.upper()}_EFFORT" for n in JOINTS],
                                "TIME"),

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from dynid.recording.bag_info import bag_info
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.recording.messages import encode_string
-from dynid.recording.recording import load_recording
 
 CYCLE_NS = 1_000_000
 
@@ -14,7 +14,7 @@ CYCLE_NS = 1_000_000
 def test_a_whole_motion_is_no_finding(experiment, tmp_path: Path) -> None:
     del experiment.messages["reference"][:20]  # the first states pass without a command
     path = experiment.write(tmp_path / "bag")
-    assert bag_info(path).findings == () and load_recording(path).notes == ()
+    assert bag_info(path).findings == () and load_driver_recording(path).notes == ()
 
 
 @pytest.mark.parametrize("namespace", ["", "/left"])
@@ -24,7 +24,7 @@ def test_a_topic_that_starts_late_is_named(experiment, tmp_path: Path, topic: st
     path = experiment.write(tmp_path / "bag", namespace=namespace)
     (finding,) = bag_info(path).findings
     assert finding.startswith(f"'{namespace}/{topic}' starts 0.06")
-    assert load_recording(path).notes == (finding,)
+    assert load_driver_recording(path).notes == (finding,)
 
 
 def test_a_bag_that_was_opened_in_the_middle_of_a_motion(experiment, tmp_path: Path) -> None:
@@ -53,4 +53,4 @@ def test_what_does_not_report_a_motion_is_not_judged(experiment, tmp_path: Path,
 def test_bag_without_experiments_is_not_judged(experiment, tmp_path: Path) -> None:
     del experiment.messages["reference"][:100]
     path = experiment.write(tmp_path / "bag", without=("experiment",))
-    assert bag_info(path).findings == () and load_recording(path).notes == ()
+    assert bag_info(path).findings == () and load_driver_recording(path).notes == ()

@@ -5,15 +5,15 @@ import pytest
 
 from dynid.errors import DataError, InputNotFoundError
 from dynid.recording.bag_writer import BagWriter, Topic
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.recording.growing import RECORDED_TYPES, GrowingRecording
 from dynid.recording.messages import JOINT_STATE, STRING, JointStateEncoder, encode_string
-from dynid.recording.recording import load_recording
 
 START, CYCLE = 1_700_000_000_000_000_000, 1_000_000  # of the fixture
 
 
 def test_round_trip(experiment, storage: str, tmp_path: Path) -> None:
-    recording = load_recording(experiment.write(tmp_path / "bag", storage))
+    recording = load_driver_recording(experiment.write(tmp_path / "bag", storage))
     assert recording.robot_name == "three"
     assert recording.joint_names == ("shoulder", "elbow", "wrist_long_name")
     assert recording.stamp0_ns == experiment.stamps[0] and recording.time[0] == 0
@@ -36,7 +36,7 @@ def test_round_trip(experiment, storage: str, tmp_path: Path) -> None:
 
 
 def test_trajectory_span_and_window(experiment, tmp_path: Path) -> None:
-    recording = load_recording(experiment.write(tmp_path / "bag"))
+    recording = load_driver_recording(experiment.write(tmp_path / "bag"))
     start, end = recording.trajectory_span()
     first = (experiment.stamps[0] - 1_700_000_000_000_000_000) / 1e9
     assert (start, end) == pytest.approx((0.05 - first, 0.15 - first))
@@ -63,7 +63,7 @@ def test_joints_in_another_order_are_sorted_by_name(experiment, tmp_path: Path) 
     experiment.messages["joint_states"] = [
         (int(t), row.tobytes()) for t, row in zip(experiment.stamps, rows, strict=True)
     ]
-    recording = load_recording(experiment.write(tmp_path / "bag"))
+    recording = load_driver_recording(experiment.write(tmp_path / "bag"))
     np.testing.assert_array_equal(recording.q, experiment.q)
     np.testing.assert_array_equal(recording.tau_present, experiment.tau)
 
@@ -75,7 +75,7 @@ def test_messages_of_another_layout_are_decoded_and_named(experiment, tmp_path: 
         values = {"position": experiment.q, "velocity": experiment.dq, "effort": experiment.tau}
         raw = odd.encode(int(experiment.stamps[k]), **{name: v[k, [1, 2, 0]] for name, v in values.items()})
         experiment.messages["joint_states"][k] = (experiment.messages["joint_states"][k][0], raw)
-    recording = load_recording(experiment.write(tmp_path / "bag"))
+    recording = load_driver_recording(experiment.write(tmp_path / "bag"))
     np.testing.assert_array_equal(recording.q, experiment.q)
     np.testing.assert_array_equal(recording.time, (experiment.stamps - experiment.stamps[0]) / 1e9)
     assert recording.notes == ("2 of 200 messages of '/joint_states' differ in layout; decoded one by one",)
@@ -84,10 +84,10 @@ def test_messages_of_another_layout_are_decoded_and_named(experiment, tmp_path: 
 def test_two_arms_need_a_namespace(experiment, make_experiment, tmp_path: Path) -> None:
     bag = tmp_path / "bag"
     experiment.write(bag, namespace="/left")
-    assert load_recording(bag).robot_name == "three"
-    assert load_recording(bag, namespace="left").robot_name == "three"
+    assert load_driver_recording(bag).robot_name == "three"
+    assert load_driver_recording(bag, namespace="left").robot_name == "three"
     with pytest.raises(DataError, match="lacks the topic joint_states, hardware_settings in namespace '/right'"):
-        load_recording(bag, namespace="/right")
+        load_driver_recording(bag, namespace="/right")
 
 
 def test_ambiguous_topics_are_refused(experiment, tmp_path: Path) -> None:
@@ -100,41 +100,41 @@ def test_ambiguous_topics_are_refused(experiment, tmp_path: Path) -> None:
                 writer.write(f"{namespace}/{name}", stamp, raw)
     writer.close()
     with pytest.raises(DataError, match=r"'joint_states' more than once .*left/joint_states, /right/joint_states"):
-        load_recording(tmp_path / "bag")
-    assert len(load_recording(tmp_path / "bag", namespace="/right").time) == 200
+        load_driver_recording(tmp_path / "bag")
+    assert len(load_driver_recording(tmp_path / "bag", namespace="/right").time) == 200
 
 
 def test_no_bag(tmp_path: Path) -> None:
     with pytest.raises(InputNotFoundError, match="no such bag"):
-        load_recording(tmp_path / "none")
+        load_driver_recording(tmp_path / "none")
     with pytest.raises(DataError, match="is not a rosbag2 bag"):
-        load_recording(tmp_path)
+        load_driver_recording(tmp_path)
     (tmp_path / "text.txt").write_text("hello")
     with pytest.raises(DataError, match="is not a bag"):
-        load_recording(tmp_path / "text.txt")
+        load_driver_recording(tmp_path / "text.txt")
 
 
 def test_missing_topics_are_named(experiment, tmp_path: Path) -> None:
     bag = experiment.write(tmp_path / "bag", without=("joint_states", "hardware_settings", "joint_commands"))
     with pytest.raises(DataError, match="lacks the topic joint_states, hardware_settings; its topics are: /applied"):
-        load_recording(bag)
+        load_driver_recording(bag)
 
 
 def test_optional_topics(experiment, tmp_path: Path) -> None:
     absent = ("joint_commands", "applied_commands", "reference", "experiment", "robot_description", "diagnostics")
     bag = experiment.write(tmp_path / "bag", without=absent)
-    recording = load_recording(bag)
+    recording = load_driver_recording(bag)
     assert recording.commands is recording.applied is recording.reference is recording.robot_description is None
     with pytest.raises(DataError, match="the time of the trajectory is unknown"):
         recording.trajectory_span()
     with pytest.raises(DataError, match="lacks the topic joint_commands"):
-        load_recording(bag, needed=("joint_commands",))
+        load_driver_recording(bag, needed=("joint_commands",))
 
 
 def test_no_messages(experiment, tmp_path: Path) -> None:
     experiment.messages["joint_states"] = []
     with pytest.raises(DataError, match="'/joint_states' holds no messages"):
-        load_recording(experiment.write(tmp_path / "bag"))
+        load_driver_recording(experiment.write(tmp_path / "bag"))
 
 
 @pytest.mark.parametrize(
@@ -160,13 +160,13 @@ def test_bad_values(experiment, tmp_path: Path, change: str, message: str) -> No
     for name in ("joint_states", "joint_commands"):
         experiment.messages[name] = [(t, raw) for t, (_, raw) in zip(log, experiment.messages[name], strict=True)]
     with pytest.raises(DataError, match=message):
-        load_recording(experiment.write(tmp_path / "bag"))
+        load_driver_recording(experiment.write(tmp_path / "bag"))
 
 
 def test_commands_that_are_all_nan_mean_no_command(experiment, tmp_path: Path) -> None:
     experiment.command[:3] = np.nan
     experiment.fill()
-    recording = load_recording(experiment.write(tmp_path / "bag"))
+    recording = load_driver_recording(experiment.write(tmp_path / "bag"))
     np.testing.assert_array_equal(recording.commands.tau, experiment.command[3:])
     assert recording.notes == ("3 of 200 messages of '/joint_commands' hold no command (NaN) and were skipped",)
 
@@ -176,7 +176,7 @@ def test_what_peers_have_published_is_left_out_with_a_note(experiment, tmp_path:
     experiment.messages["joint_states"][7] = (stamp, raw[:50])
     stamp, _ = experiment.messages["experiment"][0]
     experiment.messages["experiment"].insert(0, (stamp, encode_string("{not json")))
-    recording = load_recording(experiment.write(tmp_path / "bag"))
+    recording = load_driver_recording(experiment.write(tmp_path / "bag"))
     assert len(recording.time) == 199 and recording.experiment is not None
     states, experiments = recording.notes
     assert states.startswith("1 malformed messages of '/joint_states' were left out; the first: message 7 of")
@@ -188,11 +188,11 @@ def test_missing_joint_and_missing_field(experiment, tmp_path: Path) -> None:
     good = experiment.messages["joint_commands"]
     experiment.messages["joint_commands"] = [(t, effort.encode(t, effort=[1.0, 2.0])) for t, _ in good]
     with pytest.raises(DataError, match="'/joint_commands' lacks the joint wrist_long_name; its joints are: shoulder"):
-        load_recording(experiment.write(tmp_path / "one"))
+        load_driver_recording(experiment.write(tmp_path / "one"))
     experiment.messages["joint_commands"] = good
     experiment.messages["joint_states"] = good
     with pytest.raises(DataError, match="'/joint_states' carries no position for each joint; it carries: effort"):
-        load_recording(experiment.write(tmp_path / "two"))
+        load_driver_recording(experiment.write(tmp_path / "two"))
 
 
 def test_settings_errors(experiment, tmp_path: Path) -> None:
@@ -204,17 +204,17 @@ def test_settings_errors(experiment, tmp_path: Path) -> None:
     ):
         experiment.messages["hardware_settings"] = [(1_700_000_000_000_000_000, encode_string(broken))]
         with pytest.raises(DataError, match=message):
-            load_recording(experiment.write(tmp_path / name))
+            load_driver_recording(experiment.write(tmp_path / name))
 
 
 def test_settings_must_not_change_within_a_bag(experiment, tmp_path: Path) -> None:
     stamp, raw = experiment.messages["hardware_settings"][0]
     other = experiment.settings.model_copy(update={"mount": "hanging"}).model_dump_json()
     experiment.messages["hardware_settings"] = [(stamp, raw), (stamp + 1, raw)]
-    load_recording(experiment.write(tmp_path / "same"))
+    load_driver_recording(experiment.write(tmp_path / "same"))
     experiment.messages["hardware_settings"] = [(stamp, raw), (stamp + 1, encode_string(other))]
     with pytest.raises(DataError, match="changes within the bag"):
-        load_recording(experiment.write(tmp_path / "other"))
+        load_driver_recording(experiment.write(tmp_path / "other"))
 
 
 def test_robot_must_agree(experiment, tmp_path: Path) -> None:
@@ -224,10 +224,10 @@ def test_robot_must_agree(experiment, tmp_path: Path) -> None:
 
     bag = experiment.write(tmp_path / "bag")
     with pytest.raises(DataError, match="robot 'three' has shoulder, elbow"):
-        load_recording(bag, Other())  # type: ignore[arg-type]
+        load_driver_recording(bag, Other())  # type: ignore[arg-type]
     Other.name = "two"
     with pytest.raises(DataError, match="is from robot 'three', expected 'two'"):
-        load_recording(bag, Other())  # type: ignore[arg-type]
+        load_driver_recording(bag, Other())  # type: ignore[arg-type]
 
 
 def test_several_experiments_in_one_bag(experiment, tmp_path: Path) -> None:
@@ -236,7 +236,7 @@ def test_several_experiments_in_one_bag(experiment, tmp_path: Path) -> None:
     states = [second, second.entered("trajectory", stamp + 10), second.entered("trajectory", stamp + 10)]
     states.append(states[-1].entered("cancelled", stamp + 20_000_000))
     experiment.messages["experiment"] += [(stamp + k, encode_string(s.model_dump_json())) for k, s in enumerate(states)]
-    recording = load_recording(experiment.write(tmp_path / "bag"))
+    recording = load_driver_recording(experiment.write(tmp_path / "bag"))
     assert recording.experiments == (first, states[-1]) and recording.experiment.state == "cancelled"
     start, end = recording.trajectory_span()
     assert end - start == pytest.approx(0.02 - 1e-8)
@@ -256,7 +256,7 @@ def test_experiments_of_one_series_are_one_recording_with_what_is_between(experi
         runs = [ran("", 20), ran("b" if last == "a" else "c", 40), ran("a", 60), ran("a", 90), ran(last, 150)]
         texts = [(START + k, encode_string(one.model_dump_json())) for k, one in enumerate(runs)]
         experiment.messages["experiment"] = texts
-        recording = load_recording(experiment.write(tmp_path / f"bag_{last}"))
+        recording = load_driver_recording(experiment.write(tmp_path / f"bag_{last}"))
         first = (experiment.stamps[0] - START) / 1e9
         assert recording.trajectory_span() == pytest.approx((expected[0] - first, expected[1] - first))
         assert len(recording.experiments) == 5
@@ -267,7 +267,7 @@ def test_a_recording_that_grows_is_read_as_its_bag(experiment, tmp_path: Path) -
     for name in RECORDED_TYPES:
         for _, raw in experiment.messages[name]:
             growing.append(name, raw)
-    live, bag = growing.recording("live", None), load_recording(experiment.write(tmp_path / "bag"))
+    live, bag = growing.recording("live", None), load_driver_recording(experiment.write(tmp_path / "bag"))
     assert live.joint_names == bag.joint_names and live.hardware == bag.hardware and live.experiments == bag.experiments
     for one in ("time", "q", "dq", "tau_present"):
         np.testing.assert_array_equal(getattr(live, one), getattr(bag, one))
@@ -281,7 +281,7 @@ def test_a_recording_that_grows_is_read_as_its_bag(experiment, tmp_path: Path) -
 def test_span_of_a_trajectory_that_never_began(experiment, tmp_path: Path) -> None:
     experiment.messages["experiment"] = experiment.messages["experiment"][:1]
     with pytest.raises(DataError, match=r"the trajectory 'AG01' never started \(state: approach\)"):
-        load_recording(experiment.write(tmp_path / "bag")).trajectory_span()
+        load_driver_recording(experiment.write(tmp_path / "bag")).trajectory_span()
 
 
 def test_phases_go_forward(experiment) -> None:

@@ -9,7 +9,7 @@ import pytest
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DataError
-from dynid.recording.recording import ReferenceSeries, load_recording
+from dynid.recording.driver_recording import ReferenceSeries, load_driver_recording
 from dynid.recording.tracking import tracking_rms
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.run import simulate
@@ -24,7 +24,7 @@ def test_it_is_the_difference_to_the_reference_of_the_same_stamp(tmp_path: Path)
     settings = load_controller(ROBOT)
     run = simulate(ROBOT, load_excitation(ROBOT).trajectory("V02", "limited"), FeedforwardPd(settings), to_rest=False)
     write_bag(run, ROBOT, settings, tmp_path / "bag", profile="limited")
-    recording = load_recording(tmp_path / "bag", ROBOT)
+    recording = load_driver_recording(tmp_path / "bag", ROBOT)
     inside = run.window("trajectory")
     expected = np.sqrt(np.mean((run.q - run.q_ref)[inside] ** 2, axis=0))
     np.testing.assert_allclose(tracking_rms(recording), expected, rtol=0.01)

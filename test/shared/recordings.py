@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from dynid.identification.data.arrays import recording_from_arrays
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import load_standard
@@ -50,7 +50,7 @@ def recorded(
     mount: str | None = None,
     told: str | None = None,
     name: str = "made up",
-) -> Source:
+) -> Recording:
     """A recording of the nominal arm with Coulomb friction [N m], noise of the torques [N m], and faults.
 
     Args:

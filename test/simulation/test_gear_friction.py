@@ -136,7 +136,7 @@ def test_friction_without_figures_is_refused() -> None:
 def test_file_with_wrong_figures_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "friction.yaml"
     path.write_text("schema_version: 1\nservos: {}\ngears: {x: {source: y, models: {M1: {fb: 0.1, km: 0.2}}}}\n")
-    with pytest.raises(ConfigurationError, match="wrong or missing"):
+    with pytest.raises(ConfigurationError, match="unknown or missing"):
         load_validated(path, GearFile)
     path.write_text("schema_version: 1\nservos: {}\ngears: {x: {source: y, models: {M7: {fb: 0.1}}}}\n")
     with pytest.raises(ConfigurationError, match="M7"):

@@ -12,7 +12,7 @@ from dynid.hardware.bus.control_table import POSITION_RAD_PER_COUNT, VELOCITY_RA
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import from_file
 from dynid.recording.completeness import completeness
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.kernels import CompiledFeedforwardPd, actuate, compiled_law, nearest, sense
 from dynid.simulation.lockstep.run import LONGEST_STEP_S, PHASES, SimulatedRun, simulate
@@ -244,7 +244,7 @@ def test_a_run_can_end_after_the_trajectory():
 
 def test_bag_holds_the_run_and_nothing_of_the_truth(usual, tmp_path):
     write_bag(usual, ROBOT, SETTINGS, tmp_path / "bag", profile="limited")
-    recording = load_recording(tmp_path / "bag", ROBOT)
+    recording = load_driver_recording(tmp_path / "bag", ROBOT)
     np.testing.assert_array_equal(recording.q, usual.q)
     np.testing.assert_array_equal(recording.dq, usual.dq)
     np.testing.assert_array_equal(recording.tau_present, usual.torque_present)

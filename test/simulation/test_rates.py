@@ -6,7 +6,7 @@ import pytest
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.hardware.arm.cycle_rate import RATES_HZ, period_s
-from dynid.identification.data.simulated_source import source_of
+from dynid.identification.data.simulated_recording import source_of
 from dynid.identification.settings import load_identification
 from dynid.robot import Robot
 from dynid.simulation.lockstep.run import simulate

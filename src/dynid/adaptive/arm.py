@@ -4,7 +4,7 @@ from typing import Protocol
 
 from dynid.adaptive.feed import Feed
 from dynid.errors import SafetyError
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
 from dynid.robot import FloatArray
 from dynid.trajectory.polynomial import PolynomialTrajectory
 
@@ -63,6 +63,6 @@ class Arm(Protocol):
         """Stand still for `duration_s` [s]."""
         ...
 
-    def source(self, name: str) -> Source:
+    def source(self, name: str) -> Recording:
         """Return everything recorded so far."""
         ...

@@ -11,7 +11,7 @@ from dynid.adaptive.information import LEAST_TORQUE
 from dynid.adaptive.outcome import Look
 from dynid.adaptive.settings import AdaptiveSettings
 from dynid.errors import DynidError
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
 from dynid.identification.estimators.uncertainty import MEMORY_S
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings
@@ -60,7 +60,7 @@ class Looker:
         other = np.abs(rivals).max(axis=0) if rivals.size else 0.0
         return np.asarray(self.quantile(motion_s) * deviations(result) + other)
 
-    def judged(self, source: Source, moved: float) -> tuple[Look, Identification | None]:
+    def judged(self, source: Recording, moved: float) -> tuple[Look, Identification | None]:
         """Return the judgement of the whole recording, and the resulting model."""
         began = time.perf_counter()
         try:

@@ -24,7 +24,7 @@ from dynid.adaptive.settings import AdaptiveSettings
 from dynid.control.motion_check import model_torques, nominal_torques, robot_limits
 from dynid.control.safe_box import SafeBox
 from dynid.hardware.safety.overload import OverloadModel
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
 from dynid.identification.pipeline import Identification
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.dynamics import ArmModel
@@ -110,7 +110,7 @@ class Planning:
         deviations = np.where(self._viscous, viscous, self._prior)
         return LiveEstimate.begin(self.model, self.identification, nominal, deviations, sigma)
 
-    def followed(self, live: LiveEstimate, source: Source, known: Known) -> tuple[LiveEstimate, Known]:
+    def followed(self, live: LiveEstimate, source: Recording, known: Known) -> tuple[LiveEstimate, Known]:
         """Return the online estimate updated with a segment, and the resulting current model."""
         live = live.updated(source.signals(self.identification))
         phi, friction = live.model()

@@ -11,8 +11,8 @@ from dynid.control.ff_pd import FeedforwardPd
 from dynid.control.motion_check import Torques
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import OverloadModel
-from dynid.identification.data.simulated_source import source_of
-from dynid.identification.data.sources import Source
+from dynid.identification.data.recordings import Recording
+from dynid.identification.data.simulated_recording import source_of
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import StandardFile
 from dynid.robot import FloatArray, Robot
@@ -190,6 +190,6 @@ class SimulatedArm:
         duration = (self._end_ns - self._begin_ns) / 1e9
         return self._arm.recorded(name, duration, [("approach", 0), ("trajectory", self._begin_ns)])
 
-    def source(self, name: str) -> Source:
+    def source(self, name: str) -> Recording:
         """Return the recording as input of the identification."""
         return replace(source_of(self.robot, self.run(name), name), simulated=True)

@@ -39,8 +39,8 @@ def compare(
 ) -> None:
     """Compare estimators on the same data: errors in and out of sample, consistency, run time."""
     from dynid.identification.comparison import Comparison
+    from dynid.identification.data.recordings import load_recordings, torque_sentence
     from dynid.identification.data.sample_sets import join
-    from dynid.identification.data.sources import load_sources, torque_sentence
     from dynid.identification.settings import load_identification
     from dynid.model.dynamics import ArmModel
     from dynid.reporting.bars import write_bars
@@ -55,11 +55,11 @@ def compare(
     settings = load_identification(loaded)
     own = read_mapping(mapping, skip_corrupt_rows)
     other = read_mapping(validate_mapping or mapping, skip_corrupt_rows)
-    sources = load_sources(recordings, loaded, own)
+    sources = load_recordings(recordings, loaded, own)
     split = [one.split(settings, hold_out) for one in sources]
     fitted, held = ([one.samples for pair in split for one in pair[k]] for k in (0, 1))
     if validate:
-        judges = load_sources(validate, loaded, other)
+        judges = load_recordings(validate, loaded, other)
         if judges[0].mount != sources[0].mount:
             raise ConfigurationError("fitted and validation recordings must have the same mount")
         held = [one.samples(settings) for one in judges]

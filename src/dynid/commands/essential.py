@@ -29,8 +29,8 @@ def essential(
 ) -> None:
     """Drop the base parameters that the motion does not excite, and adapt a-priori standard parameters to the rest."""
     from dynid.identification.comparison import a_priori
+    from dynid.identification.data.recordings import load_recordings, rows_of, torque_sentence
     from dynid.identification.data.sample_sets import join
-    from dynid.identification.data.sources import load_sources, rows_of, torque_sentence
     from dynid.identification.estimators.closest_standard import closest_standard
     from dynid.identification.estimators.essential import essential_parameters, without_friction
     from dynid.identification.settings import load_identification
@@ -44,7 +44,7 @@ def essential(
     loaded = load_robot(robot)
     settings = load_identification(loaded)
     with stages("essential", len(recordings)) as begin:
-        sources = load_sources(recordings, loaded, read_mapping(mapping, skip_corrupt_rows), begin)
+        sources = load_recordings(recordings, loaded, read_mapping(mapping, skip_corrupt_rows), begin)
     model = ArmModel.of(loaded, mount=sources[0].mount)
     settings = rows_of(sources, settings).settings(settings)
     samples = join([one.samples(settings) for one in sources])

@@ -47,7 +47,7 @@ def feel(
     """
     from dynid.contact.recorded import measured_torques, refuse_coarser, sense_of, torques_before
     from dynid.errors import DynidError
-    from dynid.identification.data.sources import load_recording
+    from dynid.identification.data.recordings import load_recording
     from dynid.identification.settings import load_identification
     from dynid.model.model_file import read_model_file
     from dynid.robot import load_robot
@@ -86,7 +86,7 @@ def feel(
 
 
 def _say(found: list[_Felt], frame: str) -> None:
-    from dynid.identification.data.sources import simulated_sentence
+    from dynid.identification.data.recordings import simulated_sentence
 
     for one in found:
         if one.contacts or len(found) == 1:

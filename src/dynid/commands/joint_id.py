@@ -62,13 +62,13 @@ def _identify(job: _Job) -> "JointLevel":
     """Fit one joint from all its excitations in the job's bags."""
     from dynid.control.controller import load_controller
     from dynid.identification.joint_level.excitation import excited_joints, identify_joint
-    from dynid.recording.recording import load_recording
+    from dynid.recording.driver_recording import load_driver_recording
     from dynid.robot import load_robot
 
     if job.simulate:
         _simulate(job)
     robot = load_robot(job.robot)
-    excited = [one for bag in job.bags for one in excited_joints(load_recording(bag, robot))]
+    excited = [one for bag in job.bags for one in excited_joints(load_driver_recording(bag, robot))]
     found = identify_joint([one for one in excited if one.joint == job.joint], robot, load_controller(robot))
     return replace(found, source=f"simulated arm, seed {job.seed}") if job.simulate and not job.kept else found
 
@@ -94,11 +94,11 @@ def chosen_joints(robot: "Robot", wanted: Sequence[str]) -> list[int]:
 def _jobs_of_bags(robot: "Robot", name: str, bags: Sequence[Path], wanted: Sequence[str]) -> list[_Job]:
     """Return one job for every joint that the bags excite, or only for the wanted joints."""
     from dynid.identification.joint_level.excitation import excited_joints
-    from dynid.recording.recording import load_recording
+    from dynid.recording.driver_recording import load_driver_recording
 
     where: dict[int, list[Path]] = {}
     for bag in bags:
-        for one in excited_joints(load_recording(bag, robot)):
+        for one in excited_joints(load_driver_recording(bag, robot)):
             where.setdefault(one.joint, []).append(bag)
     joints = chosen_joints(robot, wanted) if wanted else sorted(where)
     missing = [str(joint + 1) for joint in joints if joint not in where]
@@ -185,10 +185,12 @@ def joint_id(
 
 def _excitation_words(robot: "Robot", joints: Sequence[int]) -> str:
     """Return a description of the excitation of some joints, for the request for consent."""
+    from dynid.control.breakaway import RAMP_S
     from dynid.control.open_loop import LONGEST_RETURN_S, ExcitationSettings, signals
 
     chosen, step_s = ExcitationSettings(), robot.file.bus.cycle_s
     motion_s = len(chosen.levels) * sum(len(one) * step_s + LONGEST_RETURN_S for one in signals(step_s, 1.0))
+    motion_s += 2.0 * (RAMP_S + LONGEST_RETURN_S)
     which = ", ".join(str(joint + 1) for joint in joints)
     how = f"joint {which}, one after the other, without feedback by up to {math.degrees(chosen.window_rad):.0f} deg"
     return words_within_limits(robot, how, chosen.fastest_rad_s, f"for at most {len(joints) * motion_s:.0f} s")

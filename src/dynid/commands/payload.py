@@ -23,7 +23,7 @@ def payload(
 ) -> None:
     """Estimate what changed at the last link, and list base parameters that changed beyond their uncertainty."""
     from dynid.identification.changes import beyond_chance
-    from dynid.identification.data.sources import torque_sentence
+    from dynid.identification.data.recordings import torque_sentence
     from dynid.identification.payload.payload import changes_between, find_payload
     from dynid.identification.payload.two_runs import load_two_runs
     from dynid.robot import load_robot

@@ -27,7 +27,7 @@ def torque_constants(
     as_json: JsonOption = False,
 ) -> None:
     """Check torque constants against a body of known mass; exit code 1 if any is doubtful."""
-    from dynid.identification.data.sources import torque_sentence
+    from dynid.identification.data.recordings import torque_sentence
     from dynid.identification.payload.known_mass import check_torque_constants, pooled
     from dynid.identification.payload.mass_alone import FAR_M, check_with_mass_alone
     from dynid.identification.payload.two_runs import load_two_runs

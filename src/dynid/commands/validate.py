@@ -34,7 +34,7 @@ def validate(
     as_json: opt.JsonOption = False,
 ) -> None:
     """Predict the torques of recorded motions; exit code 1 if a check fails."""
-    from dynid.identification.data.sources import simulated_sentence
+    from dynid.identification.data.recordings import simulated_sentence
     from dynid.identification.held_out import validate as run
     from dynid.reporting.tables import print_verdict
     from dynid.robot import load_robot

@@ -130,7 +130,7 @@ class ModelGate:
             raise SafetyError(f"the model did not pass its verdict{hint}")
         if candidate.friction.axes != self._model.axes:
             raise SafetyError(
-                f"the model's friction is of {candidate.friction.axes} axes; expected {self._model.axes}{hint}"
+                f"the model's friction has {candidate.friction.axes} axes; expected {self._model.axes}{hint}"
             )
         with np.errstate(all="ignore"):
             load, tau = (rows @ candidate.phi.values for rows in (self._held, self._moved))

@@ -2,13 +2,14 @@
 
 The law is FF+PD without the feedback of the excited joint. Of that joint's command only M_hat ddq_ref remains, with the
 signal as reference acceleration, and the gravity torque. The plan has a window: the run ends by itself before a joint
-leaves it (arXiv:2605.15949, section III-B).
+leaves it (arXiv:2605.15949, section III-B). Ramps of torque come first: they find what moves the joint by itself.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
+from dynid.control.breakaway import Breakaway, Ramp
 from dynid.control.controller import ControllerSettings, Gains
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.motion_check import MotionCheck, MotionLimits, Torques
@@ -32,13 +33,18 @@ class OpenLoopJoint:
         joint: index of the joint without feedback.
         gravity: torque function `(q, dq, ddq) -> tau`, (1, n) each, called at rest; it gives the best known gravity
             torque.
+        most: limit of the torque of the joint without feedback [N m].
+        ramp: torque that is added to this joint's; None adds nothing.
     """
 
     name = "open_loop_joint"
     follows_reference = True
 
-    def __init__(self, settings: ControllerSettings, joint: int, gravity: Torques) -> None:
+    def __init__(
+        self, settings: ControllerSettings, joint: int, gravity: Torques, most: float, ramp: Ramp | None = None
+    ) -> None:
         self._law, self._gravity, self._joint = FeedforwardPdLaw(settings), gravity, joint
+        self._most, self._ramp = most, ramp
         self._inertia = settings.inertia_kg_m2[joint]
         self._still = np.zeros((1, settings.size))
 
@@ -48,7 +54,10 @@ class OpenLoopJoint:
         """Return the torque (n,) [N m] for measured q, estimated dq and the reference, all (n,) in SI."""
         torque = self._law.torque(q, dq, q_ref, dq_ref, ddq_ref)
         torque[self._joint] = self._inertia * ddq_ref[self._joint]
+        if self._ramp is not None:
+            torque[self._joint] += self._ramp.torque(q)
         torque += self._gravity(q[None], self._still, self._still)[0]
+        torque[self._joint] = min(max(torque[self._joint], -self._most), self._most)
         return torque
 
     def gains(self) -> Gains:
@@ -71,17 +80,32 @@ def excited_joint(robot: Robot, name: str) -> int:
 
 @dataclass(frozen=True, eq=False)
 class SwitchingPath:
-    """Constant posture (n,) [rad] with a signal (N,) [rad/s^2] as reference acceleration of one joint."""
+    """Constant posture (n,) [rad] with a signal (N,) as reference acceleration of one joint.
+
+    The signal times `level`'s torque over the inertia is the acceleration [rad/s^2].
+
+    Attributes:
+        posture: the posture, (n,) [rad].
+        joint: index of the joint.
+        signal: -1 and +1 at every sample, (N,).
+        step_s: time between two samples [s].
+        inertia: M_hat of the joint [kg m^2].
+        level: factor of the excitation torque.
+        breakaway: the excitation torque.
+    """
 
     posture: FloatArray
     joint: int
     signal: FloatArray
     step_s: float
+    inertia: float
+    level: float
+    breakaway: Breakaway
 
     @property
     def duration(self) -> float:
-        """Length of the signal [s]."""
-        return len(self.signal) * self.step_s
+        """Length of the signal [s]; zero if the joint is stuck."""
+        return 0.0 if self.breakaway.stuck else len(self.signal) * self.step_s
 
     @property
     def peak_velocities(self) -> FloatArray:
@@ -92,21 +116,22 @@ class SwitchingPath:
         """Write the posture [rad], zero velocity, and the signal at time t [s] into three (n,) buffers."""
         q[:], dq[:], ddq[:] = self.posture, 0.0, 0.0
         index = int(t / self.step_s + 1e-9)
-        if 0 <= index < len(self.signal):
-            ddq[self.joint] = self.signal[index]
+        if 0 <= index < len(self.signal) and not self.breakaway.stuck:
+            ddq[self.joint] = self.signal[index] * self.breakaway.torque(self.level) / self.inertia
 
 
 @dataclass(frozen=True)
 class ExcitationSettings:
     """Settings for the excitation of a joint.
 
-    The basic torque is M_hat acceleration_rad_s2 + D_hat speed_rad_s, with M_hat and D_hat of controller.yaml.
+    The basic torque is M_hat acceleration_rad_s2 + D_hat speed_rad_s, with M_hat and D_hat of controller.yaml, or the
+    torque that moves the joint by itself if that is larger.
 
     Attributes:
         speed_rad_s: speed in the basic torque [rad/s].
         acceleration_rad_s2: acceleration in the basic torque [rad/s^2].
-        levels: factors of the basic torque, each used with all signals. Friction, which is still unknown, hides the low
-            levels, and the window ends the high ones early.
+        levels: factors of the basic torque, each used with all signals. Friction hides the low levels, and torque limit
+            and window cut the high ones.
         window_rad: permitted travel of the joint to either side of the posture, within its limits.
         fastest_rad_s: speed at which the run ends by itself.
         brake_rad_s2: deceleration of the joint when the run ends.
@@ -156,7 +181,8 @@ def plan_excitation(
     inertia, damping = controller.inertia_kg_m2[joint], controller.damping_nm_s_rad[joint]
     size = inertia * chosen.acceleration_rad_s2 + damping * chosen.speed_rad_s
     still = np.zeros((1, robot.size))
-    needed = max(chosen.levels) * size + abs(float(gravity(posture[None], still, still)[0, joint]))
+    load = abs(float(gravity(posture[None], still, still)[0, joint]))
+    needed = min(chosen.levels) * size + load
     if not needed <= limits.torque[joint]:
         raise SafetyError(
             f"exciting {name} needs {needed:.3f} N m, allowed are {limits.torque[joint]:.3f} N m: lower its speed or "
@@ -165,12 +191,17 @@ def plan_excitation(
     there = transfer(check, start, posture, robot.joint_names)
     window = _window(robot, joint, posture, limits, chosen)
     step_s = robot.file.bus.cycle_s
-    law = OpenLoopJoint(controller, joint, gravity)
+    most = float(limits.torque[joint])
+    breakaway = Breakaway(size, most - load)
     parts = [Part("approach", there)]
+    for sign in (1.0, -1.0):
+        ramp = Ramp(posture, joint, sign, breakaway)
+        parts.append(Part("trajectory", ramp, OpenLoopJoint(controller, joint, gravity, most, ramp), window))
+    law = OpenLoopJoint(controller, joint, gravity, most)
     shapes = signals(step_s, inertia / max(damping, 1e-6))
     for level in chosen.levels:
         for shape in shapes:
-            path = SwitchingPath(posture, joint, read_only(shape * (level * size / inertia)), step_s)
+            path = SwitchingPath(posture, joint, read_only(shape), step_s, inertia, level, breakaway)
             parts.append(Part("trajectory", path, law, window))
     duration = sum(part.path.duration + LONGEST_RETURN_S for part in parts[1:])
     back = transfer(check, posture, robot.rest_posture, robot.joint_names, name="rest")

@@ -16,7 +16,7 @@ from scipy.ndimage import gaussian_filter1d, minimum_filter1d, uniform_filter1d
 
 from dynid.control.motion_check import MotionLimits, robot_limits
 from dynid.errors import DataError
-from dynid.recording.recording import Recording, load_recording
+from dynid.recording.driver_recording import DriverRecording, load_driver_recording
 from dynid.recording.topics import REFERENCE
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.trajectory.families import load_excitation
@@ -95,12 +95,12 @@ def shown_of(robot: Robot, bag: Path, name: str, speed: float = 1.0) -> Shown:
 
     Arguments and errors are those of `guided_part` and `shown_motion`.
     """
-    recording = load_recording(bag, robot, needed=(REFERENCE,))
+    recording = load_driver_recording(bag, robot, needed=(REFERENCE,))
     limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
     return shown_motion(name, robot.joint_names, *guided_part(recording), limits, speed)
 
 
-def guided_part(recording: Recording) -> tuple[FloatArray, FloatArray]:
+def guided_part(recording: DriverRecording) -> tuple[FloatArray, FloatArray]:
     """Return times (m,) [s] from 0 and postures (m, n) [rad] of the hand-guided part, without standstill at its ends.
 
     Raises:

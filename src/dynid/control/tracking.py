@@ -34,6 +34,8 @@ class TrackingMeter:
 
     def __init__(self, size: int) -> None:
         self._squares, self._largest, self._states = np.zeros(size), np.zeros(size), 0
+        self.add(np.zeros(size), np.zeros(size))  # compile now, not in a motion
+        self.clear()
 
     def clear(self) -> None:
         """Discard all accumulated errors."""

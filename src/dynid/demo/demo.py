@@ -31,7 +31,7 @@ from dynid.nodes.chain import Chain, ChainOptions
 from dynid.nodes.supervisor import lower_arm
 from dynid.parent import PARENT_VARIABLE
 from dynid.recording.completeness import completeness
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.recording.tracking import tracking_rms
 from dynid.reporting.report import FILE_NAME, write_report
 from dynid.reporting.result_folder import open_result
@@ -158,7 +158,7 @@ def _repeat(chain: Chain, options: DemoOptions, bars: "_Bars") -> Path | None:
 
 
 def _tracking_rms_deg(robot: Robot, bags: list[Path]) -> list[float]:
-    return [float(np.rad2deg(np.sqrt(np.mean(tracking_rms(load_recording(bag, robot)) ** 2)))) for bag in bags]
+    return [float(np.rad2deg(np.sqrt(np.mean(tracking_rms(load_driver_recording(bag, robot)) ** 2)))) for bag in bags]
 
 
 class _Bars:

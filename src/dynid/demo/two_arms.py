@@ -141,7 +141,7 @@ def _page(run: PairRun, robot: Robot, verdict: Verdict, settings: BilateralSetti
         for one in verdict.checks
     )
     summary = (
-        f"A hand leads the leader around for {FREE_S:g} s. Then it moves forward until the follower presses against a "
+        f"A hand guides the leader around for {FREE_S:g} s. Then it moves forward until the follower presses against a "
         f"wall of {WALL_N_M:g} N/m, holds, and moves back. Only the control law connects the arms; neither has "
         "a force sensor."
     )
@@ -183,7 +183,7 @@ def _draw_forces(figure: Figure, run: PairRun, robot: Robot) -> None:
     axes.plot(run.time_s[few], run.force[0, few, 0], label="hand on the leader")
     axes.plot(run.time_s[few], -run.force[1, few, 0], label="follower on the wall")
     axes.set_ylabel("force along x [N]")
-    axes.set_title("What the hand feels, and what the follower presses with")
+    axes.set_title("Force on the hand, and force of the follower on the wall")
     axes.legend(frameon=False)
     _touching(axes, run)
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
-from dynid.identification.data.sources import Portion
+from dynid.identification.data.recordings import Portion
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.prediction import Motion
 from dynid.robot import FloatArray

@@ -8,7 +8,7 @@ the model. Its header states the resulting error.
 from collections.abc import Mapping, Sequence
 
 from dynid.export.result_files import MJCF_FILE, URDF_FILE, simulator_texts
-from dynid.identification.data.sources import Portion
+from dynid.identification.data.recordings import Portion
 from dynid.identification.prediction import Motion, pooled_errors, predict
 from dynid.model.friction import FrictionLaw
 from dynid.model.mdh import MdhChain

@@ -9,8 +9,8 @@ from dynid.errors import DataError, refuse_other_kind
 from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA_TO_PREDICT, HELD_OUT, judge
 from dynid.identification.data.preprocessing import Samples
+from dynid.identification.data.recordings import Several, read_recordings, torque_sentence
 from dynid.identification.data.repeats import repeat_note
-from dynid.identification.data.sources import Several, read_sources, torque_sentence
 from dynid.identification.prediction import Motion, predict, with_dynamics
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.recording.mapping import Mapping
@@ -94,7 +94,7 @@ def validate(
     refuse_other_kind(model, Model, "the model", "load it with dynid.load_model first")
     robot = model.robot
     settings = settings or load_identification(robot)
-    sources = read_sources(recordings, robot, mapping)
+    sources = read_recordings(recordings, robot, mapping)
     motions: list[Motion] = []
     others: dict[str, list[Motion]] = {name: [] for name in beside}
     repeats: list[str] = []

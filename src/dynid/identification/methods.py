@@ -16,15 +16,15 @@ from dynid.errors import ConfigurationError, refuse_other_kind
 from dynid.identification import pipeline
 from dynid.identification.closed_loop.recorded_loop import refuse_open, refuse_open_loop
 from dynid.identification.data.parts import Span
-from dynid.identification.data.sources import Recorded, Several, Source, load_sources
+from dynid.identification.data.recordings import Recorded, Recording, Several, load_recordings
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.many.spread import LOCAL, spread_over
 from dynid.identification.pipeline import Identification, Progress
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.identification.stages import Method, Refined, refuse_unknown_method
 from dynid.model.dynamics import ArmModel
+from dynid.recording.driver_recording import DriverRecording
 from dynid.recording.mapping import Mapping
-from dynid.recording.recording import Recording
 from dynid.robot import Robot
 from dynid.threads import on_one_thread
 
@@ -119,7 +119,7 @@ def identify(
             of: dict[str, Any] = {"held_out_share": held_out_share, "setup": setup, "span": Span(*span)}
             return common(recordings, **of, spread=spread, keep=folder)
     if method == "closed-loop":
-        sources = load_sources(recordings, robot, mapping, progress)
+        sources = load_recordings(recordings, robot, mapping, progress)
         loops = [_loop_of(one) for one in sources]  # raises errors before the long computation
         refine = partial(_refine, robot, loops, progress)
         count = f"{len(loops)} closed loop{'s' if len(loops) > 1 else ''}"
@@ -146,10 +146,10 @@ def identify(
 
 def _refine(
     robot: Robot,
-    loops: Sequence[Recording],
+    loops: Sequence[DriverRecording],
     progress: Progress,
     model: ArmModel,
-    sources: Sequence[Source],
+    sources: Sequence[Recording],
     estimate: Estimate,
     settings: IdentificationSettings,
 ) -> Refined:
@@ -159,16 +159,16 @@ def _refine(
     return refine_jointly(robot, loops, settings, estimate)
 
 
-def _loop_of(source: Source) -> Recording:
-    """Return the recorded closed loop of a source.
+def _loop_of(source: Recording) -> DriverRecording:
+    """Return the recorded closed loop of a recording.
 
     Raises:
-        DataError: the source has no recorded closed loop.
+        DataError: the recording holds no closed loop.
     """
-    if source.recording is None:
+    if source.driver is None:
         refuse_open(source.path, ROWS_ALONE)
-    refuse_open_loop(source.recording)
-    return source.recording
+    refuse_open_loop(source.driver)
+    return source.driver
 
 
 def _bags(recordings: Several) -> list[Path]:
@@ -176,8 +176,8 @@ def _bags(recordings: Several) -> list[Path]:
     listed: Sequence[Recorded] = [recordings] if isinstance(recordings, Recorded) else recordings
     bags = []
     for one in listed:
-        refuse_other_kind(one, (str, Path, Source), "a recording of a campaign", "name its bag")
-        if isinstance(one, Source):
+        refuse_other_kind(one, (str, Path, Recording), "a recording of a campaign", "name its bag")
+        if isinstance(one, Recording):
             _loop_of(one)
-        bags.append(one.path if isinstance(one, Source) else Path(one))
+        bags.append(one.path if isinstance(one, Recording) else Path(one))
     return bags

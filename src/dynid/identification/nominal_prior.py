@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from dynid.identification.data.recordings import Recording
 from dynid.identification.data.signals import Signals
-from dynid.identification.data.sources import Source
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.drive import kind_and_number
 from dynid.model.dynamics import ArmModel
@@ -38,7 +38,7 @@ def nominal_prior(robot: Robot, model: ArmModel) -> BaseParameters | None:
 class _WithPrior:
     """Reader of a recording's signals that adds the prior of the parameters."""
 
-    source: Source
+    source: Recording
     prior: BaseParameters
 
     def __call__(self, settings: IdentificationSettings) -> Signals:
@@ -46,6 +46,6 @@ class _WithPrior:
         return replace(self.source.signals(settings), prior=self.prior)
 
 
-def with_prior(sources: Sequence[Source], prior: BaseParameters) -> list[Source]:
+def with_prior(sources: Sequence[Recording], prior: BaseParameters) -> list[Recording]:
     """Return the recordings with a prior from which their regressions start."""
     return [replace(one, signals=_WithPrior(one, prior)) for one in sources]

@@ -21,21 +21,21 @@ from dynid.identification.bands import TorqueBands
 from dynid.identification.checks import DATA, FITTED, FRICTION, HELD_OUT, PREDICTED, SETUP, Fitted, OneRegression, judge
 from dynid.identification.cross_validation import CrossValidation, cross_validated
 from dynid.identification.data.parts import Span, parts_of
-from dynid.identification.data.repeats import repeat_note
-from dynid.identification.data.row_choice import RowChoice
-from dynid.identification.data.sample_sets import join
-from dynid.identification.data.samples import Samples
-from dynid.identification.data.sources import (
+from dynid.identification.data.recordings import (
     Portion,
+    Recording,
     Several,
-    Source,
-    load_sources,
+    load_recordings,
     refuse_fitted,
     refuse_repeated,
     rows_of,
     simulated_sentence,
     torque_sentence,
 )
+from dynid.identification.data.repeats import repeat_note
+from dynid.identification.data.row_choice import RowChoice
+from dynid.identification.data.sample_sets import join
+from dynid.identification.data.samples import Samples
 from dynid.identification.determined import Determined
 from dynid.identification.diagnosis.causes import cause_of
 from dynid.identification.diagnosis.diagnosis import Diagnosis, diagnose
@@ -89,7 +89,7 @@ FILLED = (
     "trust no parameter that is not determined"
 )
 Progress = Callable[[str], None]
-Refine = Callable[[ArmModel, Sequence[Source], Estimate, IdentificationSettings], Refined]
+Refine = Callable[[ArmModel, Sequence[Recording], Estimate, IdentificationSettings], Refined]
 
 
 @dataclass(frozen=True, eq=False)
@@ -362,7 +362,7 @@ def identify(
         raise DataError("no bag to identify from: name at least one")
     settings = settings or load_identification(robot)
     most_rows = MOST_ROWS if refine is None else None
-    sources = load_sources(recordings, robot, mapping, progress, most_rows=most_rows, spread=spread)
+    sources = load_recordings(recordings, robot, mapping, progress, most_rows=most_rows, spread=spread)
     refuse_repeated(sources)
     sources = parts_of(sources, span)
     its_mapping = validation_mapping or mapping
@@ -455,7 +455,7 @@ def identify(
 
 
 def _estimated(
-    robot: Robot, sources: Sequence[Source], *, settings: IdentificationSettings, progress: Progress, **how: Any
+    robot: Robot, sources: Sequence[Recording], *, settings: IdentificationSettings, progress: Progress, **how: Any
 ) -> tuple[Prepared, ArmModel, Samples, Estimate]:
     """Return the prepared recordings, the arm with its set-up, the samples, and the estimate from them.
 
@@ -471,8 +471,8 @@ def _estimated(
 
 
 def _with_open_parameters(
-    robot: Robot, settings: IdentificationSettings, sources: Sequence[Source], how: Callable[..., Any], judged: bool
-) -> tuple[Sequence[Source], tuple[str, ...], tuple[Prepared, ArmModel, Samples, Estimate]]:
+    robot: Robot, settings: IdentificationSettings, sources: Sequence[Recording], how: Callable[..., Any], judged: bool
+) -> tuple[Sequence[Recording], tuple[str, ...], tuple[Prepared, ArmModel, Samples, Estimate]]:
     """Return the recordings, notes and the estimate; nominal values replace parameters that averaged rows leave open.
 
     Args:

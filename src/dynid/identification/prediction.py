@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dynid.identification.data.sources import Kind, Portion
+from dynid.identification.data.recordings import Kind, Portion
 from dynid.identification.diagnosis.events import find_event
 from dynid.identification.dynamic_errors import VISIBLE, DynamicError, dynamic_errors
 from dynid.identification.estimators.gear_rows import predicted_torques

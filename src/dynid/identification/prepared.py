@@ -7,9 +7,9 @@ import numpy as np
 
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import instants_of
+from dynid.identification.data.recordings import Portion, Recording, Several, read_recordings, span_of
 from dynid.identification.data.row_choice import RowChoice, common_choice
 from dynid.identification.data.signals import Span
-from dynid.identification.data.sources import Portion, Several, Source, read_sources, span_of
 from dynid.identification.goal_response import GoalResponse, first_response
 from dynid.identification.row_rate import HalvedRows
 from dynid.identification.settings import IdentificationSettings
@@ -43,7 +43,7 @@ class Prepared:
     """
 
     robot: Robot
-    sources: tuple[Source, ...]
+    sources: tuple[Recording, ...]
     validation: Several
     settings: IdentificationSettings
     rows: RowChoice
@@ -53,7 +53,7 @@ class Prepared:
     halved: HalvedRows | None
     found: Setup
     goals: GoalResponse | None = None
-    every: tuple[Source, ...] = ()
+    every: tuple[Recording, ...] = ()
 
     def released(self) -> "Prepared":
         """Return the same preparation without the signals of its recordings."""
@@ -61,8 +61,8 @@ class Prepared:
 
 
 def within_memory(
-    sources: Sequence[Source], spans: Sequence[Span], settings: IdentificationSettings
-) -> tuple[Sequence[Source], bool]:
+    sources: Sequence[Recording], spans: Sequence[Span], settings: IdentificationSettings
+) -> tuple[Sequence[Recording], bool]:
     """Return the recordings that fit in memory, and whether they are all of the data.
 
     If not all fit, recordings are chosen at even intervals.
@@ -81,7 +81,7 @@ def within_memory(
 
 
 def portions_of(
-    sources: Sequence[Source], settings: IdentificationSettings, held_out_share: float
+    sources: Sequence[Recording], settings: IdentificationSettings, held_out_share: float
 ) -> tuple[tuple[Portion, ...], tuple[Portion, ...]]:
     """Return the fitted portions of recordings, and the portions at their ends that judge the fit.
 
@@ -93,7 +93,9 @@ def portions_of(
     return fitted, ends
 
 
-def _with_samples(sources: Sequence[Source], settings: IdentificationSettings, held_out_share: float) -> list[Source]:
+def _with_samples(
+    sources: Sequence[Recording], settings: IdentificationSettings, held_out_share: float
+) -> list[Recording]:
     """Return the recordings that are long enough for samples.
 
     Raises:
@@ -114,7 +116,7 @@ def _with_samples(sources: Sequence[Source], settings: IdentificationSettings, h
 
 def prepare(
     robot: Robot,
-    sources: Sequence[Source],
+    sources: Sequence[Recording],
     settings: IdentificationSettings,
     *,
     validation: Several,
@@ -156,7 +158,7 @@ def prepare(
     if setup or unknown_delay:
         found, estimates = estimate_setup(robot, used, settings, setup, progress, delay=unknown_delay)
         used = [found.read(one) for one in used]
-        validation = [found.read(one) for one in read_sources(validation, robot, mapping)]
+        validation = [found.read(one) for one in read_recordings(validation, robot, mapping)]
         robot = found.robot(robot, given)
     progress("preprocessing")
     fitted, ends = portions_of(used, settings, held_out_share)

@@ -10,10 +10,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynid.errors import DataError
+from dynid.identification.data.recordings import Recording
 from dynid.identification.data.sample_sets import join
 from dynid.identification.data.samples import Samples
 from dynid.identification.data.signals import Signals
-from dynid.identification.data.sources import Source
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.table import estimator
 from dynid.identification.settings import IdentificationSettings
@@ -32,7 +32,7 @@ class HalvedRows:
     refusal: str = ""
 
     @classmethod
-    def of(cls, sources: Sequence[Source], settings: IdentificationSettings, held_out_share: float) -> "HalvedRows":
+    def of(cls, sources: Sequence[Recording], settings: IdentificationSettings, held_out_share: float) -> "HalvedRows":
         """Return samples of the recordings' fitted parts without every other row."""
         try:
             portions = [one for source in sources for one in _halved(source).split(settings, held_out_share)[0]]
@@ -75,7 +75,7 @@ def with_deviations(estimate: Estimate, more: FloatArray) -> Estimate:
     return replace(estimate, base=wider, belief=belief)
 
 
-def _halved(source: Source) -> Source:
+def _halved(source: Recording) -> Recording:
     """Return a recording without every other row."""
 
     def signals(settings: IdentificationSettings) -> Signals:

@@ -20,9 +20,9 @@ import numpy as np
 
 from dynid.errors import ConfigurationError, DataError, UnknownNameError
 from dynid.identification.data.fine_states import FineStates, grid_step_s
+from dynid.identification.data.recordings import Recording
 from dynid.identification.data.sample_sets import join
 from dynid.identification.data.signals import Signals
-from dynid.identification.data.sources import Source
 from dynid.identification.diagnosis.nearby import Columns, across, columns_beside
 from dynid.identification.estimators.table import estimator
 from dynid.identification.settings import IdentificationSettings
@@ -137,10 +137,10 @@ class Setup:
         mounts = robot.file.mounts_gravity_m_s2 | {mount: tuple(self.gravity.tolist())}
         return Robot(robot.file.model_copy(update={"mounts_gravity_m_s2": mounts}), robot.folder)
 
-    def read(self, source: Source) -> Source:
+    def read(self, source: Recording) -> Recording:
         """Return a recording, corrected as if recorded with this set-up."""
         constants = tuple((np.array(source.torque_constants) / self.scales).tolist()) if source.torque_constants else ()
-        return replace(source, signals=_AsSetUp(self, source.signals), torque_constants=constants, recording=None)
+        return replace(source, signals=_AsSetUp(self, source.signals), torque_constants=constants, driver=None)
 
     @classmethod
     def of(cls, robot: Robot, mount: str, choices: Sequence[Choice], x: FloatArray) -> "Setup":
@@ -222,7 +222,7 @@ def reference(robot: Robot) -> int:
 
 def estimate_setup(
     robot: Robot,
-    sources: Sequence[Source],
+    sources: Sequence[Recording],
     settings: IdentificationSettings,
     words: Sequence[str],
     progress: Callable[[str], None] = lambda stage: None,
@@ -281,7 +281,7 @@ def estimate_setup(
 
 
 def _first_guess(
-    robot: Robot, sources: Sequence[Source], settings: IdentificationSettings, chosen: Sequence[Choice]
+    robot: Robot, sources: Sequence[Recording], settings: IdentificationSettings, chosen: Sequence[Choice]
 ) -> FloatArray:
     """Return the start of the iteration, (k,): the scanned delay [s], and 0 for all other unknowns.
 

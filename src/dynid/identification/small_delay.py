@@ -10,8 +10,8 @@ which should be corrected there.
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from dynid.identification.data.recordings import read_recordings
 from dynid.identification.data.sample_sets import join
-from dynid.identification.data.sources import read_sources
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.gear_ladder import KnownStart
 from dynid.identification.estimators.lags import FoundDelay
@@ -75,7 +75,7 @@ def compensated(
     if not of.differs or abs(total) - limits.deviations * found.deviation > limits.delay_s:
         return given
     setup = _with_delay(ready, total)
-    validation = tuple(setup.read(one) for one in read_sources(ready.validation, ready.robot, mapping))
+    validation = tuple(setup.read(one) for one in read_recordings(ready.validation, ready.robot, mapping))
     return replace(now, ready=replace(now.ready, validation=validation, setup=(*ready.setup, of)))
 
 

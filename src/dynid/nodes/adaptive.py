@@ -16,7 +16,7 @@ from dynid.adaptive.files import AdaptiveFiles, AdaptiveResult
 from dynid.adaptive.outcome import AdaptiveRun
 from dynid.adaptive.settings import AdaptiveSettings, longest_motion
 from dynid.errors import NodeError, SafetyError
-from dynid.identification.data.sources import load_recording
+from dynid.identification.data.recordings import load_recording
 from dynid.identification.pipeline import identify
 from dynid.nodes.arm_stream import ArmStream
 from dynid.nodes.chain import Chain, ChainOptions

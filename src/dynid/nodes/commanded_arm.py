@@ -18,7 +18,7 @@ from dynid.control.motion_check import Torques
 from dynid.control.safe_box import NO_SCENE
 from dynid.control.selection import CONTROLLERS
 from dynid.errors import NodeError, SafetyError
-from dynid.identification.data.sources import Source, source_of_recording
+from dynid.identification.data.recordings import Recording, recording_of_driver
 from dynid.nodes.arm_stream import ArmStream
 from dynid.nodes.experiment import MotionStatus
 from dynid.nodes.supervisor import Supervisor, number
@@ -170,9 +170,9 @@ class CommandedArm:
             "states of the held arm",
         )
 
-    def source(self, name: str) -> Source:
+    def source(self, name: str) -> Recording:
         """Return all data recorded since the start as a source of that name."""
-        return source_of_recording(self._stream.recording.recording(name, self.robot), self.robot)
+        return recording_of_driver(self._stream.recording.recording(name, self.robot), self.robot)
 
     # -- motions -----------------------------------------------------------------------------------------------------
 

@@ -129,8 +129,7 @@ class ExecutorNode(Node):
         self._release = DeferredTrigger(self, "~/release", self._on_release)
         self.create_service(Trigger, "~/cancel", self._on_cancel)
         serve_trigger(self, "~/hold", self._hold)
-        self.create_timer(POLL_S, self._poll)
-        self.create_timer(POLL_S, self._report_change)
+        self.create_timer(POLL_S, self._look)
         self.create_timer(1.0, self._publish_diagnostics)
 
     def rehearse(self) -> None:
@@ -396,6 +395,13 @@ class ExecutorNode(Node):
         self._motion.forget(self._stamp_ns)
         self._output.end()
         self._report.update(reason)
+
+    def _look(self) -> None:
+        """Do what is due without a state, and report a changed condition."""
+        try:
+            self._poll()
+        finally:
+            self._report_change()
 
     def _poll(self) -> None:
         self._tell_push()

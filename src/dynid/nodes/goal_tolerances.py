@@ -55,7 +55,7 @@ def _limits(given: Sequence[Any], what: str, joints: Sequence[str]) -> dict[tupl
     found = {}
     for one in given:
         if one.name not in joints:
-            raise ConfigurationError(f"the {what} tolerance of '{one.name}' is of no joint of the trajectory")
+            raise ConfigurationError(f"the {what} tolerance names '{one.name}', which is no joint of the trajectory")
         if one.acceleration > 0.0:
             raise ConfigurationError(
                 f"the {what} tolerance of '{one.name}' limits its acceleration, which is not measured: leave it at 0"

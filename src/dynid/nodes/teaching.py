@@ -18,8 +18,8 @@ from dynid.errors import DataError, NodeError
 from dynid.nodes.chain import Chain
 from dynid.nodes.collect import Report, begin_recording, end_recording
 from dynid.nodes.supervisor import Supervisor
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.recording.messages import JointStateDecoder
-from dynid.recording.recording import load_recording
 from dynid.robot import FloatArray, Robot
 
 LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
@@ -154,7 +154,7 @@ def replayed(chain: Chain, model: Path, motion: Path, bag: Path, report: Report,
     """
     chain.supervisor.set_parameters("executor", {"model_file": str(model), "controller": ComputedTorque.name})
     duration = chain.run_trajectory(str(motion), "limited", bag, report)
-    recording = load_recording(bag, chain.robot)
+    recording = load_driver_recording(bag, chain.robot)
     start, end = recording.trajectory_span()
     inside = (recording.time >= start) & (recording.time <= end)
     time, q = recording.time[inside], recording.q[inside]

@@ -4,9 +4,9 @@ import threading
 from pathlib import Path
 
 from dynid.recording.bag_reader import Bag, TopicContent
+from dynid.recording.driver_recording import DriverRecording, driver_recording_of
 from dynid.recording.messages import JOINT_STATE, STRING
 from dynid.recording.raw_messages import from_list
-from dynid.recording.recording import Recording, recording_of
 from dynid.recording.series import strings
 from dynid.recording.topics import APPLIED_COMMANDS, EXPERIMENT, HARDWARE_SETTINGS, JOINT_STATES
 from dynid.robot import Robot
@@ -45,7 +45,7 @@ class GrowingRecording:
         """Return the texts of all messages of a string topic."""
         return strings(self.since(topic, 0)) if self.count(topic) else []
 
-    def recording(self, name: str, robot: Robot | None) -> Recording:
+    def recording(self, name: str, robot: Robot | None) -> DriverRecording:
         """Return the recording received so far, identical to reading the same messages from a bag.
 
         Args:
@@ -56,4 +56,4 @@ class GrowingRecording:
             DataError: too few messages have arrived, or they are from another robot.
         """
         topics = {topic: self.since(topic, 0) for topic in RECORDED_TYPES if self.count(topic)}
-        return recording_of(Bag(Path(name), "memory", (), topics, ()), robot)
+        return driver_recording_of(Bag(Path(name), "memory", (), topics, ()), robot)

@@ -3,11 +3,11 @@
 import numpy as np
 
 from dynid.errors import DataError
-from dynid.recording.recording import Recording
+from dynid.recording.driver_recording import DriverRecording
 from dynid.robot import FloatArray
 
 
-def tracking_rms(recording: Recording) -> FloatArray:
+def tracking_rms(recording: DriverRecording) -> FloatArray:
     """Return the root mean square of q - q_ref of every joint during the trajectory, (n,) [rad].
 
     Each state is compared with the reference that has the same stamp.

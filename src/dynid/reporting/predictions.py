@@ -9,7 +9,7 @@ from typing import get_args
 import numpy as np
 
 from dynid.errors import DataError
-from dynid.identification.data.sources import Kind
+from dynid.identification.data.recordings import Kind
 from dynid.identification.held_out import validate
 from dynid.identification.prediction import Motion
 from dynid.identification.settings import IdentificationSettings, load_identification

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.recording.tracking import tracking_rms
 from dynid.robot import Robot
 
@@ -23,7 +23,7 @@ def tracking_rows(robot: Robot, bags: Sequence[Path]) -> list[dict[str, Any]]:
     rows = []
     turning = ~np.array(robot.prismatic)
     for bag in bags:
-        recording = load_recording(bag, robot)
+        recording = load_driver_recording(bag, robot)
         rms = tracking_rms(recording)
         shown = np.where(turning, np.rad2deg(rms), 1e3 * rms)
         controller = "" if recording.experiment is None else recording.experiment.controller

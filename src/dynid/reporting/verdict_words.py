@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from dynid.documents import read_yaml
-from dynid.identification.data.sources import simulated_sentence
+from dynid.identification.data.recordings import simulated_sentence
 from dynid.reporting.joint_names import short_names
 from dynid.reporting.result_folder import Result
 from dynid.verdict import Check

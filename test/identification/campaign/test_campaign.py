@@ -31,7 +31,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import read_model_file
 from dynid.model.parameters import BaseParameters, parameter_unit
 from dynid.model.standard import from_file
-from dynid.recording.recording import Recording, load_recording
+from dynid.recording.driver_recording import DriverRecording, load_driver_recording
 from dynid.reporting.result_writer import write_result
 from dynid.robot import FloatArray, load_robot
 from dynid.simulation.lockstep.run import simulate
@@ -242,7 +242,7 @@ def test_a_damaged_stored_run_is_named(bags: Path, found: Campaign, store: Path,
 def test_a_refined_set_that_is_indefinite_is_rescued_or_refused(bags: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     published = read_model_file(ROBOT.folder / "models" / "paper.yaml")
     indefinite = BaseParameters(MODEL.names, np.array([row.value for row in published.parameters]))
-    runner, recording = Runner(ROBOT, SETTINGS, "hanging"), load_recording(bags / "PA02", ROBOT)
+    runner, recording = Runner(ROBOT, SETTINGS, "hanging"), load_driver_recording(bags / "PA02", ROBOT)
     refine, calls = campaign_run.refine, []
 
     def spoilt(*arguments: Any) -> Any:
@@ -268,7 +268,7 @@ def test_a_refined_set_that_is_indefinite_is_rescued_or_refused(bags: Path, monk
     assert rescue(runner, indefinite).names == MODEL.names
 
 
-def recorded(folder: Path, name: str, off: tuple[str, ...] = (), seed: int = 0) -> Recording:
+def recorded(folder: Path, name: str, off: tuple[str, ...] = (), seed: int = 0) -> DriverRecording:
     """A bag of the simulated arm in a new folder."""
     excitation, controller = load_excitation(ROBOT), load_controller(ROBOT)
     stops = default_stops(ROBOT, excitation.limits("paper"))
@@ -284,7 +284,7 @@ def recorded(folder: Path, name: str, off: tuple[str, ...] = (), seed: int = 0) 
         friction="viscous",
     )
     write_bag(made, ROBOT, controller, folder / name, profile="paper")
-    return load_recording(folder / name, ROBOT)
+    return load_driver_recording(folder / name, ROBOT)
 
 
 def scale_of(truth: FloatArray) -> FloatArray:

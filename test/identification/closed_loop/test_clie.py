@@ -19,7 +19,7 @@ from dynid.identification.feasibility.audit import Auditor
 from dynid.identification.settings import load_identification
 from dynid.model.model_file import read_model_file
 from dynid.model.parameters import BaseParameters
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.robot import FloatArray, load_robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
@@ -187,7 +187,7 @@ def test_a_bag_of_the_ideal_arm_gives_its_parameters(tmp_path: Path, auditor: Au
     off = [name for name in NUISANCES if name != DELAY]
     run = simulate(ROBOT, TRAJECTORY, FeedforwardPd(SETTINGS), switched_off=off, to_rest=False, friction="viscous")
     write_bag(run, ROBOT, SETTINGS, tmp_path / "bag", profile="limited")
-    recording = load_recording(tmp_path / "bag", ROBOT)
+    recording = load_driver_recording(tmp_path / "bag", ROBOT)
     assert recorded_controller(recording) == SETTINGS
     data = closed_loop_data(recording, ROBOT, load_identification(ROBOT), 0.08)
     found = refine(MODEL, recorded_controller(recording), data, start_near(PHI, data), auditor=auditor)

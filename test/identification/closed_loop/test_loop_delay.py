@@ -14,7 +14,7 @@ from dynid.identification.closed_loop.friction_history import KnownFriction
 from dynid.identification.closed_loop.recorded_loop import closed_loop_data, delay_cycles
 from dynid.identification.settings import CoulombSettings, load_identification
 from dynid.model.friction import FrictionLaw
-from dynid.recording.recording import Recording, TorqueSeries, load_recording
+from dynid.recording.driver_recording import DriverRecording, TorqueSeries, load_driver_recording
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
@@ -29,21 +29,21 @@ GOAL_S = SETTINGS.goal_delay(ROBOT, 0.001, simulated=False)
 FRICTION = np.array(ROBOT.file.simulation.nuisances.coulomb_friction_nm)
 
 
-def recorded(folder: Path, *without: str) -> Recording:
+def recorded(folder: Path, *without: str) -> DriverRecording:
     law = load_controller(ROBOT)
     motion = load_excitation(ROBOT).trajectory("PA01", "limited")
     run = simulate(ROBOT, motion, FeedforwardPd(law), seed=3, switched_off=without, to_rest=False)
     write_bag(run, ROBOT, law, folder / "bag", profile="limited")
-    return load_recording(folder / "bag", ROBOT)
+    return load_driver_recording(folder / "bag", ROBOT)
 
 
 @pytest.fixture(scope="module")
-def usual(tmp_path_factory: pytest.TempPathFactory) -> Recording:
+def usual(tmp_path_factory: pytest.TempPathFactory) -> DriverRecording:
     return recorded(tmp_path_factory.mktemp("usual"))
 
 
 @pytest.mark.slow
-def test_it_is_read_from_the_stamps(usual: Recording, tmp_path: Path) -> None:
+def test_it_is_read_from_the_stamps(usual: DriverRecording, tmp_path: Path) -> None:
     assert usual.hardware.torque_constants_nm_per_a == tuple(ROBOT.torque_constants)
     assert delay_cycles(usual, ROBOT, GOAL_S) == 1
     assert closed_loop_data(usual, ROBOT, SETTINGS).delay_cycles == 1
@@ -52,7 +52,7 @@ def test_it_is_read_from_the_stamps(usual: Recording, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("late", [0.3e-3, 1.4e-3])
-def test_written_later_it_is_longer(usual: Recording, late: float) -> None:
+def test_written_later_it_is_longer(usual: DriverRecording, late: float) -> None:
     """As on a real bus, where a torque is written some time after its state was read."""
     assert usual.commands is not None
     written = TorqueSeries(usual.commands.time + late, usual.commands.tau)
@@ -60,7 +60,7 @@ def test_written_later_it_is_longer(usual: Recording, late: float) -> None:
 
 
 @pytest.mark.slow
-def test_commands_that_were_not_carried_out_are_refused(usual: Recording) -> None:
+def test_commands_that_were_not_carried_out_are_refused(usual: DriverRecording) -> None:
     assert usual.applied is not None
     other = TorqueSeries(usual.applied.time, usual.applied.tau[::-1])
     with pytest.raises(DataError, match="another controller active"):
@@ -86,7 +86,7 @@ def test_friction_along_a_motion() -> None:
     np.testing.assert_allclose(heavy[still], np.tile(FRICTION, (still.sum(), 1)))
 
 
-def test_known_friction_loads_every_joint_against_its_motion(usual: Recording) -> None:
+def test_known_friction_loads_every_joint_against_its_motion(usual: DriverRecording) -> None:
     known = KnownFriction(MODEL, PHI, FrictionLaw.of(8, {"fb": FRICTION}, 0.02))
     data = closed_loop_data(usual, ROBOT, SETTINGS, friction=known)
     assert data.external is not None

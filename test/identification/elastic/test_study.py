@@ -5,7 +5,7 @@ import pytest
 
 from dynid.errors import DataError
 from dynid.identification.elastic.classification import classify_structure
-from dynid.identification.elastic.experiment import Recording, drawn_reference, friction, measured, run
+from dynid.identification.elastic.experiment import ElasticRecording, drawn_reference, friction, measured, run
 from dynid.identification.elastic.identification import filtered, identify, relative_errors
 from dynid.identification.elastic.model import ElasticModel
 from dynid.identification.elastic.settings import load_elastic
@@ -70,4 +70,4 @@ def test_a_short_recording_is_refused() -> None:
     robot = load_robot("planar_2r_elastic")
     model = ElasticModel(robot, load_elastic(robot))
     with pytest.raises(DataError, match="expected 500 or more"):
-        filtered(Recording(1000.0, *np.zeros((3, 100, 2))), model.file.measurement)
+        filtered(ElasticRecording(1000.0, *np.zeros((3, 100, 2))), model.file.measurement)

@@ -19,7 +19,7 @@ from dynid.identification.joint_level.excited_arm import simulate_excitation
 from dynid.identification.joint_level.first_order import LEAD, Segment, fit_first_order
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import from_file
-from dynid.recording.recording import load_recording
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.robot import load_robot
 from dynid.simulation.lockstep.run import simulate
 from dynid.simulation.lockstep.simulated_bag import write_bag
@@ -49,7 +49,7 @@ def bag(tmp_path_factory):
 @pytest.fixture(scope="module")
 def usual(bag):
     """What is identified of that bag."""
-    return identify_joint(excited_joints(load_recording(bag[1], ROBOT)), ROBOT, SETTINGS)
+    return identify_joint(excited_joints(load_driver_recording(bag[1], ROBOT)), ROBOT, SETTINGS)
 
 
 def truth(joint):
@@ -64,7 +64,7 @@ def truth(joint):
 @pytest.mark.slow
 def test_a_known_joint_of_the_simulated_arm_is_recovered_with_all_nuisances_on(bag, usual):
     joint, folder = bag
-    assert [one.joint for one in excited_joints(load_recording(folder, ROBOT))] == [joint]
+    assert [one.joint for one in excited_joints(load_driver_recording(folder, ROBOT))] == [joint]
     found = usual
     inertia, damping, response = truth(joint)
     fit = found.first_order
@@ -85,7 +85,7 @@ def test_a_known_joint_of_the_simulated_arm_is_recovered_with_all_nuisances_on(b
 @pytest.mark.slow
 def test_the_bag_gives_the_stretches_without_feedback(bag):
     folder = bag[1]
-    (excited,) = excited_joints(load_recording(folder, ROBOT))
+    (excited,) = excited_joints(load_driver_recording(folder, ROBOT))
     found, dt = segments(excited, ROBOT)
     assert dt == pytest.approx(DT, rel=1e-4) and len(found) == 12  # four levels of three signals each
     for one in found:  # two values of torque, from which only the current's steps and the fading former law differ
@@ -129,7 +129,7 @@ def some(excited, rows):
 @pytest.mark.slow
 def test_missing_readings_do_not_hurt(bag):
     joint, folder = bag
-    (excited,) = excited_joints(load_recording(folder, ROBOT))
+    (excited,) = excited_joints(load_driver_recording(folder, ROBOT))
     kept = np.sort(np.random.default_rng(0).choice(len(excited.time), len(excited.time) * 97 // 100, replace=False))
     found = identify_joint([some(excited, kept)], ROBOT, SETTINGS).first_order
     inertia, damping, _ = truth(joint)
@@ -142,7 +142,7 @@ def test_missing_readings_do_not_hurt(bag):
 @pytest.mark.slow
 def test_a_fit_that_must_not_be_relied_on_says_so_and_is_not_written(bag, tmp_path):
     folder = bag[1]
-    (excited,) = excited_joints(load_recording(folder, ROBOT))
+    (excited,) = excited_joints(load_driver_recording(folder, ROBOT))
     kept = np.sort(np.random.default_rng(0).choice(len(excited.time), len(excited.time) * 80 // 100, replace=False))
     found = identify_joint([some(excited, kept)], ROBOT, SETTINGS)
     assert any("of the cycles have no reading, at most 0.05 is trusted" in one for one in found.first_order.doubts)
@@ -223,13 +223,13 @@ def test_a_bag_without_excitation_is_refused(tmp_path):
     run = simulate(ROBOT, motion, FeedforwardPd(SETTINGS), friction="viscous")
     write_bag(run, ROBOT, SETTINGS, tmp_path / "short", profile="limited")
     with pytest.raises(DataError, match=r"holds no joint excitation .* its experiments are: short"):
-        excited_joints(load_recording(tmp_path / "short", ROBOT))
+        excited_joints(load_driver_recording(tmp_path / "short", ROBOT))
 
 
 @pytest.mark.slow
 def test_too_little_for_the_fourth_order_model_is_said_and_eq_1_stays(bag):
     joint, folder = bag
-    (excited,) = excited_joints(load_recording(folder, ROBOT))
+    (excited,) = excited_joints(load_driver_recording(folder, ROBOT))
     driven = np.flatnonzero((excited.dq_ref[:, joint] == 0) & (excited.ddq_ref[:, joint] != 0))
     stretch = driven[driven < driven[0] + 20000]  # before the strongest level, whose stretches its window cuts short
     part = some(excited, slice(stretch[-1] - 2500, stretch[-1] - 900))

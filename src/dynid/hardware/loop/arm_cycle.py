@@ -153,8 +153,7 @@ class ArmCycle:
         command = self._command
         tau, age_s = (None, 0.0) if command is None else (command[0], now_ns * 1e-9 - command[1])
         missing_s = 0.0 if sample.complete else self.watch.missing_s(now_ns)
-        valid = None if sample.complete else sample.valid
-        result = self.guard.filter(tau, age_s, sample.q, sample.dq, valid, missing_s, self._step_s)
+        result = self.guard.filter(tau, age_s, sample.q, sample.dq, sample.valid, missing_s, self._step_s)
         self.last_result = result
         self._meter.add_reasons(result.reasons)
         applied = self.arm.write_currents(result.current_a) if self.torque_on else result.current_a

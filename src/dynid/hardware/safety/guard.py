@@ -291,7 +291,7 @@ class SafetyGuard:
 
     def _known_velocity(self, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float) -> FloatArray:
         """Return velocities (n,) [rad/s]; unread joints get their last one, decayed by the assumed braking."""
-        if valid is None or np.count_nonzero(valid) == self._size:
+        if valid is None or 0 not in valid.tobytes():  # quicker than a function of numpy
             if self._unseen:
                 self._braked[:], self._unseen = 0.0, False
             return dq

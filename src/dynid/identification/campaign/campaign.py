@@ -22,7 +22,7 @@ from dynid.identification.campaign.store import RunStore, bag_digest, fingerprin
 from dynid.identification.checks import judge
 from dynid.identification.closed_loop.recorded_loop import refuse_open, refuse_open_loop
 from dynid.identification.data.preprocessing import preprocess_recording
-from dynid.identification.data.sources import Several, refuse_fitted
+from dynid.identification.data.recordings import Several, refuse_fitted
 from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.pipeline import Identification, undecided
@@ -30,8 +30,8 @@ from dynid.identification.settings import IdentificationSettings, load_identific
 from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_processes
 from dynid.recording.csv_reader import is_csv
+from dynid.recording.driver_recording import load_driver_recording
 from dynid.recording.mapping import Mapping
-from dynid.recording.recording import load_recording
 from dynid.robot import Robot, load_robot
 from dynid.threads import on_one_thread
 from dynid.verdict import Verdict
@@ -128,7 +128,7 @@ def _work(job: _Job) -> _Outcome:
         robot = load_robot(job.robot_folder)
         if is_csv(job.bag):
             refuse_open(job.bag, "it is a CSV file, which holds neither reference nor commands nor gains")
-        recording = load_recording(job.bag, robot)
+        recording = load_driver_recording(job.bag, robot)
         refuse_open_loop(recording)
         runner = Runner(robot, job.settings, recording.hardware.mount, job.gears)
         for index, (key, interval) in enumerate(zip(keys, intervals, strict=True)):
@@ -161,7 +161,7 @@ def campaign_gears(robot: Robot, bags: Sequence[Path], settings: IdentificationS
     small = [bag for _, bag in by_size[: len(by_size) - len(large)]]
     for bag in [*large, *reversed(small)]:
         try:
-            recording = load_recording(bag, robot)
+            recording = load_driver_recording(bag, robot)
             model = ArmModel.of(robot, mount=recording.hardware.mount)
             samples = preprocess_recording(recording, robot, settings)
             beside = Regression.stack(model, samples, settings.coulomb_friction).beside
@@ -282,7 +282,7 @@ def campaign(
     )
     chosen = feasible[cloud.representative.index]
     bag = next(bag for bag in bags if bag.name == chosen.bag)
-    study = study_representative(robot, settings, chosen, load_recording(bag, robot), accepting, gears)
+    study = study_representative(robot, settings, chosen, load_driver_recording(bag, robot), accepting, gears)
     same = [run.clie.phi for run in feasible if run.clie is not None and run.interval_s == chosen.interval_s]
     spread = replace(study.result.consistent, base=with_scatter(study.result.base, np.array(same)))
     used = {run.bag: (run.bag, run.bag_sha256, "fitted") for run in runs}

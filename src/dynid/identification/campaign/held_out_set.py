@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.linalg import qr
 
-from dynid.identification.data.sources import Portion, Several, read_sources
+from dynid.identification.data.recordings import Portion, Several, read_recordings
 from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.triangles import bounded
@@ -60,7 +60,7 @@ class HeldOutSet:
             InputNotFoundError: a bag does not exist.
             DataError: a bag cannot be used.
         """
-        sources = read_sources(bags, robot, mapping)
+        sources = read_recordings(bags, robot, mapping)
         portions = tuple(source.portion("held out", settings) for source in sources)
         arms = [ArmModel.of(robot, mount=one.mount) for one in portions]
         pairs = [(arm, one.samples) for arm, one in zip(arms, portions, strict=True)]

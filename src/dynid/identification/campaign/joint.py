@@ -18,14 +18,14 @@ from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.settings import IdentificationSettings
 from dynid.identification.stages import Refined, Stage, StageName
 from dynid.model.parameters import BaseParameters
-from dynid.recording.recording import Recording
+from dynid.recording.driver_recording import DriverRecording
 from dynid.robot import Robot
 from dynid.threads import on_one_thread
 
 
 @on_one_thread
 def refine_jointly(
-    robot: Robot, recordings: Sequence[Recording], settings: IdentificationSettings, pooled: Estimate
+    robot: Robot, recordings: Sequence[DriverRecording], settings: IdentificationSettings, pooled: Estimate
 ) -> Refined:
     """Return the pooled estimate of all samples after refinement in the closed loops of their recordings.
 
@@ -46,7 +46,7 @@ def refine_jointly(
     if not recordings:
         raise DataError("no bags to refine from: name at least one")
     if len({(one.hardware.mount, one.hardware.torque_constants_nm_per_a) for one in recordings}) > 1:
-        raise DataError("the bags are of different mounts or torque constants: refine them separately")
+        raise DataError("the bags have different mounts or torque constants: refine them separately")
     runner = Runner(robot, settings, recordings[0].hardware.mount)
     together = _loops(runner, recordings, pooled)
     stages = [_stage(pooled, "ols", pooled.base, runner.audit(pooled.base).lambda_min)]
@@ -64,7 +64,7 @@ def refine_jointly(
     return Refined(base, tuple(stages), found.converged, _how(found, len(recordings)))
 
 
-def _loops(runner: Runner, recordings: Sequence[Recording], pooled: Estimate) -> ManyLoops:
+def _loops(runner: Runner, recordings: Sequence[DriverRecording], pooled: Estimate) -> ManyLoops:
     """Return the closed loops of the recordings, with each axis weighted by the residuals of the estimate."""
     robot, settings, model = runner.robot, runner.settings, runner.model
     friction = None if pooled.friction is None else KnownFriction(model, pooled.base, pooled.friction)

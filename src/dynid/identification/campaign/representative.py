@@ -19,7 +19,7 @@ from dynid.identification.closed_loop.friction_history import KnownFriction
 from dynid.identification.closed_loop.recorded_loop import closed_loop_data, recorded_controller
 from dynid.identification.cross_validation import cross_validated
 from dynid.identification.data.preprocessing import preprocess_recording
-from dynid.identification.data.sources import Portion
+from dynid.identification.data.recordings import Portion
 from dynid.identification.estimators.estimate import Estimate
 from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.estimators.table import estimator
@@ -30,7 +30,7 @@ from dynid.identification.prediction import Motion, pooled_errors, with_dynamics
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
-from dynid.recording.recording import Recording
+from dynid.recording.driver_recording import DriverRecording
 from dynid.robot import Robot
 
 JUDGED_SETS = ("result", "direct fit", "direct fit of base parameters")
@@ -70,7 +70,7 @@ def study_representative(
     robot: Robot,
     settings: IdentificationSettings,
     run: RunRecord,
-    recording: Recording,
+    recording: DriverRecording,
     held_out: HeldOutSet,
     gears: KnownGears | None = None,
 ) -> RepresentativeStudy:
@@ -143,7 +143,7 @@ def _known_friction(model: ArmModel, estimate: Estimate) -> KnownFriction | None
 
 
 def _paper_way(
-    runner: Runner, run: RunRecord, recording: Recording, friction: KnownFriction | None
+    runner: Runner, run: RunRecord, recording: DriverRecording, friction: KnownFriction | None
 ) -> PathRescue | str:
     """Return the result of a refinement that constrains M on the path only, with rescue; or an error text."""
     start = run.sdp or run.ols

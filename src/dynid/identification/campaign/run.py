@@ -25,7 +25,7 @@ from dynid.identification.feasibility.audit import Auditor, AuditResult
 from dynid.identification.settings import IdentificationSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters, physical_lower_bounds
-from dynid.recording.recording import Recording
+from dynid.recording.driver_recording import DriverRecording
 from dynid.robot import FloatArray, Robot, Strict
 
 Route = Literal["O-C", "O-S-C"]
@@ -142,7 +142,7 @@ class Runner:
             maximum_rounds=rounds,
         )
 
-    def run(self, recording: Recording, interval_s: float, key: str) -> RunRecord:
+    def run(self, recording: DriverRecording, interval_s: float, key: str) -> RunRecord:
         """Return the record of one run; an error in data or optimisation becomes the record's refusal."""
         experiment = recording.experiment
         blank = RunRecord(
@@ -173,7 +173,7 @@ def clie_options(settings: IdentificationSettings) -> ClieOptions:
 class _Progress:
     """Run in progress: its current step, and its results so far as fields of the record."""
 
-    def __init__(self, runner: Runner, recording: Recording, interval_s: float) -> None:
+    def __init__(self, runner: Runner, recording: DriverRecording, interval_s: float) -> None:
         self.runner, self.recording, self.interval_s = runner, recording, interval_s
         self.doing = "preprocessing"
         self.found: dict[str, object] = {}

@@ -57,7 +57,9 @@ class ManyLoops:
         if not loops:
             raise DataError("no closed loops to refine from: at least one recording is needed")
         if len({loop.model.structure_hash for loop in loops}) > 1:
-            raise DataError("the closed loops are of arms with different structure or geometry: refine them separately")
+            raise DataError(
+                "the closed loops belong to arms with different structure or geometry: refine them separately"
+            )
         self.loops = tuple(loops)
         self.model: ArmModel = loops[0].model
         self.data = _joined(self.loops)

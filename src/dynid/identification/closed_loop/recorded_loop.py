@@ -15,7 +15,7 @@ from dynid.identification.closed_loop.sampling import impulse_response
 from dynid.identification.data.preprocessing import LowPass, central_differences
 from dynid.identification.data.signals import interpolate
 from dynid.identification.settings import IdentificationSettings
-from dynid.recording.recording import Recording
+from dynid.recording.driver_recording import DriverRecording
 from dynid.recording.topics import EXPERIMENT
 from dynid.robot import FloatArray, Robot
 
@@ -25,7 +25,7 @@ MOST_COMMANDS = 6  # largest number of commands that a written torque is compare
 LARGEST_MISFIT = 0.1  # mean difference of written and commanded torques, over the variation of the latter
 
 
-def refuse_open_loop(recording: Recording) -> None:
+def refuse_open_loop(recording: DriverRecording) -> None:
     """Raise DataError, with the missing content and the remedy, if a recording has no closed loop."""
     topics = {
         "reference": recording.reference,
@@ -55,7 +55,7 @@ def refuse_open(source: Path, lacking: str) -> NoReturn:
     )
 
 
-def recorded_controller(recording: Recording) -> ControllerSettings:
+def recorded_controller(recording: DriverRecording) -> ControllerSettings:
     """Return the settings of the FF+PD law (paper eq. 2) that the experiment ran with.
 
     Raises:
@@ -77,7 +77,7 @@ def recorded_controller(recording: Recording) -> ControllerSettings:
 
 
 def closed_loop_data(
-    recording: Recording,
+    recording: DriverRecording,
     robot: Robot,
     settings: IdentificationSettings,
     interval_s: float | None = None,
@@ -149,7 +149,7 @@ def closed_loop_data(
     )
 
 
-def _written(recording: Recording, grid: FloatArray, columns: list[int]) -> FloatArray | None:
+def _written(recording: DriverRecording, grid: FloatArray, columns: list[int]) -> FloatArray | None:
     """Return the torques commanded last at the instants of a grid, (K, n) [N m]; None if they were not recorded."""
     applied = recording.applied
     if applied is None:
@@ -157,11 +157,11 @@ def _written(recording: Recording, grid: FloatArray, columns: list[int]) -> Floa
     return applied.tau[np.clip(np.searchsorted(applied.time, grid, side="right") - 1, 0, None)][:, columns]
 
 
-def _states(recording: Recording) -> tuple[FloatArray, FloatArray]:
+def _states(recording: DriverRecording) -> tuple[FloatArray, FloatArray]:
     return recording.q, recording.dq
 
 
-def delay_cycles(recording: Recording, robot: Robot, goal_delay_s: float) -> int:
+def delay_cycles(recording: DriverRecording, robot: Robot, goal_delay_s: float) -> int:
     """Return the whole control cycles from a state to the start of its command, from recorded stamps.
 
     The command that a written torque belongs to is found by its value: apart from limits and the current's resolution,

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from dynid.errors import ConfigurationError, DataError, refuse_other_kind
 from dynid.identification.data.deferred_signals import AsRead
-from dynid.identification.data.sources import Source, signals_of_rows
+from dynid.identification.data.recordings import Recording, signals_of_rows
 from dynid.recording.frozen import refuse_frozen, still_notes
 from dynid.recording.held_efforts import as_sent
 from dynid.recording.joint_log import Measured, measured
@@ -41,7 +41,7 @@ def recording_from_arrays(
     mount: str | None = None,
     torque_constants: Sequence[float] = (),
     name: str = "arrays",
-) -> Source:
+) -> Recording:
     """Return a recording made from arrays of timestamps (N,) [s], positions (N, n) and torques (N, n).
 
     Args:
@@ -99,7 +99,7 @@ def recording_from_arrays(
     return _source(rows, conversion, chosen, constants or conversion.torque_constants, digest)
 
 
-def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple[float, ...], digest: str) -> Source:
+def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple[float, ...], digest: str) -> Recording:
     """Return the recording of measured rows; positions beyond the joint limits give a note, not an error."""
     robot, time, name = conversion.robot, rows.time, rows.name
     at_joints = rows.wraps if conversion.positions_at_joints else [0] * robot.size
@@ -123,7 +123,7 @@ def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple
     )
     notes = tuple(one for one in told if one)
     known = Path(name), digest, mount, constants, notes
-    return Source(*known, AsRead(signals), joint_names=robot.joint_names, rows=signals)
+    return Recording(*known, AsRead(signals), joint_names=robot.joint_names, rows=signals)
 
 
 def _quantity(unit: UnitText, columns: list[int]) -> Quantity | None:

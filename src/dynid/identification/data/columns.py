@@ -8,7 +8,7 @@ import numpy as np
 
 from dynid.errors import DataError, MissingLibraryError
 from dynid.identification.data.signals import Signals
-from dynid.recording.recording import Recording
+from dynid.recording.driver_recording import DriverRecording
 from dynid.robot import FloatArray
 
 if TYPE_CHECKING:
@@ -23,13 +23,13 @@ class Columns:
     Attributes:
         path: path of the recording.
         joint_names: names of the columns, (n,).
-        recording: recording of dynid's driver; None for other sources.
+        driver: all that dynid's driver recorded; None for other sources.
         rows: signals from other sources; None for a recording of dynid's driver.
     """
 
     path: Path
     joint_names: tuple[str, ...]
-    recording: Recording | None
+    driver: DriverRecording | None
     rows: Signals | None
 
     @property
@@ -92,7 +92,7 @@ class Columns:
 
     def _columns(self) -> tuple[FloatArray, FloatArray, FloatArray | None, FloatArray]:
         """Return time (N,), positions (N, n), velocities (N, n) or None, and torques (N, n), in SI units."""
-        if (bag := self.recording) is not None:
+        if (bag := self.driver) is not None:
             return bag.time, bag.q, bag.dq, bag.tau_present
         if (rows := self.rows) is None:
             raise DataError(f"the columns of {self.path} are no longer in memory: read it again")

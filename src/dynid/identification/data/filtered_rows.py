@@ -35,6 +35,7 @@ from dynid.identification.data.fine_states import FineStates, decimation
 from dynid.identification.data.resampling import around, band_interpolated, decimated, finest_step_s
 from dynid.identification.data.samples import Samples, SampleSettings
 from dynid.identification.data.signals import Signals, TimeAxis, Torques, data_quality, held_over_gaps
+from dynid.identification.data.slowest import slowest_velocities
 from dynid.identification.data.zero_phase import butterworth_sections, filtered_both_ways
 from dynid.identification.settings import FilterSettings, IdentificationSettings
 from dynid.robot import FloatArray
@@ -147,6 +148,7 @@ def filtered_samples(signals: Signals, settings: IdentificationSettings, interva
                 wide,
                 means[0],
                 means[1] if len(means) > 1 else None,
+                slowest=None if signals.dq is None else slowest_velocities(time, dq, signals.time, signals.dq),
             ),
         )
     q, dq, ddq, tau, *other = (parts[0].low_pass(x) if parts else x[target] for x in (q, dq, ddq, *torques))

@@ -42,6 +42,8 @@ class FineStates:
             low-pass.
         later_s: middle of this block minus middle of its recording [s].
         ripple: part of the torques that the low-pass removes, at R instants about every node, (M, R, n) [N m].
+        slowest: least recorded velocity in the direction of motion near each state, (M, n) [rad/s], see
+            `slowest_velocities`; None if no velocity was recorded.
     """
 
     q: FloatArray
@@ -56,6 +58,7 @@ class FineStates:
     other_raw: FloatArray | None = None
     later_s: float = 0.0
     kernel: FloatArray | None = None
+    slowest: FloatArray | None = None
 
     def __post_init__(self) -> None:
         for name in ("q", "dq", "ddq", "tau", "ripple"):

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dynid.errors import DataError
+from dynid.identification.data.recordings import Recording
 from dynid.identification.data.signals import Signals
-from dynid.identification.data.sources import Source
 from dynid.identification.settings import IdentificationSettings
 
 
@@ -30,7 +30,7 @@ class Span(NamedTuple):
         return begin + ("" if self.end_s is None else f" until {self.end_s:g} s")
 
 
-def parts_of(sources: Sequence[Source], span: Span) -> list[Source]:
+def parts_of(sources: Sequence[Recording], span: Span) -> list[Recording]:
     """Return the recordings restricted to a span of time.
 
     Raises:
@@ -44,7 +44,7 @@ def parts_of(sources: Sequence[Source], span: Span) -> list[Source]:
     return [_part(one, span) for one in sources]
 
 
-def _part(source: Source, span: Span) -> Source:
+def _part(source: Recording, span: Span) -> Recording:
     """Return one recording restricted to a span of time."""
 
     def signals(settings: IdentificationSettings) -> Signals:
@@ -52,7 +52,7 @@ def _part(source: Source, span: Span) -> Source:
 
     note = f"only rows{span.words} are used"
     rows = None if source.rows is None else _cut(source.rows, span, str(source.path))
-    return replace(source, signals=signals, rows=rows, recording=None, notes=(*source.notes, note))
+    return replace(source, signals=signals, rows=rows, driver=None, notes=(*source.notes, note))
 
 
 def _cut(signals: Signals, span: Span, name: str) -> Signals:

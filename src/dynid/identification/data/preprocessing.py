@@ -24,7 +24,7 @@ from dynid.identification.data.samples import SampleSettings as SampleSettings
 from dynid.identification.data.signals import Signals, Span, TimeAxis, Torques, data_quality, refuse_unusable
 from dynid.identification.data.weak_form import HOPS
 from dynid.identification.settings import IdentificationSettings
-from dynid.recording.recording import Recording
+from dynid.recording.driver_recording import DriverRecording
 from dynid.robot import Robot, read_only
 
 # The regression needs kilobytes per instant of the fine grid. A recording of more than `WHOLE` instants is cut
@@ -33,7 +33,7 @@ BLOCK, WHOLE, MOST_BLOCKS = 16_000, 40_000, 6
 MAKERS = {"filtered": filtered_samples, "averaged": averaged_samples}
 
 
-def signals_of(recording: Recording, robot: Robot, settings: IdentificationSettings) -> Signals:
+def signals_of(recording: DriverRecording, robot: Robot, settings: IdentificationSettings) -> Signals:
     """Return the signals of a recording in the robot's joint order; their window is the trajectory motion.
 
     Raises:
@@ -288,7 +288,7 @@ def _as_one(
 
 
 def preprocess_recording(
-    recording: Recording, robot: Robot, settings: IdentificationSettings, *, interval_s: float | None = None
+    recording: DriverRecording, robot: Robot, settings: IdentificationSettings, *, interval_s: float | None = None
 ) -> Samples:
     """Return filtered samples of a recording, even if the settings choose averaged rows; see `preprocess`.
 

@@ -43,7 +43,7 @@ class Signals:
         tau: torques (M, n) [N m].
         torque_limits: largest torque of each joint's drive, (n,) [N m].
         window: start and end of the motion to identify from [s]; None is the whole recording.
-        dq: recorded velocities (N, n) [rad/s], used only for a plausibility check; None if not recorded.
+        dq: recorded velocities (N, n) [rad/s], for a plausibility check and to find stops; None if not recorded.
         torque_delay_s: delay from the timestamp of a torque to the middle of its effect [s]; 0 for measured torques.
         torque_source: the current from which `tau` was computed.
         farthest: largest plausible |position| of each joint, (n,) [rad or m]; None is one turn.

@@ -23,8 +23,8 @@ SURE = 2.0  # standard errors beyond which other losses are ruled out
 # least size [rad] and standard deviations of a fault to report below its limit; other friction resembles a zero
 NOTE_LIMITS = {"gravity": (0.01, 3.0), "position zero": (0.02, 6.0)}
 SURE_SCALE, FITTED_SHARE = 4.0, 0.1  # standard deviations and explained share for which a torque scale is fitted
-STRONGEST = 100.0  # strength of a suspicion that is certain
 POSITION_SCALE_FACTOR = 5.0 / 3.0  # factor of the deviations: a wrist's friction may resemble a position scale
+MAX_STRENGTH = 100.0  # strength of a suspicion that is certain
 EXCHANGES = ("sign", "torque columns", "joints")
 SCALE_FAULT = 0.3  # error of a torque constant that a suspicion should find
 # range of the linear estimates, [-], [rad] and [-]; for a scale it is small if friction dominates the torque
@@ -289,7 +289,7 @@ def suspicion_of(one: Reading, limits: SuspicionLimits, joints: Sequence[str]) -
     """Return the suspicion for an alternative interpretation; the weaker of gain and significance is its strength."""
     named = tuple(joints[k] for k in one.axes)
     if one.kind in MEANINGS:
-        strength = min(one.gain / limits.gain, one.significance / limits.significance, STRONGEST)
+        strength = min(one.gain / limits.gain, one.significance / limits.significance, MAX_STRENGTH)
         return Suspicion(one.kind, named, strength, words_of(one, tuple(joints)), one.gain)
     both = " and ".join(named)
     what = {

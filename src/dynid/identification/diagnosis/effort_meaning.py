@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.robot import FloatArray
@@ -68,7 +69,7 @@ def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Reading:
     return Reading(kind, axes, 0.0, np.inf, np.inf, worst, float(relative[worst]), 0.0)
 
 
-def _folded(tau: FloatArray, slides: FloatArray) -> list[int]:
+def _folded(tau: FloatArray, slides: NDArray[np.bool_]) -> list[int]:
     """Return joints whose torque (N, n) [N m] goes down to zero without a change of sign; [] if any joint changes it.
 
     Args:

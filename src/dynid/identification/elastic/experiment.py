@@ -15,7 +15,7 @@ LOOK_S = 0.05  # time between the instants at which candidates are evaluated [s]
 
 
 @dataclass(frozen=True, eq=False)
-class Recording:
+class ElasticRecording:
     """Samples at a fixed rate: positions of links and motors (N, n) [rad], motor torques (N, n) [N m]."""
 
     rate_hz: float
@@ -68,7 +68,7 @@ def friction(rate: FloatArray, coulomb: FloatArray, viscous: FloatArray, shape: 
     return np.asarray(coulomb * (1.0 + excess) * np.tanh(rate / shape.smoothing_rad_s) + viscous * rate)
 
 
-def run(model: ElasticModel, reference: Reference, parameters: FloatArray | None = None) -> Recording:
+def run(model: ElasticModel, reference: Reference, parameters: FloatArray | None = None) -> ElasticRecording:
     """Return the recording of a simulated run along a reference, with parameters (14 n,) or the nominal ones.
 
     The controller is PD on the motors with gravity compensation at the reference: tau = Kp (theta_d - theta) - Kd
@@ -95,7 +95,7 @@ def run(model: ElasticModel, reference: Reference, parameters: FloatArray | None
                 store.append(one)
         arm.apply(tau - friction(dtheta, coulomb, viscous, file.stribeck))
         arm.step()
-    return Recording(file.measurement.rate_hz, *(read_only(np.array(store)) for store in kept))
+    return ElasticRecording(file.measurement.rate_hz, *(read_only(np.array(store)) for store in kept))
 
 
 def _reference_tables(
@@ -113,8 +113,8 @@ def _reference_tables(
     return q, dq, weight
 
 
-def measured(recording: Recording, file: ElasticFile) -> Recording:
+def measured(recording: ElasticRecording, file: ElasticFile) -> ElasticRecording:
     """Return the recording as the encoders measure it, with positions in whole counts."""
     count = 2.0 * np.pi / file.measurement.counts_per_turn
     q, theta = (read_only(np.round(one / count) * count) for one in (recording.q, recording.theta))
-    return Recording(recording.rate_hz, q, theta, recording.tau)
+    return ElasticRecording(recording.rate_hz, q, theta, recording.tau)

@@ -7,7 +7,7 @@ import numpy as np
 from dynid.errors import DataError
 from dynid.identification.data.zero_phase import butterworth_sections, filtered_both_ways
 from dynid.identification.elastic.classification import Classification, classify_structure
-from dynid.identification.elastic.experiment import Recording
+from dynid.identification.elastic.experiment import ElasticRecording
 from dynid.identification.elastic.model import ElasticModel, ElasticStates
 from dynid.identification.elastic.settings import Measurement
 from dynid.robot import FloatArray, read_only
@@ -37,7 +37,7 @@ class ElasticEstimate:
     condition: float
 
 
-def filtered(recording: Recording, how: Measurement) -> tuple[ElasticStates, FloatArray]:
+def filtered(recording: ElasticRecording, how: Measurement) -> tuple[ElasticStates, FloatArray]:
     """Return states and torques (N, n) [N m] of a recording, by a zero-phase Butterworth filter and differences.
 
     Raises:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.identification.elastic.classification import Classification, classify_structure
-from dynid.identification.elastic.experiment import Recording, drawn_reference, measured, run
+from dynid.identification.elastic.experiment import ElasticRecording, drawn_reference, measured, run
 from dynid.identification.elastic.identification import ElasticEstimate, filtered, identify, relative_errors
 from dynid.identification.elastic.model import ElasticModel, ElasticStates
 from dynid.identification.elastic.settings import ElasticFile, Stribeck, load_elastic
@@ -123,6 +123,6 @@ def study(
     )
 
 
-def _identified(model: ElasticModel, recording: Recording, found: Classification) -> ElasticEstimate:
+def _identified(model: ElasticModel, recording: ElasticRecording, found: Classification) -> ElasticEstimate:
     states, tau = filtered(measured(recording, model.file), model.file.measurement)
     return identify(model, states, tau, found)

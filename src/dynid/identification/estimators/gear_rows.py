@@ -7,10 +7,11 @@ above the fitted band: a measured |tm| in a column would add its own errors. Pre
 the fine grid and pass the torques' low-pass.
 
 A sticking joint obeys no law of its velocity, and the low-pass would spread its torque to neighbouring samples. So
-states near standstill are masked in torques and derivatives before the low-pass. The masked states make separate rows
-without friction: stiction limits what they show of the links, so the fit weighs them by their own standard deviation.
-The final validation of a prediction uses all states; the friction in masked states is then estimated from the motion
-before and after them, see `FrictionLaw.directions_in_time`.
+states near standstill are masked in torques and derivatives before the low-pass. So are slow states near which the
+recorded velocity falls to nearly zero (`data.slowest`). The masked states make separate rows without friction: stiction
+limits what they show of the links, so the fit weighs them by their own standard deviation. The final validation of a
+prediction uses all states; the friction in masked states is then estimated from the motion before and after them, see
+`FrictionLaw.directions_in_time`.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,6 +33,8 @@ from dynid.robot import FloatArray, read_only
 
 DRIFT_UNIT_S = 60.0
 STICK_PERIODS = 0.5  # half width over which the states' filter smears a standstill, in periods of its cut-off
+# in multiples of slow_rad_s: fastest mean speed of a joint that stops in between, and recorded speed that is a stop
+STOPPING, STOPPED = 3.0, 0.5
 
 
 @dataclass(frozen=True, eq=False)
@@ -327,9 +330,18 @@ class GearRows:
         return np.concatenate([one.low_pass(one.slides) for one in self._stretches])
 
 
-def sliding_states(dq: FloatArray, slow_rad_s: float, width: int) -> FloatArray:
-    """Return 1 for states (M, n) that are more than half a width, in states, from any standstill, else 0."""
+def sliding_states(dq: FloatArray, slow_rad_s: float, width: int, slowest: FloatArray | None = None) -> FloatArray:
+    """Return 1 for states (M, n) that are more than half a width, in states, from any standstill, else 0.
+
+    Args:
+        dq: velocities behind the states' filter, (M, n) [rad/s].
+        slow_rad_s: speed below which joints may stick [rad/s].
+        width: width of the filter's smear, in states.
+        slowest: least recorded velocities near the states, (M, n) [rad/s]; None if none were recorded.
+    """
     slow = np.abs(dq) < slow_rad_s
+    if slowest is not None:
+        slow |= (np.abs(dq) < STOPPING * slow_rad_s) & (slowest < STOPPED * slow_rad_s)
     before = np.vstack((np.zeros((1, dq.shape[1]), dtype=int), np.cumsum(slow, axis=0)))
     first = np.arange(len(dq)) - width // 2
     near = before[np.minimum(first + width, len(dq))] > before[np.maximum(first, 0)]
@@ -340,7 +352,7 @@ def sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
     """Return `sliding_states` (M, n) of every recording's fine states, with the filter's smear as width."""
     step = grid_step_s(samples.settings.interval_s, samples.fine[0])
     width = 2 * round(STICK_PERIODS / ((samples.settings.state_cutoff_hz or np.inf) * step)) + 1
-    return [sliding_states(one.dq, slow_rad_s, width) for one in samples.fine]
+    return [sliding_states(one.dq, slow_rad_s, width, one.slowest) for one in samples.fine]
 
 
 class SlidingRows(NamedTuple):

@@ -17,7 +17,7 @@ from dynid.errors import DataError
 from dynid.hardware.bus.control_table import POSITION_RAD_PER_COUNT
 from dynid.identification.joint_level.arx import ArxFit, fit_arx
 from dynid.identification.joint_level.first_order import LEAD, FirstOrderFit, Segment, fit_first_order
-from dynid.recording.recording import Recording
+from dynid.recording.driver_recording import DriverRecording
 from dynid.resources import write_whole
 from dynid.robot import FloatArray, Robot
 
@@ -106,7 +106,7 @@ class JointLevel:
         }
 
 
-def excited_joints(recording: Recording) -> list[ExcitedJoint]:
+def excited_joints(recording: DriverRecording) -> list[ExcitedJoint]:
     """Return the joint excitations in a bag.
 
     Raises:
@@ -210,12 +210,26 @@ def identify_joint(excited: Sequence[ExcitedJoint], robot: Robot, controller: Co
     try:
         first = fit_first_order(parts, dt, POSITION_RAD_PER_COUNT, start)
     except DataError as error:
-        raise DataError(f"{name}: {error}") from None
+        raise DataError(f"{name}: {error}; {_effort(excited, robot)}") from None
     try:
         arx: ArxFit | str = fit_arx(parts, dt, first)
     except DataError as error:
         arx = str(error)
     return JointLevel(name, joint, first, arx, ", ".join(dict.fromkeys(one.source for one in excited)))
+
+
+def _effort(excited: Sequence[ExcitedJoint], robot: Robot) -> str:
+    """Return which torque did not move the joint enough, and what to do about it."""
+    joint, most = excited[0].joint, 0.0
+    for one in excited:
+        still = np.zeros_like(one.q)
+        load = nominal_torques(robot, one.mount)(one.q, still, still)[:, joint]
+        most = max(most, float(np.abs(one.command[:, joint] - load).max()))
+    return (
+        f"up to {most:.3g} N m beside the gravity torque did not move it, and its limit is "
+        f"{robot.torque_limits[joint]:.3g} N m: look whether the joint is blocked or its servo without power, then "
+        "whether the limit is below the friction of its gear"
+    )
 
 
 def controller_settings(found: Sequence[JointLevel], controller: ControllerSettings) -> ControllerSettings:

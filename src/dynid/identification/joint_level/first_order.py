@@ -33,6 +33,7 @@ STEPS = (1e-3, 1e-3, 2e-2, 3e-4, 3e-4, 3e-3, 2e-2)
 LOWER = (-np.inf, -np.inf, 0.0, 0.0, -np.inf, -np.inf, 0.0)
 WIDEST_FACTOR = 50.0  # largest ratio between M or D and their initial values
 LARGEST_PLAY = 20.0  # largest backlash, in PLAY_UNIT_RAD
+WIDEST_EXPONENT = 100.0  # logarithm of the widest confidence factor: data without information would overflow
 # Limits of a reliable fit: with more missed cycles, the arm did not receive the assumed torques.
 LARGEST_MISSING, LARGEST_ERROR, WIDEST_BOUNDS = 0.05, 1.5, 0.3
 
@@ -158,7 +159,8 @@ class _Problem:
     def residuals(self, x: FloatArray) -> FloatArray:
         """Return errors divided by their expected standard deviations, (N,)."""
         error, spread = self.errors(x)
-        return np.asarray(np.nan_to_num(error / spread, nan=1e6, posinf=1e6, neginf=-1e6))
+        with np.errstate(all="ignore"):  # a filter that diverges gives large residuals
+            return np.asarray(np.nan_to_num(error / spread, nan=1e6, posinf=1e6, neginf=-1e6))
 
     def jacobian(self, x: FloatArray) -> FloatArray:
         """Return the Jacobian of the residuals, (N, 7), by central differences with a step per parameter."""
@@ -190,8 +192,7 @@ def fit_first_order(
         furthest = max((one.way for one in segments), default=0.0)
         raise DataError(
             f"of {len(segments)} open-loop segments none has {SHORTEST_SEGMENT} states and a motion of "
-            f"{np.rad2deg(enough):.1f} deg (the largest is {np.rad2deg(furthest):.2f} deg): record a joint excitation "
-            "with more torque"
+            f"{np.rad2deg(enough):.1f} deg (the largest is {np.rad2deg(furthest):.2f} deg)"
         )
     problem = _Problem(usable, dt, position_step)
     wide = np.log(WIDEST_FACTOR)
@@ -230,12 +231,12 @@ def _result(problem: _Problem, x: FloatArray) -> FirstOrderFit:
     level = float(np.mean(residuals**2))
     jacobian = problem.jacobian(x)
     covariance = np.linalg.pinv(jacobian.T @ jacobian) * level
-    deviation = np.sqrt(np.diag(covariance))
+    deviation = np.sqrt(np.maximum(np.diag(covariance), 0.0))
     inertia, damping = float(np.exp(x[0])), float(np.exp(x[1]))
     both = float(np.sqrt(max(covariance[0, 0] + covariance[1, 1] - 2 * covariance[0, 1], 0.0)))
 
     def factor(value: float, spread: float) -> Bounded:
-        width = float(np.exp(CONFIDENCE * spread))
+        width = float(np.exp(min(CONFIDENCE * spread, WIDEST_EXPONENT)))
         return Bounded(value, value / width, value * width)
 
     def around(value: float, spread: float) -> Bounded:

@@ -12,10 +12,10 @@ import numpy as np
 
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import all_blocks
+from dynid.identification.data.recordings import Recording
 from dynid.identification.data.sample_sets import mixing_reach_s, part
 from dynid.identification.data.samples import Samples
 from dynid.identification.data.signals import Signals, Span
-from dynid.identification.data.sources import Source
 from dynid.identification.estimators.estimate import Estimate, estimate_from
 from dynid.identification.estimators.gear_fit import KnownGears
 from dynid.identification.estimators.play import without_play
@@ -48,7 +48,7 @@ class Task:
         play: significant half backlash, (n,) [rad]; None without backlash.
     """
 
-    sources: tuple[Source, ...]
+    sources: tuple[Recording, ...]
     numbers: tuple[int, ...]
     model: ArmModel
     setup: Setup
@@ -109,7 +109,7 @@ def _fitted_blocks(signals: Signals, task: Task) -> Iterator[Samples]:
 def from_all(
     estimate: Estimate,
     model: ArmModel,
-    sources: Sequence[Source],
+    sources: Sequence[Recording],
     setup: Setup,
     settings: IdentificationSettings,
     held_out_share: float,

@@ -78,7 +78,7 @@ class JointScale:
     def sentence(self) -> str:
         """Return the result as a sentence."""
         if not self.determined and not self.placed and self.known_torque > LEAST_LOAD * self.unexplained:
-            return f"{self.joint}: what it feels of the mass depends on where that is: give --at"
+            return f"{self.joint}: its torque by the mass depends on the unknown position of the mass: give --at"
         if not self.determined:
             return f"{self.joint}: the known mass hardly loads this joint, so its torque constant cannot be checked"
         words = f"{self.joint}: reports {self.scale:.3f} +- {self.deviation:.3f} of the known torque"

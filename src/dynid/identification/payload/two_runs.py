@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.data.sources import load_recording, refuse_other_setting, rows_of
+from dynid.identification.data.recordings import load_recording, refuse_other_setting, rows_of
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.recording.mapping import Mapping

@@ -1,4 +1,4 @@
-"""Recording of one bag: all data that identification needs, as read-only arrays on one time axis."""
+"""Recording of one bag by dynid's driver: all that identification needs, as read-only arrays on one time axis."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -55,8 +55,8 @@ class ReferenceSeries:
 
 
 @dataclass(frozen=True)
-class Recording:
-    """Recording of one experiment; all times are header stamps in seconds since `stamp0_ns`.
+class DriverRecording:
+    """Recording of one experiment by dynid's driver; all times are header stamps in seconds since `stamp0_ns`.
 
     Attributes:
         robot_name: name of the robot, as its driver reports it.
@@ -142,7 +142,7 @@ class Recording:
             raise DataError(f"{self.source}: no trajectory of the series '{series}' ever started")
         return self.seconds(began[0][0]), self.seconds(began[-1][1])
 
-    def window(self, start: float, end: float) -> "Recording":
+    def window(self, start: float, end: float) -> "DriverRecording":
         """Return the part of the recording with start <= time <= end [s], on the same time axis.
 
         The times of the part do not start at 0 again.
@@ -174,10 +174,10 @@ def _cut(series: TorqueSeries | ReferenceSeries | None, start: float, end: float
     return replace(series, **{name: values[part] for name, values in vars(series).items()})
 
 
-def load_recording(
+def load_driver_recording(
     path: Path | str, robot: Robot | None = None, *, namespace: str | None = None, needed: Sequence[str] = NEEDED
-) -> Recording:
-    """Read a bag as a `Recording`.
+) -> DriverRecording:
+    """Read a bag as a `DriverRecording`.
 
     Args:
         path: folder or single file of the bag.
@@ -191,13 +191,13 @@ def load_recording(
             reason.
     """
     with guarded(path, "bag"):
-        return recording_of(read_bag(path), robot, namespace, needed)
+        return driver_recording_of(read_bag(path), robot, namespace, needed)
 
 
-def recording_of(
+def driver_recording_of(
     bag: Bag, robot: Robot | None = None, namespace: str | None = None, needed: Sequence[str] = NEEDED
-) -> Recording:
-    """Convert a bag in memory to a `Recording`, with the arguments and errors of `load_recording`."""
+) -> DriverRecording:
+    """Convert a bag in memory to a `DriverRecording`, with the arguments and errors of `load_driver_recording`."""
     topics = find_topics(bag, namespace, (*NEEDED, *needed))
     hardware = _hardware(topics[HARDWARE_SETTINGS], robot, bag)
     names = hardware.joint_names
@@ -219,7 +219,7 @@ def recording_of(
                 f"{one.singly_decoded} of {total} messages of '{one.topic}' differ in layout; decoded one by one"
             )
     notes += late_starts(topics.get(EXPERIMENT), [topics[name] for name in STAMPED if name in topics])
-    return Recording(
+    return DriverRecording(
         robot_name=hardware.robot,
         joint_names=names,
         time=_seconds(states.stamp_ns, stamp0),

@@ -2,14 +2,14 @@
 
 from pathlib import Path
 
+from dynid.identification.data.recordings import Recording
 from dynid.identification.data.signals import Signals, Torques
-from dynid.identification.data.sources import Source
 from dynid.identification.settings import IdentificationSettings
 from dynid.robot import Robot
 from dynid.simulation.lockstep.run import SimulatedRun
 
 
-def source_of(robot: Robot, run: SimulatedRun, name: str) -> Source:
+def source_of(robot: Robot, run: SimulatedRun, name: str) -> Recording:
     """Return the recording that reading the simulated run's bag would give."""
     begin = dict(run.phases)["trajectory"] / 1e9
     time = run.stamps_ns / 1e9
@@ -32,4 +32,4 @@ def source_of(robot: Robot, run: SimulatedRun, name: str) -> Source:
             other=written,
         )
 
-    return Source(Path(name), name, run.mount, tuple(robot.joint_constants.tolist()), (), signals)
+    return Recording(Path(name), name, run.mount, tuple(robot.joint_constants.tolist()), (), signals)

@@ -19,7 +19,7 @@ from dynid.identification.data.sample_sets import hold_out
 from dynid.identification.data.signals import Signals, Span, refuse_unusable
 from dynid.identification.settings import IdentificationSettings
 from dynid.parallel import Map
-from dynid.recording import recording as bags
+from dynid.recording import driver_recording as bags
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.csv_reader import is_csv, read_csv
 from dynid.recording.foreign_bag import foreign_log, foreign_note, is_foreign
@@ -55,7 +55,7 @@ class Portion:
 
 
 @dataclass(frozen=True, eq=False)
-class Source(Columns):
+class Recording(Columns):
     """One recorded motion from any kind of file; `time`, `q`, `dq` and `tau` are its columns.
 
     Attributes:
@@ -69,7 +69,7 @@ class Source(Columns):
             choose.
         simulated: whether the driver reported a simulated arm; False for files and arrays, where this is unknown.
         joint_names: joints of the robot for which it was read, (n,); () if unknown.
-        recording: recording of dynid's driver; None for other bags, files and arrays.
+        driver: all that dynid's driver recorded; None for other bags, files and arrays.
         rows: signals read from other bags, files and arrays; else None.
     """
 
@@ -81,7 +81,7 @@ class Source(Columns):
     signals: Callable[[IdentificationSettings], Signals]
     simulated: bool = False
     joint_names: tuple[str, ...] = ()
-    recording: bags.Recording | None = None
+    driver: bags.DriverRecording | None = None
     rows: Signals | None = None
 
     @property
@@ -89,34 +89,34 @@ class Source(Columns):
         """Name of the bag or file."""
         return self.path.name
 
-    def released(self) -> "Source":
+    def released(self) -> "Recording":
         """Return this recording without its signals, to save memory; later access to them raises DataError."""
 
         def gone(settings: IdentificationSettings) -> Signals:
             raise DataError(f"the signals of {self.path} are no longer in memory: read it again")
 
-        return replace(self, signals=gone, recording=None, rows=None)
+        return replace(self, signals=gone, driver=None, rows=None)
 
-    def out_of_memory(self, read: Callable[[], "Source"]) -> "Source":
+    def out_of_memory(self, read: Callable[[], "Recording"]) -> "Recording":
         """Return this recording without signals in memory; `read` reads them again on each use."""
-        return replace(self, signals=ReadAgain(read, self.sha256), recording=None, rows=None)
+        return replace(self, signals=ReadAgain(read, self.sha256), driver=None, rows=None)
 
-    def in_memory(self, settings: IdentificationSettings) -> "Source":
+    def in_memory(self, settings: IdentificationSettings) -> "Recording":
         """Return this recording with the signals for these settings in memory."""
         return self if self.row_count else replace(self, signals=AsRead(self.signals(settings)))
 
     @property
     def row_count(self) -> int:
         """Number of rows in memory."""
-        if self.recording is not None:
-            return len(self.recording.time)
+        if self.driver is not None:
+            return len(self.driver.time)
         return 0 if self.rows is None else len(self.rows.time)
 
     def usable_signals(self, settings: IdentificationSettings) -> Signals:
         """Return the signals after checking that samples can be made from them.
 
         Raises:
-            DataError: nothing can be identified from them; the message gives the reason and the name of the source.
+            DataError: nothing can be identified from them; the message gives the reason and the path of the recording.
         """
         try:
             signals = self.signals(settings)
@@ -129,7 +129,7 @@ class Source(Columns):
         """Return samples for the regression.
 
         Raises:
-            DataError: as for `preprocess`, with the name of the source.
+            DataError: as for `preprocess`, with the path of the recording.
         """
         try:
             return preprocess(self.signals(settings), settings, interval_s)
@@ -160,7 +160,7 @@ class Source(Columns):
         ]
 
 
-Recorded = Source | Path | str
+Recorded = Recording | Path | str
 Several = Sequence[Recorded] | Recorded
 
 
@@ -192,7 +192,7 @@ def simulated_sentence(names: Sequence[str]) -> str:
     return f"Recorded from a simulated arm, so no evidence about a real one: {listed}."
 
 
-def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> Source:
+def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> Recording:
     """Return one recording, read from a bag, a CSV file, or a LeRobot data set of one episode.
 
     Args:
@@ -212,7 +212,7 @@ def load_recording(path: Path | str, robot: Robot, mapping: Mapping = None) -> S
     return sources[0]
 
 
-def load_all(path: Path | str, robot: Robot, mapping: Mapping = None) -> list[Source]:
+def load_all(path: Path | str, robot: Robot, mapping: Mapping = None) -> list[Recording]:
     """Return all recordings of a folder or data set, or of one file, in the order of their names.
 
     The notes of the first recording list the other content of a folder and why it cannot be used. Errors are those of
@@ -221,7 +221,7 @@ def load_all(path: Path | str, robot: Robot, mapping: Mapping = None) -> list[So
     return _load_all(Path(path), robot, mappings_of(mapping), Room(None), map)
 
 
-def _examined(read: Callable[[], Source]) -> Source | DynidError:
+def _examined(read: Callable[[], Recording]) -> Recording | DynidError:
     """Return a recording without its signals, or the error that makes it unusable."""
     try:
         return read().out_of_memory(read)
@@ -229,12 +229,12 @@ def _examined(read: Callable[[], Source]) -> Source | DynidError:
         return error
 
 
-def _load_all(path: Path, robot: Robot, mappings: Mappings, room: Room, spread: Map) -> list[Source]:
+def _load_all(path: Path, robot: Robot, mappings: Mappings, room: Room, spread: Map) -> list[Recording]:
     """Return all recordings at a path, within the remaining memory; `spread` maps over a folder's recordings."""
     if is_csv(path) or is_bag(path) or not path.is_dir():
-        read = partial(_source_of_file, path, robot, mappings)
+        read = partial(_recording_of_file, path, robot, mappings)
         return [room.keep(read(), read)]
-    found: list[Source] = []
+    found: list[Recording] = []
     problems: list[str] = []
     readings = _readings(path, robot, mappings)
     if spread is not map:
@@ -253,37 +253,37 @@ def _load_all(path: Path, robot: Robot, mappings: Mappings, room: Room, spread: 
     return found
 
 
-def _readings(folder: Path, robot: Robot, mappings: Mappings) -> Iterator[Callable[[], Source]]:
+def _readings(folder: Path, robot: Robot, mappings: Mappings) -> Iterator[Callable[[], Recording]]:
     """Yield a function that reads each recording of a folder."""
     for place in places(folder):
         if place.problem is not None:
             yield partial(_refuse, place.problem)
         elif place.kind == "LeRobot":
             for found in episodes_at(place.path, robot, mappings.bag or BagMapping()):
-                yield partial(_source_of_episode, found, robot, mappings.bag or BagMapping())
+                yield partial(_recording_of_episode, found, robot, mappings.bag or BagMapping())
         else:
-            yield partial(_source_of_file, place.path, robot, mappings)
+            yield partial(_recording_of_file, place.path, robot, mappings)
 
 
-def _refuse(error: DataError) -> Source:
+def _refuse(error: DataError) -> Recording:
     """Raise the error that explains why a folder cannot be opened."""
     raise error
 
 
-def _source_of_episode(found: FoundLog, robot: Robot, mapping: BagMapping) -> Source:
+def _recording_of_episode(found: FoundLog, robot: Robot, mapping: BagMapping) -> Recording:
     """Return the recording of a LeRobot episode."""
     log = found.read()
     if log.tau is None:
         raise DataError(f"{found.name} holds no torques or currents")
-    return source_of_log(log, found.path.parent / found.name, robot, foreign_note(robot, mapping))
+    return recording_of_log(log, found.path.parent / found.name, robot, foreign_note(robot, mapping))
 
 
-def _source_of_file(path: Path, robot: Robot, mappings: Mappings) -> Source:
+def _recording_of_file(path: Path, robot: Robot, mappings: Mappings) -> Recording:
     """Return the recording in a CSV file, or in a bag of dynid's driver or of other software."""
     if is_csv(path):
         if mappings.csv is None:
             raise undescribed(path, robot)
-        return source_of_log(read_csv(path, robot, mappings.csv), path, robot)
+        return recording_of_log(read_csv(path, robot, mappings.csv), path, robot)
     with guarded(path, "bag"):
         bag = read_bag(path)
         if not is_foreign(bag):
@@ -292,13 +292,15 @@ def _source_of_file(path: Path, robot: Robot, mappings: Mappings) -> Source:
                     f"{path} was recorded by dynid's driver and says what its numbers are: leave units and mapping of "
                     "bags out"
                 )
-            return replace(source_of_recording(bags.recording_of(bag, robot), robot), joint_names=robot.joint_names)
+            return replace(
+                recording_of_driver(bags.driver_recording_of(bag, robot), robot), joint_names=robot.joint_names
+            )
         mapping = mappings.bag or BagMapping()
         log = replace(foreign_log(bag, robot, mapping), sha256=bag.sha256())
-        return source_of_log(log, path, robot, *bag.findings, foreign_note(robot, mapping))
+        return recording_of_log(log, path, robot, *bag.findings, foreign_note(robot, mapping))
 
 
-def source_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Source:
+def recording_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Recording:
     """Return a recording from a log, with values interpolated to the instants of its timestamps.
 
     Args:
@@ -310,7 +312,7 @@ def source_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Source:
     assert log.tau is not None, "who reads says so"
     signals, moved = signals_of_rows(robot, log.time, log.q, log.tau, log.dq, log.endless)
     signals = replace(signals, torque_delay_s=log.torque_delay_s, goal=log.goal)
-    return Source(
+    return Recording(
         path,
         log.sha256 or log_digest(log),
         log.mount or robot.file.default_mount,
@@ -357,33 +359,33 @@ def signals_of_rows(
     return signals, (words,) if words else ()
 
 
-def source_of_recording(bag: bags.Recording, robot: Robot) -> Source:
+def recording_of_driver(bag: bags.DriverRecording, robot: Robot) -> Recording:
     """Return the recording of a bag that dynid's driver wrote."""
     hardware = bag.hardware
     constants = hardware.torque_constants_nm_per_a
     known = (bag.source, bag.sha256, hardware.mount, constants, bag.notes, partial(signals_of, bag, robot))
-    return Source(*known, simulated=hardware.simulated, recording=bag)
+    return Recording(*known, simulated=hardware.simulated, driver=bag)
 
 
-def load_sources(
+def load_recordings(
     recordings: Several,
     robot: Robot,
     mapping: Mapping = None,
     progress: Callable[[str], None] = lambda stage: None,
     **how: Any,
-) -> list[Source]:
-    """Return recordings from which one model is identified; arguments and errors are those of `read_sources`.
+) -> list[Recording]:
+    """Return recordings from which one model is identified; arguments and errors are those of `read_recordings`.
 
     Raises:
         DataError: the recordings differ in mount or torque constants.
     """
-    sources = read_sources(recordings, robot, mapping, progress, **how)
+    sources = read_recordings(recordings, robot, mapping, progress, **how)
     for other in sources[1:]:
         refuse_other_setting(sources[0], other)
     return sources
 
 
-def read_sources(
+def read_recordings(
     recordings: Several,
     robot: Robot,
     mapping: Mapping = None,
@@ -391,7 +393,7 @@ def read_sources(
     *,
     most_rows: int | None = None,
     spread: Map = map,
-) -> list[Source]:
+) -> list[Recording]:
     """Return recordings of one robot, reading those that are given as paths; a single one needs no list.
 
     A folder stands for all recordings in it, see `load_all`. Errors are also those of `load_recording`.
@@ -409,10 +411,10 @@ def read_sources(
         ConfigurationError: an entry is neither a path nor a recording that was read; or units are given that no
             recording needs.
     """
-    sources: list[Source] = []
+    sources: list[Recording] = []
     mappings, room = mappings_of(mapping), Room(most_rows)
     for one in [recordings] if isinstance(recordings, Recorded) else recordings:
-        if isinstance(one, Source):
+        if isinstance(one, Recording):
             sources.append(one)
             continue
         refuse_other_kind(one, (str, Path), "a recording", "read it with load_recording or recording_from_arrays")
@@ -427,7 +429,7 @@ def read_sources(
     return sources
 
 
-def span_of(source: Source, settings: IdentificationSettings) -> Span:
+def span_of(source: Recording, settings: IdentificationSettings) -> Span:
     """Return the time span of a recording.
 
     Raises:
@@ -436,7 +438,7 @@ def span_of(source: Source, settings: IdentificationSettings) -> Span:
     return Span.of(source.usable_signals(settings))
 
 
-def rows_of(sources: Sequence[Source], settings: IdentificationSettings) -> RowChoice:
+def rows_of(sources: Sequence[Recording], settings: IdentificationSettings) -> RowChoice:
     """Return how rows are made of recordings that are used together.
 
     Raises:
@@ -445,7 +447,7 @@ def rows_of(sources: Sequence[Source], settings: IdentificationSettings) -> RowC
     return common_choice([span_of(one, settings) for one in sources], settings)
 
 
-def refuse_other_setting(first: Source, other: Source) -> None:
+def refuse_other_setting(first: Recording, other: Recording) -> None:
     """Raise DataError if two recordings differ in mount or torque constants."""
     if (first.mount, first.torque_constants) != (other.mount, other.torque_constants):
         raise DataError(
@@ -455,9 +457,9 @@ def refuse_other_setting(first: Source, other: Source) -> None:
         )
 
 
-def refuse_repeated(sources: Sequence[Source]) -> None:
+def refuse_repeated(sources: Sequence[Recording]) -> None:
     """Raise DataError if two recordings hold the same data: counted twice, their noise would be underestimated."""
-    seen: dict[str, Source] = {}
+    seen: dict[str, Recording] = {}
     for one in sources:
         if one.sha256 in seen:
             raise DataError(f"{one.path} holds the same data as {seen[one.sha256].path}: name each recording once")

@@ -1,0 +1,86 @@
+"""Torque that moves a joint by itself, found by ramps without feedback before the joint's excitation begins.
+
+In each direction the torque rises from zero, on top of the gravity torque, until the joint has moved by `MOVED_RAD` or
+the torque reaches its limit. Gears that stick thus get an excitation that moves them, and a joint that is blocked is
+not excited at all.
+"""
+
+import numpy as np
+
+from dynid.robot import FloatArray, read_only
+
+MOVED_RAD = np.deg2rad(2.0)  # motion that proves that the joint moves; above usual backlash
+RAMP_S = 4.0  # time from zero to the torque limit
+
+
+class Breakaway:
+    """Torque of an excitation: what its settings ask for, or what moves the joint by itself if that is more.
+
+    Args:
+        basic: torque that the settings ask for [N m].
+        most: largest torque on top of gravity [N m].
+    """
+
+    def __init__(self, basic: float, most: float) -> None:
+        self.basic, self.most = basic, most
+        self.ramps: list[Ramp] = []
+
+    @property
+    def stuck(self) -> bool:
+        """Whether all ramps have begun and the joint did not move in every direction."""
+        tried = bool(self.ramps) and all(ramp.began for ramp in self.ramps)
+        return tried and any(ramp.moved_at is None for ramp in self.ramps)
+
+    def torque(self, level: float) -> float:
+        """Return the amplitude of a level, within the limit [N m]; it is final once all ramps have ended."""
+        moving = [ramp.moved_at for ramp in self.ramps if ramp.moved_at is not None]
+        return min(level * max([self.basic, *moving]), self.most)
+
+
+class Ramp:
+    """Constant posture with a torque of one joint that rises until the joint moves; a `Path` and its torque.
+
+    It registers itself with the `Breakaway` that reads its result.
+
+    Args:
+        posture: reference, (n,) [rad].
+        joint: index of the joint.
+        sign: direction of the torque, 1 or -1.
+        breakaway: the joint's excitation torque.
+
+    Attributes:
+        began: whether the ramp has started.
+        moved_at: torque at which the joint had moved by `MOVED_RAD` [N m], or None if it has not.
+    """
+
+    def __init__(self, posture: FloatArray, joint: int, sign: float, breakaway: Breakaway) -> None:
+        self._posture, self._joint, self._sign, self._breakaway = posture, joint, sign, breakaway
+        self._time_s, self._start = 0.0, 0.0
+        self.began = False
+        self.moved_at: float | None = None
+        breakaway.ramps.append(self)
+
+    @property
+    def duration(self) -> float:
+        """Time at which the ramp ends [s]: when the joint has moved, at the latest after `RAMP_S`."""
+        return RAMP_S if self.moved_at is None else self._time_s
+
+    @property
+    def peak_velocities(self) -> FloatArray:
+        """Peak velocity of the reference, (n,) [rad/s]: zero, since the reference stands still."""
+        return read_only(np.zeros_like(self._posture))
+
+    def sample_into(self, t: float, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> None:
+        """Write the posture [rad] and zeros into three (n,) buffers, and note the time t [s]."""
+        q[:], dq[:], ddq[:] = self._posture, 0.0, 0.0
+        if self.moved_at is None:
+            self._time_s = t
+
+    def torque(self, q: FloatArray) -> float:
+        """Return the torque on top of gravity [N m] at the measured q (n,) [rad]; note whether the joint has moved."""
+        if not self.began:
+            self.began, self._start = True, float(q[self._joint])
+        size = self._breakaway.most * min(self._time_s / RAMP_S, 1.0)
+        if self.moved_at is None and abs(q[self._joint] - self._start) >= MOVED_RAD:
+            self.moved_at = size
+        return self._sign * size
