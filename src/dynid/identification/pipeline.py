@@ -594,7 +594,13 @@ def conclude(
     names = tuple(one.name for one in fitted)
     steady = steadiness(robot, model, samples, regression, names, limits.change_of_arm)
     diagnosis = diagnose(
-        model, samples, regression, limits.suspicion, settings.coulomb_friction, thorough=_doubtful(fit, limits)
+        model,
+        samples,
+        regression,
+        limits.suspicion,
+        settings.coulomb_friction,
+        thorough=_doubtful(fit, limits),
+        nominal=nominal_prior(robot, model),
     )
     droop = known_droop(robot)
     found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, droop, pull, steady)
