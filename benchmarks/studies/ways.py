@@ -20,7 +20,7 @@ from benchmarks.studies.plants import rigid
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.errors import DynidError
-from dynid.identification.data.sources import load_sources
+from dynid.identification.data.recordings import load_recordings
 from dynid.identification.methods import identify
 from dynid.identification.pipeline import Identification
 from dynid.identification.prediction import pooled_errors
@@ -111,7 +111,7 @@ def judged(robot: Robot, arm: DrawnArm, found: Identification, held_out: Path, s
     q = np.random.default_rng(SEED).uniform(robot.audit_lower, robot.audit_upper, (POSES, robot.size))
     still = np.zeros_like(q)
     candidate, settings = own_candidate(found.as_model()), load_identification(robot)
-    sources = load_sources([held_out], robot)
+    sources = load_recordings([held_out], robot)
     _, closed = rollout_errors(candidate.with_friction(), candidate.offset, sources, settings)
     return Figures(
         parameters=float(np.linalg.norm(wrong[rigid(arm.names)])),

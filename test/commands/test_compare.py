@@ -92,7 +92,7 @@ def test_what_cannot_be_compared_is_refused(files) -> None:
     fit, other, mapping = files
     with pytest.raises(UnknownNameError, match="unknown estimator 'best'"):
         run("compare", fit, "--mapping", mapping, "--estimator", "best")
-    with pytest.raises(ConfigurationError, match="choose one"):
+    with pytest.raises(ConfigurationError, match="give one of them"):
         run("compare", fit, "--mapping", mapping, "--validate", other, "--hold-out", "0.3")
 
 

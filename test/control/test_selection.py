@@ -154,7 +154,7 @@ REFUSED = {
     "not accepted": (lambda: replace(model(), accepted=False), "did not pass its verdict"),
     "indefinite somewhere": (sagging, r"not positive definite at \(.*\) deg"),
     "negative rotor": (without_rotors, "not positive definite"),
-    "friction of fewer axes": (lambda: replace(model(), friction=FrictionLaw.of(3, {})), "is of 3 axes; expected 8"),
+    "friction of fewer axes": (lambda: replace(model(), friction=FrictionLaw.of(3, {})), "has 3 axes; expected 8"),
 }
 
 

@@ -100,7 +100,7 @@ def test_a_name_of_another_model_than_the_number_is_refused(tmp_path: Path) -> N
     shutil.copytree(share_folder() / "config" / "crane_x7", folder)
     text = (folder / "robot.yaml").read_text(encoding="utf-8").replace("model_number: 1020", "model_number: 1200")
     (folder / "robot.yaml").write_text(text.replace("factory_current_limit_a: 3.21", "factory_current_limit_a: 1.75"))
-    with pytest.raises(ConfigurationError, match=r"model_number 1200 is that of XL330-M288.*answers 1020"):
+    with pytest.raises(ConfigurationError, match=r"model_number 1200 is that of XL330-M288.*reports 1020"):
         load_robot(folder)
 
 

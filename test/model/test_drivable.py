@@ -70,7 +70,7 @@ def test_a_sliding_joint_is_not_driven_by_its_name(tmp_path: Path) -> None:
     ("changes", "words"),
     [
         ({"velocity_limit_rad_s": 4817.0}, "no servo turns faster than 48 rad/s"),
-        ({"gear_ratio": 30.0}, "its velocity limit asks 144.5 rad/s of the servo"),
+        ({"gear_ratio": 30.0}, "its velocity limit requires 144.5 rad/s of the servo"),
         ({"current_limit_a": 6.0}, "current_limit_a 6 is above factory_current_limit_a 5.51"),
         ({"torque_limit_nm": 200.0}, "torque_limit_nm 200 is more than XM540-W270 can give: expected at most 34.51"),
         ({"beyond_urdf": ["everything"]}, "beyond_urdf"),

@@ -95,7 +95,7 @@ def test_the_bag_gives_the_stretches_without_feedback(bag):
     for missing, pieces, longest in ((4, 12, 2400), (40, 12, 1000)):  # held over, or the end of the stretch
         kept = np.delete(np.arange(len(excited.time)), driven[0] + 1000 + np.arange(missing))
         first = segments(some(excited, kept), ROBOT)[0]
-        assert len(first) == pieces and len(first[0].q) == longest
+        assert len(first) == pieces and abs(len(first[0].q) - longest) <= 1  # a state on its edge belongs to either
         assert np.isnan(first[0].q).sum() == (missing if longest == 2400 else 0)
 
 
@@ -203,7 +203,7 @@ def test_fourth_order_model_shows_what_eq_1_cannot():
 
 def test_data_that_tell_nothing_are_refused():
     sticking = Segment(np.zeros(2000), np.concatenate([np.zeros(LEAD), 0.02 * square_wave(0.5, 4, DT)]))
-    with pytest.raises(DataError, match=r"none has 50 states and a motion of 3\.5 deg .*record a joint excitation"):
+    with pytest.raises(DataError, match=r"none has 50 states and a motion of 3\.5 deg \(the largest is 0\.00 deg\)"):
         fit_first_order([sticking], DT, COUNT, (0.005, 0.04))
     with pytest.raises(DataError, match="of 0 open-loop segments"):
         fit_first_order([], DT, COUNT, (0.005, 0.04))
