@@ -10,6 +10,7 @@ from dynid.identification.diagnosis.diagnosis import Suspicion, diagnose, suspic
 from dynid.identification.diagnosis.effort_meaning import EXTERNAL, NET_OF_GRAVITY, UNSIGNED, meanings
 from dynid.identification.diagnosis.readings import Trials
 from dynid.identification.estimators.regression import Regression
+from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
@@ -81,3 +82,11 @@ def test_what_efforts_are_comes_before_faults_of_joints() -> None:
     found = diagnose(MODEL, samples, regression, LIMITS, PLAIN, thorough=True)
     assert found.suspicions[0].kind == NET_OF_GRAVITY
     assert found.of_efforts == found.sentences[:1]
+
+
+def test_held_efforts_come_first_if_the_model_is_refused() -> None:
+    """Renewed at 10 Hz in a log of 100 Hz: ten rows a second are too few for this motion."""
+    source = recorded(ROBOT, noise=0.3, torques=lambda tau: tau[np.arange(len(tau)) // 10 * 10])
+    result = identify(ROBOT, [source])
+    assert not result.verdict.accepted
+    assert "efforts are held: they are renewed every 10 rows (10 Hz)" in result.suspicions[0]
