@@ -10,8 +10,10 @@ from dynid.identification.diagnosis.diagnosis import Suspicion, diagnose, suspic
 from dynid.identification.diagnosis.effort_meaning import EXTERNAL, NET_OF_GRAVITY, UNSIGNED, meanings
 from dynid.identification.diagnosis.readings import Trials
 from dynid.identification.estimators.regression import Regression
+from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_standard
 from dynid.robot import FloatArray, load_robot
 
@@ -33,9 +35,9 @@ def trials(seed: int = 0, torques: Change = unchanged, coulomb: float = 0.1) -> 
     return Trials(MODEL, recorded(ROBOT, seed=seed, torques=torques, coulomb=coulomb).samples(SETTINGS))
 
 
-def told(of: Trials) -> list[Suspicion]:
+def told(of: Trials, nominal: BaseParameters | None = None) -> list[Suspicion]:
     """Meanings of the efforts that are reported."""
-    found = [suspicion_of(one, LIMITS, ROBOT.joint_names) for one in meanings(of)]
+    found = [suspicion_of(one, LIMITS, ROBOT.joint_names) for one in meanings(of, nominal)]
     return [one for one in found if one.strength > 1.0]
 
 
@@ -59,7 +61,19 @@ def test_external_torques_are_named_so() -> None:
 
 @pytest.mark.parametrize(("seed", "coulomb"), [(0, 0.1), (1, 0.4), (2, 1.0)])
 def test_motor_torques_are_not_suspected(seed: int, coulomb: float) -> None:
-    assert told(trials(seed, coulomb=coulomb)) == []
+    for nominal in (None, MODEL.base_parameters(STANDARD)):
+        assert told(trials(seed, coulomb=coulomb), nominal) == []
+
+
+def test_gravity_of_the_nominal_arm_shows_that_it_lacks() -> None:
+    """Friction of a gear grows with the gravity that efforts do not hold."""
+    base = MODEL.base_parameters(STANDARD)
+    loaded = recorded(ROBOT).samples(SETTINGS)
+    worm = 0.3 * np.abs(gravity(1.0)) * np.sign(motion(ROBOT, 25.0, 0)[2])
+    assert told(Trials(MODEL, loaded), base) == []
+    (found,) = told(trials(torques=lambda tau: tau + worm - gravity(0.9)), base)
+    assert found.kind == NET_OF_GRAVITY
+    assert not told(trials(torques=lambda tau: tau + worm), base)
 
 
 def test_what_efforts_are_comes_before_faults_of_joints() -> None:
@@ -68,3 +82,11 @@ def test_what_efforts_are_comes_before_faults_of_joints() -> None:
     found = diagnose(MODEL, samples, regression, LIMITS, PLAIN, thorough=True)
     assert found.suspicions[0].kind == NET_OF_GRAVITY
     assert found.of_efforts == found.sentences[:1]
+
+
+def test_held_efforts_come_first_if_the_model_is_refused() -> None:
+    """Renewed at 10 Hz in a log of 100 Hz: ten rows a second are too few for this motion."""
+    source = recorded(ROBOT, noise=0.3, torques=lambda tau: tau[np.arange(len(tau)) // 10 * 10])
+    result = identify(ROBOT, [source])
+    assert not result.verdict.accepted
+    assert "efforts are held: they are renewed every 10 rows (10 Hz)" in result.suspicions[0]

@@ -77,6 +77,7 @@ from dynid.model.model_file import (
 from dynid.model.parameters import BaseParameters, StandardParameters
 from dynid.model.standard import load_standard, to_file
 from dynid.parallel import Map
+from dynid.recording.held_efforts import HELD
 from dynid.recording.mapping import Mapping, mappings_of
 from dynid.robot import FloatArray, Robot
 from dynid.runtime.model import Model
@@ -241,7 +242,8 @@ class Identification:
     def suspicions(self) -> tuple[str, ...]:
         """Possible faults, the likeliest first: what efforts are, changes beyond their limit, other interpretations."""
         changes = self.steadiness.beyond(self.settings.acceptance.change_of_arm)
-        return tuple(dict.fromkeys((*self.diagnosis.of_efforts, *changes, *self.diagnosis.sentences)))
+        held = () if self.verdict.accepted else tuple(note for note in self.notes if HELD in note)
+        return tuple(dict.fromkeys((*held, *self.diagnosis.of_efforts, *changes, *self.diagnosis.sentences)))
 
     @property
     def torque_sentence(self) -> str:
@@ -594,7 +596,13 @@ def conclude(
     names = tuple(one.name for one in fitted)
     steady = steadiness(robot, model, samples, regression, names, limits.change_of_arm)
     diagnosis = diagnose(
-        model, samples, regression, limits.suspicion, settings.coulomb_friction, thorough=_doubtful(fit, limits)
+        model,
+        samples,
+        regression,
+        limits.suspicion,
+        settings.coulomb_friction,
+        thorough=_doubtful(fit, limits),
+        nominal=nominal_prior(robot, model),
     )
     droop = known_droop(robot)
     found = Fitted(model, settings, samples, estimate, audited, fit, refined, margins, diagnosis, droop, pull, steady)

@@ -16,6 +16,7 @@ USUAL = 1.5  # longest hold that the mean is taken of, over the median
 EVEN, ROUNDED = 0.1, 0.6  # deviation of a hold from a multiple of the usual one: over the usual one, and in rows
 MOST_EQUAL = 3.0  # longest hold, over the usual one, that equal efforts in a row may make by chance
 SHARE = 0.8  # least share of holds of an even pace
+HELD = "efforts are held"  # how the note about such efforts names them
 MOVING = 0.5  # least share of rows with new positions among the rows that repeat an effort
 
 
@@ -28,7 +29,7 @@ def as_sent(rows: Rows) -> Rows:
     own = np.flatnonzero(_renewed(found))
     rate = (len(found.time) - 1) / float(found.time[-1] - found.time[0])
     words = (
-        f"efforts are held: they are renewed every {usual:.3g} rows ({rate / usual:.3g} Hz) and positions in every row "
+        f"{HELD}: they are renewed every {usual:.3g} rows ({rate / usual:.3g} Hz) and positions in every row "
         f"({rate:.3g} Hz). Only the {len(own)} rows with new efforts are used; record efforts as often as positions"
     )
     both = "; ".join(one for one in (found.words, words) if one)

@@ -15,6 +15,7 @@ from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import CoulombSettings, SuspicionLimits
 from dynid.model.dynamics import ArmModel
+from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
 MOST_NAMED = 3
@@ -117,6 +118,7 @@ def diagnose(
     coulomb: CoulombSettings,
     *,
     thorough: bool,
+    nominal: BaseParameters | None = None,
 ) -> Diagnosis:
     """Search for faults in recorded data.
 
@@ -127,6 +129,7 @@ def diagnose(
         limits: limits of suspicions.
         coulomb: settings of the friction treatment.
         thorough: also test wrong signs and exchanged columns; the errors of the joints show these first.
+        nominal: base parameters of the nominal arm, whose gravity a driver may have subtracted; None without any.
     """
     trials, joints = Trials(model, samples), samples.joint_names
     doubt = doubt_of_delays(samples, regression)
@@ -136,7 +139,7 @@ def diagnose(
     readings = [*trials.usual(), *(trials.exchanges() if thorough else ())]
     sure = [one for one in free if confirmed(one, trials, limits)]
     found = _without_repeats([_weighed(one, trials, limits, joints, doubt) for one in sure])
-    found += [suspicion_of(one, limits, joints) for one in (*meanings(trials), *readings)]
+    found += [suspicion_of(one, limits, joints) for one in (*meanings(trials, nominal), *readings)]
     losses = _losses(model, samples, regression)
     found += [] if losses is None or losses.alike else [_of_losses(losses, limits)]
     # the meaning of all efforts comes first, then fitted interpretations, as they are more certain than extrapolated

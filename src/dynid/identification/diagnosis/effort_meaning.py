@@ -8,28 +8,27 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from dynid.identification.diagnosis.readings import Reading, Trials
+from dynid.identification.diagnosis.readings import Data, Reading, Trials
+from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
 NET_OF_GRAVITY, UNSIGNED, EXTERNAL = "net of gravity", "unsigned", "external"
 KINDS = (NET_OF_GRAVITY, UNSIGNED, EXTERNAL)
 NEGATIVE = 0.02  # largest torque of the other sign, over the largest torque, of a joint whose torque has no sign
-CROSSES = 0.25  # largest 5 % quantile of a torque's size over its root mean square, if it goes down to zero
-FEWEST = 2  # least number of joints whose torque goes down to zero without another sign
+FEWEST = 3  # least number of joints, all of which move to both sides and never change the sign of their torque
 UNEXPLAINED = 0.8  # least relative error of joints whose torque hardly depends on the motion
 MUCH = 0.3  # least relative error of joints whose torque may lack a sign
 
 WORDS = {
     NET_OF_GRAVITY: (
-        "the efforts look net of gravity, as if the driver had subtracted it: without gravity {after:.2g} % instead of "
-        "{before:.2g} % of the torque of {joint} remain unexplained; name the topic or columns of the motors' whole "
-        "torque in a mapping, or switch the driver's gravity compensation off"
+        "the efforts look net of gravity, as if the driver had subtracted it: {after:.2g} % instead of {before:.2g} % "
+        "of the torque of {joint} remain unexplained without gravity, or with that of the nominal arm added; name the "
+        "topic or columns of the motors' whole torque in a mapping, or switch the driver's gravity compensation off"
     ),
     UNSIGNED: (
-        "the efforts have no sign: no joint's effort ever changes it, and those of {joints} go down to zero; record "
-        "the motors' current or torque with its sign, and name its topic or columns in a mapping"
+        "the efforts have no sign: {joints} move to both sides, and none of their efforts ever changes its sign; "
+        "record the motors' current or torque with its sign, and name its topic or columns in a mapping"
     ),
     EXTERNAL: (
         "the efforts hardly depend on the motion: {before:.2g} % of the torque of {joint} remain unexplained with and "
@@ -41,12 +40,18 @@ WORDS = {
 
 def words_of(one: Reading, joints: tuple[str, ...]) -> str:
     """Return the sentence about a reading of all efforts, given the names of all joints."""
-    named = {"joint": joints[one.axis], "joints": " and ".join(joints[k] for k in one.axes)}
+    named = {"joint": joints[one.axis], "joints": ", ".join(joints[k] for k in one.axes)}
     return WORDS[one.kind].format(before=100 * one.before, after=100 * one.after, **named)
 
 
-def meanings(trials: Trials) -> Iterator[Reading]:
-    """Yield what the efforts of all joints may be instead of motor torques."""
+def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Reading]:
+    """Yield what the efforts of all joints may be instead of motor torques.
+
+    Args:
+        trials: fits of the samples.
+        nominal: base parameters of the nominal arm; None if there are none. If friction grows with load, it shows the
+            gravity that efforts lack, so only efforts with the gravity of a likely arm added are explained.
+    """
     given, own = trials.given, trials.as_given
     seen = np.isfinite(own.relative)
     if not seen.any():
@@ -54,8 +59,12 @@ def meanings(trials: Trials) -> Iterator[Reading]:
     net = None
     if np.linalg.norm(given.gravity) > 0.0:
         net = trials.compare(NET_OF_GRAVITY, (), replace(given, gravity=np.zeros(3)))
+        if nominal is not None:
+            whole = given.tau + trials.model.gravity_torque(given.q, nominal, given.gravity)
+            added = trials.compare(NET_OF_GRAVITY, (), replace(given, tau=whole, recorded=given.tau))
+            net = max(net, added, key=lambda one: one.gain)
         yield net
-    folded = _folded(given.tau, given.slides)
+    folded = _folded(given)
     if len(folded) >= FEWEST and np.nanmax(own.relative[folded]) > MUCH:
         yield _certain(UNSIGNED, tuple(folded), own.relative)
     least = float(np.median(own.relative[seen]))
@@ -69,20 +78,14 @@ def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Reading:
     return Reading(kind, axes, 0.0, np.inf, np.inf, worst, float(relative[worst]), 0.0)
 
 
-def _folded(tau: FloatArray, slides: NDArray[np.bool_]) -> list[int]:
-    """Return joints whose torque (N, n) [N m] goes down to zero without a change of sign; [] if any joint changes it.
-
-    Args:
-        tau: torques of all joints.
-        slides: mask (N, n) of the sliding states.
-    """
+def _folded(data: Data) -> list[int]:
+    """Return joints that move to both sides, if the torque of none of them changes its sign; else []."""
     found = []
-    for k, own in enumerate(tau.T):
-        here = own[slides[:, k]]
-        if not len(here) or not (size := float(np.abs(here).max())):
+    for k, own in enumerate(data.tau.T):
+        here, speed = own[data.slides[:, k]], data.dq[data.slides[:, k], k]
+        if not len(here) or (speed > 0.0).all() or (speed < 0.0).all():
             continue
-        if min(float(-here.min()), float(here.max())) > NEGATIVE * size:
+        if min(-here.min(), here.max()) > NEGATIVE * np.abs(here).max():
             return []
-        if np.quantile(np.abs(here), 0.05) < CROSSES * np.sqrt(np.mean(here**2)):
-            found.append(k)
+        found.append(k)
     return found

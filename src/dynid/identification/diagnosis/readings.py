@@ -46,7 +46,8 @@ class Data:
     """States and torques (N, n) [SI] of one interpretation, and its gravity vector (3,) [m/s^2].
 
     Friction is fitted to `speed` instead of `dq`. A changed gear ratio leaves `speed` as it is, and a delay shifts it
-    with the torques: friction as a function of speed is not known well enough to determine the speed.
+    with the torques: friction as a function of speed is not known well enough to determine the speed. Errors are
+    divided by the size of the `recorded` torques (N, n) if a large known torque was added to `tau`.
     """
 
     q: FloatArray
@@ -56,6 +57,7 @@ class Data:
     gravity: FloatArray
     slides: NDArray[np.bool_]
     speed: FloatArray
+    recorded: FloatArray | None = None
 
     @property
     def block(self) -> NDArray[np.int64]:
@@ -171,7 +173,7 @@ class Trials:
         relative, blocks, links = np.full(n, np.nan), np.zeros(BLOCKS), np.zeros(n)
         place = data.block
         for i, left in found.left.items():
-            rms = _rms(data.tau[at[:, i], i])
+            rms = _rms((data.tau if data.recorded is None else data.recorded)[at[:, i], i])
             relative[i] = max(_rms(left) / rms, LEAST)
             blocks += np.bincount(place[at[:, i]], (left / rms) ** 2 / len(left), minlength=BLOCKS)
             links[i] = min(1.0, _rms(found.links[at[:, i], i]) / rms)
