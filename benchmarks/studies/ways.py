@@ -130,6 +130,7 @@ def compared(
     for name in ways:
         progress(f"arm {arm.seed}: {name}")
         way, begin = WAYS[name], processor_seconds()
+        alone: dict[str, Any] = {"processes": 1} if way.method == "campaign" else {}  # so that its time is counted
         try:
             found = identify(
                 robot,
@@ -137,7 +138,7 @@ def compared(
                 method=way.method,
                 validation=bags[-1:],
                 settings=way.settings(robot),
-                **({"processes": 1} if way.method == "campaign" else {}),
+                **alone,
             )
         except DynidError as error:
             progress(f"arm {arm.seed}: {name} gives no model: {error}")
