@@ -57,7 +57,7 @@ def until(signals: Signals, now: float) -> Signals:
         signals,
         time=signals.time[there],
         q=signals.q[there],
-        dq=None,
+        dq=None if signals.dq is None else signals.dq[there],
         torque_time=signals.torque_time[driven],
         tau=signals.tau[driven],
         other=other,

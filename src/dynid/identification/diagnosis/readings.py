@@ -174,6 +174,8 @@ class Trials:
         place = data.block
         for i, left in found.left.items():
             rms = _rms((data.tau if data.recorded is None else data.recorded)[at[:, i], i])
+            if rms == 0.0:
+                continue  # a joint that records no torque shows nothing, even if gravity was added to it
             relative[i] = max(_rms(left) / rms, LEAST)
             blocks += np.bincount(place[at[:, i]], (left / rms) ** 2 / len(left), minlength=BLOCKS)
             links[i] = min(1.0, _rms(found.links[at[:, i], i]) / rms)
@@ -240,12 +242,15 @@ class Trials:
         """
         one = np.ones(self.model.axes)
         for share in EXTRAPOLATED:
+            scale = 1.0 + share * value
             if kind == "position zero":
                 yield self.compare(kind, (axis,), self.given.with_zero(axis, share * value), share * value)
+            elif scale <= 0.0:
+                continue  # the linear estimate leads too far
             elif kind == "position scale":
-                own = np.where(np.arange(self.model.axes) == axis, 1.0 + share * value, one)
-                yield self.compare(kind, (axis,), self.given.with_factors(own, one), 1.0 + share * value)
-            elif (scale := 1.0 + share * value) > 0.0:
+                own = np.where(np.arange(self.model.axes) == axis, scale, one)
+                yield self.compare(kind, (axis,), self.given.with_factors(own, one), scale)
+            else:
                 own = np.where(np.arange(self.model.axes) == axis, 1.0 / scale, one)
                 yield self.compare(kind, (axis,), self.given.with_factors(one, own), scale)
 
