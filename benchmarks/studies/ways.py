@@ -106,7 +106,7 @@ def processor_seconds() -> float:
 
 
 def judged(robot: Robot, arm: DrawnArm, found: Identification, held_out: Path, seconds: float) -> Figures:
-    """Return the figures of a result that took so much processor time [s]."""
+    """Return the figures of a result; `seconds` is the processor time that it took [s]."""
     model, wrong = ArmModel.of(robot), found.base.values - arm.base
     q = np.random.default_rng(SEED).uniform(robot.audit_lower, robot.audit_upper, (POSES, robot.size))
     still = np.zeros_like(q)
