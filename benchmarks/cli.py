@@ -39,7 +39,6 @@ BENCHMARKS = (
     "recorder",
     "starts",
     "verdict",
-    "ways",
 )
 
 

@@ -87,7 +87,7 @@ def test_baselines_are_extrapolated_and_say_so(measured: tuple[dict, Path]) -> N
     assert figures["ratio_plain"] > figures["ratio_compiled"]
     difference = figures["refinement_cost"] / figures["baseline_cost"] - 1.0
     assert figures["cost_relative_difference"] == pytest.approx(difference)
-    assert figures["cost_relative_difference"] < 5e-3  # 4 s of motion have more than one minimum, near one another
+    assert figures["cost_relative_difference"] < 5e-2  # 4 s of motion have several minima, and starts differ
 
 
 def test_the_campaign_is_one_of_bags_that_stay_in_the_work_folder(measured: tuple[dict, Path]) -> None:
