@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynid.hardware.bus.control_table import IntArray
+from dynid.hardware.bus.dialogue import INSTRUCTION_AT
+from dynid.hardware.bus.protocol import BROADCAST_ID, HEADER, Instruction, crc16
+from dynid.hardware.bus.state_exchange import FAST_BLOCK_OVERHEAD
 from dynid.robot import FloatArray
 
-CRC_POLYNOMIAL = 0x8005
-FIXED = (0xFF, 0xFF, 0xFD, 0x00, 0xFE)  # header of a packet, and the ID that stands for all servos
-STATUS_AT, STATUS, BLOCKS_AT = 7, 0x55, 8
-BLOCK_OVERHEAD, CRC_SIZE = 4, 2  # bytes of a servo's block besides its data; of a CRC
+FIXED = (*HEADER, BROADCAST_ID)  # first bytes of a reply to a fast read
+STATUS, BLOCKS_AT, CRC_SIZE = int(Instruction.STATUS), INSTRUCTION_AT + 1, 2
+_CRC_TABLE = np.array([crc16(bytes([byte])) for byte in range(256)], dtype=np.uint16)
 # Rows of the conversion constants `units`, (6, n).
 CENTRE, POSITION, VELOCITY, CURRENT, ZERO, CONSTANT = range(6)
 
@@ -59,20 +61,6 @@ def goal_counts(
     return counts, applied
 
 
-def _crc_table() -> NDArray[np.uint16]:
-    """Return the CRC-16/UMTS of each byte, (256,)."""
-    table = np.zeros(256, dtype=np.uint16)
-    for byte in range(256):
-        crc = byte << 8
-        for _ in range(8):
-            crc = (crc << 1) ^ (CRC_POLYNOMIAL if crc & 0x8000 else 0)
-        table[byte] = crc & 0xFFFF
-    return table
-
-
-_CRC_TABLE = _crc_table()
-
-
 @numba.njit(cache=True)
 def take_whole_reply(data: NDArray[np.uint8], servo_ids: NDArray[np.uint8], blocks: NDArray[np.uint8]) -> bool:
     """Take the register blocks (n, size) from a reply to a fast read; return False if it is anything else.
@@ -86,14 +74,14 @@ def take_whole_reply(data: NDArray[np.uint8], servo_ids: NDArray[np.uint8], bloc
         blocks: output, registers of each servo, (n, size); unchanged if the result is False.
     """
     count, size = blocks.shape
-    block = size + BLOCK_OVERHEAD
+    block = size + FAST_BLOCK_OVERHEAD
     total = BLOCKS_AT + count * block
-    if len(data) != total or data[STATUS_AT] != STATUS:
+    if len(data) != total or data[INSTRUCTION_AT] != STATUS:
         return False
     for k in range(len(FIXED)):
         if data[k] != FIXED[k]:
             return False
-    if np.int64(data[5]) | np.int64(data[6]) << 8 != total - STATUS_AT:
+    if np.int64(data[5]) | np.int64(data[6]) << 8 != total - INSTRUCTION_AT:
         return False
     for j in range(count):
         if data[BLOCKS_AT + j * block] != 0 or data[BLOCKS_AT + j * block + 1] != servo_ids[j]:
