@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from dynid.hardware.bus import protocol
+from dynid.hardware.bus.masks import all_set, any_set
 from dynid.hardware.bus.servo_units import ServoUnits
 from dynid.hardware.bus.state_kernels import goal_counts, states_in_si, take_states, take_whole_reply
 from dynid.hardware.safety import limit_kernels as kernels
@@ -186,3 +187,10 @@ def test_used_capacity_is_that_of_numpy():
         nominal, trips, step_s = random.uniform(0.1, 1.0, SIZE), random.uniform(0.1, 9.0, SIZE), random.uniform(0, 5)
         expected = np.maximum(0.0, share + (current * current - nominal) * (step_s / trips))
         np.testing.assert_array_equal(used_capacity(share, current, nominal, trips, step_s), expected)
+
+
+@pytest.mark.parametrize("values", [[], [0, 0], [0, 1], [1, 1], [0, 128]])
+def test_masks_are_tested_as_numpy_does(values: list[int]) -> None:
+    whole = np.array(values, dtype=np.uint8)
+    assert (any_set(whole), all_set(whole != 0)) == (whole.any(), whole.all())
+    assert any_set(whole != 0) == whole.any()

@@ -17,6 +17,7 @@ from dynid.hardware.arm.unseen_hold import UnseenHold
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.bus.control_table import IntArray
+from dynid.hardware.bus.masks import any_set
 from dynid.hardware.bus.port import WaitingPortHandler, open_port
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.servo_units import ServoUnits
@@ -288,7 +289,7 @@ class DynamixelArm:
         q, dq, current_a, tau_present = self._in_si(reading)
         answered = reading.valid.copy()
         alert = self._nobody
-        if any(reading.errors.tobytes()):  # quicker than a function of numpy
+        if any_set(reading.errors):
             alert = (reading.errors & table.ALERT_BIT).astype(np.bool_)
         stamp_ns, complete, repeated = reading.stamp_ns, reading.complete, reading.repeated
         valid = self._transmission.joints_seen(answered)

@@ -10,6 +10,7 @@ from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus import protocol
 from dynid.hardware.bus.control_table import IntArray
 from dynid.hardware.bus.dialogue import STATUS_OVERHEAD
+from dynid.hardware.bus.masks import all_set, any_set
 from dynid.hardware.bus.port import WaitingPortHandler
 from dynid.hardware.bus.servo_bus import ATTEMPTS, ServoBus
 from dynid.hardware.bus.state_exchange import TAGGED_SIZES, CycleCounters, StateReading, StateRequest, StateRequests
@@ -30,7 +31,6 @@ ASKED_AGAIN_MARGIN_S = 0.003  # short wait in the first requests to a silent ser
 LONGEST_WAIT_S = 0.004  # longest wait for a quarantine in a read; a longer one would leave the motors without control
 ASKED_AGAIN_EVERY = 8  # fewest reads between two single requests without answer, for any number of silent servos
 BESIDE_MARGIN_S = 0.00005  # pause between the reply to an extra request and the next request
-YES, NO = b"\1", b"\0"  # bytes of a mask, which are quicker to search than an array of eight
 _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
 
 
@@ -424,7 +424,7 @@ class StateCycle:
             self._quarantine_until_ns = 0
         if self.counters.duplicates > duplicates:  # the replies may lag one request behind
             self._doubt(self.bus.clock.monotonic_ns())
-        reading.complete = NO not in reading.valid.tobytes()
+        reading.complete = all_set(reading.valid)
         moving = take_states(
             self._blocks, reading.valid, reading.position_count, reading.velocity_count, reading.current_count
         )
@@ -474,7 +474,7 @@ class StateCycle:
             self._early_replies = self._early_replies if early else 0
             self._silent_reads = 0 if seen else min(self._silent_reads + 1, 8)
             self._doubt(ended_ns)
-        elif YES in reading.valid.tobytes():
+        elif any_set(reading.valid):
             self._silent_reads = self._early_replies = 0
             if self._missed:
                 self._misses[self._asked] = 0

@@ -7,6 +7,7 @@ import numpy as np
 
 from dynid.errors import SafetyError
 from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
+from dynid.hardware.bus.masks import any_set
 from dynid.hardware.loop.cycle_meter import CycleMeter
 from dynid.hardware.loop.request_queue import nothing
 from dynid.hardware.safety.claim_watch import DISPLACEMENT_LIMIT_RAD, ClaimWatch
@@ -157,7 +158,7 @@ class ArmCycle:
         self.last_result = result
         self._meter.add_reasons(result.reasons)
         applied = self.arm.write_currents(result.current_a) if self.torque_on else result.current_a
-        if self.torque_on and any(self.arm.unseen.held.tobytes()):  # quicker than a function of numpy
+        if self.torque_on and any_set(self.arm.unseen.held):
             self.arm.unseen.step(self.guard.strength, self._step_s)
         self._applied_a = applied
         if self._on_cycle is not None:
@@ -276,7 +277,7 @@ class ArmCycle:
         if not self.torque_on or self.guard.state is GuardState.FAULT:
             return
         text = "" if sample.complete else self.watch.silence(now_ns)
-        if not text and any(sample.alert.tobytes()):
+        if not text and any_set(sample.alert):
             self.arm.poll_torque(sample.alert)  # reads the kind of error
             text = self.watch.alerts(sample.alert, self.arm.slow)
         limited = self.guard.settings.overload_limits
