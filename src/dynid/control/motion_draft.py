@@ -37,8 +37,6 @@ MOST_TRIED, LOOKED_AT = 400, 256
 STIFFNESS = 400.0  # proportional gain [1/s^2]
 STUCK_RAD = np.deg2rad(2.0)  # position error at which the gains overcome stiction
 MOST_INERTIA = 4.0  # largest inertia in the gains, as a multiple of the mean: above it the delay destabilises the loop
-JUST_RAD_S = 1e-6  # a speed with a direction at which stiction has not faded
-STARTS = (JUST_RAD_S, -JUST_RAD_S)  # both directions of breaking loose
 NEVER_RAD_S = 1e9  # transition speed of friction that does not fade
 STILL_RAD_S = 1e-3  # a slower reference counts as rest, which has no direction
 USABLE = 0.85  # share of the torque limit for motions if gear friction is known; the rest is for feedback
@@ -114,8 +112,7 @@ class _Drafter:
         limits = self.robot.torque_limits
         if not self.friction.depends_on_load:
             return limits
-        start = np.full(self.robot.size, JUST_RAD_S)
-        return np.asarray(limits**2 / self.friction.motor_torque(start, limits, -limits))
+        return np.asarray(limits**2 / self.friction.starting_torque(limits, 1.0))
 
     def _inertia(self) -> FloatArray:
         """Return the diagonal of M(q), including rotors, at all sampled poses, (K, n) [kg m^2; kg]."""
@@ -127,14 +124,15 @@ class _Drafter:
 
     def stiction(self) -> FloatArray:
         """Return the largest stiction of each joint over the poses from which its drive can start, (n,) [N m]."""
+        held, needed = self._starting()
+        starts = np.abs(needed) <= self.usable * self.robot.torque_limits
+        return np.asarray(np.where(starts, np.abs(needed - held), 0.0).max(axis=(0, 1)))
+
+    def _starting(self) -> tuple[FloatArray, FloatArray]:
+        """Return the torques that hold all sampled poses, (K, n), and that start from them to both sides, (2, K, n)."""
         rest = np.zeros_like(self._poses)
         held = self.torques(self._poses, rest, rest)
-        most = np.zeros(self.robot.size)
-        for speed in STARTS:
-            needed = self.friction.motor_torque(rest + speed, held, -held)
-            starts = np.abs(needed) <= self.usable * self.robot.torque_limits
-            most = np.maximum(most, np.where(starts, np.abs(needed - held), 0.0).max(axis=0))
-        return most
+        return held, np.array([self.friction.starting_torque(held, sign) for sign in (1.0, -1.0)])
 
     def _held(self, q: FloatArray) -> bool:
         """Return whether the drives hold a posture (n,) [rad] with at most `HOLDING_SHARE` of their torque."""
@@ -189,9 +187,7 @@ class _Drafter:
 
     def _weak(self) -> str:
         """Return a phrase that names the joints whose torque limits do not carry gravity and friction; '' if all do."""
-        rest = np.zeros_like(self._poses)
-        held, most = self.torques(self._poses, rest, rest), self.usable * self.robot.torque_limits
-        needed = np.max([np.abs(self.friction.motor_torque(rest + s, held, -held)) for s in STARTS], axis=0)
+        needed, most = np.abs(self._starting()[1]).max(axis=0), self.usable * self.robot.torque_limits
         share = (needed > most).mean(axis=0)
         named = [
             f"{self.robot.joint_names[j]} has {most[j]:.3g} of up to {needed[:, j].max():.3g} N m"

@@ -28,6 +28,7 @@ from dynid.robot import FloatArray, read_only
 IMPLICIT_TOLERANCE = 1e-14  # relative residual at which the implicit solution ends
 MOST_ITERATIONS = 100
 LONGEST_STICK_S = 0.25
+STARTING_RAD_S = 1e-6  # a speed with a direction at which stiction has not faded
 
 
 @dataclass(frozen=True)
@@ -468,6 +469,15 @@ class FrictionLaw:
         rates, asked, load, out = self._states(dq, wanted, te)
         motor_torques(self.values, self.transition_rad_s, rates, load, asked, out)
         return out.reshape(np.shape(dq))
+
+    def starting_torque(self, load: FloatArray, sign: float) -> FloatArray:
+        """Return the motor torques that start joints from rest against a load (..., n), (..., n) [N m].
+
+        Args:
+            load: torque that the links take at rest, such as gravity's, (..., n) [N m].
+            sign: direction of the motion, 1 or -1.
+        """
+        return self.motor_torque(np.full_like(load, sign * STARTING_RAD_S), load, -load)
 
     def derivatives(
         self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0

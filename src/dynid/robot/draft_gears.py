@@ -23,7 +23,6 @@ from dynid.robot.file import Joint
 
 MODEL = "M6"  # friction of the simulated arm
 ROTORS_KG_M2 = {"MX-64": 0.0123, "MX-106": 0.026}  # rotor inertia at the shaft, from the same publication's M6 fits
-JUST_RAD_S = 1e-6  # a speed with a direction at which stiction has not faded
 MODERATE = 0.4  # continuous torque of a drive [share of its torque limit]
 STARTING = 0.6  # share of the torque limit that starts a joint from its rest posture
 GROWS = {"N*m": 1.0, "N*m*s/rad": 1.0, "1/(N*m)": -1.0}  # power of the stall torque that scales a figure, by unit
@@ -66,7 +65,7 @@ class DraftedGears:
             return 0.0
         figures = at_joint(self.file.gears[self.file.servos[model]].models[MODEL], Joint.model_validate(row))
         law = FrictionLaw.of(1, {symbol: np.array([value]) for symbol, value in figures.items()})
-        return float(law.motor_torque(np.full(1, JUST_RAD_S), np.array([load]), np.array([-load]))[0]) - load
+        return float(law.starting_torque(np.array([load]), 1.0)[0]) - load
 
     def easy_load(self, row: dict[str, Any]) -> float:
         """Return the largest load that a drive lifts from rest with torque to spare [N m]; inf without torque limit."""
