@@ -66,16 +66,16 @@ class UnseenHold:
         goals = [one.centre_count + one.direction * (of_axes[one.axis] - self._centre(one)) for one in chosen]
         counts = np.clip(goals, 0, table.COUNTS_PER_TURN - 1).tolist()
 
-        def told(*values: tuple[Register, int | list[int]]) -> list[list[Instruction]]:
+        def repeated(*values: tuple[Register, int | list[int]]) -> list[list[Instruction]]:
             every = [(one, value if isinstance(value, list) else [value] * len(ids), ids) for one, value in values]
             return [every] * TIMES_SENT
 
         self._strength = self._sent_strength = 0.0
-        self._instructions += told(
+        self._instructions += repeated(
             (table.TORQUE_ENABLE, 0), (table.BUS_WATCHDOG, 0), (table.OPERATING_MODE, table.POSITION_MODE)
         )
-        self._instructions += told((table.GOAL_POSITION, counts), (table.GOAL_PWM, 0))
-        self._instructions += told((table.GOAL_CURRENT, 0), (table.TORQUE_ENABLE, 1))
+        self._instructions += repeated((table.GOAL_POSITION, counts), (table.GOAL_PWM, 0))
+        self._instructions += repeated((table.GOAL_CURRENT, 0), (table.TORQUE_ENABLE, 1))
 
     def step(self, strength: float, step_s: float) -> None:
         """Write the next instructions; must be called once per control cycle.

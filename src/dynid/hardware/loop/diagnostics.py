@@ -20,7 +20,7 @@ from dynid.robot import Robot
 OK, WARN, ERROR = 0, 1, 2
 LOOP, LINE, SERVOS = "hardware", "hardware line", "hardware servos"
 IN_FORCE = "in force"
-SOURCES = (
+STALE_DETECTION = (  # how replies to earlier requests are recognised
     f"input discarded before each request, quarantine after an unanswered request, and for {OLDEST_REPLY_S * 1e3:.0f} "
     "ms after it a different size of each reply; the tick is not read"
 )
@@ -138,7 +138,7 @@ def line_status(loop: ControlLoop, rate: str = "") -> DiagnosticStatus:
     values |= {
         "cycle rate": rate,
         "read": "fast sync read" if arm.cycle.fast_read else "sync read",
-        "stale replies are told by": ("wire time, " if arm.cycle.wire_timed else "") + SOURCES,
+        "stale replies are told by": ("wire time, " if arm.cycle.wire_timed else "") + STALE_DETECTION,
     }
     settings = {"SCHED_FIFO": loop.fifo} | in_force()
     values |= {name: IN_FORCE if yes else "no" for name, yes in settings.items()}

@@ -245,8 +245,8 @@ class Hold:
         """Return the load, (n,) [A], reduced by its uncertainty at joints that are neither read nor captured."""
         if valid is None:
             return self.load
-        doubt = np.where(valid | self._captured, 0.0, self._load_uncertainty)
-        return np.asarray(np.sign(self.load) * np.maximum(np.abs(self.load) - doubt, 0.0))
+        missing = np.where(valid | self._captured, 0.0, self._load_uncertainty)
+        return np.asarray(np.sign(self.load) * np.maximum(np.abs(self.load) - missing, 0.0))
 
     def _capture(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
         """Hold the joints that have become slow enough at their present positions."""

@@ -18,7 +18,7 @@ KINDS = (NET_OF_GRAVITY, UNSIGNED, EXTERNAL)
 NEGATIVE = 0.02  # largest torque of the other sign, over the largest torque, of a joint whose torque has no sign
 FEWEST = 3  # least number of joints, all of which move to both sides and never change the sign of their torque
 UNEXPLAINED = 0.8  # least relative error of joints whose torque hardly depends on the motion
-MUCH = 0.3  # least relative error of joints whose torque may lack a sign
+LARGE_ERROR = 0.3  # least relative error of joints whose torque may lack a sign
 
 WORDS = {
     NET_OF_GRAVITY: (
@@ -64,11 +64,11 @@ def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Reading
             added = trials.compare(NET_OF_GRAVITY, (), replace(given, tau=whole, recorded=given.tau))
             net = max(net, added, key=lambda one: one.gain)
         yield net
-    folded = _folded(given)
-    if len(folded) >= FEWEST and np.nanmax(own.relative[folded]) > MUCH:
-        yield _certain(UNSIGNED, tuple(folded), own.relative)
+    unsigned = _without_sign(given)
+    if len(unsigned) >= FEWEST and np.nanmax(own.relative[unsigned]) > LARGE_ERROR:
+        yield _certain(UNSIGNED, tuple(unsigned), own.relative)
     least = float(np.median(own.relative[seen]))
-    if least > UNEXPLAINED and not folded and (net is None or net.gain < 1.0) and seen.sum() >= FEWEST:
+    if least > UNEXPLAINED and not unsigned and (net is None or net.gain < 1.0) and seen.sum() >= FEWEST:
         yield _certain(EXTERNAL, (), own.relative)
 
 
@@ -78,7 +78,7 @@ def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Reading:
     return Reading(kind, axes, 0.0, np.inf, np.inf, worst, float(relative[worst]), 0.0)
 
 
-def _folded(data: Data) -> list[int]:
+def _without_sign(data: Data) -> list[int]:
     """Return joints that move to both sides, if the torque of none of them changes its sign; else []."""
     found = []
     for k, own in enumerate(data.tau.T):

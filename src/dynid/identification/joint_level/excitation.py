@@ -210,7 +210,7 @@ def identify_joint(excited: Sequence[ExcitedJoint], robot: Robot, controller: Co
     try:
         first = fit_first_order(parts, dt, POSITION_RAD_PER_COUNT, start)
     except DataError as error:
-        raise DataError(f"{name}: {error}; {_effort(excited, robot)}") from None
+        raise DataError(f"{name}: {error}; {_tried_torque(excited, robot)}") from None
     try:
         arx: ArxFit | str = fit_arx(parts, dt, first)
     except DataError as error:
@@ -218,7 +218,7 @@ def identify_joint(excited: Sequence[ExcitedJoint], robot: Robot, controller: Co
     return JointLevel(name, joint, first, arx, ", ".join(dict.fromkeys(one.source for one in excited)))
 
 
-def _effort(excited: Sequence[ExcitedJoint], robot: Robot) -> str:
+def _tried_torque(excited: Sequence[ExcitedJoint], robot: Robot) -> str:
     """Return which torque did not move the joint enough, and what to do about it."""
     joint, most = excited[0].joint, 0.0
     for one in excited:
@@ -226,9 +226,9 @@ def _effort(excited: Sequence[ExcitedJoint], robot: Robot) -> str:
         load = nominal_torques(robot, one.mount)(one.q, still, still)[:, joint]
         most = max(most, float(np.abs(one.command[:, joint] - load).max()))
     return (
-        f"up to {most:.3g} N m beside the gravity torque did not move it, and its limit is "
-        f"{robot.torque_limits[joint]:.3g} N m: look whether the joint is blocked or its servo without power, then "
-        "whether the limit is below the friction of its gear"
+        f"up to {most:.3g} N m on top of the gravity torque did not move it, and its limit is "
+        f"{robot.torque_limits[joint]:.3g} N m: check whether the joint is blocked, whether its servo has power, "
+        "and whether the limit exceeds the friction of its gear"
     )
 
 

@@ -28,7 +28,7 @@ CHANCE = 1e-3  # false-alarm probability, of all changes together and of all con
 MOST = 3  # largest number of reported changes
 NEGLIGIBLE = 0.002  # relative change of gravity or of all torques, below which a change is not reported
 DEVIATIONS = 2.0  # size of a hidden offset, in its standard deviations
-MATTERS = 0.01  # change of gravity by a hidden offset, over gravity, from which on a joint's offset matters
+RELEVANT_SHARE = 0.01  # change of gravity by a hidden offset, over gravity, from which on a joint's offset matters
 POSTURES = 300  # random postures at which gravity torques are compared
 MARGIN = 2  # number of windows at either end without steps
 NEAR = 0.5  # explained squared error over the largest, below which no fit is made
@@ -203,7 +203,7 @@ class Search:
         An offset matters only at joints where one that is hardly significant moves gravity torques. How much follows
         from the motion and its noise, not from the estimate, so these joints are a family of tests of their own.
         """
-        matter = [one.axis for one in self.hidden if one.moved > MATTERS]
+        matter = [one.axis for one in self.hidden if one.moved > RELEVANT_SHARE]
         return len(matter) if best.reading.axes[0] in matter else self.samples.tau.shape[1]
 
     @cached_property

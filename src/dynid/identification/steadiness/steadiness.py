@@ -11,7 +11,7 @@ from dynid.identification.steadiness.words import hidden_offset, sentence
 from dynid.model.dynamics import ArmModel
 from dynid.robot import Robot
 
-TOLD = 0.5  # change of gravity by a hidden offset that is reported, over the limit of changes
+NOTE_SHARE = 0.5  # change of gravity by a hidden offset that is reported, over the limit of changes
 
 
 @dataclass(frozen=True)
@@ -64,5 +64,5 @@ def steadiness(
     units = ["m" if sliding else "rad" for sliding in model.prismatic] + ["rad"] * (model.axes - len(model.prismatic))
     words = tuple(sentence(one, samples.joint_names, units, recordings) for one in changes)
     named = {one.axes for one in changes if one.kind == OFFSET}
-    hidden = [one for one in search.hidden if one.moved > TOLD * share and (one.axis,) not in named]
+    hidden = [one for one in search.hidden if one.moved > NOTE_SHARE * share and (one.axis,) not in named]
     return Steadiness(changes, words, hidden_offset(hidden, samples.joint_names))
