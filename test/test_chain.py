@@ -29,28 +29,16 @@ from dynid.verdict import Check
 
 pytestmark = pytest.mark.timeout(900)
 
-# Shorter than what the demo takes by itself: that is judged in lock-step by identification/test_pipeline.py.
-MOTIONS = ("V01", "short")
-SHORT = """
-schema_version: 1
-name: short
-waypoints_deg:
-  - [0, 0, 0, -90, 0, 0, 0, 0]
-  - [-30, 25, 25, -60, 40, 30, 40, 30]
-  - [20, -15, -20, -110, -30, -40, -30, 5]
-  - [-40, 10, 30, -40, -60, 20, 60, 40]
-  - [30, 30, -30, -80, 50, -50, -50, 10]
-  - [0, 0, 0, -90, 0, 0, 0, 0]
-speed_factor: 0.4
-"""
+# V01 is shorter than what the demo takes by itself: that is judged in lock-step by identification/test_pipeline.py.
+# The held-out motion is the demo's: in one of 6 s a busy machine's noise alone comes to the limit of the dynamic torque.
+MOTIONS = ("V01", "demo_validation")
 ERROR = f"relative torque error, {MOTIONS[1]}"
 
 
 @pytest.fixture(scope="module")
 def usual(tmp_path_factory: pytest.TempPathFactory, made: Made) -> Demo:
     folder = tmp_path_factory.mktemp("usual")
-    (folder / "short.yaml").write_text(SHORT, encoding="utf-8")
-    motions = ("--identification", MOTIONS[0], "--validation", str(folder / "short.yaml"))
+    motions = ("--identification", MOTIONS[0], "--validation", MOTIONS[1])
     return finished(folder, *motions, dynid=wheel_command(made))
 
 

@@ -420,6 +420,7 @@ class HardwareNode(ManagedNode):
                 for warning in filter(None, (self._pace.warning, self._room_warning(loop))):
                     self.get_logger().warning(warning)
             loop.enable()
+            self._report_change()  # before the answer: the caller may ask other nodes, which know torque from reports
             success, text = True, "torque is on"
         except DynidError as error:
             text = str(error)
