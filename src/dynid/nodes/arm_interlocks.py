@@ -45,6 +45,7 @@ class TorqueWatch:
     ) -> None:
         self._times, self._follows, self._went_off, self._took_over = "", False, went_off, took_over
         self.fault, self.off, self.drives, self.reports, self.incomplete = "", False, False, 0, 0
+        self._last_stop = ""  # why the driver stopped the arm last, until torque is on again
         node.create_subscription(DiagnosticArray, "diagnostics", self._on_report, 10)
 
     def _on_report(self, message: DiagnosticArray) -> None:
@@ -60,6 +61,7 @@ class TorqueWatch:
         self.fault = status.message if status.level == DiagnosticStatus.ERROR else ""
         self.off = state == GuardState.DISABLED.value
         self.drives = state in STOPPED_BY_DRIVER
+        self._last_stop = status.message if self.drives else self._last_stop if self.off else ""
         followed, self._follows = self._follows, state == GuardState.ENABLED.value
         before, self._times = self._times, values.get(TIMES_OFF, self._times)
         if followed and not self._follows:
@@ -79,7 +81,8 @@ class TorqueWatch:
         """Raise SafetyError if the driver stops the arm or torque is off: a motion would run without moving the arm."""
         self.refuse_fault("moved")
         if self.off:
-            raise SafetyError("nothing is moved: torque is off; switch it on with hardware/enable")
+            reason = f" since the driver stopped the arm ({self._last_stop})" if self._last_stop else ""
+            raise SafetyError(f"nothing is moved: torque is off{reason}; switch it on with hardware/enable")
 
 
 class OneSource:
