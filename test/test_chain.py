@@ -30,7 +30,7 @@ from dynid.verdict import Check
 pytestmark = pytest.mark.timeout(900)
 
 # V01 is shorter than what the demo takes by itself: that is judged in lock-step by identification/test_pipeline.py.
-# The held-out motion is the demo's: in one of 6 s a busy machine's noise alone comes to the limit of the dynamic torque.
+# The held-out motion is the demo's: in one of 6 s a busy machine's noise alone reaches the limit of dynamic torque.
 MOTIONS = ("V01", "demo_validation")
 ERROR = f"relative torque error, {MOTIONS[1]}"
 
