@@ -21,7 +21,7 @@ from benchmarks.readers.limits import Writes, limited_memory
 from benchmarks.readers.mutations import mutated
 from benchmarks.readers.structures import STRUCTURES, Structure
 from benchmarks.readers.targets import TARGETS, Target
-from benchmarks.resident import peak_mib
+from benchmarks.resident import forget_peak, peak_mib
 from dynid.errors import DynidError
 
 HANG_S, START_S = 10.0, 120.0  # of a processor, or four times as long without asking for one
@@ -85,6 +85,7 @@ def built_outcome(structure: Structure, built: Built, work: Path, writes: Writes
     there = set(work.iterdir())
     try:
         writes.watching = True
+        forget_peak()  # what built the files is not the reader's
         with limited_memory() if limited else nullcontext():
             found = judged(lambda: structure.read(folder / built.entry, out), structure.fault)
         writes.watching = False
