@@ -192,7 +192,7 @@ def outcome(
     every = tuple(range(judge.robot.size))
     match case.expectation:
         case "motion continues":
-            found += _must_go_on(judge, case, run, undisturbed)
+            found += must_go_on(judge, case, run, undisturbed)
         case "arm stops" | "other joints stop" | "reached joints stop":
             free = disturbed.axes if case.expectation != "arm stops" else ()
             # what is read now and then counts from its notice on; later than that, the arm is let down
@@ -222,7 +222,8 @@ def outcome(
     return Outcome(case.name, seed, tuple(found), 1e3 * stop_s, case.expectation)
 
 
-def _must_go_on(judge: ArmJudge, case: FaultCase, run: LockstepRun, undisturbed: ArmTrace) -> list[str]:
+def must_go_on(judge: ArmJudge, case: FaultCase, run: LockstepRun, undisturbed: ArmTrace) -> list[str]:
+    """Judge a run whose motion the fault must not disturb."""
     found = judge.disturbed(run.trace, undisturbed, run.fault_s + MOTION_WINDOW_S)
     if not run.following:
         found.append(f"commands are no longer followed: {run.text}")
