@@ -11,13 +11,10 @@ STOP_KEY_NAMES = "Enter, space, q or Esc"
 
 
 @contextmanager
-def stop_keys() -> Iterator[Callable[[], bool]]:
-    """Yield a function that returns whether a key of `STOP_KEYS` was pressed since its last call.
-
-    Without a terminal it always returns False.
-    """
+def typed_keys() -> Iterator[Callable[[], bytes]]:
+    """Yield a function that returns the keys typed since its last call; without a terminal there are none."""
     if not sys.stdin.isatty():
-        yield lambda: False
+        yield lambda: b""
         return
     import termios
     import tty
@@ -25,12 +22,22 @@ def stop_keys() -> Iterator[Callable[[], bool]]:
     number = sys.stdin.fileno()
     before = termios.tcgetattr(number)
 
-    def pressed() -> bool:
+    def typed() -> bytes:
         ready, _, _ = select.select([number], [], [], 0.0)
-        return bool(ready) and bool(set(os.read(number, 64)) & set(STOP_KEYS))
+        return os.read(number, 64) if ready else b""
 
     tty.setcbreak(number)
     try:
-        yield pressed
+        yield typed
     finally:
         termios.tcsetattr(number, termios.TCSADRAIN, before)
+
+
+@contextmanager
+def stop_keys() -> Iterator[Callable[[], bool]]:
+    """Yield a function that returns whether a key of `STOP_KEYS` was pressed since its last call.
+
+    Without a terminal it always returns False.
+    """
+    with typed_keys() as typed:
+        yield lambda: bool(set(typed()) & set(STOP_KEYS))

@@ -11,6 +11,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dynid.commands.mapping import mapping
+from dynid.commands.match import match
 from dynid.commands.minimal_set import minimal_set
 from dynid.commands.options import JsonOption
 from dynid.commands.scan import scan
@@ -204,6 +205,7 @@ def poses(
 robot.command("minimal-set")(minimal_set)
 robot.command("mapping")(mapping)
 robot.command("scan")(scan)
+robot.command("match")(match)
 
 
 def _print_questions(questions: dict[str, str]) -> None:

@@ -36,7 +36,7 @@ def undrivable(robot: Robot) -> Iterator[str]:
         if joint.prismatic
     )
     yield from _without_current_control(robot)
-    yield from _refusal_beyond_encoder(robot)
+    yield from beyond_encoder(robot)
     yield from beyond_urdf(robot)
 
 
@@ -48,7 +48,7 @@ def _without_current_control(robot: Robot) -> Iterator[str]:
             yield from undrivable_number(f"the servo of joint {joint.name}", servo.model_number)
 
 
-def _refusal_beyond_encoder(robot: Robot) -> Iterator[str]:
+def beyond_encoder(robot: Robot) -> Iterator[str]:
     """Yield the joints whose position is unknown after power-on, because their motors turn too far.
 
     An encoder that starts one turn off is harmless if the joint then reads a position outside its limits: the

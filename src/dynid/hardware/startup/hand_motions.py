@@ -1,0 +1,141 @@
+"""Recording of an arm without torque that is moved by hand, in the servos' counts: from a file or a driver's bag."""
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from dynid.errors import DataError, InputNotFoundError
+from dynid.hardware.bus.control_table import IntArray
+from dynid.hardware.bus.servo_units import ServoUnits
+from dynid.model.transmission import Transmission
+from dynid.recording.driver_recording import load_driver_recording
+from dynid.resources import load_validated, write_whole, yaml_text
+from dynid.robot import FloatArray, Robot, read_only
+from dynid.robot.servo_fields import TURN_COUNTS, ServoId
+from dynid.robot.values import Strict
+
+SAMPLE_S = 0.05  # interval of samples: a hand turns a joint by a few degrees in this time [s]
+FILE_SUFFIXES = (".yaml", ".yml")  # other paths are bags
+Step = tuple[Annotated[int, Field(ge=0)], Annotated[int, Field(ge=0)]]
+
+
+class RecordedServo(Strict):
+    """A servo on the line while the arm was moved.
+
+    Attributes:
+        servo_id: its ID.
+        model_number: its model number.
+        reverse_mode: whether it counts backwards, bit 0 of its drive mode.
+        obeys: secondary ID, whose commands it executes, too; None if it has none.
+        homing_offset: offset that its position contains [counts].
+    """
+
+    servo_id: ServoId
+    model_number: int
+    reverse_mode: bool = False
+    obeys: ServoId | None = None
+    homing_offset: int = 0
+
+
+class HandMotions(Strict):
+    """Positions of all servos on a line over time.
+
+    Attributes:
+        port: serial port of the line.
+        baudrate: baud rate [bit/s].
+        servos: the m servos, in the order of the columns of `counts`.
+        time_s: times, increasing, (N,) [s].
+        counts: position registers, (N, m).
+        steps: first and last row (exclusive) of the motion of each joint in the order of robot.yaml, then of the pose;
+            () if motions and pose follow each other with a second of standstill between them.
+    """
+
+    schema_version: Literal[1] = 1
+    port: str = ""
+    baudrate: int
+    servos: Annotated[tuple[RecordedServo, ...], Field(min_length=1)]
+    time_s: Annotated[tuple[float, ...], Field(min_length=2)]
+    counts: tuple[tuple[int, ...], ...]
+    steps: tuple[Step, ...] = ()
+
+    @model_validator(mode="after")
+    def _complete(self) -> "HandMotions":
+        rows, ids = len(self.time_s), [one.servo_id for one in self.servos]
+        if len(self.counts) != rows or any(len(row) != len(ids) for row in self.counts):
+            raise ValueError(f"counts must have {rows} rows (time_s) of {len(ids)} values (servos)")
+        if len(set(ids)) != len(ids):
+            raise ValueError("servo ids must be unique")
+        if any(after <= before for before, after in zip(self.time_s, self.time_s[1:], strict=False)):
+            raise ValueError("time_s must increase")
+        if wrong := [step for step in self.steps if not step[0] < step[1] <= rows]:
+            raise ValueError(f"steps: {list(wrong[0])} is not a range of the {rows} rows")
+        return self
+
+    @property
+    def time(self) -> FloatArray:
+        """Times, (N,) [s]."""
+        return read_only(self.time_s)
+
+    @property
+    def unwrapped(self) -> IntArray:
+        """Position registers without jumps of a whole turn, (N, m)."""
+        return unwrapped(np.array(self.counts, dtype=np.int64))
+
+    def save(self, path: Path) -> None:
+        """Write the recording to a new YAML file.
+
+        Raises:
+            OutputExistsError: the file exists.
+            OutputWriteError: the disk is full, or the system refuses.
+        """
+        write_whole(path, yaml_text(self.model_dump(mode="json")))
+
+
+def unwrapped(counts: IntArray) -> IntArray:
+    """Return positions (N, m) without jumps of a whole turn: encoders in position mode count within one turn."""
+    half = TURN_COUNTS // 2
+    steps = (np.diff(counts, axis=0) + half) % TURN_COUNTS - half
+    return np.asarray(counts[0] + np.vstack([np.zeros_like(counts[:1]), np.cumsum(steps, axis=0)]))
+
+
+def load_hand_motions(path: Path, robot: Robot) -> HandMotions:
+    """Read a recording of hand motions.
+
+    Args:
+        path: YAML file that `HandMotions.save` wrote, or a bag of the robot's driver.
+        robot: robot with which a bag was recorded; its file converts angles back to counts.
+
+    Raises:
+        InputNotFoundError: the path does not exist.
+        ConfigurationError: the file is not such a recording, or the robot has no servos yet.
+        DataError: the bag holds no states of this robot, or not those of all servos.
+    """
+    if not path.exists():
+        raise InputNotFoundError(f"{path} does not exist: name a recording of hand motions, or a bag")
+    return load_validated(path, HandMotions) if path.suffix in FILE_SUFFIXES else _of_bag(path, robot)
+
+
+def _of_bag(path: Path, robot: Robot) -> HandMotions:
+    """Return the motions in a bag of the driver, with positions in counts and at about `SAMPLE_S`."""
+    if robot.followers:
+        raise DataError(
+            f"the bag {path} holds one servo of each joint, and {robot.name} has joints with several: record on the "
+            "line, with dynid robot match --port"
+        )
+    recording = load_driver_recording(path, robot)
+    instants = np.arange(0.0, float(recording.time[-1]), SAMPLE_S)
+    rows = np.unique(np.searchsorted(recording.time, instants))
+    motor = Transmission(robot).motor_motion(recording.q[rows] - robot.zero_offsets)
+    servos = [
+        RecordedServo(servo_id=one.servo_id, model_number=one.model_number, reverse_mode=one.reverse_mode)
+        for one in robot.wired_servos
+    ]
+    return HandMotions(
+        port=robot.file.bus.port,
+        baudrate=robot.file.bus.baudrate,
+        servos=tuple(servos),
+        time_s=tuple(recording.time[rows].tolist()),
+        counts=tuple(tuple(row) for row in ServoUnits(robot).position_counts(motor).tolist()),
+    )

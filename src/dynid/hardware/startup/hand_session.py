@@ -1,0 +1,215 @@
+"""Servo line that is watched while the user moves the arm by hand; torque is off, and nothing is written."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Protocol
+
+from dynid.errors import BusError, DataError, SafetyError
+from dynid.hardware.bus import control_table as table
+from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
+from dynid.hardware.bus.servo_bus import ServoBus
+from dynid.hardware.startup.hand_motions import SAMPLE_S, HandMotions, RecordedServo
+from dynid.hardware.startup.joint_match import Evidence, Matcher
+from dynid.hardware.startup.servo_checks import REVERSED
+from dynid.hardware.startup.servo_snapshot import Snapshot, read_snapshot, scan_line
+from dynid.robot import Robot
+
+POSE_SAMPLES = 20  # samples of the pose, one second
+MOST_SCANS = 4  # scans for servos until one finds no new ones
+SILENT_S = 1.0  # silence of a servo after which the session ends; a busy host delays answers [s]
+
+
+class User(Protocol):
+    """The person who moves the arm."""
+
+    def ask(self, text: str) -> None:
+        """Show a sentence: what to do next, or why the last motion was refused."""
+        ...
+
+    def confirmed(self) -> bool:
+        """Return whether the user has confirmed since the last call; may raise an error to end the session."""
+        ...
+
+
+class WatchedLine:
+    """Servos of an open line, without torque.
+
+    Args:
+        bus: an open bus.
+        servos: servos on the line.
+        clock: clock of the samples.
+    """
+
+    def __init__(self, bus: ServoBus, servos: Sequence[RecordedServo], clock: Clock = SYSTEM_CLOCK) -> None:
+        self._bus, self.servos, self._clock = bus, tuple(servos), clock
+        self._ids = [one.servo_id for one in servos]
+        self._start_ns = clock.monotonic_ns()
+        self.times: list[float] = []
+        self.rows: list[tuple[int, ...]] = []
+
+    def take(self) -> None:
+        """Append the present positions to the rows, after an interval of sampling.
+
+        Raises:
+            BusError: a servo does not answer.
+            SafetyError: a servo has torque on.
+        """
+        self._clock.sleep(SAMPLE_S)
+        on = self._read(table.TORQUE_ENABLE)
+        refuse_torque([servo_id for servo_id, value in zip(self._ids, on, strict=True) if value], self._bus.port)
+        self.rows.append(tuple(self._read(table.PRESENT_POSITION)))
+        now = (self._clock.monotonic_ns() - self._start_ns) * 1e-9
+        self.times.append(round(max(now, self.times[-1] + 1e-4) if self.times else now, 4))
+
+    def _read(self, register: table.Register) -> list[int]:
+        deadline_ns = self._bus.clock.monotonic_ns() + round(SILENT_S * 1e9)
+        silent = set(self._ids)
+        while True:
+            values, valid = self._bus.sync_read(register, self._ids)
+            if all(valid):
+                return values
+            silent -= {servo_id for servo_id, was_read in zip(self._ids, valid, strict=True) if was_read}
+            if self._bus.clock.monotonic_ns() > deadline_ns:
+                named = ", ".join(map(str, sorted(silent or self._ids)))
+                raise BusError(f"servo {named} on {self._bus.port} no longer answers: check power and cable")
+
+    def motions(self, steps: Sequence[tuple[int, int]] = ()) -> HandMotions:
+        """Return the samples taken so far, with the rows of each step."""
+        return HandMotions(
+            port=self._bus.port,
+            baudrate=self._bus.baudrate,
+            servos=self.servos,
+            time_s=tuple(self.times),
+            counts=tuple(self.rows),
+            steps=tuple(steps),
+        )
+
+
+@contextmanager
+def watched_line(bus: ServoBus, clock: Clock = SYSTEM_CLOCK) -> Iterator[WatchedLine]:
+    """Open a bus, find its servos, and yield the line; the bus is closed when the block ends.
+
+    Raises:
+        BusError: the port cannot be used, no servo answers, or one cannot be read.
+        SafetyError: a servo has torque on.
+    """
+    bus.open()
+    try:
+        bus.models |= _present(bus)
+        if not bus.models:
+            raise BusError(
+                f"no servo answers on {bus.port} at {bus.baudrate} bit/s: check power and cable, and look for other "
+                f"rates with dynid robot scan --port {bus.port}"
+            )
+        snapshots = [read_snapshot(bus, servo_id) for servo_id in sorted(bus.models)]
+        refuse_torque([one.servo_id for one in snapshots if one.get(table.TORQUE_ENABLE)], bus.port)
+        yield WatchedLine(bus, [_recorded(one) for one in snapshots], clock)
+    finally:
+        bus.close()
+
+
+def _present(bus: ServoBus) -> dict[int, int]:
+    """Return model numbers by ID of all servos; scan until nothing new is found, as a busy host misses answers."""
+    found: dict[int, int] = {}
+    for _ in range(MOST_SCANS):
+        before = len(found)
+        found |= dict(scan_line(bus, bus.simulated, tuple(found)))
+        if found and len(found) == before:
+            break
+    return found
+
+
+def _recorded(one: Snapshot) -> RecordedServo:
+    secondary = one.get(table.SECONDARY_ID)
+    return RecordedServo(
+        servo_id=one.servo_id,
+        model_number=one.get(table.MODEL_NUMBER),
+        reverse_mode=bool(one.get(table.DRIVE_MODE) & REVERSED),
+        obeys=None if secondary in (table.NO_ID, one.servo_id) else secondary,
+        homing_offset=one.get(table.HOMING_OFFSET),
+    )
+
+
+def refuse_torque(servo_ids: Sequence[int], port: str) -> None:
+    """Refuse servos that have torque on: a hand would move against them.
+
+    Raises:
+        SafetyError: one of the IDs is given.
+    """
+    if servo_ids:
+        raise SafetyError(
+            f"servo {', '.join(map(str, servo_ids))} on {port} has torque on: end any program that drives the arm, "
+            f"support the arm, then run 'dynid doctor {port} --fix torque-off'; nothing was changed"
+        )
+
+
+def record_for(line: WatchedLine, seconds: float) -> HandMotions:
+    """Return the motions of the next seconds, without questions."""
+    line.take()
+    while line.times[-1] - line.times[0] < seconds:
+        line.take()
+    return line.motions()
+
+
+def record_guided(line: WatchedLine, matcher: Matcher, user: User, pose: str) -> HandMotions:
+    """Ask for each joint's motion and then for the pose; repeat what is ambiguous until it is not.
+
+    Args:
+        line: the servos.
+        matcher: judge of each motion.
+        user: the person who moves the arm.
+        pose: description of the pose.
+    """
+    steps, found = list[tuple[int, int]](), list[Evidence]()
+    for axis in range(matcher.robot.size):
+        while len(found) == axis:
+            user.ask(_instruction(matcher.robot, axis))
+            begin = len(line.rows)
+            line.take()
+            while not user.confirmed():
+                line.take()
+            line.take()
+            try:
+                found.append(matcher.joint(axis, line.motions().unwrapped[begin:], found))
+            except DataError as error:
+                _refused(line, user, begin, error)
+                continue
+            steps.append((begin, len(line.rows)))
+            servo, turned = line.servos[found[-1].index].servo_id, found[-1].turned_deg
+            user.ask(f"{matcher.label(axis)}: servo {servo} turned by {turned:+.0f} deg")
+    return line.motions([*steps, _posed(line, matcher, user, pose)])
+
+
+def _posed(line: WatchedLine, matcher: Matcher, user: User, pose: str) -> tuple[int, int]:
+    """Ask for the pose until it is held still, and return its rows."""
+    while True:
+        user.ask(f"pose: bring the arm to {pose}, hold it still, and press Enter")
+        while not user.confirmed():
+            line.take()  # a whole turn on the way to the pose is recognised by the samples in between
+        begin = len(line.rows)
+        for _ in range(POSE_SAMPLES):
+            line.take()
+        try:
+            matcher.pose(line.motions().unwrapped[begin:])
+        except DataError as error:
+            _refused(line, user, begin, error)
+            continue
+        return begin, len(line.rows)
+
+
+def _refused(line: WatchedLine, user: User, begin: int, error: DataError) -> None:
+    """Say why a step was refused, and drop its rows."""
+    del line.rows[begin:], line.times[begin:]
+    user.ask(f"not accepted: {error}")
+
+
+def _instruction(robot: Robot, axis: int) -> str:
+    """Return what the user does with a joint."""
+    joint = robot.file.joints[axis]
+    how = "in its positive direction, as its panel of the figure of dynid robot poses shows"
+    if joint.role == "decoupled":
+        how = f"towards its upper limit of {joint.upper_deg:g} deg"
+    return (
+        f"{axis + 1} of {robot.size}, {joint.name}: hold the other joints, move this one by some 20 deg {how}, and "
+        "press Enter"
+    )
