@@ -258,9 +258,7 @@ def test_numbers_go_on_where_joints_are_named_by_numbers(last: str, said: list[s
 def test_joint_without_a_column_is_named(last: str, tmp_path: Path) -> None:
     file, series = tmp_path / "run.csv", np.zeros((ROWS, 5))
     file.write_text(Layout("t", ((five("angle_rad", last), series), (five("effort_Nm", last), series))).text())
-    with pytest.raises(
-        DataError, match="no 5 measured position columns .*; joint gripper has none; its col"
-    ):
+    with pytest.raises(DataError, match=r"no 5 measured position columns .*; joint gripper has none; its col"):
         draft_mapping(file, OMX, None)
 
 
