@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.speed.c_library import CLibrary
 from benchmarks.speed.known_models import LAWS, ROBOTS, known_model, random_states, reference_torques
 from dynid.robot import FloatArray
 from dynid.runtime.c_folder import write_c
@@ -24,7 +25,8 @@ LIMITS_US = {
     "gravity_us": 10.0,
     "inertia_matrix_us": 25.0,
 }
-SAME = 1e-9  # of the largest value, or absolutely where that is below 1
+# Largest difference from the reference, of the largest value, or absolutely where that is below 1
+SAME, SAME_FLOAT = 1e-9, 1e-4
 CHUNK, WARM, TIMED_CALLS = 5000, 300, 5000
 LOOP_HZ = 500.0
 C_TIMER = """#include "NAME.h"
@@ -70,7 +72,8 @@ def benchmark_calls(states: int, progress: Callable[[str], None] = print) -> dic
     for robot in ROBOTS:
         for law in LAWS:
             progress(f"comparing {robot}, {law} friction")
-            figures[f"difference_{robot}_{law}"] = difference(known_model(robot, law), states)
+            for kind, value in differences(known_model(robot, law), states).items():
+                figures[f"difference_{kind}{robot}_{law}"] = value
     return figures
 
 
@@ -125,19 +128,43 @@ def c_times(model: Model) -> dict[str, float]:
     return dict(zip(names, map(float, done.stdout.split()), strict=True))
 
 
-def difference(model: Model, states: int) -> float:
-    """Return the largest difference of torques, gravity and inertia matrix from the reference, see `SAME`."""
-    arm, worst = model.arm(), 0.0
-    for begin in range(0, states, CHUNK):
-        q, dq, ddq = random_states(model.robot.size, min(CHUNK, states - begin), seed=begin)
-        pairs = (
-            (model.torques(q, dq, ddq), reference_torques(model, q, dq, ddq)),
-            (model.gravity(q), arm.inverse_dynamics(q, 0.0 * q, 0.0 * q, model.base)),
-            (model.inertia_matrix(q), arm.inertia_matrix(q, model.base)),
-        )
-        for found, expected in pairs:
-            worst = max(worst, float(np.abs(found - expected).max() / max(1.0, np.abs(expected).max())))
+def differences(model: Model, states: int) -> dict[str, float]:
+    """Return the largest differences of torques, gravity and inertia matrix from the reference, see `SAME`.
+
+    The keys are "" for `Model`, and, where gcc is installed, "c_" for the exported C and "float_" for the same with
+    `float`. States are numbers that `float` holds exactly.
+    """
+    n, arm = model.robot.size, model.arm()
+    with tempfile.TemporaryDirectory() as work:
+        libraries = {} if shutil.which("gcc") is None else {
+            "c_": CLibrary(model, Path(work) / "double"),
+            "float_": CLibrary(model, Path(work) / "float", single=True),
+        }  # fmt: skip
+        worst = dict.fromkeys(["", *libraries], 0.0)
+        for begin in range(0, states, CHUNK):
+            drawn = random_states(n, min(CHUNK, states - begin), seed=begin)
+            q, dq, ddq = (one.astype(np.float32).astype(np.float64) for one in drawn)
+            expected = (
+                reference_torques(model, q, dq, ddq),
+                arm.inverse_dynamics(q, 0.0 * q, 0.0 * q, model.base),
+                arm.inertia_matrix(q, model.base).reshape(len(q), -1),
+            )
+            given = {"": (model.torques(q, dq, ddq), model.gravity(q), model.inertia_matrix(q).reshape(len(q), -1))}
+            for kind, library in libraries.items():
+                given[kind] = (
+                    library("inverse_dynamics", n, q, dq, ddq),
+                    library("gravity", n, q),
+                    library("inertia_matrix", n * n, q),
+                )
+            for kind, found in given.items():
+                ratios = [relative(one, other) for one, other in zip(found, expected, strict=True)]
+                worst[kind] = max(worst[kind], *ratios)
     return worst
+
+
+def relative(found: FloatArray, expected: FloatArray) -> float:
+    """Return the largest difference of two arrays, of the largest value, or absolutely where that is below 1."""
+    return float(np.abs(found - expected).max() / max(1.0, np.abs(expected).max()))
 
 
 def missed(figures: dict[str, Any]) -> list[str]:
@@ -148,6 +175,7 @@ def missed(figures: dict[str, Any]) -> list[str]:
         if name in figures and not figures[name] <= limit
     ]
     for name, value in figures.items():
-        if name.startswith("difference_") and not value <= SAME:
-            found.append(f"{name.removeprefix('difference_')} differs by {value:.3g}, required at most {SAME:g}")
+        limit = SAME_FLOAT if name.startswith("difference_float_") else SAME
+        if name.startswith("difference_") and not value <= limit:
+            found.append(f"{name.removeprefix('difference_')} differs by {value:.3g}, required at most {limit:g}")
     return found
