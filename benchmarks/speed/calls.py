@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.speed.c_library import CLibrary
 from benchmarks.speed.known_models import LAWS, ROBOTS, known_model, random_states, reference_torques
 from dynid.robot import FloatArray
-from dynid.runtime.c_folder import write_c
+from dynid.runtime.c_folder import torques_with_a_double, write_c
 from dynid.runtime.c_source import CSource
 from dynid.runtime.model import Model
 
@@ -132,7 +132,8 @@ def differences(model: Model, states: int) -> dict[str, float]:
     """Return the largest differences of torques, gravity and inertia matrix from the reference, see `SAME`.
 
     The keys are "" for `Model`, and, where gcc is installed, "c_" for the exported C and "float_" for the same with
-    `float`. States are numbers that `float` holds exactly.
+    `float`. States are numbers that `float` holds exactly. Torques of `float` are not compared where the friction law
+    has two solutions.
     """
     n, arm = model.robot.size, model.arm()
     with tempfile.TemporaryDirectory() as work:
@@ -156,7 +157,10 @@ def differences(model: Model, states: int) -> dict[str, float]:
                     library("gravity", n, q),
                     library("inertia_matrix", n * n, q),
                 )
+            two = torques_with_a_double(model, q, dq, ddq)
             for kind, found in given.items():
+                if kind == "float_":
+                    found[0][two] = expected[0][two]
                 ratios = [relative(one, other) for one, other in zip(found, expected, strict=True)]
                 worst[kind] = max(worst[kind], *ratios)
     return worst

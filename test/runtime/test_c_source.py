@@ -108,6 +108,13 @@ def test_strict_compilers_accept_it_and_its_own_test_passes(command: tuple[str, 
         assert re.search(r"largest difference [\d.e-]+, allowed", ran(folder, f"test_{name}").stdout)
 
 
+def test_conditions_have_one_pair_of_parentheses_as_clang_asks(tmp_path: Path) -> None:
+    folder, name = written(CRANE, tmp_path / "c")
+    text = (folder / f"{name}.c").read_text(encoding="utf-8")
+    assert re.search(r"if \([^()]+ == [^()]+\) \{", text)
+    assert re.findall(r"if \(\([^()]*\)\)", text) == []
+
+
 def test_sanitizers_find_nothing(tmp_path: Path) -> None:
     folder, name = written(CRANE, tmp_path / "c")
     check = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
@@ -171,6 +178,38 @@ def test_control_law_follows_a_sine_in_mujoco_as_the_python_controller_does(tmp_
     found, expected = tracked(CRANE, 1000.0, in_c), tracked(CRANE, 1000.0, in_python)
     assert found.max() < 0.2
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+OWN_PARTS = r"""
+#include <stdio.h>
+static double written;
+static int held;
+static void read_state(double *q, double *dq) { for (int i = 0; i < 8; i++) { q[i] = READ; dq[i] = 0.1; } }
+static void next_reference(double *q, double *dq, double *ddq)
+{
+    for (int i = 0; i < 8; i++) { q[i] = 0.3; dq[i] = 0.1; ddq[i] = 0.0; }
+}
+static void hold_by_the_servos(void) { held = 1; }
+static void write_torques(const double *tau) { written = tau[1]; }
+void every_2_ms(void);
+"""
+
+
+def test_loop_of_the_documentation_writes_the_models_torques_or_holds(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "controller.md").read_text(encoding="utf-8")
+    block = re.findall(r"^```c\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0]
+    folder, name = written(CRANE, tmp_path / "c")
+    shown = 'int main(void) { every_2_ms(); printf("%.12g %d\\n", written, held); return 0; }\n'
+    (folder / "loop.c").write_text(OWN_PARTS + block + shown, encoding="utf-8")
+    lines = []
+    for k, read in enumerate(("0.3", "HUGE_VAL")):
+        command = ["gcc", "-std=c99", *STRICT, "-include", "math.h", f"-DREAD={read}", f"{name}.c", "loop.c", "-lm"]
+        build([*command, "-o", f"loop{k}"], folder)
+        lines.append(ran(folder, f"loop{k}").stdout.split())
+    rate, near = np.full((2, 8), 0.1), np.full(8, 0.3)
+    expected = CRANE.controller(500.0).step(near, near, rate[0], 0.0 * near, dq=rate[1])
+    assert float(lines[0][0]) == pytest.approx(expected[1], abs=1e-9) and lines[0][1] == "0"
+    assert lines[1] == ["0", "1"]
 
 
 def test_names_limits_and_acceptance_are_in_the_files(tmp_path: Path) -> None:
