@@ -30,7 +30,7 @@ from dynid.verdict import Check
 pytestmark = pytest.mark.timeout(900)
 
 # V01 is shorter than what the demo takes by itself: that is judged in lock-step by identification/test_pipeline.py.
-# The held-out motion is the demo's: in one of 6 s a busy machine's noise alone comes to the limit of the dynamic torque.
+# The held-out motion is the demo's: in one of 6 s a busy machine's noise alone reaches the limit of dynamic torque.
 MOTIONS = ("V01", "demo_validation")
 ERROR = f"relative torque error, {MOTIONS[1]}"
 
@@ -51,7 +51,7 @@ def check(demo: Demo, name: str) -> Check:
 
 
 def test_every_check_of_the_demo_passes(usual: Demo) -> None:
-    assert usual.process.returncode == 0, usual.text
+    assert usual.process.returncode == 0, f"{usual.text}\n{usual.last_lines()}"
     assert "accepted: every check passed" in usual.text
     rows = [line for line in usual.text.splitlines() if line.startswith("│")]
     assert sum("passed" in row for row in rows) >= 15 and not any("FAILED" in row for row in rows)
