@@ -57,10 +57,11 @@ def judged(read: Callable[[], Any], fault_of: Callable[[Any], str]) -> Outcome:
     try:
         found = read()
     except DynidError as error:
-        return ("refused", "") if "\n" not in str(error) else ("traceback", "more than one line")
+        text = str(error)
+        return ("traceback", f"more than one line: {text[-300:]!r}") if "\n" in text else ("refused", "")
     except BaseException as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        return "traceback", f"{type(error).__name__}: {str(error)[:200]} ({Path(place.filename).name}:{place.lineno})"
+        return "traceback", f"{type(error).__name__}: {str(error)[:400]} ({Path(place.filename).name}:{place.lineno})"
     fault = fault_of(found)
     return ("wrong", fault) if fault else ("accepted", "")
 
@@ -216,4 +217,4 @@ def _listen(pipe: Connection, child: Any, tally: Tally, next_place: int, last: i
         tally.outcomes[kind] += 1
         tally.peak_mib, tally.slowest_s = max(tally.peak_mib, figures[0]), max(tally.slowest_s, figures[1])
         if text:
-            tally.examples.setdefault(f"{kind}: {text}"[:200], f"input {place}")
+            tally.examples.setdefault(f"{kind}: {text}"[:400], f"input {place}")
