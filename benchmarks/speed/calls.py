@@ -29,6 +29,7 @@ LIMITS_US = {
 SAME, SAME_FLOAT = 1e-9, 1e-4
 CHUNK, WARM, TIMED_CALLS = 5000, 300, 5000
 LOOP_HZ = 500.0
+FAST = 0.5  # velocity at which friction has its sign for certain [rad/s]
 C_TIMER = """#include "NAME.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -131,9 +132,9 @@ def c_times(model: Model) -> dict[str, float]:
 def differences(model: Model, states: int) -> dict[str, float]:
     """Return the largest differences of torques, gravity and inertia matrix from the reference, see `SAME`.
 
-    The keys are "" for `Model`, and, where gcc is installed, "c_" for the exported C and "float_" for the same with
-    `float`. States are numbers that `float` holds exactly. Torques of `float` are not compared where the friction law
-    has two solutions.
+    The keys are "" for `Model`, "controller_" for the torques of a step of `Model.controller` without an error, and,
+    where gcc is installed, "c_" for the exported C and "float_" for the same with `float`. States are numbers that
+    `float` holds exactly. Torques of `float` are not compared where the friction law has two solutions.
     """
     n, arm = model.robot.size, model.arm()
     with tempfile.TemporaryDirectory() as work:
@@ -141,7 +142,7 @@ def differences(model: Model, states: int) -> dict[str, float]:
             "c_": CLibrary(model, Path(work) / "double"),
             "float_": CLibrary(model, Path(work) / "float", single=True),
         }  # fmt: skip
-        worst = dict.fromkeys(["", *libraries], 0.0)
+        worst = dict.fromkeys(["", "controller_", *libraries], 0.0)
         for begin in range(0, states, CHUNK):
             drawn = random_states(n, min(CHUNK, states - begin), seed=begin)
             q, dq, ddq = (one.astype(np.float32).astype(np.float64) for one in drawn)
@@ -157,6 +158,7 @@ def differences(model: Model, states: int) -> dict[str, float]:
                     library("gravity", n, q),
                     library("inertia_matrix", n * n, q),
                 )
+            worst["controller_"] = max(worst["controller_"], controller_difference(model, q, dq, ddq))
             two = torques_with_a_double(model, q, dq, ddq)
             for kind, found in given.items():
                 if kind == "float_":
@@ -164,6 +166,19 @@ def differences(model: Model, states: int) -> dict[str, float]:
                 ratios = [relative(one, other) for one, other in zip(found, expected, strict=True)]
                 worst[kind] = max(worst[kind], *ratios)
     return worst
+
+
+def controller_difference(model: Model, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> float:
+    """Return the largest difference of steps without an error from the reference, at velocities of at least `FAST`.
+
+    Near standstill the controller's friction changes its sign in its own, wider transition.
+    """
+    controller = model.controller(
+        LOOP_HZ, proportional_gain_1_s2=100.0, velocity_gain_1_s=20.0, velocity_filter_s=0.01, torque_limits_nm=1e9
+    )
+    fast = np.copysign(np.maximum(np.abs(dq), FAST), dq)
+    found = [controller.step(a, a, b, c, dq=b).copy() for a, b, c in zip(q, fast, ddq, strict=True)]
+    return relative(np.array(found), reference_torques(model, q, fast, ddq))
 
 
 def relative(found: FloatArray, expected: FloatArray) -> float:

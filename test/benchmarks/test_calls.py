@@ -19,7 +19,7 @@ def test_compiled_calls_are_the_reference_on_all_robots_and_laws(monkeypatch: py
     result = CliRunner().invoke(app, ["benchmark", "calls", "--states", "200", "--json"], catch_exceptions=False)
     found = json.loads(result.stdout)
     assert result.exit_code == 0 and found["states"] == 200 and found["controller_us"] > 0.0
-    kinds = 1 if shutil.which("gcc") is None else 3  # Python, and C with double and with float
+    kinds = 2 if shutil.which("gcc") is None else 4  # model and controller, and C with double and with float
     assert len([name for name in found if name.startswith("difference_")]) == 6 * kinds
 
 
