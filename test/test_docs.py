@@ -116,9 +116,9 @@ PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 PYTHON_PAGES = ("README.md", "docs/controller.md", "docs/friction.md", "docs/methods.md", "docs/two_arms.md")
 
 
-def python_blocks(page: str) -> str:
-    """All Python of a page, as one program."""
-    return "\n".join(PYTHON.findall((ROOT / page).read_text(encoding="utf-8")))
+def python_blocks(page: str) -> list[str]:
+    """All Python of a page, block by block."""
+    return PYTHON.findall((ROOT / page).read_text(encoding="utf-8"))
 
 
 def given_names(robot: Any, folder: Path, written: list[np.ndarray]) -> dict[str, Any]:
@@ -153,17 +153,27 @@ def test_python_of_a_page_runs_and_its_torques_are_the_models(
     monkeypatch.chdir(tmp_path)
     robot, written = load_robot("crane_x7"), list[np.ndarray]()
     names = given_names(robot, tmp_path, written) | {"dynid": dynid}
-    exec(compile(python_blocks(page), page, "exec"), names)
-    if "tau" not in names:
-        return
-    model = dynid.load_model("runs/model")
+    for block in python_blocks(page):
+        names.pop("tau", None)
+        exec(compile(block, page, "exec"), names)
+        if "tau" in names:
+            check_torques(names, written)
     if "error" in names:  # of the loop in MuJoCo
         assert 0.0 < np.rad2deg(names["error"]).max() < 0.2
+
+
+def check_torques(names: dict[str, Any], written: list[np.ndarray]) -> None:
+    """Compare the torques that a block computed for given states, or wrote in a loop, with those of the model."""
+    model = dynid.load_model("runs/model")
     q, dq, ddq = (names[key] for key in ("q", "dq", "ddq"))
     if not written:
         np.testing.assert_allclose(names["tau"], reference_torques(model, q, dq, ddq), atol=1e-9)
         return
     assert len(written) == len(q) and names["tau"] is names["controller"].tau
+    again = model.controller(500.0)
+    again.reset(q[0])
+    for one, row in zip(written, zip(q, dq, ddq, strict=True), strict=True):
+        np.testing.assert_allclose(one, again.step(q[0], *row), atol=1e-9)
     at_rest = model.controller(500.0, friction_share=0.0).step(q[0], q[0], 0 * dq[0], 0 * dq[0], dq=0 * dq[0])
     offsets = 0.0 if model.friction_law is None else model.friction_law["of"]
     np.testing.assert_allclose(at_rest, model.gravity(q[0]) + offsets, atol=1e-9)

@@ -13,9 +13,9 @@ def calls(
     states: Annotated[int, typer.Option(min=1, help="Random states for each robot and law of friction.")] = 100_000,
     as_json: JsonOption = False,
 ) -> None:
-    """Time the calls of a model for one state, and compare them with the reference over random states.
+    """Time the calls of a model for one state, and compare them and the exported C with the reference.
 
-    Exit code 1 if a median is over its limit (on an idle machine), or a difference over 1e-9.
+    Exit code 1 if a median is over its limit (on an idle machine), or a difference over 1e-9 (1e-4 for C with float).
     """
     from benchmarks.speed.calls import benchmark_calls, missed
 

@@ -10,9 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.speed.c_library import CLibrary
 from benchmarks.speed.known_models import LAWS, ROBOTS, known_model, random_states, reference_torques
 from dynid.robot import FloatArray
-from dynid.runtime.c_folder import write_c
+from dynid.runtime.c_folder import torques_with_a_double, write_c
 from dynid.runtime.c_source import CSource
 from dynid.runtime.model import Model
 
@@ -24,9 +25,11 @@ LIMITS_US = {
     "gravity_us": 10.0,
     "inertia_matrix_us": 25.0,
 }
-SAME = 1e-9  # of the largest value, or absolutely where that is below 1
+# Largest difference from the reference, of the largest value, or absolutely where that is below 1
+SAME, SAME_FLOAT = 1e-9, 1e-4
 CHUNK, WARM, TIMED_CALLS = 5000, 300, 5000
 LOOP_HZ = 500.0
+FAST = 0.5  # velocity at which friction has its sign for certain [rad/s]
 C_TIMER = """#include "NAME.h"
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +73,8 @@ def benchmark_calls(states: int, progress: Callable[[str], None] = print) -> dic
     for robot in ROBOTS:
         for law in LAWS:
             progress(f"comparing {robot}, {law} friction")
-            figures[f"difference_{robot}_{law}"] = difference(known_model(robot, law), states)
+            for kind, value in differences(known_model(robot, law), states).items():
+                figures[f"difference_{kind}{robot}_{law}"] = value
     return figures
 
 
@@ -125,19 +129,61 @@ def c_times(model: Model) -> dict[str, float]:
     return dict(zip(names, map(float, done.stdout.split()), strict=True))
 
 
-def difference(model: Model, states: int) -> float:
-    """Return the largest difference of torques, gravity and inertia matrix from the reference, see `SAME`."""
-    arm, worst = model.arm(), 0.0
-    for begin in range(0, states, CHUNK):
-        q, dq, ddq = random_states(model.robot.size, min(CHUNK, states - begin), seed=begin)
-        pairs = (
-            (model.torques(q, dq, ddq), reference_torques(model, q, dq, ddq)),
-            (model.gravity(q), arm.inverse_dynamics(q, 0.0 * q, 0.0 * q, model.base)),
-            (model.inertia_matrix(q), arm.inertia_matrix(q, model.base)),
-        )
-        for found, expected in pairs:
-            worst = max(worst, float(np.abs(found - expected).max() / max(1.0, np.abs(expected).max())))
+def differences(model: Model, states: int) -> dict[str, float]:
+    """Return the largest differences of torques, gravity and inertia matrix from the reference, see `SAME`.
+
+    The keys are "" for `Model`, "controller_" for the torques of a step of `Model.controller` without an error, and,
+    where gcc is installed, "c_" for the exported C and "float_" for the same with `float`. States are numbers that
+    `float` holds exactly. Torques of `float` are not compared where the friction law has two solutions.
+    """
+    n, arm = model.robot.size, model.arm()
+    with tempfile.TemporaryDirectory() as work:
+        libraries = {} if shutil.which("gcc") is None else {
+            "c_": CLibrary(model, Path(work) / "double"),
+            "float_": CLibrary(model, Path(work) / "float", single=True),
+        }  # fmt: skip
+        worst = dict.fromkeys(["", "controller_", *libraries], 0.0)
+        for begin in range(0, states, CHUNK):
+            drawn = random_states(n, min(CHUNK, states - begin), seed=begin)
+            q, dq, ddq = (one.astype(np.float32).astype(np.float64) for one in drawn)
+            expected = (
+                reference_torques(model, q, dq, ddq),
+                arm.inverse_dynamics(q, 0.0 * q, 0.0 * q, model.base),
+                arm.inertia_matrix(q, model.base).reshape(len(q), -1),
+            )
+            given = {"": (model.torques(q, dq, ddq), model.gravity(q), model.inertia_matrix(q).reshape(len(q), -1))}
+            for kind, library in libraries.items():
+                given[kind] = (
+                    library("inverse_dynamics", n, q, dq, ddq),
+                    library("gravity", n, q),
+                    library("inertia_matrix", n * n, q),
+                )
+            worst["controller_"] = max(worst["controller_"], controller_difference(model, q, dq, ddq))
+            two = torques_with_a_double(model, q, dq, ddq)
+            for kind, found in given.items():
+                if kind == "float_":
+                    found[0][two] = expected[0][two]
+                ratios = [relative(one, other) for one, other in zip(found, expected, strict=True)]
+                worst[kind] = max(worst[kind], *ratios)
     return worst
+
+
+def controller_difference(model: Model, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> float:
+    """Return the largest difference of steps without an error from the reference, at velocities of at least `FAST`.
+
+    Near standstill the controller's friction changes its sign in its own, wider transition.
+    """
+    controller = model.controller(
+        LOOP_HZ, proportional_gain_1_s2=100.0, velocity_gain_1_s=20.0, velocity_filter_s=0.01, torque_limits_nm=1e9
+    )
+    fast = np.copysign(np.maximum(np.abs(dq), FAST), dq)
+    found = [controller.step(a, a, b, c, dq=b).copy() for a, b, c in zip(q, fast, ddq, strict=True)]
+    return relative(np.array(found), reference_torques(model, q, fast, ddq))
+
+
+def relative(found: FloatArray, expected: FloatArray) -> float:
+    """Return the largest difference of two arrays, of the largest value, or absolutely where that is below 1."""
+    return float(np.abs(found - expected).max() / max(1.0, np.abs(expected).max()))
 
 
 def missed(figures: dict[str, Any]) -> list[str]:
@@ -148,6 +194,7 @@ def missed(figures: dict[str, Any]) -> list[str]:
         if name in figures and not figures[name] <= limit
     ]
     for name, value in figures.items():
-        if name.startswith("difference_") and not value <= SAME:
-            found.append(f"{name.removeprefix('difference_')} differs by {value:.3g}, required at most {SAME:g}")
+        limit = SAME_FLOAT if name.startswith("difference_float_") else SAME
+        if name.startswith("difference_") and not value <= limit:
+            found.append(f"{name.removeprefix('difference_')} differs by {value:.3g}, required at most {limit:g}")
     return found

@@ -9,7 +9,7 @@ import pytest
 
 from dynid.errors import DataError, UnknownNameError
 from dynid.export.mjcf import PlantOptions, mjcf_text
-from dynid.export.mujoco_friction import MujocoFriction
+from dynid.export.mujoco_friction import SPRINGS_DISABLED, MujocoFriction
 from dynid.export.result_files import write_exports
 from dynid.export.simple_friction import beyond_two_figures, loads, simplified, two_figures, whole_friction
 from dynid.model.bam import law_of, read_bam
@@ -96,11 +96,30 @@ def test_friction_in_motion_and_at_rest_is_what_the_law_says() -> None:
     assert np.abs(expected - M6.budget(data.qvel, motor, -data.qfrc_bias)).max() > 1e-3
 
 
+def test_offset_is_a_constant_torque_of_the_joint_and_no_load() -> None:
+    content = to_file(BARE, MODEL.mdh, ROBOT.name, ROBOT.joint_names, "test")
+    model = mujoco.MjModel.from_xml_string(mjcf_text(ROBOT, content, PlantOptions(stops=WIDE)))
+    model.opt.integrator = mujoco.mjtIntegrator.mjINT_EULER
+    data, law = mujoco.MjData(model), M6.with_values({"of": np.linspace(-0.2, 0.3, N)})
+    MujocoFriction(model, law.with_values({"of": 7.0}), ROBOT.joint_names)  # a second law takes the place of the first
+    gears = MujocoFriction(model, law, ROBOT.joint_names)
+    data.qpos[:], data.qvel[:], data.qfrc_applied[:] = POSTURE, np.linspace(-1.5, 1.5, N), torque(400)
+    mujoco.mj_forward(model, data)
+    gears.update(data)
+    expected = law.torque(data.qvel, torque(400), -data.qfrc_bias)
+    np.testing.assert_allclose(np.sign(data.qvel) * model.dof_frictionloss - data.qfrc_passive, expected, atol=1e-7)
+
+
 def test_what_mujoco_cannot_have_is_refused() -> None:
     content = to_file(BARE, MODEL.mdh, ROBOT.name, ROBOT.joint_names, "test")
     model = mujoco.MjModel.from_xml_string(mjcf_text(ROBOT, content))
-    with pytest.raises(DataError, match="MuJoCo cannot hold"):
-        MujocoFriction(model, M6.with_values({"of": 0.1}), ROBOT.joint_names)
+    offset = M6.with_values({"of": 0.1})
+    model.jnt_stiffness[0] = 2.0
+    with pytest.raises(DataError, match=r"has an offset of 0\.1 N m, but a spring of its own"):
+        MujocoFriction(model, offset, ROBOT.joint_names)
+    model.jnt_stiffness[0], model.opt.disableflags = 0.0, SPRINGS_DISABLED
+    with pytest.raises(DataError, match="springs are disabled"):
+        MujocoFriction(model, offset, ROBOT.joint_names)
     with pytest.raises(DataError, match="for 3 joints"):
         MujocoFriction(model, M6, ROBOT.joint_names[:3])
     with pytest.raises(UnknownNameError, match="unknown joint 'elbow'"):

@@ -200,6 +200,13 @@ def test_a_cancelled_motion_is_an_error() -> None:
     assert "hardware off" in calls.calls
 
 
+def test_a_motion_that_lasts_too_long_is_an_error_with_its_state_and_the_usual_reason() -> None:
+    calls = RecordedCalls(end="rest")
+    with pytest.raises(NodeError, match=r"V01 did not happen .* \(state: rest\): if other programs load this host"):
+        run(calls)
+    assert "hardware off" in calls.calls
+
+
 def test_nothing_is_enabled_when_the_output_is_refused() -> None:
     calls = RecordedCalls(failing="recorder ['output']")
     with pytest.raises(NodeError):

@@ -231,6 +231,37 @@ def test_packed_file_is_drafted(tmp_path: Path) -> None:
     assert draft_mapping(file, ROBOT, None).content["position"]["columns"] == ["q1", "q2", "q3"]
 
 
+OMX = load_robot("openmanipulator_x")  # joint1 to joint4, gripper
+
+
+def five(kind: str, last: str) -> list[str]:
+    return [f"joint{k}_{kind}" for k in range(1, 5)] + [f"{last}_{kind}"]
+
+
+@pytest.mark.parametrize(
+    ("last", "said"),
+    [
+        ("joint5", [f"'joint5_{kind}' is joint gripper, by its number" for kind in ("angle_rad", "effort_Nm")]),
+        ("gripper", []),
+    ],
+)
+def test_numbers_go_on_where_joints_are_named_by_numbers(last: str, said: list[str], tmp_path: Path) -> None:
+    file, series = tmp_path / "run.csv", np.zeros((ROWS, 5))
+    file.write_text(Layout("t", ((five("angle_rad", last), series), (five("effort_Nm", last), series))).text())
+    draft = draft_mapping(file, OMX, None)
+    assert draft.content["position"]["columns"] == five("angle_rad", last)
+    assert draft.content["torque"]["columns"] == five("effort_Nm", last)
+    assert [one for one in draft.assumed if "by its number" in one] == said
+
+
+@pytest.mark.parametrize("last", ["joint0", "joint6", "hand"])
+def test_joint_without_a_column_is_named(last: str, tmp_path: Path) -> None:
+    file, series = tmp_path / "run.csv", np.zeros((ROWS, 5))
+    file.write_text(Layout("t", ((five("angle_rad", last), series), (five("effort_Nm", last), series))).text())
+    with pytest.raises(DataError, match=r"no 5 measured position columns .*; joint gripper has none; its col"):
+        draft_mapping(file, OMX, None)
+
+
 def test_velocities_that_are_no_rate_of_the_positions_are_left_out_and_said(tmp_path: Path) -> None:
     file = tmp_path / "run.csv"
     layout = Layout("t", ((numbered("q{}"), Q), (numbered("speed{}"), 3.0 * DQ), (numbered("tau{}"), TAU)))

@@ -27,7 +27,7 @@ from dynid.reporting.report_comparison import comparison
 from dynid.reporting.report_series import packed
 from dynid.reporting.report_tables import tiles
 from dynid.reporting.result_folder import Result, open_result
-from dynid.reporting.verdict_words import ADVICE, in_words, joint_labels, percent
+from dynid.reporting.verdict_words import ADVICE, advice, in_words, joint_labels, percent
 
 
 def data_of(html: str) -> dict:
@@ -51,6 +51,8 @@ def spoilt(folder: Path, out: Path, **changes: object) -> Path:
     [
         (("arm_shoulder_tilt_joint", "arm_elbow_joint"), ("1 shoulder tilt", "2 elbow")),
         (("joint_1", "joint_2", "joint_3"), ("joint_1", "joint_2", "joint_3")),
+        (("joint1", "joint2", "gripper"), ("joint1", "joint2", "3 gripper")),
+        (("joint0", "joint1", "arm_12"), ("1 joint0", "2 joint1", "3 arm 12")),
     ],
 )
 def test_joints_have_short_names_that_are_no_number_alone(names: tuple[str, ...], labels: tuple[str, ...]) -> None:
@@ -104,6 +106,14 @@ def test_every_check_has_advice() -> None:
     tables = [one for module in modules for one in vars(module).values() if isinstance(one, tuple)]
     ids = {rule.id for table in tables for rule in table if isinstance(rule, checks.Rule) and rule.group != "Chain"}
     assert {"missed_cycles", "suspicion", "cloud_contraction"} <= ids <= set(yaml.safe_load(ADVICE.read_text()))
+
+
+def test_advice_is_for_the_kind_of_recording_that_there_is() -> None:
+    gaps = checks.Check(id="missed_cycles", name="missed cycles", value=0.5, limit=0.01)
+    (of_csv,), (of_bag,) = advice([gaps], ["a/run.csv.gz"]), advice([gaps], ["runs/bags/V01"])
+    assert "--from and --until" in of_csv and "bag" not in of_csv
+    assert "dynid bag info" in of_bag and "CSV" not in of_bag
+    assert advice([gaps], ["run.csv", "runs/bags/V01"]) == (of_csv, of_bag) and advice([gaps], []) == (of_bag,)
 
 
 def test_nothing_is_loaded_from_anywhere(planar_result: Path) -> None:

@@ -5,12 +5,12 @@ import math
 import re
 import shutil
 import subprocess
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from benchmarks.speed.c_library import STRICT, CLibrary
 from benchmarks.speed.known_models import LAWS, ROBOTS, known_model, random_states
 from geared_arms import variant
 from spring_arms import spring_arm
@@ -28,7 +28,6 @@ from dynid.runtime.model import Model
 
 GCC = shutil.which("gcc")
 pytestmark = pytest.mark.skipif(GCC is None, reason="gcc is not installed")
-STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic", "-Wno-unknown-warning-option")
 COMPILERS = (("gcc", "-std=c99"), ("clang", "-std=c99"), ("g++", "-x", "c++", "-std=c++11"))
 CRANE = known_model("crane_x7")
 
@@ -50,28 +49,7 @@ def ran(folder: Path, name: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([str(folder / name)], capture_output=True, text=True, check=False, timeout=60)
 
 
-class Library:
-    """The C functions of a model on arrays, as a shared library of this process."""
-
-    def __init__(self, model: Model, folder: Path, single: bool = False) -> None:
-        folder, self.name = written(model, folder, single)
-        build(
-            ["gcc", "-std=c99", "-O2", *STRICT, "-shared", "-fPIC", f"{self.name}.c", "-o", "model.so", "-lm"], folder
-        )
-        self.folder, self.library = folder, ctypes.CDLL(str(folder / "model.so"))
-        self.kind = np.float32 if single else np.float64
-
-    def __call__(self, function: str, size: int, *given: FloatArray) -> FloatArray:
-        """Return the results (N, size) of a function for rows (N, n) of its arguments."""
-        call: Callable[..., int] = getattr(self.library, f"{self.name}_{function}")
-        rows = [np.ascontiguousarray(one, dtype=self.kind) for one in given]
-        out = np.empty((len(rows[0]), size), dtype=self.kind)
-        for k in range(len(out)):
-            call(*(one[k].ctypes.data_as(ctypes.c_void_p) for one in rows), out[k].ctypes.data_as(ctypes.c_void_p))
-        return out.astype(np.float64)
-
-
-def compare(model: Model, library: Library, tolerance: float, states: int = 300, turns: float = 0.0) -> None:
+def compare(model: Model, library: CLibrary, tolerance: float, states: int = 300, turns: float = 0.0) -> None:
     n = model.robot.size
     q, dq, ddq = (np.asarray(one.astype(library.kind), dtype=np.float64) for one in random_states(n, states, seed=7))
     slides = np.array(model.robot.prismatic)
@@ -95,11 +73,11 @@ def compare(model: Model, library: Library, tolerance: float, states: int = 300,
 @pytest.mark.parametrize("robot", ROBOTS)
 def test_values_are_the_models_at_angles_of_any_size(robot: str, law: str, tmp_path: Path) -> None:
     model = known_model(robot, law)
-    compare(model, Library(model, tmp_path / "c"), 1e-9, turns=5.0)
+    compare(model, CLibrary(model, tmp_path / "c"), 1e-9, turns=5.0)
 
 
 def test_float_is_near_enough_for_a_microcontroller(tmp_path: Path) -> None:
-    compare(CRANE, Library(CRANE, tmp_path / "c", single=True), 1e-4)
+    compare(CRANE, CLibrary(CRANE, tmp_path / "c", single=True), 1e-4)
 
 
 def with_every_dry_term(robot: Robot) -> Model:
@@ -113,7 +91,7 @@ def with_every_dry_term(robot: Robot) -> Model:
 def test_springs_coupled_motors_and_dry_base_parameters_are_there(tmp_path: Path) -> None:
     sprung, dry = known_model(spring_arm()), with_every_dry_term(variant("coupled", tmp_path))
     for k, model in enumerate((sprung, dry)):
-        compare(model, Library(model, tmp_path / str(k)), 1e-9)
+        compare(model, CLibrary(model, tmp_path / str(k)), 1e-9)
 
 
 @pytest.mark.slow
@@ -128,6 +106,13 @@ def test_strict_compilers_accept_it_and_its_own_test_passes(command: tuple[str, 
             build([*command, "-O1", *STRICT, f"{name}.c", f"{program}.c", "-o", program, "-lm"], folder)
             assert ran(folder, program).returncode == 0
         assert re.search(r"largest difference [\d.e-]+, allowed", ran(folder, f"test_{name}").stdout)
+
+
+def test_conditions_have_one_pair_of_parentheses_as_clang_asks(tmp_path: Path) -> None:
+    folder, name = written(CRANE, tmp_path / "c")
+    text = (folder / f"{name}.c").read_text(encoding="utf-8")
+    assert re.search(r"if \([^()]+ == [^()]+\) \{", text)
+    assert re.findall(r"if \(\([^()]*\)\)", text) == []
 
 
 def test_sanitizers_find_nothing(tmp_path: Path) -> None:
@@ -163,7 +148,7 @@ def test_no_global_changes(tmp_path: Path) -> None:
 
 
 def test_control_law_is_that_of_the_python_controller(tmp_path: Path) -> None:
-    library, n = Library(CRANE, tmp_path / "c"), CRANE.robot.size
+    library, n = CLibrary(CRANE, tmp_path / "c"), CRANE.robot.size
     q, dq, ddq = random_states(n, 50, seed=9)
     gains = {"proportional_gain_1_s2": 30.0, "velocity_gain_1_s": 5.0}
     controller = CRANE.controller(1000.0, **gains)
@@ -181,9 +166,7 @@ def test_control_law_is_that_of_the_python_controller(tmp_path: Path) -> None:
 
 
 def test_control_law_follows_a_sine_in_mujoco_as_the_python_controller_does(tmp_path: Path) -> None:
-    assert CRANE.friction_law is not None
-    model, n = replace(CRANE, friction_law=CRANE.friction_law.with_values({"of": 0.0})), CRANE.robot.size
-    library, controller = Library(model, tmp_path / "c"), model.controller(1000.0)
+    n, library, controller = CRANE.robot.size, CLibrary(CRANE, tmp_path / "c"), CRANE.controller(1000.0)
     gains = 400.0 * np.ones(n), 40.0 * np.ones(n)
 
     def in_c(*inputs: FloatArray) -> FloatArray:
@@ -192,9 +175,41 @@ def test_control_law_follows_a_sine_in_mujoco_as_the_python_controller_does(tmp_
     def in_python(q: FloatArray, dq: FloatArray, *reference: FloatArray) -> FloatArray:
         return controller.step(q, *reference, dq=dq)
 
-    found, expected = tracked(model, 1000.0, in_c), tracked(model, 1000.0, in_python)
+    found, expected = tracked(CRANE, 1000.0, in_c), tracked(CRANE, 1000.0, in_python)
     assert found.max() < 0.2
     np.testing.assert_allclose(found, expected, atol=1e-6)
+
+
+OWN_PARTS = r"""
+#include <stdio.h>
+static double written;
+static int held;
+static void read_state(double *q, double *dq) { for (int i = 0; i < 8; i++) { q[i] = READ; dq[i] = 0.1; } }
+static void next_reference(double *q, double *dq, double *ddq)
+{
+    for (int i = 0; i < 8; i++) { q[i] = 0.3; dq[i] = 0.1; ddq[i] = 0.0; }
+}
+static void hold_by_the_servos(void) { held = 1; }
+static void write_torques(const double *tau) { written = tau[1]; }
+void every_2_ms(void);
+"""
+
+
+def test_loop_of_the_documentation_writes_the_models_torques_or_holds(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "controller.md").read_text(encoding="utf-8")
+    block = re.findall(r"^```c\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[0]
+    folder, name = written(CRANE, tmp_path / "c")
+    shown = 'int main(void) { every_2_ms(); printf("%.12g %d\\n", written, held); return 0; }\n'
+    (folder / "loop.c").write_text(OWN_PARTS + block + shown, encoding="utf-8")
+    lines = []
+    for k, read in enumerate(("0.3", "HUGE_VAL")):
+        command = ["gcc", "-std=c99", *STRICT, "-include", "math.h", f"-DREAD={read}", f"{name}.c", "loop.c", "-lm"]
+        build([*command, "-o", f"loop{k}"], folder)
+        lines.append(ran(folder, f"loop{k}").stdout.split())
+    rate, near = np.full((2, 8), 0.1), np.full(8, 0.3)
+    expected = CRANE.controller(500.0).step(near, near, rate[0], 0.0 * near, dq=rate[1])
+    assert float(lines[0][0]) == pytest.approx(expected[1], abs=1e-9) and lines[0][1] == "0"
+    assert lines[1] == ["0", "1"]
 
 
 def test_names_limits_and_acceptance_are_in_the_files(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """An arm is let go only where it carries what the model says; let go, it stays."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -191,6 +191,18 @@ def test_joint_that_hardly_moved_or_pulls_against_its_motion_fails() -> None:
         refuse_deviation(MODEL, [HeldTorques.of(MODEL, time, q, dq, backwards)])
     with pytest.raises(DataError, match="0 states hold torques"):
         HeldTorques.of(MODEL, time, q, dq, np.full_like(tau, np.nan))
+
+
+def test_arm_that_was_stopped_need_not_move_but_must_carry_what_the_model_says() -> None:
+    rows, still = 200, np.zeros((200, N))
+    time, q = 0.005 * np.arange(rows, dtype=np.float64), np.tile(FIRST, (rows, 1))
+    held = HeldTorques.of(MODEL, time, q, still, np.tile(MODEL.gravity(FIRST), (rows, 1)))
+    with pytest.raises(SafetyError, match="hardly moved in the sway motion"):
+        refuse_deviation(MODEL, [held])
+    refuse_deviation(MODEL, [replace(held, stopped=True)])
+    other = HeldTorques.of(MODEL, time, q, still, np.tile(2.5 * MODEL.gravity(FIRST), (rows, 1)))
+    with pytest.raises(SafetyError, match=f"{SHOULDER} carries .* the model predicts"):
+        refuse_deviation(MODEL, [replace(other, stopped=True)])
 
 
 def test_second_posture_is_one_that_is_allowed() -> None:

@@ -133,5 +133,5 @@ def identify(
         say(*(f"  {one}" for one in lines if one), markup=False)
         checks = (*result.verdict.checks, *(result.campaign.processing.checks if result.campaign else ()))
         say(outcome(checks), markup=False)
-        say(*(f"  try: {one}" for one in advice(checks)), markup=False)
+        say(*(f"  try: {one}" for one in advice(checks, [path for path, *_ in result.sources])), markup=False)
     raise typer.Exit(0 if result.passed else 1)

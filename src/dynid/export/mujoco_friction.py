@@ -12,7 +12,8 @@ at every step:
         mujoco.mj_step(model, data)
 
 or, once, `mujoco.set_mjcb_control(lambda _, data: gears.update(data))`. A step uses the friction of the state before
-it, so steps should be short, such as 1 ms.
+it, so steps should be short, such as 1 ms. An offset is written as a spring of the joint that is so soft that its
+torque is constant.
 """
 
 from collections.abc import Sequence
@@ -26,8 +27,11 @@ from dynid.model.friction import FrictionLaw
 from dynid.robot import FloatArray
 
 DOF_FRICTION = int(mujoco.mjtConstraint.mjCNSTR_FRICTION_DOF)
+_DISABLE = mujoco.mjtDisableBit
+SPRINGS_DISABLED = int(_DISABLE.mjDSBL_SPRING if hasattr(_DISABLE, "mjDSBL_SPRING") else _DISABLE.mjDSBL_PASSIVE)
 # Iterations, relative tolerance of torques; an iteration scales the error by km + kms
 MOST_ROUNDS, TORQUE_TOLERANCE = 200, 1e-10
+OFFSET_STIFFNESS = 1e-9  # of the spring that holds an offset [N m/rad]: its torque changes by less than 1e-8 N m
 
 
 class MujocoFriction:
@@ -43,15 +47,13 @@ class MujocoFriction:
 
     Raises:
         UnknownNameError: the model lacks a joint.
-        DataError: the numbers of joints and axes differ, or the law has an offset, which does not resist motion.
+        DataError: the numbers of joints and axes differ, or MuJoCo has no place for a joint's offset: it already has a
+            spring, or springs are disabled.
     """
 
     def __init__(self, model: mujoco.MjModel, law: FrictionLaw, joints: Sequence[str]) -> None:
-        if len(joints) != law.axes or law["of"].any():
-            raise DataError(
-                f"friction of {law.axes} axes, offsets OF {law['of'].tolist()} N m, for {len(joints)} joints; expected "
-                "one joint per axis and zero offsets, which MuJoCo cannot hold"
-            )
+        if len(joints) != law.axes:
+            raise DataError(f"friction of {law.axes} axes for {len(joints)} joints; expected one joint per axis")
         known = [model.joint(number).name for number in range(model.njnt)]
         for name in joints:
             if name not in known:
@@ -63,6 +65,8 @@ class MujocoFriction:
         self._damping = damping if damping.ndim == 1 else damping[:, 0]  # newer MuJoCo stores polynomial coefficients
         self._damping[self._dofs] = law["fv"]
         self._loss[self._dofs] = law.budget(np.zeros(law.axes))
+        for name, offset in zip(joints, law["of"], strict=True):
+            self._write_offset(name, float(offset))
 
     @property
     def dofs(self) -> NDArray[np.int_]:
@@ -100,7 +104,22 @@ class MujocoFriction:
     def _load(self, data: mujoco.MjData) -> FloatArray:
         """Return the torques of gravity, springs, Coriolis forces, contact and limits at the joints, (n,) [N m]."""
         whole = data.qfrc_constraint + data.qfrc_spring - data.qfrc_bias
-        return np.asarray(whole[self._dofs]) - self._holding(data) + self._pushed(data)
+        return np.asarray(whole[self._dofs]) + self._law["of"] - self._holding(data) + self._pushed(data)
+
+    def _write_offset(self, name: str, offset: float) -> None:
+        """Write the offset of a joint [N m] as the torque of a spring that is too soft to depend on the position."""
+        number = self._model.joint(name).id
+        stiffness = self._model.jnt_stiffness
+        linear = stiffness if stiffness.ndim == 1 else stiffness[:, 0]
+        if offset == 0.0 and linear[number] != OFFSET_STIFFNESS:
+            return
+        if linear[number] not in (0.0, OFFSET_STIFFNESS) or self._model.opt.disableflags & SPRINGS_DISABLED:
+            raise DataError(
+                f"joint '{name}' has an offset of {offset:.4g} N m, but a spring of its own, or springs are disabled "
+                "in the MuJoCo model; an offset is written as a spring: enable springs, or remove that of the joint"
+            )
+        linear[number] = OFFSET_STIFFNESS
+        self._model.qpos_spring[self._model.jnt_qposadr[number]] = -offset / OFFSET_STIFFNESS
 
     def _pushed(self, data: mujoco.MjData) -> FloatArray:
         """Return the joint torques of external forces on bodies, (n,) [N m]."""

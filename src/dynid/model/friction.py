@@ -190,8 +190,9 @@ def slope_by_velocity(p: FloatArray, i: int, transition: float, dq: float, tm: f
 def motor_torque_of(p: FloatArray, i: int, transition: float, dq: float, te: float, wanted: float) -> float:
     """Return the motor torque tm = wanted + friction(dq, tm, te) that delivers a torque to the links [N m].
 
-    As km + kms < 1 the two sides cross once. They may do so within the step of q at |tm| = |te|, where
-    friction takes any value between; then the position of that step is the solution.
+    As km + kms < 1 the two sides cross once, apart from the step of q at |tm| = |te|. They may cross within that step,
+    where friction takes any value between; then the position of the step is the solution. If the motor brakes and kmq
+    exceeds keq, they may cross on both sides of it, and either crossing is a solution: one of them is returned.
     """
     x, s = direction(dq, transition), fading(dq, p[WS, i], p[AS, i])
     base = wanted + plain_torque(p, i, x, s, dq)

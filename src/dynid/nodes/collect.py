@@ -129,7 +129,15 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
 
     timeout_s = DURATION_FACTOR * duration + SETTLING_S
     what = f"the end of {name}"
-    call.wait(done, timeout_s, what, lambda: f"{_missed(call, before)}{what} did not happen within {timeout_s:.0f} s")
+
+    def why() -> str:
+        state = call.experiment.state if call.experiment else "unknown"
+        return (
+            f"{_missed(call, before)}{what} did not happen within {timeout_s:.0f} s (state: {state}): if other "
+            "programs load this host, end them and repeat"
+        )
+
+    call.wait(done, timeout_s, what, why)
     return duration
 
 

@@ -9,7 +9,7 @@ import contextlib
 import tempfile
 from bisect import bisect_left
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -147,11 +147,15 @@ def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: l
         execute(call, name, report)
         begin_ns, end_ns = _trajectory(call)
         call.wait(lambda: states.newest_ns >= end_ns, LATE_S, "the arrival of the motion's last states")
-    except NodeError:
+    except NodeError as abort:
         from_ns, end_s = states.newest_ns, call.now() + AFTER_STOP_S
         call.wait(lambda: call.now() >= end_s, 10.0 * AFTER_STOP_S, "the passing of time")
         with contextlib.suppress(DataError):  # without states, report the abort only
-            refuse_deviation(model, [*before, states.carried(model, from_ns, states.newest_ns + 1)])
+            after = replace(states.carried(model, from_ns, states.newest_ns + 1), stopped=True)
+            try:
+                refuse_deviation(model, [*before, after])
+            except SafetyError as error:
+                raise SafetyError(f"{error}. This was measured after the motion had been aborted: {abort}") from abort
         raise
     finally:
         call.node.destroy_subscription(subscription)

@@ -10,7 +10,16 @@ import numpy as np
 from dynid.errors import DataError
 from dynid.recording.csv_header import Header, header_of
 from dynid.recording.csv_mapping import TIME_UNITS
-from dynid.recording.csv_names import KINDS, UNITS_OF_KIND, UNKNOWN, ColumnName, clock_unit, column_name, stamp_part
+from dynid.recording.csv_names import (
+    KINDS,
+    UNITS_OF_KIND,
+    UNKNOWN,
+    ColumnName,
+    clock_unit,
+    column_name,
+    joint_number,
+    stamp_part,
+)
 from dynid.recording.csv_table import is_instant, number, read_table
 from dynid.recording.csv_units import current_unit, length_units, rate_unit, time_unit
 from dynid.robot import FloatArray, Robot
@@ -47,34 +56,46 @@ def draft_mapping(csv: Path, robot: Robot, rate_hz: float | None) -> Draft:
         draft.assumed.append("values named after motors are on the joints' side of the gears, else set 'side: motor'")
     for kind, found in (("position", groups["position"]), ("torque", loads)):
         if not found:
-            raise _missing(csv, kind, header, robot)
+            raise _missing(csv, kind, header, told, robot)
     _draft_time(draft, csv, header, clock, rate_hz)
     draft.content["position"] = _positions(draft, csv, header, told, groups["position"], robot)
     draft.content["torque"] = _torques(draft, csv, header, told, loads, robot)
     if groups["velocity"]:
         _draft_velocities(draft, csv, header, told, groups, robot)
     for kind in ("position", "torque"):
-        _tell_series(draft, header, told, groups["position"] if kind == "position" else loads, kind)
+        _tell_series(draft, header, told, groups["position"] if kind == "position" else loads, kind, robot)
     return draft
 
 
-def _tell_series(draft: Draft, header: Header, told: list[ColumnName | None], places: list[int], kind: str) -> None:
-    """Add to the assumptions which columns hold a quantity, if their names have words that dynid does not know."""
-    if any(one is not None and one.rest and one.rest != ("motor",) for one in (told[place] for place in places)):
+def _tell_series(
+    draft: Draft, header: Header, told: list[ColumnName | None], places: list[int], kind: str, robot: Robot
+) -> None:
+    """Add to the assumptions which columns hold a quantity, if unknown words or a number instead of a name say so."""
+    found = [told[place] for place in places]
+    if any(one is not None and one.rest and one.rest != ("motor",) for one in found):
         draft.assumed.append(f"the joints' {kind} is taken from '{header.names[places[0]]}' and its like")
+    if any(one is not None and one.joint is not None for one in found):
+        draft.assumed += [
+            f"'{one.name}' is joint {robot.joint_names[k]}, by its number"
+            for k, one in enumerate(found)
+            if one is not None and one.joint is None
+        ]
 
 
-def _missing(csv: Path, kind: str, header: Header, robot: Robot) -> DataError:
+def _missing(csv: Path, kind: str, header: Header, told: list[ColumnName | None], robot: Robot) -> DataError:
     words = ", ".join(KINDS[kind].split()[:3])
     if any(one in robot.joint_names for one in header.first):
         return DataError(
             f"{csv} has a row for each joint; expected a row for each time, with columns such as q1,q2,...: pivot it, "
             "in pandas with table.pivot(index='time', columns='joint')"
         )
+    found = {one.joint for one in told if one is not None and one.kind == kind and not one.commanded}
+    absent = [name for k, name in enumerate(robot.joint_names) if k not in found]
+    partly = f"; joint {', '.join(absent)} has none" if found - {None} and absent else ""
     return DataError(
         f"{csv} has no {robot.size} measured {kind} columns for robot '{robot.name}' by name ({words} with a number, "
-        f"or with the joints' names {', '.join(robot.joint_names)}); its columns are {', '.join(header.names)}: name "
-        "another robot with --robot, rename the columns, or write the mapping by hand"
+        f"or with the joints' names {', '.join(robot.joint_names)}){partly}; its columns are "
+        f"{', '.join(header.names)}: name another robot with --robot, rename the columns, or write the mapping by hand"
     )
 
 
@@ -84,23 +105,7 @@ def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -
     Raises:
         DataError: several series of columns fit.
     """
-    named: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    numbered: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
-    for place, one in enumerate(told):
-        if one is None or one.kind != kind or one.commanded:
-            continue
-        key = (*one.rest, *(("measured",) if one.measured else ()))
-        if one.joint is not None:
-            named[key][one.joint].append(place)
-        elif one.number is not None:
-            numbered[key][one.number].append(place)
-    n, fitting = robot.size, []
-    for groups in (named, numbered):
-        for key, places in groups.items():
-            first = min(places)
-            whole = sorted(places) == list(range(first, first + n)) and (groups is numbered or first == 0)
-            if whole and all(len(one) == 1 for one in places.values()):
-                fitting.append((key, [places[k][0] for k in sorted(places)]))
+    fitting = _whole_series(told, kind, robot, counted=False) or _whole_series(told, kind, robot, counted=True)
     best = [one for one in fitting if one[0] == ("measured",)] or [one for one in fitting if one[0] == ()] or fitting
     if len(best) > 1:
         shown = "; ".join(str(next(one.name for one in [told[found[0]]] if one)) for _, found in best)
@@ -109,6 +114,40 @@ def _series(csv: Path, told: list[ColumnName | None], kind: str, robot: Robot) -
             "by hand"
         )
     return best[0][1] if best else []
+
+
+def _whole_series(
+    told: list[ColumnName | None], kind: str, robot: Robot, counted: bool
+) -> list[tuple[tuple[str, ...], list[int]]]:
+    """Return the complete series of one kind: the words that distinguish it, and its columns in joint order.
+
+    Args:
+        told: interpretation of every column; None for the time column.
+        kind: kind of quantity, a key of `KINDS`.
+        robot: has the joints that a complete series holds.
+        counted: whether `joint1` counts as number 1 although a joint has that name, as the first of `robot`.
+    """
+    named: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    numbered: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for place, one in enumerate(told):
+        if one is None or one.kind != kind or one.commanded:
+            continue
+        key = (*one.rest, *(("measured",) if one.measured else ()))
+        number = one.number
+        if one.joint is not None:
+            named[key][one.joint].append(place)
+            number = joint_number(robot.joint_names[one.joint]) if counted else None
+        if number is not None and (one.joint is None or number == one.joint + 1):
+            numbered[key][number].append(place)
+    n, fitting = robot.size, []
+    for groups in (named, numbered):
+        for key, places in groups.items():
+            first = min(places)
+            begins = first == 0 if groups is named else not counted or first == 1
+            whole = sorted(places) == list(range(first, first + n)) and begins
+            if whole and all(len(one) == 1 for one in places.values()):
+                fitting.append((key, [places[k][0] for k in sorted(places)]))
+    return fitting
 
 
 def _clock(header: Header) -> int | None:

@@ -113,6 +113,13 @@ def clock_unit(name: str) -> str | None:
     return unit if len(words) == 1 and words[0] in TIME_WORDS.split() else None
 
 
+def joint_number(joint: str) -> int | None:
+    """Return the number of a joint that is named by a number alone, such as `joint_1`; None for other names."""
+    words = _words(joint)
+    numbers = [int(one) for one in words if one.isdecimal()]
+    return numbers[0] if len(numbers) == 1 and {*words} - {str(numbers[0])} <= {*FILLER_WORDS.split()} else None
+
+
 def stamp_part(name: str) -> bool:
     """Return whether a column holds the part of a stamp below a second, beside another column with whole seconds."""
     words = [one for one in _words(name) if one not in (*CLOCK_FILLER.split(), *TIME_WORDS.split())]

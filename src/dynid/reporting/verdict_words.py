@@ -1,12 +1,14 @@
 """Verdict of a model in plain words: whether to trust it, and what to check first."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dynid.documents import read_yaml
 from dynid.identification.data.recordings import simulated_sentence
+from dynid.recording.csv_reader import is_csv
 from dynid.reporting.joint_names import short_names
 from dynid.reporting.result_folder import Result
 from dynid.verdict import Check
@@ -66,10 +68,16 @@ def outcome(checks: Sequence[Check]) -> str:
     return f"accepted: all {len(checks)} checks passed" if checks else "refused, because nothing was checked"
 
 
-def advice(checks: Sequence[Check]) -> tuple[str, ...]:
-    """Return the advice for each failed check, without repetitions."""
+def advice(checks: Sequence[Check], recordings: Iterable[str]) -> tuple[str, ...]:
+    """Return the advice for each failed check that fits the kind of the recordings (paths), without repetitions."""
     table = read_yaml(ADVICE)
-    return tuple(dict.fromkeys(str(table[one.id]) for one in checks if not one.passed and one.id in table))
+    kinds = dict.fromkeys("csv" if is_csv(Path(one)) else "bag" for one in recordings)
+    found: list[str] = []
+    for check in checks:
+        if not check.passed and check.id in table:
+            one = table[check.id]
+            found += [one] if isinstance(one, str) else [one[kind] for kind in kinds or ("bag",)]
+    return tuple(dict.fromkeys(found))
 
 
 def percent(value: float | None) -> str:
@@ -78,11 +86,12 @@ def percent(value: float | None) -> str:
 
 
 def joint_labels(result: Result) -> tuple[str, ...]:
-    """Return short joint names with numbers, such as '2 shoulder tilt'; names that are numbers stay unchanged."""
+    """Return short joint names with numbers, such as '2 shoulder tilt'; names that hold the number stay unchanged."""
     names = short_names(result.robot.joint_names)
     if any(name.isdecimal() for name in names):
         return result.robot.joint_names
-    return tuple(f"{j + 1} {name.replace('_', ' ')}" for j, name in enumerate(names))
+    spaced = [name.replace("_", " ") for name in names]
+    return tuple(name if re.search(rf"(?<!\d){j}$", name) else f"{j} {name}" for j, name in enumerate(spaced, start=1))
 
 
 def in_words(result: Result) -> Words:
@@ -101,7 +110,8 @@ def in_words(result: Result) -> Words:
     sentences = [f"Failed: {failure(check)}." for check in failed]
     simulated = simulated_sentence(result.content.provenance.get("simulated", ()))
     sentences += [text for text in (_prediction(result), _physics(result), _origin(result), simulated) if text]
-    return Words(accepted, headline, tuple(sentences), advice(checks), tuple(_cautions(result)))
+    recordings = [str(row["path"]) for row in result.content.provenance.get("bags", [])]
+    return Words(accepted, headline, tuple(sentences), advice(checks, recordings), tuple(_cautions(result)))
 
 
 def _prediction(result: Result) -> str:

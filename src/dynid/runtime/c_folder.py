@@ -1,15 +1,23 @@
 """Writer of the folder of `dynid export c`: header, source, a test with the model's values, an example loop, CMake."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
+from dynid.model.drive import KINDS, of_kinds
+from dynid.model.friction import FrictionLaw
 from dynid.robot import FloatArray
 from dynid.runtime.c_folder_text import CMAKE, EXAMPLE, TEST
 from dynid.runtime.c_source import CSource
+from dynid.runtime.model import Model
+
+BoolArray = NDArray[np.bool_]
 
 STATES, SEED = 25, 20261127
 TOLERANCE, SINGLE_TOLERANCE = 1e-9, 1e-4  # relative to the largest value, or absolute if that is below 1
+STEP_MARGIN = 1e-4  # distance from |tm| = |te| within which `float` may find the other side of friction's step [-]
 
 
 def write_c(folder: Path, source: CSource) -> list[str]:
@@ -46,11 +54,41 @@ def _values(source: CSource) -> dict[str, str]:
     ddq, load = rng.uniform(-5.0, 5.0, shape), model.gravity(q)
     if source.single:  # round to the inputs that the C program receives
         q, dq, ddq, load = (np.asarray(np.float32(one), dtype=np.float64) for one in (q, dq, ddq, load))
-    inertia = model.inertia_matrix(q).reshape(STATES, -1)
+        unique = ~(torques_with_a_double(model, q, dq, ddq) | friction_with_a_double(model, dq, load)).any(axis=1)
+        q, dq, ddq, load = (one[unique] for one in (q, dq, ddq, load))
+    inertia = model.inertia_matrix(q).reshape(len(q), -1)
     tables = {"Q": q, "DQ": dq, "DDQ": ddq, "LOAD": load, "GRAVITY": model.gravity(q), "INERTIA": inertia}
     tables |= {"TORQUES": model.torques(q, dq, ddq), "FRICTION": model.friction(dq, load)}
     words = {f"V_{key}": _table(values) for key, values in tables.items()}
-    return words | {"STATES": str(STATES), "TOLERANCE": repr(SINGLE_TOLERANCE if source.single else TOLERANCE)}
+    return words | {"STATES": str(len(q)), "TOLERANCE": repr(SINGLE_TOLERANCE if source.single else TOLERANCE)}
+
+
+def torques_with_a_double(model: Model, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> BoolArray:
+    """Return which torques of states (N, n) are one of two that satisfy the friction law, (N, n).
+
+    Rounding decides which of them is found, so that `float` may give the other one.
+    """
+    if model.friction_law is None:
+        return np.zeros(q.shape, dtype=bool)
+    bare = replace(model, friction_law=None)
+    links = replace(bare, base=of_kinds(model.base, KINDS, others=True))
+    return _with_a_double(model.friction_law, dq, bare.torques(q, dq, ddq), -links.torques(q, dq, 0.0 * ddq))
+
+
+def friction_with_a_double(model: Model, dq: FloatArray, load: FloatArray) -> BoolArray:
+    """Return the same as `torques_with_a_double` of `model.friction` for states (N, n)."""
+    if model.friction_law is None:
+        return np.zeros(dq.shape, dtype=bool)
+    own = replace(model, friction_law=None).friction(dq, load)
+    return _with_a_double(model.friction_law, dq, load + own, -load)
+
+
+def _with_a_double(law: FrictionLaw, dq: FloatArray, wanted: FloatArray, te: FloatArray) -> BoolArray:
+    """Return whether a motor torque exists on either side of the step of friction at tm = -te, (N, n)."""
+    sides = np.sort([-te * (1.0 - STEP_MARGIN), -te * (1.0 + STEP_MARGIN)], axis=0)
+    low, high = (tm - wanted - law.torque(dq, tm, te) for tm in sides)
+    near = STEP_MARGIN * np.abs(te)
+    return np.asarray((low > -near) & (high < near))
 
 
 def _table(values: FloatArray) -> str:

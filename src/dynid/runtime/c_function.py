@@ -120,7 +120,7 @@ class CFunction:
         if isinstance(node, ast.Assign) and len(node.targets) == 1:
             return [f"{pad}{line}" for line in self._assigned(node.targets[0], node.value)]
         if isinstance(node, ast.If):
-            found = [f"{pad}if ({self._value(node.test)}) {{", *self._lines(node.body)]
+            found = [f"{pad}if {self._condition(node.test)} {{", *self._lines(node.body)]
             if node.orelse:
                 found += [f"{pad}}} else {{", *self._lines(node.orelse)]
             return [*found, f"{pad}}}"]
@@ -160,6 +160,11 @@ class CFunction:
         if name not in self._arguments:
             self._kinds[name] = kind
 
+    def _condition(self, node: ast.expr) -> str:
+        """Return an expression in one pair of parentheses: clang warns about `if ((a == b))`."""
+        text = self._value(node)
+        return text if isinstance(node, ast.Compare | ast.BoolOp | ast.UnaryOp) else f"({text})"
+
     def _value(self, node: ast.expr) -> str:
         if isinstance(node, ast.Constant) and isinstance(node.value, int | float):
             return self._number(float(node.value))
@@ -174,7 +179,7 @@ class CFunction:
             return self._binary(node)
         if isinstance(node, ast.BoolOp):
             word = " && " if isinstance(node.op, ast.And) else " || "
-            return "(" + word.join(f"({self._value(one)})" for one in node.values) + ")"
+            return "(" + word.join(self._condition(one) for one in node.values) + ")"
         if isinstance(node, ast.Compare):
             sides = [self._value(one) for one in (node.left, *node.comparators)]
             pairs = zip(sides, node.ops, sides[1:], strict=False)

@@ -63,6 +63,7 @@ class HeldTorques:
         drives: half the difference between both directions [N m]; positive if the motor drives in the direction of
             motion.
         moved: whether the joint moved long enough in both directions.
+        stopped: whether the samples are those after a stop, in which no joint has to move.
     """
 
     place: FloatArray
@@ -71,6 +72,7 @@ class HeldTorques:
     allowed: FloatArray
     drives: FloatArray
     moved: BoolArray
+    stopped: bool = False
 
     @classmethod
     def of(cls, model: Model, time: FloatArray, q: FloatArray, dq: FloatArray, tau: FloatArray) -> "HeldTorques":
@@ -140,7 +142,7 @@ def holding_verdict(model: Model, shown: Sequence[HeldTorques]) -> Verdict:
 
 def _check(k: int, name: str, shown: Sequence[HeldTorques]) -> Check:
     worst = max(shown, key=lambda one: float(one.excess[k]))
-    value, unmoved = float(worst.excess[k]), any(not one.moved[k] for one in shown)
+    value, unmoved = float(worst.excess[k]), any(not one.moved[k] and not one.stopped for one in shown)
     finding = f"carries {worst.measured[k]:.2f} N m where the model predicts {worst.expected[k]:.2f} N m"
     if any((one.drives[k] <= 0.0) & one.moved[k] for one in shown):
         value, finding = np.inf, "has a torque against its motion: the sign of its current or position is wrong"

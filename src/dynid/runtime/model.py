@@ -243,7 +243,7 @@ class Model:
 
         Raises:
             UnknownNameError: `plant` lacks a joint of the robot.
-            DataError: friction has an offset, which MuJoCo cannot hold.
+            DataError: a joint has both a spring and an offset, or springs are disabled in the plant.
         """
         from dynid.export.mujoco_friction import MujocoFriction
         from dynid.export.simple_friction import whole_friction

@@ -40,7 +40,7 @@ def mujoco_model(
     Raises:
         InputNotFoundError: the file does not exist.
         ConfigurationError: the file is not a valid model.yaml.
-        DataError: the links are not known, lengths were replaced, or friction has an offset, which MuJoCo cannot hold.
+        DataError: the links are not known, lengths were replaced, or a joint has both a spring and an offset.
     """
     model = result if isinstance(result, Model) else load_model(result, robot)
     own = model.robot

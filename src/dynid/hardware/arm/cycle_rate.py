@@ -112,9 +112,9 @@ def find_rate(arm: DynamixelArm, fixed_hz: int = 0) -> CycleRate:
     arm.cycle.ticking = slow_s > TICK_S  # slow data then arrive together with the states
     if not allowed_hz and not fixed_hz:
         raise BusError(
-            f"a cycle on {arm.bus.port} takes {trip_s * 1e3:.1f} ms, too long for even {RATES_HZ[-1]} Hz: set the "
-            f"adapter's latency timer to 1 ms with 'dynid doctor {arm.bus.port} --fix latency-timer', or raise the "
-            "baud rate"
+            f"a cycle on {arm.bus.port} takes {trip_s * 1e3:.1f} ms, too long for even {RATES_HZ[-1]} Hz: end other "
+            f"programs that load this host, set a USB adapter's latency timer to 1 ms with 'dynid doctor "
+            f"{arm.bus.port} --fix latency-timer', or raise the baud rate"
         )
     rate_hz = fixed_hz or allowed_hz
     arm.robot = arm.robot.at_cycle(fixed_s or period_s(rate_hz))
