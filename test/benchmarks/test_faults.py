@@ -209,7 +209,7 @@ def test_a_driver_that_blames_every_silent_servo_is_found(robot: Robot, monkeypa
         cycle._leave_out(cycle._asked & ~cycle._answered())
 
     monkeypatch.setattr(StateCycle, "_read_without_silent", blame_all)
-    monkeypatch.setattr(StateCycle, "_ask_again", lambda cycle, port: None)
+    monkeypatch.setattr(StateCycle, "_retry_one", lambda cycle, port: None)
     texts = " ".join(
         text for seed in seeds for one in lockstep(robot, [name], seed, GivesUp) for text in one.violations
     )

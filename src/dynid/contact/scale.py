@@ -139,7 +139,7 @@ class Scale:
 
     @property
     def misfit(self) -> float:
-        """Root mean square of the innovations of moving joints since the reset, in their deviations."""
+        """Root mean square of the innovations of moving joints since the reset, in standard deviations."""
         squares, count = self._squares
         return float(np.sqrt(squares / count)) if count else 1.0
 

@@ -50,7 +50,7 @@ class CommandedArm:
 
     Attributes:
         at: posture of the reference, (n,) [rad].
-        moved_s: total time of the segments and ways back so far [s].
+        moved_s: total time of the segments and return motions so far [s].
         along_s: time along the last segment at which it ended or was stopped [s].
         waits: whether the arm's time stops while a segment is planned; always False for this arm.
     """

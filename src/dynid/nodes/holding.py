@@ -64,7 +64,7 @@ class States:
                 self._rows.append((state[1]["position"], state[1]["velocity"], state[1]["effort"]))
 
     def carried(self, model: Model, begin_ns: int, end_ns: int) -> HeldTorques:
-        """Return the torques carried by the joints between two timestamps [ns].
+        """Return the torques with which the joints held the arm between two timestamps [ns].
 
         Raises:
             DataError: there are too few states in between.

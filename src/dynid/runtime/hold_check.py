@@ -53,7 +53,7 @@ def allowed_error(model: Model, q: FloatArray, friction: FloatArray | float = FR
 
 @dataclass(frozen=True, eq=False)
 class HeldTorques:
-    """Torques that the joints carried about one posture; each (n,).
+    """Torques with which the joints held the arm at one posture; each (n,).
 
     Attributes:
         place: mean position [rad].
@@ -152,7 +152,7 @@ def _check(k: int, name: str, shown: Sequence[HeldTorques]) -> Check:
 
 
 def refuse_deviation(model: Model, shown: Sequence[HeldTorques]) -> None:
-    """Raise SafetyError if carried torques differ from the model; name joints and the likely reason."""
+    """Raise SafetyError if the torques that hold the arm differ from the model; name joints and the likely reason."""
     failed = holding_verdict(model, shown).failed
     if not failed:
         return

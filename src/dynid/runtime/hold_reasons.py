@@ -14,7 +14,7 @@ REQUIRED_GAIN = 1.2  # required improvement by a later explanation [factor]
 
 
 def reason_of(model: Model, shown: Sequence[Shown]) -> str:
-    """Return the most likely reason in one sentence, from the carried torques at some postures."""
+    """Return the most likely reason for a deviation as one sentence, from holding torques at some postures."""
     q, measured, expected, allowed = (np.array(rows) for rows in zip(*shown, strict=True))
 
     def squared_error(explained: FloatArray) -> float:
