@@ -1,4 +1,4 @@
-"""The fault benchmark: its judge on arms that do what they must not, and whole runs with good and bad drivers."""
+"""The fault benchmark: its judge on arms that misbehave, and complete runs with correct and faulty drivers."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""The cycle rate that a line allows: found by measurement, fixed by a user, and kept by everything that follows."""
+"""The cycle rate of a line: measured, fixed by a user, and used by all other parts."""
 
 from collections.abc import Iterator
 
@@ -78,7 +78,7 @@ def test_what_is_lost_beside_the_states_is_asked_once_more(
 ) -> None:
     ticking.cycle.ticking = True
     ticking.slow_poll()
-    monkeypatch.setattr(ticking.cycle, "_send_beside", lambda port: None)
+    monkeypatch.setattr(ticking.cycle, "_send_extra", lambda port: None)
     assert ticking.read().complete
     assert ticking.slow.torque_enable[0] < 0
     ticking.slow_poll()

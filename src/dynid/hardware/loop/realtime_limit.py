@@ -68,9 +68,9 @@ class HoleWatch:
 
     def note(self, began_ns: int) -> None:
         """Record the start time of a cycle [ns]."""
-        hole_ns = began_ns - self._before_ns - self._period_ns
-        if hole_ns > SHORTEST_HOLE_NS and self._before_ns:
-            self._holes.append((began_ns, hole_ns))
+        gap_ns = began_ns - self._before_ns - self._period_ns
+        if gap_ns > SHORTEST_HOLE_NS and self._before_ns:
+            self._holes.append((began_ns, gap_ns))
         self._before_ns = began_ns
 
     @property
