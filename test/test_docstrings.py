@@ -1,4 +1,4 @@
-"""Public functions say what goes in and comes out: a docstring, shapes and units of arrays, errors that they raise."""
+"""Docstrings of public functions: present, with shapes and units of arrays, and errors that they raise."""
 
 import ast
 import re

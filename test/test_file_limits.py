@@ -1,4 +1,4 @@
-"""Files that are made to do harm are refused in one sentence, and a good file of the same kind is accepted."""
+"""Malicious files are refused in one sentence, and a good file of the same kind is accepted."""
 
 import gzip
 import io

@@ -1,4 +1,4 @@
-"""`import dynid`: stable names that load late, arrays beside bags and CSV, and the notebook that uses them."""
+"""`import dynid`: stable names that are imported lazily, arrays as well as bags and CSV, and the example notebook."""
 
 import json
 import os

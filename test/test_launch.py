@@ -1,4 +1,4 @@
-"""Launch files, checked statically and, where `launch` and `launch_ros` are installed, described by them."""
+"""Launch files, checked statically and, if `launch` and `launch_ros` are installed, by loading them."""
 
 import ast
 import configparser

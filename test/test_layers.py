@@ -1,4 +1,4 @@
-"""`./run test`: a layer applies to the tests that were chosen too, and what it cannot do it refuses."""
+"""`./run test`: a layer also applies to chosen tests, and unsupported options are refused."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""Things made once: by the first who asks, under a key of the sources, and never by halves."""
+"""Shared test objects: made once, by the first process that needs them, under a key of the sources, and completely."""
 
 import os
 import stat

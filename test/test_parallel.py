@@ -1,4 +1,4 @@
-"""Work in several processes: results with their places, errors, and nothing left behind."""
+"""Work in several processes: results in order, errors, and no process left running."""
 
 import contextlib
 import math

@@ -1,4 +1,4 @@
-"""What a YAML file may be: whatever it holds, reading it ends soon, in a value or in one sentence."""
+"""Arbitrary YAML files: reading ends soon, with a value or one sentence."""
 
 import itertools
 import os

@@ -1,4 +1,4 @@
-"""A skip that nobody listed fails CI; one that is listed does not."""
+"""An unlisted skip fails CI; a listed one does not."""
 
 import os
 import subprocess

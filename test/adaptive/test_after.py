@@ -1,4 +1,4 @@
-"""What changed since a model was identified, by name, in ten seconds: the command as a user types it."""
+"""Tests of `dynid adaptive --after`: changes since a model was identified are named within ten seconds of motion."""
 
 import json
 from pathlib import Path

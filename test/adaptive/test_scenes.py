@@ -1,4 +1,4 @@
-"""Scenes drawn at random: what leaves one is seen, and what has no room is refused in words."""
+"""Random scenes: motions that leave the free space are detected, and scenes without room are refused."""
 
 import numpy as np
 import pytest

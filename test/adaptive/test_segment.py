@@ -1,4 +1,4 @@
-"""Planned segments: the slope that they follow, what they gain, the limits that they keep, and scenes without room."""
+"""Planned segments: gradient of the objective, information gain, limits, and scenes without room."""
 
 from dataclasses import replace
 

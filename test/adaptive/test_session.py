@@ -1,4 +1,4 @@
-"""A whole adaptive run in lock-step: what it comes to, and that it does not end before it is good enough."""
+"""Complete adaptive runs in lock-step: their results, and that they continue until the model is good enough."""
 
 from dataclasses import replace
 from typing import Any, cast

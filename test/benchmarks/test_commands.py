@@ -1,4 +1,4 @@
-"""`./run benchmark`: a group to which benchmarks are added; `clie` as an object and as a table."""
+"""`./run benchmark`: a command group that accepts further benchmarks; results of `clie` as an object and as a table."""
 
 import json
 from pathlib import Path

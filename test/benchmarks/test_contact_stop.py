@@ -1,4 +1,4 @@
-"""The table "contact": a case of each kind, and that each requirement can be violated."""
+"""The table "contact": one case of each kind, and a violation of each requirement."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What the identified model is worth for control, with all nuisances of the simulated arm on."""
+"""Tracking with the identified model on the simulated arm with all nuisances."""
 
 import json
 from collections.abc import Callable

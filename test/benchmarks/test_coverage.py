@@ -1,4 +1,4 @@
-"""`./run benchmark coverage`: arms drawn anew, what is counted, and bars that reject."""
+"""`./run benchmark coverage`: random arms, counts of covered values, and limits that reject."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""The table "falls": known postures that fell, its judge, and what it draws."""
+"""The table "falls": known postures from which the arm fell, the judge, and the random postures."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The rows of the fault table about disks and consent: they hold, and each finds the product that fails it."""
+"""Rows of the fault table about disks and consent: dynid passes, and each row detects a faulty product."""
 
 import os
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""The rows of the fault table about consent and robot files: they hold, and each finds the driver that fails it."""
+"""Rows of the fault table about consent and robot files: dynid passes, and each row detects a faulty driver."""
 
 import pytest
 from benchmarks.faults.driver_cases import DriverCase

@@ -1,4 +1,4 @@
-"""`./run benchmark friction`: plants drawn around the published figures, rows, and bars that reject."""
+"""`./run benchmark friction`: plants with random friction near the published values, rows, and limits that reject."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What the benchmarks of hostile peers and interrupts count: each figure has a fault that raises it."""
+"""Figures of the benchmarks of hostile peers and interrupts: each figure rises for a fault."""
 
 import json
 import os

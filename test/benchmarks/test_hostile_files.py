@@ -1,4 +1,4 @@
-"""The rows of hostile files and of the network hold, and each finds the program that fails it."""
+"""Rows of hostile files and of the network: dynid passes, and each row detects a faulty program."""
 
 import sys
 from pathlib import Path

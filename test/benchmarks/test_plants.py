@@ -1,4 +1,4 @@
-"""`./run benchmark plants`: what counts as wrong, plants that differ from the model, and bars that reject."""
+"""`./run benchmark plants`: criteria of a wrong verdict, plants that differ from the model, limits that reject."""
 
 import dataclasses
 import json

@@ -1,4 +1,4 @@
-"""No file ends a reader with a traceback, holds it up, or is taken for what it is not."""
+"""Readers of damaged files: no traceback, no endless wait, and no mistaken format."""
 
 import os
 import sqlite3

@@ -1,4 +1,4 @@
-"""Who runs where, and who goes first: only while the chain runs, only where it may, and never in silence."""
+"""Processors and priorities of a chain's processes: set only while it runs and if permitted, and reported."""
 
 import os
 import signal

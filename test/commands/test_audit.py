@@ -1,4 +1,4 @@
-"""`dynid audit`: the published model is found indefinite, the nominal one is not."""
+"""`dynid audit`: the published model is indefinite, the nominal model is positive definite."""
 
 import json
 from pathlib import Path

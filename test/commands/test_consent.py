@@ -1,4 +1,4 @@
-"""What a command says and asks before a REAL arm moves or changes; a line that nobody answers stands for the arm."""
+"""Consent before a REAL arm moves or changes; the question on a line without servos concerns the arm."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""`dynid identify` on CSV files: the same results as from bags, errors in and out of sample, and bad input by name."""
+"""`dynid identify` on CSV files: results equal to those from bags, errors in and out of sample, invalid input."""
 
 import html
 import json

@@ -1,4 +1,4 @@
-"""From a URDF that nobody has seen to an accepted model, by the documented commands alone."""
+"""From a new URDF to an accepted model by the documented commands alone."""
 
 import json
 import re

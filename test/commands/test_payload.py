@@ -1,4 +1,4 @@
-"""`dynid payload` and `dynid torque-constants`: two runs from CSV files, from the file to the sentence."""
+"""`dynid payload` and `dynid torque-constants`: from two CSV recordings to the printed result."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`dynid posterior`: consistent arms as files, whole or not at all, the same for the same seed."""
+"""`dynid posterior`: consistent arms as files, written completely or not at all, equal for equal seeds."""
 
 import csv
 import json

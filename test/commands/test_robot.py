@@ -1,4 +1,4 @@
-"""`dynid robot`: a folder from a URDF, without Python; what is undecided, missing or impossible is said."""
+"""`dynid robot`: a folder from a URDF, without Python; undecided, missing and impossible values are reported."""
 
 import json
 import re

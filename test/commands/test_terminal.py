@@ -1,4 +1,4 @@
-"""Quiet, verbose, JSON and colour: what goes where."""
+"""Quiet, verbose, JSON and coloured output, and its streams."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The momentum observer against pinocchio: its terms, and what it says of an arm that pinocchio moves."""
+"""The momentum observer against pinocchio: its terms, and its estimates for an arm simulated by pinocchio."""
 
 import numpy as np
 import pinocchio

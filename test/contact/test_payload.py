@@ -1,4 +1,4 @@
-"""Weighing on line: the mass that the simulated arm holds, a body at every step, and a controller that hears of it."""
+"""Online weighing: the mass in the simulated arm's hand, an estimate at every step, and the controller's update."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Two arms as one, on simulated arms with gear friction and all nuisances; the model is that of the simulated arm."""
+"""Bilateral control of two simulated arms with gear friction and all nuisances; the model is the true one."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The watch over hand guiding: damping above its speeds, and an arm that is too fast, loaded or on its own is held."""
+"""Monitor of hand guiding: damping at high speed, and a hold if the arm is too fast, loaded or moves by itself."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Laws that a model feeds, against MuJoCo: an implementation of the dynamics that nobody here wrote."""
+"""Model-based control laws against MuJoCo, an independent implementation of the dynamics."""
 
 import mujoco
 import numpy as np

@@ -1,4 +1,4 @@
-"""A motion on an ideal double integrator: phases, continuity, refusal, cancelling."""
+"""Motions on an ideal double integrator: phases, continuity, refusal and cancelling."""
 
 import re
 

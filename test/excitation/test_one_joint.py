@@ -1,4 +1,4 @@
-"""One joint at a time: only one moves, as fast as the limits allow, and the parameters can be told from it."""
+"""Motion of one joint at a time: only that joint, at its fastest, and parameters that it determines."""
 
 import numpy as np
 import pytest

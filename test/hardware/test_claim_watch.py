@@ -1,4 +1,4 @@
-"""The driver's watch over an arm whose commander says that it is held."""
+"""The driver's check of an arm whose commander claims to hold it."""
 
 import numpy as np
 import pytest

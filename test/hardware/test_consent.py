@@ -1,4 +1,4 @@
-"""What counts as simulated: a line that proves it, and nothing else; everything else asks for consent."""
+"""Recognition of simulated lines: only a proven one counts as simulated; all others need consent."""
 
 import contextlib
 import fcntl

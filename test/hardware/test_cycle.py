@@ -1,4 +1,4 @@
-"""The control loop on the emulated bus: what it does, not how fast."""
+"""Functions of the control loop on the emulated bus, without timing."""
 
 import threading
 import time

@@ -1,4 +1,4 @@
-"""The doctor on the emulated bus: a case for every finding, nothing written unasked, and every fix."""
+"""The doctor on the emulated bus: a case of every finding, no write without a request, and every fix."""
 
 import json
 import shutil

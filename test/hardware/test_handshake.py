@@ -1,4 +1,4 @@
-"""What a start finds, refuses, and writes: nothing before everything was looked at, and nothing unasked."""
+"""Findings, refusals and writes at a start: nothing is written before all checks, or without a request."""
 
 from collections.abc import Callable
 

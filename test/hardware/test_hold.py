@@ -1,4 +1,4 @@
-"""Braking, holding and letting down, alone and with the simulated arm behind the guard."""
+"""Braking, holding and lowering, alone and with the simulated arm behind the guard."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""No reply is taken for the answer to another request, whenever it comes: the cycle on a simulated clock and line."""
+"""Assignment of late replies to their requests: the cycle with a simulated clock and line."""
 
 from collections.abc import Callable, Iterator
 

@@ -1,4 +1,4 @@
-"""What is found on a line of which nothing is known."""
+"""Scan of a line with unknown servos."""
 
 import json
 from pathlib import Path

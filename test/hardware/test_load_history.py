@@ -1,4 +1,4 @@
-"""The load of servos outlives a guard, a driver and a clock that is set."""
+"""Stored load of servos after a restart of guard or driver, and after the clock was set."""
 
 import os
 import time

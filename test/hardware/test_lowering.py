@@ -1,4 +1,4 @@
-"""The order of a stop: what has to be seen before torque may go off."""
+"""Phases of a stop: conditions for switching torque off."""
 
 from collections.abc import Callable
 from itertools import pairwise

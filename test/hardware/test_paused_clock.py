@@ -1,4 +1,4 @@
-"""A simulated arm's time: that of the system, but for what the host holds up."""
+"""The simulated arm's clock: equal to the system clock except for pauses during stalls of the host."""
 
 import os
 import pty

@@ -1,4 +1,4 @@
-"""Whether a machine keeps its cycle rate: judged by cycles of a real loop on a clock that this test advances."""
+"""Decision whether a machine keeps its cycle rate, from cycles of a real loop on a clock that the test advances."""
 
 import re
 from collections.abc import Callable

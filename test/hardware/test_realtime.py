@@ -1,4 +1,4 @@
-"""What the real-time settings change, they put back."""
+"""Real-time settings are restored at the end."""
 
 import gc
 import os

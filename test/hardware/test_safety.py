@@ -1,4 +1,4 @@
-"""The guard alone: no bus, no clock."""
+"""The guard alone, without bus and clock."""
 
 from itertools import pairwise
 from pathlib import Path

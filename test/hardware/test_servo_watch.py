@@ -1,4 +1,4 @@
-"""What the watch makes of samples and slow data; no bus."""
+"""Findings from samples and slow data, without a bus."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Joints with several servos: one answers, others obey it or are commanded beside it."""
+"""Joints with several servos: one answers; the others follow it or receive the same command."""
 
 import re
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""A start on a host that stands still at any moment of it: late answers are awaited, silence has its right cause."""
+"""Starts on a host that stalls at any moment: late answers are awaited, and silence is explained correctly."""
 
 from collections.abc import Callable
 

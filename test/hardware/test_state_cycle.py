@@ -1,4 +1,4 @@
-"""The cycle's read and write under line faults, in lock-step with the emulated bus."""
+"""Reading and writing of the cycle with line faults, in lock-step with the emulated bus."""
 
 import threading
 import time

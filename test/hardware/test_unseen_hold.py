@@ -1,4 +1,4 @@
-"""Servos that do not answer, and are told to hold their joints themselves, on a simulated line."""
+"""Silent servos that hold their joints themselves, on a simulated line."""
 
 from collections.abc import Callable
 

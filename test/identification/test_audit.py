@@ -1,4 +1,4 @@
-"""The audit against brute force, closed forms and finite differences; what it must find and what it must refuse."""
+"""The audit against exhaustive search, closed forms and finite differences; violations and refusals."""
 
 from dataclasses import replace
 

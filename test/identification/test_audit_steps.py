@@ -1,4 +1,4 @@
-"""Steps of an audit by themselves: sample, screen, walk and ranking, against sorting and plain algebra."""
+"""Steps of an audit: sample, screen, walk and ranking, against sorting and plain algebra."""
 
 from dataclasses import replace
 

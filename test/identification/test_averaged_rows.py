@@ -1,4 +1,4 @@
-"""Rows that are averages under test functions: for recordings that are too slow or too uneven for a filter."""
+"""Rows averaged under test functions, for recordings that are too slow or too irregular for a filter."""
 
 from dataclasses import replace
 

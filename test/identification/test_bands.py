@@ -1,4 +1,4 @@
-"""Deviations of predicted torques: they hold new torques of the same arm, and grow where the model knows less."""
+"""Standard deviations of predicted torques: they cover new torques, and grow where the model is uncertain."""
 
 from dataclasses import replace
 

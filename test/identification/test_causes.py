@@ -1,4 +1,4 @@
-"""What a refused model lacks is named where it explains what is left: a spring at a joint."""
+"""Causes of a refused model: a missing spring at a joint is named if it explains the residual."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Conic programs against cvxpy, which models them by itself; and a solver that stalls."""
+"""Conic programs against cvxpy, which builds them independently; and a solver that stalls."""
 
 from collections.abc import Callable
 from typing import Any

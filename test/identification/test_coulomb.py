@@ -1,4 +1,4 @@
-"""Coulomb friction beside the base parameters: it is found, and no longer hides in them."""
+"""Coulomb friction in addition to base parameters: it is estimated and does not bias them."""
 
 import numpy as np
 import pytest

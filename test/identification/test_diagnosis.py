@@ -1,4 +1,4 @@
-"""Other readings of data: faults are named, clean data are not suspected, and what cannot be seen is said."""
+"""Alternative interpretations of data: faults are named, correct data raise no suspicion, and limits are reported."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

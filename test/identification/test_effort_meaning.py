@@ -1,4 +1,4 @@
-"""Efforts that are no motor torques are named as what they are, before any other cause."""
+"""Efforts that are not motor torques are reported as such before any other cause."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""Essential parameters: what the motion does not show goes, what it shows stays where it is."""
+"""Essential parameters: those that the motion does not determine are removed, the others are unchanged."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Consistent projection: certificates, bounds, and what must be refused."""
+"""Consistent projection: certificates, bounds, and refusals."""
 
 from dataclasses import replace
 

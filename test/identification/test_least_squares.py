@@ -1,4 +1,4 @@
-"""Least squares: known truths are recovered, deviations are honest, and a poor motion is refused by name."""
+"""Least squares: known parameters, correct standard deviations, and refusal of a poor motion by name."""
 
 from dataclasses import replace
 

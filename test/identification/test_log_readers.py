@@ -1,4 +1,4 @@
-"""Logs of bags, CSV files and LeRobot data sets, and what `dynid logs` says of them."""
+"""Logs as bags, CSV files and LeRobot data sets, and the output of `dynid logs`."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A long recording in blocks is the same recording; what of it is left out is said."""
+"""A long recording read in blocks gives the same result; omitted parts are reported."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""More recordings than memory holds: all count, by one process, by several, by Dask, and by a run that continues."""
+"""More recordings than memory holds: reduced by one process, several, Dask, or a resumed run."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""`dynid.identify` by every method: the same kind of result and files, and what lacks a closed loop is refused."""
+"""`dynid.identify` by every method: equal kinds of results and files, and refusal without a closed loop."""
 
 import json
 import shutil

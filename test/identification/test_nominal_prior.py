@@ -1,4 +1,4 @@
-"""Slow recordings that leave parameters open: nominal values fill in where unseen torques judge, and only there."""
+"""Slow recordings that do not determine all parameters: nominal values are used if held-out torques support them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A part of the time of a recording is identified as if the rest had not been recorded."""
+"""A part of a recording is identified independently of the rest."""
 
 import numpy as np
 import pytest

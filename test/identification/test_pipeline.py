@@ -1,4 +1,4 @@
-"""From bag to model on lock-step runs: recovery of the truth, verdicts that reject, results written whole or not."""
+"""From bag to model on lock-step runs: true parameters, rejections, results written completely or not at all."""
 
 import json
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Arms drawn from the posterior: all consistent, distributed as stated, the same for the same seed."""
+"""Arms drawn from the posterior: consistent, with the stated distribution, and equal for equal seeds."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Preprocessing: exact where the answer is known, and a sentence or a failed check for every kind of bad data."""
+"""Preprocessing: exact for known answers, and a message or failed check for every kind of bad data."""
 
 from dataclasses import replace
 from pathlib import Path

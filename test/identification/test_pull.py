@@ -1,4 +1,4 @@
-"""Bounds that move an estimate farther than chance: the limit's size, right estimates and wrong ones."""
+"""Bounds that shift an estimate beyond chance: size of the limit, correct and wrong estimates."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The quick audit finds what the compiled one finds, at poses of its own."""
+"""The quick audit finds the violations of the compiled audit, at its own poses."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The estimate of a recording that grows, piece by piece, is that of the whole."""
+"""The recursive estimate of a growing recording equals the estimate of the whole."""
 
 from dataclasses import replace
 

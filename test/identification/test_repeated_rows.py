@@ -1,4 +1,4 @@
-"""Rows that repeat the row before: a recorder that is faster than its source, lost replies, and what is neither."""
+"""Repeated rows: a recorder faster than its source, lost replies, and rows that only look repeated."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What stays alike of a residual: biases last, friction that the law lacks passes with the speed, noise is gone."""
+"""Correlation of residuals: biases persist, unmodelled friction changes with velocity, noise is uncorrelated."""
 
 import numpy as np
 from arms import RECORD, arm, nominal

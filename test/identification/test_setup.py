@@ -1,4 +1,4 @@
-"""Set-up unknowns beside the parameters: what was shifted, leant or scaled is found, and what cannot be is refused."""
+"""Set-up unknowns in addition to parameters: delays, tilts and scales are found, or refused if undetermined."""
 
 from collections.abc import Callable
 

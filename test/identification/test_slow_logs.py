@@ -1,4 +1,4 @@
-"""Slow logs of position control: parameters, delays and gains come back, and what cannot be used is refused."""
+"""Slow logs of position control: parameters, delays and gains are recovered, and unusable logs are refused."""
 
 from dataclasses import replace
 from pathlib import Path

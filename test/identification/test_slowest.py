@@ -1,4 +1,4 @@
-"""Joints that stop between the steps of their encoder: seen in recorded velocities, cut out of the fit."""
+"""Joints that stop between encoder steps: detected by recorded velocities, excluded from the fit."""
 
 from dataclasses import replace
 

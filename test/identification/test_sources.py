@@ -1,4 +1,4 @@
-"""Which torque constants a result rests on is said in words, whatever the recording was."""
+"""The result names the torque constants on which it is based, for every kind of recording."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Deviations where residuals are correlated: the sandwich is honest, independence is not."""
+"""Standard deviations with correlated residuals: correct with the sandwich estimator, too small without."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Groups of parameters that a motion determines, and those that it does not: result, file and words say so."""
+"""Parameter groups that a motion does not determine, as reported in result, file and text."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a recording: a verdict or one sentence, never a traceback."""
+"""Faulty recordings of any kind: a verdict or one sentence, never a traceback."""
 
 import json
 from typing import get_args

@@ -1,4 +1,4 @@
-"""BAM's parameter files: what they say is read, what is written reads back, and what is wrong is named."""
+"""BAM's parameter files: reading, writing and reading back, and messages for invalid files."""
 
 import json
 from pathlib import Path

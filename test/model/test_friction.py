@@ -1,4 +1,4 @@
-"""The law of friction: models M1 to M6, its derivatives, its columns and its implicit solution."""
+"""The friction law: models M1 to M6, derivatives, columns and implicit solution."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The friction law as functions of arrays: equal to the law, by functions that numpy and jax.numpy share."""
+"""The friction law on arrays: equal to the scalar law, by functions that numpy and jax.numpy share."""
 
 from types import ModuleType, SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Friction as simulators get it: two figures per joint, and MuJoCo's friction written before every step."""
+"""Friction for simulators: two values per joint, and MuJoCo's friction written before every step."""
 
 from dataclasses import replace
 from pathlib import Path

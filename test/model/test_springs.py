@@ -1,4 +1,4 @@
-"""Springs in the equations of motion, against the plain arm and finite differences of the springs' potential."""
+"""Springs in the equations of motion, against an arm without them and differences of their potential."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""An adaptive run behind the real nodes: driver, executor and recorder, with simulated servos behind a serial port."""
+"""An adaptive run with the real nodes: driver, executor and recorder, with simulated servos on a serial port."""
 
 import json
 import re

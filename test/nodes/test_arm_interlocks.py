@@ -1,4 +1,4 @@
-"""What an arm's interlocks hear of two publishers, and the words in which they name them."""
+"""Interlocks of an arm with two publishers of one topic, and their messages."""
 
 from types import SimpleNamespace
 from typing import Any

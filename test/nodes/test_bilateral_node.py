@@ -1,4 +1,4 @@
-"""Two arms under the node bilateral: two real drivers, each with simulated servos, and a hand at the leader."""
+"""Two arms coupled by the node bilateral: two real drivers, each with simulated servos, and a hand at the leader."""
 
 import tempfile
 import uuid

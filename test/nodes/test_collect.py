@@ -1,4 +1,4 @@
-"""The client of one experiment: what it asks of the nodes and in which order; torque goes off whatever happens."""
+"""The client of one experiment: requests to the nodes in order; torque is switched off in every case."""
 
 from collections.abc import Callable
 from pathlib import Path

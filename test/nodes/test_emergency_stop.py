@@ -1,4 +1,4 @@
-"""Who pressed an emergency stop, and who can release it."""
+"""The emergency stop: publishers that may have pressed it, and those that can release it."""
 
 import time
 from typing import Any

@@ -1,4 +1,4 @@
-"""The executables of launch files end quietly whenever a signal comes, and start no threads beside a 1 kHz cycle."""
+"""Executables of launch files: they end without traceback on any signal, and start no additional threads."""
 
 import os
 import signal

@@ -1,4 +1,4 @@
-"""The executor node as a process, with this test as its arm."""
+"""The executor node as a process; the test acts as its arm."""
 
 import contextlib
 import itertools

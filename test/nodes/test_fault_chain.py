@@ -1,4 +1,4 @@
-"""Faults of processes, against the real chain: one run of one of them, and the clock that steps."""
+"""Faults of processes in the real chain: one run of one fault, and a clock that steps."""
 
 import os
 import re

@@ -1,4 +1,4 @@
-"""The running nodes against what is said of them: namespaces, quality of service, security policies, views."""
+"""Running nodes against their documentation: namespaces, quality of service, security policies, views."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The hardware node as a process, against the real SDK on the emulated servo bus."""
+"""The hardware node as a process, with the real SDK on the emulated servo bus."""
 
 import contextlib
 import itertools

@@ -1,4 +1,4 @@
-"""Whatever is set, sent or called, a node goes on, and what it refuses changes nothing. Nodes of this process."""
+"""Arbitrary parameters, messages and calls: nodes continue, and refused values change nothing. Nodes run in-process."""
 
 from collections.abc import Iterator
 from pathlib import Path

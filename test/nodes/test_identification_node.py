@@ -1,4 +1,4 @@
-"""The identification node as a process: what it refuses, what it hands over, and how."""
+"""The identification node as a process: its refusals, and how it passes on a model."""
 
 import json
 import multiprocessing

@@ -1,4 +1,4 @@
-"""What the middleware does by default: this machine only, no shared memory, and whatever a user chose instead."""
+"""Defaults of the middleware: this machine only, no shared memory; a user's settings override them."""
 
 import json
 import os

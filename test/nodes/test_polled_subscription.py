@@ -1,4 +1,4 @@
-"""A subscription that its owner polls: messages in order, with their time of receipt, and without a callback."""
+"""A polled subscription: messages in order, with their time of receipt, and without a callback."""
 
 import time
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""The bytes of real rclpy messages through our own coders, and ours through rclpy."""
+"""Bytes of real rclpy messages decoded by dynid, and dynid's bytes decoded by rclpy."""
 
 from collections.abc import Sequence
 

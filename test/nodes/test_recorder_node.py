@@ -1,4 +1,4 @@
-"""The recorder node as a process: bags begin and end when asked, and nothing is overwritten."""
+"""The recorder node as a process: bags begin and end on request, and nothing is overwritten."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A real action client of FollowJointTrajectory in front of the simulated arm, where control_msgs is installed."""
+"""A real client of FollowJointTrajectory with the simulated arm, if control_msgs is installed."""
 
 from collections.abc import Iterator
 from pathlib import Path

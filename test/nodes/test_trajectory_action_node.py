@@ -1,4 +1,4 @@
-"""What becomes of a FollowJointTrajectory goal; the action itself needs control_msgs, which no wheel brings."""
+"""Outcomes of FollowJointTrajectory goals, without the action interface of control_msgs."""
 
 import importlib.util
 import json

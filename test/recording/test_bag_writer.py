@@ -1,4 +1,4 @@
-"""Bags against rosbags' own reader, and what is left of them after the recorder is killed."""
+"""Bags read by rosbags' own reader, also after the recorder was killed."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""A bag is judged by the driver's own counters in it."""
+"""Completeness of a bag, judged by the driver's counters in it."""
 
 from pathlib import Path
 

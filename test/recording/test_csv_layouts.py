@@ -1,4 +1,4 @@
-"""CSV files as people have them: each layout is drafted right, or refused with a sentence; none is wrong silently."""
+"""Common layouts of CSV files: each is drafted correctly or refused with a message."""
 
 import gzip
 import re

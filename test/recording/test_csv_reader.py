@@ -1,4 +1,4 @@
-"""CSV recordings: units, sides, signs and rows by a mapping; what is wrong is named with file, line or joint."""
+"""CSV recordings: units, sides, signs and rows by a mapping; errors name file, line or joint."""
 
 import gzip
 from pathlib import Path

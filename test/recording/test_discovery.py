@@ -1,4 +1,4 @@
-"""A node is discovered when the recorder knows the publishers of its topics, and they know the recorder."""
+"""Mutual discovery of recorder and publishers."""
 
 import pytest
 

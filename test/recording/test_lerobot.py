@@ -1,4 +1,4 @@
-"""A data set that is written is one that the reader of logs, and whoever follows the published format, reads back."""
+"""LeRobot data sets: written ones are read back by the reader of logs and by a reader of the published format."""
 
 import json
 

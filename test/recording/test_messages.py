@@ -1,4 +1,4 @@
-"""The fast encoders against rosbags' type store, and decoding of what DDS implementations leave between fields."""
+"""Fast encoders against rosbags' type store, and decoding of padding of several DDS implementations."""
 
 import numpy as np
 import pytest

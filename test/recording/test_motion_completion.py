@@ -1,4 +1,4 @@
-"""A motion in a bag is complete when everything that came at all has come up to its end."""
+"""A recorded motion is complete once every topic has reached its end."""
 
 import pytest
 

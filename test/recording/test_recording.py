@@ -1,3 +1,5 @@
+"""Recordings of the driver: topics, joints, settings and experiments of a bag."""
+
 from pathlib import Path
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Friction in the report: curves of the whole law, without load and under gravity's."""
+"""Friction in the report: curves of the whole law, without load and with gravity load."""
 
 from dataclasses import replace
 from pathlib import Path

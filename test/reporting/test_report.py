@@ -1,4 +1,4 @@
-"""The report: what it says of good, refused and unjudged models, what it holds, and what it refuses."""
+"""The report: texts for accepted, refused and unjudged models, contents, and refusals."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Residual analysis against residuals of known kind."""
+"""Residual analysis with residuals of known kind."""
 
 import numpy as np
 import pytest

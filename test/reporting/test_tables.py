@@ -1,4 +1,4 @@
-"""Verdicts in the terminal: every check with its value, limit and outcome, failures also in words."""
+"""Verdicts in the terminal: every check with its value, limit and outcome, failures also as sentences."""
 
 import io
 

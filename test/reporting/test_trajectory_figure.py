@@ -1,4 +1,4 @@
-"""The figure of a motion shows the motion and its limits; what cannot be drawn is refused."""
+"""The figure of a motion shows the motion and its limits; motions that cannot be drawn are refused."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Meshes of a URDF: found where they are, taken along with a robot's folder, and nowhere else."""
+"""Meshes of a URDF: found at their paths, and copied with a robot's folder."""
 
 import shutil
 from pathlib import Path

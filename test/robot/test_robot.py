@@ -1,4 +1,4 @@
-"""robot.yaml: what it may say, what it must say, and what is refused in words."""
+"""robot.yaml: optional and required fields, and messages for invalid ones."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The shipped robots are folders: each loads, has its base parameters, and standard parameters of some real arm."""
+"""Shipped robots: each loads, with its base parameters and physically consistent standard parameters."""
 
 from dataclasses import replace
 

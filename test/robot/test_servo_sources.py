@@ -1,4 +1,4 @@
-"""Servos as other software has them written, and the robots that `robot new` drafts from that."""
+"""Servo descriptions of other software, and the robots that `robot new` drafts from them."""
 
 from pathlib import Path
 

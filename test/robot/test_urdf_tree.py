@@ -1,4 +1,4 @@
-"""What is no serial chain is refused with the names of the joints that make it none."""
+"""URDFs that are no serial chain are refused with the names of the joints concerned."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""An arm is let go only where it carries what the model says; let go, it stays."""
+"""An arm is released only if its holding torques agree with the model; once released, it stays in place."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

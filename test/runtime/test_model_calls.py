@@ -1,4 +1,4 @@
-"""`Model`: compiled calls against the readable reference, one state or many, and what is refused."""
+"""`Model`: compiled calls against the readable reference, for one or many states, and refusals."""
 
 import pickle
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Exported MJCF and URDF read back: what they hold of a model, and files of other arms."""
+"""Exported MJCF and URDF read back: the model's values that they contain, and refused files of other arms."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`dynid.mujoco_model`: an arm that can be stepped with its friction, and what its inverse dynamics give."""
+"""`dynid.mujoco_model`: steps with friction, and the inverse dynamics."""
 
 from dataclasses import replace
 from pathlib import Path

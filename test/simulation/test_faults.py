@@ -1,4 +1,4 @@
-"""Faults of the servo bus: scripts as data, spoiled replies, servos that misbehave."""
+"""Faults of the servo bus: scripts as data, damaged replies, servos that misbehave."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Friction of the simulated arm's gears: MuJoCo resists with what the law says, and warm gears rub less."""
+"""Friction of the simulated arm's gears: MuJoCo applies the law, and warm gears have less friction."""
 
 from pathlib import Path
 

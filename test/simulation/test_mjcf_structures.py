@@ -1,4 +1,4 @@
-"""The MJCF of robots of all kinds: coupled motors as tendons, masses counted once, what has cannot hold is said."""
+"""MJCF of all robot structures: coupled motors as tendons, masses counted once, and reported omissions."""
 
 import mujoco
 import numpy as np

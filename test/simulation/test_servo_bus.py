@@ -1,4 +1,4 @@
-"""The emulated bus: the real SDK on it, and the servos' rules."""
+"""The emulated bus: the real SDK with it, and the servos' rules."""
 
 import contextlib
 import json

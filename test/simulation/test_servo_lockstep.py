@@ -1,4 +1,4 @@
-"""The servo bus on simulated time: the driver's own code, the wire's timing, the same again."""
+"""The servo bus on simulated time: the driver's own code, the wire's timing, and repeatability."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The emulated servo against what is known of real ones: the rows of docs/servos.md name these tests.
+"""The emulated servo against published behaviour of real ones; docs/servos.md refers to these tests.
 
 Tests called `unstated` try both values of a switch of `Unstated`.
 """

@@ -1,4 +1,4 @@
-"""Motions as polynomials: the same states as sampled, and extrema that no sample shows."""
+"""Motions as polynomials: the same states as sampled, and extrema between samples."""
 
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+"""Polynomial motions through given points: derivatives, continuity, and refusals."""
+
 import tracemalloc
 
 import numpy as np

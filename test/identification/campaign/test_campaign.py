@@ -1,4 +1,4 @@
-"""A small campaign end to end: routes, refusals, resumption, bad bags, acceptance, files."""
+"""A small campaign from bags to result: routes, refusals, resumption, unusable bags, acceptance, files."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Closed-loop refinement: known truths, an independent optimiser, feasibility, and what must be refused."""
+"""Closed-loop refinement: known parameters, an independent optimiser, feasibility, and refusals."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Refinement from many loops at once: one loop as before, what two show together, and what is refused."""
+"""Refinement from several loops: equal to one loop, parameters that need two loops, and refusals."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Projections: feasible on fresh poses, nearest by the optimality conditions, and failing with a sentence."""
+"""Projections: feasible at new poses, nearest by the optimality conditions, and failures with a message."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Dynamics of elastic joints against MuJoCo and against Lagrange's equations by hand; classification of parameters."""
+"""Dynamics of elastic joints against MuJoCo and manual Lagrange equations; classification of parameters."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What changed between two runs: a payload with honest deviations; torque constants by a known mass."""
+"""Changes between two runs: a payload with correct standard deviations; torque constants from a known mass."""
 
 from dataclasses import replace
 from pathlib import Path

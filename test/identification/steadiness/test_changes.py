@@ -1,4 +1,4 @@
-"""A change of an arm during its recordings is named with time, joint and size; a steady arm raises no alarm."""
+"""Changes of an arm during recordings: time, joint and size are named; a constant arm causes no alarm."""
 
 from typing import Any
 
