@@ -45,12 +45,12 @@ def read(tmp_path: Path, text: str | bytes) -> object:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_what_is_no_plain_yaml_is_refused_in_one_sentence(tmp_path: Path, text: str | bytes, words: str) -> None:
+def test_special_yaml_is_refused_in_one_sentence(tmp_path: Path, text: str | bytes, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         read(tmp_path, text)
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_non_files_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path, kind in (("nowhere", InputNotFoundError), (".", ConfigurationError), ("pipe", ConfigurationError)):
         with pytest.raises(kind):
@@ -61,7 +61,7 @@ def test_anchors_in_a_file_by_hand_are_read(tmp_path: Path) -> None:
     assert read(tmp_path, "a: &a [1, 2]\nb: *a\n") == {"a": [1, 2], "b": [1, 2]}
 
 
-def test_value_in_a_message_is_cut_before_it_is_written(tmp_path: Path) -> None:
+def test_long_values_are_shortened_in_messages(tmp_path: Path) -> None:
     level: object = "x" * 100_000
     for _ in range(30):
         level = [level] * 100  # shared, so small; its repr would have 100^30 entries

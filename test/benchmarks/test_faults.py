@@ -236,7 +236,7 @@ def test_a_driver_that_waits_for_good_replies_of_a_servo_that_sends_none_is_foun
 
 
 @pytest.mark.slow
-def test_where_nobody_answers_the_servos_hold_the_arm_themselves(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_servos_hold_the_arm_themselves(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     """Held by currents that nobody can correct, the arm of this seed had more energy than one that falls freely."""
     name = "missing reply of all servos, for good"
     (held,) = lockstep(robot, [name], 12)
@@ -293,9 +293,7 @@ def test_the_arm_stops_wherever_its_cable_is_cut(robot: Robot) -> None:
 
 
 @pytest.mark.slow
-def test_a_driver_that_looks_for_each_servo_behind_a_cut_is_found(
-    robot: Robot, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_driver_that_retries_every_cut_off_servo_is_detected(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     """Meanwhile the servos that are reached drive on: with 2 A for 0.1 s, seed 1 saw."""
 
     def search(cycle: StateCycle, port: Any, *_: object) -> None:
@@ -370,7 +368,7 @@ def test_more_energy_than_in_free_fall_is_found(robot: Robot, judge: ArmJudge) -
     assert not judge.worse_than_free_fall(brief, [falling], FAULT_S)  # it stands
 
 
-def test_a_run_that_fails_says_so(robot: Robot) -> None:
+def test_failed_run_is_reported(robot: Robot) -> None:
     def broken(_: Robot) -> SafetyGuard:
         class Broken(SafetyGuard):
             def check_posture(self, q: FloatArray) -> None:

@@ -20,7 +20,7 @@ from dynid.robot import Robot
 
 
 @pytest.mark.parametrize("case", TRIAL_CASES, ids=lambda case: case.name)
-def test_the_rows_hold(robot: Robot, case: DriverCase) -> None:
+def test_driver_passes_every_row(robot: Robot, case: DriverCase) -> None:
     assert [text for seed in range(2) for text in case.check(robot, seed)] == []
 
 

@@ -86,7 +86,7 @@ def test_empty_hand_has_no_significant_payload() -> None:
 
 
 @pytest.mark.slow
-def test_what_no_body_explains_shows_in_the_misfit_and_widens_deviations() -> None:
+def test_unexplained_torques_raise_misfit_and_deviations() -> None:
     def shaken(arm: SteppedArm, time_s: float) -> FloatArray:
         return 2.0 * np.sin(8.0 * np.pi * time_s) * np.eye(N)[1]
 

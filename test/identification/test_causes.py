@@ -34,7 +34,7 @@ def cause(added: FloatArray | float, factors: FloatArray | float = 1.0) -> str:
         )
     ],
 )
-def test_what_is_lacking_is_named(added: FloatArray, words: tuple[str, ...]) -> None:
+def test_missing_spring_is_named(added: FloatArray, words: tuple[str, ...]) -> None:
     found = cause(added)
     assert all(one in found for one in words), found
 

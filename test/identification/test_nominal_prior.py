@@ -63,7 +63,7 @@ def test_a_model_with_a_joint_that_never_moved_is_not_accepted() -> None:
     assert result.determined is not None and {"ZZ3", "IA3", "FV3"} <= set(result.determined.others)
 
 
-def test_filtered_rows_refuse_what_they_leave_open() -> None:
+def test_filtered_rows_refuse_undetermined_parameters() -> None:
     filtered = SLOW.model_copy(update={"rows": "filtered"})
     with pytest.raises(UndeterminedError, match="cannot separate") as refusal:
         identify(ROBOT, [recording("one", 1, rate_hz=200.0)], settings=filtered, held_out_share=0.3)

@@ -14,7 +14,7 @@ ROBOT = load_robot("aloha_class")
 SETTINGS = load_identification(ROBOT)
 
 
-def test_a_part_holds_the_rows_of_its_span_and_says_so() -> None:
+def test_part_contains_and_reports_the_rows_of_its_span() -> None:
     whole = recorded(ROBOT)
     (part,) = parts_of([whole], Span(5.0, 15.0))
     signals = part.signals(SETTINGS)

@@ -72,7 +72,7 @@ def test_load_that_counts_alike_on_both_sides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_what_is_written_reads_back(tmp_path: Path, model: str) -> None:
+def test_written_files_are_read_back(tmp_path: Path, model: str) -> None:
     rng = np.random.default_rng(3)
     figures = {symbol: rng.uniform(0.05, 0.3, 2) for symbol in MODELS[model]}
     if model in ("M3", "M4"):
@@ -117,7 +117,7 @@ def without(key: str) -> dict[str, Any]:
         ([1.0], "holds no JSON object"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, content: object, words: str) -> None:
+def test_invalid_files_are_named(tmp_path: Path, content: object, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words) as error:
         read_bam(written(tmp_path, content))
     assert "gear.json" in str(error.value)

@@ -96,7 +96,7 @@ def test_friction_in_motion_and_at_rest_is_what_the_law_says() -> None:
     assert np.abs(expected - M6.budget(data.qvel, motor, -data.qfrc_bias)).max() > 1e-3
 
 
-def test_what_mujoco_cannot_have_is_refused() -> None:
+def test_friction_that_mujoco_lacks_is_refused() -> None:
     content = to_file(BARE, MODEL.mdh, ROBOT.name, ROBOT.joint_names, "test")
     model = mujoco.MjModel.from_xml_string(mjcf_text(ROBOT, content))
     with pytest.raises(DataError, match="MuJoCo cannot hold"):

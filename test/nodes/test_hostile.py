@@ -204,7 +204,7 @@ def set_everything(node: Any, after: Any = lambda: None) -> set[tuple[str, bool]
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_no_parameter_ends_the_executor_or_what_it_does(executor: ExecutorNode, state: str) -> None:
+def test_no_parameter_ends_the_executor_or_its_motion(executor: ExecutorNode, state: str) -> None:
     arm = Arm(executor)
     arm.into(state)
     phase, moving = executor._motion.phase, executor._motion.moving

@@ -172,9 +172,7 @@ def spoilt(file: Path, line: int, text: str | None) -> Path:
         (51, None, "line 51: .* fields, expected 7 .truncated: the file ends within this line"),
     ],
 )
-def test_corrupt_rows_are_reported_and_left_out_only_when_told_to(
-    file: Path, line: int, text: str | None, words: str
-) -> None:
+def test_corrupt_rows_are_reported_and_skipped_on_request(file: Path, line: int, text: str | None, words: str) -> None:
     path = spoilt(file, line, text)
     with pytest.raises(DataError, match=rf"run\.csv has 1 corrupt rows: {words}"):
         read(path)

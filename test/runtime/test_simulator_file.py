@@ -69,7 +69,7 @@ def test_terms_that_the_robot_has_not_are_refused() -> None:
         model_of_text(text, robot, "model.xml")
 
 
-def test_what_is_no_model_file_says_so(tmp_path: Path) -> None:
+def test_invalid_model_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "broken.xml"
     path.write_text("<mujoco><worldbody><body/></worldbody>")
     with pytest.raises(ConfigurationError, match=r"broken\.xml is not valid for MuJoCo"):
