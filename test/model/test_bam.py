@@ -105,7 +105,7 @@ def without(key: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (M6 | {"friction_basis": 0.1}, "the unknown key 'friction_basis'; it has friction"),
+        (M6 | {"friction_basis": 0.1}, "the unknown key 'friction_basis'; expected friction"),
         (M6 | {"load_friction_base": 0.1}, "of model M6 has the unknown key 'load_friction_base'"),
         (without("alpha"), "no key 'alpha'"),
         (M6 | {"friction_viscous": -0.1}, "friction_viscous is -0.1; expected a number of at least 0"),

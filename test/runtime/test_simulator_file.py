@@ -58,7 +58,7 @@ def test_changed_geometry_is_refused() -> None:
     text = texts(robot)[0]
     places = re.findall(r'<body name="[^"]*" pos="([^"]*)"', text)
     moved = text.replace(f'pos="{places[3]}"', 'pos="0 0 0.3"', 1)
-    with pytest.raises(DataError, match=r"places joint \S+ otherwise than the URDF of 'crane_x7'"):
+    with pytest.raises(DataError, match=r"places joint \S+ differently from the URDF of 'crane_x7'"):
         model_of_text(moved, robot, "model.xml")
 
 

@@ -77,7 +77,9 @@ class OneJointExcitation:
             ConfigurationError: no period or no posture.
         """
         if wish.periods < 2 or wish.postures < 1:
-            raise ConfigurationError(f"{wish.periods} periods at {wish.postures} postures; expected at least 2 at 1")
+            raise ConfigurationError(
+                f"{wish.periods} periods at {wish.postures} postures; expected at least 2 periods and 1 posture"
+            )
         pieces: list[PolynomialTrajectory] = []
         sines: list[Sine] = []
         refusal: SafetyError | None = None
