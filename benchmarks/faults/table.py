@@ -164,14 +164,14 @@ Also: """
 def fault_document(
     rows: Sequence[FaultRow], falls: Sequence[DrawnRow], guided: Sequence[DrawnRow], what: str, seconds: float
 ) -> str:
-    """The document: requirements, runs, the table, and some of the violations if there are any.
+    """Return the document: requirements, runs, the table, and examples of violations if there are any.
 
     Args:
         rows: the table.
         falls: the table of stops in drawn postures; empty to leave it out.
         guided: the table of hand guiding; empty to leave it out.
-        what: what was run, in words.
-        seconds: how long it took [s].
+        what: description of the runs.
+        seconds: duration [s].
     """
     text = INTRODUCTION.format(
         read_age=round(1e3 * READ_AGE_S),
@@ -205,13 +205,13 @@ def fault_document(
 
 
 def fall_section(falls: Sequence[DrawnRow]) -> str:
-    """The section about stops in drawn postures."""
+    """Return the section about stops in random postures."""
     limits = {"longest": LONGEST_S, "most": np.rad2deg(MOST_RAD), "settled": SETTLED_S, "fastest": FASTEST_M_S}
     return FALLS.format(**limits) + "".join(f"| {row.title} | {' | '.join(row.figures)} |\n" for row in falls)
 
 
 def guided_section(guided: Sequence[DrawnRow]) -> str:
-    """The section about hand guiding."""
+    """Return the section about hand guiding."""
     limits = {"lightest": LIGHTEST_KG, "heaviest": HEAVIEST_KG, "farthest": FARTHEST_M, "fastest": FASTEST_GUIDED_M_S}
     limits |= {"hardest": HARDEST_N, "aftermath": AFTERMATH_S}
     return GUIDING.format(**limits) + "".join(f"| {row.title} | {' | '.join(row.figures)} |\n" for row in guided)

@@ -56,8 +56,8 @@ def length_units(values: FloatArray, names: Sequence[str], robot: Robot) -> list
         raise DataError(
             f"{names[k]} goes from {low[k]:.4g} to {high[k]:.4g}, outside the limits of "
             f"{robot.joint_names[k]} in every likely unit: write the unit into the names of the columns, such as "
-            "'pos_1_deg', correct robot.yaml, or write the mapping by hand ('unit: count' with counts_per_turn, offset, "
-            "sign)"
+            "'pos_1_deg', correct robot.yaml, or write the mapping by hand ('unit: count' with counts_per_turn, "
+            "offset, sign)"
         )
     turning = "deg" if in_deg else "rad"
     return [("m" if si else "mm") if own else turning for si, own in zip(in_si, slides, strict=True)]
