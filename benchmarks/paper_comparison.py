@@ -218,7 +218,7 @@ class Source:
         self.records = records_of(folder)
 
     def failed(self) -> str:
-        """Failed checks, as a list in one line."""
+        """Return the failed checks as a list."""
         checks = (*self.summary["processing"], *self.summary["checks"])
         lines = [
             f"- {one['name']}: {one['value']:.4g}, {one['sense']} {one['limit']:.4g}"

@@ -126,7 +126,7 @@ def hand_over(case: Case, folder: Path) -> None:
 
 
 def run_peer(peer: Peer, folder: Path, python: Path, seconds: float) -> dict[str, Any]:
-    """Run a peer in a process of its own; return processor time, memory, and an error, "" if it came to a result."""
+    """Run a peer in a separate process; return processor time, memory, and an error ("" for a result)."""
     if not peer.module:
         return {"processor_s": None, "memory_mb": None, "error": peer.settings}
     own = sys.executable if peer.name == OWN else str(python)
@@ -165,7 +165,7 @@ def _environment() -> dict[str, str]:
 
 
 def _limit(seconds: float) -> Callable[[], None]:
-    """Return what bounds the processor time of a child; the system ends it with SIGXCPU."""
+    """Return a function that limits a child's processor time; the system ends the child with SIGXCPU."""
 
     def apply() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
@@ -183,7 +183,7 @@ def found_candidate(peer: Peer, case: Case, folder: Path) -> tuple[Candidate, st
 
 
 def true_row(case: Case, poses: int) -> dict[str, Any]:
-    """Return the row of the simulated arm's own parameters, beside which the others stand."""
+    """Return the row of the simulated arm's own parameters, for comparison."""
     assert case.friction is not None
     row: dict[str, Any] = {"plant": case.name, "peer": TRUTH, "settings": "what the simulated arm was made of"}
     row |= {"source": "config", "processor_s": None, "memory_mb": None, "error": "", "note": ""}
@@ -217,11 +217,11 @@ def benchmark_peers(
 
     Args:
         cases: recordings.
-        names: of peers; () takes all.
+        names: names of peers; () takes all.
         work: folder for what peers are given and write.
         python: interpreter of the peers.
         seconds: processor time for each.
-        poses: at which M is looked at.
+        poses: number of poses at which M is evaluated.
         progress: called with each step's name.
     """
     rows = []
@@ -237,7 +237,7 @@ def benchmark_peers(
 
 
 def missed(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the promises that do not hold, in words."""
+    """Return a sentence for every requirement that does not hold."""
     found = []
     for plant, share in (("gear friction", 0.5), ("viscous friction", 1.0)):
         here = {row["peer"]: row for row in rows if row["plant"] == plant and not row["error"]}

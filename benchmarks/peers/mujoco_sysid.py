@@ -22,7 +22,7 @@ DRIVES = {"armature": (0.01, 1e-4, 0.1), "damping": (0.1, 0.0, 2.0), "frictionlo
 
 
 class Late(Exception):
-    """The time is over."""
+    """Error for an exceeded time limit."""
 
 
 def plant(given: Given) -> mujoco.MjSpec:
@@ -136,7 +136,7 @@ def identify(given: Given) -> Found:
     weight = np.tile([1.0, VELOCITY_S], n)
 
     def difference(params: Any, predicted: Any, measured: Any, *_: Any, **__: Any) -> Any:
-        """Plain differences: the default divides by a window's norm, which is zero where a joint rests."""
+        """Return plain differences; the default divides by a window's norm, which is zero for a joint at rest."""
         rows = min(len(predicted.data), len(measured.data) - 1)
         return (predicted.data[:rows] - measured.data[1 : rows + 1]) * weight, predicted, measured
 

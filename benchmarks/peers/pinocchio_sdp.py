@@ -1,4 +1,4 @@
-"""What a longer script does: the same rows with every link's pseudo-inertia positive definite, by cvxpy."""
+"""Peer like a longer script: the same rows with every link's pseudo-inertia positive definite, by cvxpy."""
 
 import numpy as np
 
