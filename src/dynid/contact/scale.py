@@ -121,7 +121,7 @@ class Scale:
         return True
 
     def _columns(self) -> FloatArray:
-        """Return Y_L, (c, 10)."""
+        """Return the torques Y_L of the last link's ten parameters in the present state, (c, 10), SI."""
         c, x = self._arm.chain_size, self.motion.x
         rows = link_motions(
             self._arm.mdh, x[None, :c], self.motion.velocity[None, :c], self._acceleration[None], self._arm.gravity

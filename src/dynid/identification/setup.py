@@ -216,7 +216,7 @@ def choose(words: Sequence[str], robot: Robot) -> tuple[Choice, ...]:
 
 
 def reference(robot: Robot) -> int:
-    """Return the index from 0 of the joint with the largest torque limit, whose torque constant is taken as right."""
+    """Return the index from 0 of the joint with the largest torque limit, whose torque constant is assumed correct."""
     return int(np.argmax(robot.torque_limits[: robot.chain_size]))
 
 

@@ -133,7 +133,7 @@ def checked(call: Supervisor, model: Model, motions: tuple[Trajectory, ...], rep
 
 
 def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: list[HeldTorques]) -> HeldTorques:
-    """Execute one motion and return the torques that the joints carried in it.
+    """Execute one motion and return the torques with which the joints held the arm meanwhile.
 
     If the motion is aborted, the torques measured after the stop are checked.
 

@@ -1,4 +1,4 @@
-"""Reasons why an arm carries other torques than its model predicts."""
+"""Reasons why the torques that hold an arm differ from those that its model predicts."""
 
 from collections.abc import Iterator, Sequence
 
