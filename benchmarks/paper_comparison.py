@@ -45,7 +45,7 @@ PAPER_VALIDATION = {  # RMSE [N m] and MNE of CLIE and of the rescued model (Tab
     "V03": (0.16642, 0.06721, 0.16630, 0.06719),
 }
 VALIDATION = ("V01", "V02", "V03")
-ON_BOUNDARY = 3e-4  # kg m^2, a little above the margin of the cuts
+ON_BOUNDARY = 3e-4  # eigenvalue slightly above the margin of the cuts [kg m^2]
 Row = dict[str, str]
 Runs = dict[tuple[str, int], Row]
 

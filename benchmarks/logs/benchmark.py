@@ -31,7 +31,7 @@ from dynid.robot import Robot
 
 SESSIONS, FITTED = 2, 0.8
 RATES_HZ = (1000.0, 50.0, 15.0)
-DELAYS_S = (0.0, 0.3)  # within which delays are drawn
+DELAYS_S = (0.0, 0.3)  # range of random delays [s]
 DRAWS = 23
 BARS = {
     "delay_error_ms_50hz": 5.0,

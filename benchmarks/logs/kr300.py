@@ -27,7 +27,8 @@ from dynid.runtime.model import Model
 SETTINGS = JudgeSettings(grid_s=0.004, window_s=0.16, slow_rad_s=0.02)
 PLAIN: FrictionStructure = "Coulomb-viscous"
 LOAD: FrictionStructure = "directional"
-REFINED, BANDWIDTHS_HZ = "spring", (1.0, 3.0, 8.0)  # the structure that is refined by simulation, and in which loops
+# structure that is refined by simulation, and bandwidths of the loops
+REFINED, BANDWIDTHS_HZ = "spring", (1.0, 3.0, 8.0)
 
 
 @dataclass(frozen=True, eq=False)

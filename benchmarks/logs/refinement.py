@@ -32,8 +32,8 @@ from dynid.robot import FloatArray, Robot
 from dynid.runtime.model import Model
 
 CYCLE_S, SAMPLE_S = 0.001, 0.02
-EDGE_S = 0.5  # at both ends: the loop starts, the splines end
-EPS_KG_M2 = 1e-4  # smallest eigenvalue of M(q) on the path
+EDGE_S = 0.5  # omitted time at both ends, where the loop starts and the splines end [s]
+EPS_KG_M2 = 1e-4  # smallest allowed eigenvalue of M(q) on the path [kg m^2]
 STRIDE = 2  # cycles per step of the Jacobian
 VELOCITY_FILTER_CYCLES = 0.25
 
@@ -146,7 +146,7 @@ class _Motion:
 
     def data(self, law: ControllerSettings, slow_rad_s: float, unit: float) -> ClosedLoopData:
         """Return the data for the simulation of the loop."""
-        feedforward = np.array(law.inertia_kg_m2) * self.ddq  # the law's own, which is no help
+        feedforward = np.array(law.inertia_kg_m2) * self.ddq  # feed-forward of the law
         edge = round(EDGE_S / CYCLE_S)
         chosen = np.arange(edge, len(self.time) - edge, round(SAMPLE_S / CYCLE_S))
         size = np.sqrt(np.mean(self.tau**2, axis=0))

@@ -35,7 +35,7 @@ from dynid.trajectory.families import load_excitation
 IDENTIFICATION, HELD_OUT, PROFILE, SEED = "demo_identification", ("V01", "V02"), "limited", 1
 PLANTS = {"gear friction": "M6", "viscous friction": "viscous"}
 STEP_S = 0.001
-MARGIN_S = 60.0  # of wall time: importing, compiling
+MARGIN_S = 60.0  # additional wall time for importing and compiling [s]
 Progress = Callable[[str], None]
 
 
@@ -48,7 +48,7 @@ class Case:
     robot_name: str
     fitted: Path
     held_out: tuple[Recording, ...]
-    friction: str | None  # of the simulated arm; None for recordings of others
+    friction: str | None  # friction of the simulated arm; None for recordings of other arms
     mapping: Path | None = None
 
 
@@ -147,7 +147,7 @@ def run_peer(peer: Peer, folder: Path, python: Path, seconds: float) -> dict[str
         error = f"no result in {MARGIN_S + 4.0 * seconds:.0f} s"
         return {"processor_s": None, "memory_mb": None, "error": error}
     finally:
-        with contextlib.suppress(ProcessLookupError):  # workers that a peer started and left behind, too
+        with contextlib.suppress(ProcessLookupError):  # also end workers that a peer left running
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
     lines = output.strip().splitlines()

@@ -16,7 +16,7 @@ STEP_S, WINDOW_S, LEFT_S = 0.002, 0.25, 15.0
 PULL = 0.02  # weight of a parameter's distance from the URDF, in half-widths of its bounds
 VELOCITY_S = 0.1  # weight of velocities against positions [s]
 ITERATIONS = 40
-REMEMBERED = 300  # models, those of a Jacobian and some more
+REMEMBERED = 300  # number of cached models, more than a Jacobian needs
 THETA = np.array([0.7, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.1, 0.1, 0.1])  # half-widths of log-Cholesky bounds
 DRIVES = {"armature": (0.01, 1e-4, 0.1), "damping": (0.1, 0.0, 2.0), "frictionloss": (0.1, 0.0, 2.0)}
 

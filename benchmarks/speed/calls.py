@@ -24,7 +24,7 @@ LIMITS_US = {
     "gravity_us": 10.0,
     "inertia_matrix_us": 25.0,
 }
-SAME = 1e-9  # of the largest value, or absolutely where that is below 1
+SAME = 1e-9  # largest difference, relative to the largest value or absolute if that is below 1
 CHUNK, WARM, TIMED_CALLS = 5000, 300, 5000
 LOOP_HZ = 500.0
 C_TIMER = """#include "NAME.h"
