@@ -15,8 +15,13 @@ from pathlib import Path
 _STATUS = Path("/proc/self/status")
 
 
+def forget_peak() -> None:
+    """Let the largest resident memory of this process count from now on."""
+    Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
+
+
 def peak_mib() -> float:
-    """Return the largest resident memory of this process since its start [MiB].
+    """Return the largest resident memory of this process since its start, or since `forget_peak` [MiB].
 
     Raises:
         RuntimeError: the kernel does not report it (it is not Linux).

@@ -52,7 +52,7 @@ def check(demo: Demo, name: str) -> Check:
 
 
 def test_every_check_of_the_demo_passes(usual: Demo) -> None:
-    assert usual.process.returncode == 0, usual.text
+    assert usual.process.returncode == 0, f"{usual.text}\n{usual.last_lines()}"
     assert "accepted: every check passed" in usual.text
     rows = [line for line in usual.text.splitlines() if line.startswith("│")]
     assert sum("passed" in row for row in rows) >= 15 and not any("FAILED" in row for row in rows)

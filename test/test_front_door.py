@@ -78,6 +78,7 @@ def test_from_arrays_to_torques(tmp_path: Path) -> None:
     run = dynid.recording_from_arrays(ROBOT, **columns, joint_names=names, name="run")
     other = dynid.recording_from_arrays(ROBOT, **motion(2), name="other")
     result = dynid.identify(ROBOT, [run], validation=[other])
+    assert repr(result) == f"Identification(planar_3r, accepted, {len(result.base.names)} base parameters, regression)"
     assert result.verdict.accepted, str(result.verdict)
     dynid.write_result(result, tmp_path / "model")
     model = dynid.load_model(tmp_path / "model")
@@ -324,3 +325,12 @@ def test_the_notebook_runs_in_a_kernel_of_jupyter(tmp_path: Path, monkeypatch: p
     nbclient.NotebookClient(notebook, timeout=900, kernel_name="python3", resources=places).execute()
     assert (tmp_path / "model" / "report.html").is_file()
     assert [cell for cell in notebook.cells if "image/png" in str(cell.get("outputs"))], "it draws a figure"
+
+
+def test_what_a_shell_prints_of_robots_and_recordings_is_one_short_line() -> None:
+    robot = dynid.load_robot("kr300")
+    time, n = np.arange(200) / 100.0, robot.size
+    columns = np.zeros((200, n))
+    recording = dynid.recording_from_arrays(robot, time, columns, columns, name="run")
+    assert repr(recording) == f"Recording(run, 200 samples of 2.0 s, {n} joints, mounted {robot.file.default_mount})"
+    assert repr(robot).startswith("Robot(kr300, 6 joints, ") and "\n" not in repr(robot)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynid.documents import MOST_YAML_ALIASES, read_json, read_yaml
-from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, shown
+from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, UnknownNameError, shown
 from dynid.resources import load_validated
 from dynid.robot.file import RobotFile
 
@@ -59,6 +59,15 @@ def test_non_files_are_refused(tmp_path: Path) -> None:
 
 def test_anchors_in_a_file_by_hand_are_read(tmp_path: Path) -> None:
     assert read(tmp_path, "a: &a [1, 2]\nb: *a\n") == {"a": [1, 2], "b": [1, 2]}
+
+
+def test_field_name_with_line_breaks_is_named_in_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "robot.yaml"
+    path.write_text('"na\\nme\\u0085": 1\nservos: {"a\\nb": {"x\\ry": 1}}\n')
+    with pytest.raises(ConfigurationError, match="na me is unknown") as caught:
+        load_validated(path, RobotFile)
+    assert str(caught.value).isprintable()
+    assert str(UnknownNameError("joint", "a\nb", ["c\rd"])) == "unknown joint 'a b'; known: c d"
 
 
 def test_long_values_are_shortened_in_messages(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -16,11 +17,11 @@ from typing import Any
 import hypothesis
 
 from benchmarks.readers.builders import Built
-from benchmarks.readers.limits import Writes, limit_memory
+from benchmarks.readers.limits import Writes, limited_memory
 from benchmarks.readers.mutations import mutated
 from benchmarks.readers.structures import STRUCTURES, Structure
 from benchmarks.readers.targets import TARGETS, Target
-from benchmarks.resident import peak_mib
+from benchmarks.resident import forget_peak, peak_mib
 from dynid.errors import DynidError
 
 HANG_S, START_S = 10.0, 120.0  # limits of processor time [s]; a sleeping process gets four times as long
@@ -56,10 +57,11 @@ def judged(read: Callable[[], Any], fault_of: Callable[[Any], str]) -> Outcome:
     try:
         found = read()
     except DynidError as error:
-        return ("refused", "") if "\n" not in str(error) else ("traceback", "more than one line")
+        text = str(error)
+        return ("traceback", f"more than one line: {text[-300:]!r}") if "\n" in text else ("refused", "")
     except BaseException as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
-        return "traceback", f"{type(error).__name__}: {str(error)[:200]} ({Path(place.filename).name}:{place.lineno})"
+        return "traceback", f"{type(error).__name__}: {str(error)[:400]} ({Path(place.filename).name}:{place.lineno})"
     fault = fault_of(found)
     return ("wrong", fault) if fault else ("accepted", "")
 
@@ -71,8 +73,11 @@ def one_input(target: Target, folder: Path, seed: int) -> Outcome:
     return outcome(target, path)
 
 
-def built_outcome(structure: Structure, built: Built, work: Path, writes: Writes) -> Outcome:
-    """Return the outcome of reading generated files; `work` is the only folder where the reader may write."""
+def built_outcome(structure: Structure, built: Built, work: Path, writes: Writes, *, limited: bool) -> Outcome:
+    """Return the outcome of reading generated files; `work` is the only folder where the reader may write.
+
+    If `limited`, the reader has 1 GiB of memory; the first files also load libraries and compile.
+    """
     folder, out = work / "in", work / "out"
     for path, content in built.files.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -81,7 +86,9 @@ def built_outcome(structure: Structure, built: Built, work: Path, writes: Writes
     there = set(work.iterdir())
     try:
         writes.watching = True
-        found = judged(lambda: structure.read(folder / built.entry, out), structure.fault)
+        forget_peak()  # what built the files is not the reader's
+        with limited_memory() if limited else nullcontext():
+            found = judged(lambda: structure.read(folder / built.entry, out), structure.fault)
         writes.watching = False
         left = {one.name for one in set(work.iterdir()) - there}
         if left or writes.outside:
@@ -116,11 +123,9 @@ def _work_built(name: str, seed: int, first: int, count: int, pipe: Connection) 
             begin = time.monotonic()
             if place >= count:
                 return
-            result = built_outcome(structure, built, Path(work), writes)
+            result = built_outcome(structure, built, Path(work), writes, limited=place > first)
             pipe.send((place, *result, peak_mib(), time.monotonic() - begin))
             place += 1
-            if place == first + 1:
-                limit_memory()  # what is compiled and loaded once is not the file's
 
         pipe.send((-1, "accepted", "", 0.0))
         read()
@@ -137,10 +142,9 @@ def _work(name: str, seed: int, first: int, count: int, pipe: Connection) -> Non
         pipe.send((-1, *outcome(target, good), 0.0))
         for place in range(first, count):
             begin = time.monotonic()
-            result = one_input(target, Path(work), seed + place)
+            with limited_memory() if place > first else nullcontext():  # the first one loads libraries and compiles
+                result = one_input(target, Path(work), seed + place)
             pipe.send((place, *result, peak_mib(), time.monotonic() - begin))
-            if place == first:
-                limit_memory()  # what is compiled and loaded once is not the file's
     pipe.send(None)
 
 
@@ -213,4 +217,4 @@ def _listen(pipe: Connection, child: Any, tally: Tally, next_place: int, last: i
         tally.outcomes[kind] += 1
         tally.peak_mib, tally.slowest_s = max(tally.peak_mib, figures[0]), max(tally.slowest_s, figures[1])
         if text:
-            tally.examples.setdefault(f"{kind}: {text}"[:200], f"input {place}")
+            tally.examples.setdefault(f"{kind}: {text}"[:400], f"input {place}")

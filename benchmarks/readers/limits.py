@@ -3,6 +3,8 @@
 import os
 import resource
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,12 +13,20 @@ _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 _CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate", "shutil.move")
 
 
-def limit_memory() -> None:
-    """Allow 1 GiB more address space than the process has now, with its libraries loaded."""
+@contextmanager
+def limited_memory() -> Iterator[None]:
+    """Allow 1 GiB more address space than the process has now while one file is read.
+
+    What builds the next file, or keeps notes of the last, is not limited.
+    """
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    size = pages * os.sysconf("SC_PAGE_SIZE") + LIMIT_BYTES
-    resource.setrlimit(resource.RLIMIT_AS, (size, size))
+    before, most = resource.getrlimit(resource.RLIMIT_AS)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    resource.setrlimit(resource.RLIMIT_AS, (pages * os.sysconf("SC_PAGE_SIZE") + LIMIT_BYTES, most))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (before, most))
 
 
 class Writes:

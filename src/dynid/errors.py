@@ -22,7 +22,7 @@ class UnknownNameError(DynidError, LookupError):
     """Error for a name of a robot, trajectory, joint or model that does not exist."""
 
     def __init__(self, kind: str, name: str, known: "list[str] | tuple[str, ...]") -> None:
-        super().__init__(f"unknown {kind} '{name}'; known: {', '.join(known) or 'none'}")
+        super().__init__(one_line(f"unknown {kind} '{name}'; known: {', '.join(known) or 'none'}"))
         self.kind, self.name, self.known = kind, name, tuple(known)
 
 

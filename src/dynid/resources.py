@@ -126,7 +126,7 @@ def invalid_fields(error: ValidationError, schema: type[BaseModel]) -> str:
             given = "a block of fields" if isinstance(value, dict) else shown(value)
             lines.append(f"{field}: {f'expected {kind}' if kind else expected} (got {given})")
     more = len(errors) - MOST_LISTED
-    return "; ".join(lines) + (f"; and {more} more" if more > 0 else "")
+    return one_line("; ".join(lines)) + (f"; and {more} more" if more > 0 else "")  # names of fields hold anything
 
 
 @contextlib.contextmanager

@@ -108,7 +108,7 @@ def test_reader_that_writes_elsewhere_or_babbles_is_counted(tmp_path: Path) -> N
     writes = Writes(work)
 
     def outcome_of(read: Callable[[Path, Path], object]) -> tuple[str, str]:
-        found = built_outcome(Structure(strategies.just(built), read), built, work, writes)
+        found = built_outcome(Structure(strategies.just(built), read), built, work, writes, limited=True)
         assert not list(work.iterdir())
         return found
 
@@ -116,6 +116,8 @@ def test_reader_that_writes_elsewhere_or_babbles_is_counted(tmp_path: Path) -> N
         raise KeyError(path.name)
 
     assert outcome_of(lambda path, out: (out / path.read_text()).touch()) == ("accepted", "")
+    assert outcome_of(lambda path, out: bytearray(3 * 2**29))[1].startswith("MemoryError")
+    bytearray(3 * 2**29)  # the limit is the reader's
     assert outcome_of(lambda path, out: (work / "beside").touch())[0] == "wrong"
     assert "elsewhere" in outcome_of(lambda path, out: (tmp_path / "elsewhere").touch())[1]
     assert outcome_of(stumble)[0] == "traceback"

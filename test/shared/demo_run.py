@@ -52,6 +52,11 @@ class Demo:
         path = self.output / "logs" / f"{name}.log"
         return path.read_text(encoding="utf-8") if path.is_file() else ""
 
+    def last_lines(self) -> str:
+        """The end of what the nodes that move the arm logged, for the message of a failed test."""
+        ends = {name: self.log(name).splitlines()[-8:] for name in ("executor", "hardware", "simulated_arm")}
+        return "\n".join(f"{name}: {line[:300]}" for name, lines in ends.items() for line in lines)
+
     def children(self) -> set[int]:
         """Processes that were started to end with the demo."""
         marker = f"{PARENT_VARIABLE}={self.process.pid}".encode()
@@ -69,7 +74,7 @@ class Demo:
     def wait_for(self, event: Callable[[], bool], what: str) -> None:
         """Wait for something in its files; the demo must not end before."""
         self.wait_until(event, what)
-        assert event(), f"the demo ended with {self.process.returncode} before {what}: {self.text}"
+        assert event(), f"the demo ended with {self.process.returncode} before {what}: {self.text}\n{self.last_lines()}"
 
     def wait_until_alone(self) -> None:
         self._wait(lambda: not self.children(), "the end of all children")

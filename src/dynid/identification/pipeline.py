@@ -159,6 +159,10 @@ class Identification:
     refinement: str = ""
     campaign: CampaignFiles | None = None
 
+    def __repr__(self) -> str:
+        state = "accepted" if self.verdict.accepted else "not accepted"
+        return f"Identification({self.robot.name}, {state}, {len(self.base.names)} base parameters, {self.method})"
+
     @property
     def base(self) -> BaseParameters:
         """Resulting base parameters."""

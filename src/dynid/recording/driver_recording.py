@@ -96,6 +96,9 @@ class DriverRecording:
     counts: dict[str, int]
     notes: tuple[str, ...]
 
+    def __repr__(self) -> str:
+        return f"DriverRecording({self.source}, {self.robot_name}, {len(self.time)} samples of {self.time[-1]:.1f} s)"
+
     @property
     def size(self) -> int:
         """Number of joints n."""

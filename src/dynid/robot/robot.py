@@ -27,6 +27,9 @@ class Robot:
         self.file = file
         self.folder = folder
 
+    def __repr__(self) -> str:
+        return f"Robot({self.name}, {self.size} joints, {self.folder})"
+
     def at_cycle(self, cycle_s: float) -> "Robot":
         """Return the same robot with another control cycle [s]."""
         bus = self.file.bus.model_copy(update={"cycle_s": cycle_s})

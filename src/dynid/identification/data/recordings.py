@@ -84,6 +84,12 @@ class Recording(Columns):
     driver: bags.DriverRecording | None = None
     rows: Signals | None = None
 
+    def __repr__(self) -> str:
+        held = self.driver or self.rows
+        content = "samples released" if held is None else f"{len(held.time)} samples of {np.ptp(held.time):.1f} s"
+        joints = f", {len(self.joint_names)} joints" if self.joint_names else ""
+        return f"Recording({self.path}, {content}{joints}, mounted {self.mount})"
+
     @property
     def name(self) -> str:
         """Name of the bag or file."""
