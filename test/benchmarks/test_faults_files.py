@@ -17,7 +17,7 @@ from dynid.robot import Robot
 
 
 @pytest.mark.parametrize("case", DISK_CASES, ids=lambda case: case.name)
-def test_the_rows_hold(robot: Robot, case: DriverCase) -> None:
+def test_product_passes_every_row(robot: Robot, case: DriverCase) -> None:
     assert [text for seed in range(3) for text in case.check(robot, seed)] == []
     assert case.name in case_names()
 

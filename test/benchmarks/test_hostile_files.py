@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("case", FILE_CASES, ids=lambda case: case.name)
-def test_the_rows_hold(case: FileCase, tmp_path: Path) -> None:
+def test_program_passes_every_row(case: FileCase, tmp_path: Path) -> None:
     assert harm(case, 0, tmp_path) == ""
 
 
