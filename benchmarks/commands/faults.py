@@ -82,7 +82,8 @@ def faults(
         what = f"{lockstep_runs} times in lock-step, {real_runs} times against processes, seeds from {seed}"
         write_whole(out, fault_document(table, drawn.get(FALLS, ()), drawn.get(GUIDING, ()), what, seconds))
     if as_json:
-        print_json([row.as_dict() for row in table] + [row.as_dict() for found in drawn.values() for row in found])
+        every: list[DrawnRow | FaultRow] = [*table, *(row for found in drawn.values() for row in found)]
+        print_json([row.as_dict() | {"findings": list(row.findings)} for row in every])
     else:
         _print_all(table, drawn, seconds)
     violations = [row.violations for row in table] + [row.violations for found in drawn.values() for row in found]

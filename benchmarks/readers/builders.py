@@ -86,10 +86,11 @@ def documents(draw: Draw, content: Any, form: str = "yaml") -> bytes:
     if form == "json" and draw(st.booleans()):
         found[draw(st.sampled_from(sorted(content)))] = draw(VALUES)
     dump = yaml.CSafeDumper if draw(st.booleans()) else yaml.SafeDumper
+    brackets = draw(st.integers(0, 100_000))  # drawn always: whether the dump below recurses too deep is not repeatable
     try:
         text = json.dumps(found) if form == "json" else yaml.dump(found, Dumper=dump, sort_keys=False)
     except (RecursionError, ValueError, yaml.YAMLError):
-        text = "[" * draw(st.integers(0, 100_000))
+        text = "[" * brackets
     return bytes(draw(spoiled(text.encode(errors="replace"))))
 
 

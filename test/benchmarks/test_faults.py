@@ -416,10 +416,11 @@ def test_the_command_prints_writes_and_fails(tmp_path: Path, monkeypatch: pytest
     good = CliRunner().invoke(app, call)
     assert good.exit_code == 0
     row = {"schema_version": 1, "fault": "clock stepped", "runs": 3, "violations": 0, "worst_stop_ms": 0.0}
-    assert json.loads(good.stdout) == [row]
+    assert json.loads(good.stdout) == [row | {"findings": []}]
     out = tmp_path / "faults.md"
     bad = CliRunner().invoke(app, [*call, "--fault", "overload", "--out", str(out)])
     assert bad.exit_code == 1 and json.loads(bad.stdout)[1]["violations"] == 3
+    assert json.loads(bad.stdout)[1]["findings"][0] == "seed 0: bad"
     text = out.read_text()
     assert "| overload | off | 3 | 3 | 12 |" in text and "- overload, seed 0: bad" in text and "6 runs" in text
     assert isinstance(CliRunner().invoke(app, [*call, "--out", str(out)]).exception, OutputExistsError)
