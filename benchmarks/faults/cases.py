@@ -53,7 +53,8 @@ class FaultCase:
         name: name of the fault.
         expectation: required outcome.
         named: what the driver's text must match, where the arm stops; where the motion goes on, whether it must be
-            counted ("counted") or is none of the driver's business ("").
+            counted ("counted"), counted if it cost a reading ("counted if felt"), or is none of the driver's business
+            ("").
         make: the fault with everything random about it.
     """
 
@@ -90,7 +91,8 @@ def _line(kind: LineFaultKind, one: bool, lasting: bool, random: Random, robot: 
 
 
 def _brief(name: str, kind: LineFaultKind, one: bool = False) -> FaultCase:
-    return FaultCase(name, "motion continues", "counted", partial(_line, kind, one, False))
+    named = "counted if felt" if kind == "late_reply" else "counted"  # the driver may have waited long enough
+    return FaultCase(name, "motion continues", named, partial(_line, kind, one, False))
 
 
 def _lasting(name: str, kind: LineFaultKind, one: bool = False) -> FaultCase:

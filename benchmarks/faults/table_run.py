@@ -24,7 +24,7 @@ from benchmarks.faults.lockstep import (
 from benchmarks.faults.motion import random_piece
 from benchmarks.faults.trials import TRIAL_CASES
 from dynid.errors import UnknownNameError
-from dynid.hardware.loop.diagnostics import LINE
+from dynid.hardware.loop.diagnostics import LINE, LOOP
 from dynid.hardware.safety.guard import SafetyGuard
 from dynid.parallel import in_processes
 from dynid.robot import Robot, load_robot
@@ -32,6 +32,7 @@ from dynid.simulation.faults.script import CableCut, Unplugged
 from dynid.simulation.servo.trace import ArmTrace
 
 UNDISTURBED = Disturbed(window_s=MOTION_WINDOW_S)
+INCOMPLETE = f"{LOOP}: incomplete"  # name of the counter of readings that missed a servo
 FREE_FALL = Disturbed(faults=lambda at_s: (Unplugged(kind="unplugged", at_s=at_s),), window_s=FALL_WINDOW_S)
 WITHOUT_POWER = Disturbed(
     faults=lambda at_s: (CableCut(kind="cable_cut", at_s=at_s, powered=False),), window_s=FALL_WINDOW_S
@@ -191,14 +192,14 @@ def outcome(
     every = tuple(range(judge.robot.size))
     match case.expectation:
         case "motion continues":
-            found += _must_go_on(judge, case, run, undisturbed)
+            found += must_go_on(judge, case, run, undisturbed)
         case "arm stops" | "other joints stop" | "reached joints stop":
             free = disturbed.axes if case.expectation != "arm stops" else ()
             # what is read now and then counts from its notice on; later than that, the arm is let down
             noticed_s = min(run.noticed_s, fault_s + disturbed.noticed_s) if disturbed.noticed_s else fault_s
             watched = trace.between(-np.inf, noticed_s + STOP_WINDOW_S) if disturbed.noticed_s else trace
             seen = judge.until_contact(watched, free)
-            dropped = falls[0] if case.expectation == "reached joints stop" else None
+            dropped = falls[0] if free else None  # what falls pushes what is held
             found += judge.late_damping(seen, noticed_s, free, dropped) + judge.unstopped(seen, noticed_s, free)
             found += judge.contact(seen, free)
             stop_s = judge.stop_s(seen, fault_s, free)
@@ -221,12 +222,14 @@ def outcome(
     return Outcome(case.name, seed, tuple(found), 1e3 * stop_s, case.expectation)
 
 
-def _must_go_on(judge: ArmJudge, case: FaultCase, run: LockstepRun, undisturbed: ArmTrace) -> list[str]:
+def must_go_on(judge: ArmJudge, case: FaultCase, run: LockstepRun, undisturbed: ArmTrace) -> list[str]:
+    """Judge a run whose motion the fault must not disturb."""
     found = judge.disturbed(run.trace, undisturbed, run.fault_s + MOTION_WINDOW_S)
     if not run.following:
         found.append(f"commands are no longer followed: {run.text}")
     counted = [name for name, count in run.after.items() if name.startswith(LINE) and count > run.before.get(name, 0)]
-    if case.named and not counted:
+    felt = run.after.get(INCOMPLETE, 0) > run.before.get(INCOMPLETE, 0)
+    if not counted and (case.named == "counted" or (case.named == "counted if felt" and felt)):
         found.append("the fault was not counted")
     return found
 

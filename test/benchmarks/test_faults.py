@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,16 @@ from benchmarks.faults.driver_cases import DRIVER_CASES, DriverCase
 from benchmarks.faults.judge import STANDS_S, ArmJudge, Published
 from benchmarks.faults.lockstep import Disturbed
 from benchmarks.faults.table import fault_document
-from benchmarks.faults.table_run import FaultRow, Outcome, chosen_cases, rows, run_lockstep, start_outcome
+from benchmarks.faults.table_run import (
+    INCOMPLETE,
+    FaultRow,
+    Outcome,
+    chosen_cases,
+    must_go_on,
+    rows,
+    run_lockstep,
+    start_outcome,
+)
 from typer.testing import CliRunner
 
 from dynid.errors import DataError, OutputExistsError, UnknownNameError
@@ -23,6 +33,7 @@ from dynid.hardware.arm.arming import Arming
 from dynid.hardware.arm.unseen_hold import UnseenHold
 from dynid.hardware.bus.slow_state import SlowState
 from dynid.hardware.bus.state_cycle import StateCycle
+from dynid.hardware.loop.diagnostics import LINE
 from dynid.hardware.safety.guard import GuardResult, SafetyGuard
 from dynid.hardware.safety.settings import load_safety
 from dynid.robot import FloatArray, Robot
@@ -431,3 +442,20 @@ def test_the_script_in_the_document_is_one() -> None:
     text = fault_document([FaultRow("overload", 1, 0, 1.0)], [], [], "one", 1.0)
     script = FaultScript.model_validate(yaml.safe_load(text.split("```yaml\n")[1].split("```")[0]))
     assert len(script.faults) == 10 and script.random is not None
+
+
+@pytest.mark.parametrize(
+    ("named", "incomplete", "stale", "accepted"),
+    [
+        ("counted if felt", 0, 0, True),  # the driver waited long enough
+        ("counted if felt", 1, 0, False),
+        ("counted if felt", 1, 1, True),
+        ("counted", 0, 0, False),
+    ],
+)
+def test_fault_that_cost_a_reading_must_be_counted(named: str, incomplete: int, stale: int, accepted: bool) -> None:
+    judge = SimpleNamespace(disturbed=lambda *_: [])
+    before, after = ({INCOMPLETE: i, f"{LINE}: stale": s} for i, s in ((0, 0), (incomplete, stale)))
+    run = SimpleNamespace(trace=None, fault_s=0.0, following=True, before=before, after=after, text="")
+    case = FaultCase("late", "motion continues", named, lambda *_: Disturbed())
+    assert (must_go_on(judge, case, run, None) == []) is accepted  # type: ignore[arg-type]

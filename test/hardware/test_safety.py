@@ -140,6 +140,23 @@ def test_without_a_complete_reading_commands_are_not_followed(guard: SafetyGuard
     assert guard.filter(np.ones(8), 0.0, middle, STILL, feedback_age_s=0.021).reasons == (Reason.NO_FEEDBACK,)
 
 
+@pytest.mark.parametrize(
+    ("command_age_s", "feedback_age_s", "step_s", "reasons"),
+    [
+        (0.0, 0.016, 0.005, (Reason.NO_FEEDBACK,)),
+        (0.016, 0.001, 0.005, (Reason.STALE_COMMAND,)),
+        (0.016, 0.016, 0.001, ()),
+        (0.016, 0.0, 0.005, ()),  # all servos answered: the cycle was long for another reason
+        (0.012, 0.012, 0.5, ()),  # a stalled process is no silent servo
+    ],
+)
+def test_long_cycles_with_a_silent_servo_are_counted_before_they_pass(
+    guard: SafetyGuard, middle: np.ndarray, command_age_s: float, feedback_age_s: float, step_s: float, reasons: object
+) -> None:
+    result = guard.filter(np.ones(8), command_age_s, middle, STILL, feedback_age_s=feedback_age_s, step_s=step_s)
+    assert result.reasons == reasons
+
+
 def test_when_commands_end_motion_is_braked_and_their_return_is_followed(robot: Robot, middle: np.ndarray) -> None:
     guard = changed(robot, current_ramp_s=0.0)
     guard.handle(GuardEvent.ENABLE)

@@ -36,6 +36,7 @@ from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot, read_only
 
 __all__ = ["GuardResult", "GuardState", "SafetyGuard", "SafetySettings", "load_safety"]
+LONGEST_WAIT_SHARE = 0.3  # of `command_timeout_s`: longest wait for a silent servo that is counted in advance
 
 
 class GuardResult(NamedTuple):
@@ -259,7 +260,9 @@ class SafetyGuard:
         step_s = self._cycle_s if step_s is None else step_s
         refusal = None
         if self.state is GuardState.ENABLED:
-            refusal = self._refusal(command_tau, command_age_s, feedback_age_s)
+            # cycles that wait for a silent servo are long: what is too old before the next one counts as too old now
+            later_s = min(step_s, LONGEST_WAIT_SHARE * self.settings.command_timeout_s) if feedback_age_s > 0.0 else 0.0
+            refusal = self._refusal(command_tau, command_age_s + later_s, feedback_age_s + later_s)
             self._watch_commands(refusal, step_s)
         if not self.torque_needed:
             self._last = self._none

@@ -19,7 +19,7 @@ class SafetySettings(Strict):
     Attributes:
         schema_version: version of the file's schema.
         command_timeout_s: a command, or a complete reading of the arm, older than this is not followed: the arm is
-            braked and held.
+            braked and held. While a servo is silent, the wait of the next cycle counts in advance.
         refused_above: ratio of a command to the joint's torque limit above which the command counts as an error and is
             refused; between the limit and this ratio it is clipped to the limit.
         commands_ended_s: an enabled arm that has had a good command is stopped after this time without another one.
