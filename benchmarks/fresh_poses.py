@@ -17,7 +17,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.parallel import in_processes
 from dynid.robot import load_robot
 
-SEED = 424_242  # no stage of a campaign uses it
+SEED = 424_242  # seed that no stage of a campaign uses
 
 
 def smallest(job: tuple[Path, int]) -> tuple[str, float, int] | None:

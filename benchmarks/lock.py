@@ -132,7 +132,7 @@ def compile_pins(folder: Path, extras: Iterable[str], preferred: Iterable[Pin], 
 
 def compile_hashes(folder: Path, pins: Iterable[Pin]) -> dict[Pin, list[str]]:
     """Return the hashes of every pin that Linux x86-64 installs."""
-    import tomllib  # not in Python 3.10, which runs the tests of this file
+    import tomllib  # Python 3.10, which runs the tests of this file, lacks it
 
     wanted, locked = folder / "wanted.txt", folder / "pylock.toml"
     pins = [one for one in pins if pythons_of(one.marker)]

@@ -45,7 +45,7 @@ PAPER_VALIDATION = {  # RMSE [N m] and MNE of CLIE and of the rescued model (Tab
     "V03": (0.16642, 0.06721, 0.16630, 0.06719),
 }
 VALIDATION = ("V01", "V02", "V03")
-ON_BOUNDARY = 3e-4  # kg m^2, a little above the margin of the cuts
+ON_BOUNDARY = 3e-4  # eigenvalue slightly above the margin of the cuts [kg m^2]
 Row = dict[str, str]
 Runs = dict[tuple[str, int], Row]
 
@@ -81,7 +81,7 @@ def routing(paper: Runs, as_paper: Runs, ours: Runs) -> str:
     header = ["ms"]
     for route in ("OLS-CLIE", "OLS-SDP-CLIE"):
         header += [f"{route}: paper", "friction ignored", "friction estimated"]
-    header.append("friction ignored: same audit result of OLS")
+    header.append("friction ignored: runs with the paper's OLS audit result")
     margins = [Counter(margin(row["eps_pd"]) for row in runs.values()) for runs in sources]
     rows = [[key, *(one[key] for one in margins)] for key in sorted({key for one in margins for key in one})]
     titles = ("margin eps [kg m^2]", "runs, paper", "friction ignored", "friction estimated")
@@ -218,7 +218,7 @@ class Source:
         self.records = records_of(folder)
 
     def failed(self) -> str:
-        """Failed checks, as a list in one line."""
+        """Return the failed checks as a list."""
         checks = (*self.summary["processing"], *self.summary["checks"])
         lines = [
             f"- {one['name']}: {one['value']:.4g}, {one['sense']} {one['limit']:.4g}"
@@ -256,35 +256,35 @@ def document(
         "# Comparison with the paper",
         "Written by `benchmarks/paper_comparison.py` from two campaigns on the same 40 bags of the simulated arm: the "
         "paper's trajectories, hanging mount, every nuisance on, seed 1. Its gears have viscous and Coulomb friction, "
-        "about what the paper's model holds (friction.md is about published gears). One campaign estimates Coulomb "
-        "friction in addition to the 39 base parameters, as dynid does; the other follows the paper and ignores it. "
-        "The paper's figures come from a real arm (arXiv:2605.15949v2), so compare orders of magnitude and trends, not "
-        "digits.",
+        "as in the paper's model (friction.md covers gears with published friction). One campaign estimates Coulomb "
+        "friction in addition to the 39 base parameters, as dynid does by default; the other ignores it, as the paper "
+        "does. The paper's figures come from a real arm (arXiv:2605.15949v2), so compare orders of magnitude and "
+        "trends, not digits.",
         f"{summary['runs']} runs took {summary['seconds']['runs']:.0f} s on two cores, {summary['seconds']['all']:.0f} "
-        f"s including tables; CLIE used {clie_seconds:.0f} s of CPU time, where the paper reports {paper_seconds:.0f} "
+        f"s including tables; CLIE used {clie_seconds:.0f} s of CPU time; the paper reports {paper_seconds:.0f} "
         f"s. Outcome: {outcomes}. Representative: {summary['reason']}",
         f"## Reproduce it\n\nIn a checkout, with 4 GB of free disk space:\n\n```sh\n{REPRODUCE}```\n\n{ENDS}",
         "## Failed checks\n\nFriction estimated:\n\n" + ours.failed() + "\n\nFriction ignored:\n\n" + as_paper.failed(),
         "## Routing (Table III)\n\n" + routing(paper, as_paper.runs, ours.runs),
-        "If Coulomb friction is ignored, it is absorbed by the parameters, and OLS is indefinite in about as many runs "
-        "as in the paper, though not in the same ones. If it is estimated, OLS is positive definite in the whole "
-        f"domain in {sum(row['route'] == 'O-C' for row in ours.runs.values())} of {len(ours.runs)} runs. dynid solves "
-        "a projection over the whole domain with an adversarial audit, so that even the smallest margin gives a model "
-        "that is positive definite everywhere. With friction ignored at 10 ms, encoder noise passes the filter: rotor "
-        "inertias are biased, and no OLS set is positive definite.",
+        "If Coulomb friction is ignored, the parameters absorb it, and the OLS model is indefinite in about as many "
+        "runs as in the paper, but not in the same ones. If it is estimated, the OLS model is positive definite in the "
+        f"whole domain in {sum(row['route'] == 'O-C' for row in ours.runs.values())} of {len(ours.runs)} runs. dynid "
+        "projects over the whole domain and searches for violations, so even the smallest margin gives a model that is "
+        "positive definite everywhere. If friction is ignored at 10 ms, encoder noise passes the filter, rotor "
+        "inertias are biased, and no OLS model is positive definite.",
         "## Condition numbers (Appendix A), paper / here\n\n" + conditioning(as_paper.runs, paper),
         "The paper does not publish amplitudes and durations; those in `excitation.yaml` were chosen to come close to "
         "its condition numbers.",
         "## Spread of the cloud: trace of the covariance in the common basis\n\n"
         + spread(as_paper.summary, ours.summary),
-        "The paper shows its cloud as a figure without numbers. If Coulomb friction is ignored, every trajectory "
-        "absorbs it differently in viscous coefficients and gravity moments, in OLS and CLIE alike. If it is estimated "
-        "alongside the parameters, and applied to the simulated loop as a load along the measured motion, the "
-        "parameters are free of it: the cloud contracts, and CLIE contracts it further.",
+        "The paper shows its cloud as a figure without numbers. If Coulomb friction is ignored, it biases viscous "
+        "coefficients and gravity moments differently for every trajectory, with OLS and with CLIE. If it is estimated "
+        "together with the parameters, and applied to the simulated loop as a load along the measured motion, it does "
+        "not bias them: the spread is smaller, and CLIE reduces it further.",
         "## Rescue (Table VI), friction ignored\n\n" + "\n\n".join(rescue(study) for study in studies),
         "In the campaigns every refinement step keeps M(q) positive definite, so their runs need no rescue. These two "
         "were refined without that constraint, as in the paper, from the same starting points; the second is the most "
-        "central run that the cuts hold on the boundary.",
+        "central run whose refinement ended on that constraint.",
         "## Validation of AG02 at 40 ms (Table VII)\n\n" + validation(studies[0], own),
         "RMSE (root mean square error) in N m, over all axes and samples. The paper does not define MNE (mean "
         "normalised error); here it is the mean over the axes of mean |error| / (largest - smallest measured torque). "

@@ -1,4 +1,4 @@
-"""What a shared machine asks of the tests, and what all of them have."""
+"""Requirements of a shared machine on the tests, and fixtures of all tests."""
 
 import os
 import signal

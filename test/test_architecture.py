@@ -1,4 +1,4 @@
-"""The structure holds: arrows point one way, only nodes know ROS, files stay readable."""
+"""Structure of the project: imports go one way, only nodes import ROS, files stay short."""
 
 import ast
 import subprocess

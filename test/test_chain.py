@@ -1,6 +1,6 @@
-"""The whole chain through real rclpy, the real SDK and the pseudo-terminal bus, as a user starts it: `dynid demo`.
+"""The complete chain with real rclpy, the real SDK and the pseudo-terminal bus, as a user starts it: `dynid demo`.
 
-It is the demo of an installed wheel, so that it shows in one run that the installation is whole, too.
+It is the demo of an installed wheel, so the same run shows that the installation is complete.
 """
 
 import re
@@ -29,8 +29,9 @@ from dynid.verdict import Check
 
 pytestmark = pytest.mark.timeout(900)
 
-# V01 is shorter than what the demo takes by itself: that is judged in lock-step by identification/test_pipeline.py.
-# The held-out motion is the demo's: in one of 6 s a busy machine's noise alone reaches the limit of dynamic torque.
+# V01 is shorter than the demo's own motions, which identification/test_pipeline.py judges in lock-step.
+# The held-out motion is the demo's: in a motion of 6 s, the noise of a busy machine alone can reach the limit of the
+# dynamic torque.
 MOTIONS = ("V01", "demo_validation")
 ERROR = f"relative torque error, {MOTIONS[1]}"
 

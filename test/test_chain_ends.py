@@ -1,4 +1,4 @@
-"""The chain interrupted, killed, and held up by its host: `dynid demo` in processes, as a user starts it."""
+"""The chain interrupted, killed or delayed by its host: `dynid demo` in processes, as a user starts it."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""The command line: bad input gets one sentence on standard error and a code that is not zero, and loses nothing."""
+"""The command line: invalid input gives one sentence on standard error and a non-zero exit code, and loses nothing."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The package in a colcon workspace: recognised as ament_python, built, installed where ROS looks, and tested."""
+"""The package in a colcon workspace: recognised as ament_python, built, installed where ROS searches, and tested."""
 
 import subprocess
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The documentation: the site builds without a dead link, its commands run or at least exist, the examples run."""
+"""The documentation: the site builds without a dead link, its commands exist or run, and the examples run."""
 
 import os
 import re

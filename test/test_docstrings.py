@@ -1,4 +1,4 @@
-"""Public functions say what goes in and comes out: a docstring, shapes and units of arrays, errors that they raise."""
+"""Docstrings of public functions: present, with shapes and units of arrays, and errors that they raise."""
 
 import ast
 import re
@@ -87,7 +87,7 @@ def test_public_functions_say_shapes_units_and_errors() -> None:
     assert unsaid == []
 
 
-def test_every_module_says_what_it_is() -> None:
+def test_every_module_has_a_docstring() -> None:
     silent = [path for path in PACKAGE.rglob("*.py") if not ast.get_docstring(ast.parse(path.read_text("utf-8")))]
     assert silent == []
 

@@ -1,4 +1,4 @@
-"""What was reported as written outlives a loss of power, and overwrites nothing, on any file system."""
+"""Written files survive a loss of power once reported, and overwrite nothing, on any file system."""
 
 import errno
 import os

@@ -1,7 +1,7 @@
-"""Every field of a robot's files is obeyed by somebody: who it is stands here, and the code must agree.
+"""Every field of a robot's files is used by the code that is listed here as its owner.
 
-An owner is a module and what it reads there: the field itself, or a property of `ACCESSORS` that leads to the field.
-`a.b` asks for the attribute b of something named a, where b alone would be found anywhere.
+An owner is a module with the name that it reads: the field itself, or a property of `ACCESSORS` that uses the field.
+`a.b` requires the attribute b of an object named a; b alone may belong to any object.
 """
 
 import ast

@@ -1,4 +1,4 @@
-"""Files that are made to do harm are refused in one sentence, and a good file of the same kind is accepted."""
+"""Malicious files are refused in one sentence, and a good file of the same kind is accepted."""
 
 import gzip
 import io
@@ -323,7 +323,7 @@ def test_xacro_file_is_named_as_such(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["/a\x1b[2J[/yellow]b\x07", "[red]\u202eb[/x]"])
-def test_text_of_strangers_commands_no_terminal(text: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_foreign_text_cannot_control_the_terminal(text: str, capsys: pytest.CaptureFixture[str]) -> None:
     shown = table(None, "name")
     shown.add_row(text)
     stdout().print(shown)

@@ -1,7 +1,7 @@
-"""An arm that shares no code with dynid: pinocchio's inverse dynamics and friction of its own, from URDF to verdict.
+"""An arm that shares no code with dynid: pinocchio's inverse dynamics and separate friction, from URDF to verdict.
 
-Whatever the friction: a model that is accepted predicts a motion that nobody showed it, and one that is refused says
-why. The URDF that comes out gives pinocchio and MuJoCo the gravity of the true arm.
+For any friction, an accepted model predicts a new motion, and a refused model is reported with the reason. With the
+resulting URDF, pinocchio and MuJoCo compute the gravity torques of the true arm.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""`import dynid`: stable names that load late, arrays beside bags and CSV, and the notebook that uses them."""
+"""`import dynid`: stable names that are imported lazily, arrays as well as bags and CSV, and the example notebook."""
 
 import json
 import os
@@ -236,7 +236,7 @@ def test_arguments_of_another_kind_are_named() -> None:
         dynid.validate("runs/model", [run])  # type: ignore[arg-type]
 
 
-def test_what_else_cannot_be_used(tmp_path: Path) -> None:
+def test_unsupported_input_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UnknownNameError, match="mount"):
         dynid.recording_from_arrays(ROBOT, **motion(1), mount="sideways")
     degrees = motion(1) | {"q": np.rad2deg(motion(1)["q"])}

@@ -1,7 +1,7 @@
-"""An installed dynid, without a checkout in sight: every command has its help, and the methods run to their end.
+"""An installed dynid without a checkout: every command has its help, and the methods run to their end.
 
-The wheel in a virtual environment of its own does all work, from a folder that holds nothing else; its demo is that of
-test_chain.py. A workspace that colcon built has the very same files, and shows that it finds them.
+The wheel in a separate virtual environment does all work, from an otherwise empty folder; test_chain.py runs its demo.
+A workspace that colcon built has the same files and finds them.
 """
 
 import json

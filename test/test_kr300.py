@@ -1,7 +1,7 @@
-"""Two public runs of a KUKA KR300 (not part of this project): identified from one, judged on the other.
+"""Two public runs of a KUKA KR300 (not part of this project): one identifies the model, the other judges it.
 
-The data are looked for in the folder that DYNID_KR300 names, else in shared/data/kr300 beside the project's folder;
-tests of them are skipped where they are not.
+The data are read from the folder that DYNID_KR300 names, else in shared/data/kr300 beside the project's folder;
+their tests are skipped if the data are missing.
 """
 
 import os

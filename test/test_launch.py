@@ -1,4 +1,4 @@
-"""Launch files, checked statically and, where `launch` and `launch_ros` are installed, described by them."""
+"""Launch files, checked statically and, if `launch` and `launch_ros` are installed, by loading them."""
 
 import ast
 import configparser
@@ -226,7 +226,7 @@ def test_an_argument_that_there_is_not_is_named(path: Path, monkeypatch: pytest.
             assert not first.execute(context)
 
 
-def test_every_launch_file_looks_at_its_arguments_first() -> None:
+def test_every_launch_file_checks_its_arguments_first() -> None:
     first = re.compile(r"return LaunchDescription\(\s*\[\s*OpaqueFunction\(function=refuse_unknown_arguments\)")
     assert [path.name for path in FILES if not first.search(path.read_text("utf-8"))] == []
 

@@ -1,4 +1,4 @@
-"""`./run test`: a layer applies to the tests that were chosen too, and what it cannot do it refuses."""
+"""`./run test`: a layer also applies to chosen tests, and unsupported options are refused."""
 
 import os
 import re
@@ -65,7 +65,7 @@ def test_two_layers_are_refused(layered: Path) -> None:
 
 
 @pytest.mark.slow
-def test_processor_time_is_told_of_the_tests_that_took_most(layered: Path) -> None:
+def test_processor_time_of_the_slowest_tests_is_printed(layered: Path) -> None:
     with (layered / "test_kinds.py").open("a") as file:
         file.write("\ndef test_work():\n    from time import process_time as now\n    end = now() + 0.2\n")
         file.write("    while now() < end: pass\n")
@@ -128,7 +128,7 @@ def test_without_a_choice_every_part_has_the_layer(
     assert [one.split("-m ")[1].removesuffix(layer).strip() for one in ran] == parts
 
 
-def test_a_layer_that_holds_no_chosen_test_says_so(newcomer: Newcomer) -> None:
+def test_layer_without_chosen_tests_is_reported(newcomer: Newcomer) -> None:
     python = newcomer.folder / ".venv/bin/python"
     python.write_text(python.read_text().replace('case "$1', '[ "${2:-}" != pytest ] || exit 5\ncase "$1', 1))
     refused = newcomer.run("test", "--quick", "test/test_one.py")

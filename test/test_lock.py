@@ -1,4 +1,4 @@
-"""The lock files: for every supported Python, a version and hashes of all that `./run` installs."""
+"""The lock files: for every supported Python, a version and hashes of all packages that `./run` installs."""
 
 import configparser
 import importlib.metadata

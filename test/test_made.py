@@ -1,4 +1,4 @@
-"""Things made once: by the first who asks, under a key of the sources, and never by halves."""
+"""Shared test objects: made once, by the first process that needs them, under a key of the sources, and completely."""
 
 import os
 import stat
@@ -34,7 +34,7 @@ def test_several_processes_have_one_made(tmp_path: Path) -> None:
     assert (tmp_path / "calls").read_text() == "x"
 
 
-def test_what_fails_leaves_nothing_and_is_tried_again(tmp_path: Path) -> None:
+def test_failed_objects_leave_nothing_and_are_made_again(tmp_path: Path) -> None:
     made, tries = Made(tmp_path, "key"), []
 
     def make(folder: Path) -> None:
@@ -49,7 +49,7 @@ def test_what_fails_leaves_nothing_and_is_tried_again(tmp_path: Path) -> None:
     assert tries == [[], []]
 
 
-def test_nobody_writes_into_what_is_made(tmp_path: Path) -> None:
+def test_shared_objects_are_read_only(tmp_path: Path) -> None:
     path = Made(tmp_path, "key")("thing", lambda folder: (folder / "one").touch()) / "one"
     assert not path.stat().st_mode & (stat.S_IWUSR | stat.S_IWGRP | stat.S_IWOTH)
 
@@ -68,7 +68,7 @@ def test_a_source_that_changes_gives_another_key(tmp_path: Path, path: str) -> N
     assert key_of(tmp_path) in keys
 
 
-def test_what_an_older_key_made_goes(tmp_path: Path) -> None:
+def test_objects_of_older_keys_are_removed(tmp_path: Path) -> None:
     for name, age_s in (("old", 2 * OLD_S), ("new", 0.0)):
         Made(tmp_path, name)("thing", lambda folder: None)
         os.utime(tmp_path / name, (time.time() - age_s,) * 2)

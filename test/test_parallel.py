@@ -1,4 +1,4 @@
-"""Work in several processes: results with their places, errors, and nothing left behind."""
+"""Work in several processes: results in order, errors, and no process left running."""
 
 import contextlib
 import math
@@ -93,7 +93,7 @@ if __name__ == "__main__":
 """
 
 
-def test_what_ignores_interrupts_goes_on(tmp_path: Path) -> None:
+def test_workers_that_ignore_interrupts_continue(tmp_path: Path) -> None:
     """As a script's job in the background."""
     (tmp_path / "program.py").write_text(IGNORING)
     done = subprocess.run([sys.executable, str(tmp_path / "program.py")], capture_output=True, text=True, check=True)

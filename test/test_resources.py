@@ -1,4 +1,4 @@
-"""What a YAML file may be: whatever it holds, reading it ends soon, in a value or in one sentence."""
+"""Arbitrary YAML files: reading ends soon, with a value or one sentence."""
 
 import itertools
 import os
@@ -45,12 +45,12 @@ def read(tmp_path: Path, text: str | bytes) -> object:
     ],
     ids=lambda value: str(value)[:20],
 )
-def test_what_is_no_plain_yaml_is_refused_in_one_sentence(tmp_path: Path, text: str | bytes, words: str) -> None:
+def test_special_yaml_is_refused_in_one_sentence(tmp_path: Path, text: str | bytes, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         read(tmp_path, text)
 
 
-def test_what_is_no_file_is_refused(tmp_path: Path) -> None:
+def test_non_files_are_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe")
     for path, kind in (("nowhere", InputNotFoundError), (".", ConfigurationError), ("pipe", ConfigurationError)):
         with pytest.raises(kind):
@@ -70,7 +70,7 @@ def test_field_name_with_line_breaks_is_named_in_one_line(tmp_path: Path) -> Non
     assert str(UnknownNameError("joint", "a\nb", ["c\rd"])) == "unknown joint 'a b'; known: c d"
 
 
-def test_value_in_a_message_is_cut_before_it_is_written(tmp_path: Path) -> None:
+def test_long_values_are_shortened_in_messages(tmp_path: Path) -> None:
     level: object = "x" * 100_000
     for _ in range(30):
         level = [level] * 100  # shared, so small; its repr would have 100^30 entries

@@ -1,4 +1,4 @@
-"""A skip that nobody listed fails CI; one that is listed does not."""
+"""An unlisted skip fails CI; a listed one does not."""
 
 import os
 import subprocess
@@ -45,7 +45,7 @@ def test_outside_ci_a_skip_never_fails(tmp_path: Path) -> None:
     assert run_pytest(tmp_path, "pyarrow is missing", **{STRICT: ""}).returncode == 0
 
 
-def test_what_the_lock_files_install_is_no_known_skip() -> None:
+def test_installed_packages_are_no_known_skips() -> None:
     known = known_reasons(KNOWN.read_text(encoding="utf-8"))
     promised = ["could not import 'distributed'", "could not import 'pyarrow'", "ROS 2 for Python is not installed"]
     assert unlisted(promised, known) == sorted(promised)

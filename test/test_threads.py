@@ -1,4 +1,4 @@
-"""Linear algebra computes on one thread inside of dynid's calls, and on the caller's number again behind them."""
+"""Linear algebra runs on one thread within dynid's calls, and afterwards on the caller's number of threads."""
 
 from collections.abc import Iterator
 

@@ -1,7 +1,7 @@
-"""A real run of a Staubli TX-40 (public data, not part of this project): the figures of its paper, and better ones.
+"""A real run of a Staubli TX-40 (public data, not part of this project): figures of its paper, and better ones.
 
-The data are looked for in the folder that DYNID_TX40 names, else in shared/data/tx40 beside the project's folder; these
-tests are skipped where they are not. Figures are those of a 100 Hz low-pass, every 10th of 5 kHz, 7.5 s of motion.
+The data are read from the folder that DYNID_TX40 names, else in shared/data/tx40 beside the project's folder; these
+tests are skipped if they are missing. Figures are those of a 100 Hz low-pass, every 10th of 5 kHz, 7.5 s of motion.
 """
 
 import json

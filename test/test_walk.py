@@ -1,4 +1,4 @@
-"""docs/walk.md and docs/reading.md: the files and names they list exist; those of one sample's way are joined."""
+"""docs/walk.md and docs/reading.md: their files and names exist, and the path of one sample is connected."""
 
 import ast
 import itertools

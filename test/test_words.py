@@ -1,4 +1,4 @@
-"""Words: README, documentation, help, messages and docstrings avoid phrases that have stopped readers before."""
+"""Wording: README, documentation, help, messages and docstrings avoid phrases that confused readers."""
 
 import ast
 import re

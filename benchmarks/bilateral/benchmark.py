@@ -21,7 +21,7 @@ from dynid.simulation.lockstep.hand_and_wall import Hand, Wall, pressing, wander
 WALLS_N_M = (300.0, 1500.0, 6000.0)
 FREE_S, ENGAGED_S, LET_GO_S, HANDS_OFF_S = 5.0, 1.0, 2.2, 2.0
 PRESS_S, HELD_FROM_S = 3.4, 2.5
-HELD_N = 0.5  # of the wall's force: from here on it is contact
+HELD_N = 0.5  # force of the wall that counts as contact [N]
 GAIN_J = 0.02
 Make = Callable[[Sequence[Lines]], LockstepPair]
 

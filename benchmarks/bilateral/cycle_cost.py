@@ -26,7 +26,7 @@ from dynid.robot import Robot
 from dynid.simulation.lockstep.arm_pair import START_DEG
 
 CYCLE_NS, BLOCK = 1_000_000, 200
-MOVES_RAD, TURN_S = 0.01, 0.5  # both arms move, so that nothing thinks that one has stopped
+MOVES_RAD, TURN_S = 0.01, 0.5  # both arms move, so that no check reports a stopped arm
 Cycle = Callable[[int, list[bytes]], bool]
 
 

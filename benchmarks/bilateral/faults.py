@@ -16,10 +16,10 @@ from dynid.simulation.lockstep.arm_pair import Lines, LockstepPair, PairRun
 from dynid.simulation.lockstep.hand_and_wall import Hand, Wall, pressing, wandering
 
 FAULT_S, WATCHED_S = 1.5, 2.0
-MOST_GAIN_J = 0.3  # what the springs of wall and guards give back
-CALM_RAD_S = 1.0  # an arm that is lowered moves with some 0.6 rad/s
+MOST_GAIN_J = 0.3  # energy that the springs of wall and guards return [J]
+CALM_RAD_S = 1.0  # largest velocity of a lowered arm, which moves at some 0.6 rad/s
 BEYOND_RAD = 0.01
-LOWERED_RAD_S = 0.2  # a stopped arm is followed down no faster beyond a limit, to where it stays without torque
+LOWERED_RAD_S = 0.2  # largest velocity of a lowered arm beyond a joint limit [rad/s]
 
 
 @dataclass(frozen=True, eq=False)

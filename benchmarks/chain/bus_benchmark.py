@@ -20,7 +20,7 @@ from dynid.recording.topics import DIAGNOSTICS, HARDWARE_SETTINGS, JOINT_STATES,
 from dynid.robot import Robot, load_robot
 
 MOTION, PROFILE = "demo_identification", "limited"
-ROUNDING_CYCLES = 3  # a report is put together while the loop goes on
+ROUNDING_CYCLES = 3  # allowed difference of counts, as the loop runs while a report is made
 Progress = Callable[[float], None]  # seconds recorded so far
 
 
@@ -136,7 +136,7 @@ def _punctual(chain: _BusChain) -> contextlib.AbstractContextManager[Callable[[]
 def _record(chain: _BusChain, bag: Path, seconds: float, progress: Progress) -> str:
     """Move the arm and record its states for a time [s]; return why a motion was aborted, "" if none was."""
     call = chain.supervisor
-    call.set_parameters("recorder", {"completion_timeout_s": 0.0})  # it is stopped within a motion
+    call.set_parameters("recorder", {"completion_timeout_s": 0.0})  # the recorder is stopped within a motion
     begin_recording(call, MOTION, PROFILE, bag)
     began_s = time.monotonic()
     elapsed_s, given_up = 0.0, ""

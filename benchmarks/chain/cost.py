@@ -18,7 +18,7 @@ from dynid.codegen.kernels import CACHE_VARIABLE, cache_folder
 from dynid.errors import DynidError
 
 HERE, BESIDE = "here", "beside"
-STARTS_S = 240.0  # with empty caches
+STARTS_S = 240.0  # longest start, with empty caches [s]
 Said = Callable[[str], None]
 
 

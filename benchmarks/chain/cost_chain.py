@@ -24,7 +24,7 @@ from dynid.robot import load_robot
 
 MOTION, PROFILE = "demo_identification", "limited"
 NAMES = {"hardware": "driver", "executor": "executor", "recorder": "recorder", "simulated_arm": "simulated arm"}
-APPROACH_S = 3.0  # until the motion is under way
+APPROACH_S = 3.0  # time until the motion runs [s]
 REPORT_S = 30.0
 
 

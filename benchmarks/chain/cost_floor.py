@@ -17,7 +17,7 @@ import tty
 from benchmarks.chain.cost_floor_node import ROLES, paced
 from benchmarks.children import child_environment
 
-REQUEST_BYTES, REPLY_BYTES, GOAL_BYTES = 22, 120, 38  # of eight servos: fast sync read, its reply, sync write
+REQUEST_BYTES, REPLY_BYTES, GOAL_BYTES = 22, 120, 38  # bytes for eight servos: fast sync read, its reply, sync write
 
 
 def bus_floor(seconds: float, rate_hz: int) -> float:
@@ -42,7 +42,7 @@ def bus_floor(seconds: float, rate_hz: int) -> float:
         os.write(slave, bytes(GOAL_BYTES))
 
     try:
-        exchange()  # until the other process is there
+        exchange()  # the first exchange waits for the other process
         began_ns = time.thread_time_ns()
         count = paced(rate_hz, seconds, exchange)
         return (time.thread_time_ns() - began_ns) * 1e-3 / count
@@ -61,7 +61,7 @@ def answer(port: int) -> None:
         except OSError:
             return
         if waiting >= REQUEST_BYTES:
-            waiting = -GOAL_BYTES  # which follow, and are not answered
+            waiting = -GOAL_BYTES  # bytes of the goals, which follow without an answer
             os.write(port, bytes(REPLY_BYTES))
 
 

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-START_S, END_S = 3.0, 2.0  # until nodes have found each other; while the others may still receive
+START_S, END_S = 3.0, 2.0  # time for discovery; time in which other nodes may still receive [s]
 ROLES = ("executor", "recorder", "driver")  # the last one sets the pace
 NAMES = tuple(f"joint_{number}" for number in range(8))
 ZEROS = [0.0] * len(NAMES)

@@ -22,7 +22,7 @@ from typing import Any
 PARTS_FILE = "DYNID_COST_PARTS"
 WAIT_S = 5.0
 NODES = "dynid.nodes."
-# Part, module and name of what belongs to it.
+# Part, module and name of each function that belongs to it.
 PARTS = (
     ("bus", "dynid.hardware.bus.state_cycle", "StateCycle.read"),
     ("bus", "dynid.hardware.bus.state_cycle", "StateCycle.write"),

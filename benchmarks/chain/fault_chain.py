@@ -36,11 +36,11 @@ from dynid.trajectory.families import load_excitation
 PROFILE = "limited"
 SUSPENDED_S = 0.5
 UNPLUGGED_S = 0.5
-FIRST_FAULT_S, LAST_FAULT_S = 3.5, 8.5  # after the begin of the motion: the bag can be judged by then
+FIRST_FAULT_S, LAST_FAULT_S = 3.5, 8.5  # time of a fault from the start of the motion, when the bag can be judged [s]
 ATTEMPTS = 5
 LONGEST_STANDSTILL_S = 0.02
 WATCHED_S = STANDSTILL_S + HOLD_S + 0.3
-REPORT_S = 2.5  # diagnostics come once a second
+REPORT_S = 2.5  # longest wait for diagnostics, which are published once per second [s]
 STEPPED_MODULE = "benchmarks.chain.stepped_clock"
 
 Inject = Callable[[Chain], float]
@@ -142,7 +142,7 @@ def process_outcomes(robot: str, runs: int, names: tuple[str, ...] = (), first_s
         for seed in range(first_seed, first_seed + runs if not names or case.name in names else first_seed):
             try:
                 yield _undisturbed(loaded, robot, case, seed, judge)
-            except NodeError as error:  # it counts, and is no reason to lose all the others
+            except NodeError as error:  # counts as a finding; the other runs continue
                 yield Outcome(case.name, seed, (f"the run failed: {error}",), 0.0, case.expectation)
 
 
@@ -180,7 +180,7 @@ def run_process_case(robot: Robot, name: str, case: ProcessCase, folder: Path, s
         trace=folder / "trace.npz",
         paused_clock=False,
         identification=False,
-        rate_hz=1000,  # of all cases, however busy this machine is
+        rate_hz=1000,  # same rate for all cases, also on a busy machine
         driver=STEPPED_MODULE if case is CLOCK_STEPPED else ChainOptions.driver,
     )
     os.environ |= child_environment()
@@ -203,7 +203,8 @@ def run_process_case(robot: Robot, name: str, case: ProcessCase, folder: Path, s
 
 
 def _begin_motion(chain: Chain, motion: str, bag: Path) -> None:
-    chain.supervisor.set_parameters("recorder", {"completion_timeout_s": 0.0})  # it is stopped within a motion
+    # the recorder is stopped within a motion
+    chain.supervisor.set_parameters("recorder", {"completion_timeout_s": 0.0})
     chain.supervisor.set_parameters("executor", {"scene": NO_SCENE})  # some motions pass the table of the robot's scene
     begin_recording(chain.supervisor, motion, PROFILE, bag)
     chain.supervisor.trigger("executor/execute")

@@ -22,7 +22,7 @@ KERNEL_PRIORITY, LOOP_PRIORITY = 40, 25
 # The driver's other threads come behind its loop, but before other programs: one of them may hold the interpreter.
 PRIORITIES = {ARM: 30, HARDWARE: 20, EXECUTOR: 10}
 THREADS = Path("/proc")
-KERNEL_WORKERS = "kworker/u"  # those bound to no processor: they serve terminals, but write to disks, too
+KERNEL_WORKERS = "kworker/u"  # workers bound to no processor: they serve terminals and write to disks
 PLACES, WORKERS = "processors and SCHED_FIFO", "kernel workers first"
 FEWEST_PROCESSORS, FEWEST_FOR_EXECUTOR = 2, 3
 LOOK_EVERY_S = 1.0
@@ -116,7 +116,7 @@ class RealtimeLayout:
 
     def _put_kernel_workers_back(self) -> None:
         for thread in self._raised:
-            with contextlib.suppress(OSError):  # it may be gone, and its number another's
+            with contextlib.suppress(OSError):  # the thread may have ended, and its number be reused
                 if _is_worker(THREADS / str(thread)) and os.sched_getscheduler(thread) == os.SCHED_FIFO:
                     os.sched_setscheduler(thread, os.SCHED_OTHER, os.sched_param(0))
         self._raised.clear()

@@ -27,9 +27,9 @@ from dynid.recording.topics import JOINT_STATES
 from dynid.robot import Robot
 
 PERIOD_S = 0.001
-SETTLED_SHARE = 0.1  # of the run; memory is compared from then on
+SETTLED_SHARE = 0.1  # share of the run after which memory is compared
 ARRIVAL_S = 10.0
-SHORTEST_KILL_S, LONGEST_KILL_S = 1.2, 3.0  # of recording before a kill; the recorder flushes every second
+SHORTEST_KILL_S, LONGEST_KILL_S = 1.2, 3.0  # time of recording before a kill [s]; the recorder flushes every second
 TOPICS = ("joint_states", "joint_commands", "reference")
 Progress = Callable[[float], None]
 

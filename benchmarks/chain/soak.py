@@ -27,7 +27,7 @@ from dynid.robot import FloatArray, Robot
 from dynid.simulation.plant.interface import PlantReading
 
 CODES = 500
-CODE_NS = 40_000  # so the code repeats after 20 ms, longer than any reply is late
+CODE_NS = 40_000  # time per code [ns]: codes repeat after 20 ms, longer than any reply delay
 TOLERANCE_CODES = 2
 PORT_TIMEOUT_S = 30.0
 
@@ -113,7 +113,8 @@ class WatchedArm(DynamixelArm):
         self.accepted += 1
         counts = self._units.position_counts(sample.q)
         codes = counts - self._middle + CODES // 2
-        ahead = (codes - asked + CODES // 2) % CODES - CODES // 2  # of the request; negative is older
+        # codes ahead of the request; negative values are older
+        ahead = (codes - asked + CODES // 2) % CODES - CODES // 2
         self.stale += bool((ahead < -TOLERANCE_CODES).any())
         return sample
 

@@ -1,1 +1,1 @@
-"""`./run benchmark`: figures that can be measured again; one file per benchmark, each with a `register(group)`."""
+"""`./run benchmark`: reproducible figures; one file per benchmark, each with a `register(group)`."""

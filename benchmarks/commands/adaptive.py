@@ -25,11 +25,11 @@ def adaptive(
     processes: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Identify simulated arms adaptively and from the long motion; compare motion, errors and violations by the truth.
+    """Identify simulated arms adaptively and from the long motion; compare motion, true errors and violations.
 
-    Exits 1 unless every arm needs at most 30 s of motion, no error is above 1.1 times (torque) and 1.25 times
-    (parameters) that of the long motion, and no limit is left. With --scenes: unless no limit is left, every scene
-    without room is refused in words, and 95 % of the runs keep what their intervals promise.
+    Exit code 1 unless every arm needs at most 30 s of motion, no error is above 1.1 times (torque) and 1.25 times
+    (parameters) that of the long motion, and no limit is exceeded. With --scenes: unless no limit is exceeded, every
+    scene without room is refused with a message, and the intervals of 95 % of the runs contain the true values.
     """
     from benchmarks.studies.adaptive import benchmark_adaptive
     from benchmarks.studies.adaptive_scenes import PRECISION, benchmark_scenes

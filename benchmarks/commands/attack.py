@@ -21,9 +21,9 @@ def attack(
 ) -> None:
     """Attack the running chain with forged, malformed, huge and random messages, and the program with hostile files.
 
-    Exits 1 where an arm that is held moves, a stopped one falls, a node ends or listens on the network, a peer releases
-    an emergency stop that another one pressed, a bag cannot be read, or a file ends the program, fills its memory, or
-    has it change other files.
+    Exit code 1 if an arm that is held moves, a stopped one falls, a node ends or listens on the network, a peer
+    releases an emergency stop that another one pressed, a bag cannot be read, or a file ends the program, fills its
+    memory, or has it change other files.
     """
     with needs_ros("attacking the chain"):
         from benchmarks.hostile.attack import attacked, attacked_by_files, attacked_from_network, figures

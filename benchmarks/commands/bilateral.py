@@ -1,4 +1,4 @@
-"""`./run benchmark bilateral`: two simulated arms as one, in free motion, in contact, and with faults."""
+"""`./run benchmark bilateral`: bilateral control of two simulated arms, in free motion, in contact, and with faults."""
 
 import tempfile
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""`./run benchmark bus`: does the control cycle keep its rate, alone with the chain, and with a bad line?"""
+"""`./run benchmark bus`: cycle rate of the control cycle, in the chain, alone, and with a faulty line."""
 
 from collections.abc import Callable
 from dataclasses import asdict
@@ -13,7 +13,7 @@ from dynid.commands.options import DEFAULT_ROBOT, AdapterOption, JsonOption, Rat
 from dynid.commands.terminal import print_json, stderr, stdout
 
 CHAIN_S, SOAK_S = 600.0, 60.0
-SHORTEST_CHAIN_S = 5.0  # judged are the states between the driver's reports, one a second
+SHORTEST_CHAIN_S = 5.0  # states are judged between the driver's reports, one per second [s]
 
 
 def bus(
@@ -38,9 +38,9 @@ def bus(
 
     The whole chain publishes and records one motion after the other (the bag grows by some 2 MB per second). If
     permitted (as root, with two processors), the benchmark applies the settings of a real-time machine and prints them:
-    SCHED_FIFO, a processor for the driver, no CPU idle states, kernel workers first. What the machine cannot keep is
-    said under not_kept and throttled; exit code 1 if the arm could not be driven at the rate. With --soak only the
-    cycle runs, replies are corrupted, and every sample is compared with the time it was read.
+    SCHED_FIFO, a processor for the driver, no CPU idle states, kernel workers first. Rates that the machine cannot keep
+    are reported under not_kept and throttled; exit code 1 if the arm could not be driven at the rate. With --soak only
+    the cycle runs, replies are corrupted, and every sample is compared with the time it was read.
     """
     from dynid.hardware.loop.realtime import prefer_latency
     from dynid.resources import refuse_existing
@@ -93,7 +93,7 @@ def _chain(
 
 
 def _with_bar(text: str, seconds: float, run: Callable[[Callable[[float], None]], Any]) -> Any:
-    """Run with a progress bar on standard error, which a pipe of the figures does not see."""
+    """Run a function with a progress bar on standard error, separate from the figures on standard output."""
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
     with Progress(*columns, console=stderr(), transient=True) as bar:
         task = bar.add_task(text, total=seconds)

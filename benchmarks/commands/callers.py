@@ -1,4 +1,4 @@
-"""`./run benchmark callers`: does an identification cost as much from Python as by the command?"""
+"""`./run benchmark callers`: processor time of an identification from Python and by the command."""
 
 import tempfile
 from pathlib import Path
@@ -17,7 +17,7 @@ def callers(
 ) -> None:
     """Compare the processor time of dynid.identify in a Python program with that of the command, on the demo's motions.
 
-    Exits 1 where the program takes more than 1.1 times as long.
+    Exit code 1 if the program takes more than 1.1 times as long.
     """
     from benchmarks.speed.callers import MOST_RATIO, measure
     from dynid.demo.demo import MOTIONS

@@ -1,4 +1,4 @@
-"""`./run benchmark calls`: what a call of `Model` costs in a loop, and that it is the reference's mathematics."""
+"""`./run benchmark calls`: time of a call of `Model` in a loop, and equality with the reference."""
 
 from typing import Annotated
 

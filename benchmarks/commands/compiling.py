@@ -1,4 +1,4 @@
-"""`./run benchmark compiling`: what is compiled before anything runs, how long it takes, and what needs it."""
+"""`./run benchmark compiling`: functions compiled before a start, their compile times, and their users."""
 
 from dataclasses import asdict
 

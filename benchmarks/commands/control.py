@@ -1,4 +1,4 @@
-"""`./run benchmark control`: what the identified model is worth for control, and what a control step costs."""
+"""`./run benchmark control`: tracking with the identified model, and time of a control step."""
 
 import tempfile
 from pathlib import Path
@@ -21,7 +21,7 @@ def control(
     """Measure the tracking of V01 to V03 on the simulated arm with all nuisances: FF+PD, computed torque, nominal
     models.
 
-    Also measures gravity over static poses, drift of the released arm, the push needed to hand guide every joint
+    Also measures gravity over static poses, drift of the released arm, the force needed to guide every joint by hand
     without and with friction compensation, and the time of a control step (on an idle machine). Exit code 1 if the
     error of computed torque exceeds a third of that of FF+PD, or friction feed-forward or compensation does not help.
     """

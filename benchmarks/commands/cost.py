@@ -1,4 +1,4 @@
-"""`./run benchmark cost`: processor time per control cycle, by process and part, beside the floor of this machine."""
+"""`./run benchmark cost`: processor time per control cycle, by process and part, with the minimum of this machine."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -24,7 +24,7 @@ def cost(
     """Measure the processor time that a control cycle takes of driver, executor, recorder and simulated arm.
 
     The chain executes a motion and records it, without real-time settings. A last run counts the parts of each process,
-    which makes cycles dearer. The floor is what this machine takes for the same bytes and messages without any work.
+    which makes cycles slower. The floor is the time of this machine for the same bytes and messages without other work.
     """
     from dynid.errors import DynidError
 

@@ -1,4 +1,4 @@
-"""`./run benchmark coverage`: do stated intervals hold the truth as often as they say?"""
+"""`./run benchmark coverage`: whether stated intervals contain the truth at the stated rate."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,11 +30,12 @@ def coverage(
     processes: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Identify simulated arms that are drawn anew, and count how often 90 % intervals hold the truth.
+    """Identify random simulated arms, and count how often 90 % intervals contain the truth.
 
-    Exits 1 unless they hold 85 to 95 % of the true base parameters and of the held-out torques. With --classes every
-    arm has a motion of its own, of classes such as fast, pauses, slow, short and 50hz: exits 1 unless intervals hold 85
-    to 97 % of each group of parameters in every class, fits settle, and no accepted result is far off.
+    Exit code 1 unless they contain 85 to 95 % of the true base parameters and of the held-out torques. With --classes
+    every arm has an individual motion, of classes such as fast, pauses, slow, short and 50hz: exit code 1 unless
+    intervals contain 85 to 97 % of each group of parameters in every class, fits converge, and no accepted result is
+    far from the truth.
     """
     from dynid.robot import load_robot
 
@@ -48,7 +49,7 @@ def coverage(
 
 
 def _of_one_motion(robot: "Robot", arms: int, seed: int, gears: str, processes: int | None, as_json: bool) -> None:
-    """Report coverage on the identification motion."""
+    """Report coverage with the identification motion."""
     from benchmarks.studies.coverage import benchmark_coverage
 
     with stages("benchmark", arms) as begin:
@@ -63,7 +64,7 @@ def _of_one_motion(robot: "Robot", arms: int, seed: int, gears: str, processes: 
 def _of_classes(
     robot: "Robot", names: tuple[str, ...], arms: int, seed: int, processes: int | None, as_json: bool
 ) -> None:
-    """Report coverage class by class."""
+    """Report coverage of each class."""
     from rich.table import Table
 
     from benchmarks.studies.class_coverage import benchmark_classes

@@ -1,4 +1,4 @@
-"""`./run benchmark faults`: what the arm does when line, servos, commands or processes fail."""
+"""`./run benchmark faults`: reaction of the arm to faults of line, servos, commands or processes."""
 
 import time
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 LOCKSTEP_RUNS, PROCESS_RUNS, FALL_RUNS, RUNAWAY_RUNS, CONTACT_RUNS = 100, 20, 500, 300, 200
 GUIDING_RUNS = 200
 QUICK_RUNS = 3
-FALLS, RUNAWAY, CONTACT, GUIDING = "falls", "run away", "contact", "guiding"  # the tables of `drawn_tables`
+FALLS, RUNAWAY, CONTACT, GUIDING = "falls", "run away", "contact", "guiding"  # names of the tables of `drawn_tables`
 QUICK_CASES = {FALLS: 15, RUNAWAY: 12, CONTACT: 5, GUIDING: 12}
 Tables = dict[str, "Sequence[DrawnRow]"]
 
@@ -49,10 +49,10 @@ def faults(
 ) -> None:
     """Inject every fault at random moments of a motion; exit code 1 if a requirement was violated.
 
-    The table "falls" stops the arm in drawn postures, many of them near a balance, and judges how it is lowered.
-    The table "run away" moves the arm with efforts from outside and with wrong models.
-    The table "contact" hits an arm that contact is to stop.
-    The table "guiding" leads the arm by a hand while loads appear and vanish.
+    The table "falls" stops the arm in random postures, many of them near a balance, and judges how it is lowered.
+    The table "run away" moves the arm with external efforts and with wrong models.
+    The table "contact" hits an arm that must stop at contact.
+    The table "guiding" guides the arm by hand while loads appear and vanish.
     Faults of processes (killed, suspended, unplugged) need ROS 2 for Python and an idle machine.
     """
     from benchmarks.faults.table import fault_document
@@ -123,7 +123,7 @@ def _show(
 
 
 def _chosen(names: tuple[str, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The faults to run in lock-step and against processes; all without any names."""
+    """Return the faults to run in lock-step and those of processes; all without names."""
     from benchmarks.faults.processes import PROCESS_CASES
     from benchmarks.faults.table_run import case_names
 

@@ -17,10 +17,10 @@ def feel(
     arms: Annotated[int, typer.Option(min=0, help="Drawn arms that are identified and weigh each mass once.")] = 24,
     as_json: JsonOption = False,
 ) -> None:
-    """Pull at the tool of the simulated arm, let it weigh what it holds, and lead it by hand; all nuisances are on.
+    """Pull at the simulated arm's tool, estimate its payload, and guide it by hand; all nuisances are on.
 
     Figures are those of an identified model; `..._nominal` are those of the CAD model without friction, with the same
-    thresholds. Exit code 1 where a bar is missed; null is a force that was not found surely.
+    thresholds. Exit code 1 if a limit is missed; null is a force that was not detected reliably.
     """
     from benchmarks.contact.feel import benchmark_feel, missed
     from dynid.robot import load_robot

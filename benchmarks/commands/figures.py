@@ -1,4 +1,4 @@
-"""A benchmark's figures as tables or JSON, and which bars they miss."""
+"""Output of a benchmark's figures as tables or JSON, with the limits that they miss."""
 
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from dynid.commands.terminal import print_json, stderr, stdout
 
 
 def figure_table(benchmark: str, figures: Mapping[str, object]) -> Table:
-    """The numbers among figures, one row each; a caller may add rows."""
+    """Return a table of the numbers among the figures, one per row; callers may add rows."""
     table = Table("figure", "value", title=f"./run benchmark {benchmark}", title_justify="left")
     for key, value in figures.items():
         if isinstance(value, float | int):
@@ -19,12 +19,12 @@ def figure_table(benchmark: str, figures: Mapping[str, object]) -> Table:
 
 
 def report_figures(figures: Any, tables: Iterable[Table], missed: Iterable[str], as_json: bool) -> None:
-    """Print figures, then what they miss; exits with 1 where that is anything.
+    """Print figures and missed limits; exit with code 1 if a limit is missed.
 
     Args:
-        figures: as plain values.
-        tables: the same for people.
-        missed: bars, in words.
+        figures: figures as plain values.
+        tables: the same figures as tables.
+        missed: a sentence for every missed limit.
         as_json: print one JSON object instead of the tables.
     """
     if as_json:

@@ -1,4 +1,4 @@
-"""`./run benchmark friction`: is the model right on arms whose gears rub as measured ones do?"""
+"""`./run benchmark friction`: correctness of the model for arms with measured gear friction."""
 
 import tempfile
 from pathlib import Path
@@ -17,10 +17,10 @@ def friction(
     plants: Annotated[int, typer.Option(min=0, help="Plants drawn around the published figures.")] = 20,
     as_json: JsonOption = False,
 ) -> None:
-    """Identify the simulated arm with measured gears' friction, and arms drawn around it, with default settings.
+    """Identify the simulated arm with published gear friction, and random arms near it, with default settings.
 
-    Exits 1 where a bar is missed: accepted, gravity within 5 %, rotor inertias within 10 %, held-out error of moving
-    joints at most half of that of Coulomb and viscous friction; by the published figures, and by 18 of 20 drawn ones.
+    Exit code 1 if a limit is missed: accepted, gravity within 5 %, rotor inertias within 10 %, held-out error of moving
+    joints at most half of that of Coulomb and viscous friction; for the published values, and for 18 of 20 random arms.
     """
     from benchmarks.studies.gear_friction import benchmark_friction, missed
     from dynid.robot import load_robot

@@ -1,4 +1,4 @@
-"""`./run benchmark goals`: motions of strangers, and whether those that are accepted keep every limit."""
+"""`./run benchmark goals`: goals of other software, and whether accepted ones keep every limit."""
 
 from typing import Annotated
 
@@ -15,9 +15,9 @@ def goals(
     seed: Annotated[int, typer.Option(help="Seed of the first goal; each further one adds one.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Draw motions with close points, steps and odd derivatives; sample those that are accepted every 20 us.
+    """Draw motions with close points, steps and unusual derivatives; sample accepted ones every 20 us.
 
-    Exits 1 where an accepted motion leaves a limit of acceleration or torque.
+    Exit code 1 if an accepted motion exceeds a limit of acceleration or torque.
     """
     from benchmarks.hostile.goals import figures, goal_outcomes
     from dynid.robot import load_robot

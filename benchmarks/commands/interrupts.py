@@ -24,7 +24,7 @@ def interrupts(
 ) -> None:
     """Interrupt the demo, or the launch files, at random moments by SIGINT, SIGTERM or SIGHUP.
 
-    Half of the interrupts come in the start; with `--in-motion` none does. Exits 1 where a process or file is left
+    Half of the interrupts come during the start; with `--in-motion` none does. Exit code 1 if a process or file is left
     behind, a traceback is printed, a servo's torque stays on, or an end takes more than 12 s.
     """
     with needs_ros("interrupting the demo"):

@@ -20,7 +20,7 @@ def logs(
 ) -> None:
     """Identify a simulated arm in position control from logs at 50 and 15 Hz, with unknown delays.
 
-    Exits 1 where a figure misses its bar.
+    Exit code 1 if a figure misses its limit.
     """
     from benchmarks.logs.benchmark import BARS, benchmark_logs
     from dynid.robot import load_robot
@@ -45,7 +45,7 @@ def rates(
     ] = 0.3,
     as_json: JsonOption = False,
 ) -> None:
-    """Thin a recording to 50, 25 and 12.5 Hz, identify, and judge by what was held out at the recorded rate."""
+    """Reduce a recording to 50, 25 and 12.5 Hz, identify, and judge by held-out data at the recorded rate."""
     from benchmarks.logs.rates import RATES_HZ
     from benchmarks.logs.rates import rates as rates_of
     from dynid.identification.data.recordings import load_recording
@@ -73,9 +73,9 @@ def episodes(
     seed: Annotated[int, typer.Option(min=0, help="Of arm, motions and noise.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Identify from many short logs by one process, by two, and by a local Dask cluster where Dask is installed.
+    """Identify from many short logs by one process, by two, and by a local Dask cluster if Dask is installed.
 
-    Exits 1 where results differ by more than 1e-9, or memory grows with the number of logs.
+    Exit code 1 if results differ by more than 1e-9, or memory grows with the number of logs.
     """
     from benchmarks.logs.episodes import MEMORY_GROWTH, SAME, benchmark_episodes
     from dynid.robot import load_robot
@@ -97,7 +97,7 @@ def kr300(
     folder: Annotated[Path, typer.Argument(help="Folder with kr300_A.csv.gz and kr300_B.csv.gz.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Identify a real KUKA KR300 from one public run, judge it on the other; with spring, and refined by simulation."""
+    """Identify a real KUKA KR300 from one public run and judge by the other; with spring, and refined by simulation."""
     from benchmarks.logs.kr300 import report
     from dynid.robot import load_robot
 

@@ -1,4 +1,4 @@
-"""`./run benchmark memory`: how much memory and time a long recording takes."""
+"""`./run benchmark memory`: memory and time for a long recording."""
 
 import tempfile
 from pathlib import Path
@@ -17,7 +17,7 @@ def memory(
 ) -> None:
     """Identify from a long CSV recording of all axes, and report peak memory and time.
 
-    Exits 1 where it takes more than 2048 MiB, or ends without a result.
+    Exit code 1 if it takes more than 2048 MiB, or ends without a result.
     """
     from benchmarks.speed.memory import MOST_MIB, measure, write_recording
     from dynid.robot import load_robot

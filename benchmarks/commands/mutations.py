@@ -1,4 +1,4 @@
-"""`./run benchmark mutations`: how many wrong lines the tests notice."""
+"""`./run benchmark mutations`: share of wrong lines that the tests detect."""
 
 import os
 import tempfile
@@ -25,8 +25,8 @@ def mutations(
 ) -> None:
     """Draw wrong lines over src, and run the tests with each in a copy of this checkout.
 
-    A sign, a limit, a constant or a condition is wrong. Exits 1 if fewer are noticed than --at-least says. Each line
-    takes as long as the tests take up to their first failure: begin with --count 2.
+    A sign, a limit, a constant or a condition is wrong. Exit code 1 if the detected share is below --at-least. Each
+    line takes as long as the tests take up to their first failure: begin with --count 2.
     """
     from benchmarks.studies.mutations import Copy, Outcome, layer_tests, study
     from benchmarks.studies.wrong_lines import draw

@@ -1,4 +1,4 @@
-"""`./run benchmark mutilations`: does `validate` refuse a model of which a part was made wrong?"""
+"""`./run benchmark mutilations`: whether `validate` refuses a model with a wrong part."""
 
 from typing import Annotated
 
@@ -17,10 +17,10 @@ def mutilations(
     processes: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Multiply parts of identified models, and see whether `validate` refuses them; the models as they were, not.
+    """Change parts of identified models, and count how often `validate` refuses them and the original models.
 
-    Exits 1 if fewer than 99 % of those are refused that change a joint's dynamic torque by more than 20 %, or more than
-    1 % of the models as they were.
+    Exit code 1 if fewer than 99 % of those are refused that change a joint's dynamic torque by more than 20 %, or more
+    than 1 % of the original models.
     """
     from benchmarks.studies.mutilations import benchmark_mutilations
     from dynid.robot import load_robot

@@ -1,4 +1,4 @@
-"""`./run benchmark parser`: the packet parser against a million random, mutated and split packets."""
+"""`./run benchmark parser`: the packet parser with a million random, mutated and split packets."""
 
 from dataclasses import asdict
 from typing import Annotated

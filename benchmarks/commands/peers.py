@@ -1,4 +1,4 @@
-"""`./run benchmark peers`: dynid beside other identification software, on the same recordings."""
+"""`./run benchmark peers`: dynid compared with other identification software on the same recordings."""
 
 import sys
 import tempfile
@@ -46,8 +46,8 @@ def peers(
 ) -> None:
     """Identify the same recordings with dynid and other software, and judge all results by the same rows.
 
-    Exit code 1 if dynid's held-out error is more than half of the best peer's with gear friction, or more than it with
-    viscous friction, or if it takes more than a twentieth of mujoco.sysid's processor time.
+    Exit code 1 if dynid's held-out error is more than half of the best peer's with gear friction, or larger than it
+    with viscous friction, or if it takes more than a twentieth of mujoco.sysid's processor time.
     """
     from benchmarks.peers.benchmark import benchmark_peers, missed, recorded_case, simulated_cases
     from benchmarks.peers.table import PEERS
@@ -75,7 +75,7 @@ def peers(
 
 
 def table_of(rows: list[dict[str, Any]]) -> Table:
-    """Return the rows for people."""
+    """Return the rows as a table."""
     table = Table("plant", "peer", *COLUMNS.values(), "said", title="./run benchmark peers", title_justify="left")
     for row in rows:
         shown = [row.get(key) for key in COLUMNS]

@@ -1,4 +1,4 @@
-"""`./run benchmark plants`: are wrong models accepted, and which way comes nearest to the truth?"""
+"""`./run benchmark plants`: acceptance of wrong models, and accuracy of several methods."""
 
 import tempfile
 from pathlib import Path
@@ -20,10 +20,10 @@ def plants(
     processes: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Identify plants outside the model class and set-ups with one thing wrong; compare ways to use many bags.
+    """Identify plants outside the model class and set-ups with one fault; compare methods that use many bags.
 
-    Exits 1 where a wrong model (median parameter error over 10 %) is accepted, or fewer than 95 % of the right models
-    of faultless plants are.
+    Exit code 1 if a wrong model (median parameter error over 10 %) is accepted, or fewer than 95 % of the correct
+    models of faultless plants are.
     """
     from benchmarks.studies.plants import PAPER_MOTIONS, benchmark_plants, error_norms, make_bags_of
     from dynid.robot import load_robot

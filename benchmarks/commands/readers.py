@@ -1,4 +1,4 @@
-"""`./run benchmark readers`: outcome of mutated files."""
+"""`./run benchmark readers`: outcome of damaged files."""
 
 from typing import Annotated
 
@@ -19,8 +19,8 @@ def readers(
 ) -> None:
     """Read hostile files with every reader: YAML, URDF, STL, bags, LeRobot, CSV and arrays, mutated or built.
 
-    Exits 1 where an error is not one sentence, a reader takes more than 10 s of a processor or 1 GiB more than its
-    libraries, writes outside of its folder, or accepts what is wrong.
+    Exit code 1 if an error is not one sentence, a reader takes more than 10 s of a processor or 1 GiB more than its
+    libraries, writes outside of its folder, or accepts wrong content.
     """
     from benchmarks.readers.fuzz import fuzz
     from benchmarks.readers.structures import STRUCTURES

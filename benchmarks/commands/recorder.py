@@ -1,4 +1,4 @@
-"""`./run benchmark recorder`: does the recorder keep up with an experiment, and survive being killed?"""
+"""`./run benchmark recorder`: completeness of recordings under load, and after the recorder was killed."""
 
 from dataclasses import asdict
 from typing import Annotated

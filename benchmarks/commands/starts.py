@@ -1,4 +1,4 @@
-"""`./run benchmark starts`: does the chain come up at the first try, whatever else the machine does?"""
+"""`./run benchmark starts`: starts of the chain at the first try, under load of the machine."""
 
 from typing import Annotated, Any
 
@@ -13,9 +13,9 @@ def starts(
     seconds: Annotated[float, typer.Option(min=1.0, help="How long each counts cycles [s].")] = 5.0,
     as_json: JsonOption = False,
 ) -> None:
-    """Start the chain with empty and with full caches, beside two busy processes and on one processor.
+    """Start the chain with empty and with full caches, with two busy processes, and on one processor.
 
-    The simulated arm keeps the wall clock, as a real one. Exits 1 where a start fails.
+    The simulated arm follows the wall clock, as a real one. Exit code 1 if a start fails.
     """
     with needs_ros("starting the chain"):
         from benchmarks.starts.conditions import CONDITIONS, started
@@ -50,7 +50,7 @@ def starts(
 
 
 def _row(name: str, found: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return one condition's figures."""
+    """Return the figures of one condition."""
     times = sorted(one["seconds"] for one in found if one["up"])
     rates: dict[str, int] = {}
     for one in found:

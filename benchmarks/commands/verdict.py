@@ -1,4 +1,4 @@
-"""`./run benchmark verdict`: can the verdict be fooled?"""
+"""`./run benchmark verdict`: faults of recordings that the verdict must detect."""
 
 import tempfile
 from pathlib import Path
@@ -21,9 +21,9 @@ def verdict(
     processes: Annotated[int, typer.Option(min=0, help="Processes; 0 is one per core.")] = 0,
     as_json: JsonOption = False,
 ) -> None:
-    """Make every single fault of a recording, and see whether the result is refused; clean data must be accepted.
+    """Apply every single fault to a recording; the result must be refused, and data without a fault accepted.
 
-    Exits 1 where fewer than 98 % of the faults are caught, or more than 2 % of clean recordings refused.
+    Exit code 1 if fewer than 98 % of the faults are caught, or more than 2 % of faultless recordings are refused.
     """
     from benchmarks.studies.verdict_faults import benchmark_verdict, tx40_folder
     from dynid.robot import load_robot

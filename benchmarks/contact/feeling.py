@@ -23,7 +23,7 @@ FORCES_N = (2.0, 5.0, 10.0)
 MOTIONS = ("V01", "V02", "V03")
 PULL_S, JUDGED_S, APART_S, SETTLED_S = 0.3, 0.15, 0.6, 0.8
 SOON_MS, SURELY = 20.0, 0.95
-NINETY = 1.6449  # deviations
+NINETY = 1.6449  # half width of a 90 % interval in standard deviations
 INNER = 0.8  # share of the joint ranges in which start postures are drawn
 MOVING_SEED, STILL_SEED, FREE_SEED, DIRECTION_SEED = 1000, 2000, 3000, 77  # the model's recording has another
 

@@ -22,7 +22,7 @@ from dynid.trajectory.trajectory import through
 MASSES_KG = (0.05, 0.1, 0.2)
 SEED, SETTLED_S, MOVED_S, SPEED = 4000, 0.3, 1.0, 0.6
 INNER, OFFSET_M = 0.6, 0.02
-NINETY = 1.6449  # deviations
+NINETY = 1.6449  # half width of a 90 % interval in standard deviations
 ENOUGH_KG = 0.01
 
 

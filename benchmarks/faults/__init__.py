@@ -1,1 +1,1 @@
-"""Injected faults: the required outcome of each, and what the arm did."""
+"""Injected faults with their required outcomes, and judges of the simulated arm's motion."""

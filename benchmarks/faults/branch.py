@@ -1,4 +1,4 @@
-"""A process that goes on several ways from one moment: copies of itself that each hand a result back (POSIX)."""
+"""A process that continues in several ways from one moment, by copies of itself that return results (POSIX)."""
 
 import contextlib
 import os
@@ -11,7 +11,7 @@ from dynid.errors import DataError
 
 
 class Branch:
-    """One copy of this process, made by `fork`: the original waits for what the copy hands back.
+    """Copy of this process made by `fork`; the original waits for the copy's result.
 
     Attributes:
         is_copy: whether this is the copy.
@@ -26,15 +26,15 @@ class Branch:
         os.close(self._read if self.is_copy else self._write)
 
     def hand_back(self, result: Any) -> NoReturn:
-        """In the copy: the result, and the end of the copy."""
+        """Return the result to the original and end this copy; called in the copy."""
         self._end(True, result)
 
     def give_up(self, error: BaseException) -> NoReturn:
-        """In the copy: what it failed of, and its end."""
+        """Return an error to the original and end this copy; called in the copy."""
         self._end(False, "".join(traceback.format_exception(error)))
 
     def result(self) -> Any:
-        """In the original: wait for what the copy hands back.
+        """Wait for the copy's result and return it; called in the original.
 
         Raises:
             DataError: the copy failed or died.
@@ -55,4 +55,4 @@ class Branch:
             with os.fdopen(self._write, "wb") as stream:
                 stream.write(pickle.dumps((succeeded, result)))
             code = 0
-        os._exit(code)  # nothing of the original's is tidied up here
+        os._exit(code)  # the copy must not clean up the original's resources

@@ -1,4 +1,4 @@
-"""The faults that the benchmark injects: what happens, the required outcome, and how the driver must name it."""
+"""Faults that the benchmark injects: the event, the required outcome, and the words that must name the cause."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -37,12 +37,12 @@ Expectation = Literal[
     "servo without current",
     "arm without current",
 ]
-SERVO_WINDOW_S = 0.4  # the watchdog's time and more
-REBOOT_WINDOW_S = 0.7  # slow values come round once in half a second
-NOTICED_S = 0.65  # a round of slow values, and the cycles of the fault's own
+SERVO_WINDOW_S = 0.4  # the watchdog's time plus a margin [s]
+REBOOT_WINDOW_S = 0.7  # slow values are read once in half a second [s]
+NOTICED_S = 0.65  # a round of slow values plus the cycles of the fault [s]
 SUSPENDED_S = 0.5
-LASTING_S = 60.0  # longer than any run
-LONGEST_CHAIN = 8  # servos; in a shorter chain some of the cuts are at the same place
+LASTING_S = 60.0  # longer than any run [s]
+LONGEST_CHAIN = 8  # number of servos; in a shorter chain some cuts are at the same place
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class FaultCase:
     """One row of the table.
 
     Attributes:
-        name: of the fault.
+        name: name of the fault.
         expectation: required outcome.
         named: what the driver's text must match, where the arm stops; where the motion goes on, whether it must be
             counted ("counted"), counted if it cost a reading ("counted if felt"), or is none of the driver's business
@@ -78,7 +78,7 @@ class StartCase:
 
 
 def _line(kind: LineFaultKind, one: bool, lasting: bool, random: Random, robot: Robot) -> Disturbed:
-    """Replies spoiled: one of them or all from now on, of one servo or of any."""
+    """Return a fault that damages replies: one reply or all from now on, of one servo or of any."""
     axis = int(random.integers(robot.size))
     options: dict[str, Any] = {"kind": kind, "delay_s": float(random.uniform(0.001, 0.016))}
     options |= {"servo": robot.servo_ids[axis]} if one else {}
@@ -96,13 +96,13 @@ def _brief(name: str, kind: LineFaultKind, one: bool = False) -> FaultCase:
 
 
 def _lasting(name: str, kind: LineFaultKind, one: bool = False) -> FaultCase:
-    """An unseen joint cannot be braked; the only demand on it is that its current stays within its limit."""
+    """Return a case of a lasting fault; an unread joint cannot be braked, but its current must keep its limit."""
     expectation: Expectation = "other joints stop" if one else "no worse than free fall"
     return FaultCase(f"{name}, for good", expectation, "servo|reply|answer", partial(_line, kind, one, True))
 
 
 def _alert(error: HardwareError, random: Random, robot: Robot) -> Disturbed:
-    """A servo's hardware error; the factory's shutdown register leaves the torque on for the voltage alone."""
+    """Return a servo's hardware error; with the factory's shutdown register only the voltage error keeps torque on."""
     axis = int(random.integers(robot.size))
     stops = error == "input voltage"
     return Disturbed(
@@ -131,7 +131,7 @@ def _unplug(random: Random, _: Robot) -> Disturbed:
 
 
 def _cut(reached: int, random: Random, robot: Robot) -> Disturbed:
-    """Only the first servos of the chain are reached; the others have their power, or lose it, too."""
+    """Return a cut of the chain: only the first servos are reached; the others keep or lose their power."""
     left, powered = reached % robot.size, bool(random.integers(2))
     last = robot.servo_ids[left - 1] if left else None
     return Disturbed(
@@ -150,13 +150,13 @@ def _cable_cut(reached: int) -> FaultCase:
 
 
 def _clock_step(random: Random, _: Robot) -> Disturbed:
-    """Between a tenth of a second and a day, forth or back."""
+    """Return a step of the wall clock by 0.1 s to a day, forward or back."""
     step_s = float(random.choice((-1.0, 1.0)) * 10.0 ** random.uniform(-1.0, 5.0))
     return Disturbed(world=lambda clock: clock.step_realtime(step_s), window_s=MOTION_WINDOW_S)
 
 
 def _suspend(_: Random, __: Robot) -> Disturbed:
-    """The host stands still, the servos do not, and their watchdogs stop them: the arm drops, and is left alone."""
+    """Return a stall of the host: the servos' watchdogs stop them, and the arm drops."""
     return Disturbed(
         world=lambda clock: clock.stand_still(SUSPENDED_S), driver_gone_s=SUSPENDED_S, window_s=STOP_WINDOW_S
     )
@@ -171,7 +171,7 @@ def _silent(_: Random, __: Robot) -> Disturbance:
 
 
 def _one_value(value: float, random: Random, robot: Robot) -> Disturbance:
-    """One joint's torque, or every joint's, is this."""
+    """Return a disturbance that sets the torque of one joint, or of every joint, to a value [N m]."""
     axes = slice(None) if random.integers(2) else int(random.integers(robot.size))
 
     def change(command: JointCommand) -> list[JointCommand]:
@@ -183,7 +183,7 @@ def _one_value(value: float, random: Random, robot: Robot) -> Disturbance:
 
 
 def _too_large(random: Random, robot: Robot) -> Disturbance:
-    """Far beyond what the motors can give: a controller that has run away."""
+    """Return a disturbance with torques far beyond the motors' limits, as of an unstable controller."""
     limits: FloatArray = robot.current_limits * robot.joint_constants
     factor = 10.0 ** random.uniform(1.0, 6.0) * random.choice((-1.0, 1.0), robot.size)
     return lambda command: [JointCommand(command.stamp_ns, factor * limits)]
@@ -200,7 +200,7 @@ def _past(random: Random, _: Robot) -> Disturbance:
 
 
 def _two_publishers(random: Random, robot: Robot) -> Disturbance:
-    """A second executor answers the same states, with torques of its own."""
+    """Return a second executor that answers the same states with other torques."""
     other: FloatArray = random.uniform(-0.2, 0.2, robot.size) * robot.current_limits * robot.joint_constants
     return lambda command: [command, JointCommand(command.stamp_ns, other)]
 
@@ -210,7 +210,7 @@ def _bad_commands(name: str, change: Callable[[Random, Robot], Disturbance], nam
 
 
 def _wrong_baud(random: Random, robot: Robot) -> tuple[Fault, ...]:
-    """All servos at another rate, or one of them."""
+    """Return faults that set one or all servos to another baud rate."""
     rate = random.choice(
         [rate for rate in (57_600, 1_000_000, 2_000_000, 4_000_000) if rate != robot.file.bus.baudrate]
     )
@@ -219,13 +219,13 @@ def _wrong_baud(random: Random, robot: Robot) -> tuple[Fault, ...]:
 
 
 def _same_id(random: Random, robot: Robot) -> tuple[Fault, ...]:
-    """A servo that was given the id of another, or one servo too many."""
+    """Return a servo with the ID of another, or an additional servo."""
     first, other = (int(servo) for servo in random.choice(robot.servo_ids, 2, replace=False))
     return (SameId(kind="same_id", servo=None if random.integers(2) else first, of=other),)
 
 
 def _changed(register: Register, value: int, random: Random, robot: Robot) -> Disturbed:
-    """A setting of one servo changes while it drives."""
+    """Return a setting of one servo that changes while torque is on."""
     servo = int(random.choice(robot.servo_ids))
 
     def faults(at_s: float) -> tuple[Fault, ...]:
@@ -235,7 +235,7 @@ def _changed(register: Register, value: int, random: Random, robot: Robot) -> Di
 
 
 def _not_armed(random: Random, robot: Robot) -> tuple[Fault, ...]:
-    """One servo misses every group write that arms its bus watchdog."""
+    """Return a servo that misses every group write that arms its bus watchdog."""
     servo = int(random.choice(robot.servo_ids))
     return (MissedWrite(kind="missed_write", servo=servo, register_name=table.BUS_WATCHDOG.name),)
 

@@ -1,4 +1,4 @@
-"""A commander that says that it holds the arm while a joint runs away: the driver's own watch must stop it.
+"""Fault of a commander that claims to hold the arm while a joint runs away; the driver itself must stop it.
 
 The executor holds the arm in a drawn posture, torque on. Then a torque pushes one joint away, and its sender claims
 that the arm is held. The production driver runs in lock-step with simulated line, servos and arm.
@@ -22,23 +22,23 @@ from dynid.simulation.servo.chain import ServoChain
 from dynid.simulation.servo.trace import TracedArm
 
 PORT = "the simulated line"
-HELD_S, PUSHED_S, STANDS_S = 1.5, 4.0, 1.0  # held first; pushed at most; from the fault to standstill
-WATCHED_S = 0.2  # how long the arm is watched for standing still
-ROOM_RAD = 1.4  # between the joint and its limit on the side to which it is pushed
+HELD_S, PUSHED_S, STANDS_S = 1.5, 4.0, 1.0  # time of holding, longest push, time from fault to standstill [s]
+WATCHED_S = 0.2  # time in which the arm must stand still [s]
+ROOM_RAD = 1.4  # distance of the joint from its limit on the pushed side [rad]
 OVERSHOOT_RAD = 0.35
 STANDSTILL_RAD = float(
     np.deg2rad(1.0)
-)  # the hold takes the push for a load at first, and corrects that while gears stick and slip
+)  # the hold first learns the push as a load, and corrects this while gears stick and slip
 WORDS = "commander says that the arm is held"
 
 
 class ClaimRun:
-    """The driver with an arm that is held, then pushed by its commander; runs once.
+    """Run of the driver with a held arm that its commander then pushes; runs once.
 
     Args:
         robot: the robot.
-        seed: of posture, joint and torque.
-        claims: whether the commander says that the arm is held while it pushes.
+        seed: seed of posture, joint and torque.
+        claims: whether the commander claims that the arm is held while it pushes.
     """
 
     def __init__(self, robot: Robot, seed: int, *, claims: bool = True) -> None:
@@ -64,7 +64,7 @@ class ClaimRun:
         self._enabled_s: float | None = None
 
     def run(self) -> None:
-        """Hold, push, and watch until the arm stands again or `PUSHED_S` have passed."""
+        """Hold and push, then wait until the arm stands again or `PUSHED_S` have passed."""
         self._driver.open()
         self._loop.run()
 
@@ -94,7 +94,7 @@ class ClaimRun:
 
 
 def moves_while_held(robot: Robot, seed: int) -> list[str]:
-    """A joint is driven away while its commander says that the arm is held: a fault names it, and the arm stands."""
+    """Return violations if a joint moves that its commander claims to hold: a fault must name and stop it."""
     run = ClaimRun(robot, seed)
     run.run()
     named = WORDS in run.text and any(name in run.text for name in robot.joint_names)  # others, without torque, fall
@@ -104,7 +104,7 @@ def moves_while_held(robot: Robot, seed: int) -> list[str]:
 
 
 def claim_violations(run: ClaimRun) -> list[str]:
-    """What the arm did that it must not have done."""
+    """Return sentences about forbidden behaviour of the arm in a run."""
     found = []
     trace = run.arm.trace()
     if run.fault_s < run.pushed_s:

@@ -1,4 +1,4 @@
-"""The simulated arm whose contact is to stop it: drawn cases, and the arm a cycle at a time.
+"""Simulated arm that contact must stop: random cases, and the arm one cycle at a time.
 
 Sense, executor and stop run as the nodes have them: estimates arrive late by some cycles.
 """
@@ -28,20 +28,20 @@ SILENT, TAKEN = "estimates stop arriving", "payload picked up and known, then hi
 CAUSES = (IN_MOTION, IN_PUSH, AT_REST, SILENT, TAKEN)
 HEAVIEST_KG, OFFSET_M = 0.3, 0.02
 HIT_N, PUSH_N = (15.0, 30.0), (3.0, 8.0)
-SAID_EVERY, MOST_LATE = 10, 4  # cycles: between two estimates, and how late one may arrive
-BEFORE, AFTER = "before", "after"  # the models that the executor shares
+SAID_EVERY, MOST_LATE = 10, 4  # cycles between two estimates, and largest delay of one
+BEFORE, AFTER = "before", "after"  # names of the models that the executor shares
 
 
 @dataclass(frozen=True)
 class Touch:
-    """One case.
+    """Random case of a contact.
 
     Attributes:
         cause: a name of `CAUSES`.
-        seed: of everything random.
-        payload_kg: mass in the hand, which the executor knows.
+        seed: seed of all random values.
+        payload_kg: mass in the hand, which the executor's model contains.
         hit, push: forces at the tool in the base link, (3,) [N].
-        at_s: when it happens, counted from the beginning of the motion [s].
+        at_s: time of the contact from the beginning of the motion [s].
     """
 
     cause: str
@@ -54,12 +54,12 @@ class Touch:
 
 @cache
 def scene_of(robot: str) -> Scene:
-    """Return what all cases of a robot need; it is identified once in a process."""
+    """Return the data that all cases of a robot need; they are made once in a process."""
     return Scene.of(load_robot(robot))
 
 
 def draw(index: int, seed: int = 0) -> Touch:
-    """Return the case of a number."""
+    """Return the random case with this number."""
     random = np.random.default_rng([seed, index, 4])
     cause = CAUSES[index % len(CAUSES)]
     payload = float(random.uniform(0.05, HEAVIEST_KG)) if cause == TAKEN or random.random() < 0.8 else 0.0
@@ -79,11 +79,12 @@ def body_of(robot: Robot, scene: Scene, mass_kg: float, offset_m: FloatArray) ->
 
 
 class StoppableArm:
-    """The arm with its executor, sense and stop, a cycle at a time; estimates come as late as between two processes.
+    """Arm with executor, contact detection and stop, one cycle at a time; estimates are delayed as between processes.
 
     Args:
-        scene, touch: what is run.
-        stops: whether contact is to stop the arm.
+        scene: data of the robot.
+        touch: case to run.
+        stops: whether contact must stop the arm.
     """
 
     def __init__(self, scene: Scene, touch: Touch, *, stops: bool = True) -> None:
@@ -126,7 +127,7 @@ class StoppableArm:
         return self.run.motion.moving and self.run.motion.phase != "cancelled"
 
     def take_up(self) -> None:
-        """The arm takes the body up, and the executor knows of it at once."""
+        """Put the body into the hand, and update the executor's model at once."""
         assert self._taken is not None
         self._taken.take()
         scene, motion = self.scene, self.run.motion
@@ -136,7 +137,7 @@ class StoppableArm:
         self.sense.follow(self._sense(True))
 
     def goal(self) -> str:
-        """Ask for the motion; return why it is refused, "" if it begins."""
+        """Request the motion; return the reason of a refusal, "" if it begins."""
         stamp_ns = self.run.plant.stamp_ns
         try:
             self.stop.refuse(stamp_ns)
@@ -146,13 +147,13 @@ class StoppableArm:
         return ""
 
     def cycle(self, force: FloatArray | None = None) -> str:
-        """One cycle, the tool pulled by (3,) [N]; return why a motion is stopped in it, "" if none is."""
+        """Run one cycle with a force (3,) [N] at the tool; return why a motion was stopped, or ""."""
         while self._on_their_way and self._on_their_way[0][0] <= self._cycles:
             self.stop.hear(self._on_their_way.popleft()[1])
         why = self.stop.watch(self.run.plant.stamp_ns)
         try:
             self.run.cycle(force)
-        except SafetyError as error:  # the executor's own stop: far off the reference
+        except SafetyError as error:  # the executor stopped the motion itself: too far from the reference
             why = why or str(error)
         self._feel()
         self._cycles += 1
@@ -161,7 +162,7 @@ class StoppableArm:
     def _feel(self) -> None:
         plant = self.run.plant
         most = self.scene.robot.torque_limits
-        in_force = np.clip(self.run.commanded, -most, most)  # as the driver reports what it wrote
+        in_force = np.clip(self.run.commanded, -most, most)  # currents as the driver reports them after writing
         felt = self.sense.update(plant.stamp_ns, plant.position.copy(), in_force)
         if self.silent or self.sense.judged_ns < 0 or not (felt != self._felt or self._cycles % SAID_EVERY == 0):
             return

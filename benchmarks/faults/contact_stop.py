@@ -1,7 +1,7 @@
-"""The table "contact": an arm whose contact is to stop it, hit while it moves, while it is pushed, and while it rests.
+"""The table "contact": stops of an arm that is hit while it moves, while it is pushed, and while it rests.
 
-Wanted: every hit stops what moves, with a payload that the executor knows; nothing begins while a force is detected;
-silence of the estimates stops the arm as well; without a force nothing stops it. In lock-step, see `contact_arm`.
+Required: every hit stops a motion, also with a known payload; no motion begins while a force is detected;
+missing estimates stop the arm as well; without a force nothing stops it. In lock-step, see `contact_arm`.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,14 +26,15 @@ from benchmarks.faults.drawn import Drawn
 from dynid.contact.stop import MOST_AGE_NS
 
 HIT_S = 0.5
-STANDS_S, STANDSTILL_RAD_S = 1.2, 0.2  # from the hit on, when the arm must stand; pushed, it yields at 0.15 rad/s
-FORGOTTEN_S = 1.0  # a force that ended earlier stops nothing any more
+# longest time from the hit to standstill; largest velocity of a standing arm, as a pushed arm yields at 0.15 rad/s
+STANDS_S, STANDSTILL_RAD_S = 1.2, 0.2
+FORGOTTEN_S = 1.0  # a force that ended earlier no longer stops the arm [s]
 MOST_FINDINGS = 5
 
 
 @dataclass(frozen=True)
 class TouchFound:
-    """What came of a case: time from the hit to the start of braking [s], refused goals, and what was violated."""
+    """Result of a case: time from hit to start of braking [s], number of refused goals, and violations."""
 
     touch: Touch
     braked_s: float | None
@@ -45,7 +46,7 @@ class TouchFound:
 
 @dataclass(frozen=True)
 class ContactRow:
-    """All cases of one cause."""
+    """Row of the table: all cases of one cause."""
 
     cause: str
     cases: int
@@ -59,22 +60,22 @@ class ContactRow:
 
     @property
     def title(self) -> str:
-        """What its cases have in common."""
+        """Common property of the row's cases."""
         return self.cause
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """All but the cause, as text for a table."""
+        """Columns after the cause, as text for a table."""
         stopped = (self.cases, self.stopped_moving, self.slowest_ms, self.refused)
         return tuple(str(one) for one in (*stopped, self.false_stops, self.free_s, self.violations))
 
     def as_dict(self) -> dict[str, object]:
-        """Return it for JSON."""
+        """Return the row for JSON."""
         return asdict(self)
 
 
 class Trial:
-    """One case from its start to its judgement."""
+    """Run of one case with its judgement."""
 
     def __init__(self, arm: StoppableArm) -> None:
         self.arm, self.touch = arm, arm.touch
@@ -85,7 +86,7 @@ class Trial:
 
     def run(self) -> TouchFound:
         """Run the case and judge it."""
-        self._pass(0.7)  # estimates settle
+        self._pass(0.7)  # the estimates converge
         steps: dict[str, Callable[[], None]] = {
             IN_MOTION: self._in_motion,
             IN_PUSH: self._in_push,
@@ -100,7 +101,7 @@ class Trial:
         )
 
     def _pass(self, seconds: float, force: ArrayLike = (0.0, 0.0, 0.0)) -> None:
-        """Pass a time [s] with a force (3,) [N] at the tool."""
+        """Run for a time [s] with a force (3,) [N] at the tool."""
         arm, given = self.arm, np.array(force)
         for _ in range(round(seconds / arm.run.cycle_s)):
             if given.any():
@@ -117,7 +118,7 @@ class Trial:
                     self.braked_s = arm.time_s - self._hit_s
 
     def _ask(self, *, free: bool) -> bool:
-        """Ask for the motion; whether it began. Refused without a reason it is a false stop."""
+        """Request the motion; return whether it began. A refusal without a cause counts as a false stop."""
         refusal = self.arm.goal()
         if not refusal:
             return True
@@ -128,7 +129,7 @@ class Trial:
         return False
 
     def _hit(self) -> None:
-        """Hit the arm, and judge whether it stands a moment later."""
+        """Hit the arm, and check that it stands shortly afterwards."""
         self._hit_s = self.arm.time_s
         push = np.array(self.touch.push)
         self._pass(HIT_S, push + np.array(self.touch.hit))
@@ -148,7 +149,7 @@ class Trial:
             self._hit()
 
     def _in_push(self) -> None:
-        """A lasting push; the motion is asked for again and again meanwhile, and then the arm is hit."""
+        """Push the arm, request the motion repeatedly meanwhile, and then hit the arm."""
         if self._ask(free=True):
             self._pass(self.touch.at_s)
         self._pass(0.8, self.touch.push)
@@ -178,8 +179,8 @@ class Trial:
             self.found.append("a goal was accepted without estimates")
 
     def _taking(self) -> None:
-        """Take a body up at rest, which the executor knows at once, and move with it; then the arm is hit."""
-        self._forced_s = self.arm.time_s  # the body's weight, until it is known
+        """Pick up a body at rest, update the executor's model, move with it, and hit the arm."""
+        self._forced_s = self.arm.time_s  # the body's weight acts as a force until the model contains it
         self.arm.take_up()
         self._pass(FORGOTTEN_S + 0.1)
         if self._ask(free=True):
@@ -188,12 +189,12 @@ class Trial:
 
 
 def touch_arm(robot: str, touch: Touch, *, stops: bool = True) -> TouchFound:
-    """Run one case."""
+    """Run one case and return its result."""
     return Trial(StoppableArm(scene_of(robot), touch, stops=stops)).run()
 
 
 def run_touch(case: Drawn) -> TouchFound:
-    """Draw a case and run it."""
+    """Draw a case, run it and return its result."""
     return touch_arm(case.robot, draw(case.number, case.seed))
 
 

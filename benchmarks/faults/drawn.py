@@ -1,4 +1,4 @@
-"""Cases that are drawn by their number, in processes: what the tables of such cases share."""
+"""Random cases that are drawn by number and run in processes, as shared by several tables."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ Found = TypeVar("Found")
 
 @dataclass(frozen=True)
 class Drawn:
-    """One case of a table: of a robot by name or folder, by its number and the seed of the table."""
+    """Case of a table: robot by name or folder, number of the case, and seed of the table."""
 
     robot: str
     number: int
@@ -19,31 +19,31 @@ class Drawn:
 
 
 class DrawnRow(Protocol):
-    """One row of such a table."""
+    """Row of a table of random cases."""
 
     @property
     def title(self) -> str:
-        """What its cases have in common."""
+        """Common property of the row's cases."""
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """The columns behind the title."""
+        """Columns after the title."""
 
     @property
     def violations(self) -> int:
-        """In how many cases something was not as it must be."""
+        """Number of cases with a violation."""
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """Some of the violations, in words."""
+        """Examples of the violations, as sentences."""
 
     def as_dict(self) -> dict[str, object]:
-        """Return it for JSON."""
+        """Return the row for JSON."""
 
 
 def each_drawn(
     work: Callable[[Drawn], Found], robot: str, numbers: range, seed: int = 0, cores: int | None = None
 ) -> Iterator[Found]:
-    """Run the cases of these numbers, each as it is finished; None is one process per core."""
+    """Run the cases of these numbers and yield each result; cores=None starts one process per core."""
     for _, found in in_processes(work, [Drawn(robot, number, seed) for number in numbers], cores):
         yield found

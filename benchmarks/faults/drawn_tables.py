@@ -1,4 +1,4 @@
-"""The tables of drawn cases that `./run benchmark faults` runs beside its faults."""
+"""Tables of random cases that `./run benchmark faults` runs in addition to its faults."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,12 @@ from benchmarks.faults.runaway import run_away, runaway_rows
 
 @dataclass(frozen=True)
 class DrawnTable:
-    """One table.
+    """Table of random cases.
 
     Attributes:
-        work: draws and runs one case.
-        rows: makes the table of all that was found.
-        columns: titles, the rows' own first.
+        work: function that draws and runs one case.
+        rows: function that makes the table's rows from all results.
+        columns: titles of the columns, that of the rows' titles first.
     """
 
     work: Callable[[Drawn], Any]

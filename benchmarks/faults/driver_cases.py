@@ -1,4 +1,4 @@
-"""Faults without a motion: the real driver alone on a simulated line, with a check for each of what it must do."""
+"""Faults without a motion: the real driver alone on a simulated line, with a check of each requirement."""
 
 import tempfile
 from collections.abc import Callable, Sequence
@@ -24,14 +24,14 @@ from dynid.simulation.servo.chain import ServoChain
 from dynid.simulation.servo.trace import TracedArm
 
 PORT = "the simulated line"
-OLD_S, LOST_S = 0.8, 1.6  # shorter than the defaults, for short runs
-LATE_S = 0.2  # slow values are looked at every 20 ms, and a round takes half a second
-LOADED, REST_S = 0.8, 0.25  # of what trips a servo, and how long a driver is away
+OLD_S, LOST_S = 0.8, 1.6  # age limits of slow data, shorter than the defaults for short runs [s]
+LATE_S = 0.2  # delay of a reaction: slow values are checked every 20 ms, and a round takes half a second [s]
+LOADED, REST_S = 0.8, 0.25  # share of the load that trips a servo, and time without a driver [s]
 
 
 @dataclass(frozen=True)
 class DriverCase:
-    """A row of the table that is checked without a motion; `check` returns the violations of one seed."""
+    """Row of the table that is checked without a motion; `check` returns the violations of one seed."""
 
     name: str
     expectation: str
@@ -39,13 +39,13 @@ class DriverCase:
 
 
 class BareDriver:
-    """The driver with its control loop in this thread, on a simulated clock; runs once.
+    """Driver with its control loop in this thread, on a simulated clock; runs once.
 
     Args:
         robot: the robot.
-        faults: of the line and the servos, after the checks of the start.
-        settings: of the guard.
-        seed: of everything random.
+        faults: faults of line and servos, which begin after the checks of the start.
+        settings: settings of the guard.
+        seed: seed of all random values.
     """
 
     def __init__(self, robot: Robot, faults: Sequence[Fault], settings: SafetySettings, seed: int) -> None:
@@ -64,7 +64,7 @@ class BareDriver:
             passed_s = self.clock.elapsed_s - began_s[0]
             each(loop, passed_s)
             if passed_s > seconds:
-                loop.stop()  # from within: only asks
+                loop.stop()  # called from within the loop: only requests the end
 
         loop = ControlLoop(self.arm, self.guard, on_cycle=on_cycle)
         with self.arm:
@@ -73,7 +73,7 @@ class BareDriver:
 
 
 def unread_temperature(robot: Robot, seed: int) -> list[str]:
-    """The temperature of one servo is never read: its current limit falls, then the arm is stopped by a fault."""
+    """Return violations of an unread temperature: the servo's current limit must fall, then a fault must stop it."""
     axis = seed % robot.size
     servo_id = robot.servo_ids[axis]
     fault = Unread(kind="unread", servo=servo_id, register_name=table.PRESENT_TEMPERATURE.name)
@@ -102,7 +102,7 @@ def unread_temperature(robot: Robot, seed: int) -> list[str]:
 
 
 def unread_before_enable(robot: Robot, seed: int) -> list[str]:
-    """The same while torque is off: it does not come on."""
+    """Return violations if a temperature is never read while torque is off: torque must not come on."""
     servo_id = robot.servo_ids[seed % robot.size]
     fault = Unread(kind="unread", servo=servo_id, register_name=table.PRESENT_TEMPERATURE.name)
     driver = BareDriver(robot, [fault], _short(robot), seed)
@@ -121,7 +121,7 @@ def unread_before_enable(robot: Robot, seed: int) -> list[str]:
 
 
 def kept_load(robot: Robot, seed: int) -> list[str]:
-    """A driver that is stopped, and one that is killed and started anew, begin with the load less its decay."""
+    """Return violations if a restarted driver does not begin with the stored load minus its decay."""
     overload = OverloadModel.of(robot)
     if overload is None:
         return []

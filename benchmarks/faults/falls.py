@@ -1,6 +1,6 @@
-"""The table "falls": whether an arm that is stopped ends where it stays without torque, whatever its posture.
+"""The table "falls": whether a stopped arm ends where it stays without torque, from any posture.
 
-Drawn postures, a third of them near a balance, with a payload and on three mounts, are stopped in five ways. The
+Random postures, a third of them near a balance, with a payload and on three mounts, are stopped in five ways. The
 production driver runs in lock-step with simulated line, servos and arm.
 """
 
@@ -32,29 +32,30 @@ from dynid.simulation.servo.trace import ArmTrace, TracedArm
 CAUSES = ("disable", "fault", "estop", "SIGTERM", "lost executor")
 MOUNTS = {"upright": (0.0, 0.0, -9.80665), "wall": (9.80665, 0.0, 0.0), "inverted": (0.0, 0.0, 9.80665)}
 FRICTIONS = ("M6", "viscous")
-CYCLES_S, FAST_EVERY = (0.002, 0.001), 7  # a usual adapter's rate, and the highest one
+# cycle of a usual adapter and of the fastest one [s]; number of cases per fast one
+CYCLES_S, FAST_EVERY = (0.002, 0.001), 7
 HEAVIEST_KG = 0.5
 NEAR_RAD, EDGE_RAD, SCAN_RAD = np.deg2rad([10.0, 4.0, 2.0])
-HELD_S = 0.7  # from torque on to the stop
-SETTLED_S = 5.0  # how long the arm is watched after torque went off
+HELD_S = 0.7  # time from torque on to the stop [s]
+SETTLED_S = 5.0  # time for which the arm is watched after torque off [s]
 LONGEST_S, MOST_RAD, FASTEST_M_S = 30.0, float(np.deg2rad(3.0)), 0.7
 LOOKED_EVERY_S, SLOWEST_M_S = 0.002, 1e-3
 NEARLY_NOTHING_A = 1e-9
-GIVEN_UP_S = 45.0  # end of a run whose torque never went off
+GIVEN_UP_S = 45.0  # longest run if torque never goes off [s]
 
 
 @dataclass(frozen=True)
 class Fall:
-    """One stop to try.
+    """Random stop.
 
     Attributes:
         q_deg: posture, (n,) [deg].
         payload_kg: mass in the hand.
         mount: a name of `MOUNTS`.
         cause: a name of `CAUSES`.
-        friction: of the simulated arm's gears.
+        friction: friction model of the simulated arm's gears.
         balanced: whether the posture was drawn near a balance.
-        seed: of everything random in the run.
+        seed: seed of all random values in the run.
         cycle_s: cycle of the driver [s].
     """
 
@@ -69,7 +70,7 @@ class Fall:
 
     @property
     def text(self) -> str:
-        """The case in one line."""
+        """Description of the case in one line."""
         where = "near a balance" if self.balanced else "anywhere"
         angles = ", ".join(f"{angle:.1f}" for angle in self.q_deg)
         return f"{self.mount}, {where}, {self.payload_kg:.2f} kg, {self.friction}, seed {self.seed}: [{angles}] deg"
@@ -77,14 +78,14 @@ class Fall:
 
 @dataclass(frozen=True)
 class Landing:
-    """What came of a stop.
+    """Result of a stop.
 
     Attributes:
         fall: the case.
         off_s: time from the stop to torque off [s]; infinite if it never went off.
         moved_rad: largest movement of a joint after torque off [rad].
         tool_m_s: largest speed of the tool from the stop on [m/s].
-        rested: whether the driver says that the arm had come to rest.
+        rested: whether the driver reports that the arm came to rest.
     """
 
     fall: Fall
@@ -95,7 +96,7 @@ class Landing:
 
     @property
     def violations(self) -> tuple[str, ...]:
-        """What is not as it must be."""
+        """Sentences about violated requirements."""
         found = []
         if self.off_s > LONGEST_S:
             found.append(f"torque went off after {self.off_s:.1f} s")
@@ -108,7 +109,7 @@ class Landing:
 
 @dataclass(frozen=True)
 class FallRow:
-    """The runs of one cause: their count, violations and worst figures."""
+    """Row of the table: number of runs of one cause, violations and worst values."""
 
     cause: str
     runs: int
@@ -122,29 +123,29 @@ class FallRow:
 
     @property
     def title(self) -> str:
-        """What its cases have in common."""
+        """Common property of the row's cases."""
         return self.cause
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """All but the cause, as text for a table."""
+        """Columns after the cause, as text for a table."""
         off = (f"{self.median_off_s:.1f}", f"{self.longest_off_s:.1f}")
         worst = (f"{self.moved_deg:.2f}", f"{self.tool_m_s:.2f}")
         return (str(self.runs), str(self.violations), *off, *worst, str(self.unrested))
 
     def as_dict(self) -> dict[str, object]:
-        """The figures alone."""
+        """Return the row's figures for JSON."""
         return {name: value for name, value in asdict(self).items() if name != "findings"}
 
 
 def mounted(robot: Robot) -> Robot:
-    """The same robot, with the mounts of this table."""
+    """Return the robot with the mounts of this table."""
     file = robot.file.model_copy(update={"mounts_gravity_m_s2": MOUNTS, "default_mount": "upright"})
     return Robot(file, robot.folder)
 
 
 def draw(robot: Robot, index: int, seed: int = 0) -> Fall:
-    """The case of a number; every third one is near a balance.
+    """Return the case with this number; every third case is near a balance.
 
     Raises:
         DataError: no balance was found.
@@ -164,7 +165,7 @@ def _anywhere(robot: Robot, random: np.random.Generator) -> FloatArray:
 
 
 def _near_balance(robot: Robot, mount: str, payload_kg: float, random: np.random.Generator) -> FloatArray:
-    """A posture in which at least one joint is within 10 deg of its balance; every other one stretches upwards."""
+    """Return a posture (n,) with a joint within 10 deg of its balance; every second one stretches upwards."""
     robot = mounted(robot)
     lower, upper = robot.lower + EDGE_RAD, robot.upper - EDGE_RAD
     if mount == "upright" and random.random() < 0.5:
@@ -184,8 +185,9 @@ def _near_balance(robot: Robot, mount: str, payload_kg: float, random: np.random
         axis = int(random.integers(robot.chain_size))
         angles = np.arange(lower[axis], upper[axis], SCAN_RAD)
         loads = np.array([load(np.where(np.arange(robot.size) == axis, angle, q))[axis] for angle in angles])
-        steep = np.ptp(loads) > 0.3  # a joint that gravity hardly loads has no balance worth the name
-        tops = np.flatnonzero((loads[:-1] > 0.0) & (loads[1:] <= 0.0))  # load falls with the angle: it runs away
+        steep = np.ptp(loads) > 0.3  # a joint with little gravity load has no distinct balance
+        # unstable balance: the load falls with the angle
+        tops = np.flatnonzero((loads[:-1] > 0.0) & (loads[1:] <= 0.0))
         if steep and len(tops):
             q[axis] = angles[random.choice(tops)] + random.uniform(-NEAR_RAD, NEAR_RAD)
             return np.asarray(np.clip(q, lower, upper))
@@ -193,12 +195,12 @@ def _near_balance(robot: Robot, mount: str, payload_kg: float, random: np.random
 
 
 class FallRun:
-    """The driver with a simulated arm in one posture, up to 5 s after torque went off; runs once.
+    """Run of the driver with a simulated arm in one posture, until 5 s after torque off; runs once.
 
     Args:
         robot: the robot.
         fall: the case.
-        settings: of the guard; None are the robot's own.
+        settings: settings of the guard; None are those of the robot.
     """
 
     def __init__(self, robot: Robot, fall: Fall, settings: SafetySettings | None = None) -> None:
@@ -220,7 +222,7 @@ class FallRun:
         self._stop_s = self._off_s = np.inf
 
     def run(self) -> Landing:
-        """Hold, stop, and watch.
+        """Hold and stop the arm, and return the result.
 
         Raises:
             DataError: the driver failed.
@@ -243,7 +245,7 @@ class FallRun:
         )
 
     def _tool_speed(self, trace: ArmTrace) -> float:
-        """Largest speed of the tool, or of another link's end [m/s]."""
+        """Return the largest speed of the tool, or of another link's end [m/s]."""
         slowest, last_s = 1.0, -np.inf
         for time_s, q, dq in zip(trace.time_s, trace.q, trace.dq, strict=True):
             if time_s - last_s >= LOOKED_EVERY_S:
@@ -253,7 +255,7 @@ class FallRun:
         return SLOWEST_M_S / slowest
 
     def _on_waiting(self, sample: ArmSample, _: FloatArray) -> None:
-        """What the nodes do with a state, and what happens to them."""
+        """Process a state as the nodes do, and inject the event that is due."""
         now_s = self._clock.elapsed_s
         if self._loop.times_off and not np.isfinite(self._off_s):
             self._off_s = now_s
@@ -268,12 +270,13 @@ class FallRun:
             self._stop_s = np.inf
             self._clock.after(now_s + HELD_S, self._happen)
         if self._arm.plant.held and self._guard.state is GuardState.ENABLED:
-            self._arm.plant.set_currents(np.full(self._robot.size, NEARLY_NOTHING_A))  # the stand goes
+            # the stand no longer supports the arm
+            self._arm.plant.set_currents(np.full(self._robot.size, NEARLY_NOTHING_A))
         if self._guard.state is GuardState.ENABLED and self._fall.cause == "lost executor" and now_s < self._stop_s:
             self._command(sample)
 
     def _command(self, sample: ArmSample) -> None:
-        """An executor that holds the arm."""
+        """Send the command of an executor that holds the arm."""
         if not self._commands:
             self._commands = True
             self._executor.hold(sample.q, sample.stamp_ns)
@@ -282,7 +285,7 @@ class FallRun:
             self._loop.set_command(step.tau, self._driver.bus.monotonic_s(sample.stamp_ns))
 
     def _happen(self, due_ns: int) -> None:
-        """The stop."""
+        """Inject the stop."""
         self._line.settle(due_ns)
         self._stop_s = self._clock.elapsed_s
         match self._fall.cause:
@@ -300,13 +303,13 @@ class FallRun:
 
 
 def land(case: Drawn) -> Landing:
-    """Draw a case and run it."""
+    """Draw a case, run it and return its result."""
     robot = load_robot(case.robot)
     return FallRun(robot, draw(robot, case.number, case.seed)).run()
 
 
 def fall_rows(found: Sequence[Landing]) -> list[FallRow]:
-    """One row for each cause that occurs."""
+    """Return one row for each cause that occurs."""
     rows = []
     for cause in CAUSES:
         own = [one for one in found if one.fall.cause == cause]

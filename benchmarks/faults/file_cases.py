@@ -1,4 +1,4 @@
-"""Faults of disks and files: a loss of power, a disk without hard links, a place that cannot be written, no consent."""
+"""Faults of disks and files: loss of power, no hard links, unwritable places, missing consent."""
 
 import contextlib
 import errno
@@ -35,7 +35,7 @@ def _folder() -> Iterator[Path]:
 
 
 def closed_bag(robot: Robot, seed: int) -> list[str]:
-    """Close a bag, then lose all that no fsync brought to the disk: every message must still be there."""
+    """Close a bag, then drop everything not written by fsync: every message must still be present."""
     storage: Storage = "mcap" if seed % 2 else "sqlite3"
     count = int(np.random.default_rng(seed).integers(1, MOST_MESSAGES))
     with _folder() as folder:
@@ -55,7 +55,7 @@ def closed_bag(robot: Robot, seed: int) -> list[str]:
 
 
 def written_results(robot: Robot, seed: int) -> list[str]:
-    """Write a file and a folder of results, then lose the power: both must be there, whole."""
+    """Write a file and a folder of results, then lose the power: both must be present and complete."""
     text = f"result {seed}" * (1 + seed)
     with _folder() as folder:
         (folder / "disk").mkdir()
@@ -68,14 +68,14 @@ def written_results(robot: Robot, seed: int) -> list[str]:
 
 
 def _unlike(folder: Path, wanted: dict[str, str]) -> list[str]:
-    """What is not as it must be of files by name."""
+    """Return sentences about files that are missing or differ from the wanted contents by name."""
     found = {name: (folder / name).read_text(encoding="utf-8") for name in wanted if (folder / name).is_file()}
     return [f"{name} is {'damaged' if name in found else 'lost'}" for name in wanted if found.get(name) != wanted[name]]
 
 
 @contextlib.contextmanager
 def _plain_disk() -> Iterator[None]:
-    """A disk with the limits of FAT: no hard links, no modes, and renaming overwrites an existing file."""
+    """Simulate a disk with the limits of FAT: no hard links, no modes, and renaming overwrites an existing file."""
 
     def refuse(*_: object, **__: object) -> None:
         raise OSError(errno.EPERM, os.strerror(errno.EPERM))
@@ -89,7 +89,7 @@ def _plain_disk() -> Iterator[None]:
 
 
 def without_links(robot: Robot, seed: int) -> list[str]:
-    """Write results on a disk without hard links: they must be kept, and what is there must stay."""
+    """Write results on a disk without hard links: they must be stored, and existing files must stay."""
     with _folder() as folder, _plain_disk():
         found = []
         try:
@@ -117,7 +117,7 @@ def _fill(folder: Path) -> None:
 
 
 def unwritable_place(robot: Robot, seed: int) -> list[str]:
-    """Look at a place that cannot be written before the work begins: it must be refused, and left as it is."""
+    """Check an unwritable place before the work begins: it must be refused and left unchanged."""
     with _folder() as folder:
         (folder / "file").touch()
         places = {
@@ -136,7 +136,7 @@ def unwritable_place(robot: Robot, seed: int) -> list[str]:
 
 
 def asked_before_moving(robot: Robot, seed: int) -> list[str]:
-    """Ask a script to move a real arm: without `--yes` nothing may move, and one line must describe the motion."""
+    """Run a command that moves a real arm without `--yes`: nothing may move, and one line must describe the motion."""
     master, slave = pty.openpty()
     said, port = io.StringIO(), os.ttyname(slave)
     what = f"joint {1 + seed % robot.size} at up to 0.5 rad/s"

@@ -1,4 +1,4 @@
-"""The table "guiding": loads that appear and vanish, pushes and wrong payloads while a hand leads the simulated arm.
+"""The table "guiding": sudden loads, pushes and wrong payloads while a hand guides the simulated arm.
 
 The arm runs in lock-step behind guard and executor, under gravity compensation. From the moment in which the hand lets
 go, its tool must stay within 0.1 m of where it then was, and be no faster than 0.5 m/s. In one kind of case nothing is
@@ -41,15 +41,17 @@ LIGHTEST_KG, HEAVIEST_KG = 0.1, 1.0
 FASTEST_M_S, FARTHEST_M = 0.5, 0.1
 CYCLE_S = 0.002
 HELD_S, SETTLED_S, STANDS_S, AFTER_S = 0.5, 2.0, 1.2, 2.5
-HARDEST_N, AFTERMATH_S = 15.0, 0.1  # of a push; after it the arm is still as fast as the hand made it
+HARDEST_N, AFTERMATH_S = 15.0, 0.1  # largest force of a push [N]; time in which the arm keeps the speed of the hand [s]
 NEARLY_NOTHING_A = 1e-9
-EFFECTS = ("winding", "lag", "droop", "offset", "noise", "velocity", "heat")  # of the motors: all but their overload
-EDGE_RAD, LOADED = float(np.deg2rad(8.0)), 0.7  # from the limits; of the torque limits in the drawn posture
-LOOKED_EVERY = 2  # cycles
+# effects of the motors, all except overload
+EFFECTS = ("winding", "lag", "droop", "offset", "noise", "velocity", "heat")
+# distance from the joint limits [rad]; share of the torque limits used in the posture
+EDGE_RAD, LOADED = float(np.deg2rad(8.0)), 0.7
+LOOKED_EVERY = 2  # cycles between two records of the tool
 
 
 class ToolHand:
-    """A hand at the tool: holds and leads it along a smooth way, or pushes it with a force."""
+    """Hand at the tool that guides it along a smooth path, or pushes it with a force."""
 
     STIFFNESS_N_M, DAMPING_N_S_M, MOST_N = 200.0, 12.0, 12.0
 
@@ -59,7 +61,7 @@ class ToolHand:
         self._push = np.zeros(3)
 
     def lead(self, way: FloatArray, length_s: float, q: FloatArray) -> None:
-        """Take hold of the tool of an arm at q (n,) [rad], and lead it by a way (3,) [m] in a time [s]."""
+        """Grasp the tool of an arm at q (n,) [rad] and guide it by a displacement (3,) [m] in a time [s]."""
         start = self._tool.state(q, np.zeros(len(q)))
         options = {"stiffness_n_m": self.STIFFNESS_N_M, "damping_ns_m": self.DAMPING_N_S_M}
         self._hand, self._time_s = Hand(lambda time_s: smooth(time_s / length_s) * way, start, **options), 0.0
@@ -69,11 +71,11 @@ class ToolHand:
         self._push = force
 
     def let_go(self) -> None:
-        """Touch the arm no longer."""
+        """Release the tool."""
         self._hand, self._push = None, np.zeros(3)
 
     def torques(self, dt: float, q: FloatArray, dq: FloatArray) -> FloatArray:
-        """What it does to an arm at q, dq (n,) [rad, rad/s] for the next dt [s], (n,) [N m]."""
+        """Return the torques of the hand on an arm at q, dq (n,) [rad, rad/s] for the next dt [s], (n,) [N m]."""
         if self._hand is None and not self._push.any():
             return np.zeros(len(q))
         tool, wrench = self._tool.state(q, dq), np.concatenate([self._push, np.zeros(3)])
@@ -86,7 +88,7 @@ class ToolHand:
 
 @dataclass(frozen=True)
 class Guided:
-    """One case: largest speed [m/s] and way [m] of the tool after a hand let go, and why the arm was held."""
+    """Result of a case: largest speed [m/s] and displacement [m] of the released tool, and why the arm was held."""
 
     cause: str
     seed: int
@@ -97,7 +99,7 @@ class Guided:
 
     @property
     def violations(self) -> tuple[str, ...]:
-        """What is not as it must be."""
+        """Sentences about violated requirements."""
         found = []
         if not self.tool_m_s <= FASTEST_M_S:
             found.append(f"the tool moved at {self.tool_m_s:.2f} m/s")
@@ -108,7 +110,7 @@ class Guided:
 
 @dataclass(frozen=True)
 class GuidedRow:
-    """All cases of one cause."""
+    """Row of the table: all cases of one cause."""
 
     cause: str
     cases: int
@@ -120,21 +122,21 @@ class GuidedRow:
 
     @property
     def title(self) -> str:
-        """What its cases have in common."""
+        """Common property of the row's cases."""
         return self.cause
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """The columns behind the title."""
+        """Columns after the title."""
         return (str(self.cases), str(self.held), f"{self.tool_m_s:.2f}", f"{self.way_m:.3f}", str(self.violations))
 
     def as_dict(self) -> dict[str, Any]:
-        """Return it for JSON."""
+        """Return the row for JSON."""
         return asdict(self)
 
 
 class GuidedArm(GuardedArm):
-    """The arm under gravity compensation with a hand at its tool, and a watch on what the tool really does."""
+    """Arm under gravity compensation with a hand at its tool, and a record of the tool's true motion."""
 
     def __init__(self, robot: Robot, *, law: GravityCompensation, standard: Any, **options: Any) -> None:
         self.posture = Posture(robot, options.get("mount"))
@@ -143,19 +145,19 @@ class GuidedArm(GuardedArm):
         self._start: FloatArray | None = None
         self._cycles = 0
         super().__init__(robot, standard=standard, hand=self.tool_hand, limits=False, effects=EFFECTS, **options)
-        self.plant.set_currents(np.full(robot.size, NEARLY_NOTHING_A))  # the stand goes
+        self.plant.set_currents(np.full(robot.size, NEARLY_NOTHING_A))  # the stand no longer supports the arm
         self.motion.hold(self.q, self._stamp_ns)
         self.pass_on(HELD_S)
         self.law = law
 
     @property
     def tool(self) -> FloatArray:
-        """Where the tool really is, (3,) [m]."""
+        """True position of the tool, (3,) [m]."""
         self.posture.place(self.plant.q)
         return self.posture.tool
 
     def let_go(self) -> None:
-        """Count from now on what the tool does."""
+        """Start the record of the tool's motion after its release."""
         self.tool_hand.let_go()
         self._start, self.tool_m_s, self.way_m = self.tool, 0.0, 0.0
 
@@ -164,12 +166,12 @@ class GuidedArm(GuardedArm):
         self.motion.switch_to(self.law)
 
     def pass_on(self, seconds: float) -> None:
-        """Pass a time [s]."""
+        """Run for a time [s]."""
         for _ in range(round(seconds / self._cycle_s)):
             self.cycle()
 
     def cycle(self) -> None:
-        """As of `GuardedArm`, with a look at the tool."""
+        """Run one cycle as in `GuardedArm`, and record the tool's motion."""
         super().cycle()
         self._cycles += 1
         if self._start is None or self._cycles % LOOKED_EVERY:
@@ -181,7 +183,7 @@ class GuidedArm(GuardedArm):
 
 
 def drawn_posture(robot: Robot, mass_kg: float, mount: str, random: np.random.Generator) -> FloatArray:
-    """A posture, (n,) [rad], in which the arm can hold a mass with part of its torques.
+    """Return a random posture, (n,) [rad], in which the arm can hold a mass with part of its torques.
 
     Raises:
         DataError: none was found.
@@ -195,7 +197,7 @@ def drawn_posture(robot: Robot, mass_kg: float, mount: str, random: np.random.Ge
 
 
 def law_of(robot: Robot, mount: str, payload_kg: float, random: np.random.Generator) -> GravityCompensation:
-    """Gravity compensation of the simulated arm with a payload, its friction known within a fifth."""
+    """Return gravity compensation of the simulated arm with a payload, and friction with an error of up to a fifth."""
     arm = ArmModel.of(robot, mount=mount)
     standard = holding(robot, payload_kg) if payload_kg else plant_standard(robot)
     phi = of_kinds(arm.base_parameters(from_file(standard, arm.mdh)), ("FV",), others=True)
@@ -205,7 +207,7 @@ def law_of(robot: Robot, mount: str, payload_kg: float, random: np.random.Genera
 
 
 def run_case(robot: Robot, cause: str, seed: int) -> Guided:
-    """Draw one case, run it, and judge what the arm did."""
+    """Draw one case, run it, and return the judged result."""
     robot = robot.at_cycle(CYCLE_S)
     random = np.random.default_rng([seed, *cause.encode()])
     mount = str(random.choice(list(robot.file.mounts_gravity_m_s2)))
@@ -236,7 +238,7 @@ def _direction(random: np.random.Generator) -> FloatArray:
 
 
 def _lead(arm: GuidedArm, cause: str, body: HeldBody | None, random: np.random.Generator) -> None:
-    """What hands do until they have let go."""
+    """Guide the arm by hand as the cause requires, until it is released."""
     if cause == PUSHED:
         arm.tool_hand.push(float(random.uniform(3.0, HARDEST_N)) * _direction(random))
         arm.pass_on(float(random.uniform(0.05, 0.3)))
@@ -255,12 +257,12 @@ def _lead(arm: GuidedArm, cause: str, body: HeldBody | None, random: np.random.G
 
 
 def run_guided(drawn: Drawn) -> Guided:
-    """Draw and run one case, each kind in turn."""
+    """Draw and run one case, each kind in turn, and return the result."""
     return run_case(load_robot(drawn.robot), CAUSES[drawn.number % len(CAUSES)], drawn.seed + drawn.number)
 
 
 def guided_rows(found: Sequence[Guided]) -> list[GuidedRow]:
-    """The table, one row per cause."""
+    """Return the table, one row per cause."""
     rows = []
     for cause in CAUSES:
         mine = [one for one in found if one.cause == cause]

@@ -1,4 +1,4 @@
-"""Judges what the simulated arm did around a fault: by the arm itself, not by what the driver says of it."""
+"""Judge of the simulated arm's motion around a fault, independent of the driver's reports."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -14,32 +14,32 @@ from dynid.simulation.servo.trace import ArmTrace
 DAMPING_BEGINS_S = 0.025
 STANDSTILL_S = 1.0
 STANDSTILL_RAD_S = 0.05
-PUSHED_RAD_S = 0.2  # slower than this is a joint that is held while another one, which cannot be seen, swings
-STANDS_S = 0.3  # where not all servos can be reached, an arm that stands by then has stopped well
+PUSHED_RAD_S = 0.2  # largest velocity of a held joint while an unread joint swings [rad/s]
+STANDS_S = 0.3  # if servos are unreachable, an arm at rest by then has stopped correctly [s]
 PUSHED_SHARE = 0.005
 AFTER_WATCHDOG_S = 0.020
-HOLD_S = 0.2  # how long after `STANDSTILL_S` the arm is watched for standing still
+HOLD_S = 0.2  # time after `STANDSTILL_S` in which the arm must stand still [s]
 ENERGY_GAIN = 1.05
-NEGLIGIBLE_J = 0.001  # all joints of an outstretched CRANE-X7 at 0.1 rad/s
-FOLLOWS_RAD = 0.02  # so near to the undisturbed motion is undisturbed
-READ_AGE_S = 0.003  # a published state is at most so old when it is stamped
+NEGLIGIBLE_J = 0.001  # energy of an outstretched CRANE-X7 with all joints at 0.1 rad/s [J]
+FOLLOWS_RAD = 0.02  # largest distance from the undisturbed motion [rad]
+READ_AGE_S = 0.003  # largest age of a published state at its stamp [s]
 
 
 @dataclass(frozen=True, eq=False)
 class Published:
-    """The states that a driver published, K of n axes: stamps on the arm's time (K,) [s], angles (K, n) [rad]."""
+    """States published by a driver, K of n axes: stamps on the arm's time (K,) [s], angles (K, n) [rad]."""
 
     time_s: FloatArray
     q: FloatArray
 
 
 class ArmJudge:
-    """Judges traces of one robot's simulated arm.
+    """Judge of the recorded motions of one robot's simulated arm.
 
     Args:
         robot: limits.
         model: the arm's compiled MuJoCo model.
-        backlash_rad: width of the play between joint and encoder [rad].
+        backlash_rad: width of the backlash between joint and encoder [rad].
     """
 
     def __init__(self, robot: Robot, model: mujoco.MjModel, backlash_rad: float = 0.0) -> None:
@@ -49,7 +49,7 @@ class ArmJudge:
         self._position_error = 0.5 * backlash_rad + POSITION_RAD_PER_COUNT
 
     def excess_current(self, trace: ArmTrace) -> list[str]:
-        """Where a motor's current exceeded its limit: never, or a sentence for every joint."""
+        """Return a sentence for every joint whose motor current exceeded its limit."""
         limits, units = self.robot.current_limits, self.robot.current_units
         largest = np.abs(trace.current_a).max(axis=0, initial=0.0)
         return [
@@ -59,14 +59,14 @@ class ArmJudge:
         ]
 
     def contact(self, trace: ArmTrace, free: Collection[int] = ()) -> list[str]:
-        """Which joint stops were touched, except those of the `free` axes."""
+        """Return a sentence for every joint stop that was touched, except those of the `free` axes."""
         lower, upper = self._stops
         touched = np.any((trace.q <= lower) | (trace.q >= upper), axis=0).tolist()
         names = self.robot.joint_names
         return [f"{names[axis]} touched its stop" for axis, one in enumerate(touched) if one and axis not in free]
 
     def until_contact(self, trace: ArmTrace, axes: Collection[int]) -> ArmTrace:
-        """The trace up to where one of the axes first touches its stop: the blow moves the others, too."""
+        """Return the record up to the first contact of an axis with its stop, since the impact moves other axes."""
         lower, upper = self._stops
         chosen = list(axes)
         touched = np.any((trace.q[:, chosen] <= lower[chosen]) | (trace.q[:, chosen] >= upper[chosen]), axis=1)
@@ -75,7 +75,7 @@ class ArmJudge:
     def late_damping(
         self, trace: ArmTrace, fault_s: float, free: Collection[int] = (), falling: ArmTrace | None = None
     ) -> list[str]:
-        """Whether the arm gained speed later than `DAMPING_BEGINS_S` after the fault.
+        """Return sentences if the arm gained speed later than `DAMPING_BEGINS_S` after the fault.
 
         Measured by the kinetic energy of all but the `free` axes: from then on it must not exceed what it was then, and
         `PUSHED_SHARE` of what the whole arm has in free fall (`falling`): that is how hard the free axes may push.
@@ -96,7 +96,7 @@ class ArmJudge:
         ]
 
     def stop_s(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> float:
-        """After which time from the fault on every joint, except the `free` ones, stood still for good [s]."""
+        """Return the time from the fault until every joint, except the `free` ones, stood still permanently [s]."""
         after = trace.between(fault_s, np.inf)
         judged = [axis for axis in range(self.robot.size) if axis not in free]
         slow = PUSHED_RAD_S if free else STANDSTILL_RAD_S
@@ -104,7 +104,7 @@ class ArmJudge:
         return float(after.time_s[moving[-1]] - fault_s) if len(moving) else 0.0
 
     def unstopped(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> list[str]:
-        """Whether a joint still moved later than `STANDSTILL_S` after the fault."""
+        """Return a sentence for every joint that still moved later than `STANDSTILL_S` after the fault."""
         late_s = self.stop_s(trace, fault_s, free)
         if late_s <= STANDSTILL_S:
             return []
@@ -117,7 +117,7 @@ class ArmJudge:
         ]
 
     def current_left(self, trace: ArmTrace, fault_s: float, watchdog_s: float, axes: Collection[int]) -> list[str]:
-        """Which of the axes carried current later than the watchdog time and `AFTER_WATCHDOG_S` after the fault."""
+        """Return a sentence for every axis with current after watchdog time plus `AFTER_WATCHDOG_S`."""
         after = trace.between(fault_s + watchdog_s + AFTER_WATCHDOG_S, np.inf)
         names = self.robot.joint_names
         return [
@@ -128,13 +128,13 @@ class ArmJudge:
         ]
 
     def current_off_s(self, trace: ArmTrace, fault_s: float, axes: Collection[int]) -> float:
-        """After which time from the fault on the axes carried no current any more [s]."""
+        """Return the time from the fault until the axes carried no current any more [s]."""
         after = trace.between(fault_s, np.inf)
         flowing = np.flatnonzero(after.current_a[:, list(axes)].any(axis=1))
         return float(after.time_s[flowing[-1]] - fault_s) if len(flowing) else 0.0
 
     def worse_than_free_fall(self, trace: ArmTrace, falls: Sequence[ArmTrace], fault_s: float) -> list[str]:
-        """Whether an arm that did not stand still after `STANDS_S` had more energy than one without any current.
+        """Return sentences if an arm that moves after `STANDS_S` had more energy than one without current.
 
         `falls` are the arm from the same moment on, of which all bus watchdogs trip, and where only some joints are
         reached, the others alone. Compared is the most kinetic energy of the whole arm.
@@ -148,7 +148,7 @@ class ArmJudge:
         return [f"the arm had {1e3 * most:.1f} mJ at most, in free fall {1e3 * allowed:.1f} mJ"]
 
     def disturbed(self, trace: ArmTrace, undisturbed: ArmTrace, until_s: float) -> list[str]:
-        """Whether the arm left the motion that it would have made without the fault."""
+        """Return a sentence for every joint that left the motion of the run without the fault."""
         ours = trace.between(0.0, until_s)
         away = np.array(
             [
@@ -162,7 +162,7 @@ class ArmJudge:
         return [f"{self.robot.joint_names[axis]} left the undisturbed motion by {away[axis]:.3f} rad"]
 
     def garbage(self, trace: ArmTrace, published: Published) -> list[str]:
-        """Whether a published angle is none that the joint had within `READ_AGE_S` before its stamp."""
+        """Return sentences about published angles that the joint did not have within `READ_AGE_S` before the stamp."""
         wrong = 0
         first = np.searchsorted(trace.time_s, published.time_s - READ_AGE_S) - 1
         last = np.searchsorted(trace.time_s, published.time_s)
@@ -173,7 +173,7 @@ class ArmJudge:
         return [f"{wrong} published states were not the arm's"] if wrong else []
 
     def kinetic_energy(self, trace: ArmTrace, free: Collection[int] = ()) -> FloatArray:
-        """Kinetic energy at every moment, rotors included, as if the `free` axes stood still, (K,) [J]."""
+        """Return the kinetic energy at every moment, rotors included, as if the `free` axes stood still, (K,) [J]."""
         energy = np.zeros(len(trace.time_s))
         speeds = trace.dq.copy()
         speeds[:, list(free)] = 0.0

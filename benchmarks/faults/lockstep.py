@@ -1,6 +1,6 @@
-"""Faults in lock-step: the production driver on simulated time, with its line and its arm, and the outcome.
+"""Faults in lock-step: the production driver on simulated time, with its line and arm, and the outcome.
 
-All faults of one seed share the way to their moment: there the process branches, and each copy continues with one
+All faults of one seed share the motion up to the fault. There the process branches, and each copy continues with one
 fault.
 """
 
@@ -32,7 +32,7 @@ from dynid.simulation.servo.trace import ArmTrace, TracedArm
 PORT = "the simulated line"
 STOP_WINDOW_S = STANDSTILL_S + HOLD_S
 MOTION_WINDOW_S = 0.3
-FALL_WINDOW_S = 3.0  # an arm that falls has reached its stops by then
+FALL_WINDOW_S = 3.0  # time in which a falling arm reaches its stops [s]
 LONGEST_START_S = 10.0
 
 Counters = dict[str, int]
@@ -41,19 +41,19 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, eq=False)
 class Disturbed:
-    """What goes wrong in a run.
+    """Disturbance of a run.
 
     Attributes:
         faults: of servos and line; called with the moment of the fault on the servos' clock [s].
-        commands: what happens to commands from then on.
-        world: what else happens then, to the clock.
-        axes: whose servos are hit, where it is not all of them.
+        commands: change of the commands from then on.
+        world: event at that moment, such as a step of the clock.
+        axes: axes of the affected servos; None are all.
         unpowered: whether those servos lose their power, too.
-        locked: joints that stand still from then on, whatever happens: for a comparison.
+        locked: joints that are fixed from then on, for a comparison.
         noticed_s: delay after which the driver may notice the fault [s]; more than 0 for data that it reads rarely.
-        driver_gone_s: for how long the fault keeps the driver from running [s].
-        window_s: how long the arm is watched from then on [s].
-        reopen_s: how long after the fault opening the port again is tried [s]; None does not.
+        driver_gone_s: time for which the fault stops the driver [s].
+        window_s: time for which the arm is watched from then on [s].
+        reopen_s: time from the fault to the first attempt to reopen the port [s]; None for no attempt.
     """
 
     faults: Callable[[float], tuple[Fault, ...]] | None = None
@@ -70,20 +70,20 @@ class Disturbed:
 
 @dataclass(frozen=True, eq=False)
 class LockstepRun:
-    """What a run left behind.
+    """Record of a run.
 
     Attributes:
-        trace: what the arm did.
-        published: what the driver published.
-        fault_s: the moment of the fault on the arm's time [s].
-        noticed_s: from when on the driver did not follow commands any more [s]; infinity if it always did.
-        text: what the driver says in its diagnostics at the end.
+        trace: motion of the arm.
+        published: states published by the driver.
+        fault_s: time of the fault on the arm's clock [s].
+        noticed_s: time from which the driver no longer followed commands [s]; infinity if it always did.
+        text: message of the driver's diagnostics at the end.
         before: its counters at the fault.
         after: its counters at the end.
         following: whether it still followed commands at the end.
         watchdog_s: the armed bus watchdog [s].
-        injected: how often each fault took effect.
-        reopened: what came of opening the port again, empty for success; None where that was not tried.
+        injected: number of times that each fault took effect.
+        reopened: error of reopening the port, "" for success; None without an attempt.
     """
 
     trace: ArmTrace
@@ -106,14 +106,14 @@ class _Log:
 
 
 class LockstepChain:
-    """The real driver in one process with a simulated wire, servos, arm and executor; runs once.
+    """Real driver in one process with a simulated wire, servos, arm and executor; runs once.
 
     Args:
         robot: the robot.
-        piece: the motion and the moment of the fault.
+        piece: motion, and time of the fault.
         seed: of everything random.
         fast_read: whether the servos support the fast sync read.
-        make_guard: makes the driver's guard, so that a test can plant a bad one.
+        make_guard: creates the driver's guard, so that a test can use a faulty one.
     """
 
     def __init__(
@@ -151,14 +151,14 @@ class LockstepChain:
         conclude: Callable[[int, LockstepRun], Result],
         learn: Callable[[Result], None] = lambda _: None,
     ) -> list[Result]:
-        """Open the port, enable, move; then let each of several faults happen at the same moment, and watch.
+        """Open the port, enable and move; then inject each fault at the same moment and return the results.
 
         Everything runs in copies of this process, one for each fault.
 
         Args:
             disturbances: the faults.
-            conclude: makes of a fault's index and run what is returned of it.
-            learn: called with every result before the next fault, whose `conclude` may then know it.
+            conclude: function from a fault's index and run to its result.
+            learn: called with every result before the next fault, so that its `conclude` can use it.
 
         Raises:
             DataError: the moment of the fault was not reached, or a run failed.
@@ -171,7 +171,7 @@ class LockstepChain:
         try:
             self._at_fault = partial(self._fork, disturbances, conclude, learn)
             self.driver.open()
-            gc.freeze()  # the loop collects garbage when it starts; what is here already is none
+            gc.freeze()  # the loop collects garbage at its start; existing objects are excluded
             self.loop.run()
             self._over()  # it ended by itself
         except BaseException as error:
@@ -183,7 +183,7 @@ class LockstepChain:
         conclude: Callable[[int, LockstepRun], Result],
         learn: Callable[[Result], None],
     ) -> None:
-        """At the moment of the fault: a copy for each fault, one after the other; only the copies return."""
+        """Create a copy for each fault, one after the other, at the moment of the fault; only copies return."""
         results: list[Result] = []
         for index, disturbed in enumerate(disturbances):
             leaf = Branch()
@@ -195,7 +195,7 @@ class LockstepChain:
         self._branch.hand_back(results)
 
     def _over(self) -> NoReturn:
-        """In a copy: the outcome of the fault; the driver is not asked to tidy up."""
+        """Return the outcome of the fault to the original and end this copy without closing the driver."""
         text, after, following = self._report()
         if self._conclude is None:
             raise DataError(f"seed {self._seed}: the moment of the fault was not reached: {text}")
@@ -219,7 +219,7 @@ class LockstepChain:
         self._branch.hand_back(self._conclude(run))
 
     def _reopen(self) -> str | None:
-        """What a person does after a lost port: plug in, support the arm, open again over the torque left on."""
+        """Act as a person after a lost port: plug in, support the arm, and reopen with torque left on."""
         if self._disturbed.reopen_s is None:
             return None
         moment_ns = START_NS + round((self._fault_s + self._disturbed.reopen_s) * 1e9)
@@ -237,7 +237,7 @@ class LockstepChain:
     # -- in the control loop -----------------------------------------------------------------------------------
 
     def _on_waiting(self, sample: ArmSample, _: FloatArray) -> None:
-        """What the nodes do with a state: publish it, and answer it with a command."""
+        """Process a state as the nodes do: publish it and answer it with a command."""
         if self.clock.elapsed_s >= self._end_s:
             try:
                 self._over()
@@ -263,7 +263,7 @@ class LockstepChain:
                 self._receive(command)
 
     def _happen(self, due_ns: int) -> None:
-        """The moment of the fault."""
+        """Inject the fault."""
         self.line.settle(due_ns)
         self._at_fault()
 
@@ -283,15 +283,15 @@ class LockstepChain:
         made_s = self.driver.bus.monotonic_s(command.stamp_ns)
         self.loop.set_command(command.tau, made_s)
 
-    # -- what the driver says ----------------------------------------------------------------------------------
+    # -- reports of the driver ---------------------------------------------------------------------------------
 
     def _report(self) -> tuple[str, Counters, bool]:
-        """(text, counters, whether commands are followed) as the diagnostics have it."""
+        """Return text, counters, and whether commands are followed, as in the diagnostics."""
         following = self.guard.state is GuardState.ENABLED and self.loop.error is None
         return state_text(self.loop), self._counters(), following
 
     def _counters(self) -> Counters:
-        """What the driver counts, by status and name."""
+        """Return the driver's counters by status and name."""
         statuses = (loop_status(self.loop, 0, 0, 1), line_status(self.loop))
         return {
             f"{status.name}: {name}": int(value)
@@ -308,7 +308,7 @@ class LockstepChain:
 
 @dataclass(frozen=True)
 class StartRun:
-    """What came of opening the port with faults in place: why it was refused (None if not), and what the arm saw."""
+    """Result of a start with faults: why it was refused (None if it was not), and the arm's record."""
 
     refused: str | None
     torque_was_enabled: bool
@@ -316,7 +316,7 @@ class StartRun:
 
 
 def run_start(robot: Robot, faults: tuple[Fault, ...], seed: int, *, enables: bool = False) -> StartRun:
-    """Open the port of servos that are not as they should be, and switch their torque on if it `enables`."""
+    """Open the port of faulty servos and, if `enables`, switch torque on; return the result."""
     clock = SimulatedClock(seed)
     chain = ServoChain(robot, TracedArm(ArmPlant(robot, seed=seed)))
     line = SimulatedLine(chain, clock, FaultInjector(FaultScript(seed=seed, faults=faults), chain), seed=seed)

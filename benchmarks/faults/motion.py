@@ -1,4 +1,4 @@
-"""What drives the arm in a fault run: a random piece of a known motion, and the executor that commands it."""
+"""Motion of the arm in a fault run: a random piece of a known motion, and the executor that commands it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,12 +16,12 @@ from dynid.trajectory.trajectory import Trajectory
 
 PROFILE = "limited"
 SHORTEST_SEGMENT_S = 0.3
-EDGE_S = 0.05  # a fault keeps this distance from the ends of its segment, where the arm stands still
+EDGE_S = 0.05  # distance of a fault from the ends of its segment, at which the arm stands still [s]
 
 
 @dataclass(frozen=True, eq=False)
 class JointCommand:
-    """What an executor sends: the stamp of the state that it answers [ns], and torques (n,) [N m]."""
+    """Command of an executor: the stamp of the answered state [ns], and torques (n,) [N m]."""
 
     stamp_ns: int
     tau: FloatArray
@@ -33,14 +33,14 @@ Disturbance = Callable[[JointCommand], list[JointCommand]]
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """A motion of two segments from rest, and the moment of the fault, counted from the start of the motion [s]."""
+    """Motion of two segments from rest, and the time of the fault from the start of the motion [s]."""
 
     trajectory: Trajectory
     fault_s: float
 
 
 def random_piece(robot: Robot, random: np.random.Generator) -> Piece:
-    """Any two successive segments of any excitation motion of a robot; the fault falls into the first."""
+    """Return two successive segments of a random excitation motion, with a fault in the first one."""
     excitation = load_excitation(robot)
     while True:
         whole = excitation.trajectory(str(random.choice(excitation.names)), PROFILE)
@@ -55,15 +55,15 @@ def random_piece(robot: Robot, random: np.random.Generator) -> Piece:
 
 
 class Commander:
-    """The executor's part in one process with the driver: states in, commands out.
+    """Executor in one process with the driver, from states to commands.
 
     Args:
         robot: limits, controller.
-        trajectory: what it executes.
+        trajectory: executed motion.
 
     Attributes:
-        disturbance: changes what is sent; None leaves it alone.
-        given_up: why the executor gave the motion up, empty while it did not.
+        disturbance: change of the commands; None for no change.
+        given_up: reason why the executor ended the motion; "" if it did not.
     """
 
     def __init__(self, robot: Robot, trajectory: Trajectory) -> None:
@@ -77,7 +77,7 @@ class Commander:
         self._motion.begin(self._trajectory, sample.q, sample.stamp_ns)
 
     def commands(self, sample: ArmSample) -> list[JointCommand]:
-        """What arrives at the driver in answer to a state."""
+        """Return the commands that arrive at the driver in answer to a state."""
         try:
             step = self._motion.update(sample.stamp_ns, sample.q)
         except SafetyError as error:

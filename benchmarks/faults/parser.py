@@ -1,4 +1,4 @@
-"""Fuzzing of the packet parser: random, mutated, split packets, guided by coverage, against an independent oracle."""
+"""Fuzzing of the packet parser with random, mutated and split packets, against an independent oracle."""
 
 import random
 import signal
@@ -17,43 +17,43 @@ from dynid.hardware.bus.protocol import Packet, PacketParser
 GUIDED_SHARE = 0.05
 LARGEST_CORPUS = 400
 BATCH = 500
-HANG_S = 5.0  # for a batch, which takes a hundredth of it
+HANG_S = 5.0  # limit of a batch, which usually takes a hundredth of it [s]
 LONGEST_KEPT = 100
 MOST_EXAMPLES = 5
 
 
 class Parser(Protocol):
-    """What is fuzzed."""
+    """Interface of a parser to be fuzzed."""
 
     max_length: int
 
     @property
     def pending(self) -> int:
-        """Bytes held back."""
+        """Number of bytes held back."""
         ...
 
     def feed(self, data: bytes) -> list[Packet]:
-        """The packets that `data` completes."""
+        """Return the packets that `data` completes."""
         ...
 
 
 @dataclass
 class ParserFigures:
-    """What the fuzzing found.
+    """Results of the fuzzing.
 
     Attributes:
-        packets: how many packets, whole or damaged, were fed.
-        streams: in how many streams of bytes.
-        accepted: how many packets the parser handed out.
-        crashes: streams at which it raised.
-        hangs: batches of streams at which it did not come back in time.
-        wrongly_accepted: streams from which it handed out what is no correct packet of the stream.
-        wrongly_dropped: streams of good packets of which it lost one.
-        split_differs: streams that gave other packets in pieces than whole.
-        overfull: streams of which it held back more than a packet's length.
-        edges: steps from line to line of the parser's code that were taken while guided by coverage.
-        seconds: how long it took [s].
-        examples: some of the streams, in hexadecimal, with what was wrong.
+        packets: number of packets fed, complete or damaged.
+        streams: number of byte streams that contained them.
+        accepted: number of packets that the parser returned.
+        crashes: number of streams at which it raised an exception.
+        hangs: number of batches of streams that it did not finish in time.
+        wrongly_accepted: number of streams from which it returned an incorrect packet.
+        wrongly_dropped: number of streams of good packets of which it lost one.
+        split_differs: number of streams that gave different packets if fed in pieces.
+        overfull: number of streams of which it held back more than a packet's length.
+        edges: number of distinct line transitions of the parser's code reached while guided by coverage.
+        seconds: duration [s].
+        examples: some of the streams, in hexadecimal, with their defects.
     """
 
     packets: int = 0
@@ -71,7 +71,7 @@ class ParserFigures:
 
     @property
     def bad(self) -> int:
-        """How many streams or batches showed a defect."""
+        """Number of streams or batches with a defect."""
         found = asdict(self)
         return sum(found[name] for name in DEFECTS)
 
@@ -83,12 +83,12 @@ DEFECTS = ("crashes", "hangs", "wrongly_accepted", "wrongly_dropped", "split_dif
 
 
 class _Hang(Exception):
-    """A batch did not come back in time."""
+    """Error for a batch that did not finish in time."""
 
 
 @contextmanager
 def _limited(seconds: float) -> Iterator[None]:
-    """Raise _Hang in this block after a processor time [s], which a busy machine does not use up."""
+    """Raise _Hang in this block after a processor time [s], which does not depend on other programs."""
 
     def give_up(_: int, __: FrameType | None) -> None:
         raise _Hang
@@ -103,7 +103,7 @@ def _limited(seconds: float) -> Iterator[None]:
 
 
 class Coverage:
-    """Which steps from line to line the protocol's code takes, by how often in orders of two."""
+    """Line transitions of the protocol's code that were reached, with counts in powers of two."""
 
     def __init__(self) -> None:
         self.known: set[tuple[str, int, int, int]] = set()
@@ -111,7 +111,7 @@ class Coverage:
         self._line: dict[int, int] = {}
 
     def run(self, work: Callable[[], object]) -> bool:
-        """Do something; whether it went where nothing has gone before."""
+        """Run a function; return whether it reached a new line transition."""
         self._counts.clear()
         before = sys.gettrace()
         sys.settrace(self._enter)
@@ -139,12 +139,12 @@ class Coverage:
 
 
 class ParserFuzzer:
-    """Feeds a parser until it has received a number of packets.
+    """Fuzzer that feeds a parser until it has received a number of packets.
 
     Args:
-        seed: of everything random.
-        make_parser: makes the parser, so that a test can plant a bad one.
-        hang_s: processor time for a batch after which the parser hangs [s].
+        seed: seed of all random values.
+        make_parser: creates the parser, so that a test can use a faulty one.
+        hang_s: processor time of a batch beyond which the parser counts as hung [s].
     """
 
     def __init__(self, seed: int = 0, make_parser: Callable[[], Parser] = PacketParser, hang_s: float = HANG_S) -> None:
@@ -154,11 +154,11 @@ class ParserFuzzer:
         self.figures = ParserFigures()
 
     def run(self, packets: int, progress: Callable[[int], None] = lambda _: None) -> ParserFigures:
-        """Fuzz; the first part guided by coverage, whose finds are mutated further in the rest.
+        """Fuzz the parser; the first part is guided by coverage, and its finds are mutated in the rest.
 
         Args:
-            packets: how many.
-            progress: called with how many have been fed since the last call.
+            packets: number of packets.
+            progress: called with the number of packets fed since the last call.
         """
         began, figures = time.monotonic(), self.figures
         coverage = Coverage()
@@ -190,7 +190,7 @@ class ParserFuzzer:
                 self._corpus.pop(self._chance.randrange(LARGEST_CORPUS))
 
     def check(self, stream: Stream) -> None:
-        """Feed one stream, in pieces and whole, and count what is wrong."""
+        """Feed one stream, in pieces and complete, and count the defects."""
         parser = self._make()
         found: list[Packet] = []
         try:
@@ -219,7 +219,7 @@ class ParserFuzzer:
 
 
 def _all_correct(found: Sequence[Packet], data: bytes) -> bool:
-    """Whether every packet stands in the stream, each after the one before."""
+    """Return whether every packet occurs in the stream, each after the previous one."""
     if not found:
         return True
     correct, at = correct_packets(data), 0

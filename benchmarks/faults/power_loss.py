@@ -1,4 +1,4 @@
-"""A disk that loses its power: of what a process wrote, only what fsync brought to the disk is kept."""
+"""Simulated loss of power: only data that fsync wrote to the disk are kept."""
 
 import os
 from collections.abc import Iterator
@@ -6,19 +6,19 @@ from contextlib import contextmanager
 from pathlib import Path
 from unittest import mock
 
-Listing = dict[str, int]  # inodes by name
+Listing = dict[str, int]  # inode numbers by file name
 
 
 class Disk:
-    """What is on the disk below a folder: contents and listings as they were at the last fsync of each."""
+    """Contents and listings below a folder as of their last fsync."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
         self._contents: dict[int, bytes] = {}
         self._listings: dict[int, Listing] = {}
-        self._kept: list[int] = []  # open descriptors, so that no inode is used again
+        self._kept: list[int] = []  # open descriptors, so that no inode number is reused
         self.synced: list[str] = []
-        for path in (root, *root.rglob("*")):  # what is there before is on the disk
+        for path in (root, *root.rglob("*")):  # earlier files are already on the disk
             descriptor = os.open(path, os.O_RDONLY)
             self._note(descriptor)
             os.close(descriptor)
@@ -35,7 +35,7 @@ class Disk:
 
     @contextmanager
     def watched(self) -> Iterator["Disk"]:
-        """Notice every fsync in the block."""
+        """Record every fsync in the block."""
         real = os.fsync
 
         def fsync(descriptor: int) -> None:
@@ -46,7 +46,7 @@ class Disk:
             yield self
 
     def after_power_loss(self, to: Path) -> Path:
-        """Write what the disk holds to a new folder."""
+        """Write the contents of the disk to a new folder and return it."""
         self._restore(self.root.stat().st_ino, to)
         for descriptor in self._kept:
             os.close(descriptor)
@@ -60,4 +60,4 @@ class Disk:
             elif inode in self._contents:
                 (to / name).write_bytes(self._contents[inode])
             else:
-                (to / name).touch()  # a name without what was in it
+                (to / name).touch()  # a file name without its content

@@ -1,4 +1,4 @@
-"""Judges faults of processes: by the record of the simulated arm, the diagnostics, and the bag."""
+"""Judge of faults of processes, by the simulated arm's record, the diagnostics, and the bag."""
 
 import re
 from dataclasses import dataclass
@@ -20,13 +20,13 @@ BEFORE_FAULT_S = 0.5
 
 @dataclass(frozen=True)
 class ProcessCase:
-    """One row of the table.
+    """Row of the table of process faults.
 
     Attributes:
-        name: of the fault.
+        name: name of the fault.
         expectation: required outcome.
-        reporter: whose diagnostics must name it.
-        named: what they must match; '' if nothing is named.
+        reporter: node whose diagnostics must name it.
+        named: pattern of its message; '' if nothing is named.
     """
 
     name: str
@@ -47,17 +47,17 @@ PROCESS_CASES = (EXECUTOR_KILLED, HARDWARE_KILLED, SUSPENDED, UNPLUGGED, CLOCK_S
 
 @dataclass(frozen=True, eq=False)
 class ProcessRun:
-    """What a run left behind.
+    """Record of a run.
 
     Attributes:
-        trace: what the arm did, on the monotonic clock.
-        fault_s: the moment of the fault on it [s].
-        end_s: until when the arm was watched [s].
-        text: what the reporter said of the fault.
-        bag: what was recorded.
+        trace: motion of the arm, on the monotonic clock.
+        fault_s: time of the fault on that clock [s].
+        end_s: end of the record [s].
+        text: message of the reporter about the fault.
+        bag: recorded bag.
         commanding: whether the executor still executed the motion at the end.
-        reopened: why the port was not found again, '' if it was or there was nothing to find.
-        injection_s: how long after `fault_s` the fault had happened [s].
+        reopened: why the port was not reopened; '' if it was, or did not need to be.
+        injection_s: time from `fault_s` until the fault was injected [s].
     """
 
     trace: ArmTrace
@@ -71,13 +71,13 @@ class ProcessRun:
 
     @property
     def longest_standstill_s(self) -> float:
-        """For how long the host did not run us or the simulated arm at most, from just before the fault on [s]."""
+        """Longest stall of this process or of the simulated arm's, from just before the fault on [s]."""
         watched = self.trace.between(self.fault_s - BEFORE_FAULT_S, self.end_s)
         return max(self.injection_s, float(np.diff(watched.time_s).max(initial=0.0)))
 
 
 def process_outcome(judge: ArmJudge, case: ProcessCase, run: ProcessRun, seed: int) -> Outcome:
-    """Judge one run."""
+    """Return the judged outcome of one run."""
     trace, fault_s = run.trace.between(0.0, run.end_s), run.fault_s
     found, stop_s = judge.excess_current(trace) + bag_findings(run.bag), 0.0
     match case.expectation:
@@ -102,7 +102,7 @@ def process_outcome(judge: ArmJudge, case: ProcessCase, run: ProcessRun, seed: i
 
 
 def bag_findings(bag: Path) -> list[str]:
-    """What is wrong with a bag that was being recorded when something failed."""
+    """Return sentences about defects of a bag that was being recorded during a fault."""
     try:
         found = completeness(bag)
     except DynidError as error:

@@ -1,8 +1,8 @@
-"""The table "run away": efforts from outside and wrong models, on the simulated arm behind guard and executor.
+"""The table "run away": external efforts and wrong models, on the simulated arm behind guard and executor.
 
-Whatever is accepted must leave no joint farther from its reference than its path tolerance and 5 deg, and none pressed
-on a limit at the end. Laws without a reference have none to leave: the arm is not guided by hand here, so no joint may
-move by more than 5 deg from where such a law took over.
+After every accepted request, no joint may deviate from its reference by more than path tolerance plus 5 deg, or press
+on a limit at the end. With laws without a reference, the arm is not guided by hand here, so no joint may
+move by more than 5 deg from its position at the start of such a law.
 """
 
 from collections.abc import Sequence
@@ -35,20 +35,22 @@ from dynid.trajectory.families import load_excitation
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import through_points
 
-MORE_RAD = float(np.deg2rad(5.0))  # beyond the path tolerance
+MORE_RAD = float(np.deg2rad(5.0))  # allowed error beyond the path tolerance [rad]
 HELD_S, AFTER_S = 1.0, 3.0
-PRESSED_S, AT_LIMIT_RAD, PRESSING = 0.5, float(np.deg2rad(1.0)), 0.1  # share of the current limit
+# a joint presses on a limit after this time [s], within this distance [rad], with this share of the current limit
+PRESSED_S, AT_LIMIT_RAD, PRESSING = 0.5, float(np.deg2rad(1.0)), 0.1
 EFFORTS = ("efforts from the start", "efforts that jump", "efforts that swing")
 MODELS = ("model scaled", "sign of one joint", "wrong mount")
 CASES = tuple((cause, FeedforwardPdLaw.name) for cause in EFFORTS) + tuple(
     (cause, law) for law in (ComputedTorque.name, GravityCompensation.name) for cause in MODELS
 )
-UPRIGHT_RAD, EDGE_RAD = np.deg2rad([5.0, 8.0])  # half of the arms that a guiding law takes over are nearly upright
+# largest distance from upright, for half of the arms under a guiding law; distance from the joint limits [rad]
+UPRIGHT_RAD, EDGE_RAD = np.deg2rad([5.0, 8.0])
 
 
 @dataclass(frozen=True)
 class Runaway:
-    """One case: what was wrong, the law, whether it began, the largest error [rad] and what was violated.
+    """Result of a case: cause, law, whether it began, largest error [rad] and violations.
 
     The error of a law without a reference is the largest movement of a joint since it took over.
     """
@@ -64,7 +66,7 @@ class Runaway:
 
 @dataclass(frozen=True)
 class RunawayRow:
-    """All cases of one cause under one law."""
+    """Row of the table: all cases of one cause under one law."""
 
     cause: str
     law: str
@@ -77,30 +79,30 @@ class RunawayRow:
 
     @property
     def title(self) -> str:
-        """What its cases have in common."""
+        """Common property of the row's cases."""
         return f"{self.cause}, {self.law}"
 
     @property
     def figures(self) -> tuple[str, ...]:
-        """All but the title, as text for a table."""
+        """Columns after the title, as text for a table."""
         return tuple(str(one) for one in (self.cases, self.refused, self.released, self.worst_deg, self.violations))
 
     def as_dict(self) -> dict[str, object]:
-        """Return it for JSON."""
+        """Return the row for JSON."""
         return asdict(self)
 
 
 class WatchedArm(GuardedArm):
-    """The arm with what its executor claims: how far joints are off the reference, and who presses on a limit."""
+    """Arm with checks of its executor: tracking errors of the joints, and joints that press on a limit."""
 
     def __init__(self, robot: Robot, check: MotionCheck, q0: FloatArray | None = None) -> None:
-        self.taken_over: FloatArray | None = None  # where a law without a reference took over, (n,) [rad]
+        self.taken_over: FloatArray | None = None  # posture at which a law without a reference began, (n,) [rad]
         self.error_rad, self.said, self.pressed_s = 0.0, list[str](), np.zeros(robot.size)
         self.holding = HoldingTorque(robot)
         super().__init__(robot, check=check, q0=q0)
 
     def cycle(self) -> None:
-        """As of `GuardedArm`, with an executor that may refuse to go on."""
+        """Run one cycle as in `GuardedArm`, with an executor that may end the motion."""
         nuisances, reading = self.plant.nuisances, self.plant.measure()
         self.q, dq = quantise(reading.q, nuisances.position_step), quantise(reading.dq, nuisances.velocity_step)
         self.guard.set_load(quantise(reading.current_a, nuisances.current_step), self._cycle_s)
@@ -116,7 +118,7 @@ class WatchedArm(GuardedArm):
             self.said.append(str(error))
             step = None
             if self.motion.active:
-                return  # nothing is sent in this cycle, and the driver keeps the command before
+                return  # nothing is sent in this cycle; the driver keeps the previous command
         self._tau = None if step is None else step.tau.copy()
         if step is not None:
             reference = step.q_ref if self.taken_over is None else self.taken_over
@@ -130,21 +132,21 @@ class WatchedArm(GuardedArm):
         self.pressed_s = np.where(pressing, self.pressed_s + self._cycle_s, 0.0)
 
     def begin(self, plan: MotionPlan) -> None:
-        """Begin a plan where the arm is."""
+        """Begin a plan at the present posture."""
         self.motion.begin(plan, self.q, self._stamp_ns)
 
     def hold(self) -> None:
-        """Hold the arm where it is."""
+        """Hold the arm at its present posture."""
         self.motion.hold(self.q, self._stamp_ns)
 
     def pass_on(self, seconds: float) -> None:
-        """Pass a time [s]."""
+        """Run for a time [s]."""
         for _ in range(round(seconds / self._cycle_s)):
             self.cycle()
 
 
 def run_case(robot: Robot, cause: str, law: str, seed: int) -> Runaway:
-    """Draw one case, run it, and judge what the arm did."""
+    """Draw one case, run it, and return the judged result."""
     random = np.random.default_rng([seed, *cause.encode()])
     limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
     efforts = EffortBound(robot, load_controller(robot))
@@ -167,7 +169,7 @@ def run_case(robot: Robot, cause: str, law: str, seed: int) -> Runaway:
 
 
 def judged(arm: WatchedArm, cause: str, law: str, seed: int) -> Runaway:
-    """Judge an arm after its case by its largest error and what presses on a limit."""
+    """Return the result of a case, judged by its largest error and by joints that press on a limit."""
     guided = arm.taken_over is not None
     found, error, most = [], arm.error_rad, MORE_RAD + (0.0 if guided else MAX_TRACKING_ERROR_RAD)
     if not error <= most:
@@ -180,7 +182,7 @@ def judged(arm: WatchedArm, cause: str, law: str, seed: int) -> Runaway:
 
 
 def _motion(robot: Robot, start: FloatArray, random: np.random.Generator) -> Motion:
-    """A gentle motion about where the arm is, (n,) [rad]."""
+    """Return a gentle motion near the present posture, (n,) [rad]."""
     low, high = robot.lower + 0.2, robot.upper - 0.2
     points = [start] + [np.clip(start + random.uniform(-0.4, 0.4, robot.size), low, high) for _ in range(3)]
     points = [np.where((start < low) | (start > high), start, one) for one in points]
@@ -189,7 +191,7 @@ def _motion(robot: Robot, start: FloatArray, random: np.random.Generator) -> Mot
 
 
 def _with_efforts(arm: WatchedArm, cause: str, random: np.random.Generator) -> MotionPlan:
-    """A motion with efforts as large as are accepted; SafetyError where none are."""
+    """Return a motion with the largest accepted efforts; raise SafetyError if none are accepted."""
     robot = arm.robot
     start = arm.motion.start_posture(arm.q)
     motion = _motion(robot, start, random)
@@ -213,7 +215,7 @@ def _with_efforts(arm: WatchedArm, cause: str, random: np.random.Generator) -> M
 
 
 def _drawn_start(robot: Robot, random: np.random.Generator) -> FloatArray:
-    """A posture, (n,) [rad]: nearly upright, or anywhere."""
+    """Return a random posture, (n,) [rad]: nearly upright, or anywhere."""
     low, high = robot.lower + EDGE_RAD, robot.upper - EDGE_RAD
     near = bool(random.random() < 0.5)
     q = random.uniform(-UPRIGHT_RAD, UPRIGHT_RAD, robot.size) if near else random.uniform(low, high)
@@ -253,7 +255,7 @@ class _Turned(SingleState):
 
 
 def _exchange(arm: WatchedArm, law: TorqueLaw, random: np.random.Generator) -> None:
-    """As the executor exchanges a law: refused where the arm is held by other torques; then it moves, if it can."""
+    """Exchange the law as the executor does: refused if other torques hold the arm; then let it move."""
     arm.holding.refuse_contradiction(law)
     arm.motion.switch_to(law)
     if not law.follows_reference:
@@ -264,12 +266,12 @@ def _exchange(arm: WatchedArm, law: TorqueLaw, random: np.random.Generator) -> N
 
 
 def run_away(case: Drawn) -> Runaway:
-    """Draw a case, each kind in turn, and run it."""
+    """Draw a case, each kind in turn, run it and return the result."""
     return run_case(load_robot(case.robot), *CASES[case.number % len(CASES)], case.seed + case.number)
 
 
 def runaway_rows(found: Sequence[Runaway]) -> list[RunawayRow]:
-    """The table, one row per cause and law."""
+    """Return the table, one row per cause and law."""
     rows = []
     for cause, law in CASES:
         mine = [one for one in found if (one.cause, one.law) == (cause, law)]

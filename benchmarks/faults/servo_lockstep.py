@@ -1,6 +1,6 @@
-"""The servo bus without a wall clock: the driver's own code on simulated time, wire and arm stepping along.
+"""Servo bus on simulated time: the driver's own code, with wire and arm advanced in step.
 
-Time passes only while a thread waits: `SimulatedClock` is what the driver sleeps on, `SimulatedLine` is the wire whose
+Time passes only while a thread waits. `SimulatedClock` is the driver's clock, and `SimulatedLine` is the wire whose
 `open` the driver's `ServoBus` takes in place of the serial port's. Every byte takes its time at the baud rate, each
 instruction is carried out when its last byte has arrived, and a run is the same whenever it is repeated.
 """
@@ -25,9 +25,9 @@ from dynid.simulation.servo.chain import ServoChain
 
 BITS_PER_BYTE = 10
 START_NS = 1_000_000_000
-EPOCH_NS = 1_700_000_000_000_000_000  # some day: what the wall clock says when the simulated one starts
+EPOCH_NS = 1_700_000_000_000_000_000  # wall-clock time at the start of the simulated clock [ns]
 READING_NS = 100  # duration of one reading of the clock, so that a loop that only reads it ends
-HOST_S = 30e-6  # from the driver to the wire, and from the wire to the driver
+HOST_S = 30e-6  # delay between driver and wire in each direction [s]
 WAKE_S = 60e-6  # largest delay of the end of a sleep [s]
 
 Action = Callable[[int], None]
@@ -35,10 +35,10 @@ Action = Callable[[int], None]
 
 
 class SimulatedClock(Clock):
-    """Time that passes only while a thread waits.
+    """Clock whose time passes only while a thread waits.
 
     Args:
-        seed: of the sleeps' lateness.
+        seed: seed of the delays of sleeps.
     """
 
     def __init__(self, seed: int = 0) -> None:
@@ -55,12 +55,12 @@ class SimulatedClock(Clock):
         return (self.now_ns - START_NS) * 1e-9
 
     def monotonic_ns(self) -> int:
-        """Time that never steps [ns]."""
+        """Return the time, which never steps [ns]."""
         self.now_ns += READING_NS
         return self.now_ns
 
     def realtime_ns(self) -> int:
-        """The wall clock [ns]."""
+        """Return the wall-clock time [ns]."""
         return self.monotonic_ns() + self._realtime_offset_ns
 
     def step_realtime(self, seconds: float) -> None:
@@ -68,21 +68,21 @@ class SimulatedClock(Clock):
         self._realtime_offset_ns += round(seconds * 1e9)
 
     def sleep(self, seconds: float) -> None:
-        """Let time pass [s]."""
+        """Advance the time by a duration [s]."""
         if not self._lateness_ns:
             self._lateness_ns = self._random.integers(0, round(WAKE_S * 1e9), 1024).tolist()
         self.advance_to(self.now_ns + round(seconds * 1e9) + self._lateness_ns.pop())
 
     def at(self, time_ns: int, action: Action) -> None:
-        """Have something happen at a moment [ns]; what lies in the past happens with the next wait."""
+        """Schedule an action at a time [ns]; past actions run at the next wait."""
         heapq.heappush(self._events, (time_ns, next(self._order), action))
 
     def after(self, seconds: float, action: Action) -> None:
-        """Have something happen so long after the start [s]."""
+        """Schedule an action at a time after the start [s]."""
         self.at(START_NS + round(seconds * 1e9), action)
 
     def advance_to(self, time_ns: int, wanted: Callable[[], bool] | None = None) -> None:
-        """Let time pass up to a moment [ns], or until what is `wanted` has happened."""
+        """Advance the time to a moment [ns], or until `wanted` returns True."""
         while self._events and self._events[0][0] <= time_ns and not (wanted and wanted()):
             due_ns, _, action = heapq.heappop(self._events)
             self.now_ns = max(self.now_ns, due_ns)
@@ -91,21 +91,21 @@ class SimulatedClock(Clock):
             self.now_ns = max(self.now_ns, time_ns)
 
     def stand_still(self, seconds: float) -> None:
-        """Stop the host for a duration [s], while the world goes on; for an action."""
+        """Stall the host for a duration [s] while line and arm continue; called by an action."""
         self.now_ns += round(seconds * 1e9)
 
 
 class SimulatedLine:
-    """The wire between a driver and the servos, on a simulated clock.
+    """Wire between a driver and the servos, on a simulated clock.
 
     Args:
         chain: the servos, with the arm behind them.
-        clock: shared with the driver.
-        faults: what goes wrong.
-        seed: of where the host's packets of bytes are cut.
+        clock: clock shared with the driver.
+        faults: faults of line and servos.
+        seed: seed of the places at which received bytes are split.
 
     Attributes:
-        sent: (time [ns], bytes) of everything that the driver wrote, if `keep_sent`.
+        sent: time [ns] and bytes of every write of the driver, if `keep_sent`.
     """
 
     def __init__(
@@ -127,7 +127,7 @@ class SimulatedLine:
         self._arrived = bytearray()
 
     def open(self, port: str, baudrate: int) -> "SimulatedPort":
-        """A port handler on this line, as the driver's `opener`.
+        """Return a port handler on this line, as the driver's `opener`.
 
         Raises:
             BusError: the cable is out.
@@ -140,22 +140,22 @@ class SimulatedLine:
 
     @property
     def plugged(self) -> bool:
-        """Whether the cable is in."""
+        """Whether the cable is plugged in."""
         return self.faults is None or self.faults.plugged
 
     def settle(self, time_ns: int) -> None:
-        """Bring servos, arm and faults to a moment [ns]; they never go back."""
+        """Advance servos, arm and faults to a moment [ns]; earlier moments change nothing."""
         self.chain.advance(max(0.0, (time_ns - START_NS) * 1e-9 - self.chain.time_s))
         if self.faults is not None:
             self.faults.advance()
 
     def set_baudrate(self, baudrate: int) -> None:
-        """The host now speaks at this rate [bit/s]."""
+        """Set the baud rate of the host [bit/s]."""
         self._byte_ns = BITS_PER_BYTE * 1e9 / baudrate
         self.chain.line_code = next((code for code, rate in table.BAUD_RATES.items() if rate == baudrate), -1)
 
     def transmit(self, data: bytes) -> None:
-        """Bytes from the host; OSError when the cable is out."""
+        """Send bytes from the host; raise OSError if the cable is unplugged."""
         self.require_plugged()
         if self.keep_sent:
             self.sent.append((self.clock.now_ns, data))
@@ -164,7 +164,7 @@ class SimulatedLine:
         self.clock.at(self._free_ns, partial(self._execute, data))
 
     def receive(self, until_ns: int) -> bytes:
-        """What has arrived, waiting for it up to a moment [ns]; OSError when the cable is out."""
+        """Return received bytes, waiting up to a moment [ns]; raise OSError if the cable is unplugged."""
         self.clock.advance_to(until_ns, lambda: bool(self._arrived) or not self.plugged)
         self.require_plugged()
         data = bytes(self._arrived)
@@ -172,20 +172,20 @@ class SimulatedLine:
         return data
 
     def discard(self) -> None:
-        """Forget what has arrived."""
+        """Discard received bytes."""
         self._arrived.clear()
 
     def put_back(self, data: bytes) -> None:
-        """Bytes that were received and not used."""
+        """Return bytes that were received but not used to the input."""
         self._arrived[:0] = data
 
     def require_plugged(self) -> None:
-        """OSError when the cable is out."""
+        """Raise OSError if the cable is unplugged."""
         if not self.plugged:
             raise OSError(errno.EIO, os.strerror(errno.EIO))
 
     def _execute(self, data: bytes, due_ns: int) -> None:
-        """Instructions have arrived at the servos: carry them out, and send what they answer."""
+        """Execute instructions that arrived at the servos, and send the replies."""
         if due_ns < self._stands_until_ns:
             self.clock.at(self._stands_until_ns, partial(self._execute, data))
             return
@@ -194,7 +194,7 @@ class SimulatedLine:
             self._serve(self._parser.feed(data), False, due_ns)
 
     def _serve(self, packets: list[Packet], stalled: bool, due_ns: int) -> None:
-        """Carry out instructions in order; `stalled`: the first one has already waited for its stall."""
+        """Execute instructions in order; with `stalled`, the stall of the first one is over."""
         for k, packet in enumerate(packets):
             stall_s = 0.0 if self.faults is None or (stalled and k == 0) else self.faults.stall_s()
             if stall_s > 0.0:
@@ -207,7 +207,7 @@ class SimulatedLine:
                 self._answer(frames if self.faults is None else self.faults.line(frames))
 
     def _answer(self, pieces: "list[bytes] | list[bytes | float]") -> None:
-        """Put a reply on the wire; a pause in it is the host's, which delivers the rest later by that time."""
+        """Put a reply on the wire; a pause in it delays the delivery of the rest by the host."""
         late_ns = 0
         together = b""
         for piece in [*pieces, 0.0]:
@@ -218,7 +218,7 @@ class SimulatedLine:
             together, late_ns = b"", late_ns + round(piece * 1e9)
 
     def _deliver(self, data: bytes, late_ns: int) -> None:
-        """Bytes on their way to the host, which gets them in two parts, cut anywhere."""
+        """Deliver bytes to the host in two parts, split at a random place."""
         cut = int(self._random.random() * len(data))
         for part in (data[:cut], data[cut:]):
             if part:
@@ -231,7 +231,7 @@ class SimulatedLine:
 
 
 class SimulatedPort(WaitingPortHandler):
-    """What the driver holds in place of a serial port."""
+    """Replacement of the driver's serial port."""
 
     def __init__(self, port: str, line: SimulatedLine) -> None:
         super().__init__(port)
@@ -239,7 +239,7 @@ class SimulatedPort(WaitingPortHandler):
 
     @property
     def simulated(self) -> bool:
-        """A line without a device cannot be that of a real arm."""
+        """Whether the line is simulated: always, as a line without a device cannot belong to a real arm."""
         return True
 
     def setupPort(self, cflag_baud: int) -> bool:
@@ -255,39 +255,39 @@ class SimulatedPort(WaitingPortHandler):
         self.is_open = False
 
     def clearPort(self) -> None:
-        """Forget what has arrived, as the SDK asks before it sends."""
+        """Discard received bytes, as the SDK does before it sends."""
         self.discard_input()
 
     def writePort(self, packet: list[int]) -> int:
-        """Send, for the SDK; how many bytes."""
+        """Send a packet for the SDK; return the number of bytes."""
         self._line.transmit(bytes(packet))
         return len(packet)
 
     def readPort(self, length: int) -> bytes:
-        """At most `length` bytes, waiting for the first until the packet's time is over."""
+        """Return at most `length` bytes, waiting for the first until the packet timeout."""
         remaining_ms = max(0.0, self.packet_timeout - self.getTimeSinceStart())
         data = self.receive(remaining_ms)
         self._line.put_back(data[length:])
         return data[:length]
 
     def setPacketTimeout(self, packet_length: int) -> None:
-        """Wait for a reply of `packet_length` bytes."""
+        """Set the timeout for a reply of `packet_length` bytes."""
         self.setPacketTimeoutMillis(self.tx_time_per_byte * packet_length + REPLY_LATENCY_MS)
 
     def getCurrentTime(self) -> float:
-        """Simulated time [ms]."""
+        """Return the simulated time [ms]."""
         return self._line.clock.monotonic_ns() * 1e-6
 
     def send(self, frame: bytes) -> None:
-        """Write a whole frame; OSError when the cable is out."""
+        """Write a complete frame; raise OSError if the cable is unplugged."""
         self._line.transmit(frame)
 
     def receive(self, timeout_ms: float) -> bytes:
-        """What has arrived, waiting for it; nothing when the time is over. OSError when the cable is out."""
+        """Return received bytes, waiting for them at most for the timeout; raise OSError if the cable is unplugged."""
         return self._line.receive(self._line.clock.now_ns + round(timeout_ms * 1e6))
 
     def discard_input(self) -> None:
-        """Forget what has arrived; termios.error when the cable is out."""
+        """Discard received bytes; raise termios.error if the cable is unplugged."""
         if not self._line.plugged:
             raise termios.error(errno.EIO, os.strerror(errno.EIO))
         self._line.discard()

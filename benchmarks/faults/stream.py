@@ -1,7 +1,7 @@
-"""Streams of packets for the parser's fuzzing, and the oracle that says which packets are in one.
+"""Streams of packets for the parser's fuzzing, and the oracle that lists the packets of a stream.
 
-The oracle knows nothing of dynid's parser: it looks at every place of the stream where a header stands, takes the CRC
-of the DYNAMIXEL SDK, and takes stuffing away byte by byte.
+The oracle does not use dynid's parser: it examines every header in the stream, uses the CRC
+of the DYNAMIXEL SDK, and removes stuffing byte by byte.
 """
 
 import random
@@ -16,7 +16,7 @@ from dynid.hardware.bus.protocol import Packet
 HEADER = b"\xff\xff\xfd\x00"
 SPECIAL = (0x00, 0x01, 0x03, 0x04, 0x07, 0x55, 0x82, 0xFC, 0xFD, 0xFE, 0xFF)
 MOST_PARTS = 4
-LONGEST_STREAM = 1500  # more than the parser holds back
+LONGEST_STREAM = 1500  # longer than the parser's buffer
 _SDK = Protocol2PacketHandler()
 
 
@@ -24,7 +24,7 @@ _SDK = Protocol2PacketHandler()
 
 
 def correct_packets(stream: bytes) -> list[tuple[int, int, Packet]]:
-    """(begin, end, packet) of everything in a stream that is a packet by its header, length, id and the SDK's CRC."""
+    """Return (begin, end, packet) of every packet in a stream with correct header, length, ID and CRC of the SDK."""
     found = []
     begin = stream.find(HEADER)
     while begin >= 0:
@@ -53,7 +53,7 @@ def _packet_at(stream: bytes, begin: int) -> tuple[Packet | None, int]:
 
 
 def without_stuffing(body: Sequence[int]) -> bytes:
-    """A body without the FD that stuffing put after every FF FF FD, byte by byte."""
+    """Return a body without the FD that stuffing inserted after every FF FF FD."""
     kept: list[int] = []
     index = 0
     while index < len(body):
@@ -67,7 +67,7 @@ def without_stuffing(body: Sequence[int]) -> bytes:
 
 
 def good_frame(chance: random.Random) -> bytes:
-    """A correct frame of any kind, often with bytes that look like headers and stuffing."""
+    """Return a random correct frame, often with bytes that look like headers and stuffing."""
     nasty = chance.random() < 0.5
     size = chance.randrange(24)
     data = bytes(chance.choice(SPECIAL) for _ in range(size)) if nasty else chance.randbytes(size)
@@ -86,7 +86,7 @@ def good_frame(chance: random.Random) -> bytes:
 
 
 def mutated(frame: bytes, chance: random.Random, others: Sequence[bytes]) -> bytes:
-    """A frame that one to four things happened to."""
+    """Return a frame with one to four random changes."""
     data = bytearray(frame)
     for _ in range(chance.randrange(1, 5)):
         place = chance.randrange(len(data) + 1)
@@ -107,14 +107,14 @@ def mutated(frame: bytes, chance: random.Random, others: Sequence[bytes]) -> byt
                 data[5:7] = chance.choice((len(data) - 7, chance.randrange(1100))).to_bytes(2, "little")
             case 7 if others:
                 data[place:] = chance.choice(others)[chance.randrange(12) :]
-            case _ if len(data) > 9:  # a right CRC again, so that what is wrong lies deeper
+            case _ if len(data) > 9:  # correct the CRC, so that only the content is wrong
                 data[-2:] = _SDK.updateCRC(0, data, len(data) - 2).to_bytes(2, "little")
     return bytes(data[:LONGEST_STREAM])
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Input of a parser: bytes, the number of packets in them, and the packets that must come out; None if open."""
+    """Input of a parser: bytes, number of packets, and expected packets (None if undefined)."""
 
     data: bytes
     packets: int
@@ -122,7 +122,7 @@ class Stream:
 
 
 def random_stream(chance: random.Random, corpus: Sequence[bytes]) -> Stream:
-    """Good, damaged and random packets in a row; every fourth stream has only good ones, with quiet between them."""
+    """Return good, damaged and random packets; every fourth stream has only good ones with pauses between them."""
     count = chance.randrange(1, MOST_PARTS + 1)
     if chance.random() < 0.25:
         frames = tuple(good_frame(chance) for _ in range(count))
@@ -138,7 +138,7 @@ def random_stream(chance: random.Random, corpus: Sequence[bytes]) -> Stream:
 
 
 def pieces(data: bytes, chance: random.Random) -> Iterator[bytes]:
-    """A stream cut anywhere."""
+    """Yield a stream in pieces, split at random places."""
     largest, begin = chance.choice((1, 3, 8, 64)), 0
     while begin < len(data):
         end = begin + chance.randrange(1, largest + 1)

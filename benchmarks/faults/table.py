@@ -35,7 +35,7 @@ excitation motion of the simulated arm, with all nuisances on (dry friction, bac
 Seeds make every run in lock-step reproducible.
 
 **In lock-step** the production driver (startup, cycle, parser, guard, control loop) runs on simulated time, in step
-with line, servos and arm. Every other seed uses servos without the fast sync read. **Against processes** the whole
+with line, servos and arm. Every second seed uses servos without the fast sync read. **Against processes** the whole
 chain runs in real time with a recorder, and processes of the chain are killed, stopped or unplugged.
 
 The requirements are measured at the arm, not in the driver:
@@ -48,28 +48,29 @@ The requirements are measured at the arm, not in the driver:
   the same, but with a limit of {pushed} rad/s. The joint whose servo cannot be read must only keep its current limit,
   and the requirement ends for the others once that joint has dropped onto its stop. *Reached joints stop*: the same
   for the servos before a cut cable; those behind it carry no current later than {watchdog} ms after their bus
-  watchdog's time. Half of the cables carry the power, too. What drops pushes the joints that are held: their
-  kinetic energy may gain {pushed_share} % of what the arm has in free fall. (Seed 15, cut behind servo number 3: the
+  watchdog's time. Half of the cables also carry the power. Falling joints push the held ones, whose kinetic energy
+  may gain {pushed_share} % of the arm's energy in free fall. (Seed 15, cut behind servo number 3: the
   elbow drops with 1,880 mJ; its 2.4 N m vanish from the held shoulder, whose brake of 6 N m s/rad yields at 0.2 rad/s,
   3 mJ. In free fall it would have 2,330 mJ.)
 - *No worse than free fall*, also for the other and the reached joints: the whole arm stands after {stands} s, or never
-  has more kinetic energy (within {gain} %) than the same arm from the same moment on in free fall: without the driver
-  until the watchdogs trip, and then without current; without any power where the cut takes the power away. Where a cut
-  leaves some joints reached, the fall of the others alone counts as well, while those that are reached stand still: a
-  forearm that drops from a shoulder that is held may have more energy than one that drops with it, and nothing on the
-  wire can stop it (seed 68, cut behind servo number 3: 1,261 mJ, in free fall of the whole arm 1,160 mJ). Letting the
-  shoulder go would not help.
+  has more kinetic energy (within {gain} %) than the same arm from the same moment on in free fall. Free fall means:
+  without the driver until the watchdogs trip, and then without current; without any power if the cut also interrupts
+  the power. If a cut leaves some joints reachable, the fall of the others with these joints fixed counts as well. A
+  forearm that drops from a held shoulder may have more energy than one that drops with it, and no instruction can stop
+  it (seed 68, cut behind servo number 3: 1,261 mJ, in free fall of the whole arm 1,160 mJ). Releasing the shoulder
+  would not help.
 - *Without current*: the affected servos carry no current later than {watchdog} ms after their bus watchdog's time (100
   ms).
 - *Start refused*: with a message that names the cause, and without torque. A relay to an arm is no simulated line:
-  without consent not a byte is sent, nor an EEPROM written.
-- *Joint obeys*: behind a gear, negative too, angles are read as they are, and a joint that is driven outwards with all
-  that the guard passes stays within its limits.
-- A setting that changes in motion, and what the servos report of themselves, is read a piece at a time: the arm must
-  stop as above, counted from when it is noticed, at most 0.65 s after the change.
+  without consent no byte is sent and no EEPROM written.
+- *Joint obeys*: with a gear, also of negative ratio, angles are those of the joint, and a joint that is driven outwards
+  with the largest current that the guard permits stays within its limits.
+- Settings and slow data of the servos are read one block at a time. After a change the arm must stop as above, counted
+  from the detection, at most 0.65 s after the change.
 - *Current lowered, then arm stops*: at the ages of `safety.yaml` (here 0.8 and 1.6 s), within 0.2 s.
-- *Nothing is lost*: of what was reported as closed or written, when the disk keeps only what `fsync` brought to it.
-  *Results kept, none overwritten* on a disk without hard links; *refused before the work* where nothing can be written.
+- *Nothing is lost* of a bag reported as closed, or a file reported as written, if the disk keeps only data written by
+  `fsync`. *Results kept, none overwritten* on a disk without hard links; *refused before the work* if nothing can be
+  written.
 - *Nothing moves, one line describes the motion*: a script may not move a real arm without `--yes`.
 - The driver names the fault in its diagnostics.
 - Against processes: the bag recorded so far is readable and holds every published state.
@@ -79,7 +80,7 @@ The requirements are measured at the arm, not in the driver:
 FALLS = """
 ## Falls
 
-The arm is held in a drawn posture, with up to 0.5 kg in its hand, upright, on a wall or upside down, and then stopped.
+The arm is held in a random posture, with up to 0.5 kg in its hand, upright, on a wall or upside down, and then stopped.
 In every third posture a joint is within 10 deg of a balance; gears have the friction of the simulated arm, or Coulomb
 and viscous friction alone. The production driver runs at 500 Hz, every seventh time at 1 kHz; the fault is a servo's
 voltage alert. Required: torque goes off within {longest:g} s, no joint moves by more than {most:g} deg in the
@@ -93,14 +94,14 @@ number M on.
 GUIDING = """
 ## Hand guiding
 
-The arm is guided under `gravity_compensation`, upright or hanging, from a drawn posture. Meanwhile a load of
+The arm is guided under `gravity_compensation`, upright or hanging, from a random posture. Meanwhile a load of
 {lightest:g} to {heaviest:g} kg appears or vanishes at the tool, the tool is pushed with up to {hardest:g} N for up to
-0.3 s, or the model takes over with a payload that is not there or lacks one that is. The friction of the model is
-within a fifth of that of the gears. In six of ten cases with a load, a hand guides the tool until then. Required:
-once no hand is at the arm, and {aftermath:g} s after a push, the tool stays within {farthest:g} m, and is no faster
-than {fastest:g} m/s. *Held* counts the arms that were braked and held; with a hand alone there is no fault, and the
-hand was mistaken for a load. `./run benchmark faults --fault guiding --guided N --first M` runs N cases of this table
-alone, from number M on.
+0.3 s, or the model takes over with a payload that is absent, or without one that is present. The model's friction
+differs by up to a fifth from that of the gears. In six of ten cases with a load, a hand guides the tool until then.
+Required: after the hand has released the arm, and {aftermath:g} s after a push, the tool stays within {farthest:g} m,
+and is no faster than {fastest:g} m/s. *Held* counts the arms that were braked and held; with a hand alone there is no
+fault, and the hand was mistaken for a load. `./run benchmark faults --fault guiding --guided N --first M` runs N
+cases of this table alone, from number M on.
 
 | what happens | cases | held | fastest [m/s] | farthest [m] | violations |
 | --- | --- | --- | --- | --- | --- |
@@ -164,14 +165,14 @@ Also: """
 def fault_document(
     rows: Sequence[FaultRow], falls: Sequence[DrawnRow], guided: Sequence[DrawnRow], what: str, seconds: float
 ) -> str:
-    """The document: requirements, runs, the table, and some of the violations if there are any.
+    """Return the document: requirements, runs, the table, and examples of violations if there are any.
 
     Args:
         rows: the table.
         falls: the table of stops in drawn postures; empty to leave it out.
         guided: the table of hand guiding; empty to leave it out.
-        what: what was run, in words.
-        seconds: how long it took [s].
+        what: description of the runs.
+        seconds: duration [s].
     """
     text = INTRODUCTION.format(
         read_age=round(1e3 * READ_AGE_S),
@@ -205,13 +206,13 @@ def fault_document(
 
 
 def fall_section(falls: Sequence[DrawnRow]) -> str:
-    """The section about stops in drawn postures."""
+    """Return the section about stops in random postures."""
     limits = {"longest": LONGEST_S, "most": np.rad2deg(MOST_RAD), "settled": SETTLED_S, "fastest": FASTEST_M_S}
     return FALLS.format(**limits) + "".join(f"| {row.title} | {' | '.join(row.figures)} |\n" for row in falls)
 
 
 def guided_section(guided: Sequence[DrawnRow]) -> str:
-    """The section about hand guiding."""
+    """Return the section about hand guiding."""
     limits = {"lightest": LIGHTEST_KG, "heaviest": HEAVIEST_KG, "farthest": FARTHEST_M, "fastest": FASTEST_GUIDED_M_S}
     limits |= {"hardest": HARDEST_N, "aftermath": AFTERMATH_S}
     return GUIDING.format(**limits) + "".join(f"| {row.title} | {' | '.join(row.figures)} |\n" for row in guided)

@@ -1,4 +1,4 @@
-"""The fault benchmark: every fault, many times, judged by the simulated arm; one row of a table for each."""
+"""The fault benchmark: every fault several times, judged by the simulated arm, with one row of a table for each."""
 
 import re
 import textwrap
@@ -37,7 +37,7 @@ FREE_FALL = Disturbed(faults=lambda at_s: (Unplugged(kind="unplugged", at_s=at_s
 WITHOUT_POWER = Disturbed(
     faults=lambda at_s: (CableCut(kind="cable_cut", at_s=at_s, powered=False),), window_s=FALL_WINDOW_S
 )
-# what faults are compared with: nothing happens; the watchdogs of all servos trip; all servos lose their power at once
+# runs for comparison: no fault; the watchdogs of all servos trip; all servos lose their power at once
 REFERENCES = (UNDISTURBED, FREE_FALL, WITHOUT_POWER)
 MOST_FINDINGS = 3
 LONGEST_FINDING = 400
@@ -55,7 +55,7 @@ EVERY_CASE: tuple[AnyCase, ...] = (
 
 @dataclass(frozen=True)
 class Outcome:
-    """What came of one fault: the violations, none if all is well, and how long it took to stop [ms]."""
+    """Outcome of one injected fault: violations (empty if there are none) and time to stop [ms]."""
 
     fault: str
     seed: int
@@ -66,12 +66,12 @@ class Outcome:
 
 @dataclass(frozen=True)
 class FaultRow:
-    """One row of the table.
+    """Row of the table of faults.
 
     Attributes:
-        fault: its name.
-        runs: how often it was injected.
-        violations: in how many runs something was not as it must be.
+        fault: name of the fault.
+        runs: number of injections.
+        violations: number of runs with a violation.
         worst_stop_ms: longest time from the fault to standstill, or to zero current where that is what must be; 0
             where nothing has to stop.
         expectation: required outcome.
@@ -86,17 +86,17 @@ class FaultRow:
     findings: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, object]:
-        """The figures alone."""
+        """Return the row's figures for JSON."""
         return {name: value for name, value in asdict(self).items() if name not in ("expectation", "findings")}
 
 
 def case_names() -> tuple[str, ...]:
-    """Names of all faults that are run in lock-step."""
+    """Return the names of all faults that are run in lock-step."""
     return tuple(case.name for case in EVERY_CASE)
 
 
 def chosen_cases(names: Sequence[str]) -> tuple[AnyCase, ...]:
-    """The cases of these names; all without any.
+    """Return the cases of these names; all without names.
 
     Raises:
         UnknownNameError: no such fault.
@@ -110,7 +110,7 @@ def chosen_cases(names: Sequence[str]) -> tuple[AnyCase, ...]:
 
 @dataclass(frozen=True)
 class SeedJob:
-    """All faults of one seed."""
+    """Job of all faults of one seed."""
 
     robot: str
     seed: int
@@ -118,7 +118,7 @@ class SeedJob:
 
 
 def run_seed(job: SeedJob) -> list[Outcome]:
-    """Inject every fault of a job once."""
+    """Inject every fault of a job once and return the outcomes."""
     robot = load_robot(job.robot)
     cases = chosen_cases(job.names)
     outcomes = run_lockstep(robot, [case for case in cases if isinstance(case, FaultCase)], job.seed)
@@ -133,9 +133,9 @@ def run_seed(job: SeedJob) -> list[Outcome]:
 def run_lockstep(
     robot: Robot, cases: Sequence[FaultCase], seed: int, make_guard: Callable[[Robot], SafetyGuard] = SafetyGuard
 ) -> list[Outcome]:
-    """One motion up to a random moment, and from there each fault by itself.
+    """Run one motion up to a random moment, inject each fault from there, and return the outcomes.
 
-    Every other seed has servos that do not know the fast sync read.
+    With every second seed the servos do not support the fast sync read.
     """
     if not cases:
         return []
@@ -167,7 +167,7 @@ def run_lockstep(
 
 
 def held_still(cut: Disturbed, size: int) -> Disturbed:
-    """The fall of the joints behind a cut, while those that are reached stand still from the fault on."""
+    """Return the fall of the joints behind a cut, with the reachable joints fixed from the fault on."""
     fall = WITHOUT_POWER if cut.unpowered else FREE_FALL
     reached = tuple(axis for axis in range(size) if axis not in cut.axes)
     return replace(fall, locked=reached, window_s=cut.window_s)
@@ -182,7 +182,7 @@ def outcome(
     undisturbed: ArmTrace,
     falls: Sequence[ArmTrace],
 ) -> Outcome:
-    """Judge one run by the arm, and by what the driver says of the fault.
+    """Judge one run by the arm's motion and by the driver's message about the fault.
 
     `undisturbed` is the arm without it; `falls` are those of the whole arm, and of the joints that are not reached.
     """
@@ -235,7 +235,7 @@ def must_go_on(judge: ArmJudge, case: FaultCase, run: LockstepRun, undisturbed: 
 
 
 def start_outcome(robot: Robot, case: StartCase, seed: int) -> Outcome:
-    """Judge a start that must be refused: with words that name the cause, without torque or current."""
+    """Judge a start that must be refused: the message names the cause, and there is no torque or current."""
     run = run_start(robot, case.make(np.random.default_rng([seed, 0]), robot), seed, enables=case.enables)
     found = []
     if run.refused is None:
@@ -248,7 +248,7 @@ def start_outcome(robot: Robot, case: StartCase, seed: int) -> Outcome:
 
 
 def rows(outcomes: Sequence[Outcome]) -> list[FaultRow]:
-    """The table, in the order in which the faults first appear."""
+    """Return the table, in the order in which the faults first appear."""
     names = dict.fromkeys(one.fault for one in outcomes)
     table = []
     for name in names:
@@ -264,13 +264,13 @@ def rows(outcomes: Sequence[Outcome]) -> list[FaultRow]:
 def lockstep_outcomes(
     robot: str, runs: int, names: tuple[str, ...] = (), first_seed: int = 0, processes: int | None = None
 ) -> Iterator[list[Outcome]]:
-    """All faults `runs` times each, one list per seed as it is finished.
+    """Run all faults `runs` times and yield one list of outcomes per finished seed.
 
     Args:
         robot: robot name or folder.
         runs: seeds.
-        names: of the faults; all without any.
-        first_seed: the seeds count from here.
+        names: names of the faults; all without names.
+        first_seed: first seed.
         processes: None is one per core.
     """
     chosen_cases(names)

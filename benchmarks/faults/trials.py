@@ -1,4 +1,4 @@
-"""Refused requests: starts behind a relay, and robot files that ask for more than they may, or for a gear."""
+"""Refused requests: starts behind a relay, and robot files with excessive limits or a gear."""
 
 from typing import Any
 
@@ -19,15 +19,15 @@ from dynid.simulation.servo.chain import ServoChain
 PORT = "the other end of a relay"
 PUSH_CYCLES = 400
 RATIOS = (-3.0, -2.0, -0.5, 0.5, 1.5, 2.0, 3.0)
-FEWEST_DEG = 3.0  # so far the driven joint must move
+FEWEST_DEG = 3.0  # shortest movement of the driven joint [deg]
 MOTOR_DEG, JOINT_DEG = 170.0, 80.0  # limits on each side of the middle: a motor's encoder knows one turn
 
 
 class Relay(SimulatedLine):
-    """A line that does not prove to be simulated, as a relay to any arm."""
+    """Line without the mark of a simulated arm, as of a relay to any arm."""
 
     def open(self, port: str, baudrate: int) -> SimulatedPort:
-        """Open the line, see `SimulatedLine.open`."""
+        """Open the line; see `SimulatedLine.open`."""
         super().open(port, baudrate)
         handler = _RelayedPort(port, self)
         handler.setBaudRate(baudrate)
@@ -47,7 +47,7 @@ def _relay(robot: Robot, seed: int) -> tuple[ServoChain, Relay]:
 
 
 def relay_without_consent(robot: Robot, seed: int) -> list[str]:
-    """Open a relay without `allow_real_port`: it must be refused, and not a byte may be sent."""
+    """Open a relay without `allow_real_port`: it must be refused, and no byte may be sent."""
     _, line = _relay(robot, seed)
     found = []
     try:
@@ -59,7 +59,7 @@ def relay_without_consent(robot: Robot, seed: int) -> list[str]:
 
 
 def relay_without_eeprom(robot: Robot, seed: int) -> list[str]:
-    """Open a relay to factory-fresh servos with `allow_real_port` alone: the EEPROM stays except for the mode."""
+    """Open a relay to factory-fresh servos with `allow_real_port` alone: only the mode may change in the EEPROM."""
     chain, line = _relay(robot, seed)
     before = {one: bytes(servo.bytes[: table.EEPROM_END]) for one, servo in chain.servos.items()}
     driver, found = DynamixelArm(robot, PORT, allow_real_port=True, clock=line.clock, opener=line.open), []
@@ -87,7 +87,7 @@ def _changed(robot: Robot, axis: int, **changes: Any) -> Robot:
 
 
 def wide_limits(robot: Robot, seed: int) -> list[str]:
-    """Widen a joint's position or velocity limit beyond the URDF's, by little or much: it must be refused by name."""
+    """Widen a joint's position or velocity limit beyond the URDF's: it must be refused by name."""
     rng = np.random.default_rng([seed, 1])
     axis = int(rng.integers(robot.size))
     joint = robot.file.joints[axis]
@@ -104,7 +104,7 @@ def wide_limits(robot: Robot, seed: int) -> list[str]:
 
 
 def gear(robot: Robot, seed: int) -> list[str]:
-    """Put a gear before a joint: angles, torque and limits must be those of the joint."""
+    """Add a gear to a joint: angles, torques and limits must be those of the joint."""
     rng = np.random.default_rng([seed, 2])
     axis, ratio = int(rng.integers(robot.size)), float(rng.choice(RATIOS))
     reach = min(MOTOR_DEG / abs(ratio), JOINT_DEG)
@@ -129,7 +129,7 @@ def gear(robot: Robot, seed: int) -> list[str]:
 
 
 def _push_outwards(driver: DynamixelArm, line: SimulatedLine, plant: ArmPlant, axis: int, side: float) -> list[str]:
-    """Drive one joint towards a limit with all it has, through the guard; what was not as it must be."""
+    """Drive one joint towards a limit with full current through the guard; return violations."""
     robot, found = driver.robot, list[str]()
     guard = SafetyGuard(robot, SafetySettings(current_ramp_s=0.0, command_timeout_s=1.0))
     guard.handle(GuardEvent.ENABLE)

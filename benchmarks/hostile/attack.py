@@ -36,9 +36,10 @@ from dynid.simulation.plant.arm import plant_standard
 from dynid.simulation.servo.trace import ArmTrace
 
 ATTACK_S, AFTER_S, PEER_TIMEOUT_S = 4.0, 1.0, 60.0
-FASTEST_RAD_S = 1.2  # an arm that is let down is slower
-LAWS = {"ff_pd": 0.03, "gravity_compensation": 0.2}  # farther is a motion [rad]: the second one lets the arm be led
-MOST_LEFT_OUT = 0.5  # of a bag's states: the peer's are among them
+FASTEST_RAD_S = 1.2  # largest velocity of a lowered arm [rad/s]
+# displacement beyond which the arm counts as moved [rad]; the second law permits hand guiding
+LAWS = {"ff_pd": 0.03, "gravity_compensation": 0.2}
+MOST_LEFT_OUT = 0.5  # largest share of omitted states in a bag, which include the peer's
 
 
 @dataclass(frozen=True)
@@ -160,7 +161,7 @@ def attack(robot: Robot, name: str, kind: str, seed: int, folder: Path) -> Attac
         if not deaths:
             _try(call, "recorder/stop")
     trace = load_trace(folder / "trace.npz").between(begin_s, end_s)
-    held_within = max(LAWS.get(one, 0.0) for one in laws)  # a peer may choose another law, as everybody may
+    held_within = max(LAWS.get(one, 0.0) for one in laws)  # a peer may choose another law
     motion, bag = uncommanded(robot, trace, stopped, held_within), unreadable(folder / "bag")
     return Attacked(kind, seed, motion, deaths, bag, stopped, broke, heard)
 
@@ -205,7 +206,7 @@ def _try(call: Supervisor, service: str) -> None:
     try:
         call.trigger(service)
     except NodeError:
-        call._watch()  # but not that a process ended
+        call._watch()  # without the check for ended processes
 
 
 def _law(call: Supervisor) -> set[str]:
@@ -221,7 +222,7 @@ def _be_attacked(call: Supervisor, kind: str, seed: int, robot: str) -> str:
     command = [sys.executable, "-m", "benchmarks.hostile.peers", kind, str(seed), str(ATTACK_S), robot]
     environment = {**os.environ, **child_environment(), PARENT_VARIABLE: str(os.getpid())}
     process = subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
-    watch, call._watch = call._watch, lambda: None  # deaths are counted, not raised
+    watch, call._watch = call._watch, lambda: None  # ended processes are counted instead of raising an error
     try:
         call.wait(lambda: process.poll() is not None, PEER_TIMEOUT_S, "the end of a hostile peer")
         end_s = time.monotonic() + AFTER_S

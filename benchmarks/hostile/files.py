@@ -23,7 +23,8 @@ from dynid.recording.bag_writer import BagWriter
 from dynid.recording.messages import STRING, encode_string
 from dynid.robot import load_robot
 
-MOST_MIB, MOST_S, MOST_ADDRESS_GIB = 1024.0, 60, 12  # seconds of a processor, with the start of the program
+# limits of memory [MiB], processor time with the program's start [s], and address space [GiB]
+MOST_MIB, MOST_S, MOST_ADDRESS_GIB = 1024.0, 60, 12
 PROGRAM = (sys.executable, "-m", "dynid")
 UNTOUCHED = "the only copy of a thesis\n"
 PENDING_PAGE = 2**30  # byte at which SQLite's own locks are; its page number marks the name of another journal

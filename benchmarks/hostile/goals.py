@@ -17,9 +17,9 @@ from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import through_points
 
 FINE_S = 20e-6
-EXCESS = 1e-4  # relative, beyond a limit: torques between samples are those of a cubic
+EXCESS = 1e-4  # allowed relative excess over a limit, as torques between samples are interpolated by a cubic
 KINDS = ("close points", "step", "run faster", "drawn derivatives")
-BLOCK = 100_000  # moments that are looked at together
+BLOCK = 100_000  # number of instants checked together
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ def goal_outcomes(robot: Robot, cases: int, seed: int = 0) -> Iterator[GoalOutco
         limits = replace(usual, torque=usual.torque * random.uniform(0.25, 0.6))
         check = MotionCheck(robot, limits, torques, collision)
         slower = 1.0
-        for _ in range(6):  # what is refused is slower the next time, so that some of each kind pass
+        for _ in range(6):  # a refused motion is tried again more slowly, so that some of each kind pass
             motion = drawn_goal(robot, kind, np.random.default_rng([number, 55]))
             found = judged(check, limits, slowed(motion, slower), number)
             if not found.refusal:

@@ -19,11 +19,11 @@ from dynid.nodes.domain import DOMAIN_VARIABLE
 from dynid.parent import PARENT_VARIABLE
 
 SIGNALS = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # most are a user's Ctrl-C
-EARLIEST_S = 0.2  # before that, it is Python that starts: none of this package's code runs
-START_S = 15.0  # half of the interrupts come while the chain starts
+EARLIEST_S = 0.2  # earliest interrupt; before, only Python itself starts [s]
+START_S = 15.0  # duration of the chain's start, in which half of the interrupts come [s]
 TIMEOUT_S, LOOK_S = 120.0, 0.05
-SLOWEST_S = 12.0  # an end that takes longer is a finding
-BEGIN_S = 120.0  # within that time something is to be interrupted
+SLOWEST_S = 12.0  # longest allowed end [s]
+BEGIN_S = 120.0  # longest wait for a process to interrupt [s]
 TRACE = "Traceback (most recent call last)"
 CLOCKS = "dynid-clock-*"
 PYTHON = "python"  # the name of what processes print before the first line of this package is run
@@ -207,7 +207,7 @@ def interrupt(subject: Subject, what: str, after_s: float, number: int, *, every
         try:
             early, seconds, left = _interrupted(process, lambda: subject.begun(folder), after_s, number, everybody)
             left += [str(path) for path in sorted(_clocks(environment) - before)]
-        finally:  # also where this benchmark is interrupted: it is in a session of its own
+        finally:  # also if this benchmark is interrupted, as the process has its own session
             process.kill()
             code = process.wait()
             _end(process.pid)
@@ -241,7 +241,7 @@ def children(parent: int) -> set[int]:
     """Return the processes that were started to end together with another process."""
     marker, found = f"{PARENT_VARIABLE}={parent}".encode(), set()
     for path in Path("/proc").glob("[0-9]*/environ"):
-        with contextlib.suppress(OSError):  # it ended meanwhile, or is another user's
+        with contextlib.suppress(OSError):  # the process has ended, or belongs to another user
             if marker in path.read_bytes().split(b"\0"):
                 found.add(int(path.parts[2]))
     return found

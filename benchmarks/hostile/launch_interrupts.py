@@ -16,7 +16,7 @@ from benchmarks.hostile.interrupts import PYTHON, TRACE, Ended, interrupt
 from benchmarks.hostile.launched import FILES, launched_environment, require_launch
 from dynid.nodes.domain import PrivateDomain
 
-# The whole group is what a terminal's Ctrl-C or its end reaches; one process is what `kill` reaches.
+# A terminal's Ctrl-C or end reaches the whole group of processes; `kill` reaches one process.
 WAYS = ((signal.SIGINT, True), (signal.SIGINT, False), (signal.SIGTERM, False), (signal.SIGHUP, True))
 START_S = 15.0
 MOTION, BAG = "demo_identification", "V01"

@@ -31,7 +31,7 @@ from dynid.robot import Robot, load_robot
 
 PERIOD_S = 0.01
 PRESSED_S = 1.0
-BROKE = 5  # exit code of a peer that achieved what it should not have
+BROKE = 5  # exit code of a peer that achieved a forbidden effect
 NODES = ("hardware", "executor", "recorder")
 Step = Callable[[], None]
 
@@ -42,7 +42,7 @@ class Peer:
     def __init__(self, kind: str, seed: int, node: Node, robot: Robot) -> None:
         self.kind, self.node, self.robot = kind, node, robot
         self.rng = random.Random(f"{kind} {seed}")
-        self.broke = ""  # what it achieved and should not have, in words
+        self.broke = ""  # description of a forbidden effect that the peer achieved
         self.step: Step = getattr(self, f"_{kind}")()
 
     def _publisher(self, kind: Any, topic: str, *, latched: bool = False) -> Any:
@@ -94,7 +94,7 @@ class Peer:
     def _trajectories(self) -> Step:
         """Publish motions that are endless, have many points, are out of reach, or are invalid."""
         publisher = self.node.create_publisher(JointTrajectory, "joint_trajectory", 10)
-        beyond = 2.0 * self.robot.upper  # what is within the limits is a motion that anybody may ask for
+        beyond = 2.0 * self.robot.upper  # motions within the limits are permitted requests
         point = ReferenceEncoder(self.robot.joint_names, "hostile").encode(0, beyond, 0 * beyond, 0 * beyond)
 
         def step() -> None:
@@ -210,7 +210,7 @@ class Peer:
 
         def step() -> None:
             window.publish(Bool(data=False))
-            if time.monotonic() - begin_s > PRESSED_S:  # before, the driver may not know of the button
+            if time.monotonic() - begin_s > PRESSED_S:  # before, the driver may not have received the message
                 calls()
 
         return step

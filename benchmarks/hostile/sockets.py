@@ -13,7 +13,7 @@ def listens_on(pid: int) -> set[str]:
     """Return the addresses to which a process has bound UDP sockets, or on which it accepts TCP connections."""
     own = set()
     for link in Path(f"/proc/{pid}/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # closed meanwhile
+        with contextlib.suppress(FileNotFoundError):  # the socket was closed meanwhile
             own.add(os.readlink(link).removeprefix("socket:[").rstrip("]"))
     found = set()
     for name in TABLES:

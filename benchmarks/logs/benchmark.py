@@ -31,7 +31,7 @@ from dynid.robot import Robot
 
 SESSIONS, FITTED = 2, 0.8
 RATES_HZ = (1000.0, 50.0, 15.0)
-DELAYS_S = (0.0, 0.3)  # within which delays are drawn
+DELAYS_S = (0.0, 0.3)  # range of random delays [s]
 DRAWS = 23
 BARS = {
     "delay_error_ms_50hz": 5.0,
@@ -100,7 +100,7 @@ def _identify(task: _Identification) -> _Found:
 
 
 def _pooled(result: Identification, held: list[Log]) -> LogErrors:
-    """Errors on all held-out logs together: they are alike in length and torque."""
+    """Return the errors of all held-out logs together, as they have similar lengths and torques."""
     model = result.as_model()
     each = [log_errors(model, one) for one in held]
     squares = np.mean([one.per_joint**2 for one in each], axis=0)
@@ -108,7 +108,7 @@ def _pooled(result: Identification, held: list[Log]) -> LogErrors:
 
 
 def gravity_error(robot: Robot, result: Identification, arm: DrawnArm, q: Any) -> float:
-    """|| g_hat - g || / || g || over postures q (N, n)."""
+    """Return || g_hat - g || / || g || over postures q (N, n)."""
     model = ArmModel.of(robot)
     still = np.zeros_like(q)
     G = model.regressor(q, still, still)
@@ -116,21 +116,21 @@ def gravity_error(robot: Robot, result: Identification, arm: DrawnArm, q: Any) -
 
 
 def determined_errors(result: Identification, arm: DrawnArm) -> dict[str, float]:
-    """Relative errors of what the data determine, by name."""
+    """Return the relative errors of determined parameters by name."""
     values = dict(zip(result.base.names, result.base.values.tolist(), strict=True))
     true = dict(zip(arm.names, arm.base.tolist(), strict=True))
     return {name: values[name] / true[name] - 1.0 for name in determined(result)}
 
 
 def determined(result: Identification) -> tuple[str, ...]:
-    """Names of the base parameters that a result says the data determine."""
+    """Return the names of the base parameters that the data determine, according to a result."""
     found = result.determined
     assert found is not None, "an identification states deviations"
     return found.determined
 
 
 def delay_of(result: Identification) -> SetupEstimate:
-    """The estimated delay of torques.
+    """Return the estimated delay of torques.
 
     Raises:
         DataError: it was not estimated, or the motion does not show it.
@@ -148,7 +148,7 @@ def benchmark_logs(
     gains: Gains = FACTORY,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> dict[str, Any]:
-    """All figures; `BARS` says what they should be."""
+    """Return all figures; `BARS` contains their limits."""
     begin, arm = time.monotonic(), draw_arm(robot, seed, "M6")
     delays = tuple(np.random.default_rng([seed, DRAWS]).uniform(*DELAYS_S, 2).tolist())
     length = 60.0 * minutes / SESSIONS

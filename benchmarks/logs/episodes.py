@@ -31,7 +31,7 @@ from dynid.robot import FloatArray, Robot
 
 RATE_HZ, LATE_S, JITTER_S, NOISE_COUNTS = 50.0, 0.06, 0.001, 2.0
 TENTH = 10
-SAME = 1e-9  # relative, between ways of reducing
+SAME = 1e-9  # largest relative difference between results of the reductions
 MEMORY_GROWTH = 1.2  # of what a tenth of the episodes takes: names, digests, and nothing of their rows
 
 

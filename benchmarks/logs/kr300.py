@@ -27,7 +27,8 @@ from dynid.runtime.model import Model
 SETTINGS = JudgeSettings(grid_s=0.004, window_s=0.16, slow_rad_s=0.02)
 PLAIN: FrictionStructure = "Coulomb-viscous"
 LOAD: FrictionStructure = "directional"
-REFINED, BANDWIDTHS_HZ = "spring", (1.0, 3.0, 8.0)  # the structure that is refined by simulation, and in which loops
+# structure that is refined by simulation, and bandwidths of the loops
+REFINED, BANDWIDTHS_HZ = "spring", (1.0, 3.0, 8.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,12 +44,12 @@ class Variant:
 
 
 def run_of(robot: Robot, file: Path) -> Log:
-    """A run as a log on the joints' side."""
+    """Return a run as a log with joint-side values."""
     return replace(read_csv(file, robot, load_validated(robot.folder / "csv_mapping.yaml", CsvMapping)), name=file.name)
 
 
 def variants(robot: Robot, fitted: Log, held: Log, coupling: FloatArray | None = None) -> list[Variant]:
-    """All structures, from the plain one on; with a coupling (n, n) of the motors one more.
+    """Yield all structures, beginning with the simplest; a coupling (n, n) of the motors adds another one.
 
     Logs are as if every motor moved one joint; a coupling C takes them to q = C^-1 q_log and tau = C' tau_log.
     """
@@ -68,7 +69,7 @@ def variants(robot: Robot, fitted: Log, held: Log, coupling: FloatArray | None =
 
 
 def coupled(log: Log, coupling: FloatArray) -> Log:
-    """A log whose joints turn with several motors."""
+    """Return a log with joints that several motors move."""
     if log.tau is None:
         raise DataError(f"{log.name} holds no torques")
     q = np.asarray(np.linalg.solve(coupling, log.q.T).T, dtype=np.float64)
@@ -113,12 +114,12 @@ class Stiffness:
 
 
 def stiffness(run: Any, axis: int, ratio: float, blocks: int = 10) -> Stiffness:
-    """From the twist between both encoders: twist = torque / k + hysteresis sign(dq) + eccentricity + offset.
+    """Return the stiffness k by fitting twist = torque / k + hysteresis sign(dq) + eccentricity + offset.
 
     Args:
         run: arrays of a run by column.
-        axis: from 0.
-        ratio: of the gear.
+        axis: index of the axis.
+        ratio: gear ratio.
     """
     number = axis + 1
     motor, link = run[f"motor_pos_deg_{number}"], run[f"link_pos_deg_{number}"]
@@ -138,7 +139,7 @@ def stiffness(run: Any, axis: int, ratio: float, blocks: int = 10) -> Stiffness:
 
 
 def report(robot: Robot, folder: Path) -> dict[str, Any]:
-    """All figures of both runs in a folder, both ways: structures and refinements by held-out error; stiffness."""
+    """Return all figures of both runs in a folder: structures and refinements by held-out error; stiffness."""
     files = {run: folder / f"kr300_{run}.csv.gz" for run in "AB"}
     logs = {run: run_of(robot, file) for run, file in files.items()}
     found: dict[str, Any] = {}
@@ -169,7 +170,7 @@ def report(robot: Robot, folder: Path) -> dict[str, Any]:
 
 
 def refinements(robot: Robot, fitted: Log, held: Log, start: Identification) -> list[dict[str, Any]]:
-    """What refinement by simulation makes of a model, in loops of several bandwidths."""
+    """Return the errors of a model refined by simulation, in loops of several bandwidths."""
     rows = []
     for bandwidth in BANDWIDTHS_HZ:
         one = refined(robot, fitted, start.as_model(), SETTINGS.slow_rad_s, bandwidth)
@@ -193,6 +194,6 @@ def refinements(robot: Robot, fitted: Log, held: Log, start: Identification) -> 
 
 
 def least_eigenvalue(robot: Robot, base: BaseParameters, poses: int = 2000) -> float:
-    """Of a model's M(q) over random postures within the limits [kg m^2]."""
+    """Return the smallest eigenvalue of a model's M(q) over random postures within the limits [kg m^2]."""
     q = np.random.default_rng(1).uniform(robot.lower, robot.upper, (poses, robot.size))
     return float(np.linalg.eigvalsh(ArmModel.of(robot).inertia_matrix(q, base))[:, 0].min())

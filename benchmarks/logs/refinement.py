@@ -32,8 +32,8 @@ from dynid.robot import FloatArray, Robot
 from dynid.runtime.model import Model
 
 CYCLE_S, SAMPLE_S = 0.001, 0.02
-EDGE_S = 0.5  # at both ends: the loop starts, the splines end
-EPS_KG_M2 = 1e-4  # smallest eigenvalue of M(q) on the path
+EDGE_S = 0.5  # omitted time at both ends, where the loop starts and the splines end [s]
+EPS_KG_M2 = 1e-4  # smallest allowed eigenvalue of M(q) on the path [kg m^2]
 STRIDE = 2  # cycles per step of the Jacobian
 VELOCITY_FILTER_CYCLES = 0.25
 
@@ -59,7 +59,7 @@ class Refined:
 
 
 def refined(robot: Robot, log: Log, start: Model, slow_rad_s: float, bandwidth_hz: float) -> Refined:
-    """Refine the consistent model of a log by simulation.
+    """Return the consistent model of a log, refined by simulation.
 
     Args:
         log: what the model was identified from, without gaps.
@@ -120,7 +120,7 @@ class _Motion:
 
     @classmethod
     def of(cls, core: ArmModel, columns: NDArray[np.int64], log: Log, start: Model) -> "_Motion":
-        """Of a log; `columns` are the core's base parameters among the start's."""
+        """Return the motion of a log; `columns` are the core's base parameters among those of the start."""
         if log.tau is None:
             raise DataError(f"{log.name} holds no torques; a model cannot be refined from positions alone")
         motion, torques = curves_through(log.time, log.q), curves_through(log.torque_time, log.tau)
@@ -133,7 +133,7 @@ class _Motion:
         return cls(time, q, dq, ddq, torques.states(time)[0], beside, inertia)
 
     def law(self, bandwidth_hz: float, unit: float) -> ControllerSettings:
-        """The loop's own law; its torques are in multiples of `inertia` [N m]."""
+        """Return the torque of the loop's law, in multiples of `inertia` [N m]."""
         omega, n = 2.0 * np.pi * bandwidth_hz, len(self.inertia)
         return ControllerSettings(
             schema_version=1,
@@ -145,8 +145,8 @@ class _Motion:
         )
 
     def data(self, law: ControllerSettings, slow_rad_s: float, unit: float) -> ClosedLoopData:
-        """What the loop is simulated with."""
-        feedforward = np.array(law.inertia_kg_m2) * self.ddq  # the law's own, which is no help
+        """Return the data for the simulation of the loop."""
+        feedforward = np.array(law.inertia_kg_m2) * self.ddq  # feed-forward of the law
         edge = round(EDGE_S / CYCLE_S)
         chosen = np.arange(edge, len(self.time) - edge, round(SAMPLE_S / CYCLE_S))
         size = np.sqrt(np.mean(self.tau**2, axis=0))

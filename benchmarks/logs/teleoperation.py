@@ -10,7 +10,7 @@ from dynid.robot import FloatArray, Robot
 
 LARGE_SHARE, SMALL_RAD, REACH_OF_RANGE = 0.25, 0.15, 0.8
 PEAK_RAD_S, SHORTEST_S, PAUSE_SHARE, PAUSE_S = (0.3, 1.8), 0.5, 0.4, 0.8
-START_S = 2.0  # until the first reach
+START_S = 2.0  # time before the first reach [s]
 MOVES = 0.7  # share of the joints that take part in a reach
 
 

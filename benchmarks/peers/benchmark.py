@@ -35,7 +35,7 @@ from dynid.trajectory.families import load_excitation
 IDENTIFICATION, HELD_OUT, PROFILE, SEED = "demo_identification", ("V01", "V02"), "limited", 1
 PLANTS = {"gear friction": "M6", "viscous friction": "viscous"}
 STEP_S = 0.001
-MARGIN_S = 60.0  # of wall time: importing, compiling
+MARGIN_S = 60.0  # additional wall time for importing and compiling [s]
 Progress = Callable[[str], None]
 
 
@@ -48,7 +48,7 @@ class Case:
     robot_name: str
     fitted: Path
     held_out: tuple[Recording, ...]
-    friction: str | None  # of the simulated arm; None for recordings of others
+    friction: str | None  # friction of the simulated arm; None for recordings of other arms
     mapping: Path | None = None
 
 
@@ -126,7 +126,7 @@ def hand_over(case: Case, folder: Path) -> None:
 
 
 def run_peer(peer: Peer, folder: Path, python: Path, seconds: float) -> dict[str, Any]:
-    """Run a peer in a process of its own; return processor time, memory, and an error, "" if it came to a result."""
+    """Run a peer in a separate process; return processor time, memory, and an error ("" for a result)."""
     if not peer.module:
         return {"processor_s": None, "memory_mb": None, "error": peer.settings}
     own = sys.executable if peer.name == OWN else str(python)
@@ -147,7 +147,7 @@ def run_peer(peer: Peer, folder: Path, python: Path, seconds: float) -> dict[str
         error = f"no result in {MARGIN_S + 4.0 * seconds:.0f} s"
         return {"processor_s": None, "memory_mb": None, "error": error}
     finally:
-        with contextlib.suppress(ProcessLookupError):  # workers that a peer started and left behind, too
+        with contextlib.suppress(ProcessLookupError):  # also end workers that a peer left running
             os.killpg(child.pid, signal.SIGKILL)
         child.wait()
     lines = output.strip().splitlines()
@@ -165,7 +165,7 @@ def _environment() -> dict[str, str]:
 
 
 def _limit(seconds: float) -> Callable[[], None]:
-    """Return what bounds the processor time of a child; the system ends it with SIGXCPU."""
+    """Return a function that limits a child's processor time; the system ends the child with SIGXCPU."""
 
     def apply() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
@@ -183,7 +183,7 @@ def found_candidate(peer: Peer, case: Case, folder: Path) -> tuple[Candidate, st
 
 
 def true_row(case: Case, poses: int) -> dict[str, Any]:
-    """Return the row of the simulated arm's own parameters, beside which the others stand."""
+    """Return the row of the simulated arm's own parameters, for comparison."""
     assert case.friction is not None
     row: dict[str, Any] = {"plant": case.name, "peer": TRUTH, "settings": "what the simulated arm was made of"}
     row |= {"source": "config", "processor_s": None, "memory_mb": None, "error": "", "note": ""}
@@ -217,11 +217,11 @@ def benchmark_peers(
 
     Args:
         cases: recordings.
-        names: of peers; () takes all.
+        names: names of peers; () takes all.
         work: folder for what peers are given and write.
         python: interpreter of the peers.
         seconds: processor time for each.
-        poses: at which M is looked at.
+        poses: number of poses at which M is evaluated.
         progress: called with each step's name.
     """
     rows = []
@@ -237,7 +237,7 @@ def benchmark_peers(
 
 
 def missed(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Return the promises that do not hold, in words."""
+    """Return a sentence for every requirement that does not hold."""
     found = []
     for plant, share in (("gear friction", 0.5), ("viscous friction", 1.0)):
         here = {row["peer"]: row for row in rows if row["plant"] == plant and not row["error"]}

@@ -48,7 +48,7 @@ class Given:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """Parameters in pinocchio's order: links (n, 10), then drives (n,) each, SI; `note`: remarks."""
+    """Identified parameters in pinocchio's order: links (n, 10), then drives (n,) each, SI; `note` has remarks."""
 
     links: Array
     armature: Array

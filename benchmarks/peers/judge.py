@@ -155,7 +155,8 @@ def judge_candidate(
     """Return the figures of a result; those that a real arm does not show are None.
 
     Args:
-        robot, candidate: that are judged.
+        robot: robot of the result.
+        candidate: result to judge.
         held_out: recordings that were not used in any identification.
         poses: number of random poses.
         simulated: whether the recordings are of the robot's simulated arm, whose parameters are known.

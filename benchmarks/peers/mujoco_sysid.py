@@ -16,13 +16,13 @@ STEP_S, WINDOW_S, LEFT_S = 0.002, 0.25, 15.0
 PULL = 0.02  # weight of a parameter's distance from the URDF, in half-widths of its bounds
 VELOCITY_S = 0.1  # weight of velocities against positions [s]
 ITERATIONS = 40
-REMEMBERED = 300  # models, those of a Jacobian and some more
+REMEMBERED = 300  # number of cached models, more than a Jacobian needs
 THETA = np.array([0.7, 0.5, 0.5, 0.5, 0.5, 0.5, 0.5, 0.1, 0.1, 0.1])  # half-widths of log-Cholesky bounds
 DRIVES = {"armature": (0.01, 1e-4, 0.1), "damping": (0.1, 0.0, 2.0), "frictionloss": (0.1, 0.0, 2.0)}
 
 
 class Late(Exception):
-    """The time is over."""
+    """Error for an exceeded time limit."""
 
 
 def plant(given: Given) -> mujoco.MjSpec:
@@ -136,7 +136,7 @@ def identify(given: Given) -> Found:
     weight = np.tile([1.0, VELOCITY_S], n)
 
     def difference(params: Any, predicted: Any, measured: Any, *_: Any, **__: Any) -> Any:
-        """Plain differences: the default divides by a window's norm, which is zero where a joint rests."""
+        """Return plain differences; the default divides by a window's norm, which is zero for a joint at rest."""
         rows = min(len(predicted.data), len(measured.data) - 1)
         return (predicted.data[:rows] - measured.data[1 : rows + 1]) * weight, predicted, measured
 

@@ -1,4 +1,4 @@
-"""What a plain script does: weighted least squares of pinocchio's regressor, base parameters by the pseudo-inverse."""
+"""Peer like a short script: weighted least squares of pinocchio's regressor, base parameters by the pseudo-inverse."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What a longer script does: the same rows with every link's pseudo-inertia positive definite, by cvxpy."""
+"""Peer like a longer script: the same rows with every link's pseudo-inertia positive definite, by cvxpy."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ from benchmarks.peers.exchange import Found, Given
 from benchmarks.peers.pinocchio_least_squares import weighted
 from benchmarks.peers.rows import found_of, prior
 
-LEAST, PULL = 1e-6, 1e-3  # of eigenvalues and masses [SI]; weight of the distance from the URDF
+LEAST, PULL = 1e-6, 1e-3  # smallest eigenvalue and mass [SI]; weight of the distance from the URDF
 
 
 def identify(given: Given) -> Found:

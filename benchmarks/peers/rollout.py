@@ -1,4 +1,4 @@
-"""How far a model's simulation departs from a recording in a second: under its torques, and in its control loop."""
+"""Position errors of a simulated model after a second: under the recorded torques, and in its control loop."""
 
 from collections.abc import Sequence
 

@@ -24,10 +24,10 @@ from benchmarks.readers.targets import TARGETS, Target
 from benchmarks.resident import forget_peak, peak_mib
 from dynid.errors import DynidError
 
-HANG_S, START_S = 10.0, 120.0  # of a processor, or four times as long without asking for one
+HANG_S, START_S = 10.0, 120.0  # limits of processor time [s]; a sleeping process gets four times as long
 LOOK_S = 0.5
 MOST_OF_ONE_PROCESS = 1000  # inputs: what generators and libraries keep of all before is not the next file's
-Outcome = tuple[str, str]  # accepted, refused, traceback or wrong; and what it was
+Outcome = tuple[str, str]  # accepted, refused, traceback or wrong; and a description
 
 
 @dataclass

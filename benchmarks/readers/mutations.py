@@ -83,7 +83,7 @@ def token(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def value(data: bytes, rng: np.random.Generator) -> bytes:
-    """A hostile value in the place of a word: what stands behind a colon, within quotes, or between commas."""
+    """Return the data with a hostile value in place of a word after a colon, within quotes, or between commas."""
     places = [k for k, byte in enumerate(data[:200_000]) if byte in b':",= [']
     if not places:
         return token(data, rng)
@@ -95,7 +95,7 @@ def value(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def lines(data: bytes, rng: np.random.Generator) -> bytes:
-    """Lines exchanged, left out or repeated."""
+    """Return the data with lines exchanged, omitted or repeated."""
     rows = data.split(b"\n")
     a, b = (int(rng.integers(len(rows))) for _ in range(2))
     if rng.random() < 0.5:
@@ -107,7 +107,7 @@ def lines(data: bytes, rng: np.random.Generator) -> bytes:
 
 
 def number(data: bytes, rng: np.random.Generator) -> bytes:
-    """Lengths and counts of binary formats: eight bytes of an extreme size."""
+    """Return the data with an extreme length or count in eight bytes."""
     extreme = (0, 1, 2**31 - 1, 2**31, 2**32 - 1, 2**62, 2**63, 2**64 - 1)
     at, width = _place(data, rng), int(rng.choice([1, 2, 4, 8]))
     wanted = extreme[int(rng.integers(len(extreme)))] % 2 ** (8 * width)
@@ -120,7 +120,7 @@ BINARY: tuple[Mutation, ...] = (flip, cut, double, token, number, number)
 
 
 def mutated(data: bytes, seed: int, mutations: tuple[Mutation, ...]) -> bytes:
-    """A file after one to three mutations."""
+    """Return a file after one to three mutations."""
     rng = np.random.default_rng(seed)
     for _ in range(int(rng.integers(1, 4))):
         data = mutations[int(rng.integers(len(mutations)))](data, rng)

@@ -1,4 +1,4 @@
-"""What is read of files that are built by structure: by name, a strategy, and what reads what it builds."""
+"""Table of structured files: for each kind, a strategy that builds it and a reader that reads it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,12 +27,12 @@ from dynid.robot.link_limits import shape_boxes
 
 @dataclass(frozen=True)
 class Structure:
-    """One kind of files.
+    """Kind of structured files.
 
     Attributes:
-        built: builds them.
-        read: reads them, given their path and a folder for outputs; raises errors of dynid only.
-        fault: what is wrong with what was read, '' if nothing.
+        built: strategy that builds the files.
+        read: function that reads them, given their path and an output folder; raises errors of dynid only.
+        fault: function that returns a defect of the result, '' if there is none.
     """
 
     built: st.SearchStrategy[Built]
@@ -47,7 +47,7 @@ def _document(target: Target) -> Structure:
 
 
 def _all(*reads: Callable[[], Any]) -> Any:
-    """Every reading in turn; the last refusal is raised where all refuse."""
+    """Call every reader in turn; raise the last refusal if all refuse."""
     found, refusals = [], list[DynidError]()
     for read in reads:
         try:

@@ -1,4 +1,4 @@
-"""What is read: one target per format, with a good file, how it is read, and what an accepted one must satisfy."""
+"""Table of readers: one target per format, with a good file, its reader, and conditions of accepted content."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,19 +31,19 @@ from dynid.trajectory.files import LONGEST_S, MOST_POINTS, load_trajectory_file
 
 COLUMNS = 3
 ROWS = 40
-MOST_NM = 1e6  # no controller may ask more of any arm
+MOST_NM = 1e6  # largest plausible torque [N m]
 
 
 @dataclass(frozen=True)
 class Target:
-    """One reader.
+    """Reader of one format.
 
     Attributes:
-        suffix: of the file.
+        suffix: suffix of the file.
         good: content that must be accepted.
-        read: reads a file; raises errors of dynid only.
-        fault: what is wrong with what was read, '' if nothing; None looks at nothing.
-        mutations: that fit the format.
+        read: function that reads a file; raises errors of dynid only.
+        fault: function that returns a defect of the result, '' if there is none; None for no check.
+        mutations: mutations that suit the format.
     """
 
     suffix: str
@@ -93,7 +93,7 @@ def _model_target(folder: Path) -> Target:
         return found
 
     def fault(found: ModelFile) -> str:
-        """Links that are none, or torques that are not those of the parameters' size."""
+        """Return a defect: impossible links, or torques of another size than the parameters imply."""
         phi = found.base_parameters(model).values
         if _finite(phi) or np.abs(phi).max() > MOST_NM:
             return "parameters"
@@ -180,7 +180,7 @@ def _bag_target(folder: Path, storage: Storage) -> Target:
 
 
 def csv_mapping() -> tuple[CsvMapping, tuple[str, ...]]:
-    """The mapping of a table of time, positions and torques, and the names of its columns beside time."""
+    """Return the mapping of a table of time, positions and torques, and the names of its other columns."""
     names = tuple(f"{kind}{j}" for kind in ("q", "tau") for j in range(COLUMNS))
     content = {
         "schema_version": 1,

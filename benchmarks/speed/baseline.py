@@ -28,7 +28,7 @@ from dynid.model.standard import to_link_frame
 from dynid.robot import FloatArray, Robot
 
 SUBSTEPS = 4  # 0.25 ms steps in a control cycle of 1 ms
-CARRIED_MASS_KG = 1.0  # any mass does: the others are chosen so that the base parameters come out
+CARRIED_MASS_KG = 1.0  # arbitrary; the other values are chosen to give the same base parameters
 Simulate = Callable[[FloatArray], FloatArray]
 
 
@@ -79,7 +79,7 @@ class PlainLoop:
         standard, mdh = standard_for(self.model, phi), self.model.mdh
         for j in range(mdh.size):
             body = to_link_frame(standard.link(j), mdh.in_link[j])
-            link = pinocchio.Inertia.Zero()  # its constructor refuses links that are not physical by themselves
+            link = pinocchio.Inertia.Zero()  # set afterwards, since the constructor refuses unphysical links
             link.mass, link.lever, link.inertia = body.mass, body.centre_of_mass, body.inertia
             self.arm.inertias[j + 1] = link
         rotors = standard.axis("IA")

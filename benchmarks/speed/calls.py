@@ -25,7 +25,7 @@ LIMITS_US = {
     "gravity_us": 10.0,
     "inertia_matrix_us": 25.0,
 }
-# Largest difference from the reference, of the largest value, or absolutely where that is below 1
+# Largest difference from the reference, relative to the largest value or absolute if that is below 1
 SAME, SAME_FLOAT = 1e-9, 1e-4
 CHUNK, WARM, TIMED_CALLS = 5000, 300, 5000
 LOOP_HZ = 500.0

@@ -17,9 +17,9 @@ from dynid.simulation.lockstep.bag_jobs import BagJob, BagMade, make_bag, make_b
 from dynid.trajectory.families import Excitation
 
 Progress = Callable[[str], None]
-BYTES_PER_VALUE, VALUES_PER_JOINT = 8, 8  # in the four 1 kHz topics of a cycle
-BYTES_OF_NAMES = 2000  # and everything else of a cycle, generously
-MOVING_THERE_S = 10.0  # approach and way to rest of a bag, generously
+BYTES_PER_VALUE, VALUES_PER_JOINT = 8, 8  # bytes per value, and values per joint in the four 1 kHz topics of a cycle
+BYTES_OF_NAMES = 2000  # upper bound of all other bytes of a cycle
+MOVING_THERE_S = 10.0  # upper bound of the time of approach and return in a bag [s]
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def campaign_figures(bags: BagSet, robot: Robot, folder: Path, out: Path, progre
     seconds = time.perf_counter() - begin
     return {
         "campaign_seconds": seconds,
-        "campaign_processor_seconds": _processor_s() - processor_begin,  # on a machine that others use, what counts
+        "campaign_processor_seconds": _processor_s() - processor_begin,  # relevant on a shared machine
         **_outcome(result),
     }
 

@@ -15,7 +15,7 @@ from dynid.robot import load_robot
 from dynid.simulation.lockstep.bag_jobs import BagJob, make_bag
 
 SEED = 1
-NUMBA_VARIABLE = "NUMBA_CACHE_DIR"  # of the kernels that are not generated but lie in the package
+NUMBA_VARIABLE = "NUMBA_CACHE_DIR"  # cache of the kernels that are part of the package
 
 
 def fresh_process_seconds(job: BagJob, cache: Path) -> float:

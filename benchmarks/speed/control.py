@@ -38,7 +38,7 @@ POSES, POSE_SEED = 200, 7
 WARM_CYCLES, TIMED_CYCLES = 500, 8000
 RELEASED_S, PUSH_S, AFTER_S, WATCHED_S = 5.0, 0.3, 3.0, 1.0
 PUSH_OF_STICTION = 1.5
-LED_MARGIN_RAD = 0.4  # of where joints are led from to their limits
+LED_MARGIN_RAD = 0.4  # distance between the guided joints' start and their limits [rad]
 LARGEST_RATIO = 1.0 / 3.0  # computed torque's tracking error to FF+PD's
 
 

@@ -18,7 +18,7 @@ from dynid.simulation.lockstep.stepped_arm import SteppedArm
 
 # An arm has to stand by itself before it is guided by hand, and its tool is damped from 0.25 m/s on.
 SPEED_RAD_S, WAIT_S, LEAD_S, WATCHED_S = 0.3, 1.0, 0.8, 0.4
-NO_LOAD_N = 1e3  # least force of a load: what leads one joint evenly pulls like one, and here the law is measured
+NO_LOAD_N = 1e3  # smallest force that counts as a load [N]: disabled, as guiding one joint looks like a load
 STIFFNESS_NM_RAD, DAMPING_NM_S_RAD = 30.0, 0.5
 
 

@@ -17,7 +17,7 @@ MOST_MIB = 2048
 
 
 def write_recording(robot: Robot, file: Path, rows: int, seed: int = 0) -> Path:
-    """A CSV recording of sums of sines, with the robot's nominal torques, dry friction and noise; and its mapping."""
+    """Write a CSV recording of sums of sines with nominal torques, dry friction and noise, and its mapping."""
     model, rng, n = ArmModel.of(robot), np.random.default_rng(seed), robot.size
     phi = model.base_parameters(load_nominal(robot, model.mdh, model.regrouping.standard)).values
     middle, half = 0.5 * (robot.lower + robot.upper), 0.45 * (robot.upper - robot.lower)
@@ -44,7 +44,7 @@ def write_recording(robot: Robot, file: Path, rows: int, seed: int = 0) -> Path:
 
 
 def measure(robot: str, file: Path, mapping: Path, out: Path) -> dict[str, float | bool]:
-    """Largest resident memory [MiB] and time [s] of `dynid identify` in a process of its own, and its exit code."""
+    """Return peak resident memory [MiB], time [s] and exit code of `dynid identify` in a separate process."""
     words = ["identify", str(file), "--mapping", str(mapping), "--robot", robot, "--hold-out", "0.3", "--out", str(out)]
     begin = time.monotonic()
     code, peak = run_measured([sys.executable, "-m", "dynid", *words, "--quiet"])

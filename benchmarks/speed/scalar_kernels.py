@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-AXES = 0  # of the arm; every generated module has its own
+AXES = 0  # number of axes; every generated module sets its own
 
 if TYPE_CHECKING:
 

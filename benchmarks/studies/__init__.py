@@ -1,1 +1,1 @@
-"""Studies beside the pipeline: payloads, torque constants, many joints, elastic joints, other estimators."""
+"""Studies in addition to the pipeline: payloads, torque constants, many joints, elastic joints, other estimators."""

@@ -1,16 +1,16 @@
-"""Adaptive identification of drawn arms against the identification motion of 41 s (39 s and its approach), by truth.
+"""Adaptive identification of random arms compared with the identification motion of 41 s (39 s plus approach).
 
-Each arm is drawn (`drawn_arms`) with the friction of real gears, and moves with all nuisances on: once along the
-robot's identification motion, once adaptively, within a scene of free space. Both models predict the same held-out
-motion: that of the robot, or, where strong gears keep the usual law from following it, further segments that the arm
-can follow (`held_out_planned`). Where the usual law cannot follow the identification motion, the arm's true torques are
-fed forward (`reference_fed`). Compared are
+Errors are those against the true parameters. Each arm is drawn (`drawn_arms`) with the friction of real gears, and
+moves with all nuisances on: once along the robot's identification motion, once adaptively, within a scene of free
+space. Both models predict the same held-out motion. This is the robot's own, or, if the usual law cannot follow it
+because of strong gears, further segments that the arm can follow (`held_out_planned`). If the usual law cannot follow
+the identification motion, the arm's true torques are fed forward (`reference_fed`). Two errors are compared:
 
-- the held-out torque error of joints in motion, as the verdict has it;
+- the held-out torque error of joints in motion, as in the verdict;
 - the parameter error: root mean square over the base parameters of their difference from the truth, in units of the
   adaptive run's limits (viscous friction is that of gears as warm as at the middle of the motion).
 
-Violations are counted by what the simulation alone knows: true positions, speeds, currents, the servos' overload, and
+Violations are counted by the simulation's true values: positions, speeds, currents, the servos' overload, and
 the corners of all collision shapes by pinocchio's kinematics.
 """
 
@@ -48,16 +48,16 @@ from dynid.trajectory.polynomial import rest_to_rest
 PROFILE, IDENTIFICATION, HELD_OUT = "limited", "demo_identification", "V01"
 ARMS = 20
 MOST_MOTION_S, MOST_TORQUE, MOST_PARAMETER = 30.0, 1.1, 1.25
-JUDGED_EVERY = 10  # cycles, for the scene
-WAY_S = 3.0  # to where a motion begins
-HELD_OUT_SEGMENTS, RANDOM_DRAWS, RANDOM_ITERATIONS = 5, 8, 5  # of an arm that cannot follow the usual motion
+JUDGED_EVERY = 10  # cycles between two checks of the scene
+WAY_S = 3.0  # duration of the approach to a motion's start [s]
+HELD_OUT_SEGMENTS, RANDOM_DRAWS, RANDOM_ITERATIONS = 5, 8, 5  # for an arm that cannot follow the usual motion
 HELD_OUT_TRIES = 20
 LIMITS = ("scene", "position", "speed", "current", "overload")
 
 
 @dataclass(frozen=True)
 class ArmFigures:
-    """One arm; what could not be compared is NaN.
+    """Results of one arm; values that could not be compared are NaN.
 
     Attributes:
         seed: of the draw.
@@ -65,14 +65,14 @@ class ArmFigures:
         torque, parameter: errors of its model, and over those of the identification motion.
         within: whether the true error of every parameter of links and rotors is within its limit.
         violations: by limit, segments or motions in which it was left.
-        limited_s: how long currents were limited that the controller asked for.
-        reference_overload: largest share of what makes a servo switch itself off, along the identification motion.
-        planning_s: longest time of the processor that planning a segment took while its predecessor ran.
+        limited_s: time for which the controller's currents were limited [s].
+        reference_overload: largest used share of a servo's overload capacity along the identification motion.
+        planning_s: longest processor time for planning a segment while its predecessor ran [s].
         held: whether the true error of every parameter of links and rotors is within its interval.
         held_out_planned: whether the held-out motion is of segments for this arm.
         reference_fed: whether the identification motion needed the true torques.
         refused: why there is no adaptive model; "" if there is one.
-        no_reference: why the identification motion gives none.
+        no_reference: why the identification motion gives no model; "" if it gives one.
     """
 
     seed: int
@@ -108,7 +108,7 @@ class _Job:
 
 
 def judge_arm(job: _Job) -> ArmFigures:
-    """One arm, identified both ways."""
+    """Identify one arm both ways and return the results."""
     arm, seed = draw_arm(job.robot, job.seed, job.gears), job.seed
     moved = SimulatedArm(job.robot, standard=arm.standard, friction=arm.friction, seed=seed)
     box = None if job.scene is None else SafeBox(job.robot, job.scene)
@@ -139,7 +139,7 @@ def judge_arm(job: _Job) -> ArmFigures:
 def _compared(
     job: _Job, arm: DrawnArm, own: ArmFigures, run: AdaptiveRun, adaptive: AdaptiveIdentification, found: Identification
 ) -> ArmFigures:
-    """With the errors, and those of the identification motion."""
+    """Return the results with the errors of both models."""
     robot, excitation, seed = job.robot, load_excitation(job.robot), job.seed
     off = (found.base.values - true_base(robot, arm, 0.5 * run.motion_s)) / run.limits
     links = ~np.array([name.startswith(("FV", "FC")) for name in adaptive.model.names])
@@ -181,14 +181,14 @@ def _compared(
 
 
 def known_arm(arm: DrawnArm, model: ArmModel, sigma: FloatArray) -> Known:
-    """A model in hand that is the truth, of cold gears."""
+    """Return a known model with the true parameters of cold gears."""
     return Known(model, BaseParameters(arm.names, arm.base), arm.friction, sigma)
 
 
 def fed(robot: Robot, arm: DrawnArm, motion: Motion, seed: int) -> tuple[Recording, SimulatedRun]:
-    """A motion of an arm whose true torques are fed forward, and what no recording holds of it.
+    """Return the recording of a motion with the arm's true torques fed forward, and the simulated run.
 
-    Its servos never switch themselves off, nor does the arm care.
+    Overload never switches the servos off.
 
     Raises:
         SafetyError: the arm does not follow the motion.
@@ -202,7 +202,7 @@ def fed(robot: Robot, arm: DrawnArm, motion: Motion, seed: int) -> tuple[Recordi
 
 
 def planned_motion(job: _Job, arm: DrawnArm, run: AdaptiveRun, found: Identification) -> Recording:
-    """Segments that an adaptive run might continue with, hardly optimised, and followed with the arm's true torques.
+    """Return a recording of further segments, hardly optimised, executed with the arm's true torques.
 
     Raises:
         SafetyError: none is found, or the arm does not follow one.
@@ -237,7 +237,7 @@ def _followed(moved: SimulatedArm, motion: Motion, known: Known) -> None:
 
 
 def largest_overload(robot: Robot, run: SimulatedRun) -> float:
-    """Largest share of what makes a servo switch itself off."""
+    """Return the largest used share of a servo's overload capacity."""
     model = OverloadModel.of(robot)
     if model is None:
         return 0.0
@@ -246,7 +246,7 @@ def largest_overload(robot: Robot, run: SimulatedRun) -> float:
 
 
 def left_limits(robot: Robot, run: SimulatedRun, scene: SceneFile | None) -> tuple[tuple[int, ...], float]:
-    """How many axes (of the scene: instants) left each of LIMITS, by the truth; and the largest overload."""
+    """Return the number of axes (for the scene: instants) that left each of LIMITS, and the largest overload."""
     beyond = (run.q_true < robot.lower) | (run.q_true > robot.upper)
     fast = np.abs(run.dq_true) > robot.velocity_limits
     strong = np.abs(run.torque_command) > robot.drive_limits * robot.drive_constants
@@ -260,7 +260,7 @@ def left_limits(robot: Robot, run: SimulatedRun, scene: SceneFile | None) -> tup
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveFigures:
-    """All arms, and the seconds that they took."""
+    """Results of all arms, and the duration of the study [s]."""
 
     arms: tuple[ArmFigures, ...]
     seconds: float
@@ -270,7 +270,7 @@ class AdaptiveFigures:
         return np.asarray(values[np.isfinite(values)])
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values, with every arm's own."""
+        """Return the results as plain values, with those of every arm."""
         found: dict[str, Any] = {"arms": len(self.arms)}
         for name in ("motion_s", "torque_ratio", "parameter_ratio", "planning_s"):
             values = self._all(name)
@@ -294,7 +294,7 @@ class AdaptiveFigures:
         return found
 
     def missed(self) -> list[str]:
-        """What is not as it must be, in words."""
+        """Return a sentence for every missed limit."""
         figures, reasons = self.as_dict(), []
         bars = (
             ("motion_s_max", MOST_MOTION_S),
@@ -312,7 +312,7 @@ class AdaptiveFigures:
 
 
 def _plain(one: ArmFigures) -> dict[str, Any]:
-    """Of one arm as plain values; what could not be compared is None."""
+    """Return one arm's results as plain values; values that could not be compared are None."""
     values = asdict(one) | {"violations": list(one.violations)}
     return {key: None if isinstance(value, float) and np.isnan(value) else value for key, value in values.items()}
 
@@ -328,7 +328,7 @@ def benchmark_adaptive(
     processes: int | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> AdaptiveFigures:
-    """Identify drawn arms both ways; every arm counts, also one that the identification motion cannot move."""
+    """Identify random arms both ways; arms that cannot follow the identification motion count, too."""
     begin = time.perf_counter()
     jobs = [_Job(robot, first_seed + k, gears, scene, settings or AdaptiveSettings()) for k in range(arms)]
     found = []

@@ -1,12 +1,12 @@
-"""Short adaptive runs of drawn arms in drawn scenes: is a limit left, is a scene refused in words, do intervals hold?
+"""Short adaptive runs of random arms in random scenes: limits, refusals, and coverage of intervals.
 
 Each run draws an arm (`drawn_arms`) and a scene (`drawn_scenes`), moves for `LONGEST_S` with all nuisances on, and is
 judged by limits that are coarse enough for its intervals to be within them on many arms. Violations are counted by the
-truth, see `adaptive.left_limits`. Two promises are counted, by the true parameters of links and rotors:
+true motion, see `adaptive.left_limits`. Two claims are checked with the true parameters of links and rotors:
 
-- of runs that came to an accepted model and to intervals within their limits (`precise`), how many have every true
+- of runs with an accepted model and intervals within their limits (`precise`), the share with every true
   error within its limit;
-- of all accepted models, how many have every true error within its interval.
+- of all accepted models, the share with every true error within its interval.
 """
 
 import re
@@ -31,30 +31,30 @@ from dynid.parallel import in_processes
 from dynid.robot import FloatArray, Robot
 
 SCENES = 200
-LONGEST_S = FIRST_LOOK_S = 9.0  # of motion
-PRECISION = 10.0  # [%]: so coarse that many runs come to it
-DRAWS, ITERATIONS = 48, 20  # of planning: limits must be kept however well a segment is planned
-HELD = 0.95  # share of runs whose promise must hold
+LONGEST_S = FIRST_LOOK_S = 9.0  # longest motion, and motion before the first update [s]
+PRECISION = 10.0  # limit [%], coarse enough for many runs to reach it
+DRAWS, ITERATIONS = 48, 20  # effort of planning: limits must be kept even with little optimisation
+HELD = 0.95  # share of runs for which a claim must hold
 IN_WORDS = re.compile(r"link \d+ comes within .* m of the border '[^']+'")
 
 
 @dataclass(frozen=True)
 class SceneFigures:
-    """One run.
+    """Results of one run.
 
     Attributes:
-        seed: of arm, scene and nuisances.
-        refused: why nothing moved; "" where it did.
-        in_words: whether that names link and border.
-        ended: why the run ended, in words.
+        seed: seed of arm, scene and nuisances.
+        refused: why the arm did not move; "" if it did.
+        in_words: whether this message names link and border.
+        ended: sentence why the run ended.
         motion_s, segments, stopped, accepted, precise: of the run.
         violations: by limit, see `left_limits`.
-        overload: largest share of what makes a servo switch itself off.
+        overload: largest used share of a servo's overload capacity.
         within: whether every true error of links and rotors is within its limit; None without a model.
         held: whether it is within its interval.
-        worst: largest true error over its interval.
-        widest: widest interval over its limit, by the last look; None without a model.
-        error: largest true error over its limit.
+        worst: largest ratio of a true error to its interval.
+        widest: largest ratio of an interval to its limit at the last update; None without a model.
+        error: largest ratio of a true error to its limit.
     """
 
     seed: int
@@ -84,13 +84,13 @@ class _Job:
 
 
 def scene_settings(precision: float = PRECISION) -> AdaptiveSettings:
-    """Of the runs; `precision` [%] is the limit of links and rotors."""
+    """Return the settings of the runs; `precision` [%] is the limit of links and rotors."""
     own = AdaptiveSettings(longest_s=LONGEST_S, first_look_s=FIRST_LOOK_S, draws=DRAWS, iterations=ITERATIONS)
     return own.as_precise_as(precision).model_copy(update={"lessons_s": ()})
 
 
 def judge_scene(job: _Job) -> SceneFigures:
-    """One run of one arm in one scene."""
+    """Run one arm in one scene and return the results."""
     robot, seed = job.robot, job.seed
     arm, scene = draw_arm(robot, seed, job.gears), draw_scene(robot, seed)
     moved = SimulatedArm(robot, standard=arm.standard, friction=arm.friction, seed=seed)
@@ -117,7 +117,7 @@ def judge_scene(job: _Job) -> SceneFigures:
 
 
 def _held(adaptive: AdaptiveIdentification, run: AdaptiveRun, true: FloatArray) -> dict[str, Any]:
-    """What true parameters (p,) say: within, held, worst, widest and error of `SceneFigures`."""
+    """Return the fields of `SceneFigures` that compare with the true parameters (p,)."""
     if run.identification is None:
         return {}
     links = ~np.array([name.startswith(("FV", "FC")) for name in adaptive.model.names])
@@ -134,13 +134,13 @@ def _held(adaptive: AdaptiveIdentification, run: AdaptiveRun, true: FloatArray) 
 
 @dataclass(frozen=True, eq=False)
 class ScenesFigures:
-    """All runs, and the seconds that they took."""
+    """Results of all runs, and the duration of the study [s]."""
 
     runs: tuple[SceneFigures, ...]
     seconds: float
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values, with every run's own."""
+        """Return the results as plain values, with those of every run."""
         moved = [one for one in self.runs if not one.refused]
         precise = [one for one in moved if one.precise]
         judged = [one for one in moved if one.accepted]
@@ -165,7 +165,7 @@ class ScenesFigures:
         }
 
     def missed(self) -> list[str]:
-        """What is not as it must be, in words."""
+        """Return a sentence for every missed limit."""
         figures, reasons = self.as_dict(), []
         if figures["limit_violations"]:
             reasons.append(f"limit_violations is {figures['limit_violations']}; none is allowed")
@@ -188,16 +188,16 @@ def benchmark_scenes(
     processes: int | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> ScenesFigures:
-    """Run drawn arms in drawn scenes.
+    """Run random arms in random scenes and return the results.
 
     Args:
-        robot: around which arms are drawn.
-        scenes: how many.
-        first_seed: of the first one; the next ones follow.
-        gears: friction, see `draw_arm`.
+        robot: robot around which arms are drawn.
+        scenes: number of runs.
+        first_seed: seed of the first run; the following seeds are consecutive.
+        gears: friction model, see `draw_arm`.
         precision: limit of links and rotors [%].
-        processes: None is one per core.
-        progress: called with a line as each is done.
+        processes: number of processes; None is one per core.
+        progress: called with a line after each run.
     """
     begin = time.perf_counter()
     jobs = [_Job(robot, first_seed + k, gears, scene_settings(precision)) for k in range(scenes)]

@@ -1,4 +1,4 @@
-"""Recordings of drawn arms of which one thing changes: bodies, offsets, zeros, scales.
+"""Recordings of random arms with one change during the recording: bodies, offsets, zeros, scales.
 
 An arm is drawn and recorded once in lock-step. A fault then changes the recorded columns, as it would with other
 software: torques and positions at the rate of its logger.
@@ -18,8 +18,8 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, Robot
 
-BAND_HZ = 10.0  # of the motion whose accelerations weigh a body
-REACH_M = 0.05  # of a body in front of the last link's origin
+BAND_HZ = 10.0  # bandwidth of the motion whose accelerations act on a body [Hz]
+REACH_M = 0.05  # distance of a body from the last link's origin [m]
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,7 +27,7 @@ class Log:
     """Columns of one recording at the control cycle.
 
     Attributes:
-        time: (N,) [s].
+        time: times, (N,) [s].
         q, dq, ddq: (N, n); positions as encoders show them, rates from them.
         tau: recorded torques, (N, n) [N m].
     """
@@ -41,7 +41,7 @@ class Log:
 
 @dataclass(frozen=True, eq=False)
 class Subject:
-    """An arm with its fault-free log."""
+    """Arm with its recording without a fault."""
 
     robot: Robot
     arm: DrawnArm
@@ -49,14 +49,14 @@ class Subject:
     log: Log
 
     def standard(self, given: Mapping[str, float]) -> BaseParameters:
-        """Base parameters (p,) of a body with these standard parameters."""
+        """Return the base parameters (p,) of a body with these standard parameters."""
         names = self.model.regrouping.standard
         values = self.model.regrouping.K @ np.array([given.get(name, 0.0) for name in names])
         return BaseParameters(self.model.names, values)
 
 
 def subject(robot: Robot, seed: int, gears: str, seconds: float) -> Subject:
-    """Draw and record an arm.
+    """Draw and record an arm, and return it with its recording.
 
     Raises:
         SafetyError: it does not follow its motion.
@@ -75,44 +75,44 @@ def subject(robot: Robot, seed: int, gears: str, seconds: float) -> Subject:
 
 
 def _ramp(log: Log) -> FloatArray:
-    """Time from 0 to 1, (N, 1)."""
+    """Return the time scaled from 0 to 1, (N, 1)."""
     return np.asarray((log.time - log.time[0]) / (log.time[-1] - log.time[0]))[:, None]
 
 
 def _one(log: Log, axis: int) -> FloatArray:
-    """1 at one joint, else 0, (n,)."""
+    """Return 1 at one joint and 0 at the others, (n,)."""
     return np.asarray(np.arange(log.q.shape[1]) == axis, dtype=np.float64)
 
 
 def _faulty(log: Log, q: FloatArray | None = None, tau: FloatArray | None = None) -> Log:
-    """The log with other positions or torques."""
+    """Return the recording with other positions or torques."""
     return Log(log.time, log.q if q is None else q, log.dq, log.ddq, log.tau if tau is None else tau)
 
 
 def body_torque(one: Subject, mass_kg: float) -> FloatArray:
-    """Torques (N, n) [N m] of a body at the last link."""
+    """Return the torques (N, n) [N m] of a body at the last link."""
     last, log = one.model.chain_size, one.log
     body = one.standard({f"M{last}": mass_kg, f"MX{last}": REACH_M * mass_kg})
     return np.asarray(one.model.inverse_dynamics(log.q, log.dq, log.ddq, body))
 
 
 def with_body(one: Subject, mass_kg: float, when: float = 0.5) -> Log:
-    """A body at the last link from a moment on, as a share of the time."""
+    """Return the recording with a body at the last link from a moment on, given as a share of the time."""
     return _faulty(one.log, tau=one.log.tau + body_torque(one, mass_kg) * (_ramp(one.log) > when))
 
 
 def with_zero(one: Subject, axis: int, size_rad: float) -> Log:
-    """An encoder whose zero creeps by an angle [rad] until the end."""
+    """Return the recording with an encoder whose zero drifts by an angle [rad] until the end."""
     return _faulty(one.log, q=one.log.q + size_rad * _ramp(one.log) * _one(one.log, axis))
 
 
 def with_scale(one: Subject, share: float) -> Log:
-    """Torque constants of all joints that fall by a share until the end: the servo needs more current."""
+    """Return the recording with torque constants that fall by a share until the end, so that currents rise."""
     return _faulty(one.log, tau=one.log.tau * (1.0 - share * _ramp(one.log)))
 
 
 def as_source(one: Subject, log: Log, rate_hz: float = 200.0, name: str = "log") -> Recording:
-    """A log as a recording of other software at a rate that divides the control cycle's."""
+    """Return the recording as other software stores it, at a rate that divides the control rate."""
     even = float(np.median(np.diff(log.time)))
     step = max(1, round(1.0 / (rate_hz * even)))
     kept = slice(None, None, step)

@@ -1,6 +1,6 @@
-"""How often stated intervals hold the truth, class of motions by class, and how many results are accepted and settled.
+"""Coverage of stated intervals by class of motion, and shares of accepted and converged results.
 
-Arms are drawn and judged as in `coverage`, on motions of their own (`motion_classes`), and the whole of `identify`
+Arms are drawn and judged as in `coverage`, on individual motions (`motion_classes`), and the complete `identify`
 runs, so that its verdict counts. Parameters are gathered in groups: rotors, inertias, gravity (first moments) and
 friction.
 """
@@ -21,10 +21,10 @@ from dynid.model.drive import kind_and_number
 from dynid.parallel import in_processes
 from dynid.robot import FloatArray, Robot
 
-LEAST, MOST = 0.85, 0.97  # of the share that intervals of 90 % may hold
+LEAST, MOST = 0.85, 0.97  # limits of the coverage of 90 % intervals
 FARTHEST, LARGEST = 5.0, 0.05  # deviations, and share of gravity's torque, that no accepted result may be off
-SETTLED = 0.98  # of the arms, at least
-MOST_DRAWS = 3  # per arm that counts
+SETTLED = 0.98  # smallest share of arms with a converged friction fit
+MOST_DRAWS = 3  # draws for each arm that counts
 GROUPS = {
     "IA": "rotor",
     **dict.fromkeys(("XX", "XY", "XZ", "YY", "YZ", "ZZ"), "inertia"),
@@ -35,18 +35,18 @@ GROUPS = {
 
 @dataclass(frozen=True, eq=False)
 class ArmOfClass:
-    """One arm of a class.
+    """Result of one arm of a class.
 
     Attributes:
         name: of the class.
-        seed: of the draw.
-        groups: of the base parameters, (p,).
-        errors: of the result in stated deviations, (p,).
-        gravity: error of gravity's parameters over the largest of them.
-        settled: whether friction's fit has.
+        seed: seed of the draw.
+        groups: groups of the base parameters, (p,).
+        errors: errors of the result in stated standard deviations, (p,).
+        gravity: error of the gravity parameters relative to the largest of them.
+        settled: whether the friction fit has converged.
         accepted: whether the verdict accepts.
         failed: ids of the checks that fail.
-        noted: whether a note or a suspicion says that something is off.
+        noted: whether a note or a suspicion reports a fault.
         refused: why the arm is not counted; "" if it is.
     """
 
@@ -114,13 +114,13 @@ def _of_result(job: _Job, found: Identification, truth: FloatArray) -> ArmOfClas
 
 @dataclass(frozen=True, eq=False)
 class ClassCoverage:
-    """What the intervals of one class hold.
+    """Coverage of the intervals of one class.
 
     Attributes:
         name: of the class.
-        about: in words.
-        arms: that were counted.
-        refused: the others.
+        about: description of the class.
+        arms: arms that were counted.
+        refused: arms that were not counted.
     """
 
     name: str
@@ -151,7 +151,7 @@ class ClassCoverage:
         }
 
     def missed(self) -> list[str]:
-        """Return the bars that this class misses, in words; [] if it misses none."""
+        """Return a sentence for every limit that this class misses."""
         if not self.arms:
             return [f"{self.name}: no arm came to a model"]
         found, own = [], self.as_dict()
@@ -185,7 +185,7 @@ def _rms(errors: FloatArray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Classes:
-    """The coverage of every class, and how long it took [s]."""
+    """Coverage of every class, and the duration of the study [s]."""
 
     classes: tuple[ClassCoverage, ...]
     seconds: float
@@ -195,7 +195,7 @@ class Classes:
         return {"seconds": self.seconds, "classes": {one.name: one.as_dict() for one in self.classes}}
 
     def missed(self) -> list[str]:
-        """Return the bars that are missed, in words."""
+        """Return a sentence for every missed limit."""
         return [reason for one in self.classes for reason in one.missed()]
 
 
@@ -208,15 +208,15 @@ def benchmark_classes(
     processes: int | None = None,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Classes:
-    """Measure coverage of some classes over a number of arms each.
+    """Measure the coverage of some classes with a number of arms each.
 
     Args:
-        robot: around which arms are drawn; it needs a controller and the identification motion.
-        classes: by name.
+        robot: robot around which arms are drawn, with a controller and the identification motion.
+        classes: classes by name.
         arms: number of arms of each class that count; at most `MOST_DRAWS` times as many are drawn to reach it.
-        first_seed: of each class's first arm.
-        processes: None is one per core.
-        progress: called with a line as each arm is done.
+        first_seed: seed of each class's first arm.
+        processes: number of processes; None is one per core.
+        progress: called with a line after each arm.
     """
     begin, done = time.perf_counter(), 0
     found: list[ClassCoverage] = []

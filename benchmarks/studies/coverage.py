@@ -1,16 +1,16 @@
-"""How often stated intervals hold the truth: parameters and torques of simulated arms that are drawn anew each time.
+"""Coverage of stated intervals: parameters and torques of simulated arms that are drawn at random.
 
 Each arm is drawn (`drawn_arms`), moved along the identification motion with all nuisances on, and identified with
 default settings: preprocessing, estimate, projection to a consistent model. An interval of 90 % is the stated value
-+- 1.645 stated deviations. Counted are
++- 1.645 stated standard deviations. Two kinds of intervals are counted:
 
 - base parameters: the value of the consistent model, with the deviation of the estimate, against the true one. Gears
   warm up while the arm moves; their true viscous friction is that of the motion's mean time;
-- held-out torques: the prediction for each sample and joint of a motion that was not identified from, against what the
-  motors really gave, without the sensors' noise and steps, behind the same low-pass: that is what W phi and friction
-  are at the true states, and what the mean of repeated measurements tends to.
+- held-out torques: the prediction for each sample and joint of a held-out motion, against the torque that the
+  motors really gave, without the sensors' noise and steps, after the same low-pass. This equals W phi plus friction
+  at the true states, to which the mean of repeated measurements converges.
 
-An arm that does not follow its motion is not counted, but named, and the next seed is taken.
+An arm that does not follow its motion is reported but not counted, and the next seed is used.
 """
 
 import time
@@ -37,19 +37,19 @@ from dynid.trajectory.families import load_excitation
 PROFILE, IDENTIFICATION, HELD_OUT = "limited", "demo_identification", "V01"
 ARMS, LEVEL, QUANTILE = 200, 0.90, 1.6448536269514722  # of the standard normal distribution, both sides
 LEAST, MOST = 0.85, 0.95
-MOST_IN_VAIN = 2  # arms that come to no model before any other does
-OTHER_SEED = 1_000_000  # of the held-out motion's nuisances, beside that of the arm
+MOST_IN_VAIN = 2  # largest number of arms without a model before the first one with a model
+OTHER_SEED = 1_000_000  # added to the arm's seed for nuisances of the held-out motion
 
 
 @dataclass(frozen=True, eq=False)
 class ArmResult:
-    """One arm.
+    """Result of one arm.
 
     Attributes:
         seed: of the draw.
-        names: of the base parameters, (p,).
-        errors: of the consistent model's in units of the stated deviations, (p,); () where it came to no model.
-        torque_held: share of samples of each joint whose band holds the torque, (n,).
+        names: names of the base parameters, (p,).
+        errors: errors of the consistent model in stated standard deviations, (p,); () without a model.
+        torque_held: share of each joint's samples whose interval contains the torque, (n,).
         refused: why the arm is not counted.
     """
 
@@ -69,7 +69,7 @@ class _Job:
 
 
 def true_base(robot: Robot, arm: DrawnArm, time_s: float) -> FloatArray:
-    """True base parameters (p,) with viscous friction of gears that have been moving for a time [s]."""
+    """Return the true base parameters (p,) with viscous friction of gears that have moved for a time [s]."""
     nuisances, values = magnitudes(robot), np.array(arm.base)
     left = 1.0 - nuisances.warm_up_share * (1.0 - np.exp(-time_s / nuisances.warm_up_time_s))
     values[[name.startswith("FV") for name in arm.names]] *= left
@@ -77,13 +77,13 @@ def true_base(robot: Robot, arm: DrawnArm, time_s: float) -> FloatArray:
 
 
 def motor_torques(recorded: Record) -> FloatArray:
-    """What the motors gave at the stamps of a run, (N, n) [N m]: the mean of the cycles before and after each."""
+    """Return the motors' torques at the stamps of a run, (N, n) [N m]: the mean of the cycles before and after each."""
     given = recorded.run.torque_motor
     return np.vstack([0.5 * given[:1], 0.5 * (given[1:] + given[:-1])])
 
 
 def judge_arm(job: _Job) -> ArmResult:
-    """One arm's motions, its identification, and what its intervals hold."""
+    """Record and identify one arm, and return the coverage of its intervals."""
     robot, seed = job.robot, job.seed
     excitation = load_excitation(robot)
     try:
@@ -116,12 +116,12 @@ def judge_arm(job: _Job) -> ArmResult:
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """What the intervals of all arms hold.
+    """Coverage of the intervals of all arms.
 
     Attributes:
         arms: that were counted.
         refused: the others, by seed.
-        seconds: that it took.
+        seconds: duration [s].
     """
 
     arms: tuple[ArmResult, ...]
@@ -130,16 +130,16 @@ class Coverage:
 
     @property
     def parameters(self) -> float:
-        """Share of base parameters whose interval holds the true value."""
+        """Share of base parameters whose interval contains the true value."""
         return float(np.mean([np.abs(one.errors) <= QUANTILE for one in self.arms]))
 
     @property
     def torque(self) -> float:
-        """Share of the held-out motions' samples and joints whose band holds the torque."""
+        """Share of held-out samples and joints whose interval contains the torque."""
         return float(np.mean([one.torque_held for one in self.arms]))
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values, with the share of every parameter and joint, and the size of errors in deviations."""
+        """Return plain values, with the share of every parameter and joint, and errors in standard deviations."""
         errors = np.array([one.errors for one in self.arms])
         by_name = (np.abs(errors) <= QUANTILE).mean(axis=0).tolist()
         return {
@@ -156,7 +156,7 @@ class Coverage:
         }
 
     def missed(self) -> list[str]:
-        """The bars that are missed, in words; () where none is."""
+        """Return a sentence for every missed limit."""
         shares = {"base parameters": self.parameters, "held-out torques": self.torque}
         return [
             f"intervals of {100 * LEVEL:.0f} % hold {100 * share:.1f} % of the {name}; expected are {100 * LEAST:.0f} "
@@ -176,16 +176,16 @@ def benchmark_coverage(
     processes: int | None = None,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Coverage:
-    """Coverage over arms.
+    """Measure the coverage over arms.
 
     Args:
-        robot: around which arms are drawn; it needs a controller and these motions.
-        arms: that count.
-        first_seed: of the first arm; the next ones follow.
-        gears: friction, see `draw_arm`.
-        motions: identified from, and held out.
-        processes: None is one per core.
-        progress: called with a line as each arm is done.
+        robot: robot around which arms are drawn, with a controller and these motions.
+        arms: number of arms that count.
+        first_seed: seed of the first arm; the following seeds are consecutive.
+        gears: friction model, see `draw_arm`.
+        motions: names of the fitted and the held-out motion.
+        processes: number of processes; None is one per core.
+        progress: called with a line after each arm.
 
     Raises:
         DataError: no arm can be recorded or identified.

@@ -1,8 +1,9 @@
-"""Simulated arms drawn anew: links, rotors, friction of their gears, and all nuisances with seeds of their own.
+"""Random simulated arms: links, rotors and friction of their gears, with individual seeds of all nuisances.
 
 Links are drawn around the robot's nominal ones, which are first moved a little into the inside of the physical bounds:
-a truth at a bound would make every projection right by chance. In the modified DH frame mass and second moments are
-multiplied by factors and the centre of mass is moved; what is no body, or not inside the bounds, is drawn again.
+true parameters at a bound would make every projection correct by chance. In the modified DH frame, mass and second
+moments are multiplied by factors and the centre of mass is moved. Bodies that are impossible or outside the bounds are
+drawn again.
 Products of inertia stay as the structure has them, so that every arm has true base parameters.
 """
 
@@ -32,22 +33,22 @@ from dynid.simulation.lockstep.run import SimulatedRun, simulate
 from dynid.simulation.plant.nuisances import magnitudes
 from dynid.trajectory.motion import Motion
 
-INWARD = 0.3  # share of the way from the nominal arm to the most roomy one
-LINK_FACTOR, ROTOR_FACTOR, FRICTION_FACTOR = 1.3, 1.5, 2.0  # at most, and at least one over it
+INWARD = 0.3  # share of the distance from the nominal arm to the one farthest from the bounds
+LINK_FACTOR, ROTOR_FACTOR, FRICTION_FACTOR = 1.3, 1.5, 2.0  # largest factors; the smallest are their reciprocals
 CENTRE_M = 0.005  # standard deviation by which a centre of mass is moved, in each direction
 TURN_RAD = 0.3  # standard deviation by which principal axes are turned, about each axis
 MOST_DRAWS = 5000
-DRAWS = 17  # stream of random numbers, beside those of the nuisances
+DRAWS = 17  # stream of random numbers, separate from those of the nuisances
 
 
 @dataclass(frozen=True, eq=False)
 class DrawnArm:
-    """An arm with unknown parameters and nuisances.
+    """Arm with unknown parameters and nuisances.
 
     Attributes:
-        seed: of the draw, and of all nuisances.
-        standard: of links and rotors, as the simulated arm takes them.
-        friction: of the gears when cold.
+        seed: seed of the draw and of all nuisances.
+        standard: standard parameters of links and rotors, as the simulated arm takes them.
+        friction: friction of cold gears.
         names, base: true base parameters, (p,), friction being that of cold gears.
     """
 
@@ -59,11 +60,11 @@ class DrawnArm:
 
 
 def draw_arm(robot: Robot, seed: int, gears: str = "M6", *, full: bool = False) -> DrawnArm:
-    """An arm.
+    """Return a random arm.
 
     Args:
-        robot: around whose nominal parameters, and within whose bounds.
-        seed: the same seed gives the same arm.
+        robot: robot with the nominal parameters and the bounds of the draw.
+        seed: seed of the draw; equal seeds give equal arms.
         gears: a model of friction of which the robot's folder has figures, or "viscous".
         full: links' principal axes about their centres of mass are drawn, so they have products of inertia, too; `base`
             are then the values of these parameters in a model that has products.
@@ -94,7 +95,7 @@ def draw_arm(robot: Robot, seed: int, gears: str = "M6", *, full: bool = False) 
 
 
 def _full_base(robot: Robot, model: ArmModel, truth: StandardParameters) -> FloatArray:
-    """The base parameters (p,) of a model without products as one with products has them."""
+    """Return the base parameters (p,) of a model without products of inertia, as a model with products has them."""
     structure = robot.file.structure.model_copy(update={"products_of_inertia": True})
     whole = ArmModel.of(robot, structure=structure)
     by_name = dict(zip(whole.names, whole.base_parameters(truth).values.tolist(), strict=True))
@@ -116,7 +117,7 @@ def _drawn_links(
     random: np.random.Generator,
     moved: Callable[[FloatArray, np.random.Generator], FloatArray],
 ) -> FloatArray:
-    """Standard parameters of all links, (10 n,), around `middle`, and within the limits."""
+    """Return standard parameters of all links, (10 n,), near `middle` and within the limits."""
     for _ in range(MOST_DRAWS):
         found = np.array(middle)
         for j, link in enumerate(limits.links):
@@ -135,7 +136,7 @@ def _drawn_links(
 
 
 def _moved(link: FloatArray, random: np.random.Generator) -> FloatArray:
-    """Ten standard parameters around those of a link."""
+    """Return ten random standard parameters near those of a link."""
     J = pseudo_inertia(link)
     mass, centre = J[3, 3] * _factor(random, LINK_FACTOR), J[:3, 3] / J[3, 3]
     root = np.array([_factor(random, LINK_FACTOR) for _ in range(3)]) ** 0.5
@@ -146,7 +147,7 @@ def _moved(link: FloatArray, random: np.random.Generator) -> FloatArray:
 
 
 def _turned(link: FloatArray, random: np.random.Generator) -> FloatArray:
-    """Ten standard parameters around those of a link, whose principal axes about the centre of mass are turned."""
+    """Return ten random standard parameters of a link with rotated principal axes about the centre of mass."""
     J = pseudo_inertia(_moved(link, random))
     mass, centre = J[3, 3], J[:3, 3] / J[3, 3]
     about = J[:3, :3] - mass * np.outer(centre, centre)
@@ -156,7 +157,7 @@ def _turned(link: FloatArray, random: np.random.Generator) -> FloatArray:
 
 
 def _drawn_friction(robot: Robot, gears: str, random: np.random.Generator) -> FrictionLaw:
-    """Friction with every published figure times a factor, each servo model having its own."""
+    """Return friction with every published value times a random factor, separate for each servo model."""
     if gears == VISCOUS:
         cold = np.array([axis.viscous_friction_nm_s_per_rad for axis in _nominal(robot).axes])
         coulomb = magnitudes(robot).coulomb_friction
@@ -173,11 +174,11 @@ def _drawn_friction(robot: Robot, gears: str, random: np.random.Generator) -> Fr
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A recorded motion of a drawn arm, and what no recording holds of it.
+    """Recorded motion of a drawn arm, with true values that no recording contains.
 
     Attributes:
-        source: as identification takes it.
-        run: with the motors' torques.
+        source: recording for the identification.
+        run: simulated run with the motors' torques.
     """
 
     source: Recording
@@ -185,7 +186,7 @@ class Record:
 
 
 def record(robot: Robot, arm: DrawnArm, motion: Motion, seed: int) -> Record:
-    """A motion of an arm with all nuisances on, in memory.
+    """Record a motion of an arm with all nuisances on, in memory, and return the record.
 
     Raises:
         SafetyError: the arm does not follow the motion.
@@ -196,5 +197,5 @@ def record(robot: Robot, arm: DrawnArm, motion: Motion, seed: int) -> Record:
 
 
 def with_torques(source: Recording, tau: FloatArray) -> Recording:
-    """The same recording with other torques (N, n) [N m] in place of the measured ones."""
+    """Return the recording with other torques (N, n) [N m] in place of the measured ones."""
     return replace(source, signals=lambda settings: replace(source.signals(settings), tau=tau))

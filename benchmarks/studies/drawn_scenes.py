@@ -1,4 +1,4 @@
-"""Scenes drawn at random: a room, a tilted table, the base's column and boxes that stand about.
+"""Random scenes: a room, a tilted table, the base's column, and boxes on the table.
 
 Lengths are shares of the robot's reach, so any arm gets scenes of its size. Room for a motion is not guaranteed:
 if there is none, an adaptive run must be refused in words that name the border.
@@ -10,19 +10,19 @@ from dynid.control.safe_box import HalfSpace, SceneBox, SceneFile
 from dynid.model.dynamics import ArmModel
 from dynid.robot import Robot
 
-SCENES = 23  # stream of random numbers, beside that of drawn arms
+SCENES = 23  # stream of random numbers, separate from that of drawn arms
 TABLE_FROM, COLUMN_FROM = 3, 4  # first links that must keep clear; those before stand on the table
 MOST_BOXES = 3
-MOST_TILT = 0.08  # of the table's normal, sideways
+MOST_TILT = 0.08  # largest horizontal component of the table's normal
 
 
 def reach(robot: Robot) -> float:
-    """Length of the stretched links [m]."""
+    """Return the length of the stretched links [m]."""
     return float(np.linalg.norm(ArmModel.of(robot).mdh.relative_positions(), axis=1).sum())
 
 
 def draw_scene(robot: Robot, seed: int) -> SceneFile:
-    """A scene; the same seed gives the same one."""
+    """Return a random scene; equal seeds give equal scenes."""
     random, size = np.random.default_rng([seed, SCENES]), reach(robot)
     sides = size * random.uniform(0.8, 1.8, 4)
     room = SceneBox(
@@ -44,7 +44,7 @@ def draw_scene(robot: Robot, seed: int) -> SceneFile:
 
 
 def _standing(name: str, size: float, random: np.random.Generator) -> SceneBox:
-    """A box on the table, in any direction from the base."""
+    """Return a box on the table, in a random direction from the base."""
     angle, distance = random.uniform(0.0, 2.0 * np.pi), size * random.uniform(0.6, 1.6)
     x, y = distance * np.cos(angle), distance * np.sin(angle)
     wide, deep = size * random.uniform(0.04, 0.15, 2)

@@ -1,4 +1,4 @@
-"""What identification makes of gears that rub as measured ones do: published figures, and figures drawn around them.
+"""Identification of arms with measured gear friction: published values, and random values near them.
 
 Each plant is the simulated arm with all nuisances on and friction of model M6: the published figures of its servos'
 stand-ins, or each of them times a factor drawn log-uniformly between 0.5 and 2. A model is identified from one motion
@@ -37,10 +37,10 @@ from dynid.trajectory.families import load_excitation
 MODEL, PROFILE = "M6", "limited"
 IDENTIFICATION, VALIDATION = "demo_identification", ("V01", "V02", "V03")
 FACTOR, PLANTS = 2.0, 20
-HEAVY_KG_M = 0.02  # gravity parameters below it are hardly felt
+HEAVY_KG_M = 0.02  # gravity parameters below it hardly affect the torques
 GRAVITY_BAR, ROTOR_BAR, HELD_OUT_BAR = 0.05, 0.1, 0.5
 GRAVITY_OF_ACCEPTED, PLANTS_MET = 0.1, 18
-NO_ROTOR_KG_M2 = 1e-5  # the least that a standard parameter may be stands for none
+NO_ROTOR_KG_M2 = 1e-5  # smallest standard parameter, which stands for no rotor
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,8 @@ class PlantResult:
     gravity_error_max, rotor_error_max: largest relative errors of parameters against the plant's.
     held_out_moving: relative torque error of joints in motion on motions that were not identified from.
     held_out_moving_viscous: the same of Coulomb and viscous friction alone.
-    structure: of friction, as the data chose it.
-    seconds: that `identify` took.
+    structure: friction structure that the data support.
+    seconds: duration of `identify` [s].
     """
 
     plant: str
@@ -67,7 +67,7 @@ class PlantResult:
 
     @property
     def met(self) -> bool:
-        """Whether every bar is met."""
+        """Whether every limit is met."""
         return (
             self.accepted
             and self.gravity_error_max <= GRAVITY_BAR
@@ -76,14 +76,14 @@ class PlantResult:
         )
 
     def as_dict(self) -> dict[str, Any]:
-        """As plain values; None if there is no figure."""
+        """Return plain values; None for missing ones."""
         return {key: None if isinstance(x, float) and math.isnan(x) else x for key, x in vars(self).items()} | {
             "met": self.met
         }
 
 
 def drawn_friction(robot: Robot, seed: int) -> FrictionLaw:
-    """Friction of a plant: every published figure times a factor between 0.5 and 2."""
+    """Return the friction of a plant: every published value times a random factor between 0.5 and 2."""
     file, random = load_gears(robot), np.random.default_rng(seed)
 
     def drawn(figures: dict[str, float]) -> dict[str, float]:
@@ -97,7 +97,7 @@ def drawn_friction(robot: Robot, seed: int) -> FrictionLaw:
 
 
 def record(robot: Robot, friction: FrictionLaw, folder: Path, seed: int) -> None:
-    """Bags of the identification and validation motions of a plant.
+    """Write bags of the identification and validation motions of a plant.
 
     Raises:
         SafetyError: the arm does not follow a motion.
@@ -110,12 +110,12 @@ def record(robot: Robot, friction: FrictionLaw, folder: Path, seed: int) -> None
 
 
 def true_parameters(robot: Robot, model: ArmModel) -> FloatArray:
-    """Base parameters (p,) of the simulated arm."""
+    """Return the base parameters (p,) of the simulated arm."""
     return model.base_parameters(from_file(plant_standard(robot), model.mdh, model.regrouping.standard)).values
 
 
 def parameter_errors(robot: Robot, base: BaseParameters) -> tuple[float, float]:
-    """Largest relative errors of gravity parameters and of rotor inertias against the plant's."""
+    """Return the largest relative errors of gravity parameters and of rotor inertias against the plant's."""
     model = ArmModel.of(robot)
     found = {"M": [0.0], "IA": [0.0]}
     for name, value in zip(model.names, true_parameters(robot, model), strict=True):
@@ -128,7 +128,7 @@ def parameter_errors(robot: Robot, base: BaseParameters) -> tuple[float, float]:
 
 
 def moving_error(robot: Robot, bags: Sequence[Path], phi: BaseParameters, friction: FrictionLaw | None) -> float:
-    """Relative torque error of joints in motion over bags of the default mount."""
+    """Return the relative torque error of joints in motion over bags of the default mount."""
     settings, model = load_identification(robot), ArmModel.of(robot)
     error, torque = 0.0, 0.0
     for bag in bags:
@@ -141,7 +141,7 @@ def moving_error(robot: Robot, bags: Sequence[Path], phi: BaseParameters, fricti
 
 
 def _viscous_error(robot: Robot, folder: Path, bags: Sequence[Path]) -> float:
-    """`moving_error` of Coulomb and viscous friction alone, by least squares."""
+    """Return `moving_error` of Coulomb and viscous friction alone, by least squares."""
     settings, model = load_identification(robot), ArmModel.of(robot)
     coulomb = settings.coulomb_friction.model_copy(update={"structure": "Coulomb-viscous"})
     samples = load_recording(folder / IDENTIFICATION, robot).portion("fitted", settings).samples
@@ -166,7 +166,7 @@ def _row(robot: Robot, plant: str, folder: Path, found: Identification, seconds:
 
 
 def judge_plant(robot: Robot, plant: str, folder: Path, friction: FrictionLaw, seed: int) -> PlantResult:
-    """One plant's motions, its identification and the row of it."""
+    """Record and identify one plant and return its row."""
     try:
         record(robot, friction, folder, seed)
     except SafetyError as error:
@@ -182,7 +182,7 @@ def judge_plant(robot: Robot, plant: str, folder: Path, friction: FrictionLaw, s
 def benchmark_friction(
     robot: Robot, work: Path, plants: int = PLANTS, progress: Callable[[str], None] = lambda stage: None
 ) -> list[PlantResult]:
-    """The published plant, then those with seeds from 0 on.
+    """Return the rows of the published plant and of random ones with seeds from 0 on.
 
     Args:
         robot: the robot.
@@ -204,7 +204,7 @@ def benchmark_friction(
 
 
 def missed(rows: Sequence[PlantResult]) -> list[str]:
-    """The bars that are missed, in words; () where none is."""
+    """Return a sentence for every missed limit."""
     first, drawn = rows[0], rows[1:]
     reasons = [] if first.met else [f"plant {first.plant} misses its bars: {first.as_dict()}"]
     count, needed = sum(row.met for row in drawn), math.ceil(PLANTS_MET / PLANTS * len(drawn))

@@ -1,4 +1,4 @@
-"""Arms of many joints: how well and how fast the sequential and the simultaneous programs find their parameters.
+"""Arms of many joints: accuracy and speed of the sequential and the simultaneous programs.
 
 The setting is that of the published examples: all joints move along smooth random motions, torques come from the true
 parameters with viscous and Coulomb friction, and carry Gaussian noise and a sinusoidal disturbance A sin(100 t).
@@ -25,7 +25,7 @@ GRAVITY = np.array([0.0, 0.0, -9.81])
 SMALLEST, LARGEST = 3, 30
 LINK_M = 0.25
 HARMONICS = 5
-PEAK_RATE = 1.5  # rad/s, of the fastest moment of every joint
+PEAK_RATE = 1.5  # largest velocity of every joint [rad/s]
 DISTURBANCE_RAD_S = 100.0
 
 
@@ -43,12 +43,12 @@ class Setting:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """What one of the two programs found.
+    """Result of one of the two programs.
 
     Attributes:
         standard: consistent standard parameters.
-        seconds: of the whole fit, given the regressor.
-        solver_seconds: of them, in semidefinite programs.
+        seconds: duration of the whole fit, given the regressor.
+        solver_seconds: part of it in semidefinite programs.
         torque_error: || W (phi - phi_true) || / || W phi_true ||: what the noise has not hidden.
         parameter_error: || phi - phi_true || / || phi_true ||, base parameters in mixed SI units.
     """
@@ -61,7 +61,7 @@ class Fit:
 
 
 def chain(size: int, seed: int = 0) -> tuple[ArmModel, StandardParameters]:
-    """A serial arm of a number of revolute joints with crossing axes, and its true parameters.
+    """Return a serial arm of some revolute joints with crossing axes, and its true parameters.
 
     Raises:
         DataError: no joint.
@@ -99,14 +99,14 @@ def chain(size: int, seed: int = 0) -> tuple[ArmModel, StandardParameters]:
 
 
 def _box(mass: float, edges: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Inertia of a solid box about its centre, turned at random, (3, 3)."""
+    """Return the inertia of a solid box about its centre with random orientation, (3, 3)."""
     turn = np.linalg.qr(rng.normal(size=(3, 3)))[0]
     squares = edges**2
     return np.asarray(turn @ np.diag(mass / 12.0 * (squares.sum() - squares)) @ turn.T)
 
 
 def motion(model: ArmModel, setting: Setting, robot: Robot | None = None) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Smooth random states (N, n) of all joints, from rest to rest; within the robot's limits if there is a robot."""
+    """Return smooth random states (N, n) of all joints, from rest to rest and within a given robot's limits."""
     rng = np.random.default_rng(setting.seed + 1)
     times = np.arange(0.0, setting.duration_s, setting.interval_s)
     series = Series.of("fourier", setting.duration_s, HARMONICS * round(setting.duration_s / 10.0 + 1))
@@ -127,8 +127,8 @@ class Study:
     """One arm with its true parameters and the torques of one motion.
 
     Attributes:
-        model: with bounds.
-        true: standard parameters.
+        model: model of the arm with bounds.
+        true: true standard parameters.
         W: regressor of the standard parameters, (N, n, s).
         tau: torques with noise and disturbance, (N, n) [N m].
     """
@@ -142,7 +142,7 @@ class Study:
     def of(
         cls, model: ArmModel, true: StandardParameters, setting: Setting | None = None, robot: Robot | None = None
     ) -> "Study":
-        """Move the arm and make its torques."""
+        """Move the arm and compute its torques."""
         setting = setting or Setting()
         W = model.standard_regressor(*motion(model, setting, robot))
         clean = W @ true.values
@@ -154,13 +154,13 @@ class Study:
         return cls(model, true, W, clean + size * added)
 
     def sequential(self) -> Fit:
-        """One joint after the other; it raises the errors of `sequential_fit`."""
+        """Fit one joint after the other; errors are those of `sequential_fit`."""
         begin = time.perf_counter()
         found = sequential_fit(self.model, self.W, self.tau, self._bounds)
         return self._fit(found.standard, time.perf_counter() - begin, found.solver_seconds)
 
     def simultaneous(self) -> Fit:
-        """All joints in one program; every joint's torque is divided by its root mean square, as in `sequential_fit`.
+        """Fit all joints in one program; torques are divided by their root mean squares, as in `sequential_fit`.
 
         Raises:
             InfeasibleError: no consistent model.
@@ -196,5 +196,5 @@ class Study:
 
 
 def growth(sizes: FloatArray, seconds: FloatArray) -> float:
-    """Exponent b of seconds ~ size^b, fitted in logarithms to (k,) each."""
+    """Return the exponent b of seconds ~ size^b, fitted in logarithms to (k,) values each."""
     return float(np.polyfit(np.log(sizes), np.log(seconds), 1)[0])

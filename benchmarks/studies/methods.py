@@ -1,4 +1,4 @@
-"""Figures of the methods beside the paper's: many joints, elastic joints, minimal set, optimised excitation."""
+"""Figures of methods in addition to the paper's: many joints, elastic joints, minimal set, optimised excitation."""
 
 import time
 from collections.abc import Callable
@@ -19,7 +19,7 @@ from dynid.trajectory.families import load_excitation
 
 PLANAR, LARGE = "planar_2r_elastic", "puma560"
 THREE, NINE = "puma_3dof", "serial_9dof"
-ROBOT, BUDGET = "crane_x7", "AP01"  # the primitive whose time the optimised motion gets
+ROBOT, BUDGET = "crane_x7", "AP01"  # primitive with the duration of the optimised motion
 SIZES = (SMALLEST, 6, 9, 12, 16, 20, 25, LARGEST)
 REPEATS = 3
 RANDOM_SETS = 100
@@ -27,7 +27,7 @@ Progress = Callable[[str], None]
 
 
 def elastic_figures() -> dict[str, float]:
-    """Mean relative errors over the identifiable parameters of both arms in the setting of their elastic.yaml."""
+    """Return mean relative errors of the identifiable parameters of both arms with the settings of elastic.yaml."""
     small, large = study(load_robot(PLANAR)), study(load_robot(LARGE))
     return {
         "elastic_2dof_error": small.error,
@@ -49,7 +49,7 @@ def _of_robot(name: str) -> Study:
 
 
 def many_joint_figures(quick: bool = False) -> dict[str, float]:
-    """Seconds and errors of both programs on the example arms, and how the time grows with the number of joints.
+    """Return durations and errors of both programs for the example arms, and the growth with the number of joints.
 
     `quick` leaves out the sizes between the smallest and the largest, and repetitions.
     """
@@ -85,7 +85,7 @@ def _repeated(fit: Callable[[], Fit], repeats: int) -> list[Fit]:
 
 
 def minimal_set_figures() -> dict[str, Any]:
-    """Rank of the 3R's minimal set, and over how many random sets of states it was the same."""
+    """Return the rank of the 3R's minimal set, and the number of random sets of states with equal result."""
     screws = ScrewChain.of(load_robot("lower_limb_3r"))
     first = screws.minimal_set()
     agree = sum(same(first, screws.minimal_set(seed)) for seed in range(1, RANDOM_SETS + 1))
@@ -116,7 +116,7 @@ def excitation_figures() -> dict[str, float]:
 
 
 def method_figures(quick: bool, progress: Progress) -> dict[str, Any]:
-    """All figures; see the functions above."""
+    """Return all figures of the functions above."""
     figures: dict[str, Any] = {}
     progress("many joints")
     figures |= many_joint_figures(quick)

@@ -1,6 +1,6 @@
-"""Classes of motions and set-ups, on each of which stated intervals must hold: what `coverage --classes` draws.
+"""Classes of motions and set-ups for which stated intervals must hold; `coverage --classes` draws them.
 
-Every arm of a class has a motion of its own, through postures drawn within those of the robot's identification motion.
+Every arm of a class has its own motion, through random postures within those of the robot's identification motion.
 """
 
 from collections.abc import Mapping
@@ -15,26 +15,26 @@ from dynid.robot import FloatArray, Robot
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.trajectory import Trajectory, through
 
-POSTURES_OF = "demo_identification"  # whose waypoints span the box that postures are drawn in
+POSTURES_OF = "demo_identification"  # motion whose waypoints span the box of random postures
 PROFILE = "limited"
-DRAWS = 23  # stream of random numbers, beside those of the arm and its nuisances
-FASTEST, SLOW_RAD_S = 0.4, 0.4  # of the time law's limits; of the slow class [rad/s]
+DRAWS = 23  # stream of random numbers, separate from those of the arm and its nuisances
+FASTEST, SLOW_RAD_S = 0.4, 0.4  # share of the time law's limits; largest velocity of the slow class [rad/s]
 MOST_WAYPOINTS = 2000
 
 
 @dataclass(frozen=True)
 class MotionClass:
-    """What the arms of a class have in common.
+    """Common properties of the arms of a class.
 
     Attributes:
-        about: in words.
+        about: description.
         seconds: length of the motion [s].
-        dwell_s: rest at every posture [s].
+        dwell_s: time at rest at every posture [s].
         peak_rad_s: largest speed of any joint [rad/s]; None is the share `FASTEST` of the time law's limits.
-        period_s: of the recording [s]; None is the control cycle.
-        delay_s: by which torques are stamped too late [s].
-        play_deg: between joint and encoder [deg]; None is the robot's.
-        gears: friction, see `draw_arm`.
+        period_s: sampling period of the recording [s]; None is the control cycle.
+        delay_s: delay of the torques' stamps [s].
+        play_deg: backlash between joint and encoder [deg]; None is the robot's.
+        gears: friction model, see `draw_arm`.
         full: links have all products of inertia, see `draw_arm`.
     """
 
@@ -71,7 +71,7 @@ CLASSES: Mapping[str, MotionClass] = MappingProxyType(
 
 
 def chosen_classes(names: tuple[str, ...]) -> dict[str, MotionClass]:
-    """Return the classes with these names, or all without any.
+    """Return the classes with these names; all without names.
 
     Raises:
         UnknownNameError: there is no such class.
@@ -83,7 +83,7 @@ def chosen_classes(names: tuple[str, ...]) -> dict[str, MotionClass]:
 
 
 def as_worn(robot: Robot, one: MotionClass) -> Robot:
-    """Return the robot whose simulated gears have the play of a class."""
+    """Return the robot with the backlash of a class in its simulated gears."""
     if one.play_deg is None:
         return robot
     nuisances = robot.nuisances.model_copy(update={"backlash_deg": one.play_deg})
@@ -92,7 +92,7 @@ def as_worn(robot: Robot, one: MotionClass) -> Robot:
 
 
 def drawn_motion(robot: Robot, one: MotionClass, seed: int) -> Trajectory:
-    """Draw a motion of a class: from posture to posture until its time is over.
+    """Return a random motion of a class, from posture to posture until its time is over.
 
     Raises:
         SafetyError: it leaves the profile's limits.
@@ -116,7 +116,7 @@ def drawn_motion(robot: Robot, one: MotionClass, seed: int) -> Trajectory:
 
 
 def as_recorded(signals: Signals, one: MotionClass) -> Signals:
-    """The signals of a run at the control cycle as a recorder of this class would have them."""
+    """Return the signals of a run at the control cycle as a recorder of this class would have them."""
     period = float(np.median(np.diff(signals.time)))
     step = 1 if one.period_s is None else max(1, round(one.period_s / period))
     kept = slice(None, None, step)

@@ -1,4 +1,4 @@
-"""Whether the tests notice a wrong line: a copy of the checkout, one line wrong in it, and a layer of the suite."""
+"""Whether the tests detect a wrong line: a copy of the checkout with one wrong line, and a layer of the tests."""
 
 import os
 import shutil
@@ -13,7 +13,7 @@ from benchmarks.studies.wrong_lines import WrongLine
 from dynid.errors import DataError
 
 ALONE = "alone"
-LAYERS = {  # option, and parts, as ./run has them
+LAYERS = {  # option and parts of each layer, as in ./run
     "quick": ("--quick", ("not alone",)),
     "whole": ("--promised", ("not real_time", "real_time and not alone", ALONE)),
 }
@@ -24,7 +24,7 @@ Tests = Callable[[Path], bool]
 
 
 class Outcome(NamedTuple):
-    """A wrong line, and whether a test failed because of it."""
+    """Wrong line, and whether a test failed because of it."""
 
     wrong: WrongLine
     caught: bool
@@ -32,14 +32,14 @@ class Outcome(NamedTuple):
 
 
 class Copy:
-    """A copy of a checkout, in which one line at a time is wrong."""
+    """Copy of a checkout in which one line at a time is wrong."""
 
     def __init__(self, root: Path, folder: Path, package: str = "src/dynid") -> None:
         shutil.copytree(root, folder, ignore=shutil.ignore_patterns(*LEFT_OUT), symlinks=True)
         self.folder, self.package, self._writes = folder, folder / package, 0
 
     def outcome(self, wrong: WrongLine, tests: Tests) -> Outcome:
-        """Run the tests with one wrong line; the copy is right again afterwards."""
+        """Run the tests with one wrong line and return the outcome; the copy is restored afterwards."""
         path, began = self.package / wrong.path, time.monotonic()
         right = path.read_bytes()
         try:
@@ -49,9 +49,9 @@ class Copy:
             self._write(path, right)
 
     def _write(self, path: Path, text: bytes) -> None:
-        """Write a file that Python and numba take for another one.
+        """Write a file so that Python and numba notice its change.
 
-        Both compare times, Python in whole seconds; and numba keeps callers of a changed function as they were.
+        Both compare modification times, Python in whole seconds. numba does not recompile callers of changed functions.
         """
         path.write_bytes(text)
         self._writes += 1
@@ -63,10 +63,10 @@ class Copy:
 
 
 def study(copy: Copy, wrong: list[WrongLine], tests: Tests, told: Callable[[Outcome], None]) -> list[Outcome]:
-    """Return what the tests say to each wrong line.
+    """Return the outcome of each wrong line.
 
     Raises:
-        DataError: they fail without any.
+        DataError: the tests fail without a wrong line.
     """
     if not tests(copy.folder):
         raise DataError(
@@ -80,7 +80,7 @@ def study(copy: Copy, wrong: list[WrongLine], tests: Tests, told: Callable[[Outc
 
 
 def layer_tests(layer: str, workers: int, longest_s: float) -> Tests:
-    """Return what runs a layer in a folder up to the first failure, and whether all passed; too long is a failure."""
+    """Return a function that runs a layer in a folder up to the first failure and returns whether all passed."""
 
     def passed(folder: Path) -> bool:
         environment = os.environ | {"PYTHONPATH": str(folder / "src")}

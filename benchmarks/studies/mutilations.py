@@ -1,10 +1,10 @@
-"""Whether `validate` refuses a model of which a part was made wrong, and accepts it as it was.
+"""Whether `validate` refuses a model with a wrong part, and accepts the original model.
 
-Arms are drawn, recorded with more or less noise on the torques, and identified. Then parts of the model are multiplied
-or taken away, and both it and the model as it was are validated on motions of the same arm that were not fitted. A
-mutilation must be refused if it changes the dynamic torque of some joint (torque less gravity and friction) by more
-than `MUST` of its root mean square, sliding states of the held-out motion counting. Recording and identifying are done
-once per arm, so that many mutilations cost little.
+Random arms are recorded with more or less noise on the torques, and identified. Then parts of the model are multiplied
+or removed, and both this and the original model are validated on held-out motions of the same arm. A
+change must be refused if it changes the dynamic torque of some joint (torque less gravity and friction) by more
+than `MUST` of its root mean square, for sliding states of the held-out motion. Recording and identification are
+done once per arm, so that many changes take little time.
 """
 
 from collections.abc import Callable
@@ -31,27 +31,27 @@ from dynid.robot import FloatArray, Robot
 from dynid.runtime.model import Model
 
 FACTORS = (0.0, 0.5, 1.5, 2.0)
-NOISE = (1.0, 0.5, 2.0)  # factors of the torques' noise, by turns
+NOISE = (1.0, 0.5, 2.0)  # factors of the torques' noise, in turn
 HELD_OUT = ("fast", "short", "pauses", "slow")  # classes of motions
-MUST = 0.2  # of a joint's dynamic torque
-POWER, ALARMS = 0.99, 0.01  # share that must be refused of what must be, and may be of right models
+MUST = 0.2  # relative change of a joint's dynamic torque that must be refused
+POWER, ALARMS = 0.99, 0.01  # smallest share of such changes, and largest share of original models, that is refused
 FEW_POSES = 20_000
 PAYLOAD_KG, REACH_M = 0.05, 0.1
-NAMED_SHARE = 0.3  # of the cases are those with names, the others drawn groups and factors
+NAMED_SHARE = 0.3  # share of named changes; the others are random groups and factors
 OTHER_SEED = 1_000_000
 DYNAMIC = "dynamic_error_held_out"  # the check that is measured
 
 
 @dataclass(frozen=True)
 class Case:
-    """One validation.
+    """Result of one validation.
 
     Attributes:
         arm: seed of the draw.
         motion: the held-out class.
         what: the mutilation; "" is none.
-        change: of the joint's dynamic torque that changes most, over its root mean square.
-        joint: which, from 1.
+        change: largest change of a joint's dynamic torque, relative to its root mean square.
+        joint: number of that joint, from 1.
         failed: ids of the checks that failed.
         shown: noise of that joint's dynamic error; NaN if it was not judged.
     """
@@ -82,7 +82,7 @@ def noisy(robot: Robot, factor: float) -> Robot:
 
 
 def named_mutilations(robot: Robot, model: ArmModel) -> dict[str, Callable[[FloatArray], FloatArray]]:
-    """Return mutilations of several groups at once by name: of base parameters (p,), giving others."""
+    """Return changes of several groups at once by name: functions from base parameters (p,) to wrong ones."""
     kinds = [kind_and_number(name) for name in model.names]
     links = of_links(model)
 
@@ -105,7 +105,7 @@ def named_mutilations(robot: Robot, model: ArmModel) -> dict[str, Callable[[Floa
 
 
 def point_mass(robot: Robot, model: ArmModel) -> FloatArray:
-    """Return what base parameters (p,) change by with a payload `REACH_M` out, where the last link's mass is."""
+    """Return the change of the base parameters (p,) due to a payload at `REACH_M` from the last link's origin."""
     nominal = load_standard(
         robot.folder / robot.file.simulation.standard_parameters, model.mdh, model.regrouping.standard
     )
@@ -121,7 +121,7 @@ def point_mass(robot: Robot, model: ArmModel) -> FloatArray:
 def drawn_mutilation(
     robot: Robot, model: ArmModel, random: np.random.Generator
 ) -> tuple[str, Callable[[FloatArray], FloatArray]]:
-    """Draw a mutilation: a group of one link's parameters times a factor, or one with a name."""
+    """Return a random change: a group of one link's parameters times a factor, or a named one."""
     if random.random() < NAMED_SHARE:
         named = named_mutilations(robot, model)
         name = list(named)[random.integers(len(named))]
@@ -141,7 +141,7 @@ def changes(rows: DynamicRows, change: FloatArray) -> FloatArray:
 
 
 def cases_of_arm(job: _Job) -> list[Case]:
-    """Draw, record and identify an arm, then validate its model as it is and mutilated; [] if that cannot be."""
+    """Draw, record and identify an arm, and validate its original and changed models; [] if that is impossible."""
     robot, seed = noisy(job.robot, NOISE[job.seed % len(NOISE)]), job.seed
     try:
         arm = draw_arm(robot, seed)
@@ -174,7 +174,7 @@ def cases_of_arm(job: _Job) -> list[Case]:
 
 
 class _Held:
-    """A held-out recording, and the dynamic torques of the right model on it."""
+    """Held-out recording with the dynamic torques of the original model."""
 
     def __init__(self, model: Model, source: Recording, settings: IdentificationSettings) -> None:
         self.model, self.source, self.settings = model, source, settings
@@ -183,7 +183,7 @@ class _Held:
         self.rows = dynamic_rows(model.arm(), samples, model.base, model.friction_law, slow)
 
     def judge(self, model: Model, arm: int, motion: str, what: str) -> Case:
-        """Validate a model."""
+        """Validate a model and return the case."""
         kept = of_links(self.model.arm())
         change = changes(self.rows, (model.base.values - self.model.base.values)[kept])
         joint = int(np.argmax(change))
@@ -195,7 +195,7 @@ class _Held:
 
 @dataclass(frozen=True)
 class Mutilations:
-    """All cases."""
+    """Results of all cases."""
 
     cases: tuple[Case, ...]
     arms: int
@@ -203,31 +203,31 @@ class Mutilations:
 
     @property
     def right(self) -> list[Case]:
-        """Models as they were identified."""
+        """Cases of original models."""
         return [one for one in self.cases if not one.what]
 
     @property
     def wrong(self) -> list[Case]:
-        """Mutilated models."""
+        """Cases of changed models."""
         return [one for one in self.cases if one.what]
 
     @property
     def must(self) -> list[Case]:
-        """Those that must be refused."""
+        """Cases that must be refused."""
         return [one for one in self.wrong if one.change > MUST]
 
     @property
     def power(self) -> float:
-        """Share of those that are."""
+        """Share of them that is refused."""
         return _share([bool(one.failed) for one in self.must])
 
     @property
     def alarms(self) -> float:
-        """Share of right models that are refused."""
+        """Share of original models that is refused."""
         return _share([bool(one.failed) for one in self.right])
 
     def as_dict(self) -> dict[str, Any]:
-        """Return shares as plain values, with what was missed."""
+        """Return shares as plain values, with the undetected cases."""
         named = sorted({one.what for one in self.wrong if " times 0" not in one.what})
         named = [name for name in named if not name.startswith("the ")]
         missed = [one for one in self.must if not one.failed]
@@ -252,7 +252,7 @@ class Mutilations:
         }
 
     def missed(self) -> list[str]:
-        """The bars that are missed, in words."""
+        """Return a sentence for every missed limit."""
         found = []
         if not self.power >= POWER:
             found.append(f"{100 * self.power:.1f} % of what must be refused is, expected {100 * POWER:g} %")
@@ -280,16 +280,16 @@ def benchmark_mutilations(
     processes: int | None = None,
     progress: Callable[[str], None] = lambda stage: None,
 ) -> Mutilations:
-    """Validate mutilated and right models.
+    """Validate changed and original models and return the results.
 
     Args:
-        robot: around which arms are drawn.
-        cases: mutilations in all.
-        arms: that are drawn; those that do not follow a motion are replaced.
-        first_seed: of the first arm.
-        motions: classes of held-out motions, of each arm.
-        processes: None is one per core.
-        progress: called with a line as each arm is done.
+        robot: robot around which arms are drawn.
+        cases: total number of changed models.
+        arms: number of arms; those that do not follow a motion are replaced.
+        first_seed: seed of the first arm.
+        motions: classes of each arm's held-out motions.
+        processes: number of processes; None is one per core.
+        progress: called with a line after each arm.
     """
     found: dict[int, list[Case]] = {}
     seed, out = first_seed, 0

@@ -1,12 +1,12 @@
-"""Whether wrong models are accepted: simulated arms outside the model class, and set-ups with one thing wrong.
+"""Whether wrong models are accepted: simulated arms outside the model class, and set-ups with one fault.
 
 Faultless plants have the friction of published gears, viscous and Coulomb friction, or friction that grows with the
 load. Faulty ones are unnoticed errors of a set-up: a torque constant, an encoder's zero, the
 levelling of the base, a current sensor's offset. Each is recorded once per seed, with all nuisances on, and identified
-with default settings from one motion; another motion is held out. A model is wrong where the median relative error of
-its parameters against the plant's is over 10 %; friction is not counted, as plants differ in its law.
+with default settings from one motion; another motion is held out. A model is wrong if the median relative error of
+its parameters against the plant's exceeds 10 %; friction is not counted, as plants differ in its law.
 
-Beside it, how near to the plant's parameters three ways come from the same many bags: pooled least squares, the joint
+In addition, three methods are compared by their parameter errors from the same bags: pooled least squares, the joint
 refinement in the closed loop, and the campaign of single refinements. Each is projected to a consistent model.
 """
 
@@ -50,24 +50,24 @@ from dynid.trajectory.families import load_excitation
 Kind = Literal["faultless", "faulty"]
 MOTION, HELD_OUT, PROFILE = "demo_identification", "V01", "limited"
 SEEDS = 5
-WRONG = 0.10  # median relative parameter error
+WRONG = 0.10  # median relative parameter error beyond which a model is wrong
 RIGHT_BAR = 0.95
-FELT = 1e-3  # SI; parameters below it are hardly felt, so their relative errors say nothing
+FELT = 1e-3  # SI; smaller parameters hardly affect torques, so their relative errors are meaningless
 CONSTANT, ZERO_RAD, TILT_RAD, OFFSET_NM = 0.8, float(np.deg2rad(2.0)), float(np.deg2rad(2.0)), 0.1
 PAPER_PROFILE, PAPER_MOUNT, PAPER_MOTIONS = "paper", "hanging", ("P*", "A*")
-FOURTH = 3  # the joint whose torque constant is wrong
+FOURTH = 3  # index of the joint with the wrong torque constant
 
 Change = Callable[[Signals], Signals]
 
 
 @dataclass(frozen=True)
 class Plant:
-    """A plant, or a set-up with one thing wrong.
+    """Plant, or a set-up with one fault.
 
     Attributes:
-        friction: of its gears, as `ArmPlant` takes it; None is the choice of robot.yaml.
-        tilt: of the base about the x axis [rad].
-        change: what its recording does to the signals.
+        friction: friction of its gears, as `ArmPlant` takes it; None is that of robot.yaml.
+        tilt: tilt of the base about the x axis [rad].
+        change: change of the recorded signals.
     """
 
     name: str
@@ -90,12 +90,12 @@ class Row:
 
     @property
     def wrong(self) -> bool:
-        """Whether a model was made, and is wrong."""
+        """Whether there is a model and it is wrong."""
         return self.median_error > WRONG
 
 
 def _load_dependent(robot: Robot, share: float) -> FrictionLaw:
-    """Viscous and Coulomb friction, and a share of the torque that the gears carry."""
+    """Return viscous and Coulomb friction plus a share of the torque that the gears transmit."""
     own = np.array([(x.viscous_friction_nm_s_per_rad, x.coulomb_friction_nm) for x in plant_standard(robot).axes])
     of_load = np.full(robot.size, share)
     coulomb = own[:, 1] + magnitudes(robot).coulomb_friction
@@ -115,9 +115,10 @@ def _on_positions(offset: FloatArray) -> Change:
 
 
 def plants(robot: Robot, seed: int) -> Iterator[Plant]:
-    """All plants of a seed; zero and offset are of another joint of the chain with each seed."""
+    """Yield all plants of a seed; the joint with a wrong zero or offset depends on the seed."""
     n, chain = robot.size, ArmModel.of(robot).chain_size
-    still, axis = np.zeros(n), 1 + seed % (chain - 1)  # the first joint's zero turns the whole arm: nothing shows it
+    # not the first joint: its zero rotates the whole arm, which is not observable
+    still, axis = np.zeros(n), 1 + seed % (chain - 1)
     own = np.eye(n)
     yield Plant("viscous", "faultless", VISCOUS)
     yield Plant("M6", "faultless", gear_friction(robot, "M6"))
@@ -133,7 +134,7 @@ def plants(robot: Robot, seed: int) -> Iterator[Plant]:
 
 
 def tilted(robot: Robot, angle: float) -> Robot:
-    """The robot with a base that leans by an angle [rad] about its x axis, whatever its mount is called."""
+    """Return the robot with a base that is tilted by an angle [rad] about its x axis, for every mount."""
     cosine, sine = np.cos(angle), np.sin(angle)
     turn = np.array([[1.0, 0.0, 0.0], [0.0, cosine, -sine], [0.0, sine, cosine]])
     mounts = {name: tuple((turn @ g).tolist()) for name, g in robot.file.mounts_gravity_m_s2.items()}
@@ -141,7 +142,7 @@ def tilted(robot: Robot, angle: float) -> Robot:
 
 
 def recorded(robot: Robot, plant: Plant, motion: str, seed: int) -> Recording:
-    """One motion of a plant, as identification reads it."""
+    """Return one motion of a plant as a recording."""
     given = load_excitation(robot).trajectory(motion, PROFILE)
     run = simulate(
         tilted(robot, plant.tilt), given, FeedforwardPd(load_controller(robot)), seed=seed, friction=plant.friction
@@ -158,12 +159,12 @@ def recorded(robot: Robot, plant: Plant, motion: str, seed: int) -> Recording:
 
 
 def rigid(names: Sequence[str]) -> NDArray[np.bool_]:
-    """Which parameters (p,) are of links and rotors, so not of friction."""
+    """Return a mask (p,) of the parameters of links and rotors, which are not friction."""
     return np.array([kind_and_number(name)[0] not in KINDS or name.startswith("IA") for name in names])
 
 
 def median_error(robot: Robot, base: BaseParameters) -> float:
-    """Median relative error of the parameters of links and rotors against the simulated arm's."""
+    """Return the median relative error of link and rotor parameters against the simulated arm's."""
     model = ArmModel.of(robot)
     true = true_parameters(robot, model)
     counted = rigid(model.names) & (np.abs(true) > FELT)
@@ -178,7 +179,7 @@ class _Job:
 
 
 def judge_plant(job: _Job) -> Row:
-    """One plant with one seed."""
+    """Record and identify one plant with one seed and return its row."""
     robot, seed = job.robot, job.seed
     plant = list(plants(robot, seed))[job.index]
     try:
@@ -193,7 +194,7 @@ def judge_plant(job: _Job) -> Row:
 
 @dataclass(frozen=True)
 class Plants:
-    """All rows."""
+    """Rows of all plants and seeds."""
 
     rows: tuple[Row, ...]
 
@@ -204,21 +205,21 @@ class Plants:
 
     @property
     def right(self) -> tuple[Row, ...]:
-        """Faultless plants whose model is right, accepted or not, and faultless ones without a model."""
+        """Rows of faultless plants with a correct model, accepted or not, or without a model."""
         return tuple(row for row in self.rows if row.kind == "faultless" and not row.wrong)
 
     @property
     def accepted_right(self) -> float:
-        """Share of faultless plants' right models that were accepted; NaN without any."""
+        """Share of faultless plants' correct models that were accepted; NaN without any."""
         return float(np.mean([row.accepted for row in self.right])) if self.right else float("nan")
 
     @property
     def met(self) -> bool:
-        """Whether no wrong model was accepted, and enough right ones were."""
+        """Whether no wrong model was accepted, and enough correct ones were."""
         return not self.accepted_wrong and self.accepted_right >= RIGHT_BAR
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures as plain values."""
+        """Return the figures as plain values."""
         rows = [
             {
                 "plant": row.plant,
@@ -238,7 +239,7 @@ class Plants:
 
 
 def make_bags_of(robot: Robot, friction: str, motions: Sequence[str], work: Path, processes: int | None) -> list[Path]:
-    """One bag of every motion of the paper's campaign, by patterns of names."""
+    """Return one bag of every motion of the paper's campaign, chosen by patterns of names."""
     names = chosen_names(motions, load_excitation(robot).names)
     jobs = [
         BagJob(str(robot.folder), name, PAPER_PROFILE, PAPER_MOUNT, seed, (), work / name, friction)
@@ -250,7 +251,7 @@ def make_bags_of(robot: Robot, friction: str, motions: Sequence[str], work: Path
 
 
 def error_norms(robot: Robot, bags: Sequence[Path], work: Path, processes: int | None = None) -> dict[str, float]:
-    """|| phi - phi_true || of links and rotors, in mixed SI units, by way; nominal parameters are no prior."""
+    """Return || phi - phi_true || of links and rotors, in mixed SI units, by method; without a prior."""
     settings = load_identification(robot)
     model, gears = ArmModel.of(robot, mount=PAPER_MOUNT), campaign_gears(robot, bags, settings)
     recordings = [load_driver_recording(bag, robot) for bag in bags]
@@ -277,7 +278,7 @@ def error_norms(robot: Robot, bags: Sequence[Path], work: Path, processes: int |
 def benchmark_plants(
     robot: Robot, seeds: int = SEEDS, processes: int | None = None, progress: Callable[[str], None] = lambda stage: None
 ) -> Plants:
-    """Every plant with every seed, in processes side by side."""
+    """Judge every plant with every seed, in several processes, and return the rows."""
     count = len(list(plants(robot, 0)))
     jobs = [_Job(robot, index, seed) for seed in range(seeds) for index in range(count)]
     rows: dict[int, Row] = {}

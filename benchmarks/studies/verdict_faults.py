@@ -1,9 +1,9 @@
-"""Whether the verdict can be fooled: every single fault of a recording, and clean recordings.
+"""Whether the verdict detects every single fault of a recording, and accepts recordings without a fault.
 
 A motion is recorded once per seed and each fault applied to its arrays, in what is fitted and in what is held out
 alike, as a wrong line of a set-up would. A fault is caught if the result is refused or the fault is suspected; clean
-data must be accepted, those of plants with drawn friction at least not suspected. What no identification can see from
-these data is not counted but listed, by what was computed from the clean recording:
+data must be accepted, those of plants with random friction at least not suspected. Faults that no identification can
+detect from these data are listed instead of counted, as computed from the clean recording:
 
     torque constant               the other joints imply the scale of a joint's torques to within the fault at best
     gear ratio, joints exchanged  no joint's torques are explained worse with the fault than without, by `WORSE`, in the
@@ -44,9 +44,9 @@ VALIDATION = "V01"
 SEEDS = (0, 1, 2)
 CONSTANTS, GEARS, SHIFTS_S = (0.7, 1.4), (0.5, 2.0), (-0.02, 0.02)
 CAUGHT_BAR, ALARMS_BAR = 0.98, 0.02
-WORSE = 0.1  # of a joint's error
+WORSE = 0.1  # relative growth of a joint's error that counts as worse
 FEW_POSES = 20_000
-SHARE = 0.3  # of the TX-40's one run, held out
+SHARE = 0.3  # held-out share of the TX-40's only run
 COMMON = "a common scale of all torques: every parameter takes it over, and no torque contradicts it"
 
 Change = Callable[[Signals], Signals]
@@ -54,7 +54,7 @@ Change = Callable[[Signals], Signals]
 
 @dataclass(frozen=True)
 class Fault:
-    """A fault: its name, kind and axis (-1: of several), what it does to signals, and the mount that is given.
+    """Fault: its name, kind and axis (-1 for several), its change of signals, and the given mount.
 
     `order` are the joints that the columns were before, where two joints are exchanged; `factor` is of a gear ratio.
     """
@@ -70,7 +70,7 @@ class Fault:
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
-    """Clean recordings: what is fitted, what is held out, or which share of the former is."""
+    """Recordings without a fault: those to fit, and those held out, or the held-out share."""
 
     name: str
     robot: Robot
@@ -81,7 +81,7 @@ class Recorded:
 
 @dataclass(frozen=True)
 class Case:
-    """One case: data, fault ("" is clean), what came of it in words, and why it cannot be seen ("" where it can)."""
+    """Case: data, fault ("" for none), outcome as a sentence, and why it is undetectable ("" if it is detectable)."""
 
     data: str
     fault: str
@@ -91,12 +91,12 @@ class Case:
 
     @property
     def poor(self) -> bool:
-        """Whether a clean recording is refused for the error of its model, which is no alarm."""
+        """Whether a recording without a fault is refused for the error of its model, which is no false alarm."""
         return not self.fault and not self.caught and bool(self.outcome.strip("; "))
 
     @property
     def name(self) -> str:
-        """Data and fault."""
+        """Name of data and fault."""
         return f"{self.data}: {self.fault or 'clean'}"
 
 
@@ -138,7 +138,7 @@ def _late(seconds: float) -> Change:
 
 
 def faults(robot: Robot, mount: str) -> Iterator[Fault]:
-    """Every single fault of a recording of a robot on a mount."""
+    """Yield every single fault of a recording of a robot on a mount."""
     n = robot.size
     for k in range(n):
         yield Fault(f"sign of the torque of joint {k + 1}", "sign", k, _torques(_times(k, -1.0)))
@@ -164,7 +164,7 @@ def faults(robot: Robot, mount: str) -> Iterator[Fault]:
 
 
 def _geared(axis: int, factor: float) -> Change:
-    """A motor-side recording divided by a gear ratio that is wrong by a factor: positions so, torques against it."""
+    """Return a motor-side recording divided by a wrong gear ratio: positions by the factor, torques inversely."""
     positions, torques = _positions(_times(axis, 1.0 / factor)), _torques(_times(axis, factor))
     return lambda signals: torques(positions(signals))
 
@@ -175,7 +175,7 @@ def _both(change: Callable[[FloatArray], FloatArray]) -> Change:
 
 
 def with_mounts(robot: Robot) -> Robot:
-    """The robot with a mount that hangs and one on a wall beside its own."""
+    """Return the robot with a hanging and a wall mount in addition to its own."""
     own = robot.file.mounts_gravity_m_s2
     size = float(np.linalg.norm(own[robot.file.default_mount]))
     more = own | {"hanging": (0.0, 0.0, size), "on a wall": (size, 0.0, 0.0)}
@@ -183,7 +183,7 @@ def with_mounts(robot: Robot) -> Robot:
 
 
 def faulty(source: Recording, fault: Fault) -> Recording:
-    """A recording with a fault."""
+    """Return a recording with a fault."""
     mount = fault.mount or source.mount
     return dataclasses.replace(source, mount=mount, signals=lambda settings: fault.change(source.signals(settings)))
 
@@ -192,7 +192,7 @@ CLEAN = Fault("", "clean", -1, lambda signals: signals)
 
 
 def result_of(data: Recorded, fault: Fault, settings: IdentificationSettings) -> Identification | DynidError:
-    """The identification of data with a fault, or why there is none."""
+    """Return the identification of data with a fault, or the error if there is none."""
     held_out = [] if data.held_out is None else [faulty(data.held_out, fault)]
     try:
         return identify(
@@ -203,9 +203,9 @@ def result_of(data: Recorded, fault: Fault, settings: IdentificationSettings) ->
 
 
 def settings_like(found: Identification) -> IdentificationSettings:
-    """Settings that save most of each case's time: friction as clean data have chosen it, and an audit of few poses.
+    """Return settings that save most of each case's time: friction structure of clean data, and an audit of few poses.
 
-    What is refused with few poses is refused with many.
+    A model that is refused with few poses is also refused with many.
     """
     beside, settings = found.estimate.regression.beside, found.settings
     acceptance = settings.acceptance.model_copy(update={"fresh_poses": FEW_POSES})
@@ -218,7 +218,7 @@ def settings_like(found: Identification) -> IdentificationSettings:
 
 
 def reason(data: Recorded, fault: Fault, clean: Identification, found: Identification) -> str:
-    """Why a fault that was not caught cannot be seen; "" where it can."""
+    """Return why an undetected fault cannot be detected; "" if it can."""
     joints = clean.robot.joint_names
     if fault.kind == "constant":
         hidden = dict(clean.diagnosis.unseen)
@@ -239,7 +239,7 @@ def reason(data: Recorded, fault: Fault, clean: Identification, found: Identific
 
 
 def _worse_links(data: Recorded, fault: Fault, clean: Identification) -> float:
-    """By which part an error grows at most if the fault is in the links alone: of speed friction knows no scale."""
+    """Return the largest relative growth of an error if the fault affects only the links, not friction."""
     samples = data.fitted.split(clean.settings, data.share)[0][0].samples
     trials, own = Trials(clean.model, samples), np.where(np.arange(clean.robot.size) == fault.axis, fault.factor, 1.0)
     wrong = trials.fit(trials.given.with_factors(1.0 / own, own))
@@ -247,14 +247,14 @@ def _worse_links(data: Recorded, fault: Fault, clean: Identification) -> float:
 
 
 def _errors(found: Identification, order: tuple[int, ...] = ()) -> list[float]:
-    """Errors of joints in motion, in and out of sample, joints in another order."""
+    """Return the errors of joints in motion, in and out of sample, with joints in another order."""
     errors = [found.fit, *(one.errors for one in found.validations)]
     joints = list(order) or slice(None)
     return [float(one) for every in errors for one in every.moving_per_axis[joints] if np.isfinite(one)]
 
 
 def judge_case(data: Recorded, fault: Fault, clean: Identification, settings: IdentificationSettings) -> Case:
-    """The outcome of one fault."""
+    """Return the outcome of one fault."""
     found = result_of(data, fault, settings)
     if isinstance(found, DynidError):
         return Case(data.name, fault.name, True, f"refused: {found}")
@@ -265,7 +265,7 @@ def judge_case(data: Recorded, fault: Fault, clean: Identification, settings: Id
 
 
 def record(robot: Robot, friction: FrictionLaw | str, motion: str, folder: Path, seed: int) -> Recording:
-    """A motion of the simulated arm with all nuisances and a friction, as `ArmPlant` takes it."""
+    """Return a motion of the simulated arm with all nuisances and a friction, as `ArmPlant` takes it."""
     controller = load_controller(robot)
     run = simulate(
         robot,
@@ -279,7 +279,7 @@ def record(robot: Robot, friction: FrictionLaw | str, motion: str, folder: Path,
 
 
 def simulated(robot: Robot, friction: FrictionLaw | str, name: str, work: Path, seed: int) -> Iterator[Recorded]:
-    """One recording of every motion, with what is held out."""
+    """Yield one recording of every motion, with its held-out part."""
     place = work / name / str(seed)
     place.mkdir(parents=True)
     held_out = record(robot, friction, VALIDATION, place / VALIDATION, seed + 1000)
@@ -289,14 +289,14 @@ def simulated(robot: Robot, friction: FrictionLaw | str, name: str, work: Path, 
 
 
 def tx40(folder: Path) -> Recorded:
-    """The public run of the TX-40 in a folder."""
+    """Return the public run of the TX-40 in a folder."""
     robot = with_mounts(load_robot("tx40"))
     source = load_recording(folder / "pos_read_data.csv.gz", robot, load_mapping(robot.folder / "csv_mapping.yaml"))
     return Recorded("tx40", robot, source, None, SHARE)
 
 
 def tx40_with_noise(data: Recorded, seed: int) -> Recorded:
-    """The same run with as much white noise on top as its torques differ from sample to sample; seed 0 adds none."""
+    """Return the run with added white noise of the size of its sample-to-sample differences; seed 0 adds none."""
     if not seed:
         return data
 
@@ -312,18 +312,18 @@ def tx40_with_noise(data: Recorded, seed: int) -> Recorded:
 
 @dataclass(frozen=True)
 class Outcome:
-    """All cases: those with a fault, and clean ones, whose `caught` says that they were refused."""
+    """Results of all cases: those with a fault, and those without, whose `caught` means that they were refused."""
 
     faults: tuple[Case, ...]
     clean: tuple[Case, ...]
 
     @property
     def counted(self) -> tuple[Case, ...]:
-        """Faults that can be seen."""
+        """Cases with a detectable fault."""
         return tuple(case for case in self.faults if not case.unseen)
 
     def as_dict(self) -> dict[str, Any]:
-        """The figures as plain values."""
+        """Return the figures as plain values."""
         counted, unseen = self.counted, [f"{case.name}: {case.unseen}" for case in self.faults if case.unseen]
         alarms = [f"{case.name}: {case.outcome}" for case in self.clean if case.caught]
         return {
@@ -339,19 +339,19 @@ class Outcome:
 
     @property
     def met(self) -> bool:
-        """Whether both bars are met."""
+        """Whether both limits are met."""
         figures = self.as_dict()
         return bool(figures["caught"] >= CAUGHT_BAR and figures["false_alarms"] <= ALARMS_BAR)
 
 
 def judge_recording(data: Recorded, *, with_faults: bool = True) -> Outcome:
-    """The clean recording with default settings, then every fault of it."""
+    """Judge the recording without a fault with default settings, then with every fault."""
     clean = result_of(data, CLEAN, load_identification(data.robot))
     if isinstance(clean, DynidError):
         return Outcome((), (Case(data.name, "", True, str(clean)),))
     failed = ", ".join(f"{one.id} {one.value:.3g}" for one in clean.verdict.failed)
     words = "; ".join((failed, *clean.diagnosis.sentences))
-    if not with_faults:  # an arm whose friction no model follows is refused for its error, and rightly so
+    if not with_faults:  # an arm with friction outside all models is correctly refused for its error
         suspected = any(one.id == "suspicion" or one.id.startswith("joint_") for one in clean.verdict.failed)
         return Outcome((), (Case(data.name, "", suspected, words),))
     case = Case(data.name, "", not clean.verdict.accepted, words)
@@ -363,7 +363,7 @@ def judge_recording(data: Recorded, *, with_faults: bool = True) -> Outcome:
 
 @dataclass(frozen=True)
 class _Job:
-    """One recording to judge: of the simulated arm with published, viscous or drawn friction, or of the TX-40."""
+    """Recording to judge: of the simulated arm with published, viscous or random friction, or of the TX-40."""
 
     robot: Robot
     kind: Literal["published", "tx40", "viscous", "drawn"]
@@ -373,7 +373,7 @@ class _Job:
 
 
 def _judge(job: _Job) -> Outcome:
-    """One recording: every fault of published friction and of the TX-40, the others clean."""
+    """Judge one recording: with every fault for published friction and the TX-40, else without faults."""
     robot, seed = with_mounts(job.robot), job.seed
     if job.kind == "tx40":
         assert job.tx40_folder is not None
@@ -392,7 +392,7 @@ def _judge(job: _Job) -> Outcome:
     except SafetyError:
         if job.kind != "drawn":
             raise
-        return Outcome((), ())  # an arm that does not follow makes no recording
+        return Outcome((), ())  # no recording if the arm does not follow
     return _together(parts)
 
 
@@ -411,16 +411,16 @@ def benchmark_verdict(
     progress: Callable[[str], None] = lambda stage: None,
     processes: int | None = None,
 ) -> Outcome:
-    """All faults of recordings of the simulated arm and of the TX-40, and clean recordings of other plants.
+    """Judge all faults of recordings of the simulated arm and the TX-40, and other plants without faults.
 
     Args:
-        robot: that is simulated.
+        robot: simulated robot.
         work: an existing folder for bags.
         seeds: seeds of the noise; noise is added to the TX-40's run except for seed 0.
-        plants: how many plants with drawn friction are recorded clean beside.
-        tx40_folder: of the public run; None leaves it out.
+        plants: number of plants with random friction that are recorded without faults.
+        tx40_folder: folder of the public run; None omits it.
         progress: called with the name of each recording as it is judged.
-        processes: recordings are judged side by side; None is one process per core.
+        processes: number of parallel processes; None is one per core.
     """
     jobs = [_Job(robot, "published", seed, work) for seed in seeds]
     jobs += [_Job(robot, "tx40", seed, work, tx40_folder) for seed in seeds if tx40_folder is not None]
@@ -434,6 +434,6 @@ def benchmark_verdict(
 
 
 def tx40_folder() -> Path | None:
-    """The folder that DYNID_TX40 names."""
+    """Return the folder that DYNID_TX40 names."""
     named = os.environ.get("DYNID_TX40")
     return Path(named) if named else None

@@ -1,4 +1,4 @@
-"""Wrong lines, drawn at random over a package: a sign, a limit, a constant or a condition is changed in its text."""
+"""Random wrong lines of a package: a sign, a limit, a constant or a condition is changed in its text."""
 
 import ast
 import random
@@ -26,12 +26,12 @@ BOUNDS = {"min": "max", "max": "min", "minimum": "maximum", "maximum": "minimum"
 
 @dataclass(frozen=True)
 class Edit:
-    """A change of one place of a file's text.
+    """Change of one place of a file's text.
 
     Attributes:
         kind: sign, limit, constant, condition or order.
         line: number of the line, from 1.
-        parts: what is replaced: first and last byte of each piece, and the new text.
+        parts: replaced pieces: first and last byte of each, and the new text.
     """
 
     kind: str
@@ -47,7 +47,7 @@ class Edit:
 
 @dataclass(frozen=True)
 class WrongLine:
-    """A file of the package, the edit, and its line before and after."""
+    """File of the package, the edit, and its line before and after."""
 
     path: str
     edit: Edit
@@ -56,7 +56,7 @@ class WrongLine:
 
 
 class _Places:
-    """Finds the places of a syntax tree in the bytes that it was read from."""
+    """Positions of a syntax tree's nodes in the bytes from which it was parsed."""
 
     def __init__(self, text: bytes) -> None:
         self.text, self.starts = text, [0]
@@ -64,12 +64,12 @@ class _Places:
             self.starts.append(self.starts[-1] + len(line))
 
     def span(self, node: ast.expr) -> tuple[int, int]:
-        """First byte, and the one behind the last."""
+        """Return the first byte of a node, and the byte after the last."""
         assert node.end_lineno is not None and node.end_col_offset is not None
         return self.starts[node.lineno - 1] + node.col_offset, self.starts[node.end_lineno - 1] + node.end_col_offset
 
     def between(self, left: ast.expr, right: ast.expr, kind: type[ast.AST], line: int) -> Iterator[Edit]:
-        """Replace the operator between two operands, if nothing else is there that looks like it."""
+        """Replace the operator between two operands if the text between them is unambiguous."""
         name, old, new = OPERATORS[kind]
         begin, end = self.span(left)[1], self.span(right)[0]
         gap = self.text[begin:end]
@@ -103,7 +103,7 @@ def _of_expression(node: ast.expr, places: _Places) -> Iterator[Edit]:
 
 
 def _of_statement(node: ast.stmt, places: _Places) -> Iterator[Edit]:
-    """Yield the edits of an addition in place, of a constant of the file, and of two conditions in a row."""
+    """Yield the edits of an addition in place, of a constant of the file, and of two successive conditions."""
     if isinstance(node, ast.AugAssign) and isinstance(node.op, ast.Add | ast.Sub) and not _is_text(node.value):
         yield from places.between(node.target, node.value, type(node.op), node.lineno)
     elif isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id.isupper():
@@ -130,10 +130,10 @@ def edits(text: bytes) -> list[Edit]:
 
 
 def draw(package: Path, count: int, seed: int) -> list[WrongLine]:
-    """Draw wrong lines over all files of a package, each line at most once.
+    """Return random wrong lines of all files of a package, each line at most once.
 
     Raises:
-        DataError: the package has not that many lines that can be made wrong.
+        DataError: the package has fewer lines that can be changed.
     """
     by_line: dict[tuple[str, int], list[Edit]] = {}
     texts = {str(path.relative_to(package)): path.read_bytes() for path in sorted(package.rglob("*.py"))}

@@ -1,4 +1,4 @@
-"""What changed since a model was identified, by name, in ten seconds: the command as a user types it."""
+"""Tests of `dynid adaptive --after`: changes since a model was identified are named within ten seconds of motion."""
 
 import json
 from pathlib import Path
@@ -40,9 +40,7 @@ def before(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("held_kg", [0.0, HELD_KG])
-def test_what_an_arm_holds_is_named_and_nothing_where_it_holds_nothing(
-    before: Path, tmp_path: Path, held_kg: float
-) -> None:
+def test_payload_is_named_only_if_there_is_one(before: Path, tmp_path: Path, held_kg: float) -> None:
     words = ("--after", str(before), "--held-kg", str(held_kg), "--seed", "6")
     code, text = invoked("adaptive", "--out", str(tmp_path / "run"), *words)
     assert code == 0, text
@@ -82,7 +80,7 @@ def test_a_model_before_that_nothing_compares_with_is_refused_before_the_arm_mov
 
 
 @pytest.mark.parametrize("words", [("--longest", "nan"), ("--longest", "inf"), ("--held-kg", "inf")])
-def test_what_is_not_finite_is_refused(tmp_path: Path, words: tuple[str, str]) -> None:
+def test_non_finite_values_are_refused(tmp_path: Path, words: tuple[str, str]) -> None:
     code, text = invoked("adaptive", "--out", str(tmp_path / "run"), *words)
     assert code == 2 and "Traceback" not in text
 

@@ -1,4 +1,4 @@
-"""How wide intervals are: they share the confidence, and few windows of residuals make them wider."""
+"""Widths of confidence intervals: repeated updates share the confidence, and few independent windows widen them."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Scenes drawn at random: what leaves one is seen, and what has no room is refused in words."""
+"""Random scenes: motions that leave the free space are detected, and scenes without room are refused."""
 
 import numpy as np
 import pytest
@@ -61,7 +61,7 @@ def test_a_scene_without_room_for_the_standing_arm_is_refused_before_it_moves() 
     assert arm.moved_s == 0.0
 
 
-def test_what_a_benchmark_must_not_accept_is_named() -> None:
+def test_unacceptable_results_are_named() -> None:
     good = SceneFigures(0, accepted=True, precise=True, within=True, held=True)
     assert ScenesFigures((good,), 1.0).missed() == []
     wrong = {

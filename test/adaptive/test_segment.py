@@ -1,4 +1,4 @@
-"""Planned segments: the slope that they follow, what they gain, the limits that they keep, and scenes without room."""
+"""Planned segments: gradient of the objective, information gain, limits, and scenes without room."""
 
 from dataclasses import replace
 
@@ -66,7 +66,7 @@ def test_the_slope_is_that_of_the_cost(box: float | None, doubt: bool) -> None:
         assert slope[row, joint] == pytest.approx((ends[0] - ends[1]) / 2e-6, rel=2e-3, abs=1e-3)
 
 
-def test_a_planned_segment_says_more_than_a_random_one_and_keeps_its_limits() -> None:
+def test_planned_segment_is_more_informative_and_keeps_limits() -> None:
     planner, known, own = SegmentPlanner(ROBOT, 3.0, room(0.6), draws=4, iterations=15), information(), frame()
     segment = planner.plan("first", ROBOT.rest_posture, own, known, 0.04, 1)
     random = planner.spline.motion(
@@ -116,7 +116,7 @@ def test_the_best_of_many_starts_is_optimised() -> None:
     np.testing.assert_allclose([planner._cost(one, own, known, COUNT)[0] for one in starts], costs[:3])
 
 
-def test_an_optimisation_that_takes_too_long_ends_with_what_it_has() -> None:
+def test_slow_optimisation_returns_its_best_result() -> None:
     def planned(iterations: int, planning_s: float = np.inf) -> Segment:
         planner = SegmentPlanner(ROBOT, 3.0, None, draws=1, iterations=iterations, planning_s=planning_s)
         return planner.plan("first", ROBOT.rest_posture, frame(), information(), 0.04, 1)

@@ -1,4 +1,4 @@
-"""A whole adaptive run in lock-step: what it comes to, and that it does not end before it is good enough."""
+"""Complete adaptive runs in lock-step: their results, and that they continue until the model is good enough."""
 
 from dataclasses import replace
 from typing import Any, cast
@@ -142,7 +142,7 @@ def test_currents_are_limited_as_the_driver_limits_them() -> None:
 
 
 @pytest.mark.parametrize("shown", [True, False])
-def test_what_hardly_moving_joints_say_of_friction_does_not_drive_the_arm_back(shown: bool) -> None:
+def test_slow_joints_do_not_cause_a_return_motion(shown: bool) -> None:
     """An estimate whose friction was wild once drove joints beyond their limits on the way back."""
     parent, arm = AdaptiveIdentification(ROBOT), WatchedArm(1)
     given: list[Feed] = []
@@ -157,7 +157,7 @@ def test_what_hardly_moving_joints_say_of_friction_does_not_drive_the_arm_back(s
     assert (np.abs(more) > 2.0).all() if shown else not more.any()
 
 
-def test_the_arm_rests_before_a_way_back_that_its_servos_would_not_bear() -> None:
+def test_arm_rests_before_a_return_that_would_overload_servos() -> None:
     """A current that is limited on the way leaves the joint behind; drawn arms stopped with the elbow 0.5 rad low."""
     rests = []
     for load in (0.9, 0.0):

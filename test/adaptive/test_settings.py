@@ -1,4 +1,4 @@
-"""Times of segments and looks: no run is longer than it may be, and no look comes beyond those that were promised."""
+"""Durations of segments and times of updates: within the longest run, and without additional updates."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The way back along a stopped segment: where it begins, where it ends, and what it passes."""
+"""Return motions along a stopped segment: start, end and path."""
 
 import numpy as np
 import pytest

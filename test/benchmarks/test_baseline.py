@@ -1,4 +1,4 @@
-"""The benchmark's baselines are the same loop, so that its ratios compare equals."""
+"""Baselines of the benchmark run the same loop as dynid, so that their ratios are comparable."""
 
 import tempfile
 from dataclasses import replace

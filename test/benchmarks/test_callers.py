@@ -1,4 +1,4 @@
-"""`./run benchmark callers`: processor times of children, without this process's setting of threads."""
+"""`./run benchmark callers`: processor times of child processes without dynid's limit on threads."""
 
 import os
 import sys

@@ -1,4 +1,4 @@
-"""`./run benchmark calls`: figures as JSON, and the bars that they may miss."""
+"""`./run benchmark calls`: figures as JSON, and limits that can be exceeded."""
 
 import json
 import shutil

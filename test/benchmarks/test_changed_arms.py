@@ -1,4 +1,4 @@
-"""CRANE-X7 arms that change while they are recorded at 200 Hz are refused with their cause; steady ones are not."""
+"""CRANE-X7 arms that change during a recording at 200 Hz are refused with the cause; unchanged arms are accepted."""
 
 from collections.abc import Callable
 

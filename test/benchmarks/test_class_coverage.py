@@ -1,4 +1,4 @@
-"""`./run benchmark coverage --classes`: motions as their class says, arms with products, bars that reject."""
+"""`./run benchmark coverage --classes`: motions of each class, arms with products of inertia, limits that reject."""
 
 import json
 from dataclasses import replace

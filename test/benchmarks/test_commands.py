@@ -1,4 +1,4 @@
-"""`./run benchmark`: a group to which benchmarks are added; `clie` as an object and as a table."""
+"""`./run benchmark`: a command group that accepts further benchmarks; results of `clie` as an object and as a table."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ def test_the_group_lists_its_benchmarks() -> None:
     assert result.exit_code == 0 and "clie" in result.output
 
 
-def test_json_and_table_hold_what_was_measured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_json_and_table_contain_the_measured_values(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked: list[dict[str, Any]] = []
 
     def measure(robot: str, **options: Any) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The table "contact": a case of each kind, and that each requirement can be violated."""
+"""The table "contact": one case of each kind, and a violation of each requirement."""
 
 from dataclasses import replace
 
@@ -27,7 +27,7 @@ def test_each_kind_of_case_stops_the_arm(number: int) -> None:
         (SILENT, "the motion goes on"),
     ],
 )
-def test_an_arm_that_contact_does_not_stop_is_a_violation(cause: str, words: str) -> None:
+def test_missing_stop_at_contact_is_a_violation(cause: str, words: str) -> None:
     touch = replace(draw(CAUSES.index(cause)), hit=HIT)
     found = touch_arm(NAME, touch, stops=False)
     assert any(words in one for one in found.violations), found

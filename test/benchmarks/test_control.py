@@ -1,4 +1,4 @@
-"""What the identified model is worth for control, with all nuisances of the simulated arm on."""
+"""Tracking with the identified model on the simulated arm with all nuisances."""
 
 import json
 from collections.abc import Callable
@@ -114,7 +114,7 @@ GOOD = {
         ({"push_nm_after": {"a": 0.5, "b": 1.0}}, "does not ease the hand guiding of b"),
     ],
 )
-def test_a_bar_that_is_missed_is_told(changed, words):
+def test_missed_limit_is_reported(changed, words):
     assert missed(GOOD) == []
     (told,) = missed(GOOD | changed)
     assert words in told
@@ -124,7 +124,7 @@ def test_a_step_is_timed(figures):
     assert 0.0 < figures["step_without_messages_us"] < figures["step_us"] <= figures["step_p99_us"]
 
 
-def test_the_command_prints_what_it_promises(figures):
+def test_command_prints_all_figures(figures):
     promised = (
         "step_us",
         "tracking_rms_ff_pd",

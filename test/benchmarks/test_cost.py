@@ -1,4 +1,4 @@
-"""How the processor time of a cycle is counted: by part, without counting any of it twice, and as medians."""
+"""Processor time of a cycle: assigned to parts, counted once, and summarised by medians."""
 
 import time
 

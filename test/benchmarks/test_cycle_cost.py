@@ -1,4 +1,4 @@
-"""The cost of a cycle of two arms is that of cycles which command; it is printed beside that of one arm."""
+"""Processor time per cycle of two arms: only cycles with commands count; it is printed next to that of one arm."""
 
 import numpy as np
 import pytest

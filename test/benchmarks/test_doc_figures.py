@@ -1,4 +1,4 @@
-"""Figures in the documentation: each has a command, and a page says so where they are of an earlier simulated arm."""
+"""Figures of the documentation: each has a command, and pages declare figures of an earlier simulated arm."""
 
 import re
 import shlex

@@ -1,4 +1,4 @@
-"""The table "falls": known postures that fell, its judge, and what it draws."""
+"""The table "falls": known postures from which the arm fell, the judge, and the random postures."""
 
 from dataclasses import replace
 
@@ -18,7 +18,7 @@ LANDED = Landing(NEARLY_UPRIGHT[0], off_s=5.0, moved_rad=0.01, tool_m_s=0.3, res
 
 
 @pytest.mark.parametrize("fall", NEARLY_UPRIGHT, ids=["payload", "no payload"])
-def test_an_arm_that_stood_in_balance_is_lowered_and_stays_without_torque(robot: Robot, fall: Fall) -> None:
+def test_balanced_arm_is_lowered_and_stays_without_torque(robot: Robot, fall: Fall) -> None:
     landing = FallRun(robot, fall).run()
     assert landing.violations == () and landing.rested
 
@@ -36,7 +36,7 @@ def test_torque_that_goes_off_an_upright_arm_is_a_violation(robot: Robot) -> Non
     ("changes", "word"),
     [({"off_s": 31.0}, "torque went off"), ({"moved_rad": 0.06}, "deg after"), ({"tool_m_s": 0.8}, "m/s")],
 )
-def test_the_judge_names_what_is_wrong(changes: dict[str, float], word: str) -> None:
+def test_judge_names_violations(changes: dict[str, float], word: str) -> None:
     assert LANDED.violations == ()
     (text,) = replace(LANDED, **changes).violations
     assert word in text

@@ -1,4 +1,4 @@
-"""The fault benchmark: its judge on arms that do what they must not, and whole runs with good and bad drivers."""
+"""The fault benchmark: its judge on arms that misbehave, and complete runs with correct and faulty drivers."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -220,7 +220,7 @@ def test_a_driver_that_blames_every_silent_servo_is_found(robot: Robot, monkeypa
         cycle._leave_out(cycle._asked & ~cycle._answered())
 
     monkeypatch.setattr(StateCycle, "_read_without_silent", blame_all)
-    monkeypatch.setattr(StateCycle, "_ask_again", lambda cycle, port: None)
+    monkeypatch.setattr(StateCycle, "_retry_one", lambda cycle, port: None)
     texts = " ".join(
         text for seed in seeds for one in lockstep(robot, [name], seed, GivesUp) for text in one.violations
     )
@@ -247,7 +247,7 @@ def test_a_driver_that_waits_for_good_replies_of_a_servo_that_sends_none_is_foun
 
 
 @pytest.mark.slow
-def test_where_nobody_answers_the_servos_hold_the_arm_themselves(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_silent_servos_hold_the_arm_themselves(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     """Held by currents that nobody can correct, the arm of this seed had more energy than one that falls freely."""
     name = "missing reply of all servos, for good"
     (held,) = lockstep(robot, [name], 12)
@@ -304,9 +304,7 @@ def test_the_arm_stops_wherever_its_cable_is_cut(robot: Robot) -> None:
 
 
 @pytest.mark.slow
-def test_a_driver_that_looks_for_each_servo_behind_a_cut_is_found(
-    robot: Robot, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_driver_that_retries_every_cut_off_servo_is_detected(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     """Meanwhile the servos that are reached drive on: with 2 A for 0.1 s, seed 1 saw."""
 
     def search(cycle: StateCycle, port: Any, *_: object) -> None:
@@ -381,7 +379,7 @@ def test_more_energy_than_in_free_fall_is_found(robot: Robot, judge: ArmJudge) -
     assert not judge.worse_than_free_fall(brief, [falling], FAULT_S)  # it stands
 
 
-def test_a_run_that_fails_says_so(robot: Robot) -> None:
+def test_failed_run_is_reported(robot: Robot) -> None:
     def broken(_: Robot) -> SafetyGuard:
         class Broken(SafetyGuard):
             def check_posture(self, q: FloatArray) -> None:

@@ -1,4 +1,4 @@
-"""The rows of the fault table about disks and consent: they hold, and each finds the product that fails it."""
+"""Rows of the fault table about disks and consent: dynid passes, and each row detects a faulty product."""
 
 import os
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from dynid.robot import Robot
 
 
 @pytest.mark.parametrize("case", DISK_CASES, ids=lambda case: case.name)
-def test_the_rows_hold(robot: Robot, case: DriverCase) -> None:
+def test_product_passes_every_row(robot: Robot, case: DriverCase) -> None:
     assert [text for seed in range(3) for text in case.check(robot, seed)] == []
     assert case.name in case_names()
 

@@ -1,4 +1,4 @@
-"""Faults of processes: the judge, on arms that do what they must not, on silent diagnostics and on broken bags."""
+"""Faults of processes: the judge on arms that misbehave, missing diagnostics and damaged bags."""
 
 from dataclasses import replace
 from pathlib import Path

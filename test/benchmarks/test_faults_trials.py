@@ -1,4 +1,4 @@
-"""The rows of the fault table about consent and robot files: they hold, and each finds the driver that fails it."""
+"""Rows of the fault table about consent and robot files: dynid passes, and each row detects a faulty driver."""
 
 import pytest
 from benchmarks.faults.driver_cases import DriverCase
@@ -20,7 +20,7 @@ from dynid.robot import Robot
 
 
 @pytest.mark.parametrize("case", TRIAL_CASES, ids=lambda case: case.name)
-def test_the_rows_hold(robot: Robot, case: DriverCase) -> None:
+def test_driver_passes_every_row(robot: Robot, case: DriverCase) -> None:
     assert [text for seed in range(2) for text in case.check(robot, seed)] == []
 
 

@@ -1,4 +1,4 @@
-"""What no detector could do better: huge pulls are found at once, tiny ones never, and hidden sizes are bisected."""
+"""Lower bounds of contact detection: huge forces at once, tiny forces never, intermediate forces by bisection."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""What the benchmark of feeling makes of its runs: bounds, shares of intervals, and which bars are missed."""
+"""Evaluation of the contact benchmark: bounds, coverage of intervals, and missed limits."""
 
 import numpy as np
 from benchmarks.contact.feel import BARS, missed

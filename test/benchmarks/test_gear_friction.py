@@ -1,4 +1,4 @@
-"""`./run benchmark friction`: plants drawn around the published figures, rows, and bars that reject."""
+"""`./run benchmark friction`: plants with random friction near the published values, rows, and limits that reject."""
 
 import json
 from dataclasses import replace
@@ -56,7 +56,7 @@ def test_errors_are_of_heavy_gravity_parameters_and_of_rotors() -> None:
         {"refused": "not recorded", "accepted": False, "held_out_moving": float("nan")},
     ],
 )
-def test_each_bar_is_one(what: dict[str, Any]) -> None:
+def test_each_limit_rejects_by_itself(what: dict[str, Any]) -> None:
     assert GOOD.met and not replace(GOOD, **what).met
     assert missed(rows(2, **what)) == []
     assert "17 of 20" in missed(rows(3, **what))[0]

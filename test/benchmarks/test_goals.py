@@ -1,4 +1,4 @@
-"""Motions of strangers: those that are accepted keep their limits between samples."""
+"""Trajectory goals of other software: accepted ones keep their limits between samples."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The table "guiding": a reduced run, and that each requirement can be violated."""
+"""The table "guiding": a reduced run, and a violation of each requirement."""
 
 import pytest
 from benchmarks.faults.guiding import APPEARS, CAUSES, Guided, guided_rows, run_case

@@ -1,4 +1,4 @@
-"""What the benchmarks of hostile peers and interrupts count: each figure has a fault that raises it."""
+"""Figures of the benchmarks of hostile peers and interrupts: each figure rises for a fault."""
 
 import json
 import os
@@ -65,7 +65,7 @@ def ended(arm: str = f"/dev/pts/0\n{OFF}", demo: str = "interrupted", left: tupl
     ],
     ids=["in order", "not started", "left", "traceback", "torque", "silent"],
 )
-def test_what_an_interrupt_leaves_is_counted(run: Ended, counts: tuple[int, int, int]) -> None:
+def test_remains_of_an_interrupt_are_counted(run: Ended, counts: tuple[int, int, int]) -> None:
     found = figures([ended(), run])
     assert (found["left_behind"], found["tracebacks"], found["torque_on_at_end"]) == counts
     assert len(found["findings"]) == bool(any(counts)) and found["slowest_s"] == 2.0 and found["runs"] == 2
@@ -146,7 +146,7 @@ print("Traceback (most recent call last):")
 """
 
 
-def test_of_a_launch_every_process_is_looked_at(tmp_path: Path) -> None:
+def test_every_process_of_a_launch_is_checked(tmp_path: Path) -> None:
     subject = LaunchFile("bringup", ("use_sim:=true", "output:={folder}/x"))
     assert subject.command(tmp_path)[-3:] == [
         str(FILES / "bringup.launch.py"),
@@ -194,7 +194,7 @@ def trace(moved_rad: float = 0.0, speed_rad_s: float = 0.0) -> ArmTrace:
         (trace().between(2.0, 3.0), "", "the arm's record is empty"),
     ],
 )
-def test_a_motion_that_nobody_commanded_is_found(arm: ArmTrace, stopped: str, words: str) -> None:
+def test_uncommanded_motion_is_detected(arm: ArmTrace, stopped: str, words: str) -> None:
     found = attack.uncommanded(ROBOT, arm, stopped, 0.03)
     assert found == (f"{ROBOT.joint_names[2]} {words}" if "moved" in words else words)
 

@@ -1,4 +1,4 @@
-"""The rows of hostile files and of the network hold, and each finds the program that fails it."""
+"""Rows of hostile files and of the network: dynid passes, and each row detects a faulty program."""
 
 import sys
 from pathlib import Path
@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.mark.parametrize("case", FILE_CASES, ids=lambda case: case.name)
-def test_the_rows_hold(case: FileCase, tmp_path: Path) -> None:
+def test_program_passes_every_row(case: FileCase, tmp_path: Path) -> None:
     assert harm(case, 0, tmp_path) == ""
 
 
@@ -52,13 +52,13 @@ def test_program_that_is_not_careful_is_found(name: str, program: str, words: st
 
 
 @pytest.mark.parametrize("name", ["bag: chunks that become gigabytes", "bag: packed file that becomes gigabytes"])
-def test_bag_without_a_budget_is_found(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_reader_without_a_memory_budget_is_detected(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "4")
     found = harm(CASES[name], 0, tmp_path)
     assert "did not say 'DYNID_BAG_GIB'" in found or "MiB, expected at most 1024" in found
 
 
-def test_node_that_listens_on_the_network_is_found() -> None:
+def test_node_that_listens_on_the_network_is_detected() -> None:
     pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
     from benchmarks.hostile.plain_node import launched_environment, plain_node_reachable
 

@@ -1,4 +1,4 @@
-"""Sequential and simultaneous programs on arms of many joints: true parameters, feasibility, what is refused."""
+"""Sequential and simultaneous programs for arms with many joints: true parameters, feasibility, refusals."""
 
 from dataclasses import replace
 

@@ -45,7 +45,7 @@ def test_the_minimal_set_as_a_command() -> None:
     assert found["parameters"]["ZZ1"] == {"ZZ1": 1.0, "M2": 0.1296, "M3": 0.1296}  # as in Table 3
 
 
-def test_a_set_that_depends_on_the_data_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_set_that_depends_on_the_data_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dynid.model.screws.same", lambda one, other: False)
     found = as_json("robot", "minimal-set", "lower_limb_3r", "--sets", 2)
     assert (found["invariant"], found["exit_code"]) == (False, 1)
@@ -57,7 +57,7 @@ def test_elastic_parameters_are_classified() -> None:
     assert found["kinds"]["K1"] == "independent"
 
 
-def test_the_benchmark_prints_what_it_measured(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_benchmark_prints_its_measurements(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(methods, "method_figures", lambda quick, progress: {"growth_exponent": 1.1, "quick": quick})
     assert as_json("benchmark", "methods", "--quick") == {
         "schema_version": 1,

@@ -1,4 +1,4 @@
-"""Wrong lines on a toy package: every kind is made, the tests that look at a line notice it, and others do not."""
+"""Mutations of a toy package: every kind is generated, and only the tests of a mutated line detect it."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""`./run benchmark mutilations`: what is mutilated, what counts as a change, and bars that reject."""
+"""`./run benchmark mutilations`: kinds of damage, changes that count, and limits that reject."""
 
 from dataclasses import replace
 

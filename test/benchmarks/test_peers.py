@@ -1,4 +1,4 @@
-"""`./run benchmark peers`: the scripts beside dynid, the judge, and rows of peers that fail."""
+"""`./run benchmark peers`: scripts of the compared programs, the judge, and rows of programs that fail."""
 
 import sys
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""The benchmark's object: every figure is there and they fit together; what it cannot measure it refuses."""
+"""Result of the pipeline benchmark: complete and consistent figures, and refusal of unmeasurable ones."""
 
 import json
 from collections import namedtuple

@@ -1,4 +1,4 @@
-"""`./run benchmark plants`: what counts as wrong, plants that differ from the model, and bars that reject."""
+"""`./run benchmark plants`: criteria of a wrong verdict, plants that differ from the model, limits that reject."""
 
 import dataclasses
 import json
@@ -36,7 +36,7 @@ def row(accepted: bool, error: float, kind: Kind = "faultless") -> Row:
         ([row(False, 0.3, "faulty")], False, 0, float("nan")),
     ],
 )
-def test_both_sides_of_the_bars(rows: list[Row], met: bool, wrong: int, right: float) -> None:
+def test_limits_accept_and_reject(rows: list[Row], met: bool, wrong: int, right: float) -> None:
     found = Plants(tuple(rows))
     assert (found.met, len(found.accepted_wrong)) == (met, wrong)
     np.testing.assert_equal(found.accepted_right, right)
@@ -53,7 +53,7 @@ def test_the_median_error_is_that_of_links_and_rotors() -> None:
 
 
 @pytest.mark.slow
-def test_every_plant_differs_from_the_first_as_its_name_says() -> None:
+def test_every_plant_differs_as_its_name_states() -> None:
     every = {one.name: one for one in plants(ROBOT, 1)}
     assert [one.kind for one in every.values()].count("faultless") == 4
     settings = load_identification(ROBOT)

@@ -1,4 +1,4 @@
-"""No file ends a reader with a traceback, holds it up, or is taken for what it is not."""
+"""Readers of damaged files: no traceback, no endless wait, and no mistaken format."""
 
 import os
 import sqlite3
@@ -64,7 +64,7 @@ def test_mutated_files_are_refused_in_one_sentence_or_right(
     assert "refused" in seen
 
 
-def test_what_is_no_sentence_or_wrong_is_counted(tmp_path: Path) -> None:
+def test_tracebacks_and_wrong_values_are_counted(tmp_path: Path) -> None:
     def stumble(path: Path) -> None:
         raise KeyError(path.name)
 
@@ -96,7 +96,7 @@ def test_the_benchmark_counts_in_processes_of_its_own() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STRUCTURES)
-def test_files_built_by_structure_are_refused_in_one_sentence_or_right(name: str) -> None:
+def test_generated_files_are_read_correctly_or_refused(name: str) -> None:
     found = fuzz(name, 8).as_dict()
     assert found["tracebacks"] == found["hangs"] == found["wrong_accepts"] == 0, found["examples"]
     assert found["accepted"] + found["refused"] == 8
@@ -173,7 +173,7 @@ def test_gains_that_overflow_are_refused() -> None:
             ControllerSettings.model_validate(good | {key: [1e300]})
 
 
-def test_numbers_of_python_are_none_of_csv(tmp_path: Path) -> None:
+def test_python_number_syntax_is_refused_in_csv(tmp_path: Path) -> None:
     for field in ("0_5", "1e2_0", "\u0661", "0x10"):
         path = tmp_path / "x.csv"
         path.write_text(f"t,q\n1,2\n{field},3\n", encoding="utf-8")
@@ -181,7 +181,7 @@ def test_numbers_of_python_are_none_of_csv(tmp_path: Path) -> None:
         assert bad.line == 3 and f"'{field}'" in bad.reason
 
 
-def test_what_is_no_regular_file_is_refused_at_once(tmp_path: Path) -> None:
+def test_irregular_files_are_refused_at_once(tmp_path: Path) -> None:
     for name in ("pipe.csv", "pipe.urdf"):
         os.mkfifo(tmp_path / name)
     with pytest.raises(InputNotFoundError, match="regular file"):

@@ -1,4 +1,4 @@
-"""Who runs where, and who goes first: only while the chain runs, only where it may, and never in silence."""
+"""Processors and priorities of a chain's processes: set only while it runs and if permitted, and reported."""
 
 import os
 import signal
@@ -71,7 +71,7 @@ def test_one_processor_is_left_to_the_kernel(monkeypatch: pytest.MonkeyPatch, pl
     assert not placed and layout.in_force == {"processors and SCHED_FIFO": False, "kernel workers first": False}
 
 
-def test_one_refusal_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_refusal_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     asked = []
 

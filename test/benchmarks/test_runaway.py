@@ -1,4 +1,4 @@
-"""The table "run away": a reduced run, and that each requirement can be violated."""
+"""The table "run away": a reduced run, and a violation of each requirement."""
 
 from types import SimpleNamespace
 from typing import Any

@@ -1,4 +1,4 @@
-"""Friction fitted to a slow motion of a drawn arm, where mass and load friction are nearly one direction."""
+"""Friction fitted to a slow motion of a random arm, for which mass and load friction are nearly collinear."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The soak: what it calls stale and uncounted, and that it runs; no figure of time is asserted."""
+"""The soak test: its counts of stale and uncounted replies, and a short run; durations are not checked."""
 
 import json
 import subprocess

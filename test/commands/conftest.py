@@ -1,4 +1,4 @@
-"""CSV recordings of any robot: a smooth motion, and the torques that a model of known parameters needs for it."""
+"""CSV recordings of any robot: a smooth motion, and the torques of a model with known parameters."""
 
 from collections.abc import Callable
 from pathlib import Path

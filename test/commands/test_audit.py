@@ -1,4 +1,4 @@
-"""`dynid audit`: the published model is found indefinite, the nominal one is not."""
+"""`dynid audit`: the published model is indefinite, the nominal model is positive definite."""
 
 import json
 from pathlib import Path
@@ -45,7 +45,7 @@ def test_its_own_geometry_leaves_it_on_the_boundary() -> None:
     assert "undecided within rounding" in words and "+-5e-06" in words
 
 
-def test_what_rounding_leaves_open_is_what_the_worst_rounding_does() -> None:
+def test_undecided_margin_covers_the_worst_rounding() -> None:
     robot = load_robot("crane_x7")
     model = ArmModel.of(robot, mount="hanging")
     phi = load_model(robot.folder / "models" / "paper.yaml", robot).base.values

@@ -1,4 +1,4 @@
-"""`dynid campaign`: result, exit code, and what an existing output does."""
+"""`dynid campaign`: result, exit code, and existing outputs."""
 
 import json
 import re

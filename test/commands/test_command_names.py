@@ -1,4 +1,4 @@
-"""The commands by name: all of them are there, one loads no other, and a misspelt one is answered."""
+"""Names of commands: complete, independent imports, and suggestions for misspelt names."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What a command says and asks before a REAL arm moves or changes; a line that nobody answers stands for the arm."""
+"""Consent before a REAL arm moves or changes; the question on a line without servos concerns the arm."""
 
 import os
 import pty
@@ -87,7 +87,7 @@ def test_the_line_says_how_far_how_fast_and_how_long() -> None:
         (("joint-id", "--joint", "4"), "will move: joint 4, one after the other, without feedback"),
     ],
 )
-def test_commands_refuse_to_move_a_real_arm_unasked(
+def test_commands_do_not_move_a_real_arm_without_consent(
     port: str, tmp_path: Path, command: tuple[str, ...], words: str
 ) -> None:
     pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
@@ -98,7 +98,7 @@ def test_commands_refuse_to_move_a_real_arm_unasked(
     assert isinstance(shown.exception, SafetyError) or "confirm beforehand with --yes" in shown.output
 
 
-def test_the_doctor_changes_no_real_servo_unasked(robot: Robot, bus: EmulatedServoBus) -> None:
+def test_doctor_changes_no_real_servo_without_consent(robot: Robot, bus: EmulatedServoBus) -> None:
     relay = Relay(bus.port)
     try:
         arguments = ["doctor", relay.port, "--robot", str(robot.folder), "--cycles", "10", "--fix", "eeprom"]

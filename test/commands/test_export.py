@@ -1,4 +1,4 @@
-"""`dynid export c`: what it writes, and the model that it refuses."""
+"""`dynid export c`: its files, and refusal of a rejected model."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""`dynid identify` on CSV files: the same results as from bags, errors in and out of sample, and bad input by name."""
+"""`dynid identify` on CSV files: results equal to those from bags, errors in and out of sample, invalid input."""
 
 import html
 import json
@@ -179,7 +179,7 @@ def test_validate_says_which_recording_was_fitted(files, tmp_path: Path) -> None
     assert not any("was fitted" in note for note in notes[other])
 
 
-def test_a_refusal_says_why_and_what_to_try(files, tmp_path: Path) -> None:
+def test_refusal_names_the_reason_and_a_remedy(files, tmp_path: Path) -> None:
     fit, other, mapping = files
     wrong = change(mapping, torque={"sign": [1, 1, -1]})
     code, text = run(
@@ -261,7 +261,7 @@ def spoilt(path: Path, line: int, text: str) -> Path:
     return path
 
 
-def test_corrupt_rows_are_left_out_only_when_told_to(files, tmp_path: Path) -> None:
+def test_corrupt_rows_are_skipped_only_on_request(files, tmp_path: Path) -> None:
     fit, _, mapping = files
     spoilt(fit, 100, "0.98,nan,1,1,1,1,1")
     with pytest.raises(DataError, match=r"fit\.csv has 1 corrupt rows: line 100: nan in column q_joint_1"):
@@ -325,9 +325,7 @@ def test_radians_taken_for_degrees_fail_a_check(files, tmp_path: Path) -> None:
     assert code == 1 and "relative torque error of the worst joint, identification" in failed
 
 
-def test_csv_without_a_mapping_gets_a_draft_that_somebody_must_look_at(
-    files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_csv_without_a_mapping_gets_a_draft_to_check(files, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fit = files[0]
     out, draft = tmp_path / "model", tmp_path / "model.mapping.yaml"
     with pytest.raises(ConfigurationError, match=f"one was drafted: check every unit and sign in {draft}.*--mapping"):

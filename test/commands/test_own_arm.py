@@ -1,4 +1,4 @@
-"""From a URDF that nobody has seen to an accepted model, by the documented commands alone."""
+"""From a new URDF to an accepted model by the documented commands alone."""
 
 import json
 import re
@@ -120,7 +120,7 @@ def test_motions_follow_once_the_questions_are_answered(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_limits_that_nobody_looked_up_are_asked_for(tmp_path: Path) -> None:
+def test_missing_limits_are_asked_for(tmp_path: Path) -> None:
     """Torques are judged by their limits: with 1e6 N m every torque looks as if it had a wrong unit."""
     text = random_arm(1)
     stated = [float(one) for one in re.findall(r'effort="([^"]*)"', text)]
@@ -139,7 +139,7 @@ def test_limits_that_nobody_looked_up_are_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_motions")
-def test_servos_that_are_all_the_same_are_believed(tmp_path: Path) -> None:
+def test_equal_servos_are_accepted(tmp_path: Path) -> None:
     """Those of a wrist are far stronger than it needs; and a gripper's limit says nothing of its fingers' masses."""
     urdf = Path(__file__).parents[2] / "urdf" / "aloha_class" / "aloha_class.urdf"
     arm, said = drafted(tmp_path / "aloha", urdf.read_text())
@@ -206,7 +206,7 @@ def test_a_short_slide_that_carries_a_hand_is_no_finger(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_urdf_without_masses_says_what_is_missing(tmp_path: Path) -> None:
+def test_urdf_without_masses_is_refused_with_the_reason(tmp_path: Path) -> None:
     arm, said = drafted(tmp_path, re.sub(r"<inertial>.*?</inertial>", "", random_arm(1)))
     assert "belongs to no body" in said["motions"] and "nominal.yaml" in said["motions"]
     with pytest.raises(InputNotFoundError, match="robot motions"):

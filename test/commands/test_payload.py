@@ -1,4 +1,4 @@
-"""`dynid payload` and `dynid torque-constants`: two runs from CSV files, from the file to the sentence."""
+"""`dynid payload` and `dynid torque-constants`: from two CSV recordings to the printed result."""
 
 import json
 from pathlib import Path
@@ -70,7 +70,7 @@ def in_amperes(mapping: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_a_known_mass_tells_wrong_torque_constants(write_run) -> None:
+def test_known_mass_reveals_wrong_torque_constants(write_run) -> None:
     """The drives' true constants are 1.2 times those of robot.yaml, so currents are smaller than these say."""
     scale = 1.0 / (1.2 * ARM.torque_constants)
     before = write_run(ARM, "before.csv", scale=scale, noise=0.003)

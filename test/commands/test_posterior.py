@@ -1,4 +1,4 @@
-"""`dynid posterior`: consistent arms as files, whole or not at all, the same for the same seed."""
+"""`dynid posterior`: consistent arms as files, written completely or not at all, equal for equal seeds."""
 
 import csv
 import json
@@ -87,7 +87,7 @@ def test_seeds_and_formats(result: Path, tmp_path: Path) -> None:
     assert np.ptp(masses, axis=0).min() > 0.0 and np.min(masses) > 0.0
 
 
-def test_what_is_no_result_gives_no_folder(result: Path, tmp_path: Path) -> None:
+def test_invalid_result_gives_no_folder(result: Path, tmp_path: Path) -> None:
     out = tmp_path / "arms"
     with pytest.raises(UnknownNameError, match="unknown format 'sdf'; known: mjcf, urdf"):
         run("posterior", str(result), "--out", str(out), "--format", "sdf")

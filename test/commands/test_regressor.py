@@ -1,4 +1,4 @@
-"""The base regressor as a product: for any robot and states, with names and groupings, as a command and a function."""
+"""The base regressor for any robot and states, with names and groupings, as a command and a function."""
 
 import json
 from pathlib import Path

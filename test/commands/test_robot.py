@@ -1,4 +1,4 @@
-"""`dynid robot`: a folder from a URDF, without Python; what is undecided, missing or impossible is said."""
+"""`dynid robot`: a folder from a URDF, without Python; undecided, missing and impossible values are reported."""
 
 import json
 import re
@@ -93,7 +93,7 @@ def test_check_in_words() -> None:
 
 
 @pytest.mark.usefixtures("without_motions")
-def test_check_accepts_what_only_driving_leaves_undecided(tmp_path: Path, without_motions: None) -> None:
+def test_check_accepts_decisions_that_only_driving_needs(tmp_path: Path, without_motions: None) -> None:
     assert run("new", "t", "--urdf", str(urdf(tmp_path, *ARM)), "--out", str(tmp_path / "t"))[0] == 0
     file = tmp_path / "t" / "robot.yaml"
     content = yaml.safe_load(file.read_text(encoding="utf-8"))
@@ -132,7 +132,7 @@ def test_one_of_two_arms_is_chosen_by_its_tip(tmp_path: Path) -> None:
     assert load_robot(tmp_path / "arm").joint_names == ("x", "y")
 
 
-def test_what_the_urdf_does_not_say_is_asked(tmp_path: Path) -> None:
+def test_values_missing_from_the_urdf_are_asked(tmp_path: Path) -> None:
     endless = joint("1", "a", "b", "continuous", limit="<limit/>")
     path = urdf(
         tmp_path, endless, joint("2", "b", "c", limit='<limit lower="-1" upper="1" effort="0" velocity="0"/>'), mass=0.0
@@ -310,7 +310,7 @@ def test_a_urdf_in_millimetres_is_recognised(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["<robot", "<sdf/>", "\u0000"])
-def test_what_is_no_urdf_is_named(tmp_path: Path, text: str) -> None:
+def test_file_that_is_no_urdf_is_named(tmp_path: Path, text: str) -> None:
     (tmp_path / "wrong.urdf").write_text(text)
     with pytest.raises(ConfigurationError, match=r"wrong\.urdf is not a valid URDF"):
         run("new", "arm", "--urdf", str(tmp_path / "wrong.urdf"), "--out", str(tmp_path / "arm"))

@@ -1,4 +1,4 @@
-"""`dynid simulate` and `dynid validate`: bags appear whole, reproducibly, and never over others."""
+"""`dynid simulate` and `dynid validate`: complete and reproducible bags, which are never overwritten."""
 
 import json
 import shutil

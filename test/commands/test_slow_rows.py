@@ -1,4 +1,4 @@
-"""A log of 50 rows per second, its torques late: from `dynid identify` on everything takes it as any other result."""
+"""A log of 50 rows per second with delayed torques, from `dynid identify` to the commands that use the result."""
 
 import json
 from collections.abc import Callable

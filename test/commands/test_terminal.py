@@ -1,4 +1,4 @@
-"""Quiet, verbose, JSON and colour: what goes where."""
+"""Quiet, verbose, JSON and coloured output, and its streams."""
 
 import json
 import os
@@ -51,7 +51,7 @@ def test_quiet_leaves_the_exit_code_errors_and_json(dynid: Run) -> None:
     assert json.loads(dynid(*AUDIT, "-q", "--json").stdout)["positive_definite"]
 
 
-def test_verbose_tells_every_stage_with_its_time(dynid: Run) -> None:
+def test_verbose_prints_every_stage_with_its_time(dynid: Run) -> None:
     done = dynid(*AUDIT, "-v", "--json")
     assert json.loads(done.stdout)["positive_definite"]
     (line,) = done.stderr.splitlines()
@@ -96,7 +96,7 @@ def test_every_command_prints_json_and_none_takes_the_two_words() -> None:
     assert without == ["simulated-arm"]  # which serves, and prints its port only
 
 
-def test_every_json_object_says_its_version(dynid: Run) -> None:
+def test_every_json_object_contains_its_version(dynid: Run) -> None:
     for arguments in (AUDIT, ("robot", "check", "planar_3r")):
         assert json.loads(dynid(*arguments, "--json").stdout)["schema_version"] == 1
     root = Path(__file__).parents[2]
@@ -167,7 +167,7 @@ def test_help_shows_units() -> None:
     assert "interval [s]" in " ".join(process("validate", "--help", COLUMNS="200").stdout.split())
 
 
-def test_the_version_is_said_alone(dynid: Run) -> None:
+def test_version_is_printed_alone(dynid: Run) -> None:
     from dynid import __version__
 
     assert dynid("--version") == (0, f"dynid {__version__}\n", "")

@@ -1,4 +1,4 @@
-"""`dynid trajectories`: with and without `list`, and what `plot` refuses."""
+"""`dynid trajectories` with and without `list`, and refusals of `plot`."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Contact that stops: what is felt, what is late, and what is of another model than the executor's."""
+"""Stops at contact: detection, late messages, and messages for another model than the executor's."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""An arm that is touched feels it, where and how much; one that is not does not; and what may not feel is refused."""
+"""Contact detection: joint and size of a force, no alarm without contact, and models that may not be used."""
 
 import json
 from dataclasses import replace

@@ -1,6 +1,6 @@
-"""Friction that the identified law does not have is no contact, unless its bars are left out; a pull is one.
+"""Friction missing from the identified law is no contact with the default thresholds; a force is one.
 
-The arm follows its path exactly, whatever its friction and whoever pulls: its motors give what that takes.
+The arm follows its path exactly, whatever its friction and external forces: its motors give the required torque.
 """
 
 from functools import cache

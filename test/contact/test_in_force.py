@@ -1,4 +1,4 @@
-"""Which torques were in force between two states: on line as along a recording, and by hand."""
+"""Torques in force between two states: online, along a recording, and computed by hand."""
 
 import numpy as np
 import pytest

@@ -1,5 +1,7 @@
-"""A body that is picked up and put down while the arm moves: noticed, weighed, handed over without a jump; a push is
-none."""
+"""A body that is picked up and put down during motion: detected, weighed, and applied without a torque step.
+
+A push is not taken for a body.
+"""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The filter of an arm's motion: its cut against scipy, its signatures against runs with a force, and its alarms."""
+"""The filter of an arm's motion: low-pass against scipy, signatures against runs with a force, and alarms."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The momentum observer against pinocchio: its terms, and what it says of an arm that pinocchio moves."""
+"""The momentum observer against pinocchio: its terms, and its estimates for an arm simulated by pinocchio."""
 
 import numpy as np
 import pinocchio
@@ -133,7 +133,7 @@ def test_it_finds_the_external_torque_with_the_lag_that_it_states(given: bool, l
     np.testing.assert_allclose((found - expected(lag))[99:][slides], 0.0, atol=0.02)
 
 
-def test_what_a_lag_makes_of_a_fast_motion_is_no_torque() -> None:
+def test_lag_of_a_fast_motion_is_no_external_torque() -> None:
     """Friction, Coriolis terms and inertia are those of the moment that the late velocity is of."""
     seen, time = observer(gain_1_s=GAIN, velocity_s=0.015), np.arange(1500) * 1e-3
     model, still, found = reference(), np.zeros(N - C), []
@@ -161,7 +161,7 @@ def test_after_a_gap_it_starts_again_and_an_old_state_changes_nothing() -> None:
     np.testing.assert_array_equal(seen.update(100 * CYCLE_NS, q, q, push), np.zeros(N))
 
 
-def test_it_refuses_what_it_cannot_compute() -> None:
+def test_invalid_input_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="positive gain"):
         observer(gain_1_s=0.0)
     with pytest.raises(ConfigurationError, match="no velocities"):

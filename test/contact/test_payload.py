@@ -1,4 +1,4 @@
-"""Weighing on line: the mass that the simulated arm holds, a body at every step, and a controller that hears of it."""
+"""Online weighing: the mass in the simulated arm's hand, an estimate at every step, and the controller's update."""
 
 from collections.abc import Callable
 
@@ -86,7 +86,7 @@ def test_empty_hand_has_no_significant_payload() -> None:
 
 
 @pytest.mark.slow
-def test_what_no_body_explains_shows_in_the_misfit_and_widens_deviations() -> None:
+def test_unexplained_torques_raise_misfit_and_deviations() -> None:
     def shaken(arm: SteppedArm, time_s: float) -> FloatArray:
         return 2.0 * np.sin(8.0 * np.pi * time_s) * np.eye(N)[1]
 

@@ -1,4 +1,4 @@
-"""A collision as a fault: the moving arm meets a wall, feels it, brakes and holds, or becomes light, or pushes on."""
+"""A collision as a fault: the moving arm hits a wall, detects it, and brakes, becomes compliant or continues."""
 
 import numpy as np
 import pinocchio

@@ -1,3 +1,5 @@
+"""Fixtures of the controllers: settings and robot folders."""
+
 import shutil
 from pathlib import Path
 

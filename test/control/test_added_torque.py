@@ -1,4 +1,4 @@
-"""Torques that come with a motion: where they are added, that nothing jumps, and what is refused."""
+"""Torques given with a motion: their place in the control law, continuity, and refusals."""
 
 import numpy as np
 import pytest

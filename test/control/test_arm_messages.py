@@ -1,4 +1,4 @@
-"""Messages of one arm of a pair: which torques belong to a state, what is left out, what an answer answers."""
+"""Messages of one arm of a pair: torques by state, ignored messages, and stamps of answers."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Two arms as one, on simulated arms with gear friction and all nuisances; the model is that of the simulated arm."""
+"""Bilateral control of two simulated arms with gear friction and all nuisances; the model is the true one."""
 
 import numpy as np
 import pytest
@@ -101,17 +101,17 @@ def test_coupled_arms_follow_and_gain_no_energy_when_released():
 
 
 @pytest.mark.parametrize("stiffness", [300.0, 6000.0])
-def test_the_hand_feels_the_wall(stiffness):
+def test_hand_receives_the_force_of_the_wall(stiffness):
     found = force_errors(pressed(stiffness))
     assert found["wall_n"] > 3.0 and found["held"] < 0.2
 
 
-def test_a_unilateral_leader_feels_no_wall():
+def test_unilateral_leader_receives_no_force():
     found = force_errors(pressed(400.0, BilateralSettings(mode="unilateral")))
     assert found["wall_n"] > 3.0 and found["held"] > 0.3
 
 
-def test_force_reflecting_leader_feels_a_wall():
+def test_force_reflecting_leader_receives_the_force():
     found = force_errors(pressed(300.0, BilateralSettings(mode="force_reflecting")))
     assert found["wall_n"] > 2.0 and found["held"] < 0.4
 
@@ -222,7 +222,7 @@ def test_an_arm_that_stands_to_the_encoder_count_while_the_other_moves_is_notice
     assert any(found) != aligning and not any(found[:150])
 
 
-def test_the_judge_of_faults_finds_what_is_unsafe():
+def test_judge_detects_unsafe_runs():
     class Trusting(ArmPair):
         """Watches nothing."""
 

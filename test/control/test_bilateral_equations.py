@@ -1,4 +1,4 @@
-"""Observer, law and checks in machine code against the formulas of their modules in numpy, at random states."""
+"""Compiled observer, law and checks against the same formulas in numpy, at random states."""
 
 from collections import deque
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Ramps find the torque that moves a joint by itself; a joint that does not move is not excited."""
+"""Torque ramps find the breakaway torque of a joint; a joint that does not move is not excited."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The executor on the simulated arm with gravity and all nuisances: whatever ends a motion, the arm ends at rest."""
+"""The executor on the simulated arm with gravity and all nuisances: every end of a motion leaves the arm at rest."""
 
 import numpy as np
 import pytest

@@ -1,3 +1,5 @@
+"""The PD controller with feed-forward: its law, gains and velocity filter."""
+
 import math
 import re
 import shutil

@@ -1,3 +1,5 @@
+"""Filters of the controllers."""
+
 import numpy as np
 import pytest
 from scipy import signal

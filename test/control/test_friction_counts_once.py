@@ -1,4 +1,4 @@
-"""Friction among base parameters and beside them: inverse dynamics, motion check, feedforward count each term once."""
+"""Friction in the base parameters and in a law: inverse dynamics, motion check and feed-forward count it once."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Motions that servos survive which switch themselves off for overload, and when the demo chooses them."""
+"""Motions that do not overload servos which switch themselves off, and when the demo chooses them."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The watch over hand guiding: damping above its speeds, and an arm that is too fast, loaded or on its own is held."""
+"""Monitor of hand guiding: damping at high speed, and a hold if the arm is too fast, loaded or moves by itself."""
 
 import numpy as np
 import pytest
@@ -88,7 +88,7 @@ def test_slow_guiding_is_not_damped_and_fast_guiding_is() -> None:
     ("joint", "rate", "words"),
     [(4, 2.5, "lower_arm_fixed_part_joint moved at"), (1, 1.4, "the tool or a link moved at")],
 )
-def test_what_is_too_fast_is_held_until_somebody_begins_again(joint: int, rate: float, words: str) -> None:
+def test_fast_arm_is_held_until_guiding_is_restarted(joint: int, rate: float, words: str) -> None:
     guiding = started()
     tau = moved(guiding, rate * np.eye(N)[joint], 0.3)
     assert words in guiding.held
@@ -165,7 +165,7 @@ def test_a_load_that_appears_or_vanishes_is_held_and_falls_without_the_watch(
     assert way > 0.2 and not held
 
 
-def test_a_held_arm_gives_way_to_another_law_without_falling() -> None:
+def test_held_arm_changes_law_without_falling() -> None:
     arm, motion = guided(gravity())
     HeldBody(arm.plant, 0.5).take()
     tool_way(arm, motion, 1.0)

@@ -1,4 +1,4 @@
-"""An arm that carries itself, led by hand: less push than its gears alone would take, and no motion of its own."""
+"""Hand guiding with gravity compensation: less force than the gears alone require, and no drift."""
 
 import numpy as np
 import pytest

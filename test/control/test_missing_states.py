@@ -1,4 +1,4 @@
-"""States that never came since a motion began."""
+"""Count of missing states since a motion began."""
 
 from dynid.control.missing_states import MissingStates
 

@@ -1,4 +1,4 @@
-"""Laws that a model feeds, against MuJoCo: an implementation of the dynamics that nobody here wrote."""
+"""Model-based control laws against MuJoCo, an independent implementation of the dynamics."""
 
 import mujoco
 import numpy as np
@@ -68,7 +68,7 @@ def test_a_wrong_model_does_not(arm):
     assert np.abs(reached - ddq_ref).max() > 0.1
 
 
-def test_gravity_compensation_carries_the_arm_whatever_the_reference_says(arm):
+def test_gravity_compensation_ignores_the_reference(arm):
     mj, model, dynamics = arm
     law = GravityCompensation(model, dynamics)
     assert not law.follows_reference
@@ -158,10 +158,10 @@ def test_a_load_that_the_model_does_not_know_is_one_once_the_arm_stands(right_la
         held(tau).refuse_contradiction(right_law)
 
 
-def test_an_arm_that_leans_on_something_is_none(right_law):
+def test_weak_outside_support_does_not_contradict_the_model(right_law):
     held(0.02 * GRAVITY + 1e-3).refuse_contradiction(right_law)
 
 
 @pytest.mark.parametrize(("tau", "dq"), [(STILL, STILL), (-GRAVITY, 0.5 + STILL), (np.nan * STILL, np.nan * STILL)])
-def test_without_torque_or_in_motion_nothing_is_said(right_law, tau, dq):
+def test_contradiction_is_not_judged_without_torque_or_in_motion(right_law, tau, dq):
     held(tau, dq).refuse_contradiction(right_law)

@@ -1,4 +1,4 @@
-"""A motion on an ideal double integrator: phases, continuity, refusal, cancelling."""
+"""Motions on an ideal double integrator: phases, continuity, refusal and cancelling."""
 
 import re
 
@@ -159,7 +159,7 @@ def test_an_arm_that_is_pushed_while_it_is_held_is_no_motion_given_up() -> None:
     np.testing.assert_allclose(arm.q, where, atol=2e-3)
 
 
-def test_only_an_arm_that_nobody_moves_is_said_to_be_held() -> None:
+def test_arm_is_reported_as_held_only_without_a_motion() -> None:
     arm = Arm()
     said = []
 
@@ -374,7 +374,7 @@ def test_tracking_progress_and_statistics() -> None:
     assert 0.4 < progress[len(progress) // 2] or 0.4 < np.median(progress)
 
 
-def test_without_the_way_back_the_arm_is_held_where_the_motion_ends() -> None:
+def test_without_return_motion_the_arm_is_held_at_the_end() -> None:
     arm = Arm()
     plan = plan_motion(ROBOT, short_move(), arm.motion.start_posture(arm.q), arm.motion.check, to_rest=False)
     arm.motion.begin(plan, arm.q, arm.stamp)
@@ -395,7 +395,7 @@ def test_a_plan_for_an_arm_that_moved_since_is_refused() -> None:
     arm.run(10)
 
 
-def test_motions_of_other_joints_and_from_nowhere_are_refused() -> None:
+def test_motions_of_other_joints_or_without_a_state_are_refused() -> None:
     arm = Arm()
     other = approach(np.zeros(2), np.ones(2), ("a", "b"))
     with pytest.raises(DataError, match="moves a, b; robot 'crane_x7' has"):

@@ -1,4 +1,4 @@
-"""Whole motions against every limit, before the first current flows."""
+"""Check of complete motions against every limit before any current flows."""
 
 import tracemalloc
 

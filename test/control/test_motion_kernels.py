@@ -1,4 +1,4 @@
-"""The compiled passes of a motion's cycle, compared with numpy to the bit."""
+"""Compiled functions of a motion's cycle against numpy, bit for bit."""
 
 import numpy as np
 import pytest

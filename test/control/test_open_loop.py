@@ -1,4 +1,4 @@
-"""Excitation of one joint: no feedback there, within a window, within the joint's torque."""
+"""Excitation of one joint without feedback, within a window and within the joint's torque limit."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is proven to stay in a scene does, wherever the joints are in their tube: pinocchio looks at dense samples."""
+"""Proofs that motions stay in a scene, for all positions within the tracking tolerance; pinocchio checks samples."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Which law runs, with which model: exchanged without a jump, and only for what may move this arm."""
+"""Selection of control law and model: exchanged without a torque step, and only for the right arm."""
 
 from dataclasses import replace
 

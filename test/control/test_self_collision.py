@@ -1,4 +1,4 @@
-"""Contact of links, against MuJoCo's collision detection."""
+"""Contact between links against MuJoCo's collision detection."""
 
 import mujoco
 import numpy as np

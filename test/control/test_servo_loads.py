@@ -1,4 +1,4 @@
-"""What loads servos beside motions, in lock-step: slow ways, and held joints that push against their friction."""
+"""Loads of servos outside of motions, in lock-step: slow approaches, and held joints with opposing friction."""
 
 import numpy as np
 import pytest

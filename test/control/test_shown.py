@@ -1,4 +1,4 @@
-"""What a hand has shown becomes a motion that keeps the limits: the same path, slower where it must be."""
+"""Hand-guided demonstrations become motions within the limits: the same path, slower where necessary."""
 
 from pathlib import Path
 from types import SimpleNamespace

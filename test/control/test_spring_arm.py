@@ -1,4 +1,4 @@
-"""Laws, checks and contact of an arm with springs, against the plain arm and the springs' potential."""
+"""Laws, checks and contact of an arm with springs, against an arm without them and the springs' potential."""
 
 import mujoco
 import numpy as np

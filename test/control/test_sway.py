@@ -1,4 +1,4 @@
-"""A held arm that sways: within its limits, not while it moves, and by no more than is allowed."""
+"""Sway of a held arm: within its limits, not during motions, and at most by the allowed amplitude."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A law that holds nothing is chosen in the moment in which torque comes on: the arm must not fall meanwhile."""
+"""A law without holding is chosen while torque is switched on: the arm must not fall."""
 
 import numpy as np
 import pytest

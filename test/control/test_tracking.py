@@ -1,4 +1,4 @@
-"""The law without a gravity term must still follow the motions well enough: on the simulated arm, nuisances on."""
+"""Tracking errors of the law without gravity term on the simulated arm with all nuisances."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""`dynid demo --two-arms` as its command runs it, and what its checks reject."""
+"""`dynid demo --two-arms` as its command runs it, and runs that its checks reject."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The trajectories must identify the model: every parameter, as well conditioned as the paper's."""
+"""Trajectories that determine every parameter, with condition numbers like the paper's."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""One joint at a time: only one moves, as fast as the limits allow, and the parameters can be told from it."""
+"""Motion of one joint at a time: only that joint, at its fastest, and parameters that it determines."""
 
 import numpy as np
 import pytest
@@ -69,7 +69,7 @@ def test_several_postures_tell_all_parameters(optimiser: ExcitationOptimiser, al
 
 def test_what_cannot_be_is_refused(optimiser: ExcitationOptimiser) -> None:
     maker = optimiser.one_joint("limited")
-    with pytest.raises(ConfigurationError, match="expected at least 2 at 1"):
+    with pytest.raises(ConfigurationError, match="expected at least 2 periods and 1 posture"):
         maker.motion("none", OneJointWish(periods=1))
     maker._velocity = np.full(ROBOT.size, 1e-3)
     with pytest.raises(SafetyError, match="cannot move by"):

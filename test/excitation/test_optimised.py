@@ -1,4 +1,4 @@
-"""Optimised excitation: gradients by differences, motions at rest at their ends, better conditions, limits kept."""
+"""Optimised excitation: gradients against differences, rest at both ends, condition numbers, limits."""
 
 from functools import partial
 from pathlib import Path

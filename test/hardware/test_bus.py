@@ -76,7 +76,7 @@ def test_an_instruction_that_arrived_damaged_is_sent_again(
             action()
 
 
-def test_a_read_that_arrived_damaged_says_nothing_of_the_servo(line: ServoBus, bus: EmulatedServoBus) -> None:
+def test_damaged_read_is_not_attributed_to_the_servo(line: ServoBus, bus: EmulatedServoBus) -> None:
     """Status 03 is no refusal to read across unlisted addresses: the next read asks for the whole block again."""
     answered: list[int] = []
     bus.line_fault = lambda frames: (answered.append(len(frames[0])), [build_status(2, 3)])[1]
@@ -124,7 +124,7 @@ def test_a_second_process_finds_the_port_busy(line: ServoBus) -> None:
     close_port(open_port(line.port, 3_000_000))
 
 
-def test_a_closed_bus_says_so(line: ServoBus) -> None:
+def test_closed_bus_is_reported(line: ServoBus) -> None:
     line.close()
     line.close()
     with pytest.raises(BusError, match="not open"):

@@ -1,4 +1,4 @@
-"""The driver's watch over an arm whose commander says that it is held."""
+"""The driver's check of an arm whose commander claims to hold it."""
 
 import numpy as np
 import pytest
@@ -45,7 +45,7 @@ def test_a_joint_that_is_not_read_is_not_judged() -> None:
 
 
 @pytest.mark.slow
-def test_the_driver_stops_an_arm_that_is_only_said_to_be_held(robot: Robot) -> None:
+def test_driver_stops_an_arm_that_is_falsely_claimed_held(robot: Robot) -> None:
     assert moves_while_held(robot, 0) == []
 
 

@@ -1,4 +1,4 @@
-"""What counts as simulated: a line that proves it, and nothing else; everything else asks for consent."""
+"""Recognition of simulated lines: only a proven one counts as simulated; all others need consent."""
 
 import contextlib
 import fcntl
@@ -75,9 +75,7 @@ def test_a_relay_gets_no_torque_without_consent(robot: Robot, relay: Relay) -> N
     assert relay.written == b""
 
 
-def test_behind_a_relay_nothing_is_written_to_the_eeprom_unasked(
-    robot: Robot, bus: EmulatedServoBus, relay: Relay
-) -> None:
+def test_no_eeprom_write_without_consent_behind_a_relay(robot: Robot, bus: EmulatedServoBus, relay: Relay) -> None:
     before = {one: bytes(servo.bytes[: table.EEPROM_END]) for one, servo in bus.chain.servos.items()}
     with pytest.raises(BusError, match="write_eeprom:=true"):
         DynamixelArm(robot, relay.port, allow_real_port=True).open()

@@ -1,4 +1,4 @@
-"""The control table against the figures of the manual, and its conversions."""
+"""The control table against the manual's values, and its conversions."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""The control loop on the emulated bus: what it does, not how fast."""
+"""Functions of the control loop on the emulated bus, without timing."""
 
 import threading
 import time
@@ -206,7 +206,7 @@ def test_an_exception_in_a_callback_ends_the_loop_without_torque(
     assert not any(bus.chain.summary()["torque_enabled"])
 
 
-def test_torque_off_that_fails_at_the_end_is_told_beside_what_ended_the_loop(
+def test_failed_torque_off_is_reported_with_the_cause_of_the_end(
     arm: DynamixelArm, robot: Robot, bus: EmulatedServoBus
 ) -> None:
     told: list[tuple[BaseException | None, BusError | None]] = []
@@ -316,7 +316,7 @@ def test_an_impossible_posture_refuses_enable(
     assert loop.guard.state is GuardState.DISABLED and not any(bus.chain.summary()["torque_was_enabled"])
 
 
-def test_an_arm_that_nobody_commands_any_more_is_left_without_torque(
+def test_arm_without_commands_is_left_without_torque(
     arm: DynamixelArm, robot: Robot, watcher: Watcher, bus: EmulatedServoBus
 ) -> None:
     guard = SafetyGuard(robot, SafetySettings(commands_ended_s=0.05))
@@ -369,9 +369,7 @@ def test_every_cycle_is_counted(loop: ControlLoop, watcher: Watcher) -> None:
     assert 0.0 < statistics.cycle_p50_us <= statistics.cycle_p99_us
 
 
-def test_what_is_handed_over_while_waiting_is_every_cycle_once(
-    arm: DynamixelArm, robot: Robot, watcher: Watcher
-) -> None:
+def test_every_cycle_is_handed_over_once(arm: DynamixelArm, robot: Robot, watcher: Watcher) -> None:
     waiting = Watcher()
     loop = ControlLoop(arm, SafetyGuard(robot), on_cycle=watcher, on_waiting=waiting)
     loop.start()
@@ -539,7 +537,7 @@ class PatientClock(Clock):
 
 
 @pytest.mark.parametrize("urgent", ["fault", "disable", "stop"])
-def test_a_loop_that_waits_for_a_command_hears_what_is_urgent(
+def test_waiting_loop_serves_urgent_requests(
     loop: ControlLoop, watcher: Watcher, monkeypatch: pytest.MonkeyPatch, urgent: str
 ) -> None:
     loop.enable()
@@ -557,7 +555,7 @@ def test_a_loop_that_waits_for_a_command_hears_what_is_urgent(
     assert loop.guard.state is (GuardState.FAULT if urgent == "fault" else GuardState.DISABLED)
 
 
-def test_work_with_the_arm_waits_for_torque_off_and_tells_what_fails(loop: ControlLoop) -> None:
+def test_work_waits_for_torque_off_and_reports_errors(loop: ControlLoop) -> None:
     done: list[str] = []
     loop.between_cycles(lambda: done.append(threading.current_thread().name), PATIENCE_S)
     assert done == ["control loop"]
@@ -644,7 +642,7 @@ def test_a_setting_that_changes_under_torque_is_a_fault(
     assert f"has {register.name} {value} instead of" in loop.guard.fault_text
 
 
-def test_meter_tells_percentiles_of_the_whole_run() -> None:
+def test_meter_reports_percentiles_of_the_whole_run() -> None:
     meter = CycleMeter(1_000_000)
     for k in range(10_000):
         meter.add(5_000_000 if k % 1000 == 0 else 300_500 if k % 50 else 700_500, 0, True)

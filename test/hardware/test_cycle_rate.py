@@ -1,4 +1,4 @@
-"""The cycle rate that a line allows: found by measurement, fixed by a user, and kept by everything that follows."""
+"""The cycle rate of a line: measured, fixed by a user, and used by all other parts."""
 
 from collections.abc import Iterator
 
@@ -73,19 +73,17 @@ def test_slow_data_come_with_the_states(ticking: DynamixelArm) -> None:
     assert lost() == before
 
 
-def test_what_is_lost_beside_the_states_is_asked_once_more(
-    ticking: DynamixelArm, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_lost_extra_reply_is_requested_again(ticking: DynamixelArm, monkeypatch: pytest.MonkeyPatch) -> None:
     ticking.cycle.ticking = True
     ticking.slow_poll()
-    monkeypatch.setattr(ticking.cycle, "_send_beside", lambda port: None)
+    monkeypatch.setattr(ticking.cycle, "_send_extra", lambda port: None)
     assert ticking.read().complete
     assert ticking.slow.torque_enable[0] < 0
     ticking.slow_poll()
     assert ticking.slow.torque_enable[0] == 0
 
 
-def test_a_fixed_rate_that_is_too_fast_is_kept_and_said(robot: Robot) -> None:
+def test_fixed_rate_that_is_too_fast_is_kept_and_reported(robot: Robot) -> None:
     rate = CycleRate(1000, 0.001, 0.00096, 0.00095, 500)
     assert rate.too_fast and "1000 Hz as fixed" in str(rate) and "at most 500 Hz fit" in str(rate)
     assert not CycleRate(250, 0.004, 0.00096, 0.00095, 500).too_fast
@@ -100,7 +98,7 @@ def test_a_latency_timer_of_16_ms_is_refused_by_name(robot: Robot) -> None:
         arm.close()
 
 
-def test_what_was_asked_before_torque_came_on_is_forgotten(ticking: DynamixelArm) -> None:
+def test_requests_before_torque_on_are_discarded(ticking: DynamixelArm) -> None:
     ticking.cycle.ticking = True
     ticking.slow_poll()  # asks servo 2 whether its torque is on
     ticking.read()

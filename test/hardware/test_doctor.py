@@ -1,4 +1,4 @@
-"""The doctor on the emulated bus: a case for every finding, nothing written unasked, and every fix."""
+"""The doctor on the emulated bus: a case of every finding, no write without a request, and every fix."""
 
 import json
 import shutil
@@ -125,7 +125,7 @@ SPOILED: dict[str, tuple[str, str, str, str, Callable[[Servo], object]]] = {
 
 
 @pytest.mark.parametrize("name", SPOILED)
-def test_what_is_wrong_with_a_servo_is_found(robot: Robot, healthy: EmulatedServoBus, name: str) -> None:
+def test_faults_of_a_servo_are_found(robot: Robot, healthy: EmulatedServoBus, name: str) -> None:
     check, level, words, fix, spoil = SPOILED[name]
     spoil(healthy.chain.servos[4])
     found = look(robot, healthy)
@@ -293,7 +293,7 @@ def test_torque_and_errors_are_fixed_by_name_only(robot: Robot, healthy: Emulate
 
 
 @pytest.mark.usefixtures("busy_host")
-def test_the_command_tells_what_to_do_and_its_exit_code(robot: Robot, bus: EmulatedServoBus) -> None:
+def test_command_prints_remedies_and_sets_the_exit_code(robot: Robot, bus: EmulatedServoBus) -> None:
     arguments = ["doctor", bus.port, "--cycles", "20", "--robot", str(robot.folder)]
     shown = CliRunner().invoke(app, arguments)
     assert shown.exit_code == 1 and "return delay time is 250 instead of 0" in shown.output

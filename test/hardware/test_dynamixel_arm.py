@@ -101,7 +101,7 @@ def test_a_silent_servo_leaves_no_other_in_current_mode(robot: Robot, bus: Emula
     assert {one.get(table.OPERATING_MODE) for one in bus.chain.servos.values()} == {table.POSITION_MODE}
 
 
-def test_a_line_without_servos_is_told(robot: Robot, bus: EmulatedServoBus) -> None:
+def test_line_without_servos_is_reported(robot: Robot, bus: EmulatedServoBus) -> None:
     bus.chain.servos.clear()
     with pytest.raises(BusError, match="no servo answers"):
         DynamixelArm(robot, bus.port).open()
@@ -120,7 +120,7 @@ def test_a_step_of_the_wall_clock_does_not_bend_the_stamps(
         assert arm.read().stamp_ns - before > hour_ns // 2
 
 
-def test_quiet_servos_are_told_to_answer(robot: Robot, bus: EmulatedServoBus) -> None:
+def test_quiet_servos_are_set_to_answer(robot: Robot, bus: EmulatedServoBus) -> None:
     for servo in bus.chain.servos.values():
         servo.set(table.STATUS_RETURN_LEVEL, 1)
     with DynamixelArm(robot, bus.port) as arm:
@@ -283,7 +283,7 @@ class AdjustableClock(Clock):
         return super().monotonic_ns() + round(self.ahead_s * 1e9)
 
 
-def test_slow_data_that_are_not_answered_any_more_are_told(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
+def test_missing_slow_data_are_reported(arm: DynamixelArm, bus: EmulatedServoBus) -> None:
     arm.bus.clock = clock = AdjustableClock()
     guard, joint = SafetyGuard(arm.robot), "4 (crane_x7_upper_arm_revolute_part_twist_joint)"
     old_s = guard.settings.slow_data_old_s
@@ -346,7 +346,7 @@ def test_the_arm_is_driven_whatever_the_manual_leaves_open(robot: Robot, bus: Em
     assert not any(chain.summary()["torque_enabled"])
 
 
-def test_zero_offsets_are_added_to_what_encoders_say(
+def test_zero_offsets_are_added_to_encoder_angles(
     robot: Robot, bus: EmulatedServoBus, plant: IndependentAxesPlant
 ) -> None:
     joints = list(robot.file.joints)

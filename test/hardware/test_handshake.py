@@ -1,4 +1,4 @@
-"""What a start finds, refuses, and writes: nothing before everything was looked at, and nothing unasked."""
+"""Findings, refusals and writes at a start: nothing is written before all checks, or without a request."""
 
 from collections.abc import Callable
 
@@ -72,7 +72,7 @@ def test_servos_as_delivered_are_named_with_what_to_do(
     assert f"dynid doctor {bus.port} --fix baud-rate" in text and written == []
 
 
-def test_a_new_servo_with_the_factorys_id_is_told_to_be_given_another(robot: Robot, bus: EmulatedServoBus) -> None:
+def test_new_servo_with_the_factory_id_is_reported(robot: Robot, bus: EmulatedServoBus) -> None:
     bus.chain.servos.pop(7)
     bus.chain.servos[1] = Servo(1, 1020, baud_code=1)
     text = refusal(robot, bus)
@@ -80,7 +80,7 @@ def test_a_new_servo_with_the_factorys_id_is_told_to_be_given_another(robot: Rob
     assert "servos 1 answer at 57600 bit/s, factory-fresh: give 1 the missing ids with DYNAMIXEL Wizard" in text
 
 
-def test_two_servos_with_one_id_are_told(robot: Robot, bus: EmulatedServoBus, written: list[Packet]) -> None:
+def test_two_servos_with_one_id_are_reported(robot: Robot, bus: EmulatedServoBus, written: list[Packet]) -> None:
     FaultInjector(FaultScript(faults=(SameId(kind="same_id", of=4),)), bus.chain)
     assert "two servos share an id" in refusal(robot, bus) and not writes_to(written, table.TORQUE_ENABLE)
 
@@ -114,7 +114,7 @@ def test_torque_goes_off_before_the_mode_is_set_and_the_goal_is_zero_after_it(
     assert not any(any(packet.payload[2:]) for packet in writes_to(written, table.GOAL_CURRENT))
 
 
-def test_torque_that_is_on_is_taken_over_only_when_told(
+def test_torque_that_is_on_is_taken_over_only_on_request(
     robot: Robot, bus: EmulatedServoBus, written: list[Packet]
 ) -> None:
     bus.chain.servos[6].set(table.TORQUE_ENABLE, 1)
@@ -125,9 +125,7 @@ def test_torque_that_is_on_is_taken_over_only_when_told(
     assert not bus.chain.servos[6].torque_enabled
 
 
-def test_a_hardware_error_is_rebooted_away_only_when_told(
-    robot: Robot, bus: EmulatedServoBus, written: list[Packet]
-) -> None:
+def test_hardware_error_is_rebooted_only_on_request(robot: Robot, bus: EmulatedServoBus, written: list[Packet]) -> None:
     bus.chain.servos[6].raise_hardware_error(1 << 5)
     text = refusal(robot, bus, TOLD)
     assert "servo 6 (" in text and "reports overload: remove the cause" in text and "reboot_servos:=true" in text
@@ -137,7 +135,7 @@ def test_a_hardware_error_is_rebooted_away_only_when_told(
         arm.enable()
 
 
-def test_an_error_that_a_reboot_does_not_clear_is_told(
+def test_error_that_survives_a_reboot_is_reported(
     robot: Robot, bus: EmulatedServoBus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     servo = bus.chain.servos[6]
@@ -190,7 +188,7 @@ def test_a_goal_pwm_that_limits_torque_is_lifted(robot: Robot, bus: EmulatedServ
     assert {servo.get(table.GOAL_PWM) for servo in bus.chain.servos.values()} == {885}
 
 
-def test_a_servo_that_answers_pings_only_is_told_to_answer(robot: Robot, bus: EmulatedServoBus) -> None:
+def test_servo_that_answers_only_pings_is_set_to_answer(robot: Robot, bus: EmulatedServoBus) -> None:
     bus.chain.servos[5].set(table.STATUS_RETURN_LEVEL, 0)
     with DynamixelArm(robot, bus.port) as arm:
         assert arm.read().complete

@@ -1,4 +1,4 @@
-"""Braking, holding and letting down, alone and with the simulated arm behind the guard."""
+"""Braking, holding and lowering, alone and with the simulated arm behind the guard."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def test_a_slow_joint_is_held_at_once_and_a_fast_one_after_a_while(
     assert (moved < 0.0).all()
 
 
-def test_the_spring_learns_the_load_and_gives_way_to_a_push(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
+def test_hold_learns_the_load_and_yields_to_a_push(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
     caps = robot.current_limits
     hold.drive(middle, STILL, None, caps)
     first = hold.drive(middle - 0.022, STILL, None, caps)
@@ -70,7 +70,7 @@ def unlimited(_: np.ndarray) -> float:
     return 1.0
 
 
-def test_what_held_a_joint_fades_where_it_stands_and_follows_where_it_sinks(
+def test_holding_current_fades_at_rest_and_follows_a_sinking_joint(
     hold: Hold, robot: Robot, middle: np.ndarray
 ) -> None:
     caps, load = robot.current_limits, 0.3 * robot.current_limits
@@ -99,7 +99,7 @@ def test_a_lean_pushes_a_standing_joint_with_its_current_alone(hold: Hold, robot
     assert current == pytest.approx(lean, abs=1e-6)
 
 
-def test_a_joint_that_is_not_read_while_lowered_is_let_go_slowly(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
+def test_unread_joint_is_released_slowly_while_lowered(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
     for _ in range(1000):
         hold.track(0.3 * robot.current_limits, STILL)
     hold.begin(STILL)
@@ -128,7 +128,7 @@ def test_a_joint_that_stands_where_it_is_held_is_not_pushed_until_it_breaks_loos
     assert (crept > 1.5 * first).all()
 
 
-def test_what_is_in_doubt_of_a_load_is_not_held_unseen(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
+def test_uncertain_load_of_unread_joints_is_not_held(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
     """Too much current drives a joint that nobody sees faster than it would fall."""
     current, caps = 0.5 * robot.current_limits, robot.current_limits
     unseen = np.array([False] + [True] * 7)
@@ -142,7 +142,7 @@ def test_what_is_in_doubt_of_a_load_is_not_held_unseen(hold: Hold, robot: Robot,
         assert (drive[0] == hold.load[0]) == sure and 0.0 <= drive[0] * np.sign(hold.load[0]) <= abs(hold.load[0])
 
 
-def test_what_was_not_seen_does_not_bend_the_load(hold: Hold, robot: Robot) -> None:
+def test_unread_cycles_do_not_change_the_load(hold: Hold, robot: Robot) -> None:
     """A joint goes silent in motion: commands flow for some cycles more, and its last velocity stands still."""
     dq, current = np.full(8, -0.6), 0.5 * robot.current_limits
     for _ in range(1000):

@@ -1,4 +1,4 @@
-"""No reply is taken for the answer to another request, whenever it comes: the cycle on a simulated clock and line."""
+"""Assignment of late replies to their requests: the cycle with a simulated clock and line."""
 
 from collections.abc import Callable, Iterator
 
@@ -207,7 +207,7 @@ def test_one_late_reply_does_not_hide_the_wires_timing(cycle: StateCycle, line: 
         assert fresh.probe() and fresh.wire_timed, f"{late_s:.4f} s"
 
 
-def test_a_line_without_the_wires_timing_is_told(cycle: StateCycle, line: Line) -> None:
+def test_line_without_wire_timing_is_reported(cycle: StateCycle, line: Line) -> None:
     line.answer = lambda request: (0.0001, answer_to(request, NEW))
     fresh = StateCycle(cycle.bus)
     assert fresh.probe() and not fresh.wire_timed

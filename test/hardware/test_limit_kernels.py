@@ -1,4 +1,4 @@
-"""The compiled passes of a cycle, compared with numpy."""
+"""Compiled functions of a cycle against numpy."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What is found on a line of which nothing is known."""
+"""Scan of a line with unknown servos."""
 
 import json
 from pathlib import Path
@@ -38,7 +38,7 @@ def test_all_servos_are_listed_with_what_robot_yaml_needs(bus: EmulatedServoBus,
     assert {servo_id: bytes(servo.bytes[:120]) for servo_id, servo in bus.chain.servos.items()} == before
 
 
-def test_what_does_not_fit_is_named(robot: Robot, quiet: EmulatedServoBus) -> None:
+def test_mismatches_are_named(robot: Robot, quiet: EmulatedServoBus) -> None:
     shadow, pwm = Servo(12, 1020), Servo(13, 1020)
     shadow.set(table.SECONDARY_ID, 4)
     pwm.set(table.MODEL_NUMBER, 1060)
@@ -53,7 +53,7 @@ def test_what_does_not_fit_is_named(robot: Robot, quiet: EmulatedServoBus) -> No
     assert "servos that crane_x7 does not have: 12, 13" in text
 
 
-def test_an_empty_line_says_so(bus: EmulatedServoBus) -> None:
+def test_empty_line_is_reported(bus: EmulatedServoBus) -> None:
     bus.chain.servos.clear()
     code, found = scanned(bus)
     assert code == 1 and found["servos"] == [] and "no servo answers" in found["oddities"][0]

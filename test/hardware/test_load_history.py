@@ -1,4 +1,4 @@
-"""The load of servos outlives a guard, a driver and a clock that is set."""
+"""Stored load of servos after a restart of guard or driver, and after the clock was set."""
 
 import os
 import time
@@ -86,7 +86,7 @@ def test_an_idle_arm_writes_no_file_and_a_rested_one_is_written_once(robot: Robo
 
 
 @pytest.mark.parametrize("text", ["", "no: load", "schema_version: 1\nboot_id: x\nsince_start_s: 1\nload: {2: .nan}\n"])
-def test_a_damaged_file_counts_as_loaded_and_is_told(robot: Robot, tmp_path: Path, text: str) -> None:
+def test_damaged_file_counts_as_loaded_and_is_reported(robot: Robot, tmp_path: Path, text: str) -> None:
     path = tmp_path / "load.yaml"
     path.write_text(text, encoding="utf-8")
     history = LoadHistory(robot, path, Machine())
@@ -94,7 +94,7 @@ def test_a_damaged_file_counts_as_loaded_and_is_told(robot: Robot, tmp_path: Pat
     assert str(path) in history.problem and "85% loaded" in history.problem
 
 
-def test_a_folder_that_cannot_be_written_is_told(robot: Robot, tmp_path: Path) -> None:
+def test_unwritable_folder_is_reported(robot: Robot, tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     history = LoadHistory(robot, tmp_path / "file" / "load.yaml", Machine())
     history.keep(LOAD)

@@ -1,4 +1,4 @@
-"""The order of a stop: what has to be seen before torque may go off."""
+"""Phases of a stop: conditions for switching torque off."""
 
 from collections.abc import Callable
 from itertools import pairwise
@@ -52,14 +52,14 @@ def lengths(phases: list[Phase]) -> dict[Phase, float]:
     return {phase: CYCLE_S * phases.count(phase) for phase in Phase}
 
 
-def test_a_stop_holds_lowers_and_looks_then_ends(hanging: StopSequence) -> None:
+def test_stop_holds_lowers_and_checks_then_ends(hanging: StopSequence) -> None:
     times = lengths(run(hanging, HANGING, hold_s=0.5))
     assert hanging.rested and times[Phase.LEAN] == 0.0
     assert times[Phase.HOLD] == pytest.approx(0.5, abs=0.003)
     assert times[Phase.RELEASED] == pytest.approx(0.3, abs=0.003)
 
 
-def test_an_arm_that_carries_nothing_is_held_and_looked_at_all_the_same(hanging: StopSequence) -> None:
+def test_unloaded_arm_is_held_and_checked(hanging: StopSequence) -> None:
     assert lengths(run(hanging, HANGING, hold_s=1.0))[Phase.HOLD] == pytest.approx(1.0, abs=0.003)
     assert lengths(run(hanging, HANGING))[Phase.RELEASED] >= 0.297
 
@@ -110,7 +110,7 @@ def test_a_fast_arm_is_caught_at_once(hanging: StopSequence) -> None:
     assert hanging.phase is Phase.LOWER
 
 
-def test_an_arm_that_something_holds_is_not_looked_at(hanging: StopSequence) -> None:
+def test_arm_held_by_a_contact_is_not_checked(hanging: StopSequence) -> None:
     hanging.begin(0.0)
     for _ in range(1000):
         hanging.advance(HANGING, STILL, 0.1 * (np.arange(8) == 1), CYCLE_S)

@@ -1,4 +1,4 @@
-"""Overload: the law against its published figure, the guard that stops before it, and the check of motions."""
+"""Overload model against its published value, the guard's stop before it, and the check of motions."""
 
 import numpy as np
 import pytest

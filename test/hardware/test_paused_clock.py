@@ -1,4 +1,4 @@
-"""A simulated arm's time: that of the system, but for what the host holds up."""
+"""The simulated arm's clock: equal to the system clock except for pauses during stalls of the host."""
 
 import os
 import pty
@@ -303,7 +303,7 @@ def test_sleeping_lets_time_pass(wall: Wall, page: ClockPage, clock: PausedClock
     assert clock.monotonic_ns() == page.monotonic_ns() == begin + 121_000_000
 
 
-def test_it_never_steps_back(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
+def test_clock_never_steps_back(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
     deadline = last = wall.now_ns
     for k in range(2000):
         deadline += PERIOD_NS
@@ -359,7 +359,7 @@ def test_the_page_is_its_makers_alone_and_goes_with_it(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_what_is_no_page_is_refused(tmp_path: Path) -> None:
+def test_file_that_is_no_page_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputNotFoundError, match=r"no clock of a simulated arm at .*/nothing: No such file"):
         ClockPage(tmp_path / "nothing")
     other = tmp_path / "other"

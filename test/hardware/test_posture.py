@@ -1,4 +1,4 @@
-"""Kinematics of the guard, beside pinocchio's and differences."""
+"""Kinematics of the guard against pinocchio and finite differences."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Framing against the packet handler of the real SDK, and the parser against anything."""
+"""Packets against the packet handler of the real SDK, and the parser with arbitrary input."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""The packet parser against anything, by an independent oracle; the cycle above it against spoiled replies."""
+"""The packet parser with arbitrary input against an independent one; the control cycle with damaged replies."""
 
 import json
 import random

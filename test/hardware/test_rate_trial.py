@@ -1,4 +1,4 @@
-"""Whether a machine keeps its cycle rate: judged by cycles of a real loop on a clock that this test advances."""
+"""Decision whether a machine keeps its cycle rate, from cycles of a real loop on a clock that the test advances."""
 
 import re
 from collections.abc import Callable
@@ -93,7 +93,7 @@ def test_cycles_that_are_always_late_leave_no_room(robot: Robot, bus: EmulatedSe
 
 
 @pytest.mark.slow
-def test_a_machine_that_keeps_no_rate_is_told_so(robot: Robot, bus: EmulatedServoBus) -> None:
+def test_machine_that_keeps_no_rate_is_reported(robot: Robot, bus: EmulatedServoBus) -> None:
     pace = tried(robot, bus, CyclePace(chosen(), held=False), lambda _: 0.005)
     assert pace.rate.rate_hz == 250 and pace.text.startswith("not kept: ")
     with pytest.raises(SafetyError, match=r"no cycle rate is kept, of \d+ cycles at 250 Hz, \d+ were missing"):

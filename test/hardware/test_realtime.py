@@ -1,4 +1,4 @@
-"""What the real-time settings change, they put back."""
+"""Real-time settings are restored at the end."""
 
 import gc
 import os
@@ -52,7 +52,7 @@ def test_cpu_idle_is_disabled_as_long_as_the_device_is_held(monkeypatch: pytest.
     assert len(os.listdir("/proc/self/fd")) == open_before
 
 
-def test_fifo_is_not_asked_for_by_itself() -> None:
+def test_fifo_is_not_requested_by_default() -> None:
     before = os.sched_getscheduler(0)
     with fifo_scheduling(None) as in_force:
         assert not in_force and os.sched_getscheduler(0) == before != os.SCHED_FIFO

@@ -1,4 +1,4 @@
-"""A loop that the kernel's limit of real-time programs stops says so, and warns before torque comes on."""
+"""Reports and warnings about the kernel's limit of real-time programs."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""The guard alone: no bus, no clock."""
+"""The guard alone, without bus and clock."""
 
 from itertools import pairwise
 from pathlib import Path
@@ -201,7 +201,7 @@ def test_current_rises_slowly_after_a_pause_but_does_not_drop_for_one_late_comma
 @pytest.mark.parametrize(
     ("tau", "age_s", "word"), [(None, 0.0, "no command"), (np.ones(8), 1.0, "too old"), (np.ones(7), 0.0, "size")]
 )
-def test_an_arm_that_nobody_commands_any_more_is_stopped(
+def test_arm_without_commands_is_stopped(
     guard: SafetyGuard, middle: np.ndarray, tau: np.ndarray | None, age_s: float, word: str
 ) -> None:
     for _ in range(30_000):  # before the first command it waits
@@ -329,7 +329,7 @@ def test_currents_change_no_faster_than_allowed(robot: Robot, middle: np.ndarray
     assert back == pytest.approx(0.9)
 
 
-def test_a_torque_limit_counts_beside_the_current_limit(robot: Robot, middle: np.ndarray) -> None:
+def test_torque_limit_applies_with_the_current_limit(robot: Robot, middle: np.ndarray) -> None:
     joints = [joint.model_copy(update={"torque_limit_nm": 1.0}) for joint in robot.file.joints]
     weak = Robot(robot.file.model_copy(update={"joints": tuple(joints)}), robot.folder)
     guard = changed(weak, current_ramp_s=0.0)
@@ -401,7 +401,7 @@ def test_a_new_start_remembers_no_brake(guard: SafetyGuard, middle: np.ndarray) 
 
 
 @pytest.mark.parametrize(("reads", "setting"), [(7, "blind_brake_s"), (0, "blind_alone_s")])
-def test_a_brake_that_nobody_sees_is_short(guard: SafetyGuard, middle: np.ndarray, reads: int, setting: str) -> None:
+def test_brake_of_unread_joints_is_short(guard: SafetyGuard, middle: np.ndarray, reads: int, setting: str) -> None:
     valid = np.arange(8) < reads
     first, *_, last = (guard.filter(None, 0.0, middle, np.ones(8), valid).current_a[7] for _ in range(11))
     assert last / first == pytest.approx(np.exp(-0.010 / getattr(guard.settings, setting)), rel=0.1)

@@ -1,4 +1,4 @@
-"""Servo models as data: who counts how, what is proposed, and what is refused."""
+"""Servo models as data: units, suggestions, and refusals."""
 
 import shutil
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""What the watch makes of samples and slow data; no bus."""
+"""Findings from samples and slow data, without a bus."""
 
 import numpy as np
 import pytest
@@ -89,7 +89,7 @@ def test_hardware_errors_are_named_as_far_as_they_were_read(watch: ServoWatch, s
         ("hardware_error", 1, "hardware error at servo 5 ("),
     ],
 )
-def test_slow_data_tell_what_is_wrong(watch: ServoWatch, slow: SlowState, name: str, value: float, words: str) -> None:
+def test_slow_data_reveal_faults(watch: ServoWatch, slow: SlowState, name: str, value: float, words: str) -> None:
     assert watch.slow_fault(slow) == ""  # what was not read yet is no fault
     slow.torque_enable[:], slow.watchdog[:], slow.hardware_error[:], slow.temperature_deg_c[:] = 1, 5, 0, 77.0
     assert watch.slow_fault(slow) == ""

@@ -1,4 +1,4 @@
-"""Joints with several servos: one answers, others obey it or are commanded beside it."""
+"""Joints with several servos: one answers; the others follow it or receive the same command."""
 
 import re
 from collections.abc import Callable
@@ -110,7 +110,7 @@ def test_a_second_servo_without_torque_leaves_half(robot: Robot) -> None:
     assert setup.plant.torque[1] == pytest.approx(1.0, abs=0.02)
 
 
-def test_servos_of_one_joint_hold_it_together_when_nobody_answers(robot: Robot) -> None:
+def test_silent_servos_of_one_joint_hold_it_together(robot: Robot) -> None:
     setup = driven(robot, q0=np.array([-0.5, 0.3, 0.2]))
     setup.driver.enable()
     setup.driver.unseen.begin(np.ones(3, dtype=np.bool_), setup.driver.read().q)

@@ -1,4 +1,4 @@
-"""A start on a host that stands still at any moment of it: late answers are awaited, silence has its right cause."""
+"""Starts on a host that stalls at any moment: late answers are awaited, and silence is explained correctly."""
 
 from collections.abc import Callable
 
@@ -188,7 +188,7 @@ def test_an_unexpected_servo_is_found_though_the_arm_stalls(robot: Robot) -> Non
 
 
 @pytest.mark.parametrize("stall_s", SHORT_S)
-def test_a_mute_servo_is_told_from_a_busy_host(robot: Robot, stall_s: float) -> None:
+def test_mute_servo_is_distinguished_from_a_busy_host(robot: Robot, stall_s: float) -> None:
     line = stalled(robot, 2, stall_s)
     line.chain.servos[4].set(table.STATUS_RETURN_LEVEL, 0)
     bus = opened(robot, line)
@@ -197,7 +197,7 @@ def test_a_mute_servo_is_told_from_a_busy_host(robot: Robot, stall_s: float) -> 
         read_snapshot(bus, 4)
 
 
-def test_a_servo_that_is_gone_is_told_from_a_silent_line(robot: Robot) -> None:
+def test_lost_servo_is_distinguished_from_a_silent_line(robot: Robot) -> None:
     line = simulated(robot)
     bus = opened(robot, line)
     assert all(bus.ping(servo_id) for servo_id in robot.servo_ids)

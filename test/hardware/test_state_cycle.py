@@ -1,4 +1,4 @@
-"""The cycle's read and write under line faults, in lock-step with the emulated bus."""
+"""Reading and writing of the cycle with line faults, in lock-step with the emulated bus."""
 
 import threading
 import time
@@ -168,9 +168,7 @@ def test_a_line_that_stays_quicker_than_the_wire_is_no_wire(cycle: StateCycle) -
     assert [cycle.read().complete for _ in range(5)] == [False, False, False, True, True]
 
 
-def test_a_reply_is_not_early_where_the_arms_time_stands_still(
-    cycle: StateCycle, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_reply_during_a_clock_pause_is_not_early(cycle: StateCycle, monkeypatch: pytest.MonkeyPatch) -> None:
     """A held time ends with its cycle, whatever is still on the wire."""
     now_ns = time.monotonic_ns()
 
@@ -270,7 +268,7 @@ def test_a_servo_whose_replies_stay_damaged_costs_the_others_no_time(
 
 
 @pytest.mark.parametrize("silent", [(2, 3), (2, 5, 6), (4, 9)], ids=str)
-def test_all_that_answer_are_read_whoever_is_silent(
+def test_answering_servos_are_read_despite_silent_ones(
     cycle: StateCycle, bus: EmulatedServoBus, silent: tuple[int, ...]
 ) -> None:
     """Behind a silent servo all are silent; of each it is found out whether it is itself."""
@@ -330,7 +328,7 @@ def test_behind_two_silent_neighbours_the_others_are_soon_found(cycle: StateCycl
     assert all(all(row[:3]) for row in valid[1:]) and valid[-1] == there
 
 
-def test_a_reply_sent_twice_is_counted_and_not_believed(cycle: StateCycle, bus: EmulatedServoBus) -> None:
+def test_duplicate_reply_is_counted_and_not_used(cycle: StateCycle, bus: EmulatedServoBus) -> None:
     bus.line_fault = lambda frames: [*frames, frames[-1]]
     for _ in range(100):  # a busy machine may deliver the two one by one
         reading = cycle.read()
@@ -341,7 +339,7 @@ def test_a_reply_sent_twice_is_counted_and_not_believed(cycle: StateCycle, bus: 
     assert cycle.read().complete
 
 
-def test_what_arrives_unasked_is_counted(cycle: StateCycle, bus: EmulatedServoBus) -> None:
+def test_unrequested_replies_are_counted(cycle: StateCycle, bus: EmulatedServoBus) -> None:
     before = cycle.bus.parser.skipped_bytes
     bus.line_fault = lambda frames: [*frames, 0.02, frames[-1]]
     assert cycle.read().complete

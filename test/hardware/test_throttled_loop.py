@@ -1,4 +1,4 @@
-"""A control loop that stands still as the kernel's limit of real-time programs makes it says so in its diagnostics."""
+"""Diagnostics of a control loop that the kernel's limit of real-time programs stalls."""
 
 import contextlib
 from collections.abc import Callable, Iterator

@@ -1,4 +1,4 @@
-"""Gears and couplings act in what is read, written, limited and held; the same mechanics give the same model."""
+"""Gears and couplings in reading, writing, limits and holding; equal mechanics give equal models."""
 
 from pathlib import Path
 

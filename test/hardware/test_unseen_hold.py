@@ -1,4 +1,4 @@
-"""Servos that do not answer, and are told to hold their joints themselves, on a simulated line."""
+"""Silent servos that hold their joints themselves, on a simulated line."""
 
 from collections.abc import Callable
 
@@ -85,7 +85,7 @@ def test_goals_are_the_encoders_own_angles(robot: Robot) -> None:
     assert np.abs(line.plant.q - start).max() < 0.1
 
 
-def test_a_servo_that_boots_while_it_is_told_does_not_run_away(line: Line) -> None:
+def test_servo_that_boots_during_instructions_does_not_run_away(line: Line) -> None:
     axis = 3
     servo_id = line.chain.robot.servo_ids[axis]
     chosen = np.arange(line.plant.size) == axis

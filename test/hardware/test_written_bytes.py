@@ -1,7 +1,6 @@
-"""Every byte that the driver writes, from start to end, recorded on the line: no torque and no current unasked.
+"""Bytes that the driver writes from start to end, recorded on the line: no torque or current without a request.
 
-The tap lies between the driver and the servos, and the bytes are judged by a reader of the protocol written for this
-test alone.
+The bytes are recorded between driver and servos, and checked by a separate reader of the protocol.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The audit against brute force, closed forms and finite differences; what it must find and what it must refuse."""
+"""The audit against exhaustive search, closed forms and finite differences; violations and refusals."""
 
 from dataclasses import replace
 
@@ -65,7 +65,7 @@ def test_the_finding_is_the_eigenvalue_at_the_pose() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scale", [0.0, 1e-3, 3e-3])
-def test_brute_force_never_finds_less(scale: float) -> None:
+def test_exhaustive_search_finds_no_lower_value(scale: float) -> None:
     rng = np.random.default_rng(11)
     q = random_poses(6000, 5)
     for _ in range(3):
@@ -74,7 +74,7 @@ def test_brute_force_never_finds_less(scale: float) -> None:
         assert AUDITOR.audit(phi).lambda_min <= brute + 1e-12
 
 
-def test_the_search_finds_what_a_sample_of_a_million_misses() -> None:
+def test_search_finds_violations_that_a_million_samples_miss() -> None:
     """Shift the published model until only a tiny region is left below zero."""
     rotors = np.array([name.startswith(("IA", "ZZR1", "ZZR2")) for name in MODEL.names], dtype=float)
     phi = PUBLISHED.with_values(PUBLISHED.values + 0.002 * rotors)

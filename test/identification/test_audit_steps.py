@@ -1,4 +1,4 @@
-"""Steps of an audit by themselves: sample, screen, walk and ranking, against sorting and plain algebra."""
+"""Steps of an audit: sample, screen, walk and ranking, against sorting and plain algebra."""
 
 from dataclasses import replace
 
@@ -121,7 +121,7 @@ def test_walks_go_downhill_and_stay_in_the_box() -> None:
     assert np.median(np.abs(np.where(inside, slope, 0.0)).max(axis=1)) < 1e-6
 
 
-def test_findings_of_before_are_looked_at_too_and_brought_into_the_box() -> None:
+def test_earlier_findings_are_used_within_the_box() -> None:
     worst = AUDITOR.audit(published()).pose
     few = AUDITOR.audit(published(), poses=64, searches=0, extra=worst[None] + 1e-9)
     assert few.certificate == "counterexample" and few.lambda_min < -0.00207
@@ -133,7 +133,7 @@ def test_findings_of_before_are_looked_at_too_and_brought_into_the_box() -> None
     assert replace(none, limit=none.lambda_min).passed
 
 
-def test_all_bad_poses_of_an_audit_are_told_apart_and_worst_first() -> None:
+def test_bad_poses_are_distinct_and_sorted() -> None:
     found = AUDITOR.audit(PHI, limit=0.0045, poses=4096, searches=64)
     values = eigenvalues(found.worst_poses)
     assert len(values) > 3 and (values < 0.0045).all() and values[0] == pytest.approx(values.min())

@@ -1,4 +1,4 @@
-"""Rows that are averages under test functions: for recordings that are too slow or too uneven for a filter."""
+"""Rows averaged under test functions, for recordings that are too slow or too irregular for a filter."""
 
 from dataclasses import replace
 
@@ -161,7 +161,7 @@ def test_blocks_of_averages_are_those_of_the_whole(monkeypatch: pytest.MonkeyPat
     np.testing.assert_allclose(blocks.tau, whole.tau[kept], atol=2e-2 * np.abs(whole.tau).max())
 
 
-def test_no_average_reaches_across_the_cut_to_what_is_held_out() -> None:
+def test_no_average_mixes_fitted_and_held_out_rows() -> None:
     samples = recording(even()).samples(SETTINGS)
     fitted, held = hold_out(samples, 0.3, SETTINGS.filter)
     support = 4.0 * samples.settings.interval_s
@@ -211,7 +211,7 @@ def test_late_torques_of_slow_rows_are_found_and_compensated(late_s: float) -> N
     assert error_of(source) > 0.02
 
 
-def test_torques_in_time_are_used_as_they_were_recorded() -> None:
+def test_torques_without_delay_are_used_as_recorded() -> None:
     setup, (found,) = estimate_setup(ROBOT, [recording(even())], SETTINGS, (), delay=True)
     assert not found.differs and setup.delay_s == 0.0
     assert "used as recorded" in found.sentence

@@ -1,4 +1,4 @@
-"""Deviations of predicted torques: they hold new torques of the same arm, and grow where the model knows less."""
+"""Standard deviations of predicted torques: they cover new torques, and grow where the model is uncertain."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def test_nine_of_ten_new_torques_are_inside() -> None:
     assert 0.85 < held < 0.95
 
 
-def test_they_grow_beyond_what_was_seen() -> None:
+def test_bands_grow_outside_the_data() -> None:
     told = bands(samples(1, 0.2)[0])
     near, far = (np.median(told.deviations(MODEL, samples(3, size)[0])) for size in (0.2, 4.0))
     assert SIGMA * 0.8 < near < SIGMA * 1.3 and far > 1.5 * near
@@ -49,7 +49,7 @@ def test_a_wrong_model_has_wide_ones() -> None:
     assert np.median(wrong.deviations(MODEL, fitted)) > 5.0 * np.median(told.deviations(MODEL, fitted))
 
 
-def test_what_lasts_is_stated_beside_all_of_it() -> None:
+def test_lasting_error_is_reported_with_the_total() -> None:
     stated = bands(samples(1)[0]).table()
     assert (np.array(stated.lasting_nm) < 0.5 * np.array(stated.deviations_nm)).all()  # the noise does not
     np.testing.assert_array_equal(stated.lasting, stated.lasting_nm)

@@ -1,4 +1,4 @@
-"""What a refused model lacks is named where it explains what is left: a spring at a joint."""
+"""Causes of a refused model: a missing spring at a joint is named if it explains the residual."""
 
 import numpy as np
 import pytest
@@ -34,7 +34,7 @@ def cause(added: FloatArray | float, factors: FloatArray | float = 1.0) -> str:
         )
     ],
 )
-def test_what_is_lacking_is_named(added: FloatArray, words: tuple[str, ...]) -> None:
+def test_missing_spring_is_named(added: FloatArray, words: tuple[str, ...]) -> None:
     found = cause(added)
     assert all(one in found for one in words), found
 

@@ -1,4 +1,4 @@
-"""Every check by itself: what it looks at, on which side of which limit it passes, and its words."""
+"""Each check alone: its quantity, the side of the limit that passes, and its text."""
 
 from dataclasses import replace
 from types import SimpleNamespace

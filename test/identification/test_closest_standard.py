@@ -1,4 +1,4 @@
-"""Standard parameters closest to a-priori ones: the best fit stays, nothing is nearer, and inconsistent ones show."""
+"""Standard parameters closest to a-priori ones: unchanged fit, minimal distance, and report of inconsistency."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Conic programs against cvxpy, which models them by itself; and a solver that stalls."""
+"""Conic programs against cvxpy, which builds them independently; and a solver that stalls."""
 
 from collections.abc import Callable
 from typing import Any
@@ -135,7 +135,7 @@ def test_a_stall_of_the_solver_costs_another_attempt_but_no_result(monkeypatch: 
     assert len(tried) == 4  # of two stages
 
 
-def test_a_solver_that_never_finds_anything_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_solver_without_a_solution_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = attempts(monkeypatch, lambda data, _: ("NumericalError", np.full(len(data[1]), np.nan)))
     with pytest.raises(InfeasibleError, match=r"first stage: the solver gave up 3 times \(NumericalError\)"):
         consistent_projection(MODEL, PUBLISHED, BOUNDS)
@@ -201,7 +201,7 @@ def test_a_program_that_was_proven_infeasible_has_no_inaccurate_solution(monkeyp
     assert statuses == []
 
 
-def test_what_is_not_proven_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unproven_solution_is_retried(monkeypatch: pytest.MonkeyPatch) -> None:
     tried = attempts(monkeypatch, lambda data, _: ("AlmostPrimalInfeasible", np.zeros(len(data[1]))))
     with pytest.raises(InfeasibleError, match="gave up 3 times"):
         minimise(np.ones(1), [positive(np.eye(1), np.array([-4.0]))], "it", "no cure")

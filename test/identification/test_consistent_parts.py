@@ -1,4 +1,4 @@
-"""Parts of the consistent projection by themselves: the prior, units and bounds of every kind, and tolerances."""
+"""Parts of the consistent projection: the prior, units and bounds of every kind, and tolerances."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Torque constants: each joint has its servo's, and held-out data with others are refused."""
+"""Torque constants: each joint has its servo's, and held-out data with other constants are refused."""
 
 from dataclasses import replace
 

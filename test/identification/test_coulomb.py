@@ -1,4 +1,4 @@
-"""Coulomb friction beside the base parameters: it is found, and no longer hides in them."""
+"""Coulomb friction in addition to base parameters: it is estimated and does not bias them."""
 
 import numpy as np
 import pytest
@@ -36,7 +36,7 @@ RUBBED = TAU + LAW.torque(DQ)
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_it_is_recovered_beside_the_parameters(method: str) -> None:
+def test_coulomb_friction_and_parameters_are_recovered(method: str) -> None:
     found = estimator(method).estimate(MODEL, samples_of(Q, DQ, DDQ, RUBBED), SETTINGS)
     assert found.friction is not None and found.friction.terms[0] == "fb" and not found.friction.depends_on_load
     np.testing.assert_allclose(found.base.values, TRUTH.values, atol=1e-9)
@@ -48,7 +48,7 @@ def test_it_is_recovered_beside_the_parameters(method: str) -> None:
 
 
 @pytest.mark.slow
-def test_deviations_are_honest() -> None:
+def test_standard_deviations_are_correct() -> None:
     rng = np.random.default_rng(5)
     scores = []
     q, dq, ddq = rng.uniform(-1.0, 1.0, (3, 1600, 8)) * np.array([1.5, 2.0, 6.0])[:, None, None]
@@ -63,7 +63,7 @@ def test_deviations_are_honest() -> None:
     assert np.std(scores) == pytest.approx(1.0, abs=0.12)
 
 
-def test_it_is_never_negative() -> None:
+def test_coulomb_friction_is_never_negative() -> None:
     """A motion against the law, as a wrong sign of a joint's torque would give it."""
     tau = TAU - LAW.torque(DQ)
     found = estimator("ols").estimate(MODEL, samples_of(Q, DQ, DDQ, tau), SETTINGS)
@@ -93,7 +93,7 @@ def test_slow_rows_count_less() -> None:
     np.testing.assert_array_equal(row_weights(dq, SETTINGS)[~slow], 1.0)
 
 
-def test_what_only_creeps_cannot_be_told_from_friction() -> None:
+def test_slow_motion_is_not_distinguished_from_friction() -> None:
     dq = np.array(DQ)
     dq[:, 7] *= 1e-6
     rubbed = MODEL.inverse_dynamics(Q, dq, DDQ, TRUTH) + LAW.torque(dq)

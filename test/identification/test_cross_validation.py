@@ -1,4 +1,4 @@
-"""Without a held-out motion each block of time is predicted by a fit to all others, and judged like a held-out one."""
+"""Cross-validation without a held-out motion: each block of time is predicted by a fit to all others."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Delays of torques are followed to their roots, where one linear step falls far short."""
+"""Delays of torques are found iteratively, where one linear step falls far short."""
 
 from dataclasses import replace
 

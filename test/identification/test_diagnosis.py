@@ -1,4 +1,4 @@
-"""Other readings of data: faults are named, clean data are not suspected, and what cannot be seen is said."""
+"""Alternative interpretations of data: faults are named, correct data raise no suspicion, and limits are reported."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -87,7 +87,7 @@ def test_the_scale_of_the_last_joint_cannot_be_seen() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("axis", "factor"), [(0, 0.7), (1, 1.4), (3, 0.7), (4, 1.4)])
-def test_a_torque_constant_is_told_by_the_other_joints(axis: int, factor: float) -> None:
+def test_torque_constant_is_determined_by_the_other_joints(axis: int, factor: float) -> None:
     first = found(recorded(ROBOT, torques=times(axis, factor))).suspicions[0]
     assert first.kind == "torque scale" and first.joints == (NAMES[axis],) and first.strength > 1.0
     assert NAMES[axis] in first.words and "torque constant" in first.words
@@ -334,7 +334,7 @@ def test_a_scale_of_positions_must_explain_the_data_when_it_is_tried(factor: flo
     assert confirmed(Unknown("position scale", 1, -0.02, 0.003, 0.5), trials, LIMITS)  # below the limit
 
 
-def test_a_long_delay_is_told_without_an_exponent() -> None:
+def test_long_delay_is_printed_without_an_exponent() -> None:
     """As of a wrist's torque, which a real recording left open by 10 ms."""
     words = _of_unknown(Unknown("delay", 5, 0.052, 0.0103, 0.1), LIMITS, NAMES, np.ones(8)).words
     assert "52 ms (+-10 ms) late" in words
@@ -461,7 +461,7 @@ def test_of_data_without_noise_a_tiny_error_is_no_reason_to_refuse() -> None:
 
 
 @pytest.mark.parametrize("factor", [0.7, 1.3])
-def test_what_explains_most_is_named_first(factor: float) -> None:
+def test_best_explanation_is_named_first(factor: float) -> None:
     """Of two joints that share nearly all inertia, either could have the other scale; one explains more."""
     robot = load_robot("planar_3r")
     data = recorded(robot, seed=1, torques=lambda tau: tau * np.where(np.arange(3) == 1, factor, 1.0))

@@ -1,4 +1,4 @@
-"""Friction that no law holds: its size is told by the residuals, and intervals with it hold the truth."""
+"""Friction outside of every law: its size is estimated from residuals, and widened intervals cover the truth."""
 
 import warnings
 

@@ -1,4 +1,4 @@
-"""The dynamic part of held-out predictions: right models as noise has it, wrong links and rotors refused."""
+"""Dynamic part of held-out errors: correct models stay within noise, wrong links and rotors are refused."""
 
 from dataclasses import replace
 

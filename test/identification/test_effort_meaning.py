@@ -1,4 +1,4 @@
-"""Efforts that are no motor torques are named as what they are, before any other cause."""
+"""Efforts that are not motor torques are reported as such before any other cause."""
 
 from collections.abc import Callable
 
@@ -76,7 +76,7 @@ def test_gravity_of_the_nominal_arm_shows_that_it_lacks() -> None:
     assert not told(trials(torques=lambda tau: tau + worm), base)
 
 
-def test_what_efforts_are_comes_before_faults_of_joints() -> None:
+def test_meaning_of_efforts_is_reported_before_joint_faults() -> None:
     samples = recorded(ROBOT, torques=lambda tau: tau - gravity(0.95)).samples(SETTINGS)
     regression = Regression.stack(MODEL, samples, PLAIN)
     found = diagnose(MODEL, samples, regression, LIMITS, PLAIN, thorough=True)

@@ -1,4 +1,4 @@
-"""Essential parameters: what the motion does not show goes, what it shows stays where it is."""
+"""Essential parameters: those that the motion does not determine are removed, the others are unchanged."""
 
 from dataclasses import replace
 
@@ -96,7 +96,7 @@ def test_a_value_of_zero_has_an_infinite_deviation() -> None:
     np.testing.assert_array_equal(relative_deviations(np.array([0.0, -2.0]), np.diag([1.0, 4.0])), [np.inf, 1.0])
 
 
-def test_as_an_estimator_beside_the_others(make_samples) -> None:
+def test_essential_works_as_an_estimator(make_samples) -> None:
     samples = make_samples(ROBOT, TRUTH, sigma=SIGMA)
     estimate, found = estimator("essential").estimate(MODEL, samples), essential_parameters(MODEL, samples)
     np.testing.assert_array_equal(estimate.base.values, found.base.values)
@@ -104,7 +104,7 @@ def test_as_an_estimator_beside_the_others(make_samples) -> None:
     assert estimate.errors.relative == pytest.approx(found.errors.relative)
 
 
-def test_friction_that_the_structure_has_not_is_taken_off_first(make_samples) -> None:
+def test_friction_outside_the_structure_is_subtracted_first(make_samples) -> None:
     """CRANE-X7's 39 parameters hold no Coulomb friction; where it is there it must not hide in them."""
     arm = load_robot("crane_x7")
     model, settings = ArmModel.of(arm), load_identification(arm)

@@ -1,4 +1,4 @@
-"""Consistent projection: certificates, bounds, and what must be refused."""
+"""Consistent projection: certificates, bounds, and refusals."""
 
 from dataclasses import replace
 
@@ -56,7 +56,7 @@ def test_a_consistent_model_is_left_where_it_is() -> None:
     assert consistent_projection(MODEL, inside, BOUNDS).distance < 1e-5
 
 
-def test_a_metric_decides_what_moves() -> None:
+def test_metric_decides_which_parameters_change() -> None:
     """The nearest model in a norm is not farther away in it than any other: neither the plain one nor one between."""
     known = np.isin(MODEL.names, ("ZZR1", "XXR4", "MYR2"))
     for metric in (np.diag(np.where(known, 50.0, 1.0)), np.random.default_rng(1).normal(size=(60, len(MODEL.names)))):
@@ -194,7 +194,7 @@ def test_a_spread_is_the_same_in_every_frame() -> None:
         assert np.linalg.eigvalsh(spread_out(one, 1.001 * spread))[0] < 0.0
 
 
-def test_what_is_outside_is_named() -> None:
+def test_bodies_outside_bounds_are_named() -> None:
     limits, inside = MODEL.limits(BOUNDS), consistent_projection(MODEL, PUBLISHED, BOUNDS).standard
     heavy = np.array(inside.values)
     heavy[:10] *= 10.0

@@ -1,4 +1,4 @@
-"""The parallel filter: what torques show of a function of the states, whatever its shape."""
+"""The parallel filter: torques show any function of the states after the same low-pass."""
 
 from dataclasses import replace
 

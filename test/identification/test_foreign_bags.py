@@ -1,4 +1,4 @@
-"""Bags of other software: several publishers on one topic, efforts that come and go, clocks that are set back."""
+"""Bags of other software: several publishers on one topic, missing efforts, clocks that are set back."""
 
 import json
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""Friction that knows the load: predicted, differentiated, fitted, its structure chosen on unseen blocks of time."""
+"""Load-dependent friction: prediction, derivatives, fit, and choice of structure on held-out blocks of time."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Rigid arms without noise, recorded at several rates: what preprocessing itself does to the parameters."""
+"""Rigid arms without noise, recorded at several rates: errors caused by preprocessing alone."""
 
 from collections import defaultdict
 from dataclasses import replace

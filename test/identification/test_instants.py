@@ -1,4 +1,4 @@
-"""Stamps that are off the instants of their rows, found from the positions of all joints."""
+"""Stamps that differ from the instants of their rows, corrected from the positions of all joints."""
 
 import numpy as np
 import pytest

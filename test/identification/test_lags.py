@@ -1,4 +1,4 @@
-"""Play and delays: what joints have in common, and a delay below the verdict's limit that is compensated."""
+"""Backlash and delays: values common to all joints, and compensation of delays below the verdict's limit."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Least squares: known truths are recovered, deviations are honest, and a poor motion is refused by name."""
+"""Least squares: known parameters, correct standard deviations, and refusal of a poor motion by name."""
 
 from dataclasses import replace
 
@@ -66,7 +66,7 @@ def test_ols_equals_the_normal_equations_and_numpy() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", METHODS)
-def test_standard_deviations_are_honest(method: str) -> None:
+def test_standard_deviations_are_correct(method: str) -> None:
     """Over many noises the errors in units of the stated deviations have unit variance (axes differ, but for ols)."""
     rng = np.random.default_rng(2)
     sigma = np.full(8, 0.05) if method == "ols" else np.array([0.1, 0.2, 0.1, 0.1, 0.02, 0.02, 0.01, 0.01])

@@ -1,4 +1,4 @@
-"""The limits that decide on a result, literally: one that moves must move here too."""
+"""Literal copies of the limits that decide on a result; a changed limit must be changed here, too."""
 
 import pytest
 

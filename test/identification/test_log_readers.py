@@ -1,4 +1,4 @@
-"""Logs of bags, CSV files and LeRobot data sets, and what `dynid logs` says of them."""
+"""Logs as bags, CSV files and LeRobot data sets, and the output of `dynid logs`."""
 
 import json
 from pathlib import Path
@@ -104,7 +104,7 @@ def test_efforts_may_be_currents_and_positions_degrees(tmp_path: Path) -> None:
         find_logs(bag, arm, {"position": {"unit": "furlong"}})[0].read()
 
 
-def test_a_bag_of_another_arm_is_told_apart(tmp_path: Path) -> None:
+def test_bag_of_another_arm_is_distinguished(tmp_path: Path) -> None:
     _, q, _ = motion()
     found = only(write(tmp_path / "bag", {"/joint_states": (("a", "b", "c"), q, None)}))
     assert "joint_1" in found.problem

@@ -1,4 +1,4 @@
-"""A long recording in blocks is the same recording; what of it is left out is said."""
+"""A long recording read in blocks gives the same result; omitted parts are reported."""
 
 import json
 from pathlib import Path
@@ -60,7 +60,7 @@ def test_blocks_hold_the_samples_of_the_whole(monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.slow
-def test_what_is_left_out_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_omitted_parts_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     cut(monkeypatch, 4000, 3)
     source = recording(120.0)
     result = identify(ROBOT, [source], held_out_share=0.3)

@@ -1,4 +1,4 @@
-"""More recordings than memory holds: all count, by one process, by several, by Dask, and by a run that continues."""
+"""More recordings than memory holds: reduced by one process, several, Dask, or a resumed run."""
 
 import json
 import os
@@ -125,7 +125,7 @@ def test_a_recording_too_short_for_rows_is_left_out_and_named(
     assert np.allclose(found.base.values, alone.base.values, rtol=0.05, atol=1e-3)
 
 
-def test_what_is_held_out_is_not_reduced(folder: Path, alone: Identification) -> None:
+def test_held_out_recordings_are_not_reduced(folder: Path, alone: Identification) -> None:
     found = found_by(folder, held_out_share=0.4)
     rows, whole = (one.estimate.regression.reduced for one in (found, alone))
     assert rows is not None and whole is not None
@@ -263,7 +263,7 @@ def test_a_pool_that_broke_takes_no_more_work() -> None:
             list(spread(abs, [1]))
 
 
-def test_progress_is_said_four_times() -> None:
+def test_progress_is_reported_four_times() -> None:
     said: list[str] = []
     spread = watched(map, said.append)
     assert list(spread(lambda x: x + 1, range(8))) == list(range(1, 9))
@@ -292,7 +292,7 @@ def test_options_for_many_recordings_belong_to_the_regression(folder: Path, tmp_
             identify(ROBOT, [folder], method="closed-loop", **options)  # type: ignore[arg-type]
 
 
-def test_logs_says_what_to_type_to_identify(folder: Path) -> None:
+def test_logs_prints_the_identify_command(folder: Path) -> None:
     words = ["logs", str(folder), "--robot", "planar_3r", "--effort", "2.69 mA", "--identify", "--processes", "2"]
     done = CliRunner().invoke(app, words)
     told = f"dynid identify {folder} --robot planar_3r --effort '2.69 mA' --out NEW_FOLDER --processes 2"

@@ -1,4 +1,4 @@
-"""`dynid.identify` by every method: the same kind of result and files, and what lacks a closed loop is refused."""
+"""`dynid.identify` by every method: equal kinds of results and files, and refusal without a closed loop."""
 
 import json
 import shutil
@@ -114,7 +114,7 @@ def test_the_joint_refinement_starts_from_the_regression(found: dict[str, Identi
     assert "2 closed loops together; the input error fell by" in refined.refinement
 
 
-def test_stored_runs_wait_for_the_result_and_resume_a_campaign(bags: Path, tmp_path: Path) -> None:
+def test_stored_runs_resume_a_campaign_and_move_to_the_result(bags: Path, tmp_path: Path) -> None:
     runs, out = tmp_path / "model.runs", tmp_path / "model"
     first = identified(bags, "campaign", runs=runs)
     assert first.campaign is not None and len(list(runs.iterdir())) == 3
@@ -125,7 +125,7 @@ def test_stored_runs_wait_for_the_result_and_resume_a_campaign(bags: Path, tmp_p
     assert not runs.exists() and len(list((out / "runs").iterdir())) == 3
 
 
-def test_an_unknown_method_is_told_the_choices(bags: Path) -> None:
+def test_unknown_method_is_refused_with_the_choices(bags: Path) -> None:
     with pytest.raises(UnknownNameError, match="unknown method 'magic'; known: regression, closed-loop, campaign"):
         identified(bags, "magic")
 

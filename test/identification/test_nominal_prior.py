@@ -1,4 +1,4 @@
-"""Slow recordings that leave parameters open: nominal values fill in where unseen torques judge, and only there."""
+"""Slow recordings that do not determine all parameters: nominal values are used if held-out torques support them."""
 
 import numpy as np
 import pytest
@@ -63,7 +63,7 @@ def test_a_model_with_a_joint_that_never_moved_is_not_accepted() -> None:
     assert result.determined is not None and {"ZZ3", "IA3", "FV3"} <= set(result.determined.others)
 
 
-def test_filtered_rows_refuse_what_they_leave_open() -> None:
+def test_filtered_rows_refuse_undetermined_parameters() -> None:
     filtered = SLOW.model_copy(update={"rows": "filtered"})
     with pytest.raises(UndeterminedError, match="cannot separate") as refusal:
         identify(ROBOT, [recording("one", 1, rate_hz=200.0)], settings=filtered, held_out_share=0.3)

@@ -1,4 +1,4 @@
-"""One recording through every reader: split publishers, units of drivers, angles that wrap, folders of all kinds."""
+"""One recording by every reader: separate publishers, units of drivers, wrapped angles, folders of all kinds."""
 
 import json
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""A part of the time of a recording is identified as if the rest had not been recorded."""
+"""A part of a recording is identified independently of the rest."""
 
 import numpy as np
 import pytest
@@ -14,7 +14,7 @@ ROBOT = load_robot("aloha_class")
 SETTINGS = load_identification(ROBOT)
 
 
-def test_a_part_holds_the_rows_of_its_span_and_says_so() -> None:
+def test_part_contains_and_reports_the_rows_of_its_span() -> None:
     whole = recorded(ROBOT)
     (part,) = parts_of([whole], Span(5.0, 15.0))
     signals = part.signals(SETTINGS)

@@ -1,4 +1,4 @@
-"""From bag to model on lock-step runs: recovery of the truth, verdicts that reject, results written whole or not."""
+"""From bag to model on lock-step runs: true parameters, rejections, results written completely or not at all."""
 
 import json
 from dataclasses import replace
@@ -160,7 +160,7 @@ def test_essential_parameters_of_gears_that_rub(rubbing: Identification, bags: B
 
 
 @pytest.mark.slow
-def test_the_ladder_takes_what_the_gears_have(usual: Identification, rubbing: Identification) -> None:
+def test_ladder_selects_the_structure_of_the_gears(usual: Identification, rubbing: Identification) -> None:
     for found, wanted in ((usual, "Coulomb-viscous"), (rubbing, "directional")):
         block = found.model_file().friction_law
         assert block is not None and block.structure.split(",")[0] == wanted
@@ -250,7 +250,7 @@ def test_without_any_nuisance_the_truth_is_recovered(quiet: Identification) -> N
 
 
 @pytest.mark.slow
-def test_the_true_model_is_far_from_the_one_with_friction(usual: Identification, quiet: Identification) -> None:
+def test_coulomb_friction_biases_parameters_beyond_tolerance(usual: Identification, quiet: Identification) -> None:
     """The case that the recovery above rejects: Coulomb friction moves the parameters by far more."""
     expected = truth()
     near = np.linalg.norm(quiet.base.values - expected)
@@ -300,7 +300,7 @@ def test_a_bag_that_was_identified_from_is_no_held_out_bag(bags: Bags) -> None:
 # -- results ---------------------------------------------------------------------------------------------------
 
 
-def test_what_is_written_is_the_result(usual: Identification, tmp_path: Path) -> None:
+def test_written_files_contain_the_result(usual: Identification, tmp_path: Path) -> None:
     folder = tmp_path / "new" / "model"
     write_result(usual, folder)
     names = sorted(path.name for path in folder.iterdir())

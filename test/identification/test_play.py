@@ -1,4 +1,4 @@
-"""Play between joint and encoder: taken off the states, and found from torques."""
+"""Backlash between joint and encoder: removed from the states, and estimated from torques."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Arms drawn from the posterior: all consistent, distributed as stated, the same for the same seed."""
+"""Arms drawn from the posterior: consistent, with the stated distribution, and equal for equal seeds."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -118,7 +118,7 @@ def beside(deviation: float) -> tuple[ArmModel, Belief, int]:
     return model, Belief(("FC2", *model.names), values, covariance), model.regrouping.standard.index("FC2")
 
 
-def test_friction_beside_the_base_parameters_is_drawn_unless_it_is_held() -> None:
+def test_additional_friction_is_drawn_unless_fixed() -> None:
     model, told, place = beside(0.01)
     found = possible_arms(model, told, BOUNDS, 200, seed=4)
     assert found.base[:, 0].std() == pytest.approx(0.01, rel=0.25)
@@ -265,7 +265,7 @@ def test_arms_have_names_and_count_and_some_trajectories_are_refused() -> None:
         found.base[0] = 0.0
 
 
-def test_what_gives_no_posterior_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_models_without_a_posterior_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     told = belief()
     with pytest.raises(DataError, match="expected at least 1"):
         possible_arms(MODEL, told, BOUNDS, 0)

@@ -1,4 +1,4 @@
-"""Preprocessing: exact where the answer is known, and a sentence or a failed check for every kind of bad data."""
+"""Preprocessing: exact for known answers, and a message or failed check for every kind of bad data."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -341,7 +341,7 @@ def test_a_recording_that_lacks_a_joint_is_refused() -> None:
         signals_of(recording(joint_names=names), ROBOT, SETTINGS)
 
 
-def test_settings_name_what_is_wrong(tmp_path: Path) -> None:
+def test_invalid_settings_are_named(tmp_path: Path) -> None:
     path = tmp_path / "identification.yaml"
     path.write_text("schema_version: 1\nfilter: {order: 4, cutoff_of_nyquist: 1.5}\ncutoff: 3\n")
     with pytest.raises(ConfigurationError, match=r"filter\.cutoff_of_nyquist.*cutoff"):

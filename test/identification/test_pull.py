@@ -1,4 +1,4 @@
-"""Bounds that move an estimate farther than chance: the limit's size, right estimates and wrong ones."""
+"""Bounds that shift an estimate beyond chance: size of the limit, correct and wrong estimates."""
 
 import numpy as np
 import pytest
@@ -91,7 +91,7 @@ def test_draws_of_an_arm_on_its_bounds_are_below_the_limit() -> None:
     assert max(one.value for one in pulls if one is not None) > chi2.isf(0.5, len(rotors) / 2)
 
 
-def test_without_covariance_nothing_is_said() -> None:
+def test_without_covariance_no_pull_is_reported() -> None:
     told = BaseParameters(MODEL.names, inside())
     assert pulled(told) is None
 

@@ -1,4 +1,4 @@
-"""The quick audit finds what the compiled one finds, at poses of its own."""
+"""The quick audit finds the violations of the compiled audit, at its own poses."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def test_both_audits_agree(name: str) -> None:
 
 
 @pytest.mark.parametrize("chunk", [5000, 299, 7])
-def test_every_pose_of_the_sample_is_looked_at(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_sampled_pose_is_checked(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where a pose stands in the sample does not matter: the twelve lowest are those by plain algebra."""
     monkeypatch.setattr(quick_audit_module, "CHUNK", chunk)
     phi, functions, poses, seed = nominal("crane_x7"), InertiaFunctions(MODEL), 300, 1175

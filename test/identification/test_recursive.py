@@ -1,4 +1,4 @@
-"""The estimate of a recording that grows, piece by piece, is that of the whole."""
+"""The recursive estimate of a growing recording equals the estimate of the whole."""
 
 from dataclasses import replace
 
@@ -84,7 +84,7 @@ def pieces(source: Recording, seed: int) -> list[Samples]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
-def test_pieces_give_what_the_whole_gives(source: Recording, whole: Samples, known: KnownGears, seed: int) -> None:
+def test_pieces_give_the_result_of_the_whole(source: Recording, whole: Samples, known: KnownGears, seed: int) -> None:
     batch = Regression.stack(MODEL, whole, COULOMB, known)
     regression = RecursiveRegression.begin(MODEL, COULOMB, known, 5.0)
     for piece in pieces(source, seed):

@@ -1,4 +1,4 @@
-"""Rows that repeat the row before: a recorder that is faster than its source, lost replies, and what is neither."""
+"""Repeated rows: a recorder faster than its source, lost replies, and rows that only look repeated."""
 
 import numpy as np
 import pytest
@@ -71,7 +71,7 @@ def test_a_logger_whose_stamps_are_wrong_is_left_to_others() -> None:
     assert found.q is recorded.q and found.time is recorded.time and "so they were kept" in found.words
 
 
-def test_an_arm_that_rests_or_hardly_moves_repeats_nothing() -> None:
+def test_rest_and_slow_motion_are_not_repeated_rows() -> None:
     time = np.arange(0.0, 20.0, 0.001)
     step = 2.0 * np.pi / 4096.0
     slow = np.round(0.05 * at(0.2 * time) / step) * step
@@ -109,7 +109,7 @@ def test_a_gap_in_the_recording_remains_one() -> None:
 
 
 @pytest.mark.parametrize("torques", [True, False])
-def test_rests_between_motions_stay_and_do_not_move_stamps(torques: bool) -> None:
+def test_rests_between_motions_are_kept_without_stamp_shift(torques: bool) -> None:
     """Positions of an encoder stand still at rest, whoever reads them; what is alike there may be no repeat."""
     source, step = np.arange(0.0, 60.0, 1.0 / 29.3), 2.0 * np.pi / 4096.0
     phase = np.minimum(source % 10.0, 5.0)  # five seconds of motion, five of rest

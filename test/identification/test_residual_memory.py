@@ -1,4 +1,4 @@
-"""What stays alike of a residual: biases last, friction that the law lacks passes with the speed, noise is gone."""
+"""Correlation of residuals: biases persist, unmodelled friction changes with velocity, noise is uncorrelated."""
 
 import numpy as np
 from arms import RECORD, arm, nominal
@@ -30,7 +30,7 @@ def velocity(amplitude: float, frequency_hz: float) -> FloatArray:
     return amplitude * w * np.cos(w * TIME)
 
 
-def test_what_lasts_is_found_within_noise_and_noise_does_not_last() -> None:
+def test_lasting_error_is_separated_from_noise() -> None:
     rng, time = np.random.default_rng(5), 0.04 * np.arange(3000)
     dq = np.sign(np.sin(0.5 * np.pi * time))[:, None] * np.ones(2)  # two seconds each way
     slides = np.ones(dq.shape, dtype=bool)

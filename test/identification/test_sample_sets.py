@@ -1,4 +1,4 @@
-"""Samples joined and split: nothing is lost but what the filter mixed across the cut."""
+"""Joined and split samples: only samples that the filter mixed across the cut are lost."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Set-up unknowns beside the parameters: what was shifted, leant or scaled is found, and what cannot be is refused."""
+"""Set-up unknowns in addition to parameters: delays, tilts and scales are found, or refused if undetermined."""
 
 from collections.abc import Callable
 
@@ -44,7 +44,7 @@ def found(source: Recording, *words: str) -> dict[tuple[str, str], SetupEstimate
 
 
 @pytest.mark.slow
-def test_a_shifted_encoder_is_found_and_said() -> None:
+def test_shifted_encoder_is_found_and_reported() -> None:
     one = found(shifted(2), f"zero:{NAMES[2]}")["position zero", NAMES[2]]
     assert one.value == pytest.approx(-ZERO, abs=0.002) and one.deviation < 0.002 and one.differs
     assert f"zero_offset_rad: {one.value:.5f}" in one.sentence
@@ -101,7 +101,7 @@ def test_a_mended_set_up_is_accepted() -> None:
     assert "setup" in [check.id for check in result.verdict.checks]
 
 
-def test_what_a_motion_cannot_show_is_refused_by_name() -> None:
+def test_unknowns_that_a_motion_does_not_show_are_refused_by_name() -> None:
     with pytest.raises(DataError, match=f"does not show the zero of {NAMES[0]}"):
         found(recorded(ROBOT), f"zero:{NAMES[0]}")
 
@@ -130,7 +130,7 @@ def test_a_set_up_reads_states_torques_and_constants() -> None:
 
 
 @pytest.mark.slow
-def test_what_does_not_differ_stays_as_it_is_given() -> None:
+def test_insignificant_unknowns_stay_as_given() -> None:
     """A lean of a thousandth of a degree would only give the model parameters that no motion shows."""
     setup, estimates = estimate_setup(
         ROBOT, [shifted(2, seed=4)], SETTINGS, [f"zero:{NAMES[2]}", f"zero:{NAMES[1]}", "tilt"]

@@ -1,4 +1,4 @@
-"""Slow logs of position control: parameters, delays and gains come back, and what cannot be used is refused."""
+"""Slow logs of position control: parameters, delays and gains are recovered, and unusable logs are refused."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -99,14 +99,14 @@ def test_recordings_without_goals_have_no_response() -> None:
     assert response is not None and abs(response.delay_s - GOALS_LATE_S) < 0.005
 
 
-def test_what_little_motion_cannot_tell_is_left_open() -> None:
+def test_parameters_beyond_little_motion_are_undetermined() -> None:
     settings = SETTINGS.model_copy(update={"rows": "averaged"})
     few = identify(ROBOT, [source(made(12.0, 16.0))], settings=settings).determined
     assert few is not None and set(few.determined) | set(few.others) == set(MODEL.names)
     assert few.others
 
 
-def test_viscous_friction_beside_friction_that_falls_with_speed_is_left_open() -> None:
+def test_viscous_with_stribeck_friction_is_undetermined() -> None:
     """With ten hours of logs it was precise, and 60 % off: the two trade."""
     names = ("ZZR1", "FV1", "FV2", "FV3", "FC3")
     base = BaseParameters(names, np.ones(5), np.diag(np.full(5, 1e-6)))

@@ -1,4 +1,4 @@
-"""Joints that stop between the steps of their encoder: seen in recorded velocities, cut out of the fit."""
+"""Joints that stop between encoder steps: detected by recorded velocities, excluded from the fit."""
 
 from dataclasses import replace
 
@@ -33,7 +33,7 @@ def test_recorded_stops_show_under_a_constant_mean_speed() -> None:
     assert slowest_velocities(time, dq, recorded_time, stops - 0.02).min() == pytest.approx(-0.02)
 
 
-def test_states_without_recorded_velocities_nearby_show_no_stops() -> None:
+def test_without_recorded_velocities_no_stops_are_found() -> None:
     time, dq, recorded_time, stops = crawling(0.08)
     few = slice(0, None, 20)  # one in 20 ms, five states
     found = slowest_velocities(time, dq, recorded_time[few], np.full_like(stops, 0.08)[few])

@@ -1,4 +1,4 @@
-"""Which torque constants a result rests on is said in words, whatever the recording was."""
+"""The result names the torque constants on which it is based, for every kind of recording."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -31,7 +31,7 @@ def test_constants_are_grouped_by_value() -> None:
     assert "no torque constant was used" in torque_sentence((), ("a", "b"))
 
 
-def test_a_source_is_what_file_and_mapping_say(tmp_path: Path) -> None:
+def test_source_is_described_by_file_and_mapping(tmp_path: Path) -> None:
     rows = "".join(f"{0.01 * k},{0.02 * k},0,{1 + 0.01 * k},{2 + 0.01 * k},3\n" for k in range(50))
     for name in ("one.csv", "two.csv"):
         (tmp_path / name).write_text(rows)
@@ -56,7 +56,7 @@ def test_a_simulated_arm_stays_known_to_the_end() -> None:
     assert end.summary()["simulated"] == ["one"]
 
 
-def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
+def test_unreadable_files_are_named(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="describe its columns with --mapping"):
         load_recording(tmp_path / "run.csv", ROBOT)
     with pytest.raises(InputNotFoundError, match=r"run\.csv"):

@@ -1,4 +1,4 @@
-"""An arm with springs, whose truth is known: identified, judged, written, read again, refused without its springs."""
+"""A known arm with springs: identified, judged, stored, read back, and refused without its springs."""
 
 import mujoco
 import numpy as np

@@ -1,4 +1,4 @@
-"""Dry friction among the base parameters, as `dynid robot new` drafts it: what sticks says nothing of it."""
+"""Dry friction in base parameters, as `dynid robot new` drafts it: samples at standstill do not count."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Deviations where residuals are correlated: the sandwich is honest, independence is not."""
+"""Standard deviations with correlated residuals: correct with the sandwich estimator, too small without."""
 
 import numpy as np
 import pytest
@@ -57,7 +57,7 @@ def test_a_short_recording_still_has_some_windows() -> None:
 
 
 @pytest.mark.slow
-def test_a_known_nuisance_widens_what_it_can_be_mistaken_for_and_nothing_else() -> None:
+def test_nuisance_widens_only_confusable_parameters() -> None:
     """Torques of an unmodelled effect, like the first column: 90 % intervals hold as stated, those of noise do not."""
     rng, held, plain, widths = np.random.default_rng(4), [], [], []
     columns = rng.normal(size=(400, 1, 2))
@@ -78,7 +78,7 @@ def test_a_known_nuisance_widens_what_it_can_be_mistaken_for_and_nothing_else() 
     assert np.mean(widths, axis=0)[0] > 5.0 and np.mean(widths, axis=0)[1] < 1.3
 
 
-def test_what_is_known_beforehand_bounds_what_no_sample_shows() -> None:
+def test_prior_bounds_undetermined_parameters() -> None:
     columns = np.zeros((100, 1, 2))
     columns[:, 0, 0] = np.random.default_rng(5).normal(size=100)
     residual = np.random.default_rng(6).normal(size=(100, 1))
@@ -92,7 +92,7 @@ def test_the_correlation_factor_is_that_of_a_mean(memory: float) -> None:
     assert correlation_factor(noise) == pytest.approx((1.0 + memory) / (1.0 - memory), rel=0.08)
 
 
-def test_windows_are_never_shorter_than_a_sample_and_always_a_few() -> None:
+def test_windows_have_a_minimum_length_and_number() -> None:
     """With a window of one sample nothing is correlated, and S is the plain sum."""
     scores = np.random.default_rng(8).normal(size=(64, 2))
     np.testing.assert_allclose(score_covariance(scores, 5.0), scores.T @ scores)

@@ -1,4 +1,4 @@
-"""Groups of parameters that a motion determines, and those that it does not: result, file and words say so."""
+"""Parameter groups that a motion does not determine, as reported in result, file and text."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def test_groups_are_rotors_inertias_and_first_moments_by_link() -> None:
     assert sorted(grouped) == sorted(name for name in MODEL.names if not name.startswith("FV"))
 
 
-def test_what_is_known_well_is_determined() -> None:
+def test_precise_parameters_are_determined() -> None:
     assert undetermined(told(0.1)) == () and undetermined_sentence(()) == ""
 
 
@@ -50,6 +50,6 @@ def test_a_group_is_determined_by_one_of_its_parameters() -> None:
     assert one.parameters == ("MX6", "MYR6")
 
 
-def test_without_deviations_nothing_is_said() -> None:
+def test_without_deviations_no_group_is_reported() -> None:
     phi = nominal("crane_x7")
     assert undetermined(BaseParameters(phi.names, phi.values)) == ()

@@ -1,4 +1,4 @@
-"""Checks and verdicts: which side of a limit passes, what nothing passes, and what is written of them."""
+"""Checks and verdicts: the side of a limit that passes, undefined values, and their texts."""
 
 import math
 from typing import Any

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a recording: a verdict or one sentence, never a traceback."""
+"""Faulty recordings of any kind: a verdict or one sentence, never a traceback."""
 
 import json
 from typing import get_args
@@ -93,7 +93,9 @@ def judged(robot: Robot, structure: str, signs: FloatArray, order: list[int], si
     order=st.permutations(range(3)),
     silent=st.integers(-2, 2),
 )
-def test_a_small_arm(flags: dict[str, bool], structure: str, signs: list[float], order: list[int], silent: int) -> None:
+def test_small_arm_with_wrong_data_gets_a_verdict(
+    flags: dict[str, bool], structure: str, signs: list[float], order: list[int], silent: int
+) -> None:
     judged(with_structure(PLANAR, **flags), structure, np.array(signs), list(order), silent)
 
 

@@ -1,4 +1,4 @@
-"""BAM's parameter files: what they say is read, what is written reads back, and what is wrong is named."""
+"""BAM's parameter files: reading, writing and reading back, and messages for invalid files."""
 
 import json
 from pathlib import Path
@@ -72,7 +72,7 @@ def test_load_that_counts_alike_on_both_sides(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_what_is_written_reads_back(tmp_path: Path, model: str) -> None:
+def test_written_files_are_read_back(tmp_path: Path, model: str) -> None:
     rng = np.random.default_rng(3)
     figures = {symbol: rng.uniform(0.05, 0.3, 2) for symbol in MODELS[model]}
     if model in ("M3", "M4"):
@@ -105,7 +105,7 @@ def without(key: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        (M6 | {"friction_basis": 0.1}, "the unknown key 'friction_basis'; it has friction"),
+        (M6 | {"friction_basis": 0.1}, "the unknown key 'friction_basis'; expected friction"),
         (M6 | {"load_friction_base": 0.1}, "of model M6 has the unknown key 'load_friction_base'"),
         (without("alpha"), "no key 'alpha'"),
         (M6 | {"friction_viscous": -0.1}, "friction_viscous is -0.1; expected a number of at least 0"),
@@ -117,7 +117,7 @@ def without(key: str) -> dict[str, Any]:
         ([1.0], "holds no JSON object"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, content: object, words: str) -> None:
+def test_invalid_files_are_named(tmp_path: Path, content: object, words: str) -> None:
     with pytest.raises(ConfigurationError, match=words) as error:
         read_bam(written(tmp_path, content))
     assert "gear.json" in str(error.value)

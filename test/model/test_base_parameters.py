@@ -1,4 +1,4 @@
-"""Base parameters: names, groupings and counts, with the numerical rank as the witness."""
+"""Base parameters: names, groupings and counts, checked by the numerical rank."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What keeps a robot with servos from being driven, and what a robot file may not say at all."""
+"""Reasons why a robot with servos cannot be driven, and invalid values of a robot file."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""The regressor and the inertia matrix against pinocchio, an implementation nobody here wrote."""
+"""The regressor and the inertia matrix against pinocchio, an independent implementation."""
 
 import numpy as np
 import pinocchio

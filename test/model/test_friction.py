@@ -1,4 +1,4 @@
-"""The law of friction: models M1 to M6, its derivatives, its columns and its implicit solution."""
+"""The friction law: models M1 to M6, derivatives, columns and implicit solution."""
 
 import numpy as np
 import pytest
@@ -61,14 +61,14 @@ def test_load_that_drives_the_motor_counts_by_the_motors_square() -> None:
     np.testing.assert_allclose(q, [0.006909, 0.01], rtol=1e-12)
 
 
-def test_budget_at_rest_holds_more_than_friction_in_motion() -> None:
+def test_budget_at_rest_exceeds_friction_in_motion() -> None:
     law = gear()
     rest = law.budget(np.zeros(AXES), 1.0, -1.0)
     assert (rest > law.budget(np.full(AXES, 2.0), 1.0, -1.0)).all()
     np.testing.assert_allclose(law.torque(np.full(AXES, 1e-12), 1.0, -1.0), rest, rtol=1e-9)
 
 
-def test_coulomb_and_viscous_friction_alone_know_no_load() -> None:
+def test_coulomb_and_viscous_friction_do_not_depend_on_load() -> None:
     law = FrictionLaw.of(AXES, {"fb": 0.1, "fv": 0.02})
     assert not law.depends_on_load and law.terms == ("fv", "fb")
     np.testing.assert_allclose(law.torque(np.array([0.5, -0.5]), 9.0, 9.0), [0.11, -0.11])
@@ -130,7 +130,7 @@ def test_motor_torque_with_the_quadratic_term_balances_but_where_friction_jumps(
     assert at_jump.mean() < 0.01 and residual.max() < 0.01 * np.square(te).max()
 
 
-def test_motor_torque_at_rest_is_what_is_wanted() -> None:
+def test_motor_torque_at_rest_is_the_requested_torque() -> None:
     np.testing.assert_array_equal(gear().motor_torque(np.zeros(AXES), np.array([1.0, -2.0]), 0.5), [1.0, -2.0])
 
 

@@ -1,4 +1,4 @@
-"""The friction law as functions of arrays: equal to the law, by functions that numpy and jax.numpy share."""
+"""The friction law on arrays: equal to the scalar law, by functions that numpy and jax.numpy share."""
 
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -55,7 +55,7 @@ def states(seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("transition", [0.0, 0.02])
 @pytest.mark.parametrize("seed", range(5))
-def test_arrays_give_what_the_law_says(seed: int, transition: float) -> None:
+def test_arrays_equal_the_scalar_law(seed: int, transition: float) -> None:
     law, (dq, motor, load) = drawn_law(seed, transition), states(seed)
     for xp in (np, like_jax()):
         found = ArrayFriction.of(law, xp)

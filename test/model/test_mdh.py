@@ -1,4 +1,4 @@
-"""Geometry: the modified DH frames against the URDF's own forward kinematics."""
+"""Geometry: modified DH frames against the URDF's own forward kinematics."""
 
 import numpy as np
 import pytest

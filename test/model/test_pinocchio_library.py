@@ -1,4 +1,4 @@
-"""Pinocchio without the system library that its wheel needs: one sentence, and not for other errors."""
+"""Pinocchio without a system library that its wheel needs: one message, and only for this error."""
 
 import os
 import subprocess

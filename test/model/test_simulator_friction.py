@@ -1,4 +1,4 @@
-"""Friction as simulators get it: two figures per joint, and MuJoCo's friction written before every step."""
+"""Friction for simulators: two values per joint, and MuJoCo's friction written before every step."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -110,7 +110,7 @@ def test_offset_is_a_constant_torque_of_the_joint_and_no_load() -> None:
     np.testing.assert_allclose(np.sign(data.qvel) * model.dof_frictionloss - data.qfrc_passive, expected, atol=1e-7)
 
 
-def test_what_mujoco_cannot_have_is_refused() -> None:
+def test_friction_that_mujoco_lacks_is_refused() -> None:
     content = to_file(BARE, MODEL.mdh, ROBOT.name, ROBOT.joint_names, "test")
     model = mujoco.MjModel.from_xml_string(mjcf_text(ROBOT, content))
     offset = M6.with_values({"of": 0.1})

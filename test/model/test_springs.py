@@ -1,4 +1,4 @@
-"""Springs in the equations of motion, against the plain arm and finite differences of the springs' potential."""
+"""Springs in the equations of motion, against an arm without them and differences of their potential."""
 
 import numpy as np
 import pytest
@@ -96,7 +96,7 @@ def test_generated_kernels_have_the_springs() -> None:
     np.testing.assert_allclose(bias, tau[0] - inertia @ ddq[0], atol=EXACT)
 
 
-def test_a_model_predicts_with_springs_which_load_the_gears() -> None:
+def test_prediction_includes_springs_that_load_the_gears() -> None:
     q, dq, ddq = states()
     law = FrictionLaw.of(3, {"fb": 0.5, "ke": 0.2})
     links = of_kinds(PHI, ("FV", "FC"), others=True)

@@ -206,7 +206,7 @@ def test_units_of_prismatic_axes_are_those_of_forces() -> None:
     assert model.unit("MX2") == "kg*m" and model.unit("IAR2") == "kg"
 
 
-def test_what_shapes_the_torques_is_in_the_hash() -> None:
+def test_hash_covers_all_inputs_of_the_torques() -> None:
     plain = arm("rrr", structure=DRIVEN)
     other = DRIVEN.model_copy(update={"stribeck": Stribeck(velocity_rad_s=0.2)})
     hashes = {plain.structure_hash, coupled_arm().structure_hash, arm("rrr", structure=other).structure_hash}

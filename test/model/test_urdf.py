@@ -1,4 +1,4 @@
-"""The exported URDF holds the identified model: read back by pinocchio it gives the same torques."""
+"""The exported URDF contains the identified model: pinocchio computes the same torques from it."""
 
 import numpy as np
 import pinocchio

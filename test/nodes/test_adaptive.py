@@ -1,4 +1,4 @@
-"""An adaptive run behind the real nodes: driver, executor and recorder, with simulated servos behind a serial port."""
+"""An adaptive run with the real nodes: driver, executor and recorder, with simulated servos on a serial port."""
 
 import json
 import re
@@ -125,7 +125,7 @@ def test_a_real_arm_moves_in_a_described_space_only(chain: Chain, tmp_path: Path
         (("--adaptive", "--real-arm", "/dev/nothing"), "describe that around your arm in a file"),
     ],
 )
-def test_what_does_not_go_together_is_refused(words: tuple[str, ...], refusal: str, tmp_path: Path) -> None:
+def test_contradicting_options_are_refused(words: tuple[str, ...], refusal: str, tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["collect", *words, "--out", str(tmp_path / "run")])
     shown = " ".join(re.sub(r"[^\w.,-]+", " ", done.output).split())
     assert done.exit_code == 2 and refusal in shown and not (tmp_path / "run").exists()

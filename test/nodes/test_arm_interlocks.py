@@ -1,4 +1,4 @@
-"""What an arm's interlocks hear of two publishers, and the words in which they name them."""
+"""Interlocks of an arm with two publishers of one topic, and their messages."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -23,7 +23,7 @@ def test_publishers_are_named_once_each_with_their_namespace() -> None:
     assert publishers(node(("/", "executor"), ("/left", "rqt"), ("/", "executor")), "t") == "from /executor, /left/rqt"
 
 
-def test_a_publisher_whose_node_is_not_known_yet_is_told_in_words() -> None:
+def test_publisher_of_an_unknown_node_is_described() -> None:
     unknown = ("_NODE_NAMESPACE_UNKNOWN_", "_NODE_NAME_UNKNOWN_")
     assert publishers(node(unknown, ("/", "executor")), "t") == "from /executor, a node that is still joining"
 
@@ -32,7 +32,7 @@ def test_a_publisher_that_is_gone_is_no_error() -> None:
     assert publishers(node(), "t") == "its publisher has left"
 
 
-def test_what_a_second_source_says_never_counts_and_does_not_stay(domain: str) -> None:
+def test_second_source_is_ignored_and_not_kept(domain: str) -> None:
     """A forger that comes and goes while nothing moves must leave no mount behind."""
     heard: list[str] = []
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""Two arms under the node bilateral: two real drivers, each with simulated servos, and a hand at the leader."""
+"""Two arms coupled by the node bilateral: two real drivers, each with simulated servos, and a hand at the leader."""
 
 import tempfile
 import uuid
@@ -112,7 +112,7 @@ def refused(group: ProcessGroup, client: Supervisor, given: dict[str, str]) -> s
     return process.last_error()
 
 
-def test_what_cannot_couple_arms_ends_with_a_sentence(group: ProcessGroup, client: Supervisor, tmp_path: Path) -> None:
+def test_arms_that_cannot_be_coupled_give_one_sentence(group: ProcessGroup, client: Supervisor, tmp_path: Path) -> None:
     assert "needs a model: give the path of an accepted model.yaml as parameter leader_model" in refused(
         group, client, {}
     )

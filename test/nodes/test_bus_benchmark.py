@@ -1,4 +1,4 @@
-"""The bus benchmark's figures come from a whole chain: what it prints, and that it leaves the machine as it was."""
+"""The bus benchmark with a complete chain: its output, and an unchanged machine afterwards."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""The client of one experiment: what it asks of the nodes and in which order; torque goes off whatever happens."""
+"""The client of one experiment: requests to the nodes in order; torque is switched off in every case."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -115,7 +115,7 @@ def test_torque_goes_off_whatever_fails(failing: str, error: Exception) -> None:
     assert "recorder/stop" in after
 
 
-def test_a_bag_that_is_incomplete_is_an_error() -> None:
+def test_incomplete_bag_is_an_error() -> None:
     calls = RecordedCalls(failing="recorder/stop", error=NodeError("recorder/stop: the bag is incomplete: no room"))
     with pytest.raises(NodeError, match="the bag is incomplete: no room"):
         run(calls)

@@ -1,4 +1,4 @@
-"""A collection of motions: order, cooling down, resumption, what an interruption leaves; the nodes are stood in for."""
+"""A collection of motions: order, cooling, resumption, and results after an interruption; nodes are stubs."""
 
 import json
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""A run's ROS domain is nobody else's."""
+"""A run's ROS domain is private."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Who pressed an emergency stop, and who can release it."""
+"""The emergency stop: publishers that may have pressed it, and those that can release it."""
 
 import time
 from typing import Any
@@ -22,7 +22,7 @@ def presses(*present: bytes, since_s: float = 0.0) -> Presses:
     return found
 
 
-def test_a_publisher_that_is_alone_releases_what_it_pressed() -> None:
+def test_single_publisher_can_release_its_press() -> None:
     one = presses(BUTTON)
     one.press(0, 0.0)
     assert one.active and not one.release(0.9 * DELIVERY_S), "a message of one that has left may still arrive"
@@ -66,7 +66,7 @@ def test_one_that_is_matched_before_it_is_known_counts_as_unknown() -> None:
     assert not beside.release(9.0)
 
 
-def test_a_message_that_arrives_again_presses_for_nobody_else() -> None:
+def test_repeated_message_presses_for_no_other_publisher() -> None:
     one = presses(BUTTON)
     one.press(0, 5.0)
     one.look(frozenset((BUTTON, WINDOW)), 2, 5.1)

@@ -1,4 +1,4 @@
-"""The executables of launch files end quietly whenever a signal comes, and start no threads beside a 1 kHz cycle."""
+"""Executables of launch files: they end without traceback on any signal, and start no additional threads."""
 
 import os
 import signal
@@ -80,7 +80,7 @@ def test_import_interrupted_without_the_handler_prints_a_traceback(tmp_path: Pat
 
 
 @pytest.mark.parametrize(("leave", "code"), [("leave", 3), ("sys.exit", -signal.SIGTERM)])
-def test_a_second_signal_does_not_kill_what_is_over(tmp_path: Path, leave: str, code: int) -> None:
+def test_second_signal_after_the_end_is_ignored(tmp_path: Path, leave: str, code: int) -> None:
     ended = run(LEAVING.format(number=signal.SIGTERM, leave=leave), tmp_path)
     assert (ended.returncode, ended.stderr) == (code, "")
 

@@ -1,4 +1,4 @@
-"""The executor node as a process, with this test as its arm."""
+"""The executor node as a process; the test acts as its arm."""
 
 import contextlib
 import itertools
@@ -302,7 +302,7 @@ def test_missing_states_are_named_before_the_joint(client: Supervisor, node: Pro
     )
 
 
-def test_torque_that_went_off_forgets_what_was_commanded(client: Supervisor, node: Process) -> None:
+def test_torque_off_clears_the_command(client: Supervisor, node: Process) -> None:
     """The arm would be pulled back to a posture of before when torque is on again."""
     arm = PerfectArm(client, ROBOT.rest_posture)
     reports = client.node.create_publisher(DiagnosticArray, "diagnostics", 10)
@@ -493,7 +493,7 @@ REFUSED = [
 ]
 
 
-def test_models_that_must_not_move_this_arm_are_refused_and_the_law_stays(client: Supervisor, node: Process) -> None:
+def test_unsuitable_models_are_refused_and_the_law_stays(client: Supervisor, node: Process) -> None:
     for values, words in REFUSED:
         with pytest.raises(NodeError, match=words):
             client.set_parameters("executor", values)
@@ -598,7 +598,7 @@ def test_a_model_feeds_the_running_controller_without_a_jump(client: Supervisor,
     assert client.experiment.controller == "computed_torque then ff_pd" and client.experiment.gains == {}
 
 
-def test_a_held_arm_sways_if_it_is_told_to_and_by_no_more_than_is_allowed(client: Supervisor, node: Process) -> None:
+def test_held_arm_sways_on_request_within_the_limit(client: Supervisor, node: Process) -> None:
     arm = PerfectArm(client, ROBOT.rest_posture)
     arm.follows = False  # so commands show where the law wants it
     arm.wait_until_seen()
@@ -637,9 +637,7 @@ def test_torques_for_an_effort_controller_end_with_zeros(client: Supervisor, gro
 
 
 @pytest.mark.parametrize("how", ["silent", "stamps go back"])
-def test_an_effort_controller_gets_zeros_where_states_stop_and_a_new_hold_begins(
-    client: Supervisor, group: ProcessGroup, how: str
-) -> None:
+def test_effort_controller_gets_zeros_when_states_stop(client: Supervisor, group: ProcessGroup, how: str) -> None:
     process = group.start_node("executor_node", "executor", {"output": "effort_controller"})
     efforts: list[Float64MultiArray] = []
     client.node.create_subscription(Float64MultiArray, "effort_controller/commands", efforts.append, STREAM)
@@ -675,7 +673,7 @@ def test_a_motion_ends_where_the_clock_is_set_back(client: Supervisor, node: Pro
     arm.wait(lambda: len(arm.commands) > seen + 20, "a hold by the new clock")
 
 
-def test_what_cannot_run_at_the_start_is_one_sentence(group: ProcessGroup, tmp_path: Path) -> None:
+def test_invalid_start_parameters_give_one_sentence(group: ProcessGroup, tmp_path: Path) -> None:
     refused = (
         ({"trajektory": "V01"}, "error: unknown parameter of node executor 'trajektory'; known: "),
         ({"output": "nowhere"}, "unknown output 'nowhere'; known: joint_commands, effort_controller"),
@@ -688,7 +686,7 @@ def test_what_cannot_run_at_the_start_is_one_sentence(group: ProcessGroup, tmp_p
         group.processes.remove(process)
 
 
-def test_gravity_is_the_mounts_that_the_hardware_tells(client: Supervisor, node: Process) -> None:
+def test_gravity_follows_the_mount_of_the_hardware_node(client: Supervisor, node: Process) -> None:
     arm = PerfectArm(client, ROBOT.rest_posture)
     arm.wait_until_seen()
     client.set_parameters("executor", handed_over())

@@ -1,4 +1,4 @@
-"""The node external_torque as a process: it feels a push that its states show, and says so."""
+"""The node external_torque as a process: it detects and reports a force."""
 
 import logging
 from pathlib import Path

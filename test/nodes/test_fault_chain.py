@@ -1,4 +1,4 @@
-"""Faults of processes, against the real chain: one run of one of them, and the clock that steps."""
+"""Faults of processes in the real chain: one run of one fault, and a clock that steps."""
 
 import os
 import re
@@ -51,7 +51,7 @@ def test_a_pulled_cable_leaves_no_current_and_is_found_again(domain: str) -> Non
     assert found.violations == () and 0.0 < found.stop_ms < 120.0
 
 
-def test_a_host_that_keeps_standing_still_is_told(domain: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_host_that_stalls_repeatedly_is_reported(domain: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     class Disturbed:
         longest_standstill_s = 0.5
 

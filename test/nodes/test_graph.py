@@ -1,4 +1,4 @@
-"""The running nodes against what is said of them: namespaces, quality of service, security policies, views."""
+"""Running nodes against their documentation: namespaces, quality of service, security policies, views."""
 
 import contextlib
 import json
@@ -71,7 +71,7 @@ def expanded(name: str, node: str, namespace: str) -> str:
     return name if name.startswith("/") else f"{namespace}/{re.sub('^~', node, name)}"
 
 
-def test_nothing_of_an_arm_is_outside_of_its_namespace_and_policies_allow_just_what_nodes_do(arms: Supervisor) -> None:
+def test_namespaces_are_kept_and_policies_allow_only_used_topics(arms: Supervisor) -> None:
     allowed = policies((ROOT / "config/sros2/policies.xml").read_text(encoding="utf-8"))
     for name in NODES:
         with contextlib.suppress(NodeError):  # the graph is complete a moment after the nodes answer

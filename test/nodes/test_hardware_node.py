@@ -1,4 +1,4 @@
-"""The hardware node as a process, against the real SDK on the emulated servo bus."""
+"""The hardware node as a process, with the real SDK on the emulated servo bus."""
 
 import contextlib
 import itertools
@@ -327,7 +327,7 @@ def test_zeros_of_a_controller_that_ended_hold_the_arm_where_asked_for(
     commander.repeat(NAMES, [0.0] * 8, lambda: message(client).endswith(then), "the state")
 
 
-def test_a_controller_manager_without_a_controller_is_told_of_once(commander: Commander, node: Process) -> None:
+def test_missing_controller_is_reported_once(commander: Commander, node: Process) -> None:
     seen: list[int] = []
 
     def some_reports() -> bool:
@@ -431,7 +431,7 @@ def test_the_emergency_stop_stops_the_arm_and_must_be_released_before_it_can_be_
     enabled.set_enabled("hardware", True)
 
 
-def test_a_driver_that_was_deactivated_says_that_torque_was_off(enabled: Supervisor) -> None:
+def test_deactivated_driver_reports_torque_off(enabled: Supervisor) -> None:
     """Who held the arm would pull it back to where it was before it was lowered."""
     enabled.wait(lambda: enabled.reported(LOOP, TIMES_OFF) == "0", 10.0, "a report")
     enabled.transition("hardware", "deactivate")
@@ -530,7 +530,9 @@ def test_a_cable_that_was_pulled_is_found_again_on_request(
         client.set_enabled("hardware", False)
 
 
-def test_torque_that_is_on_is_taken_over_only_if_told(client: Supervisor, node: Process, bus: EmulatedServoBus) -> None:
+def test_torque_that_is_on_is_taken_over_only_on_request(
+    client: Supervisor, node: Process, bus: EmulatedServoBus
+) -> None:
     bus.chain.servos[4].set(table.TORQUE_ENABLE, 1)
     assert "servo 4 (crane_x7_upper_arm_revolute_part_twist_joint) has torque on" in refusal(client, node, bus.port)
     assert all(bus.chain.summary()["torque_enabled"][2:3])

@@ -1,4 +1,4 @@
-"""`dynid hold` behind the real nodes: an arm that carries what its model says is let go, and another one is not."""
+"""`dynid hold` with the real nodes: the arm is released only if its torques agree with the model."""
 
 from collections.abc import Iterator
 from pathlib import Path

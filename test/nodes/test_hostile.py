@@ -1,4 +1,4 @@
-"""Whatever is set, sent or called, a node goes on, and what it refuses changes nothing. Nodes of this process."""
+"""Arbitrary parameters, messages and calls: nodes continue, and refused values change nothing. Nodes run in-process."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -204,7 +204,7 @@ def set_everything(node: Any, after: Any = lambda: None) -> set[tuple[str, bool]
 
 
 @pytest.mark.parametrize("state", STATES)
-def test_no_parameter_ends_the_executor_or_what_it_does(executor: ExecutorNode, state: str) -> None:
+def test_no_parameter_ends_the_executor_or_its_motion(executor: ExecutorNode, state: str) -> None:
     arm = Arm(executor)
     arm.into(state)
     phase, moving = executor._motion.phase, executor._motion.moving

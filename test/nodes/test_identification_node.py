@@ -1,4 +1,4 @@
-"""The identification node as a process: what it refuses, what it hands over, and how."""
+"""The identification node as a process: its refusals, and how it passes on a model."""
 
 import json
 import multiprocessing
@@ -64,9 +64,7 @@ def phi(client: Supervisor) -> np.ndarray:
     )
 
 
-def test_what_cannot_work_is_refused_when_it_is_set(
-    client: Supervisor, node: Process, bag: Path, tmp_path: Path
-) -> None:
+def test_invalid_parameters_are_refused_when_set(client: Supervisor, node: Process, bag: Path, tmp_path: Path) -> None:
     impossible: list[tuple[dict[str, object], str]] = [
         ({"bags": [str(tmp_path / "nowhere")]}, "no such bag: .*nowhere"),
         ({"bags": [str(bag), str(tmp_path / "nowhere")]}, "no such bag: .*nowhere"),
@@ -204,7 +202,7 @@ def test_a_node_that_ends_ends_the_processes_of_its_campaign() -> None:
     assert multiprocessing.active_children() == []
 
 
-def test_a_parameter_that_does_not_exist_is_told_in_one_sentence(client: Supervisor, node: Process) -> None:
+def test_unknown_parameter_gives_one_sentence(client: Supervisor, node: Process) -> None:
     command = [sys.executable, "-m", "dynid.nodes.readback", "identification", "NOPE"]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
     assert done.returncode == 1 and done.stdout == ""

@@ -1,4 +1,4 @@
-"""A chain that starts with empty caches compiles everything before its first process is ready, and nothing later."""
+"""A chain with empty caches compiles everything before its first process is ready, and nothing later."""
 
 import json
 from pathlib import Path

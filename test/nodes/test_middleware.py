@@ -1,4 +1,4 @@
-"""What the middleware does by default: this machine only, no shared memory, and whatever a user chose instead."""
+"""Defaults of the middleware: this machine only, no shared memory; a user's settings override them."""
 
 import json
 import os
@@ -50,7 +50,7 @@ def test_without_a_choice_only_this_machine_is_discovered_by_a_profile_of_ours()
 
 
 @pytest.mark.slow
-def test_what_a_user_chose_stays() -> None:
+def test_user_settings_are_kept() -> None:
     wide = {"ROS_AUTOMATIC_DISCOVERY_RANGE": "SUBNET"}
     assert chosen(wide) == {**wide, "FASTDDS_BUILTIN_TRANSPORTS": "UDPv4"}
     assert chosen({**wide, "FASTDDS_BUILTIN_TRANSPORTS": "DEFAULT"})["FASTDDS_BUILTIN_TRANSPORTS"] == "DEFAULT"

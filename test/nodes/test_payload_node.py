@@ -1,4 +1,4 @@
-"""The node payload as a process: states of an arm that moves a body in, mass and deviation out."""
+"""The node payload as a process: from states of an arm that moves a body to mass and standard deviation."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A subscription that its owner polls: messages in order, with their time of receipt, and without a callback."""
+"""A polled subscription: messages in order, with their time of receipt, and without a callback."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -72,7 +72,7 @@ def test_messages_are_taken_in_order_with_their_receipt(node: Node) -> None:
     polled.destroy()
 
 
-def test_oldest_messages_are_dropped_if_nobody_takes_them(node: Node) -> None:
+def test_oldest_untaken_messages_are_dropped(node: Node) -> None:
     polled, publisher = subscribe(node), node.create_publisher(JointState, TOPIC, NEWEST)
     wait(publisher.get_subscription_count)
     for stamp_ns in range(NEWEST.depth + 3):

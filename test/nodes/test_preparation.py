@@ -1,4 +1,4 @@
-"""Work beside the control: one job at a time, handed over where it is asked for, withdrawn in time."""
+"""Work in a separate thread: one job at a time, result on request, withdrawal in time."""
 
 import threading
 

@@ -1,4 +1,4 @@
-"""Groups of processes: none is left behind, whenever an interrupt comes."""
+"""Groups of processes: no process is left running, whenever an interrupt arrives."""
 
 import os
 import signal

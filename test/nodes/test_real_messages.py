@@ -1,4 +1,4 @@
-"""The bytes of real rclpy messages through our own coders, and ours through rclpy."""
+"""Bytes of real rclpy messages decoded by dynid, and dynid's bytes decoded by rclpy."""
 
 from collections.abc import Sequence
 
@@ -85,7 +85,7 @@ def test_a_publisher_may_change_its_layout() -> None:
 
 
 @pytest.mark.parametrize("names", NAME_SETS, ids=len)
-def test_rclpy_reads_what_we_encode(names: tuple[str, ...]) -> None:
+def test_rclpy_decodes_our_messages(names: tuple[str, ...]) -> None:
     q, dq, ddq = np.random.default_rng(3).standard_normal((3, 3))
     raw = JointStateEncoder(names, "base").encode(STAMP, position=q, velocity=dq, effort=ddq)
     state = deserialize_message(raw, JointState)

@@ -1,4 +1,4 @@
-"""The recorder node as a process: bags begin and end when asked, and nothing is overwritten."""
+"""The recorder node as a process: bags begin and end on request, and nothing is overwritten."""
 
 from pathlib import Path
 
@@ -74,7 +74,7 @@ def test_a_bag_from_start_to_stop_with_what_was_latched_before(
         client.wait(lambda: "recorder" in client.reports, 10.0, "a new report")
 
 
-def test_bag_of_two_publishers_is_said_to_be_doubtful(client: Supervisor, node: Process, tmp_path: Path) -> None:
+def test_bag_of_two_publishers_is_reported_as_doubtful(client: Supervisor, node: Process, tmp_path: Path) -> None:
     own = client.node.create_publisher(JointState, "applied_commands", STREAM)
     activate(client)
     client.set_parameters("recorder", {"completion_timeout_s": 0.0})
@@ -175,7 +175,7 @@ def test_unmatched_publishers_are_reported_again_after_leaving(
     client.wait(lambda: client.reported("recorder", UNMATCHED) == everything, 10.0, "the executor's leave")
 
 
-def test_what_exists_or_cannot_be_is_refused_and_left_alone(client: Supervisor, node: Process, tmp_path: Path) -> None:
+def test_existing_or_invalid_output_is_refused_and_kept(client: Supervisor, node: Process, tmp_path: Path) -> None:
     kept = tmp_path / "bag" / "kept.txt"
     kept.parent.mkdir()
     kept.write_text("mine")

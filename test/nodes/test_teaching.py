@@ -1,4 +1,4 @@
-"""One arm behind the real nodes: a hand shows it a motion, it replays that, and it learns what it has picked up."""
+"""One arm with the real nodes: hand-guided demonstration, its replay, and the estimate of a grasped payload."""
 
 import os
 import signal

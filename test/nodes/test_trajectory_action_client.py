@@ -1,4 +1,4 @@
-"""A real action client of FollowJointTrajectory in front of the simulated arm, where control_msgs is installed."""
+"""A real client of FollowJointTrajectory with the simulated arm, if control_msgs is installed."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -128,7 +128,7 @@ def test_a_path_tolerance_that_no_arm_keeps_ends_the_motion(arm: Arm) -> None:
     ("joint", "by_rad", "code", "words"),
     [("elbow", 0.1, CODES.INVALID_JOINTS, "elbow"), (WRIST, 9.0, CODES.INVALID_GOAL, WRIST)],
 )
-def test_what_the_arm_cannot_do_is_refused_by_a_sentence(
+def test_impossible_goals_are_refused_with_a_sentence(
     arm: Arm, joint: str, by_rad: float, code: int, words: str
 ) -> None:
     status, found, reason = arm.send(arm.turned(by_rad, 2, joint)).result()

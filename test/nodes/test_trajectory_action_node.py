@@ -1,4 +1,4 @@
-"""What becomes of a FollowJointTrajectory goal; the action itself needs control_msgs, which no wheel brings."""
+"""Outcomes of FollowJointTrajectory goals, without the action interface of control_msgs."""
 
 import importlib.util
 import json
@@ -57,7 +57,7 @@ def test_states_of_the_executor_become_outcomes() -> None:
     assert outcome_of(said("done"), "another") is None
 
 
-def test_a_goal_that_nobody_answers_and_one_that_is_displaced_end() -> None:
+def test_unanswered_and_replaced_goals_end() -> None:
     clock = [100.0]
     watch = GoalWatch("goal", lambda: clock[0])
     watch.hear(json.dumps(status("done", "before")))  # latched, of the motion before
@@ -287,7 +287,7 @@ def test_a_cancel_is_repeated_until_the_motion_ends(run: Callable[[Goal], Any], 
         ({"stamp": 2_000_000_000}, Result.INVALID_GOAL, "expected at most 10 s"),
     ],
 )
-def test_what_cannot_be_kept_is_refused_before_anything_moves(
+def test_goals_beyond_limits_are_refused_before_motion(
     run: Callable[[Goal], Any], more: dict[str, Any], code: int, words: str
 ) -> None:
     stamp = more.pop("stamp", 0)

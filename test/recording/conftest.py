@@ -1,3 +1,5 @@
+"""Fixtures of recordings: experiments written as bags."""
+
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""A bag takes no more than its budget, whatever it is compressed by and says of itself; real ones are read."""
+"""Memory budget of bags: kept for every compression and every stated size; real bags are read."""
 
 import sqlite3
 import tempfile

@@ -1,3 +1,5 @@
+"""Summary of a bag: missed cycles, topics and findings."""
+
 import json
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Bags against rosbags' own reader, and what is left of them after the recorder is killed."""
+"""Bags read by rosbags' own reader, also after the recorder was killed."""
 
 import errno
 import os
@@ -69,7 +69,7 @@ def kill_recorder(bag: Path, storage: str, messages: int, lines: int, *more: str
     return last.strip()
 
 
-def test_rosbags_reads_what_was_written(experiment, storage: str, tmp_path: Path) -> None:
+def test_rosbags_reads_the_written_bag(experiment, storage: str, tmp_path: Path) -> None:
     bag = experiment.write(tmp_path / "bag", storage)
     with Reader(bag) as reader:
         found: dict[str, list[tuple[int, bytes]]] = {}

@@ -1,4 +1,4 @@
-"""A bag is judged by the driver's own counters in it."""
+"""Completeness of a bag, judged by the driver's counters in it."""
 
 from pathlib import Path
 
@@ -76,13 +76,13 @@ def test_missed_cycles_are_counted_and_nothing_is_lost(tmp_path: Path) -> None:
     assert found.missed_fraction == pytest.approx(3 / 2800)
 
 
-def test_what_is_absent_without_being_counted_is_lost(tmp_path: Path) -> None:
+def test_uncounted_missing_states_are_lost(tmp_path: Path) -> None:
     found = completeness(write(tmp_path / "bag", missed=(500,), lost=(1000, 1001, 2800)))
     assert (found.published, found.recorded, found.lost, found.missed) == (2799, 2796, 3, 1)
     assert found.missed_fraction == pytest.approx(4 / 2800)
 
 
-def test_only_what_lies_between_the_reports_counts(tmp_path: Path) -> None:
+def test_only_states_between_the_reports_count(tmp_path: Path) -> None:
     """Before the first and after the last report nobody says what was published."""
     found = completeness(write(tmp_path / "bag", missed=(50, 2950), lost=(40, 2960)))
     assert (found.published, found.missed, found.lost) == (2800, 0, 0)

@@ -1,4 +1,4 @@
-"""CSV files as people have them: each layout is drafted right, or refused with a sentence; none is wrong silently."""
+"""Common layouts of CSV files: each is drafted correctly or refused with a message."""
 
 import gzip
 import re
@@ -270,7 +270,7 @@ def test_velocities_that_are_no_rate_of_the_positions_are_left_out_and_said(tmp_
     assert "velocity" not in draft.content and "'speed1' and its like are left out" in "; ".join(draft.assumed)
 
 
-def test_what_is_assumed_is_said(tmp_path: Path) -> None:
+def test_assumptions_are_reported(tmp_path: Path) -> None:
     file = tmp_path / "run.csv"
     file.write_text(DRAFTED["milliseconds by values"].text(), encoding="utf-8")
     assumed = "; ".join(draft_mapping(file, ROBOT, None).assumed)

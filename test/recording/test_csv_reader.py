@@ -1,4 +1,4 @@
-"""CSV recordings: units, sides, signs and rows by a mapping; what is wrong is named with file, line or joint."""
+"""CSV recordings: units, sides, signs and rows by a mapping; errors name file, line or joint."""
 
 import gzip
 from pathlib import Path
@@ -172,9 +172,7 @@ def spoilt(file: Path, line: int, text: str | None) -> Path:
         (51, None, "line 51: .* fields, expected 7 .truncated: the file ends within this line"),
     ],
 )
-def test_corrupt_rows_are_reported_and_left_out_only_when_told_to(
-    file: Path, line: int, text: str | None, words: str
-) -> None:
+def test_corrupt_rows_are_reported_and_skipped_on_request(file: Path, line: int, text: str | None, words: str) -> None:
     path = spoilt(file, line, text)
     with pytest.raises(DataError, match=rf"run\.csv has 1 corrupt rows: {words}"):
         read(path)
@@ -226,7 +224,7 @@ def test_a_last_line_without_an_end_is_noted(tmp_path: Path) -> None:
         ({"torque": {"columns": ["tau1", "tau2", "tau3"], "unit": "A"}}, "joint_1 .* has no torque_constant_nm_per_a"),
         ({"torque": {"columns": ["tau1", "tau2", "tau3"], "unit": ["A", "A", "N m"]}}, "as currents and some not"),
         ({"rows": [0, 51]}, "has 50 rows; the mapping asks for rows 0 to 51"),
-        ({"time": {"column": "tau1"}}, "time .* does not follow on"),
+        ({"time": {"column": "tau1"}}, "time .* does not come after"),
         ({"mount": "nowhere"}, "unknown mount 'nowhere'"),
     ],
 )
@@ -238,7 +236,7 @@ def test_a_mapping_that_does_not_fit_is_named(file: Path, changes: dict[str, Any
 def test_time_that_jumps_back_is_named_with_its_line(tmp_path: Path) -> None:
     values = rows()
     values[20, 0] = 0.1
-    with pytest.raises(DataError, match=r"run\.csv line 22: time 0\.1 s does not follow on 0\.19"):
+    with pytest.raises(DataError, match=r"run\.csv line 22: time 0\.1 s does not come after 0\.19"):
         read(write(tmp_path / "run.csv", values))
 
 

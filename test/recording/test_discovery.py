@@ -1,4 +1,4 @@
-"""A node is discovered when the recorder knows the publishers of its topics, and they know the recorder."""
+"""Mutual discovery of recorder and publishers."""
 
 import pytest
 
@@ -71,6 +71,6 @@ def test_silent_node_counts_as_missing(discovery: Discovery) -> None:
     assert missing(discovery, MOST_REPORT_AGE_S + 2.1) == ["reports of hardware", "reports of executor"]
 
 
-def test_what_is_no_report_does_not_count(discovery: Discovery) -> None:
+def test_non_reports_do_not_count(discovery: Discovery) -> None:
     assert not discovery.reported(encode_string("x")[:6], 0.2)
     assert missing(discovery) == []

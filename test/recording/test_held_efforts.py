@@ -1,4 +1,4 @@
-"""Efforts that a driver renews more rarely than positions: only rows with new efforts are used, with a note."""
+"""Efforts with a lower rate than positions: only rows with new efforts are used, with a note."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A bag that lacks the start of its motion says so."""
+"""A bag that lacks the start of its motion is reported."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""A data set that is written is one that the reader of logs, and whoever follows the published format, reads back."""
+"""LeRobot data sets: written ones are read back by the reader of logs and by a reader of the published format."""
 
 import json
 
@@ -36,7 +36,7 @@ def test_the_reader_of_logs_reads_it_back(tmp_path):
         write_lerobot(tmp_path / "set", episodes, ROBOT.joint_names, ROBOT.name)
 
 
-def test_it_has_what_version_3_asks_for(tmp_path):
+def test_data_set_meets_version_3(tmp_path):
     folder = tmp_path / "set"
     write_lerobot(folder, [episode(), episode("release"), episode()], ROBOT.joint_names, ROBOT.name, fps=50)
     info = json.loads((folder / "meta/info.json").read_text())

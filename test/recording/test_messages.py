@@ -1,4 +1,4 @@
-"""The fast encoders against rosbags' type store, and decoding of what DDS implementations leave between fields."""
+"""Fast encoders against rosbags' type store, and decoding of padding of several DDS implementations."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ def store_reference(stamp: int, frame: str, names: list[str], q: np.ndarray, dq:
     stamp=st.integers(0, 2**31 * 10**9 - 1),
     fields=st.sets(st.sampled_from(["position", "velocity", "effort"]), min_size=1),
 )
-def test_joint_state_bytes_are_the_type_stores(names: list[str], frame: str, stamp: int, fields: set[str]) -> None:
+def test_joint_state_bytes_equal_the_type_stores(names: list[str], frame: str, stamp: int, fields: set[str]) -> None:
     random = np.random.default_rng(len(names))
     vectors = {name: random.standard_normal(len(names)) for name in sorted(fields)}
     ours = JointStateEncoder(names, frame, sorted(fields)).encode(stamp, **vectors)
@@ -90,7 +90,7 @@ def test_small_messages_round_trip() -> None:
     assert decode_diagnostics(encode_diagnostics(STAMP, [status])) == (STAMP, (status,))
 
 
-def test_decode_names_what_is_wrong() -> None:
+def test_decoder_names_the_error() -> None:
     with pytest.raises(DataError, match="a message of 3 bytes is not a valid std_msgs/msg/String"):
         decode(b"\x00\x01\x00", STRING)
     with pytest.raises(DataError, match="not a valid std_msgs/msg/String"):

@@ -1,4 +1,4 @@
-"""A motion in a bag is complete when everything that came at all has come up to its end."""
+"""A recorded motion is complete once every topic has reached its end."""
 
 import pytest
 
@@ -44,7 +44,7 @@ def test_all_topics_that_came_must_have_come_so_far(completion: MotionCompletion
     assert not completion.missing
 
 
-def test_what_carries_no_stamp_is_not_waited_for(completion: MotionCompletion) -> None:
+def test_topics_without_stamps_are_not_awaited(completion: MotionCompletion) -> None:
     completion.note("/joint_commands", state(0))
     completion.note("/joint_states", state(END_NS))
     completion.note("/experiment", message(MOVING))
@@ -72,7 +72,7 @@ def test_another_motion_in_the_same_bag_has_an_end_of_its_own(completion: Motion
     )
 
 
-def test_what_others_say_on_the_topic_changes_nothing(completion: MotionCompletion) -> None:
+def test_messages_of_other_publishers_are_ignored(completion: MotionCompletion) -> None:
     completion.note("/joint_states", state(END_NS))
     assert not completion.note("/experiment", encode_string("hello")) and not completion.missing
     assert not completion.note("/experiment", message(BEGUN)) and not completion.missing, "it has not started"

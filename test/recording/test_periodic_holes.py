@@ -1,4 +1,4 @@
-"""Holes that come with the period of the kernel's limit get its name; others do not."""
+"""Gaps with the period of the kernel's real-time limit are attributed to it; others are not."""
 
 import numpy as np
 

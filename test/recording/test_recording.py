@@ -1,3 +1,5 @@
+"""Recordings of the driver: topics, joints, settings and experiments of a bag."""
+
 from pathlib import Path
 
 import numpy as np
@@ -171,7 +173,7 @@ def test_commands_that_are_all_nan_mean_no_command(experiment, tmp_path: Path) -
     assert recording.notes == ("3 of 200 messages of '/joint_commands' hold no command (NaN) and were skipped",)
 
 
-def test_what_peers_have_published_is_left_out_with_a_note(experiment, tmp_path: Path) -> None:
+def test_messages_of_other_publishers_are_omitted_with_a_note(experiment, tmp_path: Path) -> None:
     stamp, raw = experiment.messages["joint_states"][7]
     experiment.messages["joint_states"][7] = (stamp, raw[:50])
     stamp, _ = experiment.messages["experiment"][0]

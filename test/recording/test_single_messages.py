@@ -1,4 +1,4 @@
-"""One message at a time: the encoders against the bulk ones, the decoder against the typestore's serialization."""
+"""Single messages: encoders against the bulk encoders, decoder against the typestore's serialization."""
 
 import numpy as np
 import pytest

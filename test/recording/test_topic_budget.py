@@ -1,3 +1,5 @@
+"""Limits on the bytes and rate of one topic."""
+
 import pytest
 
 from dynid.recording.topic_budget import ARM_LIMITS, TopicBudget, TopicLimits

@@ -1,4 +1,4 @@
-"""Tracking errors of a recorded motion are those of the simulation that made it."""
+"""Tracking errors of a recorded motion equal those of its simulation."""
 
 from dataclasses import replace
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Compiled once, by one process, visibly; and what is compiled after a process was ready is reported."""
+"""Compilation once, by one process, with progress; late compilation is reported."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""A small result to report on: a planar arm that is identified from one CSV file and judged by another."""
+"""A small result to report: a planar arm that is identified from one CSV file and judged by another."""
 
 from pathlib import Path
 

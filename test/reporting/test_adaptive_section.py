@@ -1,4 +1,4 @@
-"""The report's section about an adaptive run: the figures of its looks, drawn against the limit."""
+"""The report's section about an adaptive run: uncertainties of its updates, drawn with the limit."""
 
 from typing import Any
 

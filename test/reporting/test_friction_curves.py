@@ -1,4 +1,4 @@
-"""Friction in the report: curves of the whole law, without load and under gravity's."""
+"""Friction in the report: curves of the whole law, without load and with gravity load."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -36,7 +36,7 @@ def test_curves_are_the_law_at_no_load_and_at_gravity_s(planar_result: Path) -> 
     assert found.load.max() > 0.0 and (found.loaded[0] < 0.0).all()
 
 
-def test_a_report_draws_them_per_joint_and_none_without_friction(planar_result: Path) -> None:
+def test_report_draws_curves_per_joint_only_with_friction(planar_result: Path) -> None:
     result = result_with(planar_result, FrictionLaw.of(3, {"fb": 0.2}, 0.02))
     made = drawings(result, ["a", "b", "<c>"])
     assert len(made) == 3 and "rad/s" in made[0]["words"] and len(made[0]["free"].split()) == 121

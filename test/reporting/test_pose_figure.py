@@ -1,4 +1,4 @@
-"""The figure for the sign test: poses of the URDF, judged by pinocchio, one joint moved at a time."""
+"""The figure for the sign test: poses of the URDF, checked by pinocchio, with one joint moved at a time."""
 
 from pathlib import Path
 

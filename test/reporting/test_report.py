@@ -1,4 +1,4 @@
-"""The report: what it says of good, refused and unjudged models, what it holds, and what it refuses."""
+"""The report: texts for accepted, refused and unjudged models, contents, and refusals."""
 
 import base64
 import json
@@ -93,7 +93,7 @@ def test_only_a_held_out_motion_is_called_so(planar_result: Path) -> None:
     assert not any("error on held-out" in one["name"] or "worst held-out" in one["name"] for one in tiles(alone))
 
 
-def test_a_report_on_a_simulated_arm_says_so(planar_result: Path, tmp_path: Path) -> None:
+def test_report_names_a_simulated_arm(planar_result: Path, tmp_path: Path) -> None:
     content = yaml.safe_load((planar_result / "model.yaml").read_text())
     assert "simulated arm" not in render_report(open_result(planar_result))
     provenance = content["provenance"] | {"simulated": ["fit.csv"]}
@@ -240,7 +240,7 @@ def test_the_worst_pose_is_one(planar_result: Path) -> None:
     assert all(one.eigenvalue >= one.required for one in link_margins(result.robot, result.content))
 
 
-def test_what_cannot_be_reported_is_refused(planar_result: Path, tmp_path: Path) -> None:
+def test_invalid_results_are_refused(planar_result: Path, tmp_path: Path) -> None:
     with pytest.raises(InputNotFoundError, match=r"holds no model\.yaml"):
         open_result(tmp_path)
     with pytest.raises(OutputExistsError):

@@ -52,7 +52,7 @@ def test_charts_are_there_without_errors_and_without_network(page: Any, planar_r
     assert (tmp_path / "report.png").stat().st_size > 50_000
 
 
-def test_a_table_that_is_wider_than_the_window_says_that_it_scrolls(page: Any) -> None:
+def test_wide_table_is_marked_as_scrollable(page: Any) -> None:
     wide = (
         "[...document.querySelectorAll('.scroll')].filter((one) => "
         "one.checkVisibility({contentVisibilityAuto: true}) && one.scrollWidth > one.clientWidth + 1)"

@@ -1,4 +1,4 @@
-"""Residual analysis against residuals of known kind."""
+"""Residual analysis with residuals of known kind."""
 
 import numpy as np
 import pytest
@@ -29,7 +29,7 @@ def test_white_noise_is_a_bell_within_the_band() -> None:
     assert abs(one.friction) < 0.02 and abs(one.slope) < 0.03
 
 
-def test_forgotten_friction_shows_as_step_and_slope() -> None:
+def test_unmodelled_friction_appears_as_step_and_slope() -> None:
     noise = 0.01 * RNG.normal(size=N)
     one = joint_residual(motion(0.3 * np.sign(DQ[:, 0]) + 0.05 * DQ[:, 0] + noise), 0)
     assert one.friction == pytest.approx(0.3, abs=0.005) and one.slope == pytest.approx(0.05, abs=0.005)

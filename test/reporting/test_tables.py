@@ -1,4 +1,4 @@
-"""Verdicts in the terminal: every check with its value, limit and outcome, failures also in words."""
+"""Verdicts in the terminal: every check with its value, limit and outcome, failures also as sentences."""
 
 import io
 
@@ -49,7 +49,7 @@ def test_every_check_is_a_row_with_its_outcome() -> None:
     assert not Verdict((UNKNOWN,)).accepted
 
 
-def test_failures_are_told_in_words_below_the_table() -> None:
+def test_failures_are_explained_below_the_table() -> None:
     lines = printed(Verdict((GOOD, BAD)))
     assert lines[-1] == "x smallest eigenvalue: -0.00213 kg m^2, at least 0.0001 kg m^2: FAILED - at q = 0"
     assert not printed(Verdict((GOOD,)))[-1].startswith("x")

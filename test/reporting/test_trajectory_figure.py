@@ -1,4 +1,4 @@
-"""The figure of a motion shows the motion and its limits; what cannot be drawn is refused."""
+"""The figure of a motion shows the motion and its limits; motions that cannot be drawn are refused."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def test_curves_and_limits_are_those_of_the_motion() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("suffix", BEGINNINGS)
-def test_a_file_of_every_format_is_never_replaced(tmp_path: Path, suffix: str) -> None:
+def test_existing_files_of_every_format_are_kept(tmp_path: Path, suffix: str) -> None:
     path = tmp_path / f"one{suffix}"
     write_trajectory_figure(ROBOT, EXCITATION, EXCITATION.trajectory("V01"), "limited", path)
     content = path.read_bytes()

@@ -1,4 +1,4 @@
-"""Gears and rest postures that `robot new` knows from servo models and shapes, on a small arm like many on desks."""
+"""Gears and rest postures that `robot new` derives from servo models and shapes, for a small desktop arm."""
 
 from pathlib import Path
 from typing import Any

@@ -1,4 +1,4 @@
-"""Boxes around links: from robot.yaml, from the URDF's shapes and meshes, from joint distances; and which one it is."""
+"""Boxes around links from robot.yaml, from the URDF's shapes and meshes, or from joint distances."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Meshes of a URDF: found where they are, taken along with a robot's folder, and nowhere else."""
+"""Meshes of a URDF: found at their paths, and copied with a robot's folder."""
 
 import shutil
 from pathlib import Path
@@ -121,7 +121,7 @@ def test_names_that_lead_out_of_the_folder_are_written_within_it(tmp_path: Path)
     assert all(folder in path.parents for path in new)
 
 
-def test_what_is_no_mesh_is_not_copied(tmp_path: Path) -> None:
+def test_only_meshes_are_copied(tmp_path: Path) -> None:
     """A robot's folder may be handed on, and a URDF could name a private key."""
     secret = tmp_path / "id_key"
     secret.write_text("private")

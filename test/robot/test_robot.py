@@ -1,4 +1,4 @@
-"""robot.yaml: what it may say, what it must say, and what is refused in words."""
+"""robot.yaml: optional and required fields, and messages for invalid ones."""
 
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ def test_a_robot_needs_no_servos_to_be_loaded_but_is_not_driven(tmp_path: Path) 
             getattr(small, attribute)
 
 
-def test_what_is_undecided_keeps_the_arm_from_being_driven(tmp_path: Path) -> None:
+def test_undecided_values_prevent_driving(tmp_path: Path) -> None:
     assert load_robot("crane_x7").servo_ids
     servo = {"servo_id": 1, "servo_model": "S"}
     models = {"S": {"model_number": 1, "torque_constant_nm_per_a": 2.0, "factory_current_limit_a": 3.0}}
@@ -113,7 +113,7 @@ def test_prismatic_joints_have_metres_and_wide_turns_repeat(tmp_path: Path) -> N
         ({"joints": joints({"name": "../../escape"}, {})}, "name: String should match"),
     ],
 )
-def test_what_is_wrong_is_named(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+def test_invalid_values_are_named(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         robot(tmp_path, **changes)
 

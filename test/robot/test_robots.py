@@ -1,4 +1,4 @@
-"""The shipped robots are folders: each loads, has its base parameters, and standard parameters of some real arm."""
+"""Shipped robots: each loads, with its base parameters and physically consistent standard parameters."""
 
 from dataclasses import replace
 
@@ -74,7 +74,7 @@ def test_the_puma_stands_where_its_geometry_puts_it() -> None:
     np.testing.assert_allclose(wrist, [0.4318 + 0.4331, 0.2435 - 0.0934, 0.0203], atol=1e-9)
 
 
-def test_gravity_that_no_joint_feels_leaves_no_moments() -> None:
+def test_gravity_without_joint_torque_leaves_no_moments() -> None:
     robot = load_robot("planar_3r")
     flat = ArmModel.of(robot, mount="flat")
     assert len(flat.names) == 15 and {"MXR1", "MY1"} == set(ArmModel.of(robot).names) - set(flat.names)

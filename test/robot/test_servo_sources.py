@@ -1,4 +1,4 @@
-"""Servos as other software has them written, and the robots that `robot new` drafts from that."""
+"""Servo descriptions of other software, and the robots that `robot new` drafts from them."""
 
 from pathlib import Path
 
@@ -159,7 +159,7 @@ def test_an_interbotix_file_gives_shadows_and_servos_that_move_no_joint(tmp_path
         draft_robot("arm", ARM, servos=motors, servo_models={"elbow": "XM540-W270"})
 
 
-def test_models_that_nobody_names_are_asked_for(tmp_path: Path) -> None:
+def test_unnamed_models_are_asked_for(tmp_path: Path) -> None:
     draft = draft_robot("arm", with_block(tmp_path, robotis()))
     assert "servo 11: which is it?" in draft.questions["joints.joint_1.servo_model"]
     assert "servo_model" not in draft.content["joints"][0] and "servos" not in draft.content
@@ -198,7 +198,7 @@ def test_a_xacro_is_expanded_with_its_arguments(tmp_path: Path) -> None:
     assert load_robot(tmp_path / "x").joint_names[0] == "shoulder"
 
 
-def test_a_xacro_that_cannot_be_expanded_says_why(tmp_path: Path) -> None:
+def test_invalid_xacro_is_refused_with_the_reason(tmp_path: Path) -> None:
     path = tmp_path / "bad.xacro"
     path.write_text('<robot xmlns:xacro="http://www.ros.org/wiki/xacro"><link name="${a + b}"/></robot>')
     with pytest.raises(ConfigurationError, match=r"xacro cannot expand .*bad.xacro \(arguments: a:=1\)"):

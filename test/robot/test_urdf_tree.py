@@ -1,4 +1,4 @@
-"""What is no serial chain is refused with the names of the joints that make it none."""
+"""URDFs that are no serial chain are refused with the names of the joints concerned."""
 
 from collections.abc import Sequence
 
@@ -79,6 +79,6 @@ def test_links_may_have_the_names_of_joints() -> None:
         ('<robot name="t"><joint name="1" type="fixed"/></robot>', ("1",), "joint '1' of the URDF lacks"),
     ],
 )
-def test_what_is_no_chain_is_named(text: str, names: tuple[str, ...], words: str) -> None:
+def test_non_serial_joints_are_named(text: str, names: tuple[str, ...], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         pinocchio_chain_model(text, names)

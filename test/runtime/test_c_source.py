@@ -1,4 +1,4 @@
-"""A model as C99: strict compilers accept it, sanitizers find nothing, and its values are the model's."""
+"""A model as C99: strict compilers accept it, sanitizers report nothing, and its values equal the model's."""
 
 import ctypes
 import math

@@ -65,7 +65,7 @@ def test_shares_scale_gravity_and_friction() -> None:
     np.testing.assert_allclose(free, rigid.torques(Q[2], DQ[2], DDQ[2]) + law["of"], atol=1e-9)
 
 
-def test_what_is_not_finite_stops_the_loop_and_keeps_the_last_torques() -> None:
+def test_non_finite_values_stop_the_loop_with_the_last_torques() -> None:
     controller = MODEL.controller(RATE_HZ)
     before = controller.step(Q[0], Q[0], DQ[0], DDQ[0], dq=DQ[0]).copy()
     broken = np.where(np.arange(N) == 2, np.nan, Q[0])

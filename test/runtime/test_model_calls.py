@@ -1,4 +1,4 @@
-"""`Model`: compiled calls against the readable reference, one state or many, and what is refused."""
+"""`Model`: compiled calls against the readable reference, for one or many states, and refusals."""
 
 import pickle
 from dataclasses import replace
@@ -80,7 +80,7 @@ def test_coupled_coulomb_friction_counts_once(coupled: Robot) -> None:
     close(model.gravity(q), arm.inverse_dynamics(q, 0.0 * q, 0.0 * q, model.base))
 
 
-def test_one_state_is_a_row_of_many() -> None:
+def test_one_state_equals_a_row_of_many() -> None:
     one = CRANE.torques(Q[3], DQ[3], DDQ[3])
     assert one.shape == (8,)
     np.testing.assert_array_equal(one, CRANE.torques(Q, DQ, DDQ)[3])

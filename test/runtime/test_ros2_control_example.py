@@ -1,4 +1,4 @@
-"""The core of the example for ros2_control, against a stub of its interfaces, gives what `Model.controller` gives."""
+"""The example for ros2_control with a stub of its interfaces gives the torques of `Model.controller`."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Exported MJCF and URDF read back: what they hold of a model, and files of other arms."""
+"""Exported MJCF and URDF read back: the model's values that they contain, and refused files of other arms."""
 
 import re
 from pathlib import Path
@@ -58,7 +58,7 @@ def test_changed_geometry_is_refused() -> None:
     text = texts(robot)[0]
     places = re.findall(r'<body name="[^"]*" pos="([^"]*)"', text)
     moved = text.replace(f'pos="{places[3]}"', 'pos="0 0 0.3"', 1)
-    with pytest.raises(DataError, match=r"places joint \S+ otherwise than the URDF of 'crane_x7'"):
+    with pytest.raises(DataError, match=r"places joint \S+ differently from the URDF of 'crane_x7'"):
         model_of_text(moved, robot, "model.xml")
 
 
@@ -69,7 +69,7 @@ def test_terms_that_the_robot_has_not_are_refused() -> None:
         model_of_text(text, robot, "model.xml")
 
 
-def test_what_is_no_model_file_says_so(tmp_path: Path) -> None:
+def test_invalid_model_file_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "broken.xml"
     path.write_text("<mujoco><worldbody><body/></worldbody>")
     with pytest.raises(ConfigurationError, match=r"broken\.xml is not valid for MuJoCo"):

@@ -1,4 +1,4 @@
-"""`dynid.mujoco_model`: an arm that can be stepped with its friction, and what its inverse dynamics give."""
+"""`dynid.mujoco_model`: steps with friction, and the inverse dynamics."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -98,7 +98,7 @@ def test_mount_decides_on_gravity() -> None:
     np.testing.assert_allclose(upright.model.opt.gravity, -hanging.model.opt.gravity)
 
 
-def test_what_cannot_be_built_says_why() -> None:
+def test_invalid_models_are_refused_with_the_reason() -> None:
     with pytest.raises(DataError, match="holds base parameters only, so no MuJoCo model"):
         dynid.mujoco_model(replace(MODEL, standard=None))
     with pytest.raises(DataError, match="replaces lengths of the URDF"):

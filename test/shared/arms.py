@@ -1,4 +1,4 @@
-"""Arms that many tests look at: each is made once per process, together with everything that is derived from it."""
+"""Arms that many tests use: each is made once per process, together with all derived objects."""
 
 from functools import cache
 

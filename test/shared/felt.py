@@ -1,4 +1,4 @@
-"""An accepted model of the simulated CRANE-X7, as it truly is but for warm gears, and a motion that is touched."""
+"""An accepted model of the simulated CRANE-X7, true except for warm gears, and a motion with a contact force."""
 
 from collections.abc import Callable
 

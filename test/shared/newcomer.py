@@ -1,4 +1,4 @@
-"""A copy of `run` beside a Python that only notes what it is asked to do."""
+"""A copy of `run` with a Python that only records its arguments."""
 
 import re
 import subprocess

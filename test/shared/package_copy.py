@@ -1,4 +1,4 @@
-"""A copy of what is packaged: the folders that a wheel or a workspace is built from, nothing else of the checkout."""
+"""A copy of the packaged folders alone, from which a wheel or a workspace is built."""
 
 import os
 import shutil

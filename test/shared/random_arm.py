@@ -1,4 +1,4 @@
-"""Serial arms that nobody has seen: random geometry, inertials and limits, as the text of a URDF."""
+"""Random serial arms: geometry, inertial parameters and limits, as the text of a URDF."""
 
 from xml.sax.saxutils import quoteattr
 

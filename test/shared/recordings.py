@@ -1,4 +1,4 @@
-"""Recordings made up from arrays: a smooth motion of a robot's joints, and its torques."""
+"""Artificial recordings from arrays: a smooth motion of a robot's joints, and its torques."""
 
 from collections.abc import Callable
 

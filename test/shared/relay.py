@@ -1,4 +1,4 @@
-"""A relay between a driver and a servo bus: what it passes on may come from a real arm as well."""
+"""A relay between a driver and a servo bus; its line counts as that of a real arm."""
 
 import os
 import select

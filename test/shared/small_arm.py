@@ -1,4 +1,4 @@
-"""A small arm of the OpenMANIPULATOR-X's size: four XM430-W350 and ROBOTIS' kind of block, own rounded figures."""
+"""A small arm of the OpenMANIPULATOR-X's size: four XM430-W350 with ROBOTIS' kind of block and rounded values."""
 
 LINKS = (  # mass [kg], centre of mass [m], size of its box [m]
     (0.08, (0.0, 0.0, 0.045), (0.045, 0.035, 0.06)),

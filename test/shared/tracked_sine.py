@@ -1,4 +1,4 @@
-"""A sine that a control law follows in MuJoCo, with the friction of the model in the joints."""
+"""A sine that a control law follows in MuJoCo, with the model's friction in the joints."""
 
 from collections.abc import Callable
 

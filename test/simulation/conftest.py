@@ -1,4 +1,4 @@
-"""What a DYNAMIXEL program has of an emulated servo bus."""
+"""A DYNAMIXEL program's view of an emulated servo bus."""
 
 from collections.abc import Iterator
 

@@ -1,6 +1,6 @@
-"""What the current register can show of this arm: torque constants nobody agrees on, and small currents at the wrist.
+"""Resolution of the current register for this arm: uncertain torque constants, and small currents at the wrist.
 
-docs/servos.md has the figures; here they are made.
+docs/servos.md quotes the figures that these tests compute.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""Faults of the servo bus: scripts as data, spoiled replies, servos that misbehave."""
+"""Faults of the servo bus: scripts as data, damaged replies, servos that misbehave."""
 
 from pathlib import Path
 
@@ -115,7 +115,7 @@ def test_a_script_is_read_whole(tmp_path: Path) -> None:
         ("{kind: cable_cut, for_s: 1.0}", "for_s"),
     ],
 )
-def test_what_is_wrong_in_a_script_is_named(tmp_path: Path, line: str, words: str) -> None:
+def test_invalid_scripts_are_named(tmp_path: Path, line: str, words: str) -> None:
     path = tmp_path / "faults.yaml"
     path.write_text(f"faults:\n  - {line}\n")
     with pytest.raises(ConfigurationError, match=words):

@@ -1,6 +1,6 @@
-"""Clients that nobody here wrote, on the emulated bus: all of the DYNAMIXEL SDK, lerobot's motor bus, RT's C++ library.
+"""Independent clients on the emulated bus: the complete DYNAMIXEL SDK, lerobot's motor bus, RT's C++ library.
 
-lerobot needs PyTorch, and RT's library a C++ compiler: what they send is sent here through the SDK that both use, in
+lerobot needs PyTorch, and RT's library a C++ compiler: their packets are sent here through the SDK that both use, in
 the order of lerobot 0.4.4's `DynamixelMotorsBus` and rt_manipulators_cpp's `Hardware`.
 """
 

@@ -1,4 +1,4 @@
-"""Friction of the simulated arm's gears: MuJoCo resists with what the law says, and warm gears rub less."""
+"""Friction of the simulated arm's gears: MuJoCo applies the law, and warm gears have less friction."""
 
 from pathlib import Path
 
@@ -48,7 +48,7 @@ def test_m6_is_what_the_arm_has_by_default_and_viscous_friction_by_name() -> Non
     np.testing.assert_array_equal(old["fb"], ROBOT.nuisances.coulomb_friction_nm)
 
 
-def test_without_coulomb_friction_the_standard_parameters_own_is_left() -> None:
+def test_without_nuisances_only_viscous_friction_remains() -> None:
     assert arm(switched_off=set(NUISANCES)).friction.terms == ("fv",)
 
 

@@ -1,4 +1,4 @@
-"""A hand at the simulated arm, beside the same arm without one, and what is no push."""
+"""A hand at the simulated arm compared with the arm without it, and hands that apply no force."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The lock-step loop: delay, register steps, references and seeds, each against an independent account of it."""
+"""The lock-step loop: delay, register steps, references and seeds, each checked independently."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""The MJCF of robots of all kinds: coupled motors as tendons, masses counted once, what has cannot hold is said."""
+"""MJCF of all robot structures: coupled motors as tendons, masses counted once, and reported omissions."""
 
 import mujoco
 import numpy as np
@@ -61,7 +61,7 @@ def test_a_coupled_motor_without_its_tendon_is_another_arm() -> None:
     np.testing.assert_allclose((M_full - M)[4:, 4:], rotor, atol=1e-9)
 
 
-def test_what_mjcf_cannot_hold_is_listed() -> None:
+def test_properties_that_mjcf_lacks_are_listed() -> None:
     robot = load_robot("tx40")
     content = load_validated(robot.folder / "models" / "nominal.yaml", StandardFile)
     axes = (content.axes[0].model_copy(update={"friction_offset_nm": 0.25}), *content.axes[1:])

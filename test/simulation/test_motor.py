@@ -1,4 +1,4 @@
-"""Motors behind simulated servos: each effect against its equation, and what they do to servos and driver."""
+"""Motors behind simulated servos: each effect against its equation, and its effect on servos and driver."""
 
 import math
 

@@ -68,7 +68,7 @@ def test_a_goal_pwm_of_0_brakes(chain: ServoChain, plant: Loaded) -> None:
     assert plant.dq[AXIS] == pytest.approx(slow, rel=0.01) and plant.dq[AXIS + 1] > 10.0 * slow
 
 
-def test_pwm_mode_turns_at_the_voltages_speed_and_a_tripped_watchdog_brakes(chain: ServoChain, plant: Loaded) -> None:
+def test_pwm_sets_the_speed_and_a_tripped_watchdog_brakes(chain: ServoChain, plant: Loaded) -> None:
     servo = switched_on(chain, table.PWM_MODE, GOAL_PWM=-300)
     chain.advance(1.0)
     assert plant.dq[AXIS] == pytest.approx(

@@ -1,4 +1,4 @@
-"""The simulated arm against pinocchio and the identified model's equations, and each nuisance by itself."""
+"""The simulated arm against pinocchio and the identified model's equations, and each nuisance alone."""
 
 from unittest.mock import Mock
 

@@ -1,4 +1,4 @@
-"""The simulated arm is not what identification assumes beforehand, and lies on no bound."""
+"""Parameters of the simulated arm differ from the prior of identification and lie on no bound."""
 
 import numpy as np
 from benchmarks.plant_parameters import plant_parameters

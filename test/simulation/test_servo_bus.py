@@ -1,4 +1,4 @@
-"""The emulated bus: the real SDK on it, and the servos' rules."""
+"""The emulated bus: the real SDK with it, and the servos' rules."""
 
 import contextlib
 import json
@@ -277,7 +277,7 @@ def opened(port: str, baudrate: int) -> PortHandler:
     return handler
 
 
-def test_factory_fresh_servos_answer_at_57600_until_told_otherwise(robot: Robot, plant: IndependentAxesPlant) -> None:
+def test_factory_fresh_servos_answer_at_57600_until_changed(robot: Robot, plant: IndependentAxesPlant) -> None:
     with running_bus(EmulatedServoBus(robot, plant, wire_time=False, faults=script({"kind": "factory_fresh"}))) as bus:
         fast = opened(bus.port, 3_000_000)
         assert SDK.ping(fast, 3)[1] == COMM_RX_TIMEOUT
@@ -351,7 +351,7 @@ def test_a_script_spoils_replies(robot: Robot, plant: IndependentAxesPlant) -> N
         assert bus.faults.injected == {"missing_reply": 2}
 
 
-def test_it_writes_what_the_arm_did(robot: Robot, tmp_path: Path) -> None:
+def test_bus_records_the_motion(robot: Robot, tmp_path: Path) -> None:
     path = tmp_path / "trace.npz"
     began_s = time.monotonic()
     arm = ArmPlant(robot)

@@ -1,4 +1,4 @@
-"""The servo bus on simulated time: the driver's own code, the wire's timing, the same again."""
+"""The servo bus on simulated time: the driver's own code, the wire's timing, and repeatability."""
 
 import numpy as np
 import pytest
@@ -83,7 +83,7 @@ def test_a_cycle_takes_what_the_wire_takes(
     assert (arrived_ns - began_ns) * 1e-3 - 3 * HOST_S * 1e6 == pytest.approx(microseconds, rel=0.01)
 
 
-def test_the_sdk_works_on_it(robot: Robot, line: SimulatedLine) -> None:
+def test_sdk_works_on_the_simulated_line(robot: Robot, line: SimulatedLine) -> None:
     sdk, port = Protocol2PacketHandler(), line.open("simulated", 3_000_000)
     assert sdk.ping(port, 3) == (1120, COMM_SUCCESS, 0)
     began = line.clock.elapsed_s

@@ -1,4 +1,4 @@
-"""The emulated servo against what is known of real ones: the rows of docs/servos.md name these tests.
+"""The emulated servo against published behaviour of real ones; docs/servos.md refers to these tests.
 
 Tests called `unstated` try both values of a switch of `Unstated`.
 """
@@ -401,7 +401,7 @@ def test_factory_reset_with_torque_on_unstated(chain: ServoChain, allowed: bool)
     assert chain.servos[2].torque_enabled != allowed and value(chain, 2, table.OPERATING_MODE) == (3 if allowed else 0)
 
 
-def test_clear_wants_its_key_and_a_standing_shaft(chain: ServoChain, plant: IndependentAxesPlant) -> None:
+def test_clear_requires_its_key_and_a_stopped_shaft(chain: ServoChain, plant: IndependentAxesPlant) -> None:
     assert instruct(chain, 2, Instruction.CLEAR, CLEAR[:4]) == 5
     assert instruct(chain, 2, Instruction.CLEAR, b"\x02" + CLEAR[1:]) == 4
     plant.dq[:] = 1.0

@@ -1,4 +1,4 @@
-"""The simulated arm and the files for simulators with springs, against the model and an independent integration."""
+"""The simulated arm and simulator files with springs, against the model and an independent integration."""
 
 import mujoco
 import numpy as np

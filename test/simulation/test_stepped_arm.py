@@ -1,4 +1,4 @@
-"""The arm that is stepped is the arm of the lock-step run; and it can be pushed."""
+"""The stepped arm equals the arm of the lock-step run, and external forces can act on it."""
 
 import numpy as np
 import pytest

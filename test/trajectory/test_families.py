@@ -1,3 +1,5 @@
+"""The paper's families of trajectories and the demo's motions."""
+
 import numpy as np
 import pytest
 import yaml

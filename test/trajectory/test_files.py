@@ -1,3 +1,5 @@
+"""Motions of files: waypoints, rows, and refusals."""
+
 import numpy as np
 import pytest
 

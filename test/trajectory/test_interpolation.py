@@ -1,3 +1,5 @@
+"""Interpolation between two postures at rest: time law, continuity and limits."""
+
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,4 +1,4 @@
-"""Motions as polynomials: the same states as sampled, and extrema that no sample shows."""
+"""Motions as polynomials: the same states as sampled, and extrema between samples."""
 
 import numpy as np
 import pytest
@@ -85,7 +85,7 @@ def test_a_motion_that_stands_is_one_piece(motion):
     assert pieces.first_beyond(0, np.zeros(2), np.ones(2)) == (0, 0.0, 1, -0.2)
 
 
-def test_what_is_not_a_number_lies_outside():
+def test_nan_lies_outside():
     one = np.zeros((1, 4))
     assert first_beyond(one, -np.ones(1), np.ones(1)) is None
     assert first_beyond(one, np.full(1, np.nan), np.ones(1)) is not None

@@ -1,3 +1,5 @@
+"""Polynomial motions through given points: derivatives, continuity, and refusals."""
+
 import tracemalloc
 
 import numpy as np
@@ -142,6 +144,6 @@ def test_points_whose_motion_overflows_are_refused(kind, large, gap):
     rows = [row.copy() for row in ROWS[kind]]
     rows[0][1] *= large
     times = TIMES.copy() if gap == 0.5 else np.array([0.0, gap, 1.0, 2.0])
-    with pytest.raises(ConfigurationError, match="s apart, which no motion connects") as caught:
+    with pytest.raises(ConfigurationError, match="s apart: too far for a motion") as caught:
         through_points("p", JOINTS, times, *rows)
     assert "trajectory 'p'" in str(caught.value)

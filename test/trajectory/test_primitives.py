@@ -1,3 +1,5 @@
+"""Primitives: sequences of one joint or a pair of joints."""
+
 import numpy as np
 import pytest
 

@@ -1,3 +1,5 @@
+"""Binary sequences and square waves."""
+
 import numpy as np
 import pytest
 

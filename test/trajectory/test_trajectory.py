@@ -1,3 +1,5 @@
+"""Trajectories through waypoints: rest, derivatives, limits and concatenation."""
+
 import numpy as np
 import pytest
 

@@ -74,7 +74,7 @@ class Information:
     def prior(
         cls, model: ArmModel, phi: FloatArray, sigma: FloatArray, limits: FloatArray, known: FloatArray
     ) -> "Information":
-        """Return the information before any data, with prior deviations (p,) of the base parameters."""
+        """Return the information before any data, with prior standard deviations (p,) of the base parameters."""
         n, groups = model.axes, len(dict.fromkeys(model.gears))
         deviations = np.concatenate([np.full(n + 2 * groups, FRICTION_PRIOR), known])
         mean = float(np.mean(sigma**2))

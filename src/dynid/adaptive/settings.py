@@ -63,7 +63,7 @@ class AdaptiveSettings(Strict):
         return 1 + max(0, ceil((self.longest_s - self.first_look_s) / self.segment_s - 1e-9))
 
     def lesson_after(self, lessons: int, moved_s: float) -> bool:
-        """Return whether another lesson is due after `moved_s` [s] of motion, with a small tolerance."""
+        """Return whether another update of the current model is due after `moved_s` [s] of motion, with a tolerance."""
         return lessons < len(self.lessons_s) and moved_s > self.lessons_s[lessons] - 0.5 * self.segment_s
 
     def segment_after(self, moved_s: float) -> float:

@@ -1,4 +1,4 @@
-"""Way back along a stopped segment, which is known to be free and bearable for the servos."""
+"""Return motion along a stopped segment, whose path is known to be free and not to overload the servos."""
 
 import numpy as np
 

@@ -82,7 +82,9 @@ class StatesKernel:
         self._program = load_programs(name, model, generate).addresses["states_program"]
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a compiled kernel is an address in this process; another one makes its own from the arm")
+        raise TypeError(
+            "a compiled kernel exists only in its own process: let the other process create one from the arm"
+        )
 
     def __call__(self, outputs: int, phi: FloatArray, *states: FloatArray) -> FloatArray:
         """Return the outputs (N, outputs) for phi (p,) and the states q, dq and third vector, (N, n) each."""

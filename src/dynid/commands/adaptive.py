@@ -103,8 +103,8 @@ def run_and_show(
     """Run in lock-step, write the files and print the result; errors as in `adaptive.files`."""
     from dynid.adaptive.files import AdaptiveFiles, run_adaptively
 
-    with stages("adaptive", 30) as begin:
-        files = AdaptiveFiles(loaded, out, scene=scene, settings=settings, after=after, mount=mount, progress=begin)
+    with stages("adaptive", 30) as report:
+        files = AdaptiveFiles(loaded, out, scene=scene, settings=settings, after=after, mount=mount, progress=report)
         result = run_adaptively(loaded, files, held_kg=held_kg, seed=seed, friction=friction)
     show(result, as_json)
     return result

@@ -56,8 +56,8 @@ def audit(
         print_json(found)
     else:
         words = {True: "[green]positive definite[/green]", False: "[bold red]NOT positive definite[/bold red]"}
-        word = words[positive] if decided else "[yellow]undecided within rounding[/yellow]"
-        say(f"{word}: smallest eigenvalue {result.lambda_min:.4g} kg m^2 ({result.certificate})")
+        answer = words[positive] if decided else "[yellow]undecided within rounding[/yellow]"
+        say(f"{answer}: smallest eigenvalue {result.lambda_min:.4g} kg m^2 ({result.certificate})")
         if not decided:
             say(f"  the file rounds parameters to +-{rounding:.1g}, which moves it by up to {open_by:.2g} kg m^2")
         say(f"  at ({', '.join(f'{value:.1f}' for value in degrees)}) deg, {result.poses_checked:,} poses")

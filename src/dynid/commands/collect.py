@@ -140,18 +140,18 @@ def _checked_scene(robot: "Robot", scene: str | None) -> str:
 def _show(collection: "Collection", console: "Console", as_json: bool) -> list[str]:
     """Print the recorded bags, and return the names of bags with missing states."""
     done = collection.done
-    poor = [name for name, one in done.items() if one["lost"] or one["missed_fraction"] > MOST_MISSED_SHARE]
+    incomplete = [name for name, one in done.items() if one["lost"] or one["missed_fraction"] > MOST_MISSED_SHARE]
     if as_json:
-        print_json({"folder": str(collection.folder), "bags": done, "poor": poor})
-        return poor
+        print_json({"folder": str(collection.folder), "bags": done, "poor": incomplete})
+        return incomplete
     for name, one in done.items():
         say(
             f"  {collection.bag(name)}  [dim]{one['duration_s']:.1f} s, {one['lost']} states lost, "
             f"{100 * one['missed_fraction']:.3f} % of cycles missed[/dim]"
         )
-    if poor:
-        console.print(f"[bold red]x[/bold red] states are missing in {', '.join(poor)}: was the host busy?")
-    return poor
+    if incomplete:
+        console.print(f"[bold red]x[/bold red] states are missing in {', '.join(incomplete)}: was the host busy?")
+    return incomplete
 
 
 def _adaptive_words(robot: "Robot", longest: float | None, after: Path | None) -> str:

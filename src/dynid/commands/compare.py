@@ -53,20 +53,22 @@ def compare(
         check_output(plot)
     loaded = load_robot(robot)
     settings = load_identification(loaded)
-    own = read_mapping(mapping, skip_corrupt_rows)
+    mappings = read_mapping(mapping, skip_corrupt_rows)
     other = read_mapping(validate_mapping or mapping, skip_corrupt_rows)
-    sources = load_recordings(recordings, loaded, own)
+    sources = load_recordings(recordings, loaded, mappings)
     split = [one.split(settings, hold_out) for one in sources]
-    fitted, held = ([one.samples for pair in split for one in pair[k]] for k in (0, 1))
+    fitted_samples, held_out = ([one.samples for pair in split for one in pair[k]] for k in (0, 1))
     if validate:
-        judges = load_recordings(validate, loaded, other)
-        if judges[0].mount != sources[0].mount:
+        validation = load_recordings(validate, loaded, other)
+        if validation[0].mount != sources[0].mount:
             raise ConfigurationError("fitted and validation recordings must have the same mount")
-        held = [one.samples(settings) for one in judges]
+        held_out = [one.samples(settings) for one in validation]
     model = ArmModel.of(loaded, mount=sources[0].mount)
     with stages("compare", 1) as begin:
         begin("fitting every estimator")
-        rows = Comparison(loaded, model, join(fitted), join(held) if held else None, settings).rows(estimator or ())
+        rows = Comparison(loaded, model, join(fitted_samples), join(held_out) if held_out else None, settings).rows(
+            estimator or ()
+        )
     sentence = torque_sentence(sources[0].torque_constants, loaded.joint_names)
     if plot is not None:
         write_bars(

@@ -18,19 +18,19 @@ SAMPLES = 2000  # number of samples of a motion to find its range
 APPROACH = "before and after that it moves slowly between its present and its rest posture"
 
 
-def ask_before_moving(robot: "Robot", port: str | None, what: str, yes: bool) -> None:
+def ask_before_moving(robot: "Robot", port: str | None, motion: str, yes: bool) -> None:
     """Describe what a real arm on a port will do, and continue only with consent; see `ask`.
 
     Args:
         robot: robot that will move.
         port: port that was given; None is the simulated arm, which needs no consent.
-        what: description of the motion: its range, speed and duration.
+        motion: description of the motion: its range, speed and duration.
         yes: whether consent was given beforehand.
 
     Raises:
         SafetyError: consent was not given.
     """
-    ask(port, f"the REAL arm on {port} ({robot.file.title}) will move: {what}", yes)
+    ask(port, f"the REAL arm on {port} ({robot.file.title}) will move: {motion}", yes)
 
 
 def ask(port: str | None, sentence: str, yes: bool) -> None:
@@ -57,9 +57,9 @@ def ask(port: str | None, sentence: str, yes: bool) -> None:
 def words_of_motions(robot: "Robot", motions: Sequence["Motion"]) -> str:
     """Return a description of motions: names, ranges of all joints, peak velocity and duration."""
     names = ", ".join(dict.fromkeys(motion.name for motion in motions))
-    reached = [robot.rest_posture[None]]
-    reached += [one.sample_all(np.linspace(0.0, one.duration, SAMPLES))[0] for one in motions]
-    q = np.vstack(reached)
+    postures = [robot.rest_posture[None]]
+    postures += [one.sample_all(np.linspace(0.0, one.duration, SAMPLES))[0] for one in motions]
+    q = np.vstack(postures)
     fastest = np.max([motion.peak_velocities for motion in motions], axis=0)
     seconds = sum(motion.duration for motion in motions)
     return (
@@ -74,6 +74,6 @@ def ranges(lower: "FloatArray", upper: "FloatArray") -> str:
     return "joints " + ", ".join(f"{k}: {low:.0f} to {high:.0f}" for k, (low, high) in enumerate(ends, 1)) + " deg"
 
 
-def words_within_limits(robot: "Robot", how: str, fastest_rad_s: float, seconds: str) -> str:
+def words_within_limits(robot: "Robot", law: str, fastest_rad_s: float, seconds: str) -> str:
     """Return a description of a motion whose path is not known beforehand: joint limits, peak velocity, duration."""
-    return f"{how}; {ranges(robot.lower, robot.upper)}; at up to {fastest_rad_s:.2f} rad/s; {seconds}; {APPROACH}"
+    return f"{law}; {ranges(robot.lower, robot.upper)}; at up to {fastest_rad_s:.2f} rad/s; {seconds}; {APPROACH}"

@@ -42,8 +42,8 @@ def study(robot: RobotOption = EXAMPLE_ROBOT, as_json: JsonOption = False) -> No
     from dynid.identification.elastic.study import study as run_study
     from dynid.robot import load_robot
 
-    with stages("elastic", 1) as tell:
-        tell(f"simulating and identifying {robot}")
+    with stages("elastic", 1) as report:
+        report(f"simulating and identifying {robot}")
         result = run_study(load_robot(robot))
     if as_json:
         figures = {
@@ -75,8 +75,8 @@ def shapes(robot: RobotOption = EXAMPLE_ROBOT, as_json: JsonOption = False) -> N
     from dynid.identification.elastic.study import error_by_stribeck
     from dynid.robot import load_robot
 
-    with stages("elastic", 1) as tell:
-        tell(f"simulating and identifying {robot} with {len(SHAPES)} shapes")
+    with stages("elastic", 1) as report:
+        report(f"simulating and identifying {robot} with {len(SHAPES)} shapes")
         errors = error_by_stribeck(load_robot(robot), SHAPES)
     if as_json:
         rows = [

@@ -48,10 +48,10 @@ def essential(
     model = ArmModel.of(loaded, mount=sources[0].mount)
     settings = rows_of(sources, settings).settings(settings)
     samples = join([one.samples(settings) for one in sources])
-    plain, _, _ = without_friction(model, samples, settings.coulomb_friction)
-    found = essential_parameters(model, plain, limit)
+    base_values, _, _ = without_friction(model, samples, settings.coulomb_friction)
+    found = essential_parameters(model, base_values, limit)
     prior = a_priori(loaded, model, found.base)
-    closest = closest_standard(model, plain, prior, columns="essential", essential=found)
+    closest = closest_standard(model, base_values, prior, columns="essential", essential=found)
     if out is not None:
         source = f"{len(found.kept)} essential parameters of {', '.join(one.name for one in sources)} (eq. 32)"
         save_standard(out, to_file(closest.standard, model.mdh, loaded.name, loaded.joint_names, source))
@@ -91,9 +91,9 @@ def _print(found: "EssentialParameters", closest: "ClosestStandard", has_prior: 
     say(f"{counted}; relative torque error {100 * found.errors.relative:.2f} %")
     if found.cancelled:
         say(f"cancelled, the worst shown first: {', '.join(one.name for one in found.cancelled)}")
-    what = "closest to the a-priori ones" if has_prior else "of smallest norm (the robot has no a-priori ones)"
+    kind = "closest to the a-priori ones" if has_prior else "of smallest norm (the robot has no a-priori ones)"
     links, size = closest.definite_links[0.0], closest.standard.chain_size
     say(
-        f"standard parameters {what}: relative torque error {100 * closest.errors.relative:.2f} %; "
+        f"standard parameters {kind}: relative torque error {100 * closest.errors.relative:.2f} %; "
         f"{links} of {size} links have a positive-definite inertia"
     )

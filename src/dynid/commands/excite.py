@@ -39,13 +39,13 @@ def optimised(
     excitation = load_excitation(loaded)
     optimiser = ExcitationOptimiser(loaded, excitation, mount)
     begin = time.perf_counter()
-    with stages("excite", 2) as tell:
-        tell(f"optimising {duration:g} s of motion")
-        wish = ExcitationWish(duration, series, objective, profile=profile, starts=starts, seed=seed)
-        found = optimiser.optimise(out.stem, wish)
+    with stages("excite", 2) as report:
+        report(f"optimising {duration:g} s of motion")
+        request = ExcitationWish(duration, series, objective, profile=profile, starts=starts, seed=seed)
+        found = optimiser.optimise(out.stem, request)
         seconds = time.perf_counter() - begin
         write_whole(out, trajectory_file(found.motion))
-        tell("comparing with the primitives")
+        report("comparing with the primitives")
         rows = {}
         for name in excitation.names:
             try:
@@ -96,30 +96,30 @@ def one_joint(
 
     refuse_existing(out)
     loaded = load_robot(robot)
-    with stages("excite", 1) as tell:
-        tell("raising frequencies")
+    with stages("excite", 1) as report:
+        report("raising frequencies")
         maker = ExcitationOptimiser(loaded, load_excitation(loaded), mount)
-        wish = OneJointWish(periods, postures, amplitude, seed=seed)
-        motion, sines = maker.one_joint(profile).motion(out.stem, wish)
+        request = OneJointWish(periods, postures, amplitude, seed=seed)
+        motion, sines = maker.one_joint(profile).motion(out.stem, request)
         determined = rank(maker.regressor, motion)
-        whole = determined == len(maker.names)
-        kappa = condition_number(maker.regressor, motion) if whole else None
+        complete = determined == len(maker.names)
+        kappa = condition_number(maker.regressor, motion) if complete else None
     write_whole(out, trajectory_file(motion))
     if as_json:
         rows = [asdict(sine) for sine in sines]
         print_json({"file": str(out), "duration_s": motion.duration, "kappa": kappa, "rank": determined, "sines": rows})
         return
-    listed, slides = (
+    listed, prismatic = (
         table(None, "joint", "amplitude", "frequency, rad/s"),
         dict(zip(loaded.joint_names, loaded.prismatic, strict=True)),
     )
     for sine in sines:
-        size = f"{sine.amplitude_rad:.3f} m" if slides[sine.joint] else f"{np.rad2deg(sine.amplitude_rad):.1f} deg"
+        size = f"{sine.amplitude_rad:.3f} m" if prismatic[sine.joint] else f"{np.rad2deg(sine.amplitude_rad):.1f} deg"
         listed.add_row(sine.joint, size, f"{sine.frequency_rad_s:.2f}")
     stdout().print(listed)
     summary = (
         f"condition number {kappa:.1f}"
-        if whole
+        if complete
         else f"determines {determined} of {len(maker.names)} parameters: add postures"
     )
     say(f"  {out}  {motion.duration:.1f} s, {summary}")

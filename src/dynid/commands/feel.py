@@ -111,7 +111,7 @@ def _print(one: _Felt) -> None:
             ", ".join(with_deviation(*each) for each in zip(*pair, strict=True))
             for pair in ((contact.torque, contact.torque_deviation), (contact.force, contact.force_deviation))
         )
-        times = (f"{when - one.start_s:.3f}" for when in (contact.begin_s, contact.end_s))
+        times = (f"{time_s - one.start_s:.3f}" for time_s in (contact.begin_s, contact.end_s))
         shown.add_row(*times, contact.joint, torques, force)
     stdout().print(shown)
 

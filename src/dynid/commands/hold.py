@@ -54,16 +54,16 @@ def hold(
     from dynid.resources import refuse_existing
     from dynid.runtime.model import load_model
 
-    own = load_model(path, loaded).mounted(mount or loaded.file.default_mount)
-    motions = check_motions(own)
+    model_content = load_model(path, loaded).mounted(mount or loaded.file.default_mount)
+    motions = check_motions(model_content)
     how_long = "until a key is pressed" if seconds is None else f"for {seconds:g} s"
-    what = f"{words_of_motions(loaded, motions)}; then it is released for hand guiding, {how_long}"
-    ask_before_moving(loaded, real_arm, what, yes)
+    motion = f"{words_of_motions(loaded, motions)}; then it is released for hand guiding, {how_long}"
+    ask_before_moving(loaded, real_arm, motion, yes)
     folder = (logs or _dated()).absolute()
     refuse_existing(folder)
     options = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction)
     with motion_bar() as report, Chain(loaded, options, folder) as chain:
-        verdict, held = _run(chain, own, path, motions, report, seconds)
+        verdict, held = _run(chain, model_content, path, motions, report, seconds)
         report("bringing the arm to rest", 0.0, 0.0)
         lower_arm(chain.supervisor)
     _show(loaded, verdict, held, as_json)
@@ -119,5 +119,5 @@ def _show(robot: "Robot", verdict: "Verdict", held: "Held", as_json: bool) -> No
         print_json(verdict.as_dict() | {"held_s": round(held.seconds, 1), "moved_deg": moved})
         return
     print_verdict(stdout(), verdict, "torque carried by each joint")
-    farthest = max(moved, key=lambda name: moved[name])
-    say(f"  released for {held.seconds:.0f} s; {farthest} moved most, by {moved[farthest]:.2f} deg")
+    moved_most = max(moved, key=lambda name: moved[name])
+    say(f"  released for {held.seconds:.0f} s; {moved_most} moved most, by {moved[moved_most]:.2f} deg")

@@ -96,7 +96,7 @@ def identify(
         loaded,
         out,
     )
-    judging = validate_mapping and read_mapping(validate_mapping, skip_corrupt_rows, otherwise=columns)
+    validation_mappings = validate_mapping and read_mapping(validate_mapping, skip_corrupt_rows, otherwise=columns)
     refuse_unused_units(columns, [*recordings, *(validate or [])])
     recordings = [path.resolve() if dask else path for path in recordings]  # workers may run in another folder
     bar = progress_bar("identifying", len(recordings) + 2) if method == "campaign" else None
@@ -110,7 +110,7 @@ def identify(
             settings=settings,
             progress=begin,
             mapping=columns,
-            validation_mapping=judging,
+            validation_mapping=validation_mappings,
             held_out_share=hold_out,
             setup=estimate_setup or (),
             span=(from_s, until_s),
@@ -128,8 +128,15 @@ def identify(
         stdout().print(joint_table(result.motions, loaded.joint_names))
         if result.campaign is not None:
             print_verdict(stdout(), result.campaign.processing, "the campaign")
-        how = result.refinement and f"closed-loop refinement: {result.refinement}"
-        lines = (how, result.simulated_sentence, result.torque_sentence, *result.notes, out / "model.yaml", report)
+        refinement = result.refinement and f"closed-loop refinement: {result.refinement}"
+        lines = (
+            refinement,
+            result.simulated_sentence,
+            result.torque_sentence,
+            *result.notes,
+            out / "model.yaml",
+            report,
+        )
         say(*(f"  {one}" for one in lines if one), markup=False)
         checks = (*result.verdict.checks, *(result.campaign.processing.checks if result.campaign else ()))
         say(outcome(checks), markup=False)

@@ -68,8 +68,10 @@ def _identify(job: _Job) -> "JointLevel":
     if job.simulate:
         _simulate(job)
     robot = load_robot(job.robot)
-    excited = [one for bag in job.bags for one in excited_joints(load_driver_recording(bag, robot))]
-    found = identify_joint([one for one in excited if one.joint == job.joint], robot, load_controller(robot))
+    excited_joints_of_bags = [one for bag in job.bags for one in excited_joints(load_driver_recording(bag, robot))]
+    found = identify_joint(
+        [one for one in excited_joints_of_bags if one.joint == job.joint], robot, load_controller(robot)
+    )
     return replace(found, source=f"simulated arm, seed {job.seed}") if job.simulate and not job.kept else found
 
 
@@ -96,15 +98,15 @@ def _jobs_of_bags(robot: "Robot", name: str, bags: Sequence[Path], wanted: Seque
     from dynid.identification.joint_level.excitation import excited_joints
     from dynid.recording.driver_recording import load_driver_recording
 
-    where: dict[int, list[Path]] = {}
+    bags_by_joint: dict[int, list[Path]] = {}
     for bag in bags:
         for one in excited_joints(load_driver_recording(bag, robot)):
-            where.setdefault(one.joint, []).append(bag)
-    joints = chosen_joints(robot, wanted) if wanted else sorted(where)
-    missing = [str(joint + 1) for joint in joints if joint not in where]
+            bags_by_joint.setdefault(one.joint, []).append(bag)
+    joints = chosen_joints(robot, wanted) if wanted else sorted(bags_by_joint)
+    missing = [str(joint + 1) for joint in joints if joint not in bags_by_joint]
     if missing:
-        raise UnknownNameError("excited joint", missing[0], [str(joint + 1) for joint in sorted(where)])
-    return [_Job(name, joint, tuple(dict.fromkeys(where[joint]))) for joint in joints]
+        raise UnknownNameError("excited joint", missing[0], [str(joint + 1) for joint in sorted(bags_by_joint)])
+    return [_Job(name, joint, tuple(dict.fromkeys(bags_by_joint[joint]))) for joint in joints]
 
 
 def joint_id(
@@ -158,8 +160,8 @@ def joint_id(
             jobs = _jobs_of_bags(loaded, robot, bags, wanted)
         else:
             places = [(index, (folder / f"joint_{index + 1}",)) for index in chosen_joints(loaded, wanted)]
-            rest = (mount, seed, tuple(without or ()), friction, not (live or real_arm), record is not None)
-            jobs = [_Job(robot, index, bag, *rest) for index, bag in places]
+            common = (mount, seed, tuple(without or ()), friction, not (live or real_arm), record is not None)
+            jobs = [_Job(robot, index, bag, *common) for index, bag in places]
             if real_arm:
                 ask_before_moving(loaded, real_arm, _excitation_words(loaded, [index for index, _ in places]), yes)
             folder.mkdir(parents=True, exist_ok=True)
@@ -171,16 +173,16 @@ def joint_id(
                 found[jobs[index].joint] = result
                 advance(f"identified joint {jobs[index].joint + 1}")
     results = [found[key] for key in sorted(found)]
-    trusted = not any(one.first_order.doubts for one in results)
-    if out is not None and trusted:
+    all_trusted = not any(one.first_order.doubts for one in results)
+    if out is not None and all_trusted:
         write_controller(out, results, load_controller(loaded))
     if plot is not None:
         write_joint_figure(results, plot)
     if as_json:
         print_json({one.name: one.as_dict() for one in results}, by_name=True)
     else:
-        _print(results, [path for path in (out if trusted else None, plot, record) if path is not None])
-    raise typer.Exit(0 if trusted else 1)
+        _print(results, [path for path in (out if all_trusted else None, plot, record) if path is not None])
+    raise typer.Exit(0 if all_trusted else 1)
 
 
 def _excitation_words(robot: "Robot", joints: Sequence[int]) -> str:
@@ -191,9 +193,11 @@ def _excitation_words(robot: "Robot", joints: Sequence[int]) -> str:
     chosen, step_s = ExcitationSettings(), robot.file.bus.cycle_s
     motion_s = len(chosen.levels) * sum(len(one) * step_s + LONGEST_RETURN_S for one in signals(step_s, 1.0))
     motion_s += 2.0 * (RAMP_S + LONGEST_RETURN_S)
-    which = ", ".join(str(joint + 1) for joint in joints)
-    how = f"joint {which}, one after the other, without feedback by up to {math.degrees(chosen.window_rad):.0f} deg"
-    return words_within_limits(robot, how, chosen.fastest_rad_s, f"for at most {len(joints) * motion_s:.0f} s")
+    numbers = ", ".join(str(joint + 1) for joint in joints)
+    motion = (
+        f"joint {numbers}, one after the other, without feedback by up to {math.degrees(chosen.window_rad):.0f} deg"
+    )
+    return words_within_limits(robot, motion, chosen.fastest_rad_s, f"for at most {len(joints) * motion_s:.0f} s")
 
 
 def _excite_live(robot: "Robot", jobs: Sequence[_Job], folder: Path, port: str | None) -> None:
@@ -219,12 +223,12 @@ def _print(results: Sequence["JointLevel"], written: Sequence[Path]) -> None:
     fits = table(title, "joint", *units, words=0)
     for one in results:
         fit = one.first_order
-        gain, lag, dead = fit.gain, fit.time_constant, fit.dead_time
+        gain, lag, dead_time = fit.gain, fit.time_constant, fit.dead_time
         fits.add_row(
             str(one.joint + 1),
             f"{gain.value:.4g} ({gain.lower:.4g} to {gain.upper:.4g})",
             f"{lag.value:.4g} ({lag.lower:.4g} to {lag.upper:.4g})",
-            f"{1e3 * dead.value:.2f} ({1e3 * dead.lower:.2f} to {1e3 * dead.upper:.2f})",
+            f"{1e3 * dead_time.value:.2f} ({1e3 * dead_time.lower:.2f} to {1e3 * dead_time.upper:.2f})",
             f"{fit.inertia:.4g}",
             f"{fit.damping:.4g}",
             f"{fit.coulomb.value:.3g}",
@@ -234,10 +238,12 @@ def _print(results: Sequence["JointLevel"], written: Sequence[Path]) -> None:
     columns = ("joint", *(f"{value:g} Hz" for value in hertz))
     responses = table("magnitude of eq. 1 / of the fourth-order model [dB]", *columns, words=0)
     for one in results:
-        shown = one.as_dict()["response"]
-        first = shown["first_order"]["magnitude_db"]
-        fourth = [f"{value:.1f}" for value in shown["arx"]["magnitude_db"]] if "arx" in shown else ["-"] * len(first)
-        responses.add_row(str(one.joint + 1), *(f"{a:.1f} / {b}" for a, b in zip(first, fourth, strict=True)))
+        response = one.as_dict()["response"]
+        first = response["first_order"]["magnitude_db"]
+        arx_magnitudes = (
+            [f"{value:.1f}" for value in response["arx"]["magnitude_db"]] if "arx" in response else ["-"] * len(first)
+        )
+        responses.add_row(str(one.joint + 1), *(f"{a:.1f} / {b}" for a, b in zip(first, arx_magnitudes, strict=True)))
     stdout().print(responses)
     for one in results:
         for doubt in one.first_order.doubts:

@@ -52,10 +52,10 @@ def logs(
 
 def _instead(folder: Path, options: dict[str, Any]) -> str:
     """Return the command that identifies from the same folder with the same options."""
-    words = ["dynid", "identify", str(folder)]
+    arguments = ["dynid", "identify", str(folder)]
     for name, value in (options | {"--out": options["--out"] or "NEW_FOLDER"}).items():
-        words += [] if value is None else [name, str(value)]
-    return shlex.join(words)
+        arguments += [] if value is None else [name, str(value)]
+    return shlex.join(arguments)
 
 
 def _show(rows: list[dict[str, Any]], folder: Path) -> None:

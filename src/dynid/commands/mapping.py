@@ -104,15 +104,15 @@ def mapping_or_draft(
     if csv is None or (columns is not None and columns.csv is not None):
         return columns
     file = out.with_name(f"{out.name}.mapping.yaml")
-    then = f"check every unit and sign in {file}, correct it, and repeat with --mapping {file}"
+    next_step = f"check every unit and sign in {file}, correct it, and repeat with --mapping {file}"
     if file.exists():
-        raise ConfigurationError(f"{csv} needs a mapping, and its draft is there: {then}")
+        raise ConfigurationError(f"{csv} needs a mapping, and its draft is there: {next_step}")
     draft, _ = write_draft(csv, robot, file)
     print(*words_of_draft(draft, robot), sep="\n", file=sys.stderr, flush=True)
     if not is_interactive():
-        raise ConfigurationError(f"{csv} has no mapping, so one was drafted: {then}")
+        raise ConfigurationError(f"{csv} has no mapping, so one was drafted: {next_step}")
     if not typer.confirm(f"{file} is a draft. Is every unit and sign right?", err=True):
-        raise ConfigurationError(f"nothing was identified: {then}")
-    found, known = read_mapping(file), columns or Mappings()
+        raise ConfigurationError(f"nothing was identified: {next_step}")
+    found, given = read_mapping(file), columns or Mappings()
     assert found is not None
-    return Mappings(found.csv, known.bag)
+    return Mappings(found.csv, given.bag)

@@ -40,6 +40,6 @@ def minimal_set(
         for name, parts in terms.items():
             text = " + ".join(f"{factor:g} {part}" for part, factor in parts.items())
             console.print(f"{name:6} {text}", soft_wrap=True, highlight=False)
-        word = "the same" if invariant else "[bold red]not the same[/bold red]"
-        console.print(f"{len(terms)} of {len(names)} parameters, {word} over {sets} sets of random states")
+        comparison = "the same" if invariant else "[bold red]not the same[/bold red]"
+        console.print(f"{len(terms)} of {len(names)} parameters, {comparison} over {sets} sets of random states")
     raise typer.Exit(0 if invariant else 1)

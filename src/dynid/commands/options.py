@@ -120,13 +120,13 @@ def load_arm(robot: str, mount: str | None, without: Sequence[str] | None, frict
 
 
 @contextmanager
-def needs_ros(what: str) -> Iterator[None]:
+def needs_ros(command: str) -> Iterator[None]:
     """Wrap imports of `dynid.nodes`: raise DynidError with a hint how to get ROS if it is missing."""
     try:
         yield
     except ImportError as error:
         raise DynidError(
-            f"{what} needs ROS 2 for Python ({error.name} is missing): pip install 'dynid[ros]', or source a ROS 2 "
+            f"{command} needs ROS 2 for Python ({error.name} is missing): pip install 'dynid[ros]', or source a ROS 2 "
             "installation for this Python"
         ) from error
 
@@ -158,8 +158,8 @@ def read_mapping(
     csv, bag = found.csv, stated_units(found.bag, position, effort)
     if csv is not None and skip_corrupt_rows:
         csv = csv.model_copy(update={"skip_corrupt_rows": True})
-    known = otherwise or Mappings()
-    found = Mappings(csv or known.csv, bag or known.bag)
+    mappings = otherwise or Mappings()
+    found = Mappings(csv or mappings.csv, bag or mappings.bag)
     return None if found == Mappings() else found
 
 

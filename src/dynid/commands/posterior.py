@@ -37,11 +37,11 @@ def posterior(
     refuse_existing(out)
     if form not in SUFFIX:
         raise UnknownNameError("format", form, tuple(SUFFIX))
-    place = next((one for one in (result, result / "model") if (one / "model.yaml").is_file()), None)
-    if place is None:
+    model_folder = next((one for one in (result, result / "model") if (one / "model.yaml").is_file()), None)
+    if model_folder is None:
         raise InputNotFoundError(f"{result} holds no model.yaml: name the folder that identify wrote (--out)")
-    loaded = load_robot(robot or read_model_file(place / "model.yaml").robot)
-    content, belief = read_model(loaded, place / "model.yaml"), Belief.load(place)
+    loaded = load_robot(robot or read_model_file(model_folder / "model.yaml").robot)
+    content, belief = read_model(loaded, model_folder / "model.yaml"), Belief.load(model_folder)
     model = ArmModel.of(loaded, mount=content.mount, lengths_m=content.geometry_overrides_m)
     content.base_parameters(model)  # refuses a result of another structure
     start = None if content.standard is None else from_file(content.standard, model.mdh, model.regrouping.standard)
@@ -80,5 +80,5 @@ def posterior(
         print_json(summary)
         return
     say(f"{out}: {arms} consistent arms as {form.upper()}, parameters.csv, posterior.json")
-    if hidden := undetermined_sentence(content.not_determined):
-        say(f"{hidden}; their spread comes from the physical bounds rather than from the data", markup=False)
+    if undetermined := undetermined_sentence(content.not_determined):
+        say(f"{undetermined}; their spread comes from the physical bounds rather than from the data", markup=False)

@@ -60,17 +60,17 @@ def replay(
         found = replayed(chain, path, motion, folder / "bag", report, shown)
         report("bringing the arm to rest", 0.0, 0.0)
         lower_arm(chain.supervisor)
-    off = float(np.rad2deg(found.error_rad if found.shown_error_rad is None else found.shown_error_rad))
+    error_deg = float(np.rad2deg(found.error_rad if found.shown_error_rad is None else found.shown_error_rad))
     if as_json:
-        facts = {"bag": str(folder / "bag"), "largest_error_deg": off, "duration_s": found.duration_s}
+        facts = {"bag": str(folder / "bag"), "largest_error_deg": error_deg, "duration_s": found.duration_s}
         print_json(facts | ({} if shown is None else shown.as_dict()))
     else:
         say(*([] if shown is None else [f"  {shown.in_words()}"]))
         say(
-            f"  {folder / 'bag'}  [dim]largest deviation from the demonstration {off:.2f} deg, allowed "
+            f"  {folder / 'bag'}  [dim]largest deviation from the demonstration {error_deg:.2f} deg, allowed "
             f"{TOLERANCE_DEG:g} deg[/dim]"
         )
-    raise typer.Exit(0 if off <= TOLERANCE_DEG else 1)
+    raise typer.Exit(0 if error_deg <= TOLERANCE_DEG else 1)
 
 
 def _ask(robot: "Robot", port: str | None, shown: "Shown | None", motion: Path, yes: bool) -> None:

@@ -52,12 +52,12 @@ def simulate(
         refuse_existing(job.folder)
     make_folder(out)
     done: dict[str, BagMade] = {}
-    begin = time.perf_counter()
+    began_s = time.perf_counter()
     with progress_bar("simulating", len(jobs)) as advance:
         for job, made in make_bags(jobs):
             done[job.folder.name] = made
             advance(f"simulated {job.folder.name}")
-    _report(done, out, time.perf_counter() - begin, as_json)
+    _report(done, out, time.perf_counter() - began_s, as_json)
 
 
 def _report(done: "dict[str, BagMade]", out: Path, seconds: float, as_json: bool) -> None:

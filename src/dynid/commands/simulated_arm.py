@@ -70,7 +70,7 @@ def simulated_arm(
     loaded = load_robot(robot)
 
     path = None if lead is None else named_motion(load_excitation(loaded), lead)
-    pace = 1.0 if path is None else guiding_pace(loaded, path)
+    speed = 1.0 if path is None else guiding_pace(loaded, path)
 
     def arm_in_the_simulation() -> ArmPlant:
         return ArmPlant(
@@ -81,7 +81,7 @@ def simulated_arm(
             friction=friction,
             motors=Motors(loaded, motor, seed) if motor else None,
             hand=[Push.parse(text, loaded) for text in push or ()],
-            lead=None if path is None else Lead(path, pace=pace),
+            lead=None if path is None else Lead(path, pace=speed),
         )
 
     rehearse_arm(loaded, arm_in_the_simulation())

@@ -48,8 +48,8 @@ def teach(
     from dynid.resources import refuse_existing
     from dynid.runtime.model import load_model
 
-    own = load_model(path, loaded).mounted(mount or loaded.file.default_mount)
-    motions = check_motions(own) if real_arm else ()  # the simulated hand takes hold at once
+    model_content = load_model(path, loaded).mounted(mount or loaded.file.default_mount)
+    motions = check_motions(model_content) if real_arm else ()  # the simulated hand takes hold at once
     what = words_within_limits(
         loaded,
         "to and fro about two postures; then it compensates gravity and follows a guiding hand",
@@ -68,13 +68,13 @@ def teach(
         if motions:
             chain.supervisor.set_enabled("hardware", True)
             chain.supervisor.trigger("executor/hold")
-            checked(chain.supervisor, own, motions, report)
+            checked(chain.supervisor, model_content, motions, report)
         led(chain, path, bag, report, rest)
         report("bringing the arm to rest", 0.0, 0.0)
         lower_arm(chain.supervisor)
-    shown = shown_of(loaded, bag, out.name, speed)
-    shown.save(motion)
+    demonstration = shown_of(loaded, bag, out.name, speed)
+    demonstration.save(motion)
     if as_json:
-        print_json({"bag": str(bag), "motion": str(motion)} | shown.as_dict())
+        print_json({"bag": str(bag), "motion": str(motion)} | demonstration.as_dict())
     else:
-        say(f"  {bag}", f"  {motion}  [dim]{shown.in_words()}[/dim]")
+        say(f"  {bag}", f"  {motion}  [dim]{demonstration.in_words()}[/dim]")

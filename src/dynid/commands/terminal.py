@@ -97,10 +97,10 @@ def stderr() -> Console:
 
 def flags_first(arguments: Sequence[str]) -> list[str]:
     """Return the arguments with quiet and verbose flags moved to the front, except for arguments after '--'."""
-    words = list(arguments)
-    end = words.index("--") if "--" in words else len(words)
-    flags = [word for word in words[:end] if word in FLAGS]
-    return flags + [word for word in words[:end] if word not in FLAGS] + words[end:]
+    remaining = list(arguments)
+    end = remaining.index("--") if "--" in remaining else len(remaining)
+    flags = [word for word in remaining[:end] if word in FLAGS]
+    return flags + [word for word in remaining[:end] if word not in FLAGS] + remaining[end:]
 
 
 @contextmanager

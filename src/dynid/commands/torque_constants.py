@@ -39,15 +39,15 @@ def torque_constants(
     with stages("torque-constants", 1) as begin:
         begin("reading")
         runs = load_two_runs(loaded, (without, carrying), mappings)
-    place: dict[str, list[float]] = {}
+    place_values: dict[str, list[float]] = {}
     if at is None:
         check = check_with_mass_alone(runs.model, *runs.samples, mass, radius, runs.torque_constants)
         found = check.joints
-        place = {"place_m": check.place_m.tolist(), "place_deviation_m": check.place_deviation_m.tolist()}
+        place_values = {"place_m": check.place_m.tolist(), "place_deviation_m": check.place_deviation_m.tolist()}
     else:
         body = LinkInertia(mass, np.array(at), 0.4 * mass * radius**2 * np.eye(3))
         found = check_torque_constants(runs.model, *runs.samples, body, runs.torque_constants)
-    together = pooled(found)
+    pooled_constants = pooled(found)
     sentence = torque_sentence(runs.torque_constants, loaded.joint_names)
     if as_json:
         rows = {
@@ -61,19 +61,21 @@ def torque_constants(
             }
             for one in found
         }
-        types = {f"{constant:g}": {"scale": c, "standard_deviation": d} for constant, (c, d) in together.items()}
-        print_json({"joints": rows, "by_torque_constant": types, "torques": sentence, **place})
+        types = {
+            f"{constant:g}": {"scale": c, "standard_deviation": d} for constant, (c, d) in pooled_constants.items()
+        }
+        print_json({"joints": rows, "by_torque_constant": types, "torques": sentence, **place_values})
     else:
         for one in found:
             say(f"{'[bold red]?[/bold red]' if one.doubtful else ' '} {one.sentence()}")
-        for constant, (scale, deviation) in together.items():
+        for constant, (scale, deviation) in pooled_constants.items():
             words = f"{scale:.3f} +- {deviation:.3f}, so {constant / scale:.4g} N m/A"
             say(f"  all joints with {constant:g} N m/A: {words}")
-        if place:
-            pairs = zip(*place.values(), strict=True)
-            where = ", ".join(
+        if place_values:
+            pairs = zip(*place_values.values(), strict=True)
+            coordinates = ", ".join(
                 "unseen" if spread > 0.8 * FAR_M else with_deviation(middle, spread) for middle, spread in pairs
             )
-            say(f"  centre of mass found in the last link's frame: ({where}) m")
+            say(f"  centre of mass found in the last link's frame: ({coordinates}) m")
         say(sentence)
     raise typer.Exit(1 if any(one.doubtful for one in found) else 0)

@@ -121,7 +121,7 @@ class Scale:
         return True
 
     def _columns(self) -> FloatArray:
-        """Return Y_L, (c, 10)."""
+        """Return the torques Y_L of the last link's ten parameters in the present state, (c, 10), SI."""
         c, x = self._arm.chain_size, self.motion.x
         rows = link_motions(
             self._arm.mdh, x[None, :c], self.motion.velocity[None, :c], self._acceleration[None], self._arm.gravity
@@ -139,7 +139,7 @@ class Scale:
 
     @property
     def misfit(self) -> float:
-        """Root mean square of the innovations of moving joints since the reset, in their deviations."""
+        """Root mean square of the innovations of moving joints since the reset, in standard deviations."""
         squares, count = self._squares
         return float(np.sqrt(squares / count)) if count else 1.0
 

@@ -29,12 +29,12 @@ class GuidingSpeed:
         self._reach = self.posture.reach()
 
     def update(self, q: FloatArray, dq: FloatArray) -> None:
-        """Take joint angles q and velocities dq, (n,) [rad, rad/s]."""
+        """Update the speeds from joint angles q and velocities dq, (n,) [rad, rad/s]."""
         self.posture.place(q)
         self.tool_m_s, self._joint_rad_s = self.posture.speed(dq), float(np.abs(dq).max())
 
     def update_bound(self, q: FloatArray, dq: FloatArray) -> None:
-        """Do as `update`, but skip the kinematics if an upper bound of the speed needs no damping.
+        """Update the speeds like `update`, but skip the kinematics if an upper bound needs no damping.
 
         `tool_m_s` then holds that bound, which is cheap to compute. q and dq are (n,) each [rad, rad/s].
         """

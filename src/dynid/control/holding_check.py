@@ -42,7 +42,7 @@ class HoldingTorque:
         return self._q
 
     def note(self, stamp_ns: int, q: FloatArray, dq: FloatArray, tau: FloatArray) -> None:
-        """Take one state into the estimate.
+        """Add one state to the estimate.
 
         Args:
             stamp_ns: timestamp [ns].

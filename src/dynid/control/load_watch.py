@@ -125,7 +125,7 @@ class LoadWatch:
         self._state[:], self._smooth, self.force_n = 0.0, np.zeros(0), 0.0
 
     def update(self, dt: float, external: FloatArray, dq: FloatArray, jacobian: FloatArray, up: FloatArray) -> None:
-        """Take one cycle: dt [s], external (n,) [N m], dq (n,) [rad/s], jacobian (3, n), up (3,), as in `pull_of`."""
+        """Process one cycle: dt [s], external (n,) [N m], dq (n,) [rad/s], jacobian (3, n), up (3,); see `pull_of`."""
         if len(self._smooth) != len(external):
             self._smooth = external.copy()
         self.force_n = pull_of(self._state, self._smooth, dt, external, dq, jacobian, up, self._least_n)

@@ -105,7 +105,7 @@ class _Drafter:
         self._way_check = MotionCheck(robot, limits, self.torques, self.collision)
 
     def _arriving(self) -> FloatArray:
-        """Return the torque at the joint beside gear friction at the torque limits, (n,) [N m].
+        """Return the joint torques that remain after gear friction at the torque limits, (n,) [N m].
 
         If friction does not depend on load, these are the limits themselves.
         """

@@ -45,7 +45,7 @@ def add_error(error: FloatArray, tolerance: FloatArray, squares: FloatArray, lar
 
 @numba.njit(cache=True)
 def take_back(given: FloatArray, most: float, q_ref: FloatArray, held: FloatArray) -> None:
-    """Take the yielding of held joints back by at most `most` [rad], and add it to the reference.
+    """Reduce the displacements of yielding joints by at most `most` [rad], and add them to the reference.
 
     Args:
         given: yielding of each joint, changed in place, (n,) [rad].

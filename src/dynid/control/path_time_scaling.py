@@ -35,7 +35,7 @@ class PathTimeScaling:
         self._target = 0.0
 
     def slowed(self, factor: float) -> None:
-        """Reduce the rate at once by a factor in [0, 1], because the arm itself was slowed; then accelerate again."""
+        """Multiply the rate by a factor in [0, 1] at once, because the arm was slowed; then it rises again."""
         self.value *= factor
 
     def advance(self, dt: float) -> tuple[float, float]:

@@ -31,8 +31,9 @@ MOST_POSTURES = 200  # maximum number of random postures
 class OneJointWish:
     """Requested excitation: `periods` of the sine at each of `postures`.
 
-    Amplitudes are `amplitude` of the room that the ranges leave. The first posture is the middle of the ranges, or the
-    rest posture if links collide there; the others are random within `spread` of the ranges.
+    The amplitude is at most the share `amplitude` of the distance from the posture to the nearer position bound. The
+    first posture is the middle of the ranges, or the rest posture if links collide there. The others are random within
+    the share `spread` of the ranges.
     """
 
     periods: int = 4
@@ -76,7 +77,9 @@ class OneJointExcitation:
             ConfigurationError: no period or no posture.
         """
         if wish.periods < 2 or wish.postures < 1:
-            raise ConfigurationError(f"{wish.periods} periods at {wish.postures} postures; expected at least 2 at 1")
+            raise ConfigurationError(
+                f"{wish.periods} periods at {wish.postures} postures; expected at least 2 periods and 1 posture"
+            )
         pieces: list[PolynomialTrajectory] = []
         sines: list[Sine] = []
         refusal: SafetyError | None = None

@@ -131,7 +131,7 @@ class TorqueBands:
 
 
 def _by_class(squares: FloatArray, classes: NDArray[np.int64]) -> tuple[tuple[float, ...], ...]:
-    """Return root mean squares by class and axis of squares (N, n), in their unit; small classes use all samples."""
+    """Return the root mean square of each class and axis from squared values (N, n); small classes use all samples."""
     found = np.tile(squares.mean(axis=0), (len(CLASSES) + 1, 1))
     for k, axis in np.ndindex(found.shape):
         own = squares[classes[:, axis] == k, axis]

@@ -88,12 +88,12 @@ class Motion:
 
     @property
     def over_noise(self) -> float:
-        """Root mean square error over the noise of the data, for joints in motion; NaN if no joint moves.
+        """Ratio of the root mean square error to the noise of the data, for joints in motion; NaN if no joint moves.
 
-        The noise is estimated from differences of neighbouring errors (von Neumann's ratio). A right model leaves
-        little beyond noise, while the errors of a wrong model persist as long as a swing of the motion. `NEVER_BELOW`
-        of the torque is always added to the noise, so that noise-free data do not reject a model with errors below
-        that.
+        The noise is estimated from differences of neighbouring errors (von Neumann's ratio). The errors of a correct
+        model are little more than noise, while those of a wrong model persist for a whole swing of the motion. The
+        share `NEVER_BELOW` of the torque is always added to the noise: smaller errors do not reject a model, even if
+        the data contain no noise.
         """
         k, e = self.apart, self.residual
         moves = np.abs(self.dq) > MOVING_RAD_S

@@ -216,7 +216,7 @@ def choose(words: Sequence[str], robot: Robot) -> tuple[Choice, ...]:
 
 
 def reference(robot: Robot) -> int:
-    """Return the index from 0 of the joint with the largest torque limit, whose torque constant is taken as right."""
+    """Return the index from 0 of the joint with the largest torque limit, whose torque constant is assumed correct."""
     return int(np.argmax(robot.torque_limits[: robot.chain_size]))
 
 
@@ -277,7 +277,10 @@ def estimate_setup(
         x = past.beyond(x, step, deviations, largest)
         setup = Setup.of(robot, mount, chosen, x)
     moving = ", ".join(_name(one, robot) for one, last in zip(chosen, step, strict=True) if abs(last) > SMALLEST)
-    raise DataError(f"the set-up does not settle in {MOST_STEPS} steps ({moving}): estimate fewer unknowns at once")
+    raise DataError(
+        f"the estimate of the set-up does not converge in {MOST_STEPS} steps ({moving} still changes): estimate fewer "
+        "unknowns at once"
+    )
 
 
 def _first_guess(

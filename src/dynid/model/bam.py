@@ -88,7 +88,7 @@ def read_bam(path: Path) -> BamGear:
     missing = sorted(set(keys) - set(content))
     if unknown or missing:
         what = f"the unknown key '{cut(unknown[0])}'" if unknown else f"no key '{missing[0]}'"
-        raise ConfigurationError(f"{path}: a file of model {model} has {what}; it has {', '.join(keys)}")
+        raise ConfigurationError(f"{path}: a file of model {model} has {what}; expected {', '.join(keys)}")
     figures = {symbol: _number(path, content, key) for key, symbols in keys.items() for symbol in symbols}
     kt, resistance, inertia = (_number(path, content, key) if key in content else None for key in MOTOR_KEYS[:3])
     return BamGear(model, figures, kt, resistance, inertia, str(content.get("actuator", "")))

@@ -74,7 +74,7 @@ def known_models(robot: Robot) -> tuple[str, ...]:
 
 
 def at_joint(figures: Mapping[str, float], joint: Joint) -> dict[str, float]:
-    """Return a servo's figures at the joint that it moves, several servos and a gear behind them included."""
+    """Convert a servo's figures to the joint that it moves: multiply by its gear ratio and its number of servos."""
     ratio = abs(joint.gear_ratio)
     powers = {symbol: AT_JOINT.get(symbol, (0, 0)) for symbol in figures}
     return {

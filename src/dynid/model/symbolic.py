@@ -86,7 +86,7 @@ class SymbolicArm:
         )
 
     def _body(self, j: int) -> LinkBody:
-        """Return link j with phi in the places of the representatives."""
+        """Return link j with the base parameters phi in place of its standard parameters; all others are zero."""
         values = [ca.SX(0)] * 10
         regrouping = self.model.regrouping
         for k, place in enumerate(regrouping.representatives[: regrouping.link_count]):

@@ -105,7 +105,7 @@ def run_with_chain(robot: Robot, options: ChainOptions, files: AdaptiveFiles, pr
         chain.bring_up()
         call = chain.supervisor
         with ArmStream(robot) as stream:
-            _give_way()
+            _lower_priority()
             run = move_and_record(robot, call, stream, files)
         progress("switching torque off")
         lower_arm(call)
@@ -138,7 +138,7 @@ def identify_adaptively(call: Supervisor) -> str:
     )
     wait_for_arm(call)
     with ArmStream(robot) as stream:
-        _give_way()
+        _lower_priority()
         try:
             call.set_enabled("hardware", True)
             run = move_and_record(robot, call, stream, files)
@@ -153,7 +153,7 @@ def identify_adaptively(call: Supervisor) -> str:
     return f"{result.run.end}; {result.report}"
 
 
-def _give_way() -> None:
+def _lower_priority() -> None:
     """Lower the priority of the calling thread, which plans and identifies, below that of the control processes."""
     if hasattr(os, "setpriority"):
         os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), PLANNING_NICE)

@@ -43,7 +43,7 @@ class TorqueWatch:
     def __init__(
         self, node: Node, went_off: Callable[[], None], took_over: Callable[[str], None] = lambda _: None
     ) -> None:
-        self._times, self._follows, self._went_off, self._took_over = "", False, went_off, took_over
+        self._times_off, self._enabled, self._went_off, self._took_over = "", False, went_off, took_over
         self.fault, self.off, self.drives, self.reports, self.incomplete = "", False, False, 0, 0
         self._last_stop = ""  # why the driver stopped the arm last, until torque is on again
         node.create_subscription(DiagnosticArray, "diagnostics", self._on_report, 10)
@@ -62,11 +62,11 @@ class TorqueWatch:
         self.off = state == GuardState.DISABLED.value
         self.drives = state in STOPPED_BY_DRIVER
         self._last_stop = status.message if self.drives else self._last_stop if self.off else ""
-        followed, self._follows = self._follows, state == GuardState.ENABLED.value
-        before, self._times = self._times, values.get(TIMES_OFF, self._times)
-        if followed and not self._follows:
+        was_enabled, self._enabled = self._enabled, state == GuardState.ENABLED.value
+        before, self._times_off = self._times_off, values.get(TIMES_OFF, self._times_off)
+        if was_enabled and not self._enabled:
             self._took_over(status.message)
-        if before and self._times != before:
+        if before and self._times_off != before:
             self._went_off()
 
     def refuse_fault(self, done: str) -> None:
@@ -117,7 +117,7 @@ class OneSource:
         raw: bool = False,
     ) -> None:
         self._node, self._topic, self._found, self._callback = node, topic, found, callback
-        self._what, self._raw, self._quality = message_type, raw, quality
+        self._message_type, self._raw, self._quality = message_type, raw, quality
         self._renewal: Any = None
         self._subscribe()
 
@@ -128,10 +128,10 @@ class OneSource:
         self._node.destroy_subscription(self._subscription)
 
     def _subscribe(self) -> None:
-        self.count = self._seen = 0
+        self.count = self._total_matched = 0
         events = SubscriptionEventCallbacks(matched=self._on_matched)
         self._subscription = self._node.create_subscription(
-            self._what, self._topic, self._on_message, self._quality, raw=self._raw, event_callbacks=events
+            self._message_type, self._topic, self._on_message, self._quality, raw=self._raw, event_callbacks=events
         )
 
     def _on_message(self, message: Any) -> None:
@@ -144,8 +144,8 @@ class OneSource:
 
     def _note(self, present: int, ever: int) -> None:
         """Process the number of publishers at present, and of all that have ever matched this subscription."""
-        others = self.count > 1 or self.count + ever - self._seen > 1  # or a second publisher came and left
-        self.count, self._seen = present, ever
+        others = self.count > 1 or self.count + ever - self._total_matched > 1  # or a second publisher came and left
+        self.count, self._total_matched = present, ever
         if self.count > 1:
             self._found(self.text)
         elif self.count == 1 and others and self._quality.durability == DurabilityPolicy.TRANSIENT_LOCAL:
@@ -210,9 +210,9 @@ class OneCommander(OneSource):
         self._polled.destroy()
 
     def _subscribe(self) -> None:
-        self.count = self._seen = 0
+        self.count = self._total_matched = 0
         events = SubscriptionEventCallbacks(matched=self._on_matched)
-        self._polled = PolledSubscription(self._node, self._what, self._topic, self._quality, events)
+        self._polled = PolledSubscription(self._node, self._message_type, self._topic, self._quality, events)
 
     @property
     def text(self) -> str:

@@ -300,8 +300,8 @@ class BilateralNode(Node):
                 f"{side.name}_driver": side.state,
                 f"{side.name}_malformed": str(side.malformed),
             }
-        quiet = engaged or pair.stopped in ("not started", "disengaged")
-        level = 1 if pair.fell_back else 0 if quiet else 2
+        expected = engaged or pair.stopped in ("not started", "disengaged")
+        level = 1 if pair.fell_back else 0 if expected else 2
         text = pair.fell_back or ("coupled" if engaged else pair.stopped)
         report = [DiagnosticStatus("bilateral", level, text, "", values)]
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), report))

@@ -104,8 +104,8 @@ class Collection:
 
     def put_aside(self, name: str) -> Path | None:
         """Rename the unfinished bag of an interrupted run, if there is one; return its new path, or None."""
-        left = self.bag(name)
-        return left.rename(new_path(left.with_name(f"{name}.unfinished"))) if left.exists() else None
+        unfinished = self.bag(name)
+        return unfinished.rename(new_path(unfinished.with_name(f"{name}.unfinished"))) if unfinished.exists() else None
 
     def finish(self, name: str, duration_s: float) -> None:
         """Store that a trajectory is completed, with its duration [s] and the completeness of its bag."""
@@ -166,12 +166,12 @@ def run_collection(
         return collection
     with make(robot, options.chain, new_path(options.folder / "logs" / "run")) as chain:
         chain.bring_up()
-        for place, name in enumerate(names):
-            if (kept := collection.put_aside(name)) is not None:
-                tell(f"the incomplete recording of {name} is kept as {kept.name}")
+        for index, name in enumerate(names):
+            if (renamed := collection.put_aside(name)) is not None:
+                tell(f"the incomplete recording of {name} is kept as {renamed.name}")
             cool_down(chain.supervisor, options.cool_to_deg_c, report)
-            left = sum(durations[one] + BETWEEN_S for one in names[place:])
-            tell(f"{name}: {place + 1} of {len(names)}, about {left / 60:.0f} min remain")
+            remaining_s = sum(durations[one] + BETWEEN_S for one in names[index:])
+            tell(f"{name}: {index + 1} of {len(names)}, about {remaining_s / 60:.0f} min remain")
             duration = chain.run_trajectory(name, options.profile, collection.bag(name), report)
             collection.finish(name, duration)
         report("bringing the arm to rest", 0.0, 0.0)

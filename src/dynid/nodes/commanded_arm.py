@@ -50,7 +50,7 @@ class CommandedArm:
 
     Attributes:
         at: posture of the reference, (n,) [rad].
-        moved_s: total time of the segments and ways back so far [s].
+        moved_s: total time of the segments and return motions so far [s].
         along_s: time along the last segment at which it ended or was stopped [s].
         waits: whether the arm's time stops while a segment is planned; always False for this arm.
     """
@@ -66,9 +66,14 @@ class CommandedArm:
         self.moved_s, self.along_s, self.waits = 0.0, 0.0, False
         call.wait(lambda: stream.connected, STATES_S, "the discovery of executor and hardware node")
         self.at = stream.newest()[1]
-        controller, series, free, tolerance = call.get_parameters("executor", OWN_PARAMETERS)
-        values = (controller.string_value, series.string_value, free.string_value, list(tolerance.double_array_value))
-        self._before = dict(zip(OWN_PARAMETERS, values, strict=True))
+        controller, series, scene_name, tolerance = call.get_parameters("executor", OWN_PARAMETERS)
+        values = (
+            controller.string_value,
+            series.string_value,
+            scene_name.string_value,
+            list(tolerance.double_array_value),
+        )
+        self._earlier_parameters = dict(zip(OWN_PARAMETERS, values, strict=True))
 
     def leave(self) -> None:
         """Restore the executor's earlier parameters.
@@ -76,7 +81,7 @@ class CommandedArm:
         Raises:
             NodeError: the executor refuses them.
         """
-        self._call.set_parameters("executor", self._before)
+        self._call.set_parameters("executor", self._earlier_parameters)
 
     @property
     def load(self) -> FloatArray:
@@ -133,9 +138,9 @@ class CommandedArm:
 
     def back(self, motion: PolynomialTrajectory, along_s: float, feed: Feed) -> None:
         """Return to the start of a segment that was executed for `along_s` [s]."""
-        way = return_motion(motion, along_s, self.at, self.robot.joint_names)
-        self.go(way, feed)
-        self.moved_s += way.duration
+        return_path = return_motion(motion, along_s, self.at, self.robot.joint_names)
+        self.go(return_path, feed)
+        self.moved_s += return_path.duration
 
     def go(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray | None = None) -> None:
         """Follow a motion that is not part of the identification, then hold.
@@ -210,9 +215,9 @@ class CommandedArm:
         """Return the motion as a message; its efforts are the torques less the control law's own feed-forward."""
         steps = math.ceil(motion.duration / POINT_S)
         # whole nanoseconds, as in the message, so that no two points have equal times
-        even = np.linspace(0.0, motion.duration, steps + 1)
-        apart = np.abs(even[:, None] - motion.knots).min(axis=1) > 0.5 * POINT_S  # close points are refused
-        stamps_ns = np.unique(np.rint(1e9 * np.append(even[apart], motion.knots)))
+        grid = np.linspace(0.0, motion.duration, steps + 1)
+        off_knots = np.abs(grid[:, None] - motion.knots).min(axis=1) > 0.5 * POINT_S  # close points are refused
+        stamps_ns = np.unique(np.rint(1e9 * np.append(grid[off_knots], motion.knots)))
         times = stamps_ns * 1e-9
         q, dq, ddq = motion.sample_all(times)
         for ends in (dq, ddq):

@@ -112,9 +112,9 @@ def string(node: Node, name: str) -> str:
     return str(node.get_parameter(name).value)
 
 
-def seconds(given: Any) -> float:
+def seconds(time: Any) -> float:
     """Convert a ROS Time or Duration to seconds [s]."""
-    return float(given.sec + 1e-9 * given.nanosec)
+    return float(time.sec + 1e-9 * time.nanosec)
 
 
 def end_with_expected_parent() -> None:
@@ -227,13 +227,13 @@ def tell_lost_answers(node: Node) -> None:
 
     It is not a fault: the node had not discovered the client yet, and the client asks again (see `Supervisor`).
     """
-    usual = warnings.showwarning
+    original = warnings.showwarning
 
     def show(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
         if category is RuntimeWarning and str(message).startswith(LOST_ANSWER):
             node.get_logger().info("an answer was lost: its client was not discovered yet, and has to ask again")
         else:
-            usual(message, category, *where, **more)
+            original(message, category, *where, **more)
 
     warnings.showwarning = show
 

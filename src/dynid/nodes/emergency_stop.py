@@ -76,16 +76,16 @@ class Presses:
         """Return whether one publisher has been the only one so long that every message must come from it."""
         return now_s - self._alone_since_s >= DELIVERY_S
 
-    def press(self, way: int, now_s: float) -> None:
-        """Process a `true` that arrived on subscription number `way`: any publisher present may have sent it.
+    def press(self, subscription: int, now_s: float) -> None:
+        """Process a `true` from a subscription, given by its number: any publisher present may have sent it.
 
         Each subscription receives the same message. The repeats are ignored, because publishers that joined meanwhile
         did not send it.
         """
-        if way in self._repeats and now_s - self._pressed_s <= REPEATED_S:
-            self._repeats.discard(way)
+        if subscription in self._repeats and now_s - self._pressed_s <= REPEATED_S:
+            self._repeats.discard(subscription)
             return
-        self._repeats, self._pressed_s = set(range(len(QUALITIES))) - {way}, now_s
+        self._repeats, self._pressed_s = set(range(len(QUALITIES))) - {subscription}, now_s
         self.pressed |= self.present
         self.unknown |= not self.present or self._matched > len(self.present)
 
@@ -107,18 +107,20 @@ class EmergencyStop:
 
     def __init__(self, node: LifecycleNode, stop: Callable[[str], None]) -> None:
         self._node, self._stop, self._presses = node, stop, Presses()
-        self._asked_again = False
-        self._subscriptions: list[Subscription] = [self._subscribe(way) for way in range(len(QUALITIES))]
-        node.create_timer(CHECK_PERIOD_S, self._look_again)
+        self._resubscribed = False
+        self._subscriptions: list[Subscription] = [
+            self._subscribe(subscription) for subscription in range(len(QUALITIES))
+        ]
+        node.create_timer(CHECK_PERIOD_S, self._request_latched)
 
-    def _subscribe(self, way: int) -> Subscription:
-        quality, receive = QUALITIES[way], partial(self._on_message, way)
+    def _subscribe(self, subscription: int) -> Subscription:
+        quality, receive = QUALITIES[subscription], partial(self._on_message, subscription)
         # the default callbacks would warn of each publisher that a subscription does not match
         matched = self._on_matched if quality is QUALITIES[-1] else None
         events = SubscriptionEventCallbacks(use_default_callbacks=False, matched=matched)
         return self._node.create_subscription(Bool, ESTOP_TOPIC, receive, quality, event_callbacks=events)
 
-    def _look(self) -> float:
+    def _update_publishers(self) -> float:
         """Update the publishers that are present; return the time of the check [s]."""
         now_s = time.monotonic()
         present = frozenset(bytes(one.endpoint_gid) for one in self._node.get_publishers_info_by_topic(ESTOP_TOPIC))
@@ -126,35 +128,35 @@ class EmergencyStop:
         return now_s
 
     def _on_matched(self, _: Any) -> None:
-        self._asked_again = False
-        self._look()
+        self._resubscribed = False
+        self._update_publishers()
 
-    def _look_again(self) -> None:
+    def _request_latched(self) -> None:
         """Request the latched message of a publisher that has been the only one for long enough.
 
         It may already have published `false` before, while other publishers were present and this did not release the
         stop.
         """
-        alone = self._presses.alone(self._look())
-        if alone and not self._asked_again and self._presses.pressed:
+        alone = self._presses.alone(self._update_publishers())
+        if alone and not self._resubscribed and self._presses.pressed:
             self._node.destroy_subscription(self._subscriptions[0])
             self._subscriptions[0] = self._subscribe(0)
-            self._asked_again = True
-        self._asked_again &= alone
+            self._resubscribed = True
+        self._resubscribed &= alone
 
-    def _on_message(self, way: int, message: Bool) -> None:
-        now_s, was = self._look(), self._presses.active
+    def _on_message(self, subscription: int, message: Bool) -> None:
+        now_s, was_active = self._update_publishers(), self._presses.active
         if message.data:
-            self._presses.press(way, now_s)
-            if not was:
+            self._presses.press(subscription, now_s)
+            if not was_active:
                 self._stop(self.text)
-        elif was and not self._presses.release(now_s):
+        elif was_active and not self._presses.release(now_s):
             self._node.get_logger().warning(
-                f"false on topic {ESTOP_TOPIC} released nothing: {self._whose}", throttle_duration_sec=1.0
+                f"false on topic {ESTOP_TOPIC} released nothing: {self._release_refusal}", throttle_duration_sec=1.0
             )
 
     @property
-    def _whose(self) -> str:
+    def _release_refusal(self) -> str:
         """Reason why a `false` does not release the emergency stop, with the fix."""
         count = len(self._presses.present)
         if count > 1:
@@ -177,7 +179,7 @@ class EmergencyStop:
     @property
     def refusal(self) -> str:
         """Reason why torque cannot be switched on; '' if it can."""
-        self._look()
+        self._update_publishers()
         if self._presses.pressed or not self._presses.unknown:
             return self.clear_refusal
         return (
@@ -188,13 +190,13 @@ class EmergencyStop:
     @property
     def clear_refusal(self) -> str:
         """Reason why the fault cannot be cleared: a publisher that pressed is present and has not released; else ''."""
-        self._look()
+        self._update_publishers()
         if not self._presses.pressed:
             return ""
-        more = f"; {self._whose}" if len(self._presses.present) > 1 else ""
+        reason = f"; {self._release_refusal}" if len(self._presses.present) > 1 else ""
         return (
             f"the emergency stop is active (topic {ESTOP_TOPIC} is true): the publisher that pressed it must publish "
-            f"false{more}; then clear the fault"
+            f"false{reason}; then clear the fault"
         )
 
     def forget_absent(self) -> None:

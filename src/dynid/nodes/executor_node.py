@@ -108,7 +108,7 @@ class ExecutorNode(Node):
         self._waiting: list[Answer] = []  # answers of ~/release, due when the arm stands
         self._q = np.zeros(self.robot.size)
         self._stamp_ns, self._arrival_s, self._malformed = 0, -np.inf, 0
-        self._told: tuple[str, bool, bool, str, bool, str] | None = None  # condition last reported
+        self._last_condition: tuple[str, bool, bool, str, bool, str] | None = None  # condition last reported
         self._holding, self._settings_refusal = HoldingTorque(self.robot), ""
         self._output = declare_output(self, names)
         self._reference = self.create_publisher(JointTrajectory, "reference", STREAM)
@@ -122,7 +122,7 @@ class ExecutorNode(Node):
             OneSource(self, JointState, "joint_states", self._on_state, NEWEST, self._on_second_source, raw=True),
         )
         self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, 10, raw=True)
-        self._driver = TorqueWatch(self, self._on_torque_off, self._on_driver_stops)
+        self._driver = TorqueWatch(self, self._on_torque_off, self._on_driver_stop)
         self._missing, self._cycle_s = MissingStates(), 0.0  # cycle that the driver reports [s]; 0: unknown
         self._pushed: tuple[str, int] | None = None  # message of a pushed arm, number of the driver's reports then
         self._execute = DeferredTrigger(self, "~/execute", self._on_execute)
@@ -148,9 +148,9 @@ class ExecutorNode(Node):
 
     def _declare_motions(self) -> None:
         """Declare and apply the parameters of motions that come as messages."""
-        widest = self._motion.tolerance.tolist()
-        widest = declare(self, "path_tolerance_rad", widest, "error of each joint that brakes a trajectory [rad]")
-        self._motion.tolerance = self._tolerance(widest)
+        tolerance = self._motion.tolerance.tolist()
+        tolerance = declare(self, "path_tolerance_rad", tolerance, "error of each joint that brakes a trajectory [rad]")
+        self._motion.tolerance = self._tolerance(tolerance)
         text = "how far from the arm a motion of joint_trajectory may begin; the way there is planned and checked [rad]"
         self._requests.approach_rad = positive_angle(declare(self, "approach_rad", APPROACH_RAD, text))
         text = "motions of one series in a bag are one recording; '' for each on its own"
@@ -327,7 +327,7 @@ class ExecutorNode(Node):
         if self._driver.off or self._driver.drives:
             self._motion.follow_limp(self._q, self._stamp_ns)
         self._contact.watch(self._stamp_ns)
-        reason, moving, left = "", self._motion.moving, self._motion.left_tolerance
+        reason, moving, left_before = "", self._motion.moving, self._motion.left_tolerance
         try:
             step = self._motion.update(self._stamp_ns, self._q)
             if step is not None:
@@ -345,7 +345,7 @@ class ExecutorNode(Node):
                 self._pushed = reason, self._driver.reports
             if not self._motion.active:
                 self._output.end()
-        if self._motion.left_tolerance and not left:
+        if self._motion.left_tolerance and not left_before:
             self._motion.stopped_itself = self._complaint() + self._motion.stopped_itself
         self._report.update(reason)
         if self._waiting or self._pushed is not None or self._requests.preparation.busy:
@@ -355,7 +355,7 @@ class ExecutorNode(Node):
         """Return a prefix for the message of an aborted motion that reports missing cycles; "" if there were few."""
         return self._missing.complaint(self._cycle_s, self._driver.incomplete) if self._cycle_s else ""
 
-    def _tell_push(self) -> None:
+    def _log_push(self) -> None:
         """Log that a held arm was pushed, once a later report of the driver shows that the driver did not move it."""
         if self._pushed is None or 0 < self._driver.reports <= self._pushed[1]:
             return
@@ -363,16 +363,16 @@ class ExecutorNode(Node):
             self.get_logger().warning(self._pushed[0])
         self._pushed = None
 
-    def _on_driver_stops(self, text: str) -> None:
+    def _on_driver_stop(self, text: str) -> None:
         """End the present motion because the driver brakes, holds and lowers the arm."""
         if not self._motion.moving:
             return
-        given_up = self._motion.phase != "cancelled"
-        asked_for = text in (GuardState.STOPPING.value, GuardState.DISABLED.value)
-        reason = "torque was switched off" if asked_for else f"the driver stops the arm: {text}"
-        if not asked_for:  # log before the report: clients quote the log's last error
+        not_cancelled = self._motion.phase != "cancelled"
+        requested = text in (GuardState.STOPPING.value, GuardState.DISABLED.value)
+        reason = "torque was switched off" if requested else f"the driver stops the arm: {text}"
+        if not requested:  # log before the report: clients quote the log's last error
             self.get_logger().error(f"the motion ended: {reason}")
-        elif given_up:
+        elif not_cancelled:
             self.get_logger().warning(f"the motion ended: {reason}")
         self._motion.forget(self._stamp_ns)
         self._output.end()
@@ -404,13 +404,13 @@ class ExecutorNode(Node):
             self._report_change()
 
     def _poll(self) -> None:
-        self._tell_push()
+        self._log_push()
         self._end_silence()
         self._requests.preparation.poll()
         if self._waiting and not (self._motion.moving and self._fresh()):
             answers, self._waiting = self._waiting, []
             for answer in answers:
-                self._let_go(answer)
+                self._stop_commands(answer)
 
     def _fresh(self) -> bool:
         return time.monotonic() - self._arrival_s <= STALE_STATE_S
@@ -429,8 +429,8 @@ class ExecutorNode(Node):
         self._refuse_second_source()
         age = time.monotonic() - self._arrival_s
         if age > STALE_STATE_S:
-            since = "yet" if np.isinf(age) else f"for {age:.1f} s, allowed are {STALE_STATE_S} s"
-            raise SafetyError(f"no joint_states {since}: is the arm active?")
+            age_text = "yet" if np.isinf(age) else f"for {age:.1f} s, allowed are {STALE_STATE_S} s"
+            raise SafetyError(f"no joint_states {age_text}: is the arm active?")
 
     # -- motions -----------------------------------------------------------------------------------------------------
 
@@ -512,20 +512,20 @@ class ExecutorNode(Node):
         if self._motion.moving and self._fresh():
             self._waiting.append(answer)  # braking; commands stop when the arm stands
         else:
-            self._let_go(answer)
+            self._stop_commands(answer)
 
-    def _let_go(self, answer: Answer) -> None:
+    def _stop_commands(self, answer: Answer) -> None:
         self._motion.release()
         self._output.end()
         answer.give(True, "torque commands have stopped")
 
     def _report_change(self) -> None:
         """Publish diagnostics immediately if the condition changed, so that clients do not wait for the next second."""
-        if self._condition() != self._told:
-            told_held = self._told[-1] if self._told else ""
+        if self._condition() != self._last_condition:
+            held_before = self._last_condition[-1] if self._last_condition else ""
             self._publish_diagnostics()
             held = self._motion.guiding.held
-            if held and held != told_held:
+            if held and held != held_before:
                 self.get_logger().warning(f"hand guiding ended, the arm is held until executor/hold is called: {held}")
 
     def _condition(self) -> tuple[str, bool, bool, str, bool, str]:
@@ -542,7 +542,7 @@ class ExecutorNode(Node):
 
     def _publish_diagnostics(self) -> None:
         motion = self._motion
-        self._told = phase, moving, lost, doubt, _, held = self._condition()
+        self._last_condition = phase, moving, lost, doubt, _, held = self._condition()
         age = time.monotonic() - self._arrival_s
         values = self._output.report() | {
             "state_age_s": f"{age:.3f}",

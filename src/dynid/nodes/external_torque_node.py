@@ -39,7 +39,7 @@ class ExternalTorqueNode(SensingNode):
         super().__init__("external_torque")
         if "policy" in self._parameter_overrides:
             raise ConfigurationError(
-                "external_torque has no policy: what a contact does is the executor's parameter contact, report or stop"
+                "external_torque has no parameter 'policy': set the executor's parameter contact to report or stop"
             )
         self._mount, self._model_trouble = self.robot.file.default_mount, ""
         self._shared: SharedModel | None = None

@@ -51,20 +51,20 @@ class Tolerances:
         )
 
 
-def _limits(given: Sequence[Any], what: str, joints: Sequence[str]) -> dict[tuple[str, str], float]:
+def _limits(given: Sequence[Any], kind: str, joints: Sequence[str]) -> dict[tuple[str, str], float]:
     found = {}
     for one in given:
         if one.name not in joints:
-            raise ConfigurationError(f"the {what} tolerance names '{one.name}', which is no joint of the trajectory")
+            raise ConfigurationError(f"the {kind} tolerance names '{one.name}', which is no joint of the trajectory")
         if one.acceleration > 0.0:
             raise ConfigurationError(
-                f"the {what} tolerance of '{one.name}' limits its acceleration, which is not measured: leave it at 0"
+                f"the {kind} tolerance of '{one.name}' limits its acceleration, which is not measured: leave it at 0"
             )
         for quantity in UNITS:
             limit = float(getattr(one, quantity))
             if not np.isfinite(limit) or (limit < 0.0 and limit != NO_LIMIT):
                 raise ConfigurationError(
-                    f"the {what} tolerance of '{one.name}' has {quantity} {limit:g}, expected a limit, 0 or -1"
+                    f"the {kind} tolerance of '{one.name}' has {quantity} {limit:g}, expected a limit, 0 or -1"
                 )
             if limit > 0.0:
                 found[quantity, one.name] = limit
@@ -138,8 +138,8 @@ class GoalMonitor:
 
     def _of(self, names: Sequence[str], values: Sequence[float]) -> FloatArray:
         """Return the values in the order of the goal's joints, (n,) in any unit; NaN for missing values."""
-        known = dict(zip(names, values, strict=False))
-        return np.array([known.get(one, np.nan) for one in self._joints])
+        by_name = dict(zip(names, values, strict=False))
+        return np.array([by_name.get(one, np.nan) for one in self._joints])
 
     def off_path(self, moment: Moment | None) -> str:
         """Return a sentence about the first violated path tolerance, or "" if all are kept."""
@@ -154,14 +154,14 @@ class GoalMonitor:
 
 
 def _first_beyond(
-    limits: Mapping[tuple[str, str], float], moment: Moment, desired: Mapping[str, FloatArray], what: str
+    limits: Mapping[tuple[str, str], float], moment: Moment, desired: Mapping[str, FloatArray], kind: str
 ) -> str:
     for (quantity, joint), limit in limits.items():
-        place = moment.joints.index(joint)
-        error = abs(float(moment.actual[quantity][place] - desired[quantity][place]))
+        index = moment.joints.index(joint)
+        error = abs(float(moment.actual[quantity][index] - desired[quantity][index]))
         if not error <= limit:  # NaN, not measured, violates the limit, too
             unit = UNITS[quantity]
             return (
-                f"{quantity} of '{joint}' is {error:.4g} {unit} off, more than the {what} tolerance of {limit:g} {unit}"
+                f"{quantity} of '{joint}' is {error:.4g} {unit} off, more than the {kind} tolerance of {limit:g} {unit}"
             )
     return ""

@@ -113,7 +113,7 @@ class HardwareNode(ManagedNode):
         self._pace: CyclePace | None = None
         self._times_off = 0  # how often torque went off in all loops, so that the commander notices a new loop
         self._history: LoadHistory | None = None
-        self._history_port = self._history_told = ""
+        self._history_port = self._logged_problem = ""
         self._sent = (0, 0)  # number of joint_states published, timestamp of the last; one tuple for thread safety
         self._encode_state = JointStateEncoder(self.robot.joint_names)
         self._encode_applied = JointStateEncoder(self.robot.joint_names, fields=("effort",))
@@ -181,7 +181,7 @@ class HardwareNode(ManagedNode):
         if arm.bus.dialogue.late:
             self.get_logger().info(arm.bus.dialogue.lateness)
         self._pace = CyclePace(self._rate, held=self._paused_clock is not None)
-        self._take_up_history(arm, port)
+        self._restore_history(arm, port)
         self._publish_settings(arm)
         return TransitionCallbackReturn.SUCCESS
 
@@ -237,18 +237,18 @@ class HardwareNode(ManagedNode):
         self._paused_clock = open_paused_clock(Path(path), port, cycle_s) if path else None
         return self._paused_clock or SYSTEM_CLOCK
 
-    def _take_up_history(self, arm: DynamixelArm, port: str) -> None:
+    def _restore_history(self, arm: DynamixelArm, port: str) -> None:
         """Load the servos' load history, unless it is loaded for this port; a simulated arm starts without one."""
         if self._history is None or self._history_port != port:
             self._history = LoadHistory(arm.robot, None if arm.simulated else history_file(arm.robot, port))
             self._history_port = port
-        self._tell_history()
+        self._log_history_problem()
 
-    def _tell_history(self) -> None:
+    def _log_history_problem(self) -> None:
         problem = "" if self._history is None else self._history.problem
-        if problem and problem != self._history_told:
+        if problem and problem != self._logged_problem:
             self.get_logger().warning(problem)
-        self._history_told = problem
+        self._logged_problem = problem
 
     def _start_loop(self, arm: DynamixelArm) -> None:
         guard = SafetyGuard(arm.robot, self._safety(arm.robot), string(self, "mount"))
@@ -512,7 +512,7 @@ class HardwareNode(ManagedNode):
             self._reports += 1
             if loop.running and self._history is not None:  # saved here too, in case the driver is killed
                 self._history.keep(loop.guard.load)
-                self._tell_history()
+                self._log_history_problem()
             self._reported = statuses[0].message
         self._diagnostics.publish(encode_diagnostics(time.time_ns(), statuses))
 

@@ -64,7 +64,7 @@ class States:
                 self._rows.append((state[1]["position"], state[1]["velocity"], state[1]["effort"]))
 
     def carried(self, model: Model, begin_ns: int, end_ns: int) -> HeldTorques:
-        """Return the torques carried by the joints between two timestamps [ns].
+        """Return the torques with which the joints held the arm between two timestamps [ns].
 
         Raises:
             DataError: there are too few states in between.
@@ -133,7 +133,7 @@ def checked(call: Supervisor, model: Model, motions: tuple[Trajectory, ...], rep
 
 
 def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: list[HeldTorques]) -> HeldTorques:
-    """Execute one motion and return the torques that the joints carried in it.
+    """Execute one motion and return the torques with which the joints held the arm meanwhile.
 
     If the motion is aborted, the torques measured after the stop are checked.
 
@@ -191,14 +191,14 @@ def let_go(call: Supervisor, robot: Robot, path: Path, over: Callable[[], bool])
     """
     call.set_parameters("executor", {"model_file": str(path), "controller": GravityCompensation.name})
     call.trigger("executor/hold")
-    decoder, first, most = JointStateDecoder(robot.joint_names), np.full(robot.size, np.nan), np.zeros(robot.size)
+    decoder, first, largest = JointStateDecoder(robot.joint_names), np.full(robot.size, np.nan), np.zeros(robot.size)
 
     def note(raw: bytes) -> None:
         with contextlib.suppress(DataError):
             if (state := decoder.decode(raw)) is not None:
                 q = state[1]["position"]
                 first[:] = np.where(np.isnan(first), q, first)
-                np.maximum(most, np.abs(q - first), out=most)
+                np.maximum(largest, np.abs(q - first), out=largest)
 
     began_s = call.now()
     states = call.node.create_subscription(JointState, "joint_states", note, LATEST, raw=True)
@@ -208,7 +208,7 @@ def let_go(call: Supervisor, robot: Robot, path: Path, over: Callable[[], bool])
         call.node.destroy_subscription(states)
     if np.isnan(first).any():
         raise NodeError("no joint_states arrived while the arm was released: is the driver active?")
-    return Held(call.now() - began_s, most)
+    return Held(call.now() - began_s, largest)
 
 
 def hold_one(call: Supervisor) -> str:

@@ -55,16 +55,16 @@ class IdentificationNode(Node):
             self.declare_parameter(name, Parameter.Type.STRING_ARRAY, descriptor)
         refuse_unknown_method(declare(self, "method", METHODS[0], f"how to identify: {', '.join(METHODS)}"))
         declare(self, "output", "", "folder for the result; it must not exist")
-        self._beside = ReentrantCallbackGroup()  # timers and answers must run while a service call waits
+        self._parallel_group = ReentrantCallbackGroup()  # timers and answers must run while a service call waits
         self._controllers: dict[str, Client] = {}
-        self._know(declare(self, "controllers", ["executor"], "running nodes that receive an accepted model"))
+        self._create_clients(declare(self, "controllers", ["executor"], "running nodes that receive an accepted model"))
         declare_model(self, self._model)
         check_parameters(self, self._on_set)
         self._description = self.create_publisher(String, "robot_description", LATCHED)
         self._verdict = self.create_publisher(String, "verdict", LATCHED)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
         self._stage = "idle"
-        self.create_service(Trigger, "~/identify", self._on_identify, callback_group=self._beside)
+        self.create_service(Trigger, "~/identify", self._on_identify, callback_group=self._parallel_group)
         self.create_timer(1.0, self._publish_diagnostics)
         self._description.publish(String(data=read_urdf_text(self.robot.urdf_path)))
 
@@ -88,7 +88,7 @@ class IdentificationNode(Node):
             if parameter.name == "method":
                 refuse_unknown_method(parameter.value)
             if parameter.name == "controllers":
-                self._know(parameter.value or [])
+                self._create_clients(parameter.value or [])
             if parameter.name in ("bags", "validation_bags"):
                 missing = [bag for bag in parameter.value or [] if not os.path.exists(bag)]
                 if missing:
@@ -96,7 +96,7 @@ class IdentificationNode(Node):
             if parameter.name == "output" and parameter.value and os.path.lexists(parameter.value):
                 raise OutputExistsError(f"output {parameter.value} exists; choose another")
 
-    def _know(self, controllers: list[str]) -> None:
+    def _create_clients(self, controllers: list[str]) -> None:
         """Create the clients of the nodes that may receive a model.
 
         This is done early, because discovery takes longer than a service call may wait.
@@ -105,7 +105,7 @@ class IdentificationNode(Node):
             if name not in self._controllers:
                 service = f"{name}/set_parameters_atomically"
                 self._controllers[name] = self.create_client(
-                    SetParametersAtomically, service, callback_group=self._beside
+                    SetParametersAtomically, service, callback_group=self._parallel_group
                 )
 
     async def _on_identify(self, _: Trigger.Request, response: Trigger.Response) -> Trigger.Response:
@@ -186,13 +186,13 @@ class IdentificationNode(Node):
 
     async def _feed_controllers(self, values: dict[str, object]) -> tuple[list[str], list[str]]:
         """Set the model on every running controller, in one atomic call each; return notes and refusals."""
-        taken, refused = [], []
+        notes, refused = [], []
         request = SetParametersAtomically.Request()
         request.parameters = [Parameter(key, value=value).to_parameter_msg() for key, value in values.items()]
         for name in self.get_parameter("controllers").value or []:
             client = self._controllers[name]
             if not client.service_is_ready():
-                taken.append(f"{name} is not running")
+                notes.append(f"{name} is not running")
                 continue
             answer = client.call_async(request)
             timer = self.create_timer(CONTROLLER_TIMEOUT_S, answer.cancel)
@@ -201,10 +201,10 @@ class IdentificationNode(Node):
             if result is None:
                 refused.append(f"{name} did not answer within {CONTROLLER_TIMEOUT_S:.0f} s")
             elif result.result.successful:
-                taken.append(f"{name} accepted it")
+                notes.append(f"{name} accepted it")
             else:
                 refused.append(f"{name} refused it: {result.result.reason}")
-        return taken, refused
+        return notes, refused
 
     def _publish_diagnostics(self) -> None:
         status = DiagnosticStatus("identification", 0, self._stage, "", {})

@@ -71,11 +71,11 @@ def from_parameters(parameters: Iterable[Parameter], model: ArmModel) -> Control
     if not given:
         return None
     friction = friction_names(model.axes)
-    needed = {ROBOT, STRUCTURE, ACCEPTED, *map(phi_name, model.names), *map(friction_name, friction)}
-    missing = sorted(needed - set(given))
+    required = {ROBOT, STRUCTURE, ACCEPTED, *map(phi_name, model.names), *map(friction_name, friction)}
+    missing = sorted(required - set(given))
     if missing:
         raise SafetyError(
-            f"set a complete model in one call: {len(missing)} of its {len(needed)} parameters are missing, first "
+            f"set a complete model in one call: {len(missing)} of its {len(required)} parameters are missing, first "
             f"{missing[0]}"
         )
     phi = np.array([given[phi_name(name)] for name in model.names], dtype=float)

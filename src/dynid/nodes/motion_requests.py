@@ -118,17 +118,17 @@ class MotionRequests:
         self.preparation.start(plan, done)
 
 
-def refuse_far_start(motion: Motion, reference: FloatArray, q: FloatArray, most_rad: float) -> None:
-    """Raise SafetyError if a motion begins farther than `most_rad` from the arm: the way there was not requested.
+def refuse_far_start(motion: Motion, reference: FloatArray, q: FloatArray, limit_rad: float) -> None:
+    """Raise SafetyError if a motion begins farther than `limit_rad` from the arm: the way there was not requested.
 
     A held arm sags, so the motion may begin near the reference (n,) [rad] or near the measured posture q (n,) [rad].
     """
-    away = min((motion.start - reference, motion.start - q), key=lambda one: float(np.abs(one).max()))
-    joint = int(np.argmax(np.abs(away)))
-    if not abs(away[joint]) <= most_rad:
+    distance = min((motion.start - reference, motion.start - q), key=lambda one: float(np.abs(one).max()))
+    joint = int(np.argmax(np.abs(distance)))
+    if not abs(distance[joint]) <= limit_rad:
         raise SafetyError(
-            f"motion '{motion.name}' refused: it begins {np.rad2deg(away[joint]):.1f} deg away from where "
-            f"{motion.joint_names[joint]} is, allowed are {np.rad2deg(most_rad):.1f} deg: plan from where the arm is, "
+            f"motion '{motion.name}' refused: it begins {np.rad2deg(distance[joint]):.1f} deg away from where "
+            f"{motion.joint_names[joint]} is, allowed are {np.rad2deg(limit_rad):.1f} deg: plan from where the arm is, "
             "or raise the executor's parameter approach_rad, and the way to its start is planned and checked, too"
         )
 

@@ -51,9 +51,9 @@ class PayloadNode(SensingNode):
         last = read_tree(read_urdf_text(self.robot.urdf_path)).joint(names[self.robot.chain_size - 1])
         self._frame = last.child
         self._states = 0
-        self._guided, self._asked_s = False, -np.inf
+        self._guided, self._request_s = False, -np.inf
         self._published: HeldMass | None = None
-        self._applied, self._asked = np.zeros(10), np.zeros(10)
+        self._applied, self._requested = np.zeros(10), np.zeros(10)
         self._payloads = self.create_publisher(InertiaStamped, "payload", STREAM)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
         service = f"{self._executor}/set_parameters_atomically"
@@ -133,18 +133,18 @@ class PayloadNode(SensingNode):
 
     def _apply(self) -> None:
         """Send the estimated payload to the executor in one atomic call; after a refusal, retry later."""
-        if time.monotonic() - self._asked_s < REQUEST_INTERVAL_S or not self._set.service_is_ready():
+        if time.monotonic() - self._request_s < REQUEST_INTERVAL_S or not self._set.service_is_ready():
             return
-        self._asked_s, self._asked = time.monotonic(), self._live.held
-        values = payload_values(self._asked, self._live.arm.structure_hash)
+        self._request_s, self._requested = time.monotonic(), self._live.held
+        values = payload_values(self._requested, self._live.arm.structure_hash)
         request = SetParametersAtomically.Request()
         request.parameters = [Parameter(key, value=value).to_parameter_msg() for key, value in values.items()]
-        self._set.call_async(request).add_done_callback(self._answered)
+        self._set.call_async(request).add_done_callback(self._on_answer)
 
-    def _answered(self, future: Future) -> None:
+    def _on_answer(self, future: Future) -> None:
         result = None if future.exception() else future.result().result
         if result is not None and result.successful:
-            self._applied, self._trouble = self._asked, ""
+            self._applied, self._trouble = self._requested, ""
             self.get_logger().info(f"the executor's model holds {self._applied[9]:.3f} kg")
         else:
             self._on_trouble(f"{self._executor} refused the payload: {result.reason if result else future.exception()}")

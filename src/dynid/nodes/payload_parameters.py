@@ -47,18 +47,18 @@ class PayloadOnModel:
         declare(node, STRUCTURE, "", "structure of the model that it was weighed with")
         declare(node, CERTAIN, False, "whether the estimate explains the residuals, and is significant")
         self._robot = robot
-        self._kept: Kept = (None, np.zeros(10))
-        self._next: Kept = self._kept
+        self._active: Kept = (None, np.zeros(10))
+        self._next: Kept = self._active
 
     @property
     def kept(self) -> Kept:
         """Active model without payload (None if there is no model), and the active payload (10,) in SI."""
-        return self._kept
+        return self._active
 
     @property
     def mass_kg(self) -> float:
         """Mass of the active payload [kg]."""
-        return float(self._kept[1][9])
+        return float(self._active[1][9])
 
     def taken(
         self, parameters: Sequence[Parameter], model: ControlModel | None, arm: ArmModel
@@ -76,7 +76,7 @@ class PayloadOnModel:
             SafetyError: the payload is incomplete, of another structure, not certain, physically impossible or too
                 heavy; or it is set without a model or together with a new model.
         """
-        self._next = self._kept
+        self._next = self._active
         body = self._body({one.name: one.value for one in parameters if one.name in NAMES}, arm)
         if model is not None:
             if body is not None and body.any():
@@ -85,15 +85,15 @@ class PayloadOnModel:
             return model, False
         if body is None:
             return None, False
-        bare = self._kept[0]
-        if bare is None:
+        without_payload = self._active[0]
+        if without_payload is None:
             raise SafetyError("there is no model that a payload could be added to: set model_file or model.* first")
-        self._next = (bare, body)
-        return with_payload(arm, bare, body) if body.any() else bare, True
+        self._next = (without_payload, body)
+        return with_payload(arm, without_payload, body) if body.any() else without_payload, True
 
     def keep(self) -> None:
         """Make the result of the last call of `taken` the active model and payload."""
-        self._kept = self._next
+        self._active = self._next
 
     def _body(self, given: dict[str, object], arm: ArmModel) -> FloatArray | None:
         if not given:
@@ -110,11 +110,11 @@ class PayloadOnModel:
                 f"the payload was estimated with structure {given[STRUCTURE] or '(none)'}, expected "
                 f"{arm.structure_hash}"
             )
-        most = ToolForce(self._robot, arm.mdh).largest_n / STANDARD_GRAVITY
-        least = float(np.linalg.eigvalsh(pseudo_inertia(body))[0])
-        if not (least >= -ROUNDING and 0.0 <= body[9] <= most):
+        largest_kg = ToolForce(self._robot, arm.mdh).largest_n / STANDARD_GRAVITY
+        smallest_eigenvalue = float(np.linalg.eigvalsh(pseudo_inertia(body))[0])
+        if not (smallest_eigenvalue >= -ROUNDING and 0.0 <= body[9] <= largest_kg):
             raise SafetyError(
                 f"the payload of {body[9]:.3g} kg is not a possible payload: its pseudo-inertia has an eigenvalue "
-                f"of {least:.3g}, expected at least 0, and a mass of at most {most:.3g} kg"
+                f"of {smallest_eigenvalue:.3g}, expected at least 0, and a mass of at most {largest_kg:.3g} kg"
             )
         return body

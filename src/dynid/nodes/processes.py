@@ -105,24 +105,25 @@ def signals_handled(handlers: Mapping[int, Handler]) -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+    earlier = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
         yield
     finally:
-        for number, former in before.items():
-            signal.signal(number, signal.SIG_DFL if former is None else former)  # None: not set by Python
+        for number, handler_before in earlier.items():
+            # None: the handler was not set by Python
+            signal.signal(number, signal.SIG_DFL if handler_before is None else handler_before)
 
 
 @contextlib.contextmanager
 def _interrupts_held() -> Iterator[None]:
     """Defer signals that end the process until the block has ended; a child started in it handles them as usual."""
-    came: list[int] = []
+    received: list[int] = []
     try:
-        with signals_handled({number: lambda n, _: came.append(n) for number in ENDING}):
+        with signals_handled({number: lambda n, _: received.append(n) for number in ENDING}):
             yield
     finally:
-        for late in came:
-            signal.raise_signal(late)
+        for deferred in received:
+            signal.raise_signal(deferred)
 
 
 class ProcessGroup:

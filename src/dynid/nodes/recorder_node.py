@@ -189,8 +189,8 @@ class RecorderNode(ManagedNode):
             problem = problem or str(error)
             self.get_logger().error(f"{error}; the bag holds everything flushed before")
         for answer in stops:
-            what = "doubtful" if problem == self._sources.text else "incomplete"
-            answer.give(not problem, f"the bag is {what}: {problem}" if problem else message)
+            quality = "doubtful" if problem == self._sources.text else "incomplete"
+            answer.give(not problem, f"the bag is {quality}: {problem}" if problem else message)
 
     def _give_up(self, reason: str) -> None:
         """End the recording for this reason, and finish as much of the bag as possible."""
@@ -277,21 +277,22 @@ class RecorderNode(ManagedNode):
 
     def _disk_refusal(self, folder: Path, share: float) -> str:
         """Return why the disk lacks free space for a bag, or ""; `share` multiplies the parameter minimum_free_mib."""
-        least = share * float(self.get_parameter("minimum_free_mib").value or 0)
+        minimum_mib = share * float(self.get_parameter("minimum_free_mib").value or 0)
         try:
-            there = next(parent for parent in folder.absolute().parents if parent.is_dir())
-            free = shutil.disk_usage(there).free / 2**20
+            existing = next(parent for parent in folder.absolute().parents if parent.is_dir())
+            free_mib = shutil.disk_usage(existing).free / 2**20
         except (OSError, ValueError):
             return ""  # the folder cannot be examined; the writer reports the error
-        if free >= least:
+        if free_mib >= minimum_mib:
             return ""
         return (
-            f"no room for {folder}: {free:.0f} MiB are free, but at least {least:.0f} are needed; see minimum_free_mib"
+            f"no room for {folder}: {free_mib:.0f} MiB are free, but at least {minimum_mib:.0f} are needed; see "
+            "minimum_free_mib"
         )
 
     def _publish_diagnostics(self) -> None:
-        if self._writer is not None and (full := self._disk_refusal(self._writer.folder, 0.5)):
-            self._give_up(f"recording ended, the bag is closed: {full}")
+        if self._writer is not None and (disk_full := self._disk_refusal(self._writer.folder, 0.5)):
+            self._give_up(f"recording ended, the bag is closed: {disk_full}")
         self._stop_if_complete()
         values = {BAG: self._bag, UNMATCHED: ", ".join(self._discovery.unmatched(time.monotonic()))}
         if self._writer is not None:

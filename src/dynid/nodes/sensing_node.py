@@ -45,7 +45,7 @@ class SensingNode(Node):
         names = self.robot.joint_names
         self._decode_state, self._decode_torques = JointStateDecoder(names), JointStateDecoder(names)
         self._commanded, self._trouble, self.torques_from = np.zeros(self.robot.size), "", JOINT_COMMANDS
-        self._in_force, self._before_ns = InForce(self.robot.size), 0
+        self._in_force, self._previous_stamp_ns = InForce(self.robot.size), 0
         self._take_line(simulated=False)
         # messages of two publishers are ignored: forged torques would cause false payloads and forces
         self._torque_sources = tuple(
@@ -67,7 +67,7 @@ class SensingNode(Node):
 
     def torque_until(self, stamp_ns: int) -> FloatArray:
         """Return the torque (n,) [N m] that acted from the previous state to this one; call it once per state."""
-        begin_ns, self._before_ns = self._before_ns, stamp_ns
+        begin_ns, self._previous_stamp_ns = self._previous_stamp_ns, stamp_ns
         silent_s = (stamp_ns - self._in_force.newest_ns) * 1e-9
         if self.torques_from == APPLIED_COMMANDS and silent_s > LONGEST_STEP_S:
             self.torques_from = JOINT_COMMANDS

@@ -119,13 +119,13 @@ class Supervisor:
         """
         client = self.node.create_client(GetParameters, f"{node}/get_parameters")
         answers: list[Any] = []
-        asked_s = -float("inf")
+        request_s = -float("inf")
 
         def answered() -> bool:
-            nonlocal asked_s
-            if not answers and client.service_is_ready() and time.monotonic() - asked_s > QUESTION_S:
+            nonlocal request_s
+            if not answers and client.service_is_ready() and time.monotonic() - request_s > QUESTION_S:
                 client.call_async(GetParameters.Request()).add_done_callback(answers.append)
-                asked_s = time.monotonic()
+                request_s = time.monotonic()
             return bool(answers)
 
         try:

@@ -159,8 +159,8 @@ def replayed(chain: Chain, model: Path, motion: Path, bag: Path, report: Report,
     inside = (recording.time >= start) & (recording.time <= end)
     time, q = recording.time[inside], recording.q[inside]
     assert recording.reference is not None, "the executor publishes it"
-    place = np.searchsorted(recording.reference.time, time - 1e-6)
-    place = np.minimum(place, len(recording.reference.time) - 1)
-    error = float(np.abs(q - recording.reference.q[place]).max())
-    away = None if shown is None else float(np.abs(q - shown.shown_at(time - start)).max())
-    return Replayed(duration, error, away)
+    nearest = np.searchsorted(recording.reference.time, time - 1e-6)
+    nearest = np.minimum(nearest, len(recording.reference.time) - 1)
+    error = float(np.abs(q - recording.reference.q[nearest]).max())
+    shown_error = None if shown is None else float(np.abs(q - shown.shown_at(time - start)).max())
+    return Replayed(duration, error, shown_error)

@@ -68,17 +68,17 @@ class GoalWatch:
 
     def __init__(self, identifier: str, now: Callable[[], float] = time.monotonic) -> None:
         self.identifier, self._now = identifier, now
-        self._heard = False
+        self._known_to_executor = False
         self.outcome: Outcome | None = None
         self.begin()
 
     def begin(self) -> None:
         """Start the time in which the executor must answer; called when the goal is sent."""
-        self._began = self._noted = self._now()
+        self._begin_s = self._last_sign_s = self._now()
 
     def note(self) -> None:
         """Note that a reference of the executor has arrived, which shows that the executor is running."""
-        self._noted = self._now()
+        self._last_sign_s = self._now()
 
     def hear(self, text: str) -> None:
         """Update the outcome from a `motion_status` message."""
@@ -87,9 +87,9 @@ class GoalWatch:
         except DataError as error:
             return self.doubt(str(error))
         self.note()
-        if self._heard and status.id != self.identifier and self.outcome is None:
+        if self._known_to_executor and status.id != self.identifier and self.outcome is None:
             self.outcome = Outcome("lost", f"another motion replaced it: {cut(status.trajectory)}")
-        self._heard |= status.id == self.identifier
+        self._known_to_executor |= status.id == self.identifier
         self.outcome = self.outcome or outcome_of(status, self.identifier)
 
     def doubt(self, text: str) -> None:
@@ -99,16 +99,16 @@ class GoalWatch:
     @property
     def answered(self) -> bool:
         """Whether the executor has reported a status of this goal."""
-        return self._heard
+        return self._known_to_executor
 
     def tick(self) -> None:
         """Set the outcome "refused" or "lost" if the executor has not answered in time or sends no references."""
-        if not self._heard and self.outcome is None and self._now() - self._began > ANSWER_TIMEOUT_S:
+        if not self._known_to_executor and self.outcome is None and self._now() - self._begin_s > ANSWER_TIMEOUT_S:
             self.outcome = Outcome(
                 "refused", f"the executor did not answer within {ANSWER_TIMEOUT_S:.0f} s: is it running?"
             )
-        silent_s = self._now() - self._noted
-        if self._heard and self.outcome is None and silent_s > SILENT_S:
+        silent_s = self._now() - self._last_sign_s
+        if self._known_to_executor and self.outcome is None and silent_s > SILENT_S:
             self.outcome = Outcome("lost", f"no reference from the executor for {silent_s:.0f} s: is it running?")
 
 
@@ -134,16 +134,16 @@ class TrajectoryActionNode(Node):
         )
         self._watch: GoalWatch | None = None  # watch of the running goal
         self._newest: GoalWatch | None = None
-        beside = ReentrantCallbackGroup()
+        parallel = ReentrantCallbackGroup()
         self._motions = self.create_publisher(JointTrajectory, "joint_trajectory", 10)
         self._statuses = OneSource(self, String, MOTION_STATUS, self._on_status, LATCHED, self._on_doubt)
-        self._cancel = self.create_client(Trigger, "executor/cancel", callback_group=beside)
+        self._cancel = self.create_client(Trigger, "executor/cancel", callback_group=parallel)
         self._server = ActionServer(
             self,
             FollowJointTrajectory,
             name,
             self._on_goal,
-            callback_group=beside,
+            callback_group=parallel,
             goal_callback=lambda _: GoalResponse.ACCEPT,  # an invalid goal is reported in its result
             cancel_callback=lambda _: CancelResponse.ACCEPT,
         )
@@ -168,13 +168,13 @@ class TrajectoryActionNode(Node):
             return self._result(goal, Outcome("refused", self._statuses.refusal))
         try:
             monitor = GoalMonitor(goal.request)
-            if unfit := self._unfit(goal.request.trajectory):
-                return self._result(goal, unfit)
+            if refusal := self._start_refusal(goal.request.trajectory):
+                return self._result(goal, refusal)
         except ConfigurationError as error:
             return self._result(goal, Outcome("refused", str(error)))
         self._newest = watch
         while self._watch is not None:
-            if ended := self._given_up(goal, watch):
+            if ended := self._withdrawn(goal, watch):
                 return self._result(goal, ended)
             await self._sleep()
         self._watch = watch
@@ -200,7 +200,7 @@ class TrajectoryActionNode(Node):
             for stream in streams:
                 stream.close()
 
-    def _unfit(self, trajectory: Any) -> Outcome | None:
+    def _start_refusal(self, trajectory: Any) -> Outcome | None:
         """Return why a trajectory cannot start at its requested time, or None if it can."""
         wait = self._seconds_until(trajectory)
         last = trajectory.points[-1].time_from_start if trajectory.points else Duration()
@@ -217,7 +217,7 @@ class TrajectoryActionNode(Node):
             return 0.0
         return seconds(stamp) - 1e-9 * float(self.get_clock().now().nanoseconds)
 
-    def _given_up(self, goal: Any, watch: "GoalWatch") -> Outcome | None:
+    def _withdrawn(self, goal: Any, watch: "GoalWatch") -> Outcome | None:
         """Return the outcome of a goal that was replaced or cancelled; None for any other goal."""
         if self._newest is not watch:
             return Outcome("replaced", "a newer goal replaced it")
@@ -226,7 +226,7 @@ class TrajectoryActionNode(Node):
     async def _follow(self, goal: Any, watch: "GoalWatch", monitor: GoalMonitor) -> Outcome:
         """Wait until the goal's start time, run the motion, and return its outcome."""
         while self._seconds_until(goal.request.trajectory) > 0.0:
-            if ended := self._given_up(goal, watch):
+            if ended := self._withdrawn(goal, watch):
                 return replace(ended, reason=f"{ended.reason} before its start")
             await self._sleep()
         outcome = await self._run(goal, watch, monitor)
@@ -234,8 +234,8 @@ class TrajectoryActionNode(Node):
             return Outcome("unknown", outcome.reason)
         if outcome.end == "reached":
             return await self._settled(outcome, monitor, goal, watch)
-        until = time.monotonic() + ANSWER_TIMEOUT_S
-        while monitor.braking() and time.monotonic() < until:  # the executor refuses new motions while braking
+        deadline_s = time.monotonic() + ANSWER_TIMEOUT_S
+        while monitor.braking() and time.monotonic() < deadline_s:  # the executor refuses new motions while braking
             await self._sleep()
         return outcome
 
@@ -244,39 +244,40 @@ class TrajectoryActionNode(Node):
         message = goal.request.trajectory
         message.header.frame_id = watch.identifier
         self._motions.publish(message)
-        left, asked_at, asked = "", math.inf, None  # asked: pending answer to a stop request
+        tolerance_violation, first_request_s, stop_request = "", math.inf, None  # stop_request: its pending answer
         while watch.outcome is None:
             watch.tick()
             self._feed_back(goal, moment := monitor.moment())
-            left = left or monitor.off_path(moment)
-            unwanted = self._given_up(goal, watch)
-            why = left or (unwanted.reason if unwanted else "")
-            if why and (asked is None or asked.done()):
-                asked = self._cancel.call_async(Trigger.Request())  # repeated: it may overtake the trajectory
-                asked_at = min(asked_at, time.monotonic())
-            if time.monotonic() - asked_at > ANSWER_TIMEOUT_S:
-                return Outcome("lost", f"{why}; the executor did not stop when it was asked to")
+            tolerance_violation = tolerance_violation or monitor.off_path(moment)
+            replaced = self._withdrawn(goal, watch)
+            reason = tolerance_violation or (replaced.reason if replaced else "")
+            if reason and (stop_request is None or stop_request.done()):
+                stop_request = self._cancel.call_async(Trigger.Request())  # repeated: it may overtake the trajectory
+                first_request_s = min(first_request_s, time.monotonic())
+            if time.monotonic() - first_request_s > ANSWER_TIMEOUT_S:
+                return Outcome("lost", f"{reason}; the executor did not stop when it was asked to")
             await self._sleep()
         # the executor may still receive the trajectory later, or still move although its progress is unknown
         if not watch.answered or watch.outcome.end == "doubtful":
             self._cancel.call_async(Trigger.Request())
-        if left and watch.outcome.end != "refused":
-            return Outcome("lost", left)
-        if asked is not None and watch.outcome.end in ("refused", "cancelled"):  # refused: stopped while it was checked
-            return self._given_up(goal, watch) or watch.outcome
+        if tolerance_violation and watch.outcome.end != "refused":
+            return Outcome("lost", tolerance_violation)
+        # refused: stopped while it was checked
+        if stop_request is not None and watch.outcome.end in ("refused", "cancelled"):
+            return self._withdrawn(goal, watch) or watch.outcome
         return watch.outcome
 
     async def _settled(self, outcome: Outcome, monitor: GoalMonitor, goal: Any, watch: "GoalWatch") -> Outcome:
         """Wait until a finished motion is within the goal tolerance, and return its outcome; "missed" if it is late."""
-        until = time.monotonic() + (monitor.tolerances.goal_time_s or SETTLE_S)
-        while off := monitor.off_goal(moment := monitor.moment()):
-            if ended := self._given_up(goal, watch):
-                return replace(ended, reason=f"{ended.reason} at its end, where {off}")
-            if time.monotonic() > until:
+        deadline_s = time.monotonic() + (monitor.tolerances.goal_time_s or SETTLE_S)
+        while violation := monitor.off_goal(moment := monitor.moment()):
+            if ended := self._withdrawn(goal, watch):
+                return replace(ended, reason=f"{ended.reason} at its end, where {violation}")
+            if time.monotonic() > deadline_s:
                 break
             self._feed_back(goal, moment)
             await self._sleep()
-        return Outcome("missed", off) if off else outcome
+        return Outcome("missed", violation) if violation else outcome
 
     def _feed_back(self, goal: Any, moment: Moment | None) -> None:
         if moment is None:

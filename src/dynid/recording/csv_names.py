@@ -121,7 +121,7 @@ def joint_number(joint: str) -> int | None:
 
 
 def stamp_part(name: str) -> bool:
-    """Return whether a column holds the part of a stamp below a second, beside another column with whole seconds."""
+    """Return whether a column holds the fraction of a stamp's second, while another column holds whole seconds."""
     words = [one for one in _words(name) if one not in (*CLOCK_FILLER.split(), *TIME_WORDS.split())]
     return len(words) == 1 and words[0] in PARTS.split()
 

@@ -110,7 +110,7 @@ def _instants(column: FloatArray | None, keep: FloatArray, mapping: CsvMapping, 
     if len(wrong):
         at = int(wrong[0])
         raise DataError(
-            f"{table.path} line {lines[at + 1]}: time {raw[at + 1]:.9g} {mapping.time.unit} does not follow on "
+            f"{table.path} line {lines[at + 1]}: time {raw[at + 1]:.9g} {mapping.time.unit} does not come after "
             f"{raw[at]:.9g} ({len(wrong)} such rows); expected time to grow with every row"
         )
     return np.asarray((raw - raw[0]) * TIME_UNITS[mapping.time.unit])

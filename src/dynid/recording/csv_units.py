@@ -54,9 +54,10 @@ def length_units(values: FloatArray, names: Sequence[str], robot: Robot) -> list
     if not fits.all() or (in_deg and largest < LEAST_DEG):
         k = int(np.argmin(fits)) if not fits.all() else int(np.flatnonzero(~slides & ~in_si)[0])
         raise DataError(
-            f"{names[k]} goes from {low[k]:.4g} to {high[k]:.4g}, which in no likely unit is within the limits of "
-            f"{robot.joint_names[k]}: write the unit into the names of the columns, such as 'pos_1_deg', correct "
-            "robot.yaml, or write the mapping by hand ('unit: count' with counts_per_turn, offset, sign)"
+            f"{names[k]} goes from {low[k]:.4g} to {high[k]:.4g}, outside the limits of "
+            f"{robot.joint_names[k]} in every likely unit: write the unit into the names of the columns, such as "
+            "'pos_1_deg', correct robot.yaml, or write the mapping by hand ('unit: count' with counts_per_turn, "
+            "offset, sign)"
         )
     turning = "deg" if in_deg else "rad"
     return [("m" if si else "mm") if own else turning for si, own in zip(in_si, slides, strict=True)]

@@ -117,7 +117,9 @@ class Calls:
         self._loaded, self._transition = one.loaded, one.transition
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("compiled calls are addresses in this process; another one makes its own from the model")
+        raise TypeError(
+            "compiled calls exist only in their own process: let the other process create them from the model"
+        )
 
     def torques(self, states: FloatArray) -> FloatArray:
         """Return motor torques (N, n) of states (q, dq, ddq) (3, N, n), in SI units."""

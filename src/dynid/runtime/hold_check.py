@@ -44,7 +44,7 @@ def sway_motion(robot: Robot, posture: FloatArray, name: str) -> Trajectory:
 
 
 def allowed_error(model: Model, q: FloatArray, friction: FloatArray | float = FRICTION_SHARE) -> FloatArray:
-    """Return the allowed difference between carried torque and model at q, (n,) or (N, n) [rad], alike [N m]."""
+    """Return the allowed difference [N m] between holding torque and model at q [rad], (n,) or (N, n) like q."""
     gravity = model.gravity(q)
     slow = np.full_like(gravity, MOVING_RAD_S)
     rubbing = 0.5 * np.abs(model.friction(slow, gravity) - model.friction(-slow, gravity))
@@ -53,7 +53,7 @@ def allowed_error(model: Model, q: FloatArray, friction: FloatArray | float = FR
 
 @dataclass(frozen=True, eq=False)
 class HeldTorques:
-    """Torques that the joints carried about one posture; each (n,).
+    """Torques with which the joints held the arm at one posture; each (n,).
 
     Attributes:
         place: mean position [rad].
@@ -76,7 +76,7 @@ class HeldTorques:
 
     @classmethod
     def of(cls, model: Model, time: FloatArray, q: FloatArray, dq: FloatArray, tau: FloatArray) -> "HeldTorques":
-        """Return the carried torques from samples of a `sway_motion`.
+        """Return the holding torques from samples of a `sway_motion`.
 
         Velocities and torques are averaged over `AVERAGED_S` first. Samples chosen by an oscillating velocity would
         have a torque that is not the mean one.
@@ -154,7 +154,7 @@ def _check(k: int, name: str, shown: Sequence[HeldTorques]) -> Check:
 
 
 def refuse_deviation(model: Model, shown: Sequence[HeldTorques]) -> None:
-    """Raise SafetyError if carried torques differ from the model; name joints and the likely reason."""
+    """Raise SafetyError if the torques that hold the arm differ from the model; name joints and the likely reason."""
     failed = holding_verdict(model, shown).failed
     if not failed:
         return
@@ -205,7 +205,7 @@ def _largest_ratio(apart: FloatArray, allowed: FloatArray) -> FloatArray:
 
 
 def flipped_gravity(model: Model, q: FloatArray, joint: int) -> FloatArray:
-    """Return the carried torques at readings q (N, n) [rad] if one joint had the opposite sign."""
+    """Return the holding torques at readings q (N, n) [rad] if one joint had the opposite sign."""
     sign = np.ones(q.shape[-1])
     sign[joint] = -1.0
     return np.asarray(sign * model.gravity(sign * q))

@@ -1,4 +1,4 @@
-"""Reasons why an arm carries other torques than its model predicts."""
+"""Reasons why the torques that hold an arm differ from those that its model predicts."""
 
 from collections.abc import Iterator, Sequence
 
@@ -14,7 +14,7 @@ REQUIRED_GAIN = 1.2  # required improvement by a later explanation [factor]
 
 
 def reason_of(model: Model, shown: Sequence[Shown]) -> str:
-    """Return the most likely reason in one sentence, from the carried torques at some postures."""
+    """Return the most likely reason for a deviation as one sentence, from holding torques at some postures."""
     q, measured, expected, allowed = (np.array(rows) for rows in zip(*shown, strict=True))
 
     def squared_error(explained: FloatArray) -> float:

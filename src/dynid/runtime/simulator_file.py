@@ -117,9 +117,9 @@ class _SimulatorFile:
                 error = max(error, float(np.abs(step - expected).max()))
             if not error < TOLERANCE:
                 raise DataError(
-                    f"{self.name} places joint {self.robot.joint_names[j]} otherwise than the URDF of "
-                    f"'{self.robot.name}' (by {error:.3g} m, or of a direction); expected a file of the same "
-                    "geometry"
+                    f"{self.name} places joint {self.robot.joint_names[j]} differently from the URDF of "
+                    f"'{self.robot.name}' (largest difference {error:.3g}, in m or of a unit vector); expected a file "
+                    "of the same geometry"
                 )
 
     def links(self, arm: ArmModel) -> list[FloatArray]:

@@ -142,8 +142,8 @@ def _finite_coefficients(where: str, knots: FloatArray, given: dict[str, FloatAr
     if not np.isfinite(found).all():
         largest = max(float(np.abs(value).max()) for value in given.values())
         raise ConfigurationError(
-            f"{where}: its points are up to {largest:.3g} rad and its times {np.diff(knots).min():.3g} s apart, which "
-            "no motion connects"
+            f"{where}: its points are up to {largest:.3g} rad and its times {np.diff(knots).min():.3g} s apart: too "
+            "far for a motion with finite coefficients"
         )
     return read_only(found)
 

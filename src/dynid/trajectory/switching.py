@@ -74,6 +74,6 @@ def excursion(signal: FloatArray, step_s: float, time_constant_s: float) -> Floa
 
 
 def calm_sequence(order: int, bit_s: float, step_s: float, time_constant_s: float) -> FloatArray:
-    """Return the binary sequence (N,) [-], or its negative, with the start that moves a joint least from its origin."""
+    """Return the binary sequence (N,) [-] whose start moves a joint least from its origin; its sign may be reversed."""
     candidates = [binary_sequence(order, bit_s, step_s, start) for start in range(1, 2**order, 2)]
     return min(candidates, key=lambda one: float(np.abs(excursion(one, step_s, time_constant_s)).max()))

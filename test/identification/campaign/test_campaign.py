@@ -1,4 +1,4 @@
-"""A small campaign end to end: routes, refusals, resumption, bad bags, acceptance, files."""
+"""A small campaign from bags to result: routes, refusals, resumption, unusable bags, acceptance, files."""
 
 import csv
 import io
@@ -314,7 +314,7 @@ def test_an_ideal_plant_is_recovered(tmp_path: Path, name: str, late: tuple[str,
     assert np.max(np.abs(found.base.values - truth) / scale) < 0.005
 
 
-def test_standard_deviations_cover_what_noise_does(tmp_path: Path) -> None:
+def test_standard_deviations_cover_effects_of_noise(tmp_path: Path) -> None:
     """Runs that differ in their noise alone scatter by less than their deviations say, and by a part of it at least.
 
     The deviations hold what sticking leaves in the residuals too, which is the same in every run.
@@ -347,7 +347,7 @@ def test_a_bag_that_was_identified_from_judges_nothing(bags: Path, store: Path, 
         start(bags, store, validation_bags=[bags / "V01", bags / "PA02"])
 
 
-def test_nothing_feasible_is_an_error_that_says_why(bags: Path, tmp_path: Path) -> None:
+def test_no_feasible_model_is_an_error_with_reasons(bags: Path, tmp_path: Path) -> None:
     blind = SETTINGS.model_copy(update={"campaign_intervals_s": (TOO_LONG_S,)})
     with pytest.raises(DataError, match=r"0 runs ended feasible.*broken.*AP01 at 500 ms"):
         start(bags, tmp_path / "runs", ("AP01", "broken"), settings=blind)
@@ -357,7 +357,7 @@ def test_nothing_feasible_is_an_error_that_says_why(bags: Path, tmp_path: Path) 
         start(bags, tmp_path / "runs", validation_bags=[bags / "V09"])
 
 
-def test_tables_hold_what_the_campaign_found(found: Campaign) -> None:
+def test_tables_contain_the_campaigns_results(found: Campaign) -> None:
     tables = {name: list(csv.DictReader(io.StringIO(text))) for name, text in campaign_tables(found).items()}
     assert [row["outcome"] for row in tables["runs"]] == [run.outcome for run in found.runs]
     first, record = tables["runs"][0], found.runs[0]
@@ -373,7 +373,7 @@ def test_tables_hold_what_the_campaign_found(found: Campaign) -> None:
     assert {row["bag"] for row in tables["failures"]} == set(BAD)
 
 
-def test_files_are_whole_and_load(found: Campaign, store: Path, tmp_path: Path) -> None:
+def test_files_are_complete_and_readable(found: Campaign, store: Path, tmp_path: Path) -> None:
     work, out = tmp_path / "work", tmp_path / "out"
     shutil.copytree(store, work)
     write_result(identification_of(found, work), out)

@@ -1,4 +1,4 @@
-"""The cloud: one basis for all stages, recomputed independently; the choice by its three steps; a planted bad stage."""
+"""The cloud of parameter sets: a common basis, computed independently; the choice in three steps; a faulty stage."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Closed-loop refinement: known truths, an independent optimiser, feasibility, and what must be refused."""
+"""Closed-loop refinement: known parameters, an independent optimiser, feasibility, and refusals."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -81,7 +81,7 @@ def test_known_parameters_are_recovered() -> None:
         found.rmse[0] = 0.0
 
 
-def test_a_known_load_does_not_move_the_parameters() -> None:
+def test_known_load_does_not_bias_the_parameters() -> None:
     """What friction did to the joints is told to the loop, and rows that are not trusted are not believed."""
     plain = reference()
     load = -0.1 * np.tanh(plain.dq_ref / 0.05)

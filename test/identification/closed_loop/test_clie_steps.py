@@ -1,4 +1,4 @@
-"""Single steps of the refinement: which trials are taken, from where it starts, what bounds it, how sure it is."""
+"""Single steps of the refinement: accepted trials, starting point, bounds and standard deviations."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""The secant of the residual's curvature: what it learns, when it is trusted, and how many steps it saves."""
+"""Secant estimate of the residual's curvature: its updates, when it is used, and the steps that it saves."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Cuts inside an optimiser's step: which poses become cuts, and the nearest point by an independent program."""
+"""Cutting planes within an optimiser's step: poses of cuts, and the nearest point by an independent program."""
 
 import cvxpy as cp
 import numpy as np

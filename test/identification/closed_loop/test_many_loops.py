@@ -1,4 +1,4 @@
-"""Refinement from many loops at once: one loop as before, what two show together, and what is refused."""
+"""Refinement from several loops: equal to one loop, parameters that need two loops, and refusals."""
 
 from dataclasses import replace
 
@@ -41,7 +41,7 @@ def loops() -> list[ClosedLoop]:
     return [ClosedLoop(MODEL, SETTINGS, measured(motion, seed)) for seed, motion in enumerate(("PA02", "PC01"))]
 
 
-def test_one_loop_is_refined_as_by_itself(loops: list[ClosedLoop]) -> None:
+def test_one_loop_gives_the_single_loop_result(loops: list[ClosedLoop]) -> None:
     alone = refine(MODEL, SETTINGS, loops[0].data, PHI, ClieOptions(tolerance=1e-9))
     together = refine_loop(ManyLoops(loops[:1]), PHI, ClieOptions(tolerance=1e-9))
     np.testing.assert_allclose(together.base.values, alone.base.values, atol=1e-12)

@@ -1,4 +1,4 @@
-"""Projections: feasible on fresh poses, nearest by the optimality conditions, and failing with a sentence."""
+"""Projections: feasible at new poses, nearest by the optimality conditions, and failures with a message."""
 
 import numpy as np
 import pytest
@@ -90,7 +90,7 @@ def test_a_feasible_model_stays_where_it_is() -> None:
     np.testing.assert_array_equal(again.base.values, inside.values)
 
 
-def test_a_metric_keeps_what_is_well_known() -> None:
+def test_metric_keeps_well_determined_parameters() -> None:
     known = np.array([name in ("ZZR1", "IA7", "XXR4") for name in MODEL.names])
     L = np.diag(np.where(known, 100.0, 1.0))
     plain, weighted = project(AUDITOR, PUBLISHED, 1e-3), project(AUDITOR, PUBLISHED, 1e-3, metric=L)

@@ -1,4 +1,4 @@
-"""Dynamics of elastic joints against MuJoCo and against Lagrange's equations by hand; classification of parameters."""
+"""Dynamics of elastic joints against MuJoCo and manual Lagrange equations; classification of parameters."""
 
 import numpy as np
 import pytest
@@ -98,7 +98,7 @@ def test_groups_give_the_same_torques() -> None:
     np.testing.assert_allclose(W[..., list(found.kept)] @ (found.K @ parameters), W @ parameters, atol=1e-6)
 
 
-def test_classification_knows_the_three_kinds_of_columns() -> None:
+def test_classification_covers_three_kinds_of_columns() -> None:
     rng = np.random.default_rng(0)
     a, b = rng.normal(size=(2, 20))
     found = classify(np.column_stack([a, 2 * b, np.zeros(20), b]), ("a", "twice", "none", "b"))

@@ -1,4 +1,4 @@
-"""Identification of elastic joints: the published setting of the planar arm, and what must not pass."""
+"""Identification of elastic joints: the published planar arm, and results that must be rejected."""
 
 import numpy as np
 import pytest

@@ -127,7 +127,7 @@ def some(excited, rows):
 
 
 @pytest.mark.slow
-def test_missing_readings_do_not_hurt(bag):
+def test_missing_readings_do_not_bias_the_fit(bag):
     joint, folder = bag
     (excited,) = excited_joints(load_driver_recording(folder, ROBOT))
     kept = np.sort(np.random.default_rng(0).choice(len(excited.time), len(excited.time) * 97 // 100, replace=False))
@@ -184,7 +184,7 @@ def without_friction():
 
 
 @pytest.mark.slow
-def test_fourth_order_model_shows_what_eq_1_cannot():
+def test_fourth_order_model_shows_the_resonance():
     """A joint with a resonance at 9 Hz that keeps moving one way, by scipy's simulation on a finer grid."""
     held = np.repeat(0.1 + 0.05 * np.random.default_rng(1).choice([-1.0, 1.0], 300), 250)
     natural, damping = 2 * np.pi * 9.0, 0.15

@@ -1,4 +1,4 @@
-"""What changed between two runs: a payload with honest deviations; torque constants by a known mass."""
+"""Changes between two runs: a payload with correct standard deviations; torque constants from a known mass."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -51,7 +51,7 @@ def runs(make_samples) -> tuple[Samples, Samples]:
     )
 
 
-def test_a_payload_is_found_with_honest_deviations(runs) -> None:
+def test_payload_is_found_with_correct_deviations(runs) -> None:
     found = find_payload(MODEL, *runs)
     assert found.names == ("XX6", "XY6", "XZ6", "YY6", "YZ6", "ZZ6", "MX6", "MY6", "MZ6", "M6") and found.unseen == ()
     assert np.abs((found.values - LOAD) / found.deviations).max() < 4.0
@@ -74,7 +74,7 @@ def test_nothing_carried_is_no_payload(make_samples) -> None:
     assert beyond_chance(changes_between(MODEL, *runs)) == ()
 
 
-def test_what_the_second_motion_does_not_show_is_named(make_samples) -> None:
+def test_undetermined_changes_are_named(make_samples) -> None:
     planar = load_robot("planar_3r")
     model = ArmModel.of(planar)
     phi = model.base_parameters(load_standard(planar.folder / "models" / "nominal.yaml", model.mdh))
@@ -87,7 +87,7 @@ def test_what_the_second_motion_does_not_show_is_named(make_samples) -> None:
         find_payload(model, still, still)
 
 
-def test_changes_are_told_from_accidents(runs) -> None:
+def test_changes_are_distinguished_from_chance(runs) -> None:
     """The payload changes what lies beyond the wrist; the first joint's friction stays what it was."""
     changes = {change.name: change for change in beyond_chance(changes_between(MODEL, *runs))}
     assert changes["MXR2"].difference == pytest.approx(2.0 * 0.4318, rel=0.05)
@@ -135,7 +135,7 @@ def test_a_wrong_mass_looks_like_wrong_constants(runs) -> None:
     assert second.scale == pytest.approx(0.5, abs=0.05) and second.doubtful
 
 
-def test_the_mass_alone_tells_wrong_torque_constants_and_where_the_body_is(runs) -> None:
+def test_known_mass_determines_constants_and_position(runs) -> None:
     scale = np.array([1.3, 0.77, 1.0, 1.3, 1.2, 1.0])
     wrong = [reported(one, scale) for one in runs]
     check = check_with_mass_alone(MODEL, *wrong, BODY.mass, 0.05)
@@ -151,7 +151,7 @@ def test_the_mass_alone_tells_wrong_torque_constants_and_where_the_body_is(runs)
     assert check.joints[1].doubtful and not check.joints[2].doubtful
 
 
-def test_a_place_that_no_torque_shows_is_said_to_be_anywhere(make_samples) -> None:
+def test_place_without_effect_on_torques_is_unknown(make_samples) -> None:
     """How far a body is off the plane of a planar arm makes no difference; where in the plane does."""
     planar = load_robot("planar_3r")
     model = ArmModel.of(planar, mount="flat")
@@ -173,7 +173,7 @@ def test_a_place_that_no_torque_shows_is_said_to_be_anywhere(make_samples) -> No
     assert all(abs(one.scale - 1.0) < 4.0 * one.deviation for one in check.joints if one.determined)
 
 
-def test_a_joint_that_feels_no_load_says_nothing(make_samples) -> None:
+def test_joint_without_load_is_undetermined(make_samples) -> None:
     """Flat on a table a planar arm feels inertia only, and a run at rest feels nothing at all."""
     planar = load_robot("planar_3r")
     model = ArmModel.of(planar)
@@ -187,7 +187,7 @@ def test_a_joint_that_feels_no_load_says_nothing(make_samples) -> None:
     assert "cannot be checked" in silent.sentence()
 
 
-def test_a_torque_that_drowns_in_what_is_not_modelled_says_nothing() -> None:
+def test_torque_below_unmodelled_friction_is_undetermined() -> None:
     """Friction at standstill is never quite as modelled; white noise does not describe it."""
     assert JointScale("a", 0.7, 0.01, known_torque=0.2, unexplained=0.05).doubtful
     assert not JointScale("a", 0.7, 0.01, known_torque=0.1, unexplained=0.05).determined

@@ -1,4 +1,4 @@
-"""A change of an arm during its recordings is named with time, joint and size; a steady arm raises no alarm."""
+"""Changes of an arm during recordings: time, joint and size are named; a constant arm causes no alarm."""
 
 from typing import Any
 
@@ -103,6 +103,6 @@ def test_nothing_is_named_in_a_steady_arm(seed: int) -> None:
 
 
 @pytest.mark.parametrize("axis", [1, 2])
-def test_another_scale_from_first_to_last_is_no_change(axis: int) -> None:
+def test_constant_wrong_scale_is_no_change(axis: int) -> None:
     """A torque constant that is wrong all the time is another suspicion's matter."""
     assert found({"torques": lambda tau: tau * (1.0 + 0.3 * one(axis))}).measured[0] < LIMIT

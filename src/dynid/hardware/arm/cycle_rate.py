@@ -100,25 +100,25 @@ def find_rate(arm: DynamixelArm, fixed_hz: int = 0) -> CycleRate:
     """
     fixed_s = period_s(fixed_hz) if fixed_hz else None
     clock = arm.bus.clock
-    until_ns = clock.line_ns() + round(SEARCH_S * 1e9)
-    trip_s = slow_s = np.inf
+    deadline_ns = clock.line_ns() + round(SEARCH_S * 1e9)
+    round_trip_s = slow_data_s = np.inf
     while True:
         arm.cycle.ticking = False
-        trip_s = min(trip_s, _round_trip_s(arm))
-        slow_s = min(slow_s, _slow_data_s(arm))
-        allowed_hz = choose_rate(trip_s, slow_s)
-        if (allowed_hz == RATES_HZ[0] and slow_s <= TICK_S) or clock.line_ns() > until_ns:
+        round_trip_s = min(round_trip_s, _round_trip_s(arm))
+        slow_data_s = min(slow_data_s, _slow_data_s(arm))
+        allowed_hz = choose_rate(round_trip_s, slow_data_s)
+        if (allowed_hz == RATES_HZ[0] and slow_data_s <= TICK_S) or clock.line_ns() > deadline_ns:
             break
-    arm.cycle.ticking = slow_s > TICK_S  # slow data then arrive together with the states
+    arm.cycle.ticking = slow_data_s > TICK_S  # slow data then arrive together with the states
     if not allowed_hz and not fixed_hz:
         raise BusError(
-            f"a cycle on {arm.bus.port} takes {trip_s * 1e3:.1f} ms, too long for even {RATES_HZ[-1]} Hz: end other "
+            f"a cycle on {arm.bus.port} takes {round_trip_s * 1e3:.1f} ms, too long for even {RATES_HZ[-1]} Hz: end other "
             f"programs that load this host, set a USB adapter's latency timer to 1 ms with 'dynid doctor "
             f"{arm.bus.port} --fix latency-timer', or raise the baud rate"
         )
     rate_hz = fixed_hz or allowed_hz
     arm.robot = arm.robot.at_cycle(fixed_s or period_s(rate_hz))
-    return CycleRate(rate_hz, arm.robot.file.bus.cycle_s, trip_s, slow_s, allowed_hz, bool(fixed_hz))
+    return CycleRate(rate_hz, arm.robot.file.bus.cycle_s, round_trip_s, slow_data_s, allowed_hz, bool(fixed_hz))
 
 
 def _round_trip_s(arm: DynamixelArm) -> float:
@@ -150,11 +150,11 @@ def _slow_data_s(arm: DynamixelArm) -> float:
     Raises:
         BusError: the port is lost.
     """
-    slow: list[float] = []
+    durations_ns: list[float] = []
     for _ in range(SLOW_POLLS):
         began_ns, timeouts = arm.bus.clock.line_ns(), arm.counters.timeouts
         arm.slow_poll()
-        slow.append(arm.bus.clock.line_ns() - began_ns)
+        durations_ns.append(arm.bus.clock.line_ns() - began_ns)
         if arm.counters.timeouts > timeouts:
             arm.bus.dialogue.settle()
-    return shortest_mean_s(slow, SLOW_RUN)
+    return shortest_mean_s(durations_ns, SLOW_RUN)

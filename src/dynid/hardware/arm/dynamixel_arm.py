@@ -204,20 +204,20 @@ class DynamixelArm:
         ids, size = self._all_ids, len(self._all_ids)
         unconfirmed: list[str] = []
         brakes = self._brake_unseen()
-        off = [wired.servo_id for wired in self.robot.wired_servos if not brakes[wired.axis]]
+        off_ids = [wired.servo_id for wired in self.robot.wired_servos if not brakes[wired.axis]]
         for _ in range(CONFIRM_ATTEMPTS):
             self.bus.sync_write(table.GOAL_CURRENT, [0] * size, ids)
-            self.bus.sync_write(table.TORQUE_ENABLE, [0] * len(off), off)
+            self.bus.sync_write(table.TORQUE_ENABLE, [0] * len(off_ids), off_ids)
             unconfirmed = self._unconfirmed(0)
             if not unconfirmed:
                 self.bus.sync_write(table.BUS_WATCHDOG, [0] * size, ids)
                 self._torque_is_ours = False
                 return
-        who = ", ".join(unconfirmed) if len(unconfirmed) < size else NOBODY_ANSWERS
-        rest = f"their watchdog stops them after {self.watchdog_s:.2f} s of bus silence"
+        names = ", ".join(unconfirmed) if len(unconfirmed) < size else NOBODY_ANSWERS
+        consequence = f"their watchdog stops them after {self.watchdog_s:.2f} s of bus silence"
         if any(brakes):
-            rest = "those that hold their joints themselves now only brake them: support the arm"
-        raise BusError(f"torque off was not confirmed by {who}; {rest}: switch the arm's power off")
+            consequence = "those that hold their joints themselves now only brake them: support the arm"
+        raise BusError(f"torque off was not confirmed by {names}; {consequence}: switch the arm's power off")
 
     def _brake_unseen(self) -> list[bool]:
         """Make self-holding servos brake without current; return a mask (n,) of those that still do not answer."""
@@ -243,22 +243,23 @@ class DynamixelArm:
             try:
                 self.disable()
             finally:  # set the mode even if a servo did not confirm torque off
-                left = self._leave_position_mode()
+                unconfirmed = self._leave_position_mode()
         finally:
             self.bus.close()
-        if left:
+        if unconfirmed:
             raise BusError(
-                f"torque is off, but {', '.join(left)} did not confirm position mode: in current mode they would run "
-                "with full current at the next torque on; switch their power off, and start and end the driver once"
+                f"torque is off, but {', '.join(unconfirmed)} did not confirm position mode: in current mode they "
+                "would run with full current at the next torque on; switch their power off, and start and end the "
+                "driver once"
             )
 
     def _leave_position_mode(self) -> list[str]:
         """Set all servos to position mode with goal current 0; return the joints whose servo did not confirm it."""
         names = {wired.servo_id: wired.joint for wired in self.robot.wired_servos}
-        left = list(names)
+        unconfirmed = list(names)
         for _ in range(CONFIRM_ATTEMPTS):
-            left = [servo_id for servo_id in left if not self._took_position_mode(servo_id)]
-        return [names[servo_id] for servo_id in left]
+            unconfirmed = [servo_id for servo_id in unconfirmed if not self._took_position_mode(servo_id)]
+        return [names[servo_id] for servo_id in unconfirmed]
 
     def _took_position_mode(self, servo_id: int) -> bool:
         """Set one servo to position mode with goal current 0; return whether it confirmed that."""

@@ -43,9 +43,9 @@ class UnseenHold:
         motors = load_motors(robot)
         share = np.ones(robot.size)
         if motors is not None:
-            stalled = [one.winding.supply_v / one.winding.resistance_ohm for one in motors]
-            share = np.minimum(1.0, robot.current_limits / stalled)
-        self._most = np.floor(table.FULL_PWM * share)
+            stall_currents = [one.winding.supply_v / one.winding.resistance_ohm for one in motors]
+            share = np.minimum(1.0, robot.current_limits / stall_currents)
+        self._largest_pwm = np.floor(table.FULL_PWM * share)
         self._strength = self._sent_strength = 0.0
         self._instructions: deque[list[Instruction]] = deque()  # one list per control cycle
 
@@ -62,13 +62,15 @@ class UnseenHold:
         self.held |= axes
         chosen = [wired for wired in self._wired if axes[wired.axis]]
         ids = [wired.servo_id for wired in chosen]
-        of_axes = self._units.position_counts(self._transmission.motor_motion(q - self._zeros)).tolist()
-        goals = [one.centre_count + one.direction * (of_axes[one.axis] - self._centre(one)) for one in chosen]
+        axis_counts = self._units.position_counts(self._transmission.motor_motion(q - self._zeros)).tolist()
+        goals = [one.centre_count + one.direction * (axis_counts[one.axis] - self._centre(one)) for one in chosen]
         counts = np.clip(goals, 0, table.COUNTS_PER_TURN - 1).tolist()
 
         def repeated(*values: tuple[Register, int | list[int]]) -> list[list[Instruction]]:
-            every = [(one, value if isinstance(value, list) else [value] * len(ids), ids) for one, value in values]
-            return [every] * TIMES_SENT
+            instructions = [
+                (one, value if isinstance(value, list) else [value] * len(ids), ids) for one, value in values
+            ]
+            return [instructions] * TIMES_SENT
 
         self._strength = self._sent_strength = 0.0
         self._instructions += repeated(
@@ -107,7 +109,7 @@ class UnseenHold:
             self._send_strength(0.0)
 
     def _send_strength(self, strength: float) -> None:
-        pwm = np.rint(strength * self._most).astype(np.int64).tolist()
+        pwm = np.rint(strength * self._largest_pwm).astype(np.int64).tolist()
         held = [wired for wired in self._wired if self.held[wired.axis]]
         self._bus.sync_write(table.GOAL_PWM, [pwm[one.axis] for one in held], [one.servo_id for one in held])
         self._sent_strength = strength

@@ -92,8 +92,8 @@ class Dialogue:
         self.late = 0
         self.slowest_s = 0.0
         self._patient = 0  # nesting depth of `patiently`
-        self._owed: list[Question] = []
-        self._heard: dict[int, None] = {}  # IDs of servos that answered, the latest at the end
+        self._pending: list[Question] = []
+        self._answered: dict[int, None] = {}  # IDs of servos that answered, the latest at the end
 
     @property
     def patient(self) -> bool:
@@ -107,8 +107,8 @@ class Dialogue:
 
     def reset(self) -> None:
         """Clear all unanswered questions and known servos, for a port that is opened again."""
-        self._owed.clear()
-        self._heard.clear()
+        self._pending.clear()
+        self._answered.clear()
 
     @contextlib.contextmanager
     def patiently(self) -> Iterator[None]:
@@ -120,7 +120,7 @@ class Dialogue:
         self._patient += 1
         try:
             yield
-            if self._patient == 1 and self._owed and self._heard:
+            if self._patient == 1 and self._pending and self._answered:
                 self.settle()
         finally:
             self._patient -= 1
@@ -140,8 +140,8 @@ class Dialogue:
             BusError: the port is lost.
         """
         if not self.patient:
-            self._owed.clear()
-        elif any(not one.is_ping for one in self._owed):
+            self._pending.clear()
+        elif any(not one.is_ping for one in self._pending):
             self.settle()  # otherwise a late answer could be mistaken for the answer to this question
         question = Question(frame, size)
         answer, damaged = self._send(question, question, USUAL_S)
@@ -149,7 +149,7 @@ class Dialogue:
             return answer, damaged
         for wait_s in PATIENT_S:
             answer, _ = self._send(_ping(question.servo_id), question, wait_s)
-            if answer is not None or question not in self._owed:
+            if answer is not None or question not in self._pending:
                 return answer, False
         raise self._silence(question.servo_id)
 
@@ -164,15 +164,15 @@ class Dialogue:
             BusError: the port is lost.
         """
         if not self.patient:
-            self._owed.clear()
+            self._pending.clear()
         damaged = False
         for attempt, wait_s in enumerate(waits_s):
             self._bus.retries += attempt > 0
             ping = _ping(servo_id)
-            answer, spoiled = self._send(ping, ping, wait_s)
+            answer, damaged_answer = self._send(ping, ping, wait_s)
             if answer is not None:
                 return answer, False
-            damaged |= spoiled
+            damaged |= damaged_answer
         return None, damaged
 
     def settle(self) -> bool:
@@ -184,9 +184,9 @@ class Dialogue:
         Raises:
             SilentLineError: no servo answers within a second.
         """
-        late, heard = self.late, [*reversed(self._heard), *self._bus.servo_ids]
-        owing = {one.servo_id for one in self._owed}
-        servo_id = next((one for one in heard if one not in owing), heard[0])
+        late, candidates = self.late, [*reversed(self._answered), *self._bus.servo_ids]
+        pending_ids = {one.servo_id for one in self._pending}
+        servo_id = next((one for one in candidates if one not in pending_ids), candidates[0])
         if self.ping(servo_id, PATIENT_S)[0] is None:
             raise self._silence(servo_id)
         return self.late > late
@@ -194,7 +194,7 @@ class Dialogue:
     def owe_pings(self, servo_ids: Sequence[int]) -> None:
         """Register these servos as still expected to answer a broadcast ping."""
         for servo_id in servo_ids:
-            self._owe(_ping(servo_id))
+            self._add_pending(_ping(servo_id))
 
     def count_late(self, took_s: float) -> None:
         """Count a late answer that took `took_s` [s]."""
@@ -204,7 +204,7 @@ class Dialogue:
     def _silence(self, servo_id: int) -> BusTimeoutError:
         """Return the error for a servo that did not answer within a second, according to whether others answer."""
         port = self._bus.port
-        others = [one for one in reversed(self._heard) if one != servo_id][:2]
+        others = [one for one in reversed(self._answered) if one != servo_id][:2]
         if any(self.ping(one, QUICK_S)[0] is not None for one in others):
             return BusTimeoutError(
                 f"servo {servo_id} on {port} does not answer: no answer in {SILENCE_S:.0f} s, while other servos "
@@ -218,23 +218,23 @@ class Dialogue:
     def _send(self, sent: Question, wanted: Question, wait_s: float) -> Answer:
         """Send a question, and wait for the answer to `wanted`, or for the proof that it does not come."""
         bus = self._bus
-        damaged, misfits = bus.parser.crc_errors + bus.parser.malformed, 0
+        damaged, mismatched = bus.parser.crc_errors + bus.parser.malformed, 0
         with bus.line() as port:
-            if self._owed and (data := port.receive(0.0)):
+            if self._pending and (data := port.receive(0.0)):
                 answer, _ = self._assign(bus.parser.feed(data), wanted)
                 if answer is not None:
                     return answer, False
-            self._owe(sent)
-            for arrived in bus.ask_to_the_end(port, sent.frame, STATUS_OVERHEAD + sent.size, wait_s):
-                answer, strangers = self._assign(arrived, wanted)
-                misfits += sum(one.packet_id == sent.servo_id for one in strangers)
-                if answer is not None or wanted not in self._owed:
+            self._add_pending(sent)
+            for packets in bus.ask_to_the_end(port, sent.frame, STATUS_OVERHEAD + sent.size, wait_s):
+                answer, unassigned = self._assign(packets, wanted)
+                mismatched += sum(one.packet_id == sent.servo_id for one in unassigned)
+                if answer is not None or wanted not in self._pending:
                     return answer, False
-        return None, bool(misfits or bus.parser.crc_errors + bus.parser.malformed > damaged or bus.parser.pending)
+        return None, bool(mismatched or bus.parser.crc_errors + bus.parser.malformed > damaged or bus.parser.pending)
 
-    def _owe(self, question: Question) -> None:
+    def _add_pending(self, question: Question) -> None:
         question.sent_ns = self._bus.clock.monotonic_ns()
-        self._owed.append(question)
+        self._pending.append(question)
 
     def _assign(
         self, packets: Sequence[protocol.Packet], wanted: Question
@@ -245,24 +245,24 @@ class Dialogue:
             The answer to `wanted` (for pings, to any pending ping of that servo), and the packets that answer no
                 question.
         """
-        answer, strangers = None, list[protocol.Packet]()
+        answer, unassigned = None, list[protocol.Packet]()
         for packet in packets:
             if packet.instruction != protocol.Instruction.STATUS:
                 continue
-            place = next((k for k, one in enumerate(self._owed) if one.answered_by(packet)), None)
-            if place is None:
-                strangers.append(packet)
+            index = next((k for k, one in enumerate(self._pending) if one.answered_by(packet)), None)
+            if index is None:
+                unassigned.append(packet)
                 continue
-            question = self._owed[place]
-            del self._owed[: place + 1]
-            self._heard.pop(packet.packet_id, None)
-            self._heard[packet.packet_id] = None
+            question = self._pending[index]
+            del self._pending[: index + 1]
+            self._answered.pop(packet.packet_id, None)
+            self._answered[packet.packet_id] = None
             took_s = (self._bus.clock.monotonic_ns() - question.sent_ns) * 1e-9
             if took_s > USUAL_S + self._bus.wire_s(len(question.frame), STATUS_OVERHEAD + question.size):
                 self.count_late(took_s)
             if question is wanted or (question.is_ping and question.frame == wanted.frame):
                 answer = answer or packet
-        return answer, strangers
+        return answer, unassigned
 
 
 def _ping(servo_id: int) -> Question:

@@ -293,19 +293,19 @@ class ServoBus:
             servo_ids: IDs, (n,); None for all.
         """
         ids = self.servo_ids if servo_ids is None else servo_ids
-        places = {servo_id: place for place, servo_id in enumerate(ids)}
+        indices = {servo_id: index for index, servo_id in enumerate(ids)}
         values, valid = [0] * len(ids), [False] * len(ids)
         requested, empty = list(ids), 0
         while requested and empty < EMPTY_READS:
             before = sum(valid)
             request = protocol.build_sync_read(requested, register.address, register.size)
             for packet in self._answers(request, len(requested) * (STATUS_OVERHEAD + register.size), len(requested)):
-                index = places.get(packet.packet_id)
+                index = indices.get(packet.packet_id)
                 good = len(packet.parameters) == register.size and not packet.error & ~table.ALERT_BIT
                 if index is not None and good:
                     values[index], valid[index] = register.from_bytes(packet.parameters), True
             empty = 0 if sum(valid) > before else empty + 1
-            requested = [servo_id for servo_id in requested if not valid[places[servo_id]]][1:]
+            requested = [servo_id for servo_id in requested if not valid[indices[servo_id]]][1:]
         return values, valid
 
     def read_block(self, servo_id: int, address: int, size: int, margin_s: float | None = None) -> bytes | None:
@@ -318,16 +318,16 @@ class ServoBus:
         for at, length in self._parts(servo_id, address, size):
             request = protocol.build_read(servo_id, at, length)
             answers = self._answers(request, STATUS_OVERHEAD + length, 1, margin_s)
-            own = [packet for packet in answers if packet.packet_id == servo_id]
-            errors = {packet.error & ~table.ALERT_BIT for packet in own}
-            good = [packet.parameters for packet in own if len(packet.parameters) == length and errors == {0}]
+            replies = [packet for packet in answers if packet.packet_id == servo_id]
+            errors = {packet.error & ~table.ALERT_BIT for packet in replies}
+            contents = [packet.parameters for packet in replies if len(packet.parameters) == length and errors == {0}]
             refused = errors - {0, table.CRC_ERROR}
             if refused and not self._gaps_refused and len(self._listed_parts(servo_id, address, size)) > 1:
                 self._gaps_refused = True
                 return self.read_block(servo_id, address, size, margin_s)
-            if not good:
+            if not contents:
                 return None
-            data[at - address : at - address + length] = good[0]
+            data[at - address : at - address + length] = contents[0]
         return bytes(data)
 
     def wire_s(self, *byte_counts: int) -> float:

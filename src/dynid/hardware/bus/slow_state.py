@@ -87,9 +87,9 @@ class SlowState:
         """Return the state of `size` servos before the first poll."""
         unknown, nan = np.full(size, UNKNOWN, dtype=np.int64), np.full(size, np.nan)
         settings = np.full((size, len(ARMED)), UNKNOWN, dtype=np.int64)
-        never = np.zeros((size, len(ROUND)), dtype=np.int64)
+        read_ns = np.zeros((size, len(ROUND)), dtype=np.int64)
         zero = np.zeros(size, dtype=np.int64)
-        return cls(nan, nan.copy(), unknown, unknown.copy(), settings, settings.copy(), never, np.zeros(size), zero)
+        return cls(nan, nan.copy(), unknown, unknown.copy(), settings, settings.copy(), read_ns, np.zeros(size), zero)
 
     @property
     def watchdog(self) -> NDArray[np.int64]:
@@ -123,7 +123,8 @@ class SlowPoll:
         self.state = SlowState.of(len(self._wired))
         self._turn = self._setting = self._block = self._follower_turn = 0
         self._followers_next = False
-        self._asked: tuple[int, int, int] | None = None  # axis, block and time of the pending request of `turn_beside`
+        # axis, block and time [ns] of the pending request of `turn_beside`
+        self._pending: tuple[int, int, int] | None = None
 
     def begin(self) -> None:
         """Start polling, or resume it after a break, so that no value counts as overdue yet."""
@@ -153,19 +154,19 @@ class SlowPoll:
             BusError: the port is lost.
         """
         answered, temperature = True, False
-        if self._asked is not None:
-            axis, block, asked_ns = self._asked
-            data, self._asked = cycle.beside_reply(), None
+        if self._pending is not None:
+            axis, block, requested_ns = self._pending
+            data, self._pending = cycle.beside_reply(), None
             if data is not None:
-                self._take(axis, block, asked_ns, data)
+                self._take(axis, block, requested_ns, data)
                 temperature = block == CLIMATE
             else:  # lost, or the servo refuses such a read: read it again, if needed in parts
                 answered = self.poll(axis, block)
                 temperature = answered and block == CLIMATE
         axis, block = self._next()
-        asked_ns = self._bus.clock.monotonic_ns()
+        requested_ns = self._bus.clock.monotonic_ns()
         if cycle.ask_beside(self._wired[axis].servo_id, *_BLOCKS[block]):
-            self._asked = (axis, block, asked_ns)
+            self._pending = (axis, block, requested_ns)
             return answered, temperature
         answered = self.poll(axis, block) and answered
         return answered, temperature or (answered and block == CLIMATE)
@@ -175,12 +176,12 @@ class SlowPoll:
         size, followers = len(self._wired), len(self._wired) - self._joints
         self._followers_next = bool(followers) and not self._followers_next
         if self._followers_next:
-            turn, self._follower_turn = self._follower_turn, (self._follower_turn + 1) % (2 * followers)
-            self._block = OF_FOLLOWERS[turn % 2]
-            return self._joints + turn // 2, self._block
-        turn, self._turn = self._turn, (self._turn + 1) % (size * len(ROUND) + 1)
-        if turn < size * len(ROUND):
-            axis, self._block = divmod(turn, len(ROUND))
+            step, self._follower_turn = self._follower_turn, (self._follower_turn + 1) % (2 * followers)
+            self._block = OF_FOLLOWERS[step % 2]
+            return self._joints + step // 2, self._block
+        step, self._turn = self._turn, (self._turn + 1) % (size * len(ROUND) + 1)
+        if step < size * len(ROUND):
+            axis, self._block = divmod(step, len(ROUND))
             return axis, self._block
         axis, setting = divmod(self._setting, len(IN_EEPROM))
         self._setting = (self._setting + 1) % (size * len(IN_EEPROM))
@@ -197,17 +198,17 @@ class SlowPoll:
             BusError: the port is lost.
         """
         address, size = _BLOCKS[block]
-        asked_ns = self._bus.clock.monotonic_ns()
+        requested_ns = self._bus.clock.monotonic_ns()
         data = self._bus.read_block(self._wired[axis].servo_id, address, size)
         if data is None:
             return False
-        self._take(axis, block, asked_ns, data)
+        self._take(axis, block, requested_ns, data)
         return True
 
-    def _take(self, axis: int, block: int, asked_ns: int, data: bytes) -> None:
+    def _take(self, axis: int, block: int, requested_ns: int, data: bytes) -> None:
         address = _BLOCKS[block][0]
         if block in ROUND:
-            self.state.read_ns[axis, block] = asked_ns
+            self.state.read_ns[axis, block] = requested_ns
 
         def value(register: table.Register) -> int:
             return register.from_bytes(data[register.address - address : register.end - address])
@@ -221,13 +222,13 @@ class SlowPoll:
             wired = self._wired[axis]
             first = int(self._cycle.position_count[wired.axis])
             self.state.apart_deg[axis] = apart_deg(wired, self._wired[wired.axis], value(table.PRESENT_POSITION), first)
-            self.state.place_ns[axis] = asked_ns
+            self.state.place_ns[axis] = requested_ns
         elif block == CLIMATE:
             self.state.voltage_v[axis] = value(table.PRESENT_INPUT_VOLTAGE) * table.VOLTAGE_V_PER_COUNT
             self.state.temperature_deg_c[axis] = value(table.PRESENT_TEMPERATURE)
 
     def forget_torque(self) -> None:
         """Clear the values of torque, errors and settings, and a pending request."""
-        self._asked = None
+        self._pending = None
         for values in (self.state.torque_enable, self.state.hardware_error, self.state.armed, self.state.wanted):
             values[:] = UNKNOWN

@@ -71,17 +71,18 @@ class StateCycle:
         self.quarantine_s = quarantine_s
         self.fast_read = False
         self.wire_timed = self.ticking = False
-        self._beside: tuple[int, int] | None = None  # servo ID and number of bytes of the extra request
-        self._beside_reply: bytes | None = None
-        self._beside_frame = b""
+        self._extra_request: tuple[int, int] | None = None  # servo ID and number of bytes of the extra request
+        self._extra_reply: bytes | None = None
+        self._extra_frame = b""
         size = len(bus.servo_ids)
         self._new_counters()
         self._missed = False  # whether a servo has misses
-        self._misses, self._asked_again_at = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
+        self._misses, self._retry_reads = np.zeros(size, dtype=np.int64), np.zeros(size, dtype=np.int64)
         self._ask(np.ones(size, dtype=np.bool_))
         ids = [*bus.servo_ids, *(one.servo_id for one in paired)]
-        blank = protocol.build_sync_write(ids, table.GOAL_CURRENT.address, [bytes(table.GOAL_CURRENT.size)] * len(ids))
-        self._write_frame = bytearray(blank)
+        zeros = [bytes(table.GOAL_CURRENT.size)] * len(ids)
+        zero_frame = protocol.build_sync_write(ids, table.GOAL_CURRENT.address, zeros)
+        self._write_frame = bytearray(zero_frame)
         goals = memoryview(self._write_frame)[-2 - len(ids) * _GOAL.itemsize : -2]
         self._goals, self._paired_goals = np.split(np.frombuffer(goals, dtype=_GOAL)["current"], [size])
         self._paired_axes = np.array([one.axis for one in paired], dtype=np.intp)
@@ -90,7 +91,7 @@ class StateCycle:
         self._last_complete = bytes(self._bytes)
         self._blocks = np.frombuffer(self._bytes, dtype=np.uint8).reshape(size, table.STATE_SIZE)
         self._all_ids = np.array(bus.servo_ids, dtype=np.uint8)
-        self._everybody = set(range(size))  # indices of all servos, never changed
+        self._all_indices = set(range(size))  # indices of all servos, never changed
         zero = np.zeros(size, dtype=np.int64)
         errors, valid = np.zeros(size, dtype=np.uint8), np.zeros(size, dtype=np.bool_)
         self._reading = StateReading(zero, zero.copy(), zero.copy(), errors, valid)
@@ -98,7 +99,7 @@ class StateCycle:
         self._tags, self._size = endless(TAGGED_SIZES), table.STATE_SIZE
         self._took_s = 0.0
         self._plain_reads_left = self._silent_reads = self._early_replies = self._reads = self._empty_reads = 0
-        self._nobody_asked_again_before = 0
+        self._next_retry_read = 0
         self._assumed = np.zeros(len(bus.servo_ids), dtype=bool)  # servos left out for an assumed cut of the cable
         self._seen: set[int] = set()
         self._fast_failed = False
@@ -121,7 +122,7 @@ class StateCycle:
             BusError: the port is lost.
         """
         with self.bus.line() as port:
-            self.fast_read = self._knows_fast_read(port)
+            self.fast_read = self._supports_fast_read(port)
             shares = []
             for _ in range(TIMING_PROBES):
                 self._wait_out_quarantine()
@@ -137,7 +138,7 @@ class StateCycle:
         self._quarantine_until_ns = 0
         return self.fast_read
 
-    def _knows_fast_read(self, port: WaitingPortHandler) -> bool:
+    def _supports_fast_read(self, port: WaitingPortHandler) -> bool:
         """Return whether a fast read is answered; an attempt that a busy host delayed does not count."""
         refused = 0
         for _ in range(MOST_FAST_PROBES):
@@ -185,7 +186,7 @@ class StateCycle:
     def _read_all(self, port: WaitingPortHandler, meanwhile: Callable[[], None]) -> None:
         """Read all selected servos, and read again if some were silent."""
         fast = self.fast_read and self._plain_reads_left == 0
-        before = self._unwanted()
+        before = self._unmatched_counts()
         self._plain_reads_left = max(0, self._plain_reads_left - 1)
         complete = self._exchange(port, fast, meanwhile)
         if fast and not complete:
@@ -200,7 +201,7 @@ class StateCycle:
             self.counters.missing_by_servo += ~self._reading.valid
         self._reads += 1
         if self._asked_count < len(self._asked):
-            self._ask_again(port)
+            self._retry_one(port)
 
     def _read_nothing(self) -> None:
         """Mark all values as not valid, for a read in which the quarantine allowed no request."""
@@ -224,32 +225,34 @@ class StateCycle:
         """
         if not self.ticking or size >= table.STATE_SIZE or self.bus.clock.monotonic_ns() < self._tagged_until_ns:
             return False
-        self._beside_frame = protocol.build_read(servo_id, address, size)
-        self._beside, self._beside_reply = (servo_id, size), None
+        self._extra_frame = protocol.build_read(servo_id, address, size)
+        self._extra_request, self._extra_reply = (servo_id, size), None
         return True
 
-    def _send_beside(self, port: WaitingPortHandler) -> None:
+    def _send_extra(self, port: WaitingPortHandler) -> None:
         """Send the scheduled extra request, and wait until its reply has left the wire."""
-        assert self._beside is not None
+        assert self._extra_request is not None
         port.discard_input()
         self.bus.parser.reset()
-        port.send(self._beside_frame)
-        bytes_s = self.bus.wire_s(len(self._write_frame), len(self._beside_frame), STATUS_OVERHEAD + self._beside[1])
+        port.send(self._extra_frame)
+        bytes_s = self.bus.wire_s(
+            len(self._write_frame), len(self._extra_frame), STATUS_OVERHEAD + self._extra_request[1]
+        )
         self.bus.clock.sleep(bytes_s + BESIDE_MARGIN_S)
 
     def beside_reply(self) -> bytes | None:
         """Return and clear the reply to the last extra request of `ask_beside`; None if there was no reply."""
-        reply, self._beside_reply = self._beside_reply, None
+        reply, self._extra_reply = self._extra_reply, None
         return reply
 
-    def _is_beside(self, packet: protocol.Packet) -> bool:
+    def _is_extra_reply(self, packet: protocol.Packet) -> bool:
         """Return whether a packet answers the extra request; keep its bytes unless the servo refuses."""
         refused = bool(packet.error & ~table.ALERT_BIT)
-        if self._beside is None or packet.packet_id != self._beside[0]:
+        if self._extra_request is None or packet.packet_id != self._extra_request[0]:
             return False
-        if not refused and len(packet.parameters) != self._beside[1]:
+        if not refused and len(packet.parameters) != self._extra_request[1]:
             return False
-        self._beside, self._beside_reply = None, None if refused else packet.parameters
+        self._extra_request, self._extra_reply = None, None if refused else packet.parameters
         return True
 
     def _wait_out_quarantine(self, longest_s: float = LONGEST_QUARANTINE_S) -> bool:
@@ -259,7 +262,7 @@ class StateCycle:
             self.bus.clock.sleep(min(quarantine_s, longest_s))
         return quarantine_s <= longest_s
 
-    def _unwanted(self) -> tuple[int, ...]:
+    def _unmatched_counts(self) -> tuple[int, ...]:
         """Return counts of bytes and replies that answered no request; they rise if replies are late, not missing."""
         return (self.bus.parser.skipped_bytes, self.counters.stale, self.counters.duplicates)
 
@@ -271,27 +274,27 @@ class StateCycle:
 
         Args:
             port: the open port.
-            before: `_unwanted` before the plain read.
+            before: `_unmatched_counts` before the plain read.
         """
         asked, empty = self._asked, not self._seen
         silent = np.flatnonzero(asked & ~self._answered())
         first = silent[: 1 + (self._empty_reads if empty else 0)]
-        blamed = np.zeros_like(asked)
-        blamed[first] = True
+        suspects = np.zeros_like(asked)
+        suspects[first] = True
         if first.size < silent.size:
-            self._ask(asked & ~blamed)
+            self._ask(asked & ~suspects)
             self._wait_out_quarantine(self.quarantine_s)
             self._exchange(port, False, margin_s=ASKED_AGAIN_MARGIN_S)
             empty, answered = not self._seen, self._answered()
-            others = np.flatnonzero(asked & ~blamed & ~answered)
-            blamed[others[:1]] = True
+            others = np.flatnonzero(asked & ~suspects & ~answered)
+            suspects[others[:1]] = True
             if not answered[first[-1] :].any():
-                blamed[others] = True
+                suspects[others] = True
                 self._assumed[others[1:]] = True
             self._ask(asked)
         self._empty_reads = (self._empty_reads + 1) % len(asked) if empty else 0
-        if not empty and self._unwanted() == before:
-            self._leave_out(blamed)
+        if not empty and self._unmatched_counts() == before:
+            self._leave_out(suspects)
 
     def _answered(self) -> NDArray[np.bool_]:
         """Return a mask (n,) of the servos that answered the last request."""
@@ -311,46 +314,46 @@ class StateCycle:
         misses = self._misses + 1 + self._fast_failed
         self._misses = np.where(silent, misses, np.where(self._asked, 0, self._misses))
         left_out = silent & (self._misses >= LEFT_OUT_AFTER)
-        self._put_off(left_out)
+        self._schedule_retry(left_out)
         if np.count_nonzero(left_out) and np.count_nonzero(self._asked & ~left_out):
             self._ask(self._asked & ~left_out)
 
-    def _put_off(self, silent: NDArray[np.bool_]) -> None:
+    def _schedule_retry(self, silent: NDArray[np.bool_]) -> None:
         """Schedule the next single request to silent servos (n,); the interval grows fourfold each time."""
         waits = FIRST_LEFT_OUT_READS * 4 ** np.clip(self._misses[silent] - LEFT_OUT_AFTER, 0, 8)
-        self._asked_again_at[silent] = self._reads + np.minimum(waits, LONGEST_LEFT_OUT_READS)
+        self._retry_reads[silent] = self._reads + np.minimum(waits, LONGEST_LEFT_OUT_READS)
 
-    def _ask_again(self, port: WaitingPortHandler) -> None:
+    def _retry_one(self, port: WaitingPortHandler) -> None:
         """Ask one left-out servo again, if it is due; if it answers, it is part of the next read."""
-        due = np.flatnonzero(~self._asked & (self._asked_again_at <= self._reads))
-        if not due.size or self._reads < self._nobody_asked_again_before:
+        due = np.flatnonzero(~self._asked & (self._retry_reads <= self._reads))
+        if not due.size or self._reads < self._next_retry_read:
             return
-        reading, asked, one = self._reading, self._asked, np.zeros_like(self._asked)
+        reading, asked, chosen_mask = self._reading, self._asked, np.zeros_like(self._asked)
         assumed = due[self._assumed[due]]
-        chosen = assumed[-1] if assumed.size else due[self._asked_again_at[due].argmin()]
-        one[chosen] = True
+        chosen = assumed[-1] if assumed.size else due[self._retry_reads[due].argmin()]
+        chosen_mask[chosen] = True
         before = reading.valid.copy(), reading.errors.copy(), reading.stamp_ns
-        self._ask(one)
+        self._ask(chosen_mask)
         self._wait_out_quarantine(self.quarantine_s)
-        soon = self._misses[chosen] <= LEFT_OUT_AFTER + 1
-        self._exchange(port, False, margin_s=ASKED_AGAIN_MARGIN_S if soon else None)
+        recent = self._misses[chosen] <= LEFT_OUT_AFTER + 1
+        self._exchange(port, False, margin_s=ASKED_AGAIN_MARGIN_S if recent else None)
         self._silent_reads = 0
-        back = self._answered()
+        answered_again = self._answered()
         if not self._seen:
             self._wait_out_quarantine()
-            back = one & bool(port.receive(0.0))  # the servo is there, but late
-        if back.any():
+            answered_again = chosen_mask & bool(port.receive(0.0))  # the servo is there, but late
+        if answered_again.any():
             if self._assumed[chosen]:
-                back = back | self._assumed
+                answered_again = answered_again | self._assumed
                 self._assumed[:] = False
-            self._misses[back] = 0
+            self._misses[answered_again] = 0
         else:
-            self._misses[one] += 1
+            self._misses[chosen_mask] += 1
             self._missed = True
-            self._assumed[one] = False
-            self._put_off(one)
-            self._nobody_asked_again_before = self._reads + ASKED_AGAIN_EVERY
-        self._ask(asked | back)
+            self._assumed[chosen_mask] = False
+            self._schedule_retry(chosen_mask)
+            self._next_retry_read = self._reads + ASKED_AGAIN_EVERY
+        self._ask(asked | answered_again)
         reading.valid[:], reading.errors[:], reading.stamp_ns = before
         reading.complete = reading.repeated = False
 
@@ -396,28 +399,30 @@ class StateCycle:
         seen: set[int] = set()
         self._seen = seen
         duplicates = self.counters.duplicates
-        if self._beside is not None:
-            self._send_beside(port)
+        if self._extra_request is not None:
+            self._send_extra(port)
         started_ns, sent_ns = self.bus.clock.monotonic_ns(), self.bus.clock.line_ns()
         self._size = next(self._tags) if started_ns < self._tagged_until_ns else table.STATE_SIZE
         request = self._requests.get(fast, self._size)
-        last, keep = False, self._beside is not None
+        last, keep_input = False, self._extra_request is not None
         damaged_before = dict(self.bus.parser.crc_errors_by_id)
-        whole = fast and not keep and self._size == table.STATE_SIZE and self._asked_count == len(self._asked)
-        for data in self.bus.arrivals(port, request.frame, request.wire_s, meanwhile, margin_s, keep):
-            if whole and take_whole_reply(np.frombuffer(data, dtype=np.uint8), self._all_ids, self._blocks):
+        may_be_whole = (
+            fast and not keep_input and self._size == table.STATE_SIZE and self._asked_count == len(self._asked)
+        )
+        for data in self.bus.arrivals(port, request.frame, request.wire_s, meanwhile, margin_s, keep_input):
+            if may_be_whole and take_whole_reply(np.frombuffer(data, dtype=np.uint8), self._all_ids, self._blocks):
                 reading.valid[:] = True
-                seen = self._seen = self._everybody
+                seen = self._seen = self._all_indices
                 break
-            whole = False  # this arrival is a piece of the reply, or another packet
+            may_be_whole = False  # this arrival is a piece of the reply, or another packet
             for packet in self.bus.parser.feed(data):
-                if self._is_beside(packet):
+                if self._is_extra_reply(packet):
                     continue
-                own = self._accept(packet, fast, seen)
-                last = last or (own and not fast and packet.packet_id == self._last_id)
+                accepted = self._accept(packet, fast, seen)
+                last = last or (accepted and not fast and packet.packet_id == self._last_id)
             if len(seen) == self._asked_count or last or self._ends_damaged(fast, damaged_before):
                 break  # servos answer in order, so nothing follows the last reply
-        self._beside = None  # its reply comes before the states, or not at all
+        self._extra_request = None  # its reply comes before the states, or not at all
         self._took_s = (self.bus.clock.line_ns() - sent_ns) * 1e-9
         self._judge(request, fast, seen, started_ns, self.bus.clock.monotonic_ns())
         if len(seen) < self._asked_count and self._all_arrived(fast, seen, damaged_before):

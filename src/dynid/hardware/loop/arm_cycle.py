@@ -147,8 +147,8 @@ class ArmCycle:
         self._notice_stall(now_ns)
         self.watch.note(sample.answered, began_ns)
         self._watch_claim(sample, now_ns)
-        flowing_a = sample.current_a if sample.complete else np.where(sample.valid, sample.current_a, self._applied_a)
-        self.guard.set_load(flowing_a, self._step_s)
+        current_a = sample.current_a if sample.complete else np.where(sample.valid, sample.current_a, self._applied_a)
+        self.guard.set_load(current_a, self._step_s)
         self._find_faults(sample, now_ns)
         self._have_unseen_held(sample, now_ns)
         command = self._command
@@ -174,8 +174,8 @@ class ArmCycle:
 
     def _slow_poll_due(self, behind: bool) -> bool:
         self._since_slow_poll += 1
-        patience = LONGEST_SLOW_POLL_DELAY if behind else 1
-        if not self._slow_poll_every or self._since_slow_poll < patience * self._slow_poll_every:
+        factor = LONGEST_SLOW_POLL_DELAY if behind else 1
+        if not self._slow_poll_every or self._since_slow_poll < factor * self._slow_poll_every:
             return False
         self._since_slow_poll = 0
         return True
@@ -295,8 +295,8 @@ class ArmCycle:
     def _watch_claim(self, sample: ArmSample, now_ns: int) -> None:
         """Raise a fault if a joint moves although the commander claims that it holds the arm."""
         command = self._command
-        fresh = command is not None and now_ns * 1e-9 - command[1] <= self.guard.settings.command_timeout_s
-        claimed = command is not None and command[2] and fresh and self.guard.state is GuardState.ENABLED
+        recent = command is not None and now_ns * 1e-9 - command[1] <= self.guard.settings.command_timeout_s
+        claimed = command is not None and command[2] and recent and self.guard.state is GuardState.ENABLED
         joint = self._claims.moved(claimed, sample.q, sample.valid, now_ns * 1e-9)
         if joint is not None:
             self.guard.fault(
@@ -336,7 +336,7 @@ class ArmCycle:
         tripped = self.arm.tripped_watchdogs()
         if not tripped.any():
             return
-        where = "all servos" if tripped.all() else self.watch.names(tripped)
-        self.guard.fault(f"bus watchdog tripped at {where}: this process stalled for {silence_ns * 1e-9:.3f} s")
+        names = "all servos" if tripped.all() else self.watch.names(tripped)
+        self.guard.fault(f"bus watchdog tripped at {names}: this process stalled for {silence_ns * 1e-9:.3f} s")
         if tripped.all():
             self.guard.abandon_stop()  # the arm has dropped, and no current may flow again

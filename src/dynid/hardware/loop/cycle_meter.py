@@ -119,7 +119,7 @@ class CycleMeter:
         seconds = (now_ns - self.started_ns) * 1e-9 if self.started_ns else 0.0
         filled = min(self.cycles, WINDOW)
         p50 = p99 = late_p99 = 0.0
-        reached = np.cumsum(np.array(self._durations))
+        cumulative = np.cumsum(np.array(self._durations))
         if filled:
             p50, p99 = np.percentile(self._busy_ns[:filled] * 1e-3, (50, 99)).tolist()
             late_p99 = float(np.percentile(self._late_ns[:filled] * 1e-3, 99))
@@ -134,15 +134,15 @@ class CycleMeter:
             cycle_p50_us=p50,
             cycle_p99_us=p99,
             late_p99_us=late_p99,
-            run_p50_us=_percentile(reached, 0.5),
-            run_p99_us=_percentile(reached, 0.99),
-            run_p999_us=_percentile(reached, 0.999),
+            run_p50_us=_percentile(cumulative, 0.5),
+            run_p99_us=_percentile(cumulative, 0.99),
+            run_p999_us=_percentile(cumulative, 0.999),
             commands_out_of_order=self.commands_out_of_order,
             behind=self._behind,
             interventions={reason.name.lower(): count for reason, count in self._guard.items()},
         )
 
 
-def _percentile(reached: NDArray[np.int64], share: float) -> float:
+def _percentile(cumulative: NDArray[np.int64], share: float) -> float:
     """Return the upper edge of the histogram bin that holds this share of all cycles' durations [us]."""
-    return float(np.searchsorted(reached, share * reached[-1]) + 1) * BIN_NS * 1e-3 if reached[-1] else 0.0
+    return float(np.searchsorted(cumulative, share * cumulative[-1]) + 1) * BIN_NS * 1e-3 if cumulative[-1] else 0.0

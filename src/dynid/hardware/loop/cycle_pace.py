@@ -25,7 +25,7 @@ class CyclePace:
     def __init__(self, rate: CycleRate, *, held: bool) -> None:
         self.rate, self.lowered, self.warning = rate, "", ""
         self._trial = RateTrial(rate.rate_hz, fixed=rate.fixed, needed=not held)
-        self._since: CycleCounts | None = None
+        self._window_start: CycleCounts | None = None
 
     @property
     def text(self) -> str:
@@ -34,16 +34,16 @@ class CyclePace:
 
     def restart(self) -> None:
         """Start a new window, because a loop has just started, or torque is on."""
-        self._since = None
+        self._window_start = None
 
     def look(self, loop: ControlLoop) -> None:
         """Judge the time since the last window once it is long enough; must be called often while torque is off."""
         now = loop.counts()
-        if self._since is None or now.cycles < self._since.cycles:
-            self._since = now if now.cycles else None
-        elif now.now_ns - self._since.now_ns >= WINDOW_S * 1e9:
-            self._trial.note(Window.between(self.rate.rate_hz, self._since, now))
-            self._since = now
+        if self._window_start is None or now.cycles < self._window_start.cycles:
+            self._window_start = now if now.cycles else None
+        elif now.now_ns - self._window_start.now_ns >= WINDOW_S * 1e9:
+            self._trial.note(Window.between(self.rate.rate_hz, self._window_start, now))
+            self._window_start = now
 
     def lower(self, *, unasked: bool) -> bool:
         """Choose the next lower rate if this one is not kept; return whether it was lowered.
@@ -57,7 +57,7 @@ class CyclePace:
         assert last is not None, "it was judged"
         self.rate = replace(self.rate, rate_hz=self._trial.rate_hz, cycle_s=period_s(self._trial.rate_hz))
         self.lowered = f"cycle rate lowered from {before} to {self._trial.rate_hz} Hz: {last.said()}"
-        self._since = None
+        self._window_start = None
         return True
 
     def decided(self) -> bool:

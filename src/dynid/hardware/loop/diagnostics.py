@@ -156,10 +156,10 @@ def servo_status(arm: DynamixelArm, guard: SafetyGuard) -> DiagnosticStatus:
         known = f"{slow.temperature_deg_c[axis]:.0f} deg C, {slow.voltage_v[axis]:.1f} V"
         rest = (int(array[axis]) for array in (slow.torque_enable, slow.hardware_error, slow.watchdog))
         torque, error, watchdog = (str(value) if value >= -1 else "not read yet" for value in rest)
-        apart = "" if wired.first else f"; {slow.apart_deg[axis]:.1f} deg from the first servo of its joint"
+        difference = "" if wired.first else f"; {slow.apart_deg[axis]:.1f} deg from the first servo of its joint"
         values[wired.label.removeprefix("servo ")] = (
             f"{known}, torque {torque}, hardware error {error}, bus watchdog {watchdog}; {ages_s[axis]:.1f} s old; "
-            f"{guard.load[wired.axis]:.0%} of overload{apart}"
+            f"{guard.load[wired.axis]:.0%} of overload{difference}"
         )
     warmest = np.nan_to_num(slow.temperature_deg_c).max()
     if np.isfinite(slow.temperature_deg_c).all():

@@ -88,9 +88,9 @@ class ClockPage:
         Raises:
             ConfigurationError: another driver has locked the page.
         """
-        given_up_ns = time.monotonic_ns() + int(LOCK_TIMEOUT_S * 1e9)
+        deadline_ns = time.monotonic_ns() + int(LOCK_TIMEOUT_S * 1e9)
         while not self._try_lock():  # a check for a driver holds the lock briefly
-            if time.monotonic_ns() > given_up_ns:
+            if time.monotonic_ns() > deadline_ns:
                 raise ConfigurationError(f"another driver uses the clock {self.path}; expected one driver per arm")
             time.sleep(LOOK_S)
 
@@ -108,12 +108,12 @@ class ClockPage:
         if cycle is None:
             return now_ns, now_ns, False
         wall_ns, held_ns, cap_ns = cycle
-        cap_ns = max(cap_ns, self._arm_said(_UNTIL_AT) - held_ns)
+        cap_ns = max(cap_ns, self._arm_value(_UNTIL_AT) - held_ns)
         elapsed_ns = now_ns - wall_ns
         if elapsed_ns < cap_ns:
             return held_ns + elapsed_ns, now_ns, False
         if self._owned and elapsed_ns > cap_ns + int(DRIVER_GONE_S * 1e9):
-            self._go_on_without_driver(now_ns, held_ns + cap_ns)
+            self._continue_without_driver(now_ns, held_ns + cap_ns)
         return held_ns + cap_ns, now_ns, True
 
     def arm_ticks(self, tick_ns: int) -> None:
@@ -131,7 +131,7 @@ class ClockPage:
     @property
     def tick_ns(self) -> int:
         """Length of the arm's adapter ticks [ns], see `arm_ticks`; 0 for a direct line."""
-        return self._arm_said(_TICK_AT)
+        return self._arm_value(_TICK_AT)
 
     @property
     def pausing(self) -> bool:
@@ -168,7 +168,7 @@ class ClockPage:
         if self._owned:
             self.path.unlink(missing_ok=True)
 
-    def _go_on_without_driver(self, now_ns: int, held_ns: int) -> None:
+    def _continue_without_driver(self, now_ns: int, held_ns: int) -> None:
         """Let the arm's time continue after its driver was killed, so that the watchdogs of the servos trip."""
         if self._try_lock():
             self.begin(now_ns, held_ns, UNHELD_NS)
@@ -189,7 +189,7 @@ class ClockPage:
                 return cycle
         return None
 
-    def _arm_said(self, offset: int) -> int:
+    def _arm_value(self, offset: int) -> int:
         return int(_ARM.unpack_from(self._memory, offset)[0])
 
     @staticmethod
@@ -197,7 +197,7 @@ class ClockPage:
         return 1 + number % 2 * _CYCLE.size
 
 
-class _Patience:
+class _AdaptiveTimeout:
     """Timeout of a wait, which is shorter soon after an earlier wait that timed out.
 
     Only time during which the process regularly calls `exhausted` counts, so a stall of the host does not.
@@ -208,14 +208,14 @@ class _Patience:
         self.begin_cycle()
 
     def begin_cycle(self) -> None:
-        self._watched_ns, self._looked_ns = 0, -1
+        self._watched_ns, self._last_call_ns = 0, -1
         self._kept_up_cycles += 1
 
     def exhausted(self, now_ns: int) -> bool:
         """Add the time since the last call, by the system's `now_ns` [ns]; return whether the wait has timed out."""
-        if self._looked_ns >= 0:
-            self._watched_ns += min(now_ns - self._looked_ns, int(LONGEST_LOOK_S * 1e9))
-        self._looked_ns = now_ns
+        if self._last_call_ns >= 0:
+            self._watched_ns += min(now_ns - self._last_call_ns, int(LONGEST_LOOK_S * 1e9))
+        self._last_call_ns = now_ns
         limit_s = self._usual_s if self._kept_up_cycles >= KEPT_UP_CYCLES else self._after_s
         if self._watched_ns < limit_s * 1e9:
             return False
@@ -238,15 +238,15 @@ class PausedClock(Clock):
         self._page = page
         self.pace(round(period_s * 1e9))
         self._mutex = threading.Lock()  # other threads read the time, too, and a read may let it continue
-        self._for_reply = _Patience(REPLY_PATIENCE_S, REPLY_PATIENCE_AFTER_S)
-        self._for_command = _Patience(COMMANDER_PATIENCE_S, COMMANDER_PATIENCE_AFTER_S)
+        self._reply_timeout = _AdaptiveTimeout(REPLY_PATIENCE_S, REPLY_PATIENCE_AFTER_S)
+        self._command_timeout = _AdaptiveTimeout(COMMANDER_PATIENCE_S, COMMANDER_PATIENCE_AFTER_S)
         page.take()
 
     def monotonic_ns(self) -> int:
         """Return the arm's time [ns], which never steps and pauses while a control cycle is stalled."""
         with self._mutex:
-            held_ns, now_ns, stands = self._page.look()
-            if stands and self._for_reply.exhausted(now_ns):
+            held_ns, now_ns, paused = self._page.look()
+            if paused and self._reply_timeout.exhausted(now_ns):
                 self._page.begin(now_ns, held_ns, UNHELD_NS)
             return held_ns
 
@@ -273,17 +273,17 @@ class PausedClock(Clock):
         due_ns = self._page.wall_ns(deadline_ns)
         if (left_ns := due_ns - time.monotonic_ns()) > 0:
             time.sleep(left_ns * 1e-9)
-        self._for_command.begin_cycle()
-        while awaits() and not self._for_command.exhausted(time.monotonic_ns()):
+        self._command_timeout.begin_cycle()
+        while awaits() and not self._command_timeout.exhausted(time.monotonic_ns()):
             time.sleep(LOOK_S)
         now_ns = time.monotonic_ns()
-        in_time = before_ns < deadline_ns and now_ns - due_ns <= self._bearable_ns
+        in_time = before_ns < deadline_ns and now_ns - due_ns <= self._tolerated_delay_ns
         # time continued without a process that was stalled too long; it catches up cycle by cycle
         self._begin_at(due_ns if in_time else now_ns, deadline_ns, self._cap_ns)
 
     def pace(self, period_ns: int) -> None:
         """Set the length of the following control cycles [ns]."""
-        self._cap_ns, self._bearable_ns = (round(share * period_ns) for share in (LONGEST_SHARE, BEARABLE_SHARE))
+        self._cap_ns, self._tolerated_delay_ns = (round(share * period_ns) for share in (LONGEST_SHARE, BEARABLE_SHARE))
 
     def let_go(self) -> None:
         """Let the arm's time continue without further control cycles."""
@@ -306,7 +306,7 @@ class PausedClock(Clock):
             cap_ns = round(ARM_TICK_SHARE * tick_ns)
         with self._mutex:
             self._page.begin(wall_ns, max(earliest_ns, self._page.monotonic_ns()), cap_ns)
-            self._for_reply.begin_cycle()
+            self._reply_timeout.begin_cycle()
 
 
 def open_paused_clock(path: Path, port: str, period_s: float) -> PausedClock:

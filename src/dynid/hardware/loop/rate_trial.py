@@ -104,10 +104,10 @@ class RateTrial:
 
     def lower(self, after: int) -> bool:
         """Lower the rate if it was not kept in at least `after` windows; return whether it was lowered."""
-        slower = [rate for rate in RATES_HZ if rate < self.rate_hz]
-        if self.kept or self.fixed or self._failures < after or not slower:
+        lower_rates = [rate for rate in RATES_HZ if rate < self.rate_hz]
+        if self.kept or self.fixed or self._failures < after or not lower_rates:
             return False
-        self.rate_hz, self.last, self._failures, self._successes = slower[0], None, 0, 0
+        self.rate_hz, self.last, self._failures, self._successes = lower_rates[0], None, 0, 0
         return True
 
     def exhausted(self, after: int) -> bool:
@@ -119,10 +119,10 @@ class RateTrial:
         """Short text on whether the rate is kept; begins with `ON_TRIAL` until that is decided."""
         if not self.needed:
             return "kept: the simulated arm waits for the machine"
-        said = self.last.said() if self.last is not None else "no cycles yet"
+        figures = self.last.said() if self.last is not None else "no cycles yet"
         if self.fixed:
-            return f"fixed by rate_hz: {said}"
-        return f"{'kept' if self.kept else 'not kept' if self.exhausted(DECIDING_WINDOWS) else ON_TRIAL}: {said}"
+            return f"fixed by rate_hz: {figures}"
+        return f"{'kept' if self.kept else 'not kept' if self.exhausted(DECIDING_WINDOWS) else ON_TRIAL}: {figures}"
 
 
 class RunWatch:

@@ -12,7 +12,7 @@ MOST_WITH_OTHERS, MOST_ALONE = 0.55, 0.9
 
 
 def room_warning(share: float, processors: int, limit: RealtimeLimit | None) -> str:
-    """Return a warning that real-time programs have too little room beside a driver; "" if they have enough.
+    """Return a warning that a driver leaves too little time for other real-time programs; "" if it leaves enough.
 
     Args:
         share: share of a processor that the driver uses under a real-time policy.
@@ -68,9 +68,9 @@ class HoleWatch:
 
     def note(self, began_ns: int) -> None:
         """Record the start time of a cycle [ns]."""
-        hole_ns = began_ns - self._before_ns - self._period_ns
-        if hole_ns > SHORTEST_HOLE_NS and self._before_ns:
-            self._holes.append((began_ns, hole_ns))
+        gap_ns = began_ns - self._before_ns - self._period_ns
+        if gap_ns > SHORTEST_HOLE_NS and self._before_ns:
+            self._holes.append((began_ns, gap_ns))
         self._before_ns = began_ns
 
     @property

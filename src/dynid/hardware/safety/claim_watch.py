@@ -19,7 +19,8 @@ class ClaimWatch:
     """Comparison of a held arm with its earlier positions; one instance per driver."""
 
     def __init__(self, size: int) -> None:
-        self._places: FloatArray = np.zeros((2, size))  # angles one and two windows ago, or at the start of the claim
+        # angles two windows and one window ago, or at the start of the claim, (2, n) [rad]
+        self._earlier_q: FloatArray = np.zeros((2, size))
         self._since_s, self._claimed = 0.0, False
 
     def moved(self, claimed: bool, q: FloatArray, valid: NDArray[np.bool_], now_s: float) -> int | None:
@@ -36,9 +37,9 @@ class ClaimWatch:
             return None
         if not self._claimed:
             self._claimed, self._since_s = True, now_s
-            self._places[:] = q
+            self._earlier_q[:] = q
         elif now_s - self._since_s >= WINDOW_S:
             self._since_s = now_s
-            self._places[0], self._places[1] = self._places[1], q
-        joint, way_rad = farthest(q, self._places, valid)
-        return joint if way_rad > DISPLACEMENT_LIMIT_RAD else None
+            self._earlier_q[0], self._earlier_q[1] = self._earlier_q[1], q
+        joint, distance_rad = farthest(q, self._earlier_q, valid)
+        return joint if distance_rad > DISPLACEMENT_LIMIT_RAD else None

@@ -95,7 +95,7 @@ class SafetyGuard:
         self._none = read_only(np.zeros(self._size))
         self._last: FloatArray = self._none
         self._commanded, self._idle_s = False, 0.0
-        self._braked, self._unseen = np.zeros(self._size), False  # exponents of the velocities' assumed decay
+        self._decay_exponents, self._unseen = np.zeros(self._size), False  # exponents of the velocities' assumed decay
 
     def _limits_by_row(self, robot: Robot) -> FloatArray:
         """Return the constants of the joints that `limit_currents` needs, (6, n), in SI units."""
@@ -136,8 +136,8 @@ class SafetyGuard:
             detail = f": {self.fault_text}" if self.fault_text else ""
             raise SafetyError(f"cannot {event.value} while {self.state.value}{detail}")
         if following in (GuardState.STOPPING, GuardState.FAULT) and self.state is GuardState.ENABLED:
-            asked_for = following is GuardState.STOPPING and not self.stop_text
-            self._stop.begin(0.0 if asked_for else self._hold_s)
+            requested = following is GuardState.STOPPING and not self.stop_text
+            self._stop.begin(0.0 if requested else self._hold_s)
             self._hold_s = self.settings.hold_s
         if following is GuardState.DISABLED:
             self.fault_text = ""
@@ -146,7 +146,7 @@ class SafetyGuard:
             self._hold.reset()
             self._last = self._none
             self._share, self._holding = 0.0, False
-            self._braked[:], self._unseen = 0.0, False
+            self._decay_exponents[:], self._unseen = 0.0, False
             self._commanded, self._idle_s, self.stop_text = False, 0.0, ""
         self.state = following
         return following
@@ -297,14 +297,14 @@ class SafetyGuard:
         """Return velocities (n,) [rad/s]; unread joints get their last one, decayed by the assumed braking."""
         if valid is None or all_set(valid):
             if self._unseen:
-                self._braked[:], self._unseen = 0.0, False
+                self._decay_exponents[:], self._unseen = 0.0, False
             return dq
         self._unseen = True
         # while no joint is read, cycles are long, and a braking current lasts for a whole cycle
-        lasts_s = self.settings.blind_brake_s if valid.any() else self.settings.blind_alone_s
-        passed = step_s / lasts_s if self._holding else 0.0  # the brake acts only in a hold
-        self._braked = np.where(valid, 0.0, self._braked + passed)
-        return np.where(valid, dq, dq * np.exp(-self._braked))
+        decay_s = self.settings.blind_brake_s if valid.any() else self.settings.blind_alone_s
+        exponent = step_s / decay_s if self._holding else 0.0  # the brake acts only in a hold
+        self._decay_exponents = np.where(valid, 0.0, self._decay_exponents + exponent)
+        return np.where(valid, dq, dq * np.exp(-self._decay_exponents))
 
     def _follow(
         self,
@@ -325,8 +325,8 @@ class SafetyGuard:
         drive = tau / self._torque_constants
         if self._share < 1.0:
             reasons.append(Reason.CURRENT_RAMP)
-            cut = np.clip(drive, -self._caps, self._caps)
-            drive = self._share * cut + (1.0 - self._share) * self._hold.drive(q, dq, valid, self._caps, step_s)
+            clipped = np.clip(drive, -self._caps, self._caps)
+            drive = self._share * clipped + (1.0 - self._share) * self._hold.drive(q, dq, valid, self._caps, step_s)
         return drive, 1.0 - self._share
 
     def _halt_reason(self, refusal: Reason | None) -> Reason:
@@ -379,16 +379,16 @@ class SafetyGuard:
             dq: joint velocities, (n,) [rad/s].
             reasons: list to which the reasons are appended.
         """
-        current, did = limit_currents(
+        current, limits_acted = limit_currents(
             drive, braking, commanded, q, dq, self._last, self._caps, self._limits, self._stopping_distance
         )
-        if did & SOFT_ZONE:
-            reasons.append(Reason.APPROACH_SPEED if did & WITHIN_ZONES else Reason.JOINT_LIMIT)
-        if did & TOO_FAST:
+        if limits_acted & SOFT_ZONE:
+            reasons.append(Reason.APPROACH_SPEED if limits_acted & WITHIN_ZONES else Reason.JOINT_LIMIT)
+        if limits_acted & TOO_FAST:
             reasons.append(Reason.VELOCITY_LIMIT)
-        if did & CAPPED:
+        if limits_acted & CAPPED:
             reasons.append(Reason.TEMPERATURE if self._derated else Reason.CURRENT_LIMIT)
-        if did & TOO_SUDDEN:
+        if limits_acted & TOO_SUDDEN:
             reasons.append(Reason.CURRENT_RATE)
         self._last = current = self._transmission.within(current, self._caps)
         return current

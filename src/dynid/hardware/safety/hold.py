@@ -106,8 +106,8 @@ class Hold:
         else:
             self.damping = np.array(settings.hold_damping_nm_s_rad) / robot.joint_constants
         self.stiffness = settings.hold_stiffness_1_s * self.damping
-        self._learning = settings.hold_integral_1_s * self.stiffness
-        self._creep, self._pace = SOFT_ZONE_EXIT_RAD_S, settings.lower_rad_s
+        self._integral_gain = settings.hold_integral_1_s * self.stiffness
+        self._exit_rad_s, self._lower_rad_s = SOFT_ZONE_EXIT_RAD_S, settings.lower_rad_s
         self._drive = DriveEstimate(robot, settings)
         self.load, self._load_uncertainty, self.held = np.zeros((3, robot.size))
         self._reference = np.zeros(robot.size)
@@ -172,19 +172,19 @@ class Hold:
             self._capture(q, dq, valid)
         stretch = self._reference - q
         held = self._captured if valid is None else self._captured & valid
-        slip = self._settings.hold_slip_rad
-        stretch = np.where(held, np.minimum(np.maximum(stretch, -slip), slip), 0.0)
+        longest_stretch = self._settings.hold_slip_rad
+        stretch = np.where(held, np.minimum(np.maximum(stretch, -longest_stretch), longest_stretch), 0.0)
         np.copyto(self._reference, q + stretch, where=held)
-        inside = np.minimum(np.maximum(self._reference, self._lower), self._upper) - self._reference
-        creep = self._creep * self._cycle_s
-        self._reference += np.minimum(np.maximum(inside, -creep), creep)
+        outside_rad = np.minimum(np.maximum(self._reference, self._lower), self._upper) - self._reference
+        step_rad = self._exit_rad_s * self._cycle_s
+        self._reference += np.minimum(np.maximum(outside_rad, -step_rad), step_rad)
         # At a standing joint, friction carries part of the missing load. Further learning would break it loose, and it
         # would stick again on the other side, and so on.
         learning = (np.abs(dq) > STANDING_RAD_S) | (np.abs(stretch) > RESTS_WITHIN_RAD)
         if self._relief is not None and (valid is None or valid.all()):
             self.load += self._relief.step(step_s, q, self.held)
             learning &= ~self._relief.gives
-        self.load += step_s * self._learning * np.where(learning, stretch, 0.0)
+        self.load += step_s * self._integral_gain * np.where(learning, stretch, 0.0)
         np.minimum(np.maximum(self.load, -caps, out=self.load), caps, out=self.load)
         self.held[:] = self._certain_load(valid) + self.stiffness * stretch
         return self.held.copy()
@@ -216,20 +216,24 @@ class Hold:
             within: returns the factor that brings joint velocities (n,) [rad/s] within the allowed speed of the links.
         """
         step_s = self._bounded(step_s)
-        seen = np.ones_like(self._captured) if valid is None else valid
-        most = caps / self.stiffness
-        stretch = np.where(seen & self._followed, self._reference - q, self.held / self.stiffness)
-        stretch = np.minimum(np.maximum(stretch, -most), most)
-        way = lean / self.stiffness - stretch
-        pace = np.where(((q < self._lower) & (way < 0.0)) | ((q > self._upper) & (way > 0.0)), self._creep, self._pace)
-        rate = np.minimum(np.maximum(min(SPRING_RELAXATION_1_S, 1.0 / step_s) * way, -pace), pace)
+        read = np.ones_like(self._captured) if valid is None else valid
+        largest_stretch = caps / self.stiffness
+        stretch = np.where(read & self._followed, self._reference - q, self.held / self.stiffness)
+        stretch = np.minimum(np.maximum(stretch, -largest_stretch), largest_stretch)
+        remaining = lean / self.stiffness - stretch
+        limit_rad_s = np.where(
+            ((q < self._lower) & (remaining < 0.0)) | ((q > self._upper) & (remaining > 0.0)),
+            self._exit_rad_s,
+            self._lower_rad_s,
+        )
+        rate = np.minimum(np.maximum(min(SPRING_RELAXATION_1_S, 1.0 / step_s) * remaining, -limit_rad_s), limit_rad_s)
         stretch += step_s * within(rate) * rate
-        np.copyto(self._reference, q + stretch, where=seen)
-        self._followed = seen.copy()
+        np.copyto(self._reference, q + stretch, where=read)
+        self._followed = read.copy()
         faded = self.held * np.exp(-FADE_TIME_CONSTANTS * step_s / self._settings.lower_s)
-        self.held[:] = np.where(seen, self.stiffness * stretch, faded)
-        allowed = within(dq) * np.minimum(np.maximum(dq, -pace), pace)
-        return self.held - self.damping * (dq - (1.0 - SLOW_DAMPING) * np.where(seen, allowed, 0.0))
+        self.held[:] = np.where(read, self.stiffness * stretch, faded)
+        allowed = within(dq) * np.minimum(np.maximum(dq, -limit_rad_s), limit_rad_s)
+        return self.held - self.damping * (dq - (1.0 - SLOW_DAMPING) * np.where(read, allowed, 0.0))
 
     def begin_lowering(self, *, free: bool = False) -> None:
         """Start lowering the arm from its present holding current, or from zero current if it was `free`."""

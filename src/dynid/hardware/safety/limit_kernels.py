@@ -68,13 +68,13 @@ def farthest(q: FloatArray, places: FloatArray, valid: NDArray[np.bool_]) -> tup
         places: two earlier joint positions, (2, n) [rad].
         valid: mask of the joints to consider, (n,).
     """
-    joint, way = 0, 0.0
+    joint, distance = 0, 0.0
     for j in range(len(q)):
         if valid[j]:
             moved = max(abs(q[j] - places[0, j]), abs(q[j] - places[1, j]))
-            if moved > way:
-                joint, way = j, moved
-    return joint, way
+            if moved > distance:
+                joint, distance = j, moved
+    return joint, distance
 
 
 @numba.njit(cache=True)
@@ -90,35 +90,35 @@ def _zones(q: FloatArray, reach: FloatArray, limits: FloatArray, low: FloatArray
         low: set to 1 for joints at the lower soft zone, else 0, (n,).
         high: set to 1 for joints at the upper soft zone, else 0, (n,).
     """
-    found, inside = 0, WITHIN_ZONES
+    bits, inside = 0, WITHIN_ZONES
     for j in range(len(q)):
         low[j] = q[j] < limits[SOFT_LOWER, j] or reach[j] < limits[SOFT_LOWER, j]
         high[j] = q[j] > limits[SOFT_UPPER, j] or reach[j] > limits[SOFT_UPPER, j]
         if low[j] or high[j]:
-            found = SOFT_ZONE
+            bits = SOFT_ZONE
         if not limits[SOFT_LOWER, j] <= q[j] <= limits[SOFT_UPPER, j]:
             inside = 0
-    return found | inside
+    return bits | inside
 
 
 @numba.njit(cache=True)
 def _cap(drive: FloatArray, last: FloatArray, caps: FloatArray, steps: FloatArray) -> int:
     """Clip currents (n,) [A] to their limits and rates in place, NaN to 0; return the bits `CAPPED`, `TOO_SUDDEN`."""
-    did = 0
+    bits = 0
     for j in range(len(drive)):
         if not abs(drive[j]) <= caps[j]:
-            did |= CAPPED
-    if did:
+            bits |= CAPPED
+    if bits:
         for j in range(len(drive)):
             drive[j] = 0.0 if np.isnan(drive[j]) else _clipped(drive[j], caps[j])
     for j in range(len(drive)):
         if abs(drive[j] - last[j]) > steps[j]:
-            did |= TOO_SUDDEN
-    if did & TOO_SUDDEN:
+            bits |= TOO_SUDDEN
+    if bits & TOO_SUDDEN:
         for j in range(len(drive)):
-            eased = last[j] + _clipped(drive[j] - last[j], steps[j])
-            drive[j] = _clipped(eased, caps[j])  # a lowered limit applies at once, whatever the rate
-    return did
+            limited = last[j] + _clipped(drive[j] - last[j], steps[j])
+            drive[j] = _clipped(limited, caps[j])  # a lowered limit applies at once, whatever the rate
+    return bits
 
 
 @numba.njit(cache=True)
@@ -154,11 +154,11 @@ def limit_currents(
     drive, reach, low, high = driving.copy(), np.empty(size), np.empty(size), np.empty(size)
     for j in range(size):
         reach[j] = q[j] + dq[j] * abs(dq[j]) * stopping_distance  # angle at which the joint would come to rest [rad]
-    did = _zones(q, reach, limits, low, high)
-    near = did & SOFT_ZONE
+    bits = _zones(q, reach, limits, low, high)
+    near_zone = bits & SOFT_ZONE
     braked = np.zeros(size)
     for j in range(size):
-        if near:
+        if near_zone:
             inside = min(max(q[j], limits[SOFT_LOWER, j]), limits[SOFT_UPPER, j])
             spring = commanded * (limits[STIFFNESS, j] * (inside - q[j]))  # against gravity
             if low[j]:
@@ -168,12 +168,12 @@ def limit_currents(
             if (low[j] and dq[j] < 0.0) or (high[j] and dq[j] > 0.0):
                 braked[j] = 1.0
         if abs(dq[j]) > limits[VELOCITY, j]:
-            did |= TOO_FAST
+            bits |= TOO_FAST
             braked[j] = 1.0
             if drive[j] * dq[j] > 0.0:
                 drive[j] = 0.0
-    if braking != 0.0 or did & (SOFT_ZONE | TOO_FAST):
+    if braking != 0.0 or bits & (SOFT_ZONE | TOO_FAST):
         for j in range(size):
             share = 1.0 if braked[j] else braking
             drive[j] -= share * _clipped(limits[DAMPING, j] * dq[j], caps[j])
-    return drive, did | _cap(drive, last, caps, limits[RATE_STEP])
+    return drive, bits | _cap(drive, last, caps, limits[RATE_STEP])

@@ -75,7 +75,7 @@ class LoadHistory:
     def __init__(self, robot: Robot, path: Path | None = None, moment: Callable[[], Moment] = since_start) -> None:
         self.path, self.problem = path, ""
         self._ids, self._overload, self._moment = robot.servo_ids, OverloadModel.of(robot), moment
-        self._kept: tuple[FloatArray, Moment] | None = None
+        self._stored: tuple[FloatArray, Moment] | None = None
         self._on_disk = False
         if path is not None and path.is_file():
             self._on_disk = True
@@ -87,29 +87,29 @@ class LoadHistory:
             found = load_validated(path, KeptLoad)
         except ConfigurationError as error:
             self.problem = f"{error}: all servos count as {LIMITED:.0%} loaded, which falls while they rest"
-            self._kept = np.full(len(self._ids), LIMITED), self._moment()
+            self._stored = np.full(len(self._ids), LIMITED), self._moment()
             return
         load = np.array([found.load.get(servo_id, 0.0) for servo_id in self._ids])
-        self._kept = load, (found.boot_id, found.since_start_s)
+        self._stored = load, (found.boot_id, found.since_start_s)
 
     def now(self) -> FloatArray:
         """Return the share of overload capacity that is still used at this moment, (n,): unloaded servos recover."""
-        if self._kept is None or self._overload is None:
+        if self._stored is None or self._overload is None:
             return np.zeros(len(self._ids))
-        load, (boot_id, then_s) = self._kept
+        load, (boot_id, stored_s) = self._stored
         present_id, now_s = self._moment()
         if present_id:
-            passed_s = now_s - then_s if present_id == boot_id else now_s
+            passed_s = now_s - stored_s if present_id == boot_id else now_s
         else:
             passed_s = 0.0  # elapsed time unknown: assume no recovery before the driver runs
         return self._overload.step(load, np.zeros(len(load)), max(0.0, passed_s))
 
     def keep(self, load: FloatArray) -> None:
         """Store the used share of overload capacity (n,) of this moment; `problem` says why a file was not written."""
-        self._kept = np.array(load, dtype=np.float64), self._moment()
+        self._stored = np.array(load, dtype=np.float64), self._moment()
         if self.path is None or not (self._on_disk or load.max(initial=0.0) >= WRITTEN_FROM):
             return
-        boot_id, now_s = self._kept[1]
+        boot_id, now_s = self._stored[1]
         shares = dict(zip(self._ids, (round(float(one), 4) for one in load), strict=True))
         content = KeptLoad(boot_id=boot_id, since_start_s=now_s, load=shares)
         temporary = self.path.with_name(f"{self.path.name}.{os.getpid()}-{threading.get_ident()}")

@@ -56,8 +56,8 @@ class StopSequence:
         self.done, self.rested, self.strength, self.phase = True, True, 1.0, Phase.HOLD
         self._elapsed_s = self._still_s = self._lean_s = self._hold_s = self._unread_s = 0.0
         size = len(posture.height)
-        self.sides, self._sagged, self._leaned, self._anchor, self._from = np.zeros((5, size))
-        self._leans = LEANS_PER_STOP
+        self.sides, self._sagged, self._leaned, self._anchor, self._start_q = np.zeros((5, size))
+        self._remaining_leans = LEANS_PER_STOP
         self._unseen_s = settings.stop_time_s
 
     def begin(self, hold_s: float) -> None:
@@ -65,7 +65,7 @@ class StopSequence:
         self.done, self.rested, self.strength, self._hold_s = False, False, 1.0, hold_s
         self._elapsed_s = self._unread_s = 0.0
         self._sagged[:] = self._leaned[:] = 0.0
-        self._leans, self._unseen_s = LEANS_PER_STOP, self._settings.stop_time_s
+        self._remaining_leans, self._unseen_s = LEANS_PER_STOP, self._settings.stop_time_s
         self._enter(Phase.HOLD)
 
     def unseen_are_held(self) -> None:
@@ -88,12 +88,12 @@ class StopSequence:
             step_s: time since the previous cycle [s].
             valid: mask of the joints that were read, (n,); None for all.
         """
-        seen = valid is None or bool(valid.any())
+        read = valid is None or bool(valid.any())
         self._elapsed_s += step_s
-        self._unread_s = 0.0 if seen else self._unread_s + step_s
+        self._unread_s = 0.0 if read else self._unread_s + step_s
         if self.phase is not Phase.HOLD:
             self.strength = max(0.0, self.strength - step_s / self._settings.lower_s)
-        if seen:
+        if read:
             self._take_step(q, dq, held, step_s)
         elif self.phase is Phase.HOLD and self._elapsed_s >= self._settings.lower_from_s:
             self._enter(Phase.LOWER)
@@ -108,8 +108,8 @@ class StopSequence:
             self._anchor, still = q.copy(), False
         self._still_s = self._still_s + step_s if still else 0.0
         if self.phase is Phase.HOLD:
-            dwelt = self._dwelt(settings.stop_dwell_s) and self._elapsed_s >= self._hold_s
-            if dwelt or self._elapsed_s >= settings.lower_from_s:
+            at_rest = self._dwelt(settings.stop_dwell_s) and self._elapsed_s >= self._hold_s
+            if at_rest or self._elapsed_s >= settings.lower_from_s:
                 self._enter(Phase.LOWER)
         elif self.phase is Phase.LOWER:
             self._still_s *= bool((np.abs(held) <= NO_HOLDING_SHARE).all())
@@ -117,8 +117,8 @@ class StopSequence:
                 self._leave_balances(q)
         elif self.phase is Phase.LEAN:
             self._posture.place(q)
-            leans = (self._posture.height > 0.0) & (np.abs(q - self._from) < LONGEST_LEAN_RAD)
-            self.sides = np.where(leans, self.sides, 0.0)
+            still_leaned = (self._posture.height > 0.0) & (np.abs(q - self._start_q) < LONGEST_LEAN_RAD)
+            self.sides = np.where(still_leaned, self.sides, 0.0)
             self._lean_s += step_s
             if self._dwelt(settings.lean_s) or self._lean_s > LONGEST_LEAN_S or not self.sides.any():
                 self._enter(Phase.LOWER)
@@ -132,30 +132,31 @@ class StopSequence:
         """
         self._posture.place(q)
         balanced = self._posture.height > BALANCE_HEIGHT_M
-        if self._leans == LEANS_PER_STOP:
+        if self._remaining_leans == LEANS_PER_STOP:
             downhill = -np.sign(self._posture.slope)
             self.sides = np.where(self._sagged != 0.0, self._sagged, np.where(downhill == 0.0, 1.0, downhill))
         else:
-            balanced &= np.abs(q - self._from) < BALANCE_LEFT_RAD  # joints that left their balance need no second lean
+            # joints that left their balance need no second lean
+            balanced &= np.abs(q - self._start_q) < BALANCE_LEFT_RAD
             self.sides = -self._leaned
         self.sides = np.where(balanced, self.sides, 0.0)
-        if self._leans > 0 and self.sides.any():
-            self._leans -= 1
-            self._leaned, self._from = self.sides.copy(), q.copy()
+        if self._remaining_leans > 0 and self.sides.any():
+            self._remaining_leans -= 1
+            self._leaned, self._start_q = self.sides.copy(), q.copy()
             self._enter(Phase.LEAN)
         else:
-            self._from = q.copy()
+            self._start_q = q.copy()
             self._enter(Phase.RELEASED)
         self._anchor = q.copy()
 
     def _watch_released(self, q: FloatArray, dq: FloatArray) -> None:
         """Catch an arm that moves without current, or end the stop once it has stayed in place."""
-        moved = q - self._from
+        moved = q - self._start_q
         self._posture.place(q)
         fast = np.abs(dq).max() > self._settings.lower_rad_s or self._posture.pace(dq, CATCH_M_S, CATCH_M_S, 1.0) < 1.0
         if fast or np.abs(moved).max() > CATCH_RAD:
             self._sagged = np.where(np.abs(moved) > STANDSTILL_RAD, np.sign(moved), 0.0)
-            self._leans = LEANS_PER_STOP
+            self._remaining_leans = LEANS_PER_STOP
             self._enter(Phase.LOWER)
             return
         self.rested = self._dwelt(self._settings.lower_dwell_s)

@@ -237,11 +237,11 @@ class Posture:
 
     def reach(self) -> FloatArray:
         """Return the top speed of a link's end per velocity of each joint, in any posture, (n,) [m/rad]; 0 if none."""
-        ways = np.append(np.linalg.norm(self._steps[1:], axis=1), np.linalg.norm(self._tool))
+        lengths = np.append(np.linalg.norm(self._steps[1:], axis=1), np.linalg.norm(self._tool))
         slides = np.append(self._slides[1:], 0.0) > 0.0
-        most = np.cumsum(np.where(slides, BEYOND_ANY_M, ways)[::-1])[::-1]  # a slide moves what is behind it away
+        longest = np.cumsum(np.where(slides, BEYOND_ANY_M, lengths)[::-1])[::-1]  # a slide moves what is behind it away
         found = np.zeros(len(self.height))
-        found[: self._count] = np.where(self._slides > 0.0, 1.0, most)
+        found[: self._count] = np.where(self._slides > 0.0, 1.0, longest)
         return found
 
     @property

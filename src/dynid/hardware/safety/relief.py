@@ -28,9 +28,9 @@ class Relief:
     """
 
     def __init__(self, overload: OverloadModel, pace: FloatArray) -> None:
-        self._enough, self._pace, size = RELIEF_SHARE * np.sqrt(overload.nominal), pace, len(pace)
-        self._current, self._anchor, self._stood_s, self._given = np.zeros((4, size))
-        self._slipped, self._fresh = np.zeros(size, dtype=np.bool_), True
+        self._threshold_a, self._pace, size = RELIEF_SHARE * np.sqrt(overload.nominal), pace, len(pace)
+        self._current, self._anchor, self._stood_s, self._yielded = np.zeros((4, size))
+        self._slipped, self._restarting = np.zeros(size, dtype=np.bool_), True
         self.gives = np.zeros(size, dtype=np.bool_)
 
     @classmethod
@@ -41,7 +41,7 @@ class Relief:
 
     def reset(self) -> None:
         """Restart with the next step, because the joints are no longer held, or held at another position."""
-        self._fresh = True
+        self._restarting = True
 
     def step(self, dt: float, q: FloatArray, current_a: FloatArray) -> FloatArray:
         """Return the change of held currents or positions in this cycle, (n,) [A or rad], against the current's sign.
@@ -54,20 +54,21 @@ class Relief:
             q: measured joint angles, (n,) [rad].
             current_a: currents that hold the joints, (n,) [A].
         """
-        if self._fresh:
-            self._fresh, self._anchor, self._current = False, np.array(q), np.array(current_a)
-            self._stood_s[:], self._given[:], self._slipped[:] = 0.0, 0.0, False
+        if self._restarting:
+            self._restarting, self._anchor, self._current = False, np.array(q), np.array(current_a)
+            self._stood_s[:], self._yielded[:], self._slipped[:] = 0.0, 0.0, False
         self._current += min(1.0, dt / AVERAGE_S) * (current_a - self._current)
         change = np.zeros_like(q)
         moved = np.abs(q - self._anchor) > SLIP_RAD
         if moved.any():
-            slips = moved & (self._given != 0.0) & ~self._slipped
-            change -= np.where(slips, np.sign(self._given) * np.minimum(np.abs(self._given), LAG_S * self._pace), 0.0)
+            slips = moved & (self._yielded != 0.0) & ~self._slipped
+            returned = np.sign(self._yielded) * np.minimum(np.abs(self._yielded), LAG_S * self._pace)
+            change -= np.where(slips, returned, 0.0)
             self._slipped |= slips
             self._anchor, self._stood_s = np.where(moved, q, self._anchor), np.where(moved, 0.0, self._stood_s)
         self._stood_s += dt
-        self.gives = (np.abs(self._current) > self._enough) & (self._stood_s > STANDSTILL_S) & ~self._slipped
+        self.gives = (np.abs(self._current) > self._threshold_a) & (self._stood_s > STANDSTILL_S) & ~self._slipped
         if self.gives.any():
             change -= np.where(self.gives, self._pace * dt * np.sign(self._current), 0.0)
-        self._given += change
+        self._yielded += change
         return change

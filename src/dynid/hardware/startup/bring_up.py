@@ -144,8 +144,8 @@ def _elsewhere_text(robot: Robot, baudrate: int, servos: list[tuple[int, int]]) 
     """Return a message about servos that answer at another baud rate, with the remedy."""
     ids = ", ".join(str(servo_id) for servo_id, _ in servos)
     delivered = ", factory-fresh" if baudrate == FACTORY_BAUD_RATE else ""
-    strangers = [str(servo_id) for servo_id, _ in servos if servo_id not in robot.all_servo_ids]
-    first = f"give {', '.join(strangers)} the missing ids with DYNAMIXEL Wizard, then " if strangers else ""
+    unknown_ids = [str(servo_id) for servo_id, _ in servos if servo_id not in robot.all_servo_ids]
+    first = f"give {', '.join(unknown_ids)} the missing ids with DYNAMIXEL Wizard, then " if unknown_ids else ""
     return (
         f"servos {ids} answer at {baudrate} bit/s{delivered}: {first}set their baud rate with "
         "'dynid doctor --fix baud-rate', or start with that rate"
@@ -178,14 +178,14 @@ def configure(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapsh
         One line for each lasting change of an EEPROM register.
     """
     labels = {one.servo_id: one.label for one in robot.wired_servos}
-    weak = {one.servo_id for one in snapshots if one.get(table.GOAL_PWM) < table.FULL_PWM}
+    limited_ids = {one.servo_id for one in snapshots if one.get(table.GOAL_PWM) < table.FULL_PWM}
     for servo_id in labels:
         bus.write(servo_id, table.TORQUE_ENABLE, 0)
     for servo_id, register, _, wanted in eeprom_differences(robot, snapshots):
         bus.write(servo_id, register, wanted)
     for servo_id in labels:
         bus.write(servo_id, table.BUS_WATCHDOG, 0)  # a tripped watchdog would refuse the goals
-        if servo_id in weak:
+        if servo_id in limited_ids:
             bus.write(servo_id, table.GOAL_PWM, table.FULL_PWM)
         bus.write(servo_id, table.GOAL_CURRENT, 0)  # after the mode: its change sets the goal to the current limit
     return [

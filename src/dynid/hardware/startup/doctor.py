@@ -244,5 +244,5 @@ def _host() -> Iterator[Finding]:
         yield Finding("real time", "ok", f"{text} (rtprio in /etc/security/limits.conf permits it)")
     else:
         limit = read_limit()
-        kept = "" if limit is None else f"; real-time programs may take {limit.share:.0%} of a processor"
-        yield Finding("real time", "ok", f"SCHED_FIFO is permitted{kept}")
+        note = "" if limit is None else f"; real-time programs may take {limit.share:.0%} of a processor"
+        yield Finding("real time", "ok", f"SCHED_FIFO is permitted{note}")

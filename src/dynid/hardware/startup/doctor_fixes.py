@@ -16,7 +16,7 @@ from dynid.robot import Robot
 
 
 @dataclass(frozen=True)
-class _Patient:
+class _ConnectedServos:
     bus: ServoBus
     robot: Robot
     system: Path
@@ -53,25 +53,25 @@ def apply_fixes(
     bus = ServoBus(port, baudrate or robot.file.bus.baudrate, robot.servo_ids)
     bus.open()
     try:
-        patient = _Patient(bus, robot, system)
+        servos = _ConnectedServos(bus, robot, system)
         for name, fix in FIXES.items():
             if name in names:
-                lines += fix(patient)
+                lines += fix(servos)
     finally:
         bus.close()
     return lines
 
 
-def _baud_rate(patient: _Patient) -> list[str]:
+def _baud_rate(servos: _ConnectedServos) -> list[str]:
     """Set the robot's servos that answer at other baud rates to the requested one."""
-    bus, lines = patient.bus, []
+    bus, lines = servos.bus, []
     wanted = next((code for code, rate in table.BAUD_RATES.items() if rate == bus.baudrate), None)
     if wanted is None:
         raise BusError(f"the servos cannot be set to {bus.baudrate} bit/s")
     target = bus.baudrate
-    for rate, servos in find_elsewhere(bus, bus.simulated).items():
-        for servo_id, _ in servos:
-            if servo_id in patient.robot.all_servo_ids:
+    for rate, answering in find_elsewhere(bus, bus.simulated).items():
+        for servo_id, _ in answering:
+            if servo_id in servos.robot.all_servo_ids:
                 with bus.at_baudrate(rate):
                     _write_baud_rate(bus, servo_id, wanted)
                 bus.ping(servo_id, PATIENT_S)
@@ -86,40 +86,40 @@ def _write_baud_rate(bus: ServoBus, servo_id: int, code: int) -> None:
         return  # the reply may already have the new rate; the following ping checks it
 
 
-def _torque_off(patient: _Patient) -> list[str]:
+def _torque_off(servos: _ConnectedServos) -> list[str]:
     """Switch torque off wherever it is on; the arm drops unless it is supported."""
     lines = []
-    for snapshot in patient.snapshots():
+    for snapshot in servos.snapshots():
         if snapshot.get(table.TORQUE_ENABLE):
-            with patient.bus.patiently():
-                patient.bus.write(snapshot.servo_id, table.TORQUE_ENABLE, 0)
-                patient.bus.write(snapshot.servo_id, table.BUS_WATCHDOG, 0)
+            with servos.bus.patiently():
+                servos.bus.write(snapshot.servo_id, table.TORQUE_ENABLE, 0)
+                servos.bus.write(snapshot.servo_id, table.BUS_WATCHDOG, 0)
             lines.append(f"servo {snapshot.servo_id}: torque off")
     return lines
 
 
-def _reboot(patient: _Patient) -> list[str]:
+def _reboot(servos: _ConnectedServos) -> list[str]:
     """Reboot the servos that report a hardware error."""
-    with patient.bus.patiently():
-        return reboot_faulty(patient.bus, patient.robot, patient.snapshots())
+    with servos.bus.patiently():
+        return reboot_faulty(servos.bus, servos.robot, servos.snapshots())
 
 
-def _eeprom(patient: _Patient) -> list[str]:
+def _eeprom(servos: _ConnectedServos) -> list[str]:
     """Write the settings that the driver relies on, if they differ."""
     lines = []
-    for servo_id, register, found, wanted in unfit_settings(patient.robot, patient.snapshots()):
-        with patient.bus.patiently():
-            patient.bus.write(servo_id, register, wanted)
+    for servo_id, register, found, wanted in unfit_settings(servos.robot, servos.snapshots()):
+        with servos.bus.patiently():
+            servos.bus.write(servo_id, register, wanted)
         lines.append(f"servo {servo_id}: {register.name} {found} -> {wanted}")
     return lines
 
 
-def _nothing(_: _Patient) -> list[str]:
+def _nothing(_: _ConnectedServos) -> list[str]:
     return []
 
 
 # In the order of execution; the latency timer needs no open port and is set before all others.
-FIXES: dict[str, Callable[[_Patient], list[str]]] = {
+FIXES: dict[str, Callable[[_ConnectedServos], list[str]]] = {
     "latency-timer": _nothing,
     "baud-rate": _baud_rate,
     "torque-off": _torque_off,

@@ -135,9 +135,9 @@ def oddities(found: Sequence[FoundServo], robot: Robot | None) -> Iterator[str]:
 
 def _against(found: Sequence[FoundServo], robot: Robot) -> Iterator[str]:
     """Yield the differences between the found servos and a robot's file."""
-    there = {one.servo_id: one for one in found}
+    by_id = {one.servo_id: one for one in found}
     for wired in robot.wired_servos:
-        one = there.get(wired.servo_id)
+        one = by_id.get(wired.servo_id)
         if one is None:
             yield f"{wired.label} of {robot.name} does not answer"
         elif one.model_number != wired.model_number:
@@ -150,8 +150,8 @@ def _against(found: Sequence[FoundServo], robot: Robot) -> Iterator[str]:
             if one.snapshot.get(table.SECONDARY_ID) not in (table.NO_ID, wired.obeys):
                 yield f"{wired.label}: its secondary ID is not that of robot.yaml"
     known = {*robot.all_servo_ids, *robot.file.bus.other_ids}
-    if strangers := [one for one in found if one.servo_id not in known]:
-        yield f"servos that {robot.name} does not have: {_ids(iter(strangers))}"
+    if unknown_servos := [one for one in found if one.servo_id not in known]:
+        yield f"servos that {robot.name} does not have: {_ids(iter(unknown_servos))}"
 
 
 def _ids(servos: Iterator[FoundServo]) -> str:

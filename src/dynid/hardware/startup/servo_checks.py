@@ -291,8 +291,8 @@ def _settings(robot: Robot, snapshots: Sequence[Snapshot]) -> list[Finding]:
         f"servo{'s' * (len(ids) > 1)} {', '.join(map(str, ids))}"
         for (register, found, wanted), ids in by_value.items()
     ]
-    fresh = [str(one.servo_id) for one in snapshots if is_factory_fresh(one)]
-    note = f" (factory-fresh: {', '.join(fresh)})" if fresh else ""
+    factory_fresh = [str(one.servo_id) for one in snapshots if is_factory_fresh(one)]
+    note = f" (factory-fresh: {', '.join(factory_fresh)})" if factory_fresh else ""
     remedy = (
         "these settings are in the servos' EEPROM: start with write_eeprom:=true, or run 'dynid doctor --fix eeprom'"
     )

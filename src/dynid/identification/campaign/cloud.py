@@ -45,7 +45,7 @@ class Candidate:
         sdp: parameters from which CLIE started, (p,).
         clie: parameters of the closed-loop refinement, (p,).
         lambda_min: smallest eigenvalue of M found for the CLIE set [kg m^2]; NaN if it was not audited.
-        validation_error: relative torque error of the CLIE set on the recordings that choose; NaN without such
+        validation_error: relative torque error of the CLIE set on the recordings used to choose; NaN without such
             recordings.
     """
 
@@ -254,13 +254,13 @@ def _contractions(spreads: tuple[Spread, ...]) -> list[Contraction]:
 
 
 def _choose(runs: tuple[Candidate, ...], distances: FloatArray, limit: float) -> Representative:
-    """Return the representative by centrality, then feasibility, then error on the recordings that choose."""
+    """Return the representative by centrality, then feasibility, then error on the recordings used to choose."""
     order = np.argsort(distances, kind="stable")
     shortlist = order[: max(SHORTLIST_LEAST, round(SHORTLIST_SHARE * len(runs)))]
     feasible = [int(k) for k in shortlist if runs[k].lambda_min >= limit]
     pool = feasible or [int(k) for k in shortlist]
     validated = [k for k in pool if np.isfinite(runs[k].validation_error)]
-    # without recordings that choose, the most central set is taken
+    # without recordings to choose by, the most central set is taken
     index = min(validated, key=lambda k: runs[k].validation_error) if validated else pool[0]
     rank = int(np.flatnonzero(order == index)[0]) + 1
     run = runs[index]

@@ -74,9 +74,9 @@ class HeldOutSet:
         )
 
     def parted(self) -> tuple["HeldOutSet", "HeldOutSet"]:
-        """Return the bags that choose among models, and those that accept the chosen model, without overlap.
+        """Return the bags used to choose among models, and the bags used to accept the chosen model, without overlap.
 
-        Every second bag chooses; a single bag accepts.
+        Every second bag is used to choose. A single bag is used to accept.
         """
         return self._of(slice(1, None, 2)), self._of(slice(0, None, 2))
 

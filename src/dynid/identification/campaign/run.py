@@ -273,7 +273,10 @@ class _Progress:
         lambda_min = self.runner.audit(rescued, RESCUE_SEED).lambda_min
         final = self._stage(rescued, lambda_min, time.perf_counter() - begin)
         if lambda_min < limit:
-            raise InfeasibleError(f"over fresh poses the rescued model has a lambda_min of {lambda_min:.3g} kg m^2")
+            raise InfeasibleError(
+                f"at new poses the rescued model has a smallest eigenvalue of {lambda_min:.3g} kg m^2, expected at "
+                f"least {limit:.3g}"
+            )
         self.found |= {"outcome": "rescued", "final": final}
 
 

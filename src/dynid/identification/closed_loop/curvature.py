@@ -14,7 +14,7 @@ LEAST_CURVATURE = 1e-12  # over |step| |change of gradient|, below which the sec
 
 
 class ResidualCurvature:
-    """Secant estimate of S in the parameters' own units.
+    """Secant estimate of the matrix S, the residual's contribution to the Hessian, in the parameters' own units.
 
     Attributes:
         matrix: S, (p, p), symmetric; zeros at first.
@@ -30,7 +30,7 @@ class ResidualCurvature:
         self._stride = 0
 
     def look(self, phi: FloatArray, jacobian: FloatArray, residual: FloatArray, stride: int) -> None:
-        """Update S from a new linearisation of N samples.
+        """Update the estimated Hessian term S from a new linearisation of N samples.
 
         Jacobians of different strides differ by more than the curvature, so a change of the stride gives no update.
 
@@ -47,7 +47,7 @@ class ResidualCurvature:
         self._phi, self._jacobian, self._gradient, self._stride = np.array(phi), rows, gradient, stride
 
     def _update(self, step: FloatArray, wanted: FloatArray, change: FloatArray) -> None:
-        """Change S minimally, in the metric of the secant, so that S step = wanted.
+        """Change the Hessian term S minimally, in the metric of the secant, so that S step = wanted.
 
         Args:
             step: step of the parameters, (p,) [SI].
@@ -66,7 +66,7 @@ class ResidualCurvature:
         self.matrix = sized * self.matrix + correction
 
     def compare(self, step: FloatArray, promised: float, found: float) -> None:
-        """Decide by an accepted step whether S is used, from the cost that Gauss-Newton promised and the cost found.
+        """Decide by an accepted step whether the Hessian term S improves the predicted cost, and so is used.
 
         Args:
             step: accepted step of the parameters, (p,) [SI].

@@ -193,7 +193,7 @@ class ClosedLoop:
         return len(self.data.q_ref)
 
     def _sampling(self, stride: int) -> Sampling:
-        """Return the samples as weighted sums of every stride-th cycle."""
+        """Return the weights that compute the samples from every stride-th cycle."""
         if stride not in self._samplings:
             data, nodes = self.data, (self.cycles - 1) // stride + 1
             response = data.response if stride == 1 else shortened(data.response, JACOBIAN_RESPONSE_TOLERANCE)

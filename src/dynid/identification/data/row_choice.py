@@ -39,7 +39,7 @@ class RowChoice(NamedTuple):
 
 
 def row_choice(axis: TimeAxis, settings: IdentificationSettings, interval_s: float) -> RowChoice:
-    """Return how the rows of a recording are made, filtered or averaged.
+    """Return the kind of rows for a recording, filtered or averaged, with their interval and the reason.
 
     Args:
         axis: time axis of the recording.
@@ -56,7 +56,7 @@ def row_choice(axis: TimeAxis, settings: IdentificationSettings, interval_s: flo
 
 
 def common_choice(recordings: Sequence[Span], settings: IdentificationSettings) -> RowChoice:
-    """Return how the rows of several recordings are made: in the same way for all, as the slowest one needs it."""
+    """Return one kind of rows for several recordings: the one with the longest interval that any of them needs."""
     found = [row_choice(one.axis, settings, settings.sampling_interval_s) for one in recordings]
     averaged = [one for one in found if one.kind == "averaged"]
     return max(averaged or found, key=lambda one: one.interval_s)

@@ -36,10 +36,11 @@ SECANT_SLOPE = -0.1  # slope of the remaining delay, below which the secant is u
 
 
 class Left(NamedTuple):
-    """Remaining delays and errors of a fit to torques that are read later.
+    """Remaining delays and torque errors of a fit to shifted torques.
 
     Attributes:
-        delays: remaining delays, that of all torques first, then those of each axis, with their own deviations.
+        delays: remaining delays, that of all torques first, then those of each axis, with their own standard
+            deviations.
         sigma: standard deviation of each axis's error, (n,) [N m].
     """
 
@@ -58,7 +59,7 @@ class Root(NamedTuple):
 
 
 class DelaySearch:
-    """Fits of one set of samples with its torques read later.
+    """Fits of one set of samples with shifted torques.
 
     Args:
         model: the arm.
@@ -83,7 +84,7 @@ class DelaySearch:
         self._found: dict[bytes, Left] = {}
 
     def left(self, delays_s: FloatArray) -> Left:
-        """Return the remaining delays with torques read `delays_s` (n,) [s] later; repeated calls are cached."""
+        """Return the delays that remain after torques are shifted by `delays_s` (n,) [s]; repeated calls are cached."""
         if not delays_s.any():
             return self.given
         if (key := delays_s.tobytes()) not in self._found:

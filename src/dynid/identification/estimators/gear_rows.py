@@ -58,7 +58,7 @@ class Linearised:
 
 
 class _Settled(NamedTuple):
-    """Settled torques of one recording's states at a point: what `settle_links` takes and returns."""
+    """Torques of one recording's states that satisfy the friction equations; input and output of `settle_links`."""
 
     law: FrictionLaw
     drift: float
@@ -130,7 +130,7 @@ class _Stretch:
         return self._states.low_pass(values) if self._is_series else values
 
     def _filtered(self, columns: int, fill: Callable[[FloatArray], None], sticking: bool) -> FloatArray:
-        """Return values (M, columns) that `fill` writes into an array, after the low-pass, (N, columns).
+        """Return low-pass filtered values (N, columns) of the values (M, columns) that `fill` writes into an array.
 
         Torques of states near standstill have not passed the states' filter, so with `sticking` that filter is applied.
         """

@@ -191,7 +191,7 @@ class EmulatedServoBus:
         return min(due, default=None)
 
     def _leave_time(self) -> None:
-        """Advance the arm's clock to the delivery of the reply: the adapter's latency is not the driver's."""
+        """Advance the arm's clock to the delivery of the reply: the adapter's latency is no delay of the driver."""
         if self._adapter is not None and self._page is not None and (due_s := self._due_s()) is not None:
             self._page.leave_time_until(round(due_s * 1e9))
 

@@ -1,7 +1,7 @@
-"""Compiled control cycle without MuJoCo: on rows of eight numbers numpy's calls would cost as much as the physics.
+"""Compiled control cycle without MuJoCo; calls of numpy on rows of eight numbers would take as long as the physics.
 
-The arithmetic and its order are those of `nuisances.Play`, `nuisances.quantise` and `control.ff_pd.FeedforwardPd`: the
-results agree bit for bit.
+The arithmetic and its order are those of `nuisances.Play`, `nuisances.quantise` and `control.ff_pd.FeedforwardPd`, so
+the results agree bit for bit.
 """
 
 import math

@@ -187,7 +187,7 @@ class ArmPlant:
         np.multiply(self._current, self.robot.drive_constants, out=self._held_torque)
 
     def advance(self, duration_s: float) -> None:
-        """Advance by a time [s] with constant currents.
+        """Advance the simulated arm by a time [s] with constant currents.
 
         Raises:
             DataError: a negative time.
@@ -215,7 +215,7 @@ class ArmPlant:
         return torques if self._lead is None else torques + self._lead.torques(dt, self._q, self._dq)
 
     def push(self, torque: FloatArray, duration_s: float, hand: FloatArray | None = None) -> None:
-        """Advance by a time [s] with constant motor torques (n,) [N m], without torque constant, noise or stand.
+        """Advance by a time [s] with constant motor torques (n,) [N m]; torque constants, noise and stand are bypassed.
 
         `hand`, (n,) [N m], is an additional external torque, which loads the gears.
         """

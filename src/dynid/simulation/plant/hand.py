@@ -101,7 +101,7 @@ class Lead:
 
 
 def guiding_pace(robot: Robot, path: Motion) -> float:
-    """Return the share of a path's speed at which a hand may lead the arm along it, at most 1; see `GUIDED_RAD_S`."""
+    """Return the share of a path's speed at which a hand may guide the arm along it, at most 1; see `GUIDED_RAD_S`."""
     posture, now, pace = Posture(robot), np.zeros((3, robot.size)), 1.0
     for time_s in np.arange(0.0, path.duration, SAMPLE_S):
         path.sample_into(float(time_s), *now)

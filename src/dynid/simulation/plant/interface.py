@@ -30,7 +30,7 @@ class Plant(Protocol):
         ...
 
     def advance(self, duration_s: float) -> None:
-        """Advance by a time [s] with constant currents."""
+        """Advance the arm by a time [s] with constant currents."""
         ...
 
     def set_currents(self, current_a: FloatArray) -> None:

@@ -81,7 +81,7 @@ class TracedArm:
         return self.plant.motors
 
     def advance(self, duration_s: float) -> None:
-        """Advance by a time [s] with constant currents."""
+        """Advance the arm by a time [s] with constant currents."""
         plant, n = self.plant, self.plant.size
         plant.advance(duration_s)
         if self._filled == CHUNK:
