@@ -112,8 +112,8 @@ def find_rate(arm: DynamixelArm, fixed_hz: int = 0) -> CycleRate:
     arm.cycle.ticking = slow_data_s > TICK_S  # slow data then arrive together with the states
     if not allowed_hz and not fixed_hz:
         raise BusError(
-            f"a cycle on {arm.bus.port} takes {round_trip_s * 1e3:.1f} ms, too long for even {RATES_HZ[-1]} Hz: end other "
-            f"programs that load this host, set a USB adapter's latency timer to 1 ms with 'dynid doctor "
+            f"a cycle on {arm.bus.port} takes {round_trip_s * 1e3:.1f} ms, too long for even {RATES_HZ[-1]} Hz: end "
+            f"other programs that load this host, set a USB adapter's latency timer to 1 ms with 'dynid doctor "
             f"{arm.bus.port} --fix latency-timer', or raise the baud rate"
         )
     rate_hz = fixed_hz or allowed_hz
