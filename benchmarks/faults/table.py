@@ -43,6 +43,7 @@ The requirements are measured at the arm, not in the driver:
 - The current of a motor never exceeds its limit.
 - Every published state is a state of the arm, and at most {read_age} ms old.
 - *Motion continues*: the arm stays within {follows} rad of the motion without the fault, and the fault is counted.
+  A reply that is late, but not too late for its reading, need not be counted.
 - *Arm stops*: from {damping} ms after the fault the arm gains no speed (kinetic energy), every joint is slower than
   {speed} rad/s after {standstill} s and still is {hold} s later, and no joint touches its stop. *Other joints stop*:
   the same, but with a limit of {pushed} rad/s. The joint whose servo cannot be read must only keep its current limit,
