@@ -136,4 +136,4 @@ def test_a_policy_is_refused_since_it_would_stop_nothing(
     given = {"model_file": str(tmp_path / "model.yaml"), "policy": "stop"}
     process = group.start_node("external_torque_node", "external_torque", given)
     client.wait(lambda: not process.running, 60.0, "its end")
-    assert "what a contact does is the executor's parameter contact" in process.last_error()
+    assert "no parameter 'policy': set the executor's parameter contact" in process.last_error()
