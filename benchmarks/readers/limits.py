@@ -10,6 +10,7 @@ from typing import Any
 
 LIMIT_BYTES = 2**30
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+_CACHES = tuple(os.path.realpath(one) for one in (os.environ.get("NUMBA_CACHE_DIR"),) if one)  # of compiled code
 _CHANGES = ("os.mkdir", "os.rename", "os.remove", "os.rmdir", "os.link", "os.symlink", "os.truncate", "shutil.move")
 
 
@@ -53,6 +54,6 @@ class Writes:
                 self._check(os.path.realpath(os.fsdecode(path)))
 
     def _check(self, path: str) -> None:
-        allowed = path.startswith((self._folder + os.sep, "/dev/", "/proc/")) or "__pycache__" in path
+        allowed = path.startswith((self._folder + os.sep, "/dev/", "/proc/", *_CACHES)) or "__pycache__" in path
         if not allowed and path != self._folder:
             self.outside.append(path)

@@ -18,6 +18,7 @@ from benchmarks.cli import app
 from child import Child
 
 from dynid.commands import terminal
+from dynid.commands.hold import _printed_once
 from dynid.commands.terminal import FLAGS, flags_first, with_deviation
 from dynid.robot import load_robot
 
@@ -194,3 +195,11 @@ def test_long_commands_say_what_they_do_without_a_terminal(dynid: Run, monkeypat
 )
 def test_a_value_is_written_to_the_second_digit_of_its_deviation(value: float, deviation: float, written: str) -> None:
     assert with_deviation(value, deviation) == written
+
+
+def test_hold_prints_each_of_its_steps_once_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    shown: list[str] = []
+    report = _printed_once(lambda text, done, total: shown.append(text))
+    for text in ("checking", "checking", "released [now]", "released [now]"):
+        report(text, 0.0, 0.0)
+    assert len(shown) == 4 and capsys.readouterr().err == "checking\nreleased [now]\n"
