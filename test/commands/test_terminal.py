@@ -197,7 +197,10 @@ def test_a_value_is_written_to_the_second_digit_of_its_deviation(value: float, d
     assert with_deviation(value, deviation) == written
 
 
-def test_hold_prints_each_of_its_steps_once_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+def test_hold_prints_each_of_its_steps_once_without_a_terminal(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dynid.commands.terminal.is_quiet", lambda: False)  # others call the program with --quiet
     shown: list[str] = []
     report = _printed_once(lambda text, done, total: shown.append(text))
     for text in ("checking", "checking", "released [now]", "released [now]"):
