@@ -4,6 +4,7 @@ RECORDED judges a bag, PUBLISHED the published model, GAIN the tracking with the
 """
 
 from collections.abc import Mapping, Sequence
+from math import isnan
 from typing import NamedTuple
 
 from dynid.identification.checks import Measured, Rule
@@ -26,15 +27,16 @@ class Published(NamedTuple):
     """Comparison of the published model with the files of the result.
 
     Attributes:
-        matching: whether hash and acceptance are those of model.yaml.
+        matching: 1 if hash and acceptance are those of model.yaml, else 0; NaN if the model was withheld.
         difference: largest difference of a parameter; NaN if a parameter was not published.
         unset: why parameters were not published; "" if all were.
         number: number of parameters.
-        topic_nm: largest torque difference between the published URDF and the model [N m].
+        topic_nm: largest torque difference between the published URDF and the model [N m]; NaN if the model was
+            withheld.
         file_nm: largest torque difference between model.urdf and the model [N m].
     """
 
-    matching: bool
+    matching: float
     difference: float
     unset: str
     number: int
@@ -47,7 +49,7 @@ PUBLISHED: tuple[Rule[Published], ...] = (
         "published_hash",
         "Chain",
         "published hash and acceptance match model.yaml",
-        lambda found: found.matching,
+        lambda found: (found.matching, found.unset if isnan(found.matching) else ""),
         1.0,
         "equals",
     ),
@@ -58,7 +60,14 @@ PUBLISHED: tuple[Rule[Published], ...] = (
         lambda found: (found.difference, found.unset),
         0.0,
     ),
-    Rule("published_urdf", "Chain", "published URDF against the model", lambda one: one.topic_nm, 1e-6, unit="N m"),
+    Rule(
+        "published_urdf",
+        "Chain",
+        "published URDF against the model",
+        lambda found: (found.topic_nm, found.unset if isnan(found.topic_nm) else ""),
+        1e-6,
+        unit="N m",
+    ),
     Rule("written_urdf", "Chain", "model.urdf against the model", lambda one: one.file_nm, 1e-6, unit="N m"),
 )
 

@@ -224,10 +224,12 @@ def _compared(robot: Robot, model_file: ModelFile, published: dict[str, object],
     if not np.isfinite(difference).all():
         why = "" if model_file.accepted else ", because the model was not accepted"
         same, unset = float("nan"), f"the node has not published all parameters{why}"
-    torque = urdf_torque_difference(robot, model, model_file, str(published["robot_description"]))
     on_disk = urdf_torque_difference(robot, model, model_file, (folder / "model.urdf").read_text(encoding="utf-8"))
+    if unset and not (model_file.accepted or published["accepted"]):  # as it must be: there is nothing to compare
+        return Published(float("nan"), same, unset, len(values), float("nan"), on_disk)
+    torque = urdf_torque_difference(robot, model, model_file, str(published["robot_description"]))
     matching = published["structure_hash"] == model_file.structure_hash and published["accepted"] == model_file.accepted
-    return Published(matching, same, unset, len(values), torque, on_disk)
+    return Published(float(matching), same, unset, len(values), torque, on_disk)
 
 
 def urdf_torque_difference(robot: Robot, model: ArmModel, model_file: ModelFile, urdf: str) -> float:
