@@ -140,5 +140,10 @@ def apart_deg(servo: WiredServo, first: WiredServo, position: int, first_positio
     The angle is within half a turn.
     """
     wanted = servo.centre_count + servo.direction * (first_position - first.centre_count)
+    return 360.0 / TURN_COUNTS * within_half_turn(position - wanted)
+
+
+def within_half_turn(counts: float) -> float:
+    """Return the same angle within half a turn of the encoder [counts]."""
     half = TURN_COUNTS // 2
-    return 360.0 / TURN_COUNTS * ((position - wanted + half) % TURN_COUNTS - half)
+    return (counts + half) % TURN_COUNTS - half

@@ -95,9 +95,7 @@ class HandMotions(Strict):
 
 def unwrapped(counts: IntArray) -> IntArray:
     """Return positions (N, m) without jumps of a whole turn: encoders in position mode count within one turn."""
-    half = TURN_COUNTS // 2
-    steps = (np.diff(counts, axis=0) + half) % TURN_COUNTS - half
-    return np.asarray(counts[0] + np.vstack([np.zeros_like(counts[:1]), np.cumsum(steps, axis=0)]))
+    return np.asarray(np.unwrap(counts, period=TURN_COUNTS, axis=0))
 
 
 def load_hand_motions(path: Path, robot: Robot) -> HandMotions:

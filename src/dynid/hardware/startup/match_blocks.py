@@ -16,7 +16,7 @@ from dynid.resources import invalid_fields
 from dynid.robot import FloatArray, Robot
 from dynid.robot.draft_servos import cycle_s
 from dynid.robot.file import Joint, RobotFile
-from dynid.robot.servo_fields import TURN_COUNTS, undrivable_number
+from dynid.robot.servo_fields import TURN_COUNTS, undrivable_number, within_half_turn
 
 KEPT_DEG = 5.0  # a hand sets a pose this well: a zero of robot.yaml within it is kept [deg]
 PAIR_KEPT_DEG = 1.0  # tolerance between the two servos of a pair, which one shaft couples [deg]
@@ -108,7 +108,7 @@ def _match(
     servo = motions.servos[found.index]
     direction = int(np.sign(found.turned_deg * joint.gear_ratio))
     measured = _centre(float(reference[found.index]), direction, joint, angle - joint.zero_offset_rad)
-    error = _within_half_turn(centre - measured) * DEG_PER_COUNT / abs(joint.gear_ratio)
+    error = within_half_turn(centre - measured) * DEG_PER_COUNT / abs(joint.gear_ratio)
     row: dict[str, Any] = joint.model_dump(mode="json", exclude_unset=True)
     row |= {"servo_id": servo.servo_id, "servo_model": names[servo.model_number]}
     _set(row, "direction", direction, 1)
@@ -136,7 +136,7 @@ def _pair(
         one.centre_count for one in joint.paired if one.servo_id == servo.servo_id and one.centre_count is not None
     ]
     usual = stated[0] if stated else centre
-    kept = abs(_within_half_turn(measured - usual)) * DEG_PER_COUNT <= PAIR_KEPT_DEG
+    kept = abs(within_half_turn(measured - usual)) * DEG_PER_COUNT <= PAIR_KEPT_DEG
     if stated or not kept:
         own["centre_count"] = usual if kept else round(measured) % TURN_COUNTS
     return own
@@ -145,11 +145,6 @@ def _pair(
 def _centre(position: float, direction: int, joint: Joint, angle: float) -> float:
     """Return the register at angle zero [counts], from that in the pose and the joint's angle there [rad]."""
     return position - direction * joint.gear_ratio * float(np.rad2deg(angle)) / DEG_PER_COUNT
-
-
-def _within_half_turn(counts: float) -> float:
-    half = TURN_COUNTS // 2
-    return (counts + half) % TURN_COUNTS - half
 
 
 def _set(row: dict[str, Any], key: str, value: Any, default: Any) -> None:
