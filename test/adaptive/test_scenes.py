@@ -29,7 +29,7 @@ def test_a_motion_that_leaves_the_scene_is_refused_by_the_proof_and_seen_by_the_
     """The arm carries it out unchecked; the same motion within a wide room is no violation."""
     drawn = draw_arm(ROBOT, 1000)
     arm = SimulatedArm(ROBOT, standard=drawn.standard, friction=drawn.friction, seed=1000)
-    known = AdaptiveIdentification(ROBOT).start().feed
+    known = AdaptiveIdentification(ROBOT).start().feedforward
     arm.to_start(known)
     away = arm.at + np.array([1.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     motion = rest_to_rest("out", ROBOT.joint_names, arm.at, away, 2.0)
@@ -55,7 +55,7 @@ def test_a_scene_without_room_for_the_standing_arm_is_refused_before_it_moves() 
     low = scene.inside[0].model_copy(update={"upper_m": (1.0, 1.0, 0.2)})
     arm = SimulatedArm(ROBOT, seed=1000)
     adaptive = AdaptiveIdentification(ROBOT, box=SafeBox(ROBOT, scene.model_copy(update={"inside": (low,)})))
-    arm.to_start(adaptive.start().feed)
+    arm.to_start(adaptive.start().feedforward)
     with pytest.raises(SafetyError, match=IN_WORDS):
         adaptive.run(arm)
     assert arm.moved_s == 0.0

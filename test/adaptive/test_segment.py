@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dynid.adaptive.frame import Doubt, Frame, Segment
 from dynid.adaptive.information import Information, torque_sizes
 from dynid.adaptive.penalties import torque_excess
 from dynid.adaptive.segment import SegmentPlanner
+from dynid.adaptive.segment_constraints import Segment, SegmentConstraints, TorqueUncertainty
 from dynid.control.motion_check import MotionLimits, nominal_torques, robot_limits
 from dynid.control.safe_box import SafeBox, SceneFile
 from dynid.errors import SafetyError
@@ -31,12 +31,12 @@ def information() -> Information:
     return Information.prior(MODEL, phi, 0.0015 * ROBOT.torque_limits, LIMITS, 0.1 * SIZES)
 
 
-def frame(speed: float = 2.0) -> Frame:
+def frame(speed: float = 2.0) -> SegmentConstraints:
     lower, upper = load_excitation(ROBOT).limits("limited")
     velocity = np.full(ROBOT.size, speed)
     limits = MotionLimits(lower, upper, velocity, 4.0 * velocity, robot_limits(ROBOT, velocity).torque)
     lasting = np.sqrt(0.5) * ROBOT.torque_constants
-    return Frame(limits, TORQUES, TORQUES, np.full(ROBOT.size, 0.05), np.zeros(ROBOT.size), lasting)
+    return SegmentConstraints(limits, TORQUES, TORQUES, np.full(ROBOT.size, 0.05), np.zeros(ROBOT.size), lasting)
 
 
 def room(half_m: float) -> SafeBox:
@@ -44,19 +44,19 @@ def room(half_m: float) -> SafeBox:
     return SafeBox(ROBOT, SceneFile.model_validate({"schema_version": 1, "inside": [walls]}))
 
 
-def doubted(known: Information) -> Frame:
+def doubted(known: Information) -> SegmentConstraints:
     """Torques of which a share is friction that nobody knows, and limits that they are beyond."""
     own, size = frame(), len(known.A)
-    doubt = Doubt(0.1 * own.limits.torque, 0.02 * np.eye(size), known.columns)
-    return replace(own, doubt=doubt, limits=replace(own.limits, torque=0.2 * own.limits.torque))
+    uncertainty = TorqueUncertainty(0.1 * own.limits.torque, 0.02 * np.eye(size), known.columns)
+    return replace(own, uncertainty=uncertainty, limits=replace(own.limits, torque=0.2 * own.limits.torque))
 
 
-@pytest.mark.parametrize(("box", "doubt"), [(None, False), (0.36, False), (None, True)])
-def test_the_slope_is_that_of_the_cost(box: float | None, doubt: bool) -> None:
+@pytest.mark.parametrize(("box", "uncertainty"), [(None, False), (0.36, False), (None, True)])
+def test_the_slope_is_that_of_the_cost(box: float | None, uncertainty: bool) -> None:
     planner = SegmentPlanner(ROBOT, 3.0, None if box is None else room(box))
     known, random = information(), np.random.default_rng(0)
-    known = replace(known, sharpness=2.0 if doubt else 1.0)
-    own = doubted(known) if doubt else frame()
+    known = replace(known, sharpness=2.0 if uncertainty else 1.0)
+    own = doubted(known) if uncertainty else frame()
     points = ROBOT.rest_posture + random.normal(0.0, 0.6, (1 + planner.spline.free, ROBOT.size))
     _, slope = planner._cost(points, own, known, COUNT)
     for row, joint in ((1, 0), (3, 4), (5, 2), (6, 3), (2, 7)):
@@ -138,14 +138,14 @@ def test_a_planner_of_another_length_leaves_the_first_as_it_was() -> None:
 def test_doubt_adds_to_the_load_on_the_way_up_and_never_makes_a_motion_easier() -> None:
     known, random = information(), np.random.default_rng(4)
     own = doubted(known)
-    assert own.doubt is not None
+    assert own.uncertainty is not None
     q, dq, ddq = (random.normal(size=(50, ROBOT.size)) for _ in range(3))
     W, tau = MODEL.regressor(q, dq, ddq), TORQUES(q, dq, ddq)
     most = own.most_expected([q, dq, ddq], W)
-    assert (np.abs(most) > np.abs(tau)).all() and (np.sign(most) == np.sign(own.doubt.added(tau, dq, W))).all()
+    assert (np.abs(most) > np.abs(tau)).all() and (np.sign(most) == np.sign(own.uncertainty.added(tau, dq, W))).all()
     lifting = (tau * dq > 0.0) & (np.abs(dq) > 0.5)
-    assert (np.abs(most) - np.abs(tau) > 0.9 * own.doubt.spare)[lifting].all()
-    none = replace(own.doubt, spare=np.zeros(ROBOT.size), root=np.zeros_like(own.doubt.root))
+    assert (np.abs(most) - np.abs(tau) > 0.9 * own.uncertainty.unknown_friction)[lifting].all()
+    none = replace(own.uncertainty, unknown_friction=np.zeros(ROBOT.size), root=np.zeros_like(own.uncertainty.root))
     np.testing.assert_allclose(none.added(tau, dq, W), tau)
 
 

@@ -33,9 +33,9 @@ def test_the_confidence_is_shared_by_every_look_that_there_may_be() -> None:
 
 
 def test_model_update_happens_once_near_its_time() -> None:
-    own = AdaptiveSettings(lessons_s=(9.0, 18.0))
-    assert [own.lesson_after(0, moved) for moved in (6.0, 8.9, 9.7)] == [False, True, True]
-    assert not own.lesson_after(1, 9.7) and own.lesson_after(1, 18.2) and not own.lesson_after(2, 30.0)
+    own = AdaptiveSettings(update_times_s=(9.0, 18.0))
+    assert [own.update_due(0, moved) for moved in (6.0, 8.9, 9.7)] == [False, True, True]
+    assert not own.update_due(1, 9.7) and own.update_due(1, 18.2) and not own.update_due(2, 30.0)
 
 
 def test_the_limits_that_a_user_chooses_are_those_of_the_run() -> None:

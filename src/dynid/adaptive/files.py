@@ -160,7 +160,7 @@ def run_adaptively(
     """
     standard = holding(robot, held_kg) if held_kg else None
     arm = SimulatedArm(robot, standard=standard, mount=files.mount, friction=friction, seed=seed)
-    arm.to_start(files.identification.start().feed)
+    arm.to_start(files.identification.start().feedforward)
     found = files.identification.run(arm, seed=seed)
     make_folder(files.out)
     write_bag(arm.run(BAG), robot, arm.settings, files.bag, profile=files.settings.profile)

@@ -48,7 +48,7 @@ def move_and_record(robot: Robot, call: Supervisor, stream: ArmStream, files: Ad
     try:
         begin_recording(call, "", files.settings.profile, files.bag)
         try:
-            arm.to_start(files.identification.start().feed)
+            arm.to_start(files.identification.start().feedforward)
             run = files.identification.run(arm, to_rest=True)
         except BaseException:
             _stop(call)

@@ -20,7 +20,7 @@ from dynid.robot import FloatArray, Robot
 
 
 @dataclass(frozen=True, eq=False)
-class Looker:
+class RecordingJudge:
     """Judge of the recording so far of an adaptive run.
 
     Attributes:
@@ -60,7 +60,7 @@ class Looker:
         other = np.abs(rivals).max(axis=0) if rivals.size else 0.0
         return np.asarray(self.quantile(motion_s) * deviations(result) + other)
 
-    def judged(self, source: Recording, moved: float) -> tuple[Look, Identification | None]:
+    def judge_recording(self, source: Recording, moved: float) -> tuple[Look, Identification | None]:
         """Return the judgement of the whole recording, and the resulting model."""
         began = time.perf_counter()
         try:
