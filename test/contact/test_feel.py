@@ -14,7 +14,7 @@ from test.shared.recordings import recorded
 from typer.testing import CliRunner
 
 from dynid.cli import app
-from dynid.contact.feel import Contact, ContactSense
+from dynid.contact.contact_sense import Contact, ContactSense
 from dynid.contact.force import ToolForce
 from dynid.contact.motion_filter import MeasuredTorques
 from dynid.contact.recorded import measured_torques, refuse_coarser, sense_of

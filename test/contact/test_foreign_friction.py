@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from arms import nominal
 
-from dynid.contact.feel import Contact
+from dynid.contact.contact_sense import Contact
 from dynid.contact.force import ToolForce
 from dynid.contact.recorded import sense_of
 from dynid.identification.data.arrays import recording_from_arrays

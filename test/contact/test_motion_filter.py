@@ -7,7 +7,7 @@ from scipy.stats import chi2, truncnorm
 from test.shared.felt import ARM, ROBOT, SPREAD, N, control_model, model_file, moved
 
 from dynid.contact.force import ToolForce
-from dynid.contact.innovations import cut, friction_terms, measure
+from dynid.contact.innovations import friction_terms, measure, truncated_moments
 from dynid.contact.motion_filter import MotionFilter
 from dynid.contact.onset import FALSE_ALARMS_1_S, OnsetTests
 from dynid.contact.stamp_jitter import StampJitter
@@ -24,7 +24,7 @@ STEP = 2.0 * np.pi / 4096
 @pytest.mark.parametrize("deviation", [0.1 * STEP, 0.7 * STEP, 5.0 * STEP])
 def test_a_normal_distribution_within_an_encoder_step_is_scipys(off: float, deviation: float) -> None:
     low, high = (off - 0.5 * STEP) / deviation, (off + 0.5 * STEP) / deviation
-    moved_by, share = cut(deviation, off, STEP)
+    moved_by, share = truncated_moments(deviation, off, STEP)
     expected = truncnorm(low, high, scale=deviation)
     np.testing.assert_allclose(moved_by, expected.mean(), rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(deviation**2 * (1.0 - share), expected.var(), rtol=1e-4, atol=1e-12)

@@ -1,6 +1,6 @@
 """Contact detection whose model may change while the arm moves, without interruption."""
 
-from dynid.contact.feel import ContactSense
+from dynid.contact.contact_sense import ContactSense
 from dynid.robot import FloatArray
 
 

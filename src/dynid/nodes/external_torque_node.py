@@ -16,7 +16,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from dynid.contact.contact_report import ContactReport, SharedModel, digest
-from dynid.contact.feel import ContactSense
+from dynid.contact.contact_sense import ContactSense
 from dynid.contact.payload import with_payload
 from dynid.contact.recorded import arm_of
 from dynid.contact.shared_sense import SharedSense

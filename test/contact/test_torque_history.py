@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dynid.contact.in_force import HISTORY, InForce
 from dynid.contact.recorded import torques_before
+from dynid.contact.torque_history import HISTORY, TorqueHistory
 from dynid.errors import ConfigurationError
 from dynid.identification.data.signals import Signals, Torques
 from dynid.identification.settings import load_identification
@@ -19,7 +19,7 @@ def constant(value: float) -> np.ndarray:
 
 def test_an_answer_is_in_force_until_the_next_one_is_written() -> None:
     """Stamps of 1 ms; what answers a state is written 0.4 ms later."""
-    found = InForce(2, 0.0004)
+    found = TorqueHistory(2, 0.0004)
     assert (found.between(0, MS) == 0.0).all(), "nothing was written yet"
     found.note(0, constant(10.0))
     found.note(MS, constant(20.0))
@@ -32,7 +32,7 @@ def test_an_answer_is_in_force_until_the_next_one_is_written() -> None:
 
 def test_a_command_that_is_a_cycle_late_is_not_taken_for_what_was_in_force() -> None:
     """Torques that alternate: the last command has the other sign than what the arm had."""
-    found = InForce(2)
+    found = TorqueHistory(2)
     for k in range(6):
         found.note(k * MS, constant((-1.0) ** k))
         if k:
@@ -40,7 +40,7 @@ def test_a_command_that_is_a_cycle_late_is_not_taken_for_what_was_in_force() -> 
 
 
 def test_answers_that_are_missing_are_counted_and_a_clock_that_is_set_begins_anew() -> None:
-    found = InForce(2)
+    found = TorqueHistory(2)
     for k in range(5):
         if k != 2:
             found.note(k * MS, constant(float(k)))
@@ -52,7 +52,7 @@ def test_answers_that_are_missing_are_counted_and_a_clock_that_is_set_begins_ane
 
 
 def test_what_is_older_than_is_kept_is_not_missed() -> None:
-    found = InForce(2)
+    found = TorqueHistory(2)
     for k in range(2 * HISTORY):
         found.note(k * MS, constant(float(k)))
     begin = 2 * HISTORY - 10
@@ -70,7 +70,7 @@ def test_on_line_it_is_as_along_a_recording(cycle_s: float) -> None:
     given = Torques(time, tau, "goal", settings.goal_delay(robot, cycle_s, simulated=False))
     q = np.zeros((150, 2))
     signals = Signals(("a", "b"), time[seen], q, time[seen], q, np.ones(2), other=given)
-    along, online = torques_before(signals), InForce(2, transmission)
+    along, online = torques_before(signals), TorqueHistory(2, transmission)
     stamps = np.rint(time * 1e9).astype(int)
     for k in range(1, 150):
         for j in range(seen[k - 1], seen[k]):

@@ -13,7 +13,7 @@ from dynid.robot import FloatArray
 HISTORY = 256  # length of the history; a longer time between two states is a gap that clears it
 
 
-class InForce:
+class TorqueHistory:
     """History of the torques that a driver wrote, updated every cycle.
 
     Args:
