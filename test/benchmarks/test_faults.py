@@ -30,7 +30,7 @@ from typer.testing import CliRunner
 from dynid.errors import DataError, OutputExistsError, UnknownNameError
 from dynid.export.mjcf import default_stops
 from dynid.hardware.arm.arming import Arming
-from dynid.hardware.arm.unseen_hold import UnseenHold
+from dynid.hardware.arm.servo_side_hold import ServoSideHold
 from dynid.hardware.bus.slow_state import SlowState
 from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.hardware.loop.diagnostics import LINE
@@ -252,7 +252,7 @@ def test_silent_servos_hold_the_arm_themselves(robot: Robot, monkeypatch: pytest
     name = "missing reply of all servos, for good"
     (held,) = lockstep(robot, [name], 12)
     assert held.violations == () and 0.0 < held.stop_ms < 1e3 * STANDS_S
-    monkeypatch.setattr(UnseenHold, "begin", lambda *_: None)
+    monkeypatch.setattr(ServoSideHold, "begin", lambda *_: None)
     (driven,) = lockstep(robot, [name], 12)
     assert "in free fall" in " ".join(driven.violations)
 

@@ -16,9 +16,9 @@ from dynid.hardware.bus import clock as clock_module
 from dynid.hardware.bus.simulated_line import mark_simulated
 from dynid.hardware.loop import paused_clock
 from dynid.hardware.loop.paused_clock import (
+    CHECK_INTERVAL_S,
     COMMANDER_PATIENCE_S,
     DRIVER_GONE_S,
-    LOOK_S,
     REPLY_PATIENCE_AFTER_S,
     REPLY_PATIENCE_S,
     ClockPage,
@@ -227,10 +227,10 @@ def test_paused_clock_waits_with_a_limit(wall: Wall, page: ClockPage, clock: Pau
     clock.wait_until(begin + PERIOD_NS, at_once)
     clock.wait_until(begin + 2 * PERIOD_NS, lambda: next(looks))
     assert clock.monotonic_ns() == begin + 2 * PERIOD_NS
-    assert page.paused_s() == pytest.approx(100 * LOOK_S)
+    assert page.paused_s() == pytest.approx(100 * CHECK_INTERVAL_S)
     clock.wait_until(begin + 3 * PERIOD_NS, lambda: True)
     assert clock.monotonic_ns() == begin + 3 * PERIOD_NS
-    assert page.paused_s() == pytest.approx(100 * LOOK_S + COMMANDER_PATIENCE_S, abs=2e-3)
+    assert page.paused_s() == pytest.approx(100 * CHECK_INTERVAL_S + COMMANDER_PATIENCE_S, abs=2e-3)
 
 
 def test_returned_commander_is_waited_for_again(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
@@ -259,7 +259,7 @@ def test_where_no_more_cycles_begin_time_goes_on(wall: Wall, page: ClockPage, cl
     begin = wall.now_ns
     clock.wait_until(begin + PERIOD_NS, at_once)
     wall.now_ns += 10**10
-    clock.let_go()
+    clock.end_pacing()
     wall.now_ns += 10**9
     assert clock.monotonic_ns() == page.monotonic_ns() == begin + PERIOD_NS + CAP_NS + 10**9
 
@@ -268,7 +268,7 @@ def test_sleep_before_the_first_cycle_holds_nothing(wall: Wall, page: ClockPage,
     """A driver that sets servos up sleeps, too, and is not active for a long time afterwards."""
     for prepare in (lambda: None, lambda: clock.wait_until(clock.monotonic_ns(), at_once)):
         prepare()
-        clock.let_go()
+        clock.end_pacing()
         clock.sleep(0.1)
         before_ns = page.monotonic_ns()
         wall.now_ns += 10**12
@@ -313,7 +313,7 @@ def test_clock_never_steps_back(wall: Wall, page: ClockPage, clock: PausedClock)
             if k % 31 == 0:
                 watch(wall, clock, 1.3 * REPLY_PATIENCE_S)
             if k % 71 == 0:
-                clock.let_go()
+                clock.end_pacing()
             assert last <= (last := page.monotonic_ns())
     assert page.paused_s() > 0.0
 

@@ -50,9 +50,9 @@ def tried(robot: Robot, bus: EmulatedServoBus, pace: CyclePace, work_s: Callable
                 nonlocal count, over
                 count += 1
                 clock.now_ns += round(1e9 * work_s(count))
-                pace.look(loop)  # noqa: B023 - called by this loop only
+                pace.evaluate(loop)  # noqa: B023 - called by this loop only
                 try:
-                    over = pace.decided()
+                    over = pace.may_enable()
                 except SafetyError:
                     over = True
                 lowered = not over and pace.lower(unasked=False)
@@ -74,13 +74,13 @@ def chosen(rate_hz: int = 1000, *, fixed: bool = False) -> CycleRate:
 
 def test_a_rate_that_the_machine_keeps_stays(robot: Robot, bus: EmulatedServoBus) -> None:
     pace = tried(robot, bus, CyclePace(chosen(), held=False), lambda _: SERVING_S)
-    assert pace.rate.rate_hz == 1000 and pace.decided() and not pace.lowered and pace.text.startswith("kept: ")
+    assert pace.rate.rate_hz == 1000 and pace.may_enable() and not pace.lowered and pace.text.startswith("kept: ")
 
 
 @pytest.mark.slow
 def test_a_rate_that_the_machine_cannot_keep_is_lowered(robot: Robot, bus: EmulatedServoBus) -> None:
     pace = tried(robot, bus, CyclePace(chosen(), held=False), lambda _: 0.0014)
-    assert pace.rate.rate_hz == 500 and pace.rate.cycle_s == 0.002 and pace.decided()
+    assert pace.rate.rate_hz == 500 and pace.rate.cycle_s == 0.002 and pace.may_enable()
     assert pace.lowered.startswith("cycle rate lowered from 1000 to 500 Hz: of 100")
     assert pace.lowered.endswith("late: this machine is too busy or too slow")
 
@@ -97,22 +97,22 @@ def test_machine_that_keeps_no_rate_is_reported(robot: Robot, bus: EmulatedServo
     pace = tried(robot, bus, CyclePace(chosen(), held=False), lambda _: 0.005)
     assert pace.rate.rate_hz == 250 and pace.text.startswith("not kept: ")
     with pytest.raises(SafetyError, match=r"no cycle rate is kept, of \d+ cycles at 250 Hz, \d+ were missing"):
-        pace.decided()
+        pace.may_enable()
 
 
 def test_a_rate_that_a_user_has_fixed_is_kept_with_a_warning(robot: Robot, bus: EmulatedServoBus) -> None:
     pace = CyclePace(chosen(fixed=True), held=False)
-    assert pace.decided() and not pace.warning  # nobody waits for its trial
+    assert pace.may_enable() and not pace.warning  # nobody waits for its trial
     first = CycleCounts(0, 0, 0, 0)
     pace._trial.note(Window.between(1000, first, CycleCounts(10**9, 700, 0, 650)))
-    assert pace.decided() and not pace.lower(unasked=False)
+    assert pace.may_enable() and not pace.lower(unasked=False)
     assert pace.warning.startswith("of 1000 cycles at 1000 Hz, 300 were missing and 650 late: this machine is too busy")
     assert pace.warning.endswith("1000 Hz goes on, as fixed by rate_hz")
 
 
 def test_an_arm_that_waits_for_the_machine_needs_no_trial() -> None:
     pace = CyclePace(chosen(), held=True)
-    assert pace.decided() and not pace.lower(unasked=True) and not pace.text.startswith(ON_TRIAL)
+    assert pace.may_enable() and not pace.lower(unasked=True) and not pace.text.startswith(ON_TRIAL)
 
 
 GOOD, BAD = Window(1000, 1000, 0, 0, 0), Window(1000, 1000, 60, 0, 90)

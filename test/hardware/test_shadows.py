@@ -113,9 +113,9 @@ def test_a_second_servo_without_torque_leaves_half(robot: Robot) -> None:
 def test_silent_servos_of_one_joint_hold_it_together(robot: Robot) -> None:
     setup = driven(robot, q0=np.array([-0.5, 0.3, 0.2]))
     setup.driver.enable()
-    setup.driver.unseen.begin(np.ones(3, dtype=np.bool_), setup.driver.read().q)
+    setup.driver.servo_side_hold.begin(np.ones(3, dtype=np.bool_), setup.driver.read().q)
     for _ in range(100):
-        setup.driver.unseen.step(1.0, 0.002)
+        setup.driver.servo_side_hold.step(1.0, 0.002)
         setup.driver.bus.clock.sleep(0.002)
     for servo in setup.chain.servos.values():
         assert servo.get(table.OPERATING_MODE) == table.POSITION_MODE and servo.torque_enabled

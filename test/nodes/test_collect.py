@@ -28,7 +28,7 @@ class RecordedCalls:
     def __init__(self, end: str = "done", failing: str = "", error: Exception | None = None) -> None:
         self.calls: list[str] = []
         self.experiment: ExperimentSettings | None = None
-        self.doubt = ""
+        self.doubt_reason = ""
         self.reports: dict[tuple[str, str], str] = {}
         self.at_call: dict[str, dict[tuple[str, str], str]] = {}  # what is reported from a call on
         self.answers = True

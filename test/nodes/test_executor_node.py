@@ -682,7 +682,7 @@ def test_invalid_start_parameters_give_one_sentence(group: ProcessGroup, tmp_pat
     )
     nodes = [group.start_node("executor_node", f"executor{k}", parameters) for k, (parameters, _) in enumerate(refused)]
     for process, (_, words) in zip(nodes, refused, strict=True):
-        assert process._child.wait(300) == 1 and words in process.last_words()
+        assert process._child.wait(300) == 1 and words in process.last_lines()
         group.processes.remove(process)
 
 

@@ -15,7 +15,7 @@ from dynid.cli import app
 from dynid.errors import SafetyError
 from dynid.model.model_file import save_model
 from dynid.nodes.chain import Chain, ChainOptions
-from dynid.nodes.holding import check_motions, checked, let_go
+from dynid.nodes.holding import check_motions, checked, compensate_gravity
 from dynid.runtime.model import Model, load_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -62,7 +62,7 @@ def test_simulated_arm_is_released_after_its_checks_and_stays(chain: Chain, tmp_
     verdict = checked(call, model, check_motions(model))
     assert verdict.accepted and len(verdict.checks) == ROBOT.size, str(verdict)
     end_s = call.now() + SECONDS
-    held = let_go(call, ROBOT, tmp_path / "model.yaml", lambda: call.now() >= end_s)
+    held = compensate_gravity(call, ROBOT, tmp_path / "model.yaml", lambda: call.now() >= end_s)
     assert call.reported("executor", "controller") == "gravity_compensation"
     assert held.seconds > SECONDS - 1.0 and np.rad2deg(held.moved.max()) < 1.0
 

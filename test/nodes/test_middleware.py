@@ -15,7 +15,7 @@ from benchmarks.hostile.sockets import listens_on
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from dynid.errors import UnknownNameError
-from dynid.nodes.common import LOST_ANSWER, refuse_unknown_parameters, tell_lost_answers
+from dynid.nodes.common import LOST_ANSWER, log_lost_answers, refuse_unknown_parameters
 from dynid.nodes.middleware import LOCALHOST_PROFILE, PROFILE_FILES
 from dynid.nodes.processes import ProcessGroup
 from dynid.nodes.supervisor import Supervisor
@@ -159,7 +159,7 @@ def test_an_answer_that_was_lost_reads_like_no_fault_and_other_warnings_stay(mon
     others: list[str] = []
     monkeypatch.setattr(warnings, "showwarning", lambda message, *_, **__: others.append(str(message)))
     logger = SimpleNamespace(info=logged.append)
-    tell_lost_answers(SimpleNamespace(get_logger=lambda: logger))  # type: ignore[arg-type]
+    log_lost_answers(SimpleNamespace(get_logger=lambda: logger))  # type: ignore[arg-type]
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         for text in (f"{LOST_ANSWER} (timeout): client will not receive response", "divide by zero"):

@@ -60,7 +60,7 @@ def test_states_of_the_executor_become_outcomes() -> None:
 def test_unanswered_and_replaced_goals_end() -> None:
     clock = [100.0]
     watch = GoalWatch("goal", lambda: clock[0])
-    watch.hear(json.dumps(status("done", "before")))  # latched, of the motion before
+    watch.on_status(json.dumps(status("done", "before")))  # latched, of the motion before
     clock[0] += ANSWER_TIMEOUT_S - 0.1
     watch.tick()
     assert watch.outcome is None
@@ -68,20 +68,20 @@ def test_unanswered_and_replaced_goals_end() -> None:
     watch.tick()
     assert watch.outcome is not None and "is it running?" in watch.outcome.reason
     watch = GoalWatch("goal", lambda: clock[0])
-    watch.hear(json.dumps(status("approach")))
+    watch.on_status(json.dumps(status("approach")))
     for _ in range(30):
         clock[0] += SILENT_S - 0.1
-        watch.note()
+        watch.on_reference()
         watch.tick()
     assert watch.outcome is None
-    watch.hear(json.dumps(status("approach", "later")))
+    watch.on_status(json.dumps(status("approach", "later")))
     assert watch.outcome is not None and "another motion replaced it" in watch.outcome.reason
 
 
 def test_a_goal_ends_when_its_executor_gives_no_reference_any_more() -> None:
     clock = [100.0]
     watch = GoalWatch("goal", lambda: clock[0])
-    watch.hear(json.dumps(status("trajectory")))
+    watch.on_status(json.dumps(status("trajectory")))
     clock[0] += SILENT_S - 0.1
     watch.tick()
     assert watch.outcome is None
@@ -97,7 +97,7 @@ def test_a_goal_ends_when_its_executor_gives_no_reference_any_more() -> None:
 )
 def test_status_that_is_none_stops_the_goal(text: str) -> None:
     watch = GoalWatch("goal")
-    watch.hear(text)
+    watch.on_status(text)
     assert watch.outcome is not None and watch.outcome.end == "doubtful"
     assert "motion_status" in watch.outcome.reason and "\n" not in watch.outcome.reason
 
@@ -105,8 +105,8 @@ def test_status_that_is_none_stops_the_goal(text: str) -> None:
 def test_the_first_outcome_stays() -> None:
     watch = GoalWatch("goal")
     for state in ("approach", "trajectory", "done"):
-        watch.hear(json.dumps(status(state)))
-    watch.hear(json.dumps(status("approach", "later")))
+        watch.on_status(json.dumps(status(state)))
+    watch.on_status(json.dumps(status("approach", "later")))
     assert watch.outcome is not None and watch.outcome.end == "reached"
 
 

@@ -251,7 +251,7 @@ def test_servo_at_another_baud_rate_does_not_answer(chain: ServoChain, robot: Ro
 def test_two_servos_with_one_id_collide(chain: ServoChain, robot: Robot, servo: int | None) -> None:
     injector(chain, {"kind": "same_id", "servo": servo, "of": 2})
     (frame,) = send(chain, build_read(2, 132, 4))
-    twin_position = chain.twins[2].get(table.PRESENT_POSITION)
+    twin_position = chain.duplicate_id_servos[2].get(table.PRESENT_POSITION)
     if twin_position != chain.servos[2].get(table.PRESENT_POSITION):
         assert PacketParser().feed(frame) == []
     frames = send(chain, build_sync_read(robot.servo_ids, 126, 10))

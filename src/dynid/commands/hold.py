@@ -100,14 +100,14 @@ def _run(
     seconds: float | None,
 ) -> "tuple[Verdict, Held]":
     """Check the arm, then compensate gravity until the time has passed or a key is pressed."""
-    from dynid.nodes.holding import checked, let_go
+    from dynid.nodes.holding import checked, compensate_gravity
 
     call = chain.supervisor
     chain.bring_up()
     call.trigger("executor/hold")
     verdict = checked(call, model, motions, report)
     with stop_keys() as pressed:
-        held = let_go(call, chain.robot, path, _until(call.now, seconds, pressed, report))
+        held = compensate_gravity(call, chain.robot, path, _until(call.now, seconds, pressed, report))
     return verdict, held
 
 

@@ -46,7 +46,7 @@ def replay(
     with opt.needs_ros("replaying"):
         from dynid.nodes.chain import Chain, ChainOptions
         from dynid.nodes.supervisor import lower_arm
-        from dynid.nodes.teaching import replayed
+        from dynid.nodes.teaching import replay_recorded
     refuse_existing(folder)
     shown, motion = None, source.absolute()
     if not is_file_name(source.name):
@@ -57,7 +57,7 @@ def replay(
     options = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction)
     with motion_bar() as report, Chain(loaded, options, folder / "logs") as chain:
         chain.bring_up()
-        found = replayed(chain, path, motion, folder / "bag", report, shown)
+        found = replay_recorded(chain, path, motion, folder / "bag", report, shown)
         report("bringing the arm to rest", 0.0, 0.0)
         lower_arm(chain.supervisor)
     error_deg = float(np.rad2deg(found.error_rad if found.shown_error_rad is None else found.shown_error_rad))

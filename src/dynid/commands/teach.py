@@ -43,7 +43,7 @@ def teach(
         from dynid.nodes.chain import Chain, ChainOptions
         from dynid.nodes.holding import check_motions, checked
         from dynid.nodes.supervisor import lower_arm
-        from dynid.nodes.teaching import led
+        from dynid.nodes.teaching import record_guided_motion
     from dynid.control.shown import shown_of
     from dynid.resources import refuse_existing
     from dynid.runtime.model import load_model
@@ -69,7 +69,7 @@ def teach(
             chain.supervisor.set_enabled("hardware", True)
             chain.supervisor.trigger("executor/hold")
             checked(chain.supervisor, model_content, motions, report)
-        led(chain, path, bag, report, rest)
+        record_guided_motion(chain, path, bag, report, rest)
         report("bringing the arm to rest", 0.0, 0.0)
         lower_arm(chain.supervisor)
     demonstration = shown_of(loaded, bag, out.name, speed)

@@ -200,7 +200,7 @@ class OneCommander(OneSource):
         Args:
             newest_ns: timestamp of the newest state that was published [ns].
         """
-        for command in self._polled.taken():
+        for command in self._polled.messages():
             self._on_message(command)
             if len(command[0]) > HEADER_BYTES and header_stamp_ns(command[0]) == newest_ns:
                 break  # nothing newer can have arrived

@@ -222,7 +222,7 @@ def leave(code: int = 0) -> NoReturn:
     sys.exit(code)
 
 
-def tell_lost_answers(node: Node) -> None:
+def log_lost_answers(node: Node) -> None:
     """Log a service answer that did not reach its client as information, instead of ROS's Python warning.
 
     It is not a fault: the node had not discovered the client yet, and the client asks again (see `Supervisor`).
@@ -254,7 +254,7 @@ def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
     try:
         node = create()
         refuse_unknown_parameters(node)
-        tell_lost_answers(node)
+        log_lost_answers(node)
         if rehearse := getattr(node, "rehearse", None):
             rehearse()
         stop = StopFlag()

@@ -415,7 +415,7 @@ class HardwareNode(ManagedNode):
             if refusal := self._emergency.refusal or self._commander.refusal:
                 raise SafetyError(f"cannot enable: {refusal}")
             if loop.running and loop.guard.state is GuardState.DISABLED and self._pace is not None:
-                if not self._pace.decided() or (loop.fifo and not self._share.share):
+                if not self._pace.may_enable() or (loop.fifo and not self._share.share):
                     return
                 for warning in filter(None, (self._pace.warning, self._room_warning(loop))):
                     self.get_logger().warning(warning)
@@ -486,7 +486,7 @@ class HardwareNode(ManagedNode):
         loop, pace = self._loop, self._pace
         if loop is not None and pace is not None and loop.running:
             if loop.guard.state is GuardState.DISABLED:
-                pace.look(loop)
+                pace.evaluate(loop)
                 self._share.note()
                 self._lower_rate(loop, pace)
             else:

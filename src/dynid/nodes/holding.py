@@ -183,7 +183,7 @@ class Held:
     moved: FloatArray
 
 
-def let_go(call: Supervisor, robot: Robot, path: Path, over: Callable[[], bool]) -> Held:
+def compensate_gravity(call: Supervisor, robot: Robot, path: Path, over: Callable[[], bool]) -> Held:
     """Run gravity compensation with the model of this path until `over()`; the arm must have passed `checked`.
 
     Raises:
@@ -230,7 +230,7 @@ def hold_one(call: Supervisor) -> str:
             "every joint carries the torque that the model predicts: the arm is released, guide it by hand"
         )
         end_s = call.now() + (seconds or LONGEST_S)
-        held = let_go(call, robot, path, lambda: call.now() >= end_s)
+        held = compensate_gravity(call, robot, path, lambda: call.now() >= end_s)
     finally:
         lower_arm(call)
     return f"held for {held.seconds:.0f} s"

@@ -75,7 +75,7 @@ class Supervisor:
         self.node.get_logger().warning(text)
 
     @property
-    def doubt(self) -> str:
+    def doubt_reason(self) -> str:
         """Reason why the state of a motion is in doubt; "" if only the executor reports it."""
         return self._experiments.refusal
 

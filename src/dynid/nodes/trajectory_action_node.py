@@ -76,23 +76,23 @@ class GoalWatch:
         """Start the time in which the executor must answer; called when the goal is sent."""
         self._begin_s = self._last_sign_s = self._now()
 
-    def note(self) -> None:
+    def on_reference(self) -> None:
         """Note that a reference of the executor has arrived, which shows that the executor is running."""
         self._last_sign_s = self._now()
 
-    def hear(self, text: str) -> None:
+    def on_status(self, text: str) -> None:
         """Update the outcome from a `motion_status` message."""
         try:
             status = read_status(text)
         except DataError as error:
-            return self.doubt(str(error))
-        self.note()
+            return self.mark_doubtful(str(error))
+        self.on_reference()
         if self._known_to_executor and status.id != self.identifier and self.outcome is None:
             self.outcome = Outcome("lost", f"another motion replaced it: {cut(status.trajectory)}")
         self._known_to_executor |= status.id == self.identifier
         self.outcome = self.outcome or outcome_of(status, self.identifier)
 
-    def doubt(self, text: str) -> None:
+    def mark_doubtful(self, text: str) -> None:
         """Set the outcome "doubtful" with this reason: the reported progress may be wrong, so the motion must stop."""
         self.outcome = self.outcome or Outcome("doubtful", text)
 
@@ -153,13 +153,13 @@ class TrajectoryActionNode(Node):
 
     def _on_status(self, message: String) -> None:
         if self._watch is not None:
-            self._watch.hear(message.data)
+            self._watch.on_status(message.data)
 
     def _on_doubt(self, text: str) -> None:
         """Log that a topic has two publishers, and mark the outcome of the running goal as doubtful."""
         self.get_logger().error(text)
         if self._watch is not None:
-            self._watch.doubt(text)
+            self._watch.mark_doubtful(text)
 
     async def _on_goal(self, goal: Any) -> Any:
         """Run one goal and return its result; an invalid goal is refused before it replaces the running goal."""
@@ -318,7 +318,7 @@ class TrajectoryActionNode(Node):
 
 
 def _note(watch: GoalWatch, monitor: GoalMonitor, raw: bytes) -> None:
-    watch.note()
+    watch.on_reference()
     monitor.on_reference(raw)
 
 

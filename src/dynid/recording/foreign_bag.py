@@ -31,7 +31,7 @@ UNIT_HINT = "are the units right? Others are stated by --position and --effort, 
 Topics = tuple[str, ...]
 
 
-def says_goal(topic: str) -> bool:
+def names_command_topic(topic: str) -> bool:
     """Return whether a topic's name shows that its positions are commanded, not measured."""
     return any(word in topic.rsplit("/", 1)[-1] for word in GOAL_WORDS)
 
@@ -72,7 +72,7 @@ def state_topics(bag: Bag, mapping: BagMapping) -> Topics:
         if bag[topic].message_type not in STATES:
             raise ConfigurationError(f"topic '{topic}' is of type {bag[topic].message_type}, expected {kinds}")
     found = mapping.topics or tuple(
-        topic for topic, one in bag.topics.items() if one.message_type in STATES and not says_goal(topic)
+        topic for topic, one in bag.topics.items() if one.message_type in STATES and not names_command_topic(topic)
     )
     if not found:
         listed = ", ".join(bag.topics) or "none"
@@ -215,7 +215,7 @@ def _goals(
     """Return the goals (N, n) that were last sent before the stamps (N,) [ns]; None if no topic holds goals."""
     for other, content in bag.topics.items():
         kind = content.message_type in (JOINT_STATE, JOINT_TRAJECTORY)
-        if not kind or _space(other) != _space(topic) or not says_goal(other) or not len(content.messages):
+        if not kind or _space(other) != _space(topic) or not names_command_topic(other) or not len(content.messages):
             continue
         try:
             series: JointSeries = joint_series(content, names)

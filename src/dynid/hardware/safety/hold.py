@@ -183,7 +183,7 @@ class Hold:
         learning = (np.abs(dq) > STANDING_RAD_S) | (np.abs(stretch) > RESTS_WITHIN_RAD)
         if self._relief is not None and (valid is None or valid.all()):
             self.load += self._relief.step(step_s, q, self.held)
-            learning &= ~self._relief.gives
+            learning &= ~self._relief.yielding
         self.load += step_s * self._integral_gain * np.where(learning, stretch, 0.0)
         np.minimum(np.maximum(self.load, -caps, out=self.load), caps, out=self.load)
         self.held[:] = self._certain_load(valid) + self.stiffness * stretch

@@ -303,12 +303,12 @@ class FaultInjector:
             return
         if isinstance(fault, SameId):
             if fault.servo is not None:
-                self.chain.give_id_of(fault.servo, fault.of)
+                self.chain.assign_duplicate_id(fault.servo, fault.of)
             else:
                 first = self.chain.servos[fault.of]
                 more = Servo(fault.of, first.get(table.MODEL_NUMBER))
                 more.set(table.PRESENT_POSITION, int(self._random.integers(table.COUNTS_PER_TURN)))
-                self.chain.twins[fault.of] = more
+                self.chain.duplicate_id_servos[fault.of] = more
             return
         code = FACTORY_BAUD_CODE
         if isinstance(fault, OtherBaudRate):
