@@ -207,7 +207,7 @@ def settings_like(found: Identification) -> IdentificationSettings:
 
     A model that is refused with few poses is also refused with many.
     """
-    beside, settings = found.estimate.regression.beside, found.settings
+    beside, settings = found.estimate.regression.joint_friction, found.settings
     acceptance = settings.acceptance.model_copy(update={"fresh_poses": FEW_POSES})
     settings = settings.model_copy(update={"acceptance": acceptance})
     if beside is None:

@@ -52,7 +52,7 @@ def test_what_structures_of_friction_differ_by_makes_intervals_wider(judge: Reco
     def found(rivals: FloatArray) -> Any:
         base = SimpleNamespace(standard_deviations=np.full(len(judge.limits), 0.1))
         beside = SimpleNamespace(ladder=SimpleNamespace(rivals=rivals))
-        return SimpleNamespace(estimate=SimpleNamespace(base=base, regression=SimpleNamespace(beside=beside)))
+        return SimpleNamespace(estimate=SimpleNamespace(base=base, regression=SimpleNamespace(joint_friction=beside)))
 
     alone, more = (judge.half_widths(found(rivals), 9.0) for rivals in (np.zeros((0, len(judge.limits))), off))
     np.testing.assert_allclose(alone, 0.1 * judge.quantile(9.0))

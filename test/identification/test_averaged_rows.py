@@ -16,7 +16,7 @@ from dynid.identification.data.signals import TimeAxis, Torques
 from dynid.identification.data.weak_form import CUTOFF_OF_SUPPORT, averaged, cubic_spline
 from dynid.identification.estimators.table import estimator
 from dynid.identification.methods import identify
-from dynid.identification.prepared import within_memory
+from dynid.identification.prepared import sources_in_memory
 from dynid.identification.settings import load_identification
 from dynid.identification.setup import estimate_setup
 from dynid.model.dynamics import ArmModel
@@ -222,9 +222,9 @@ def test_a_sample_of_many_recordings_is_spread_evenly(monkeypatch: pytest.Monkey
     settings = rows_of(sources, SETTINGS).settings(SETTINGS)
     spans = [span_of(one, settings) for one in sources]
     whole = sum(len(part.q) for one in sources for part in one.samples(settings).fine)
-    assert within_memory(sources, spans, settings) == (sources, True)
+    assert sources_in_memory(sources, spans, settings) == (sources, True)
     for name in ("MOST_INSTANTS", "SAMPLE_INSTANTS"):
         monkeypatch.setattr(prepared, name, 0.45 * whole)
-    used, all_of_them = within_memory(sources, spans, settings)
+    used, all_of_them = sources_in_memory(sources, spans, settings)
     assert [one.name for one in used] == ["log 0", "log 3", "log 6", "log 9"] and not all_of_them
     assert sum(len(part.q) for one in used for part in one.samples(settings).fine) <= 0.45 * whole

@@ -12,10 +12,10 @@ from dynid.identification.feasibility.consistent import (
     STRAIN_DEVIATIONS,
     consistent_interior,
     consistent_projection,
-    lifted,
     on_their_bounds,
     prior_from_bounds,
     pseudo_inertia_rows,
+    raised_to_bounds,
     solver_units,
 )
 from dynid.model.dynamics import ArmModel
@@ -201,8 +201,8 @@ def test_a_lift_needs_something_missing_and_adds_mass_that_has_spread() -> None:
     spread, margin = 0.3, 1e-4
     ten = from_link_frame(LinkInertia(1.0, np.zeros(3), np.eye(3)), np.eye(4))
     own = float(np.linalg.eigvalsh(pseudo_inertia(ten) - spread**2 * np.diag([1.0, 1.0, 1.0, 0.0]))[0])
-    assert lifted(ten, own - 1e-9, spread) is ten
-    short = lifted(ten, own + 0.05 * margin, spread)
+    assert raised_to_bounds(ten, own - 1e-9, spread) is ten
+    short = raised_to_bounds(ten, own + 0.05 * margin, spread)
     found = float(np.linalg.eigvalsh(pseudo_inertia(short) - short[9] * spread**2 * np.diag([1, 1, 1, 0.0]))[0])
     assert own + 0.05 * margin <= found < own + 0.06 * margin
 

@@ -144,7 +144,7 @@ def test_friction_among_the_parameters_is_looked_at_too() -> None:
     tau[:, 6] -= 0.1 * np.sign(same[:, 6])
     regression = Regression.of(model, samples_of(Q, same, DDQ, tau), SETTINGS)
     values = dict(zip(regression.names, regression.solve().phi, strict=True))
-    assert values["FC7"] == 0.0 and regression.beside is None
+    assert values["FC7"] == 0.0 and regression.joint_friction is None
     _, separate = friction_checks(regression)
     assert not separate.passed and separate.detail == "FV7"
 

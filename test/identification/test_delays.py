@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from recordings import recorded
 
-from dynid.identification.data.later import with_later_torques
+from dynid.identification.data.delayed_torques import with_shifted_torques
 from dynid.identification.data.recordings import Recording
 from dynid.identification.diagnosis.delays import MOST_S, DelaySearch, Left, followed, secant_step
-from dynid.identification.diagnosis.nearby import Unknown, doubt_of_delays, unknowns
+from dynid.identification.diagnosis.nuisance_columns import Unknown, doubt_of_delays, unknowns
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import SuspicionLimits, load_identification
 from dynid.model.dynamics import ArmModel
@@ -87,14 +87,14 @@ def test_later_torques_undo_a_delay_and_leave_positions() -> None:
     """What is shifted behind the filters is what would have been shifted in front of them."""
     delays = np.array([0.0, 0.02, -0.03, 0.05, 0.0, 0.01, 0.0, -0.01])
     honest, samples = recorded(ROBOT).samples(SETTINGS), late(delays).samples(SETTINGS)
-    mended = with_later_torques(samples, delays)
+    mended = with_shifted_torques(samples, delays)
     inside = slice(5, -5)
     scale = honest.tau.std(axis=0)
     assert (np.abs(samples.tau - honest.tau)[inside].max(axis=0) / scale > 0.01)[delays != 0.0].all()
     # the fast noise is averaged by reading between stamps twice
     assert (np.abs(mended.tau - honest.tau)[inside].max(axis=0) / scale < 0.05).all()
     assert np.array_equal(mended.q, samples.q) and np.array_equal(mended.fine[0].q, samples.fine[0].q)
-    plain = with_later_torques(replace(samples, fine=()), delays)
+    plain = with_shifted_torques(replace(samples, fine=()), delays)
     assert np.abs(plain.tau - mended.tau)[inside].max() < 0.1 * np.abs(samples.tau - honest.tau)[inside].max()
 
 

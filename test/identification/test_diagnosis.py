@@ -20,13 +20,13 @@ from dynid.identification.diagnosis.diagnosis import (
     tried_scale,
 )
 from dynid.identification.diagnosis.events import find_event
-from dynid.identification.diagnosis.nearby import (
+from dynid.identification.diagnosis.nuisance_columns import (
     CHANCE,
     Unknown,
     deviation_in_common,
+    median_of_others,
     unexplained_share,
     unknowns,
-    usual_of_others,
 )
 from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.identification.estimators.regression import Regression
@@ -195,7 +195,7 @@ def test_what_joints_have_in_common_is_no_surer_than_they_agree() -> None:
     assert np.isclose(deviation_in_common(scattered, np.full(7, 2.0)), scattered.std(ddof=1) / np.sqrt(7.0))
     assert np.isclose(deviation_in_common(np.full(7, -20.0), np.full(7, 2.0)), 2.0 / np.sqrt(7.0))
     assert deviation_in_common(np.array([5.0]), np.array([2.0])) == 2.0
-    assert usual_of_others(np.array([0.0, 30.0, 1.0, 2.0])).tolist() == [2.0, 1.0, 2.0, 1.0]
+    assert median_of_others(np.array([0.0, 30.0, 1.0, 2.0])).tolist() == [2.0, 1.0, 2.0, 1.0]
 
 
 @pytest.mark.slow

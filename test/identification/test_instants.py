@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynid.identification.data.instants import moved_to_stamps, stamp_errors
+from dynid.identification.data.instants import interpolated_at_stamps, stamp_errors
 
 PERIOD_S, COUNT, JOINTS = 0.001, 6000, 5
 EVEN = PERIOD_S * np.arange(COUNT)
@@ -37,7 +37,7 @@ def test_a_stamp_that_is_late_is_found_from_all_joints() -> None:
 def test_values_are_moved_to_their_stamps() -> None:
     stamps, read = read_before(late())
     q = motion(read)
-    at, tau, dq, words = moved_to_stamps(stamps, q, 2.0 * q, -q)
+    at, tau, dq, words = interpolated_at_stamps(stamps, q, 2.0 * q, -q)
     mean = float(np.mean(stamps - read))
     inside, right = slice(600, -600), motion(stamps - mean)
     assert np.abs(at - right)[inside].max() < 0.3 * np.abs(q - right)[inside].max()
@@ -52,7 +52,7 @@ def test_a_row_that_was_stamped_twice_is_one_instant() -> None:
     place = np.arange(COUNT)
     place[500::40] -= 1  # the logger came before the next row was there, and wrote the last one again
     q = motion(EVEN)[place]
-    at, _, _, words = moved_to_stamps(EVEN, q, q, None)
+    at, _, _, words = interpolated_at_stamps(EVEN, q, q, None)
     assert words
     assert np.abs(np.diff(at, n=2, axis=0))[600:-600].max() < 0.1 * np.abs(np.diff(q, n=2, axis=0))[600:-600].max()
 
@@ -60,7 +60,7 @@ def test_a_row_that_was_stamped_twice_is_one_instant() -> None:
 @pytest.mark.parametrize("noise_rad", [0.0, 2e-4])
 def test_even_rows_stay_as_they_are(noise_rad: float) -> None:
     q = motion(EVEN) + noise_rad * np.random.default_rng(1).normal(size=(COUNT, JOINTS))
-    at, tau, dq, words = moved_to_stamps(EVEN, q, q, None)
+    at, tau, dq, words = interpolated_at_stamps(EVEN, q, q, None)
     assert at is q
     assert tau is q
     assert dq is None

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
 from dynid.identification import pipeline, prepared
-from dynid.identification.data.deferred_signals import ReadAgain
+from dynid.identification.data.deferred_signals import SignalsOnDisk
 from dynid.identification.data.recordings import load_recordings
 from dynid.identification.many.spread import LOCAL, spread_over
 from dynid.identification.methods import identify
@@ -23,7 +23,7 @@ from dynid.identification.pipeline import Identification
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_nominal
-from dynid.parallel import in_order, in_processes, process_map, watched
+from dynid.parallel import in_order, in_processes, process_map, with_progress
 from dynid.robot import FloatArray, load_robot
 
 ROBOT = load_robot("planar_3r")
@@ -107,7 +107,7 @@ def test_all_recordings_count_though_memory_holds_few(
 
 def test_recordings_beyond_memory_are_read_again(folder: Path) -> None:
     sources = load_recordings([folder], ROBOT, MAPPING, most_rows=600)
-    again = [isinstance(one.signals, ReadAgain) for one in sources]
+    again = [isinstance(one.signals, SignalsOnDisk) for one in sources]
     assert again == [False] * 2 + [True] * (EPISODES - 2)
     settings = load_identification(ROBOT)
     assert len(sources[-1].signals(settings).time) == 300
@@ -265,7 +265,7 @@ def test_a_pool_that_broke_takes_no_more_work() -> None:
 
 def test_progress_is_reported_four_times() -> None:
     said: list[str] = []
-    spread = watched(map, said.append)
+    spread = with_progress(map, said.append)
     assert list(spread(lambda x: x + 1, range(8))) == list(range(1, 9))
     assert said == [f"{k} of 8 pieces" for k in (2, 4, 6, 8)]
 

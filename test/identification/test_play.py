@@ -77,7 +77,7 @@ def test_the_play_of_a_simulated_arm_is_found_from_its_torques(switched_off: tup
     settings = load_identification(robot)
     samples = source_of(robot, run, "run").samples(settings)
     coulomb = settings.coulomb_friction.model_copy(update={"structure": "directional"})
-    beside = estimator("ols").estimate(ArmModel.of(robot), samples, coulomb).regression.beside
+    beside = estimator("ols").estimate(ArmModel.of(robot), samples, coulomb).regression.joint_friction
     assert beside is not None and beside.play is not None
     half = 0.0 if switched_off else np.deg2rad(0.125)
     np.testing.assert_allclose(beside.play.half[1:4], half, atol=0.4e-3)

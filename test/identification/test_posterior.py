@@ -106,7 +106,7 @@ def test_friction_below_zero_gives_friction_above() -> None:
         possible_arms(MODEL, belief(FC2=-1e5), BOUNDS, 20)
 
 
-def beside(deviation: float) -> tuple[ArmModel, Belief, int]:
+def with_additional_friction(deviation: float) -> tuple[ArmModel, Belief, int]:
     """A structure without Coulomb friction, FC2 beside its base parameters with this deviation."""
     structure = MODEL.structure.model_copy(update={"coulomb_friction": False})
     model = ArmModel.of(ROBOT, structure=structure)
@@ -119,12 +119,12 @@ def beside(deviation: float) -> tuple[ArmModel, Belief, int]:
 
 
 def test_additional_friction_is_drawn_unless_fixed() -> None:
-    model, told, place = beside(0.01)
+    model, told, place = with_additional_friction(0.01)
     found = possible_arms(model, told, BOUNDS, 200, seed=4)
     assert found.base[:, 0].std() == pytest.approx(0.01, rel=0.25)
     assert found.base[:, 0].mean() == pytest.approx(0.3, abs=0.004)
     np.testing.assert_array_equal(found.base[:, 0], found.standard[:, place])
-    model, told, place = beside(0.0)
+    model, told, place = with_additional_friction(0.0)
     start = np.zeros(len(model.regrouping.standard))
     start[place] = 0.25
     held = possible_arms(model, told, BOUNDS, 10, start=start, seed=4)

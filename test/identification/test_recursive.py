@@ -123,7 +123,7 @@ def test_what_is_known_beforehand_stands_where_nothing_was_seen_and_yields_to_da
     friction = np.ones(empty.friction_size)
     nominal = known.point.phi
     vague, sure = (
-        empty.believing(nominal, deviation * np.maximum(np.abs(nominal), 0.01), deviation * friction)
+        empty.with_prior(nominal, deviation * np.maximum(np.abs(nominal), 0.01), deviation * friction)
         for deviation in (1e3, 1e-9)
     )
     np.testing.assert_allclose(sure.solve().phi, nominal, rtol=1e-9, atol=1e-12)

@@ -14,7 +14,7 @@ from geometry_msgs.msg import InertiaStamped
 from test.shared.felt import ROBOT, model_file
 
 from dynid.commands.replay import TOLERANCE_DEG
-from dynid.control.shown import shown_of
+from dynid.control.guided_replay import replay_of_bag
 from dynid.errors import DataError, NodeError
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import save_model
@@ -83,7 +83,7 @@ def test_guided_arm_stays_and_replays_the_demonstration(chain: Chain, folder: Pa
     recording = load_driver_recording(tmp_path / "bag", ROBOT)
     left = recording.q[recording.time >= recording.time[-1] - 0.8]
     assert np.rad2deg(np.ptp(left, axis=0).max()) < 0.5, "let go, it rests"
-    shown = shown_of(ROBOT, tmp_path / "bag", "taught")
+    shown = replay_of_bag(ROBOT, tmp_path / "bag", "taught")
     assert np.rad2deg(np.ptp(shown.path, axis=0)[:7]).min() > 5.0
     assert shown.as_dict()["least_speed"] > 0.7, "a joint that sticks stops hard, so the replay brakes longer"
     shown.save(tmp_path / "motion.yaml")
@@ -92,7 +92,7 @@ def test_guided_arm_stays_and_replays_the_demonstration(chain: Chain, folder: Pa
     assert found.shown_error_rad is not None and np.rad2deg(found.shown_error_rad) < TOLERANCE_DEG
     assert np.rad2deg(found.error_rad) < TOLERANCE_DEG
     with pytest.raises(DataError, match=r"no hand moved the arm|was never guided by hand"):
-        shown_of(ROBOT, tmp_path / "replay", "again")
+        replay_of_bag(ROBOT, tmp_path / "replay", "again")
 
 
 def test_payload_is_estimated_applied_and_cleared(chain: Chain, folder: Path) -> None:

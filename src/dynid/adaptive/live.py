@@ -64,7 +64,7 @@ class LiveEstimate:
         for one in regression.parameters:
             least = (LEAST_FRICTION if law is not None else UNKNOWN_FRICTION)[TERMS[one.term].unit]
             friction.append(max(least, FRICTION_SHARE * abs(float(start.values[one.term, one.axes[0]]))))
-        regression = regression.believing(phi, deviations, np.array(friction))
+        regression = regression.with_prior(phi, deviations, np.array(friction))
         return cls(settings, regression, 0, regression)
 
     def updated(self, signals: Signals) -> "LiveEstimate":

@@ -44,7 +44,7 @@ def teach(
         from dynid.nodes.holding import check_motions, checked
         from dynid.nodes.supervisor import lower_arm
         from dynid.nodes.teaching import record_guided_motion
-    from dynid.control.shown import shown_of
+    from dynid.control.guided_replay import replay_of_bag
     from dynid.resources import refuse_existing
     from dynid.runtime.model import load_model
 
@@ -72,7 +72,7 @@ def teach(
         record_guided_motion(chain, path, bag, report, rest)
         report("bringing the arm to rest", 0.0, 0.0)
         lower_arm(chain.supervisor)
-    demonstration = shown_of(loaded, bag, out.name, speed)
+    demonstration = replay_of_bag(loaded, bag, out.name, speed)
     demonstration.save(motion)
     if as_json:
         print_json({"bag": str(bag), "motion": str(motion)} | demonstration.as_dict())

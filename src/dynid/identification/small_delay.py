@@ -80,8 +80,8 @@ def compensated(
 
 
 def _found(estimate: Estimate) -> FoundDelay | None:
-    beside = estimate.regression.beside
-    return None if beside is None else beside.delay
+    joint_friction = estimate.regression.joint_friction
+    return None if joint_friction is None else joint_friction.delay
 
 
 def _estimate_of(found: FoundDelay) -> SetupEstimate:
@@ -98,12 +98,12 @@ def _read_later(model: ArmModel, given: Timed, last: Estimate, delay_s: float, h
 
     The fit starts from the last estimate.
     """
-    ready, beside = given.ready, last.regression.beside
-    assert beside is not None
+    ready, joint_friction = given.ready, last.regression.joint_friction
+    assert joint_friction is not None
     setup = _with_delay(ready, delay_s)
     sources = tuple(setup.read(one) for one in ready.sources)
     fitted, ends = portions_of(sources, ready.settings, held_out_share)
-    start = KnownStart(beside.fit.structure, beside.fit.point, beside.ladder)
+    start = KnownStart(joint_friction.fit.structure, joint_friction.fit.point, joint_friction.ladder)
     samples = join([one.samples for one in fitted])
     settings = ready.settings
     estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction, start)

@@ -12,8 +12,8 @@ import numpy as np
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
+from dynid.control.guided_replay import MOVED_RAD, STANDSTILL_S, STILL_RAD, GuidedReplay
 from dynid.control.model_laws import ComputedTorque, GravityCompensation
-from dynid.control.shown import MOVED_RAD, STANDSTILL_S, STILL_RAD, Shown
 from dynid.errors import DataError, NodeError
 from dynid.nodes.chain import Chain
 from dynid.nodes.collect import Report, begin_recording, end_recording
@@ -139,7 +139,7 @@ class ReplayResult:
 
 
 def replay_recorded(
-    chain: Chain, model: Path, motion: Path, bag: Path, report: Report, shown: Shown | None
+    chain: Chain, model: Path, motion: Path, bag: Path, report: Report, shown: GuidedReplay | None
 ) -> ReplayResult:
     """Execute and record a motion from a file under computed torque, and return its tracking errors.
 

@@ -71,7 +71,7 @@ class CyclePace:
             self.warning = f"{last.describe()}; {self.rate.rate_hz} Hz goes on, as fixed by rate_hz"
         if last is not None and self._trial.exhausted(DECIDING_WINDOWS):
             raise SafetyError(
-                f"cannot enable: no cycle rate is kept, {last.describe()}; end other programs, or set rate_hz to accept "
-                "missed cycles"
+                f"cannot enable: no cycle rate is kept, {last.describe()}; end other programs, or set rate_hz to "
+                "accept missed cycles"
             )
         return self._trial.fixed or self._trial.kept

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynid.errors import ConfigurationError, DataError, refuse_other_kind
-from dynid.identification.data.deferred_signals import AsRead
+from dynid.identification.data.deferred_signals import SignalsInMemory
 from dynid.identification.data.recordings import Recording, signals_of_rows
 from dynid.recording.frozen import refuse_frozen, still_notes
 from dynid.recording.held_efforts import as_sent
@@ -123,7 +123,7 @@ def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple
     )
     notes = tuple(one for one in told if one)
     known = Path(name), digest, mount, constants, notes
-    return Recording(*known, AsRead(signals), joint_names=robot.joint_names, rows=signals)
+    return Recording(*known, SignalsInMemory(signals), joint_names=robot.joint_names, rows=signals)
 
 
 def _quantity(unit: UnitText, columns: list[int]) -> Quantity | None:

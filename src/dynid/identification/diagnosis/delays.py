@@ -1,6 +1,6 @@
 """Delays of torques relative to positions, found iteratively.
 
-One linear step from the given data, see `nearby`, is much too short for a long delay, because parameters and friction
+One linear step from the given data, see `nuisance_columns`, is much too short for a long delay, because parameters and friction
 fitted to late torques absorb most of it. A slow motion with a delay of 60 ms may show only 20 ms, or 1 ms. So torques
 are read later by the estimated delay, everything is fitted again, and this is repeated until the remaining estimate is
 zero. This is a secant search for a root: first for a common delay of all torques, then from there for the joints that
@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.identification.data.later import with_later_torques
+from dynid.identification.data.delayed_torques import with_shifted_torques
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.diagnosis.nearby import Unknown, among_others, unknowns
+from dynid.identification.diagnosis.nuisance_columns import Unknown, unknowns, with_scatter_of_joints
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import CoulombSettings, SuspicionLimits
 from dynid.model.dynamics import ArmModel
@@ -35,7 +35,7 @@ CONTRADICTION_Z = 3.0  # standard deviations between an axis's delay and the com
 SECANT_SLOPE = -0.1  # slope of the remaining delay, below which the secant is used; above it, steps double
 
 
-class Left(NamedTuple):
+class RemainingDelay(NamedTuple):
     """Remaining delays and torque errors of a fit to shifted torques.
 
     Attributes:
@@ -78,12 +78,12 @@ class DelaySearch:
         free: Sequence[Unknown],
     ) -> None:
         self.model, self.samples = model, samples
-        beside = regression.beside
-        self.coulomb, self.structure = coulomb, None if beside is None else beside.fit.structure
+        joint_friction = regression.joint_friction
+        self.coulomb, self.structure = coulomb, None if joint_friction is None else joint_friction.fit.structure
         self.given = _left(free, regression)
-        self._found: dict[bytes, Left] = {}
+        self._found: dict[bytes, RemainingDelay] = {}
 
-    def left(self, delays_s: FloatArray) -> Left:
+    def left(self, delays_s: FloatArray) -> RemainingDelay:
         """Return the delays that remain after torques are shifted by `delays_s` (n,) [s]; repeated calls are cached."""
         if not delays_s.any():
             return self.given
@@ -91,17 +91,17 @@ class DelaySearch:
             self._found[key] = self._fitted(delays_s)
         return self._found[key]
 
-    def _fitted(self, delays_s: FloatArray) -> Left:
-        later = with_later_torques(self.samples, delays_s)
+    def _fitted(self, delays_s: FloatArray) -> RemainingDelay:
+        later = with_shifted_torques(self.samples, delays_s)
         regression = Regression.stack(self.model, later, self.coulomb, structure=self.structure)
         return _left(unknowns(self.model, later, regression, ("delay",)), regression)
 
-    def explained(self, found: Left) -> float:
+    def explained(self, found: RemainingDelay) -> float:
         """Return the share of the squared errors that later torques remove, averaged over the axes."""
         before = np.maximum(self.given.sigma, np.finfo(float).tiny)
         return float(1.0 - np.mean((found.sigma / before) ** 2))
 
-    def worth(self, start_s: FloatArray, axis: int, delay_s: float) -> bool:
+    def reduces_error(self, start_s: FloatArray, axis: int, delay_s: float) -> bool:
         """Return whether the axis's error decreases if only its delay changes from `start_s` (n,) [s] to `delay_s`."""
         alone = np.where(np.arange(len(start_s)) == axis, delay_s, start_s)
         return bool(self.left(alone).sigma[axis] ** 2 < MOST_REMAINING * self.left(start_s).sigma[axis] ** 2)
@@ -133,16 +133,16 @@ class DelaySearch:
         others = which & ~open_
         return self.root(start_s, others, together=False) if others.any() and not together else None
 
-    def _of_axes(self, left: Left, *, together: bool) -> tuple[FloatArray, FloatArray]:
+    def _of_axes(self, left: RemainingDelay, *, together: bool) -> tuple[FloatArray, FloatArray]:
         """Return remaining delays and their standard deviations by axis, (n,) [s]."""
         each = left.delays[1:]
         return _values([left.delays[0]] * len(each) if together else each)
 
 
-def _left(free: Sequence[Unknown], regression: Regression) -> Left:
+def _left(free: Sequence[Unknown], regression: Regression) -> RemainingDelay:
     solution = regression.solve()
     sigma = regression.axis_sigma(regression.residual(solution.phi, solution.friction))
-    return Left(tuple(one for one in free if one.kind == "delay"), sigma)
+    return RemainingDelay(tuple(one for one in free if one.kind == "delay"), sigma)
 
 
 def _values(unknowns: Sequence[Unknown]) -> tuple[FloatArray, FloatArray]:
@@ -178,12 +178,12 @@ def followed(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) ->
         limits: limits of suspicions; delays far below them are not iterated.
         doubt: factor of the limit for each axis, (n,).
     """
-    given, n = among_others(search.given.delays)[0], len(doubt)
+    given, n = with_scatter_of_joints(search.given.delays)[0], len(doubt)
     root, common = None, given
     if abs(given.value) > max(given.deviation, 0.25 * SMALL * limits.delay_s):
         root = search.root(np.zeros(n), np.ones(n, dtype=bool), together=True)
     if root is not None and (part := search.explained(search.left(root.delays_s))) >= 0.0:
-        now = among_others(search.left(root.delays_s).delays)[0]
+        now = with_scatter_of_joints(search.left(root.delays_s).delays)[0]
         value, deviation = float(root.delays_s.mean()) + now.value, now.deviation / float(root.seen[0])
         common = Unknown("delay", -1, value, deviation, max(given.explained, part))
         each = _each(search, root.delays_s, limits, doubt)
@@ -193,7 +193,7 @@ def followed(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) ->
         each = _each(search, np.zeros(n), limits, doubt)
     if n == 1:
         each = (replace(common, axis=0),)
-    return (common, *among_others((common, *each))[1:])
+    return (common, *with_scatter_of_joints((common, *each))[1:])
 
 
 def _contradicts(one: Unknown, common_s: float) -> bool:
@@ -218,6 +218,6 @@ def _each(search: DelaySearch, start_s: FloatArray, limits: SuspicionLimits, dou
         value, deviation = one.value + root.delays_s[axis], one.deviation / float(root.seen[axis])
         explained = max(one.explained, part) if moved else one.explained
         sure = moved and abs(value) - limits.deviations * deviation > limits.delay_s * doubt[axis]
-        worth = not sure or search.worth(start_s, axis, value)
+        worth = not sure or search.reduces_error(start_s, axis, value)
         followed_ones.append(Unknown("delay", axis, value, deviation, explained) if worth else first)
     return tuple(followed_ones)

@@ -10,7 +10,7 @@ from dynid.identification.diagnosis.delays import DelaySearch, followed
 from dynid.identification.diagnosis.effort_meaning import KINDS as MEANINGS
 from dynid.identification.diagnosis.effort_meaning import meanings, words_of
 from dynid.identification.diagnosis.gear_losses import SAMPLES, OtherLosses, other_losses
-from dynid.identification.diagnosis.nearby import Unknown, doubt_of_delays, unknowns
+from dynid.identification.diagnosis.nuisance_columns import Unknown, doubt_of_delays, unknowns
 from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import CoulombSettings, SuspicionLimits
@@ -221,9 +221,9 @@ def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, jo
 
 def _losses(model: ArmModel, samples: Samples, regression: Regression) -> OtherLosses | None:
     """Return the test of gear losses; None if all friction is in the base parameters, without dependence on load."""
-    if regression.beside is None:
+    if regression.joint_friction is None:
         return None
-    solution, law = regression.solve(), regression.beside.fit.point.law
+    solution, law = regression.solve(), regression.joint_friction.fit.point.law
     misfit = regression.misfit(solution.phi, solution.friction)
     return other_losses(Trials(model, samples, SAMPLES), solution.phi, law, misfit)
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
-from dynid.identification.data.later import read_later
+from dynid.identification.data.delayed_torques import interpolate_later
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.gear_rows import sliding_states
 from dynid.identification.estimators.torque_errors import MOVING_RAD_S
@@ -310,7 +310,7 @@ class Trials:
 
     def _shifted(self, delay: float) -> Data:
         """Return torques and friction speeds as they were `delay` [s] later, for each recording separately."""
-        tau, speed = (read_later(self.samples.time, one, delay) for one in (self.samples.tau, self.samples.dq))
+        tau, speed = (interpolate_later(self.samples.time, one, delay) for one in (self.samples.tau, self.samples.dq))
         return replace(self.given, tau=tau[self.chosen], speed=speed[self.chosen])
 
 

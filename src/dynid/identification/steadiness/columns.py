@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.identification.data.samples import Samples
-from dynid.identification.diagnosis.nearby import across, links_regressor, sliding
+from dynid.identification.diagnosis.nuisance_columns import links_regressor, perpendicular_axes, sliding
 from dynid.identification.estimators.regression import Regression
 from dynid.model.drive import RESISTING, of_kinds
 from dynid.model.dynamics import ArmModel
@@ -50,7 +50,7 @@ def readings(model: ArmModel, samples: Samples, regression: Regression) -> tuple
     found += [Reading(FRICTION, one, (rubs * each[one])[..., None]) for one in own]
     found += _zeros(model, samples, base)
     if size := float(np.linalg.norm(model.gravity)):
-        tilts = [model.gravity_torque(samples.q, base, size * one) for one in across(model.gravity)]
+        tilts = [model.gravity_torque(samples.q, base, size * one) for one in perpendicular_axes(model.gravity)]
         found.append(Reading(MOUNT, (), np.stack(tilts, axis=2)))
     slides = sliding(regression, count)[..., None]
     return tuple(Reading(one.kind, one.axes, one.columns * slides) for one in found)

@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from dynid.identification.data.samples import Samples
-from dynid.identification.diagnosis.nearby import weighted_residual
+from dynid.identification.diagnosis.nuisance_columns import weighted_residual
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.steadiness.columns import OFFSET, Reading, readings
 from dynid.identification.steadiness.fit import ChangeFit, Information
