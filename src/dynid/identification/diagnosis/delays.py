@@ -1,11 +1,11 @@
 """Delays of torques relative to positions, found iteratively.
 
-One linear step from the given data, see `nuisance_columns`, is much too short for a long delay, because parameters and friction
-fitted to late torques absorb most of it. A slow motion with a delay of 60 ms may show only 20 ms, or 1 ms. So torques
-are read later by the estimated delay, everything is fitted again, and this is repeated until the remaining estimate is
-zero. This is a secant search for a root: first for a common delay of all torques, then from there for the joints that
-differ. A joint's own delay is its root plus the small remaining estimate. Standard deviations are those at the root,
-where the fit is good, and therefore smaller than those of the given data.
+One linear step from the given data, see `nuisance_columns`, is much too short for a long delay, because parameters and
+friction fitted to late torques absorb most of it. A slow motion with a delay of 60 ms may show only 20 ms, or 1 ms. So
+torques are read later by the estimated delay, everything is fitted again, and this is repeated until the remaining
+estimate is zero. This is a secant search for a root: first for a common delay of all torques, then from there for the
+joints that differ. A joint's own delay is its root plus the small remaining estimate. Standard deviations are those at
+the root, where the fit is good, and therefore smaller than those of the given data.
 """
 
 from collections.abc import Sequence
