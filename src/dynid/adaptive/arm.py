@@ -66,5 +66,5 @@ class Arm(Protocol):
         ...
 
     def source(self, name: str) -> Recording:
-        """Return everything recorded so far."""
+        """Return the recording so far as input of the identification."""
         ...

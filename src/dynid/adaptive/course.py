@@ -100,7 +100,7 @@ class Course:
                 self.arm.hold(self.known.feedforward, REST_S)
 
     def step_back(self, why: str) -> None:
-        """Return to where the last segment started."""
+        """Move the arm back to the start of the last segment."""
         motion, along = self.trail.pop()
         self.parent.progress(f"{self.arm.moved_s:5.1f} s  {why}: back along '{motion.name}'")
         # the friction of joints that hardly moved is unknown, so the first ways back ignore it

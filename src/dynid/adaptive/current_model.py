@@ -24,9 +24,9 @@ class CurrentModel:
     Attributes:
         model: geometry and structure.
         phi: base parameters, (p,).
-        friction: friction besides them.
+        friction: friction law in addition to the base parameters.
         sigma: residual size of each axis, (n,) [N m].
-        identified: whether it comes from data alone.
+        identified: whether the parameters were identified from data alone, without the nominal arm.
         ratio: identified deviations of base parameters over the planned ones, (p,); None if not known yet.
     """
 

@@ -30,10 +30,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveResult:
-    """Result of a run.
+    """Result of an adaptive run, with the paths of its files.
 
     Attributes:
-        run: the run.
+        run: course and outcome of the adaptive run.
         bag: path of the bag.
         report: path of the report.
         changes: significant changes from the previous model; None if there is none.
@@ -63,8 +63,8 @@ class AdaptiveFiles:
 
     Attributes:
         bag: path of the bag.
-        scene: as given.
-        mount: as given.
+        scene: free space as YAML, as given.
+        mount: mount of the arm, as given.
         settings: settings of the run, without cautious stages if there is a previous model.
         identification: the identification that runs.
 

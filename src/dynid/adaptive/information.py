@@ -58,7 +58,7 @@ class Information:
         phi: base parameters at which loads are computed, (p,).
         sigma: residual size of each axis, (n,) [N m].
         limits: limits of the base parameters' deviations, (p,).
-        A, B: see the module, (m + p, m + p).
+        A, B: matrices of the covariance A^-1 B A^-1, (m + p, m + p).
         sharpness: exponent of the mean of squares; above 1 it emphasises the widest intervals.
     """
 

@@ -87,6 +87,6 @@ class LiveEstimate:
         return LiveEstimate(self.settings, regression, taken, regression.updated(tail))
 
     def model(self) -> tuple[FloatArray, FrictionLaw]:
-        """Return base parameters (p,) and the friction besides them."""
+        """Return base parameters (p,) and the friction law in addition to them."""
         solution = self.latest.solve()
         return solution.phi, self.latest.law(solution)

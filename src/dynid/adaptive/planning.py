@@ -104,7 +104,7 @@ class Planning:
         return np.asarray(np.clip(TUBE_FACTOR * np.max(done[-2:], axis=0), least, MOST_TUBE_RAD))
 
     def live(self, known: CurrentModel) -> LiveEstimate:
-        """Return the online estimate before data."""
+        """Return the online estimate at the start of a run, without samples."""
         nominal, sigma = (known.phi.values, self._gears), LIVE_SIGMA * self.robot.torque_limits
         viscous = np.clip(VISCOUS_SHARE * known.phi.values, LEAST_VISCOUS * self._prior, self._prior)
         deviations = np.where(self._viscous, viscous, self._prior)

@@ -77,7 +77,7 @@ class SegmentPlanner:
     def plan(
         self, name: str, start: FloatArray, frame: SegmentConstraints, known: Information, interval_s: float, seed: int
     ) -> Segment:
-        """Return the segment that leaves the least uncertainty.
+        """Return the segment after which the parameters are expected to be least uncertain.
 
         Args:
             name: name of the segment.

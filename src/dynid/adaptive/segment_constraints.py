@@ -21,7 +21,8 @@ class TorqueUncertainty:
     Attributes:
         unknown_friction: unknown friction, (n,) [N m].
         root: square root of the covariance of friction and base parameters, root root' = cov, (m + p, k).
-        columns: torques per unit of them, (N, n, m + p), from a regressor (N, n, p) and velocities (N, n).
+        columns: function that returns the torques per unit of friction and base parameters, (N, n, m + p), from a
+            regressor (N, n, p) and velocities (N, n).
     """
 
     unknown_friction: FloatArray

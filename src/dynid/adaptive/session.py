@@ -38,7 +38,7 @@ class AdaptiveIdentification(Planning):
         progress: called with one line after each segment and look.
 
     Attributes:
-        report: called with the same as plain values.
+        report: function that is called with the progress as plain values.
 
     Raises:
         DataError: the previous model is of another robot or structure.

@@ -118,9 +118,9 @@ class SimulatedArm:
         self.moved_s += cycle * round((self._end_ns - begin_ns) / 1e9 / cycle)  # timestamps have jitter
 
     def hold(self, feedforward: Feedforward, duration_s: float = STANDSTILL_S) -> None:
-        """Stand at the present posture.
+        """Stand at the present posture, which becomes the reference.
 
-        A reference that stiction prevents the arm from reaching would heat the motors.
+        A reference that the arm cannot reach because of stiction would heat the motors.
         """
         self.at = self._arm.measure().copy()
         still = rest_to_rest("hold", self.robot.joint_names, self.at, self.at, duration_s)

@@ -40,12 +40,12 @@ class LivePayload:
         scale: scale of the arm without payload, with its accepted model.
 
     Attributes:
-        arm: as given.
+        arm: geometry and gravity of the arm as mounted.
         estimate: the newest estimate; None before the first.
         held: parameters that a controller should add to its model, (10,) as `HeldMass.parameters`; zeros without
             payload.
         misfit: residual of the innovations of moving joints after the estimate, in deviations.
-        fits: whether the estimate explains them, and has done so for a while.
+        fits: whether the estimate has explained the innovations for a while.
         restarts: number of restarts.
     """
 

@@ -49,7 +49,7 @@ class OnsetTests:
         self._score, self._age, self._count, self.statistic = np.zeros((H, 3)), np.full(H, -1), 0, 0.0
 
     def update(self) -> bool:
-        """Test after the last update of the filter; return whether a force has begun."""
+        """Test all hypotheses on the last update of the filter; return whether a force has begun."""
         if self._count % self._every == 0:
             h = self._count // self._every % HYPOTHESES
             self._G[:, 3 * h : 3 * h + 3], self._information[h], self._score[h], self._age[h] = 0.0, 0.0, 0.0, 0

@@ -45,8 +45,8 @@ class SwayingController(ArmController):
     effect once the present swaying has faded.
 
     Args:
-        law: see `ArmController`; laws without a reference do not sway.
-        time_constant: see `ArmController` [s].
+        law: control law that runs first; laws without a reference do not sway.
+        time_constant: time constant of the pseudo-differentiation of positions [s].
         robot: robot with the joint limits.
         amplitude_rad: amplitude of every joint; 0 switches swaying off.
         frequency_hz: frequency of every joint.

@@ -95,7 +95,7 @@ class Clearance(SelfCollision):
     def lack(self, q: FloatArray, wanted_m: float) -> float:
         """Return the largest shortfall of a distance from the wanted one at q (n,) [rad], in metres; 0 for none.
 
-        Links that are close to each other at the rest posture may come as close as half of that.
+        Links that are close to each other at the rest posture may approach to half of their distance there.
         """
         if not self.pairs:
             return 0.0
@@ -189,7 +189,7 @@ class ExcitationOptimiser:
         raise refusal
 
     def one_joint(self, profile: str) -> OneJointExcitation:
-        """Return the single-joint excitation with the same limits.
+        """Return the generator of single-joint excitations within the limits of a profile.
 
         Raises:
             UnknownNameError: no such profile.

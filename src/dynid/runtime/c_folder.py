@@ -76,7 +76,7 @@ def torques_with_a_double(model: Model, q: FloatArray, dq: FloatArray, ddq: Floa
 
 
 def friction_with_a_double(model: Model, dq: FloatArray, load: FloatArray) -> BoolArray:
-    """Return the same as `torques_with_a_double` of `model.friction` for states (N, n)."""
+    """Return which friction torques of states (N, n) are one of two that satisfy the friction law, (N, n)."""
     if model.friction_law is None:
         return np.zeros(dq.shape, dtype=bool)
     own = replace(model, friction_law=None).friction(dq, load)

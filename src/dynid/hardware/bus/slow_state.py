@@ -72,7 +72,7 @@ class SlowState:
         read_ns: when each block of a round was read last, or when polling began, (m, 3), on the bus' monotonic clock
             [ns]; 0 before that.
         mismatch_deg: position of a further servo of a joint minus that of the first, (m,) [deg].
-        place_ns: when that was read last, (m,) [ns]; 0 for the first servos.
+        place_ns: time at which `mismatch_deg` was read last, (m,) [ns]; 0 for the first servos.
     """
 
     voltage_v: FloatArray

@@ -35,11 +35,11 @@ class ArmCycle:
         arm: an open arm.
         guard: decides which currents flow.
         meter: counts the cycles.
-        on_cycle: callback after each write, see `ControlLoop`.
-        on_waiting: callback one cycle later, see `ControlLoop`.
-        slow_poll_every: number of cycles per read of slow data, see `ControlLoop`.
-        feedback_timeout_s: time of missing replies that is a fault, see `ControlLoop` [s].
-        take_commands: called before the newest command is used, see `ControlLoop`.
+        on_cycle: called after each write with the sample and the written goal currents, (n,) [A].
+        on_waiting: called with the same arguments one cycle later, while the next request is on the wire.
+        slow_poll_every: number of cycles per read of slow data (temperature, errors, settings).
+        feedback_timeout_s: time of missing replies from a servo that is a fault while torque is on [s].
+        take_commands: called before the newest command is used; it may call `set_command`.
 
     Attributes:
         arm: the arm.

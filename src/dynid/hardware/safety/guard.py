@@ -64,7 +64,7 @@ class SafetyGuard:
 
     Attributes:
         settings: thresholds in use.
-        state: see `GuardState`; changed by `handle` and `fault` only.
+        state: present state; changed by `handle` and `fault` only.
         fault_text: description of the latched fault, empty without one.
         load: share of each servo's overload capacity that is used up, (n,); zero if the capacity is unknown.
         stop_text: reason why the guard itself began the last stop, empty if it did not; cleared by the next enable.

@@ -177,7 +177,7 @@ class Posture:
 
     Attributes:
         height: mean height of the links above their joint's axis, (n,) [m]; see `balance_of`.
-        slope: change of that height with the joint, (n,) [m/rad].
+        slope: derivative of `height` by the joint position, (n,) [m/rad].
     """
 
     def __init__(self, robot: Robot, mount: str | None = None, table_m: float | None = None) -> None:

@@ -24,7 +24,7 @@ class Relief:
         pace: rate at which the holding current or position yields, (n,) [A/s or rad/s].
 
     Attributes:
-        yielding: mask of the joints that gave way in the last cycle, (n,); joints that have slipped are excluded.
+        yielding: mask of the joints that yielded in the last cycle, (n,); joints that have slipped are excluded.
     """
 
     def __init__(self, overload: OverloadModel, pace: FloatArray) -> None:

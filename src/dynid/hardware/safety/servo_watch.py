@@ -118,7 +118,7 @@ class ServoWatch:
         """Return the fault of servos whose slow values are too old, '' without one.
 
         Args:
-            age_s: see `SlowState.age_s`, (m,) [s].
+            age_s: age of each servo's oldest slow value, (m,) [s].
         """
         late = age_s > self._slow_lost_s
         if not late.any():

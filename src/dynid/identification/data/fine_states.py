@@ -74,7 +74,7 @@ class FineStates:
         return np.asarray(filtered[self.nodes].reshape(-1, *values.shape[1:]))
 
     def low_pass_filled(self, columns: int, fill: Callable[[FloatArray], None], space: PaddedRows) -> FloatArray:
-        """Return `low_pass` of values (M, columns) that `fill` writes into an array, (N, columns).
+        """Return low-passed values (N, columns), for values (M, columns) that `fill` writes into its argument.
 
         `space` is memory that successive calls share.
         """

@@ -445,7 +445,7 @@ def span_of(source: Recording, settings: IdentificationSettings) -> Span:
 
 
 def rows_of(sources: Sequence[Recording], settings: IdentificationSettings) -> RowChoice:
-    """Return the kind of rows for recordings that are used together.
+    """Return the kind of rows, filtered or averaged, for recordings that are used together.
 
     Raises:
         DataError: as for `span_of`.

@@ -333,7 +333,7 @@ def since_reversal(samples: Samples) -> FloatArray:
 
 
 def sliding(regression: Regression, count: int) -> FloatArray:
-    """Return 1.0 for the states (N, n) that make full rows of sliding joints, else 0.0."""
+    """Return 1.0 for samples (N, n) of full weight in which the joint slides throughout, else 0.0."""
     if regression.trust is None:
         return np.ones((count, regression.axes))
     full = regression.trust.reshape(-1, regression.axes)[:count] >= 1.0
@@ -369,7 +369,7 @@ def unexplained_share(samples: Samples, regression: Regression) -> FloatArray:
 
 
 def doubt_of_delays(samples: Samples, regression: Regression) -> FloatArray:
-    """Return the factor of the limit for each axis's own delay, (n,), which grows with the share of friction."""
+    """Return the factor (n,) by which the limit of each axis's delay grows with its share of friction."""
     links = _links(regression, regression.solve().phi)
     dry = np.std(samples.tau - links, axis=0) / np.maximum(np.std(links, axis=0), ROUNDING)
     return np.asarray(1.0 + BUILD_UP_FACTOR * dry)

@@ -255,7 +255,10 @@ class Trials:
                 yield self.compare(kind, (axis,), self.given.with_factors(one, own), scale)
 
     def usual(self) -> Iterator[Reading]:
-        """Yield interpretations that leave small errors at each joint alone, so that other checks may miss them."""
+        """Yield fits of frequent set-up faults: another gear ratio, another mount, exchanged joints, and a delay.
+
+        They leave small errors at each joint alone, so that other checks may miss them.
+        """
         one = np.ones(self.model.axes)
         for k in range(self.model.chain_size):
             for factor in GEARS:

@@ -69,7 +69,7 @@ class Structure:
     shared: tuple[str, ...] = BY_SERVO
 
     def parameters(self, gears: Sequence[str]) -> tuple[Parameter, ...]:
-        """Return the parameters for axes with these gears, (n,); axes with equal names share parameters."""
+        """Return this structure's friction parameters for axes with these gears, (n,); axes with equal names share parameters."""
         found = []
         for symbol in self.terms:
             term, shared = SYMBOLS.index(symbol), symbol in self.shared
@@ -364,7 +364,7 @@ class GearFitter:
         return None, share, used
 
     def linearised(self, known: KnownGears) -> GearFit:
-        """Return a known structure linearised at its point, without any step."""
+        """Return the fit of a known friction structure at its given values, linearised there without any iteration."""
         parameters, drift = known.structure.parameters(self.gears), known.structure.drift
         return self._linearised(known.structure, conforming(known.point, parameters, drift), None)
 

@@ -203,7 +203,7 @@ def _settled(fitter: GearFitter, fit: GearFit) -> GearFit:
 
 
 def fit_until_settled(fitter: GearFitter, fit: GearFit) -> GearFit:
-    """Return the fit after it has settled, or after `ROUNDS` times all steps."""
+    """Return the fit, continued until it converges, for at most `ROUNDS` times its usual number of steps."""
     for _ in range(ROUNDS):
         if fit.settled:
             break

@@ -22,7 +22,7 @@ class Reading:
     """A quantity that may change during the recordings, with its regressor columns.
 
     Attributes:
-        kind: one of the names above.
+        kind: kind of the quantity: `BODY`, `ZERO`, `SCALE`, `OFFSET`, `FRICTION` or `MOUNT`.
         axes: indices of the joints concerned, from 0; () for a body, for the mount, and for all joints together.
         columns: torques per unit of the quantity, (N, n, k): per kg and kg m, per rad, per share, or per N m.
     """

@@ -97,7 +97,7 @@ class HiddenOffset(NamedTuple):
 
 
 class Search:
-    """Search for changes in addition to one fit."""
+    """Search for changes of the arm in addition to the fit of one regression."""
 
     def __init__(self, robot: Robot, model: ArmModel, samples: Samples, regression: Regression) -> None:
         """Prepare the columns of all tested quantities and their products."""
@@ -122,7 +122,7 @@ class Search:
         self.gravity = model.regressor(postures, still, still) * np.array(smooth)
 
     def courses(self) -> Iterator[tuple[Course, FloatArray, int]]:
-        """Yield courses (w,) from 0 to 1, any unit, with the window at which a step occurs."""
+        """Yield functions of time (w,) from 0 to 1, any unit, with the window at which a step occurs."""
         share = self.windows.share
         yield "drift", share, 0
         starts = np.flatnonzero(np.diff(self.windows.recording)) + 1

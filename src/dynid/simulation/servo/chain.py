@@ -31,11 +31,12 @@ class ServoChain:
         lock_step: advance time by one control cycle with every sync write of goal currents, and not otherwise.
 
     Attributes:
-        servos: servos by ID; a test may remove, add or change one. duplicate_id_servos: second servos with the ID of
-        another, by ID; a twin collides with the first servo whenever that answers. line_code: the host's baud rate as a
-        register value; servos with another receive nothing. None matches all. knows_fast_read: whether the firmware is
-        new enough for the fast sync read. replies_chained: whether a servo answers a sync or bulk read only after the
-        reply of the previous one, as a
+        servos: servos by ID; a test may remove, add or change one.
+        duplicate_id_servos: second servos with the ID of another, by ID; each collides with the first one whenever that
+            answers.
+        line_code: the host's baud rate as a register value; servos with another receive nothing. None matches all.
+        knows_fast_read: whether the firmware is new enough for the fast sync read.
+        replies_chained: whether a servo answers a sync or bulk read only after the reply of the previous one, as a
             logic analyser showed (DynamixelSDK issues 331 and 364): after a silent one, all others are silent.
         undocumented: behaviour that the e-manual leaves open, for all servos.
         time_s: the servos' clock [s].
