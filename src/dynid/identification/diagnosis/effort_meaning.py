@@ -39,13 +39,13 @@ WORDS = {
 
 
 def words_of(one: Reading, joints: tuple[str, ...]) -> str:
-    """Return the sentence about a reading of all efforts, given the names of all joints."""
+    """Return the sentence about an alternative interpretation of all efforts, given the names of all joints."""
     named = {"joint": joints[one.axis], "joints": ", ".join(joints[k] for k in one.axes)}
     return WORDS[one.kind].format(before=100 * one.before, after=100 * one.after, **named)
 
 
 def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Reading]:
-    """Yield what the efforts of all joints may be instead of motor torques.
+    """Yield alternative interpretations of the efforts of all joints, which may be no motor torques.
 
     Args:
         trials: fits of the samples.

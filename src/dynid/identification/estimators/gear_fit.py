@@ -69,7 +69,7 @@ class Structure:
     shared: tuple[str, ...] = BY_SERVO
 
     def parameters(self, gears: Sequence[str]) -> tuple[Parameter, ...]:
-        """Return this structure's friction parameters for axes with these gears, (n,); axes with equal names share parameters."""
+        """Return the structure's friction parameters; axes whose gears (n,) have equal names share parameters."""
         found = []
         for symbol in self.terms:
             term, shared = SYMBOLS.index(symbol), symbol in self.shared

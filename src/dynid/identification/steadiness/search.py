@@ -40,9 +40,9 @@ class Change:
     """A change during the recordings, or a constant offset that the model does not have.
 
     Attributes:
-        kind: kind of the quantity, see `columns`.
+        kind: kind of the quantity, such as a body, a joint zero or friction.
         axes: joints, from 0; () for all joints together, for a body and for the mount.
-        course: course over time.
+        course: function of time of the change: step, drift or constant.
         values: sizes of the quantity's columns.
         chance: probability of a change this large if nothing changed, over all tested quantities.
         explained: share of the squared error that the change removes.
