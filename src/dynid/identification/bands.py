@@ -123,9 +123,9 @@ class TorqueBands:
         """Return the variances of predicted torques due to the parameters' covariance, (N, n) [N^2 m^2]."""
         rows = self.estimate.regression
         if samples is not self.samples or model is not self.model:
-            known = None if rows.with_deviations is None else rows.with_deviations.fit.known
+            known = None if rows.joint_friction is None else rows.joint_friction.fit.known
             rows = Regression.stack(model, samples, self.coulomb, known)
-        x = rows.of_all_states if rows.with_deviations is None else rows.with_deviations.judged_columns()
+        x = rows.of_all_states if rows.joint_friction is None else rows.joint_friction.judged_columns()
         own = np.einsum("knp,pq,knq->kn", x, self._covariance, x, optimize=True)
         return np.asarray(np.maximum(own, 0.0))
 
