@@ -17,7 +17,7 @@ from benchmarks.hostile.files import foreign_journal, planted_link
 from dynid.commands.terminal import say, stdout, table
 from dynid.documents import parse_yaml, read_json, read_yaml
 from dynid.errors import ConfigurationError, DataError, DynidError
-from dynid.identification.data.readings import find_logs
+from dynid.identification.data.log_search import find_logs
 from dynid.identification.feasibility.belief import Belief
 from dynid.recording import csv_table
 from dynid.recording.bag_reader import read_bag

@@ -143,7 +143,7 @@ def _compared(
     robot, excitation, seed = job.robot, load_excitation(job.robot), job.seed
     off = (found.base.values - true_base(robot, arm, 0.5 * run.motion_s)) / run.limits
     links = ~np.array([name.startswith(("FV", "FC")) for name in adaptive.model.names])
-    half = adaptive.looker.half_widths(found, run.motion_s) / run.limits
+    half = adaptive.judge.half_widths(found, run.motion_s) / run.limits
     own = replace(
         own,
         parameter=float(np.sqrt(np.mean(off**2))),
@@ -211,7 +211,7 @@ def planned_motion(job: _Job, arm: DrawnArm, run: AdaptiveRun, found: Identifica
     settings = AdaptiveSettings(stages=(1.0,), draws=RANDOM_DRAWS, iterations=RANDOM_ITERATIONS)
     planning = AdaptiveIdentification(robot, settings, box=None if job.scene is None else SafeBox(robot, job.scene))
     moved = SimulatedArm(robot, standard=arm.standard, friction=arm.friction, seed=seed)
-    true, known = known_arm(arm, planning.model, planning.start().sigma), planning.learned(found, shown)
+    true, known = known_arm(arm, planning.model, planning.start().sigma), planning.model_of(found, shown)
     moved.to_start(true.feedforward)
     tube = planning.tube([np.zeros(robot.size)], known)
     done, refusal = 0, SafetyError("no segment was planned")

@@ -122,7 +122,7 @@ def _held(adaptive: AdaptiveIdentification, run: AdaptiveRun, true: FloatArray) 
         return {}
     links = ~np.array([name.startswith(("FV", "FC")) for name in adaptive.model.names])
     off = np.abs(run.identification.base.values - true)[links]
-    half, error = adaptive.looker.half_widths(run.identification, run.motion_s)[links], off / run.limits[links]
+    half, error = adaptive.judge.half_widths(run.identification, run.motion_s)[links], off / run.limits[links]
     return {
         "within": bool((error <= 1.0).all()),
         "held": bool((off <= half).all()),

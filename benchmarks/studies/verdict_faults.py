@@ -27,7 +27,7 @@ from dynid.errors import DynidError, SafetyError
 from dynid.identification.data.recordings import Recording, load_recording
 from dynid.identification.data.signals import Signals
 from dynid.identification.diagnosis.diagnosis import SCALE_FAULT
-from dynid.identification.diagnosis.readings import Trials
+from dynid.identification.diagnosis.interpretations import Trials
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.friction import FrictionLaw

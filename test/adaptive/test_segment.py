@@ -72,7 +72,7 @@ def test_planned_segment_is_more_informative_and_keeps_limits() -> None:
     random = planner.spline.motion(
         "random", ROBOT.joint_names, planner._drawn(ROBOT.rest_posture, own, np.random.default_rng(5))
     )
-    after = known.seen(random.sample_all(planner._times), COUNT)
+    after = known.with_states(random.sample_all(planner._times), COUNT)
     assert segment.widest < 0.8 * float((after.deviations / LIMITS).max())
     q, dq, ddq = segment.motion.sample_all(np.linspace(0.0, 3.0, 3001))
     assert (q >= own.limits.lower).all() and (q <= own.limits.upper).all()

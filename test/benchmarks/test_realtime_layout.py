@@ -44,7 +44,7 @@ def test_driver_and_executor_have_a_processor_each_where_there_are_three(
     assert placed["executor"] == ({3}, PRIORITIES["executor"])
     assert placed["simulated_arm"][0] == placed["recorder"][0] == {1}
     assert placed["recorder"][1] is None, "what can wait must not run before others"
-    assert layout.settings_in_effect == {"processors and SCHED_FIFO": True}
+    assert layout.in_force == {"processors and SCHED_FIFO": True}
 
 
 def test_executor_on_the_drivers_processor_has_no_real_time_policy(
@@ -68,10 +68,7 @@ def test_one_processor_is_left_to_the_kernel(monkeypatch: pytest.MonkeyPatch, pl
     place_all(layout)
     with layout.kernel_workers() as again:
         again()
-    assert not placed and layout.settings_in_effect == {
-        "processors and SCHED_FIFO": False,
-        "kernel workers first": False,
-    }
+    assert not placed and layout.in_force == {"processors and SCHED_FIFO": False, "kernel workers first": False}
 
 
 def test_one_refusal_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,9 +82,7 @@ def test_one_refusal_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(realtime_layout, "schedule_process", schedule)
     layout = RealtimeLayout()
     place_all(layout)
-    assert layout.settings_in_effect == {"processors and SCHED_FIFO": False} and asked == [0, 1], (
-        "half a layout is worse"
-    )
+    assert layout.in_force == {"processors and SCHED_FIFO": False} and asked == [0, 1], "half a layout is worse"
 
 
 def test_a_group_places_every_process_that_it_starts(tmp_path: Path) -> None:
@@ -130,7 +125,7 @@ def test_kernel_workers_are_raised_and_put_back(monkeypatch: pytest.MonkeyPatch,
     layout = RealtimeLayout()
     with pytest.raises(KeyError), layout.kernel_workers() as again:
         assert kernel.policy == before | {50: os.SCHED_FIFO}
-        assert layout.settings_in_effect == {"kernel workers first": True}
+        assert layout.in_force == {"kernel workers first": True}
         kernel.policy[54], kernel.names[54] = os.SCHED_OTHER, "kworker/u8:5"  # one that the kernel starts later
         before[54] = os.SCHED_OTHER
         kernel.install(monkeypatch, tmp_path)
@@ -168,4 +163,4 @@ def test_without_permission_kernel_workers_stay_and_that_is_told(
     layout = RealtimeLayout()
     with layout.kernel_workers() as again:
         again()
-    assert layout.settings_in_effect == {"kernel workers first": False} and kernel.policy[50] == os.SCHED_OTHER
+    assert layout.in_force == {"kernel workers first": False} and kernel.policy[50] == os.SCHED_OTHER

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from dynid.cli import app
 from dynid.errors import DataError, UnknownNameError
 from dynid.identification.feasibility.pose_kernels import InertiaFunctions
-from dynid.identification.feasibility.rounding import left_open, rounding_of
+from dynid.identification.feasibility.rounding import eigenvalue_rounding_error, rounding_of
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, load_robot
@@ -54,7 +54,7 @@ def test_undecided_margin_covers_the_worst_rounding() -> None:
     def smallest(values: FloatArray) -> float:
         return float(np.linalg.eigvalsh(model.inertia_matrix(pose[None], BaseParameters(model.names, values))[0])[0])
 
-    before, bound = smallest(phi), left_open(InertiaFunctions(model), phi, pose, half)
+    before, bound = smallest(phi), eigenvalue_rounding_error(InertiaFunctions(model), phi, pose, half)
     gradient = np.array([smallest(phi + 1e-6 * e) - smallest(phi - 1e-6 * e) for e in np.eye(len(phi))])
     assert smallest(phi + half * np.sign(gradient)) - before == pytest.approx(bound, rel=0.05)
     random = np.random.default_rng(0)

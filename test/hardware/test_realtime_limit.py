@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dynid.hardware.loop.realtime_limit import HoleWatch, ShareMeter, room_warning
+from dynid.hardware.loop.realtime_limit import GapWatch, ShareMeter, room_warning
 from dynid.hardware.startup.realtime_permission import read_limit, realtime_permitted
-from dynid.recording.periodic_holes import DEFAULT_LIMIT, RealtimeLimit
+from dynid.recording.periodic_gaps import DEFAULT_LIMIT, RealtimeLimit
 
 MS = 1_000_000
 
@@ -19,7 +19,7 @@ def starts(hole_every_ms: int, hole_ms: int, seconds: int) -> list[int]:
 
 
 def test_replayed_holes_of_50_ms_once_a_second_name_the_limit() -> None:
-    watch = HoleWatch(MS, DEFAULT_LIMIT)
+    watch = GapWatch(MS, DEFAULT_LIMIT)
     for began_ns in starts(1000, 50, 6):
         watch.note(began_ns)
     assert "sched_rt_runtime_us" in watch.text and "give the executor another processor" in watch.text
@@ -27,14 +27,14 @@ def test_replayed_holes_of_50_ms_once_a_second_name_the_limit() -> None:
 
 @pytest.mark.parametrize(("every_ms", "hole_ms"), [(370, 50), (1000, 3), (1000, 400)])
 def test_other_holes_do_not_name_it(every_ms: int, hole_ms: int) -> None:
-    watch = HoleWatch(MS, DEFAULT_LIMIT)
+    watch = GapWatch(MS, DEFAULT_LIMIT)
     for began_ns in starts(every_ms, hole_ms, 8):
         watch.note(began_ns)
     assert watch.text == ""
 
 
 def test_without_a_limit_no_hole_is_its() -> None:
-    watch = HoleWatch(MS, None)
+    watch = GapWatch(MS, None)
     for began_ns in starts(1000, 50, 6):
         watch.note(began_ns)
     assert watch.text == ""

@@ -64,8 +64,8 @@ def test_coupled_motors_are_limited_together_and_no_torque_changes_its_sign(tmp_
 
 def test_a_joint_is_seen_when_all_motors_of_its_group_are(tmp_path: Path) -> None:
     answers = np.array([True, True, False])
-    assert Transmission(variant("coupled", tmp_path)).joints_seen(answers).tolist() == [True, False, False]
-    assert Transmission(variant("geared", tmp_path)).joints_seen(answers).tolist() == [True, True, False]
+    assert Transmission(variant("coupled", tmp_path)).joints_read(answers).tolist() == [True, False, False]
+    assert Transmission(variant("geared", tmp_path)).joints_read(answers).tolist() == [True, True, False]
 
 
 # -- the driver ------------------------------------------------------------------------------------------------

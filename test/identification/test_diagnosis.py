@@ -20,6 +20,7 @@ from dynid.identification.diagnosis.diagnosis import (
     tried_scale,
 )
 from dynid.identification.diagnosis.events import find_event
+from dynid.identification.diagnosis.interpretations import Interpretation, Trials
 from dynid.identification.diagnosis.nuisance_columns import (
     CHANCE,
     Unknown,
@@ -28,7 +29,6 @@ from dynid.identification.diagnosis.nuisance_columns import (
     unexplained_share,
     unknowns,
 )
-from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import torque_errors
 from dynid.identification.pipeline import identify
@@ -64,7 +64,7 @@ def test_a_few_samples_say_nothing() -> None:
     """As at a long sampling interval: no joint slides often enough, and no reading is better than another."""
     data = recorded(ROBOT)
     trials = Trials(ArmModel.of(ROBOT, mount=data.mount), part(data.samples(SETTINGS), np.arange(8)))
-    readings = [*trials.usual(), *trials.exchanges()]
+    readings = [*trials.set_up_faults(), *trials.exchanges()]
     assert len(readings) > 20 and all(one.gain == 0.0 for one in readings)
 
 
@@ -351,10 +351,10 @@ def test_limits_decide() -> None:
 def test_a_reading_must_gain_and_be_significant() -> None:
     """The weaker of both decides: neither a large gain by chance nor a small one that is sure is suspected."""
     for gain, significance in ((5.0, 1.0), (0.1, 20.0)):
-        reading = Reading("gear", (2,), 2.0, gain, significance, 2, 0.3, 0.1)
+        reading = Interpretation("gear", (2,), 2.0, gain, significance, 2, 0.3, 0.1)
         assert suspicion_of(reading, LIMITS, NAMES).strength < 1.0
-    assert suspicion_of(Reading("gear", (2,), 2.0, 0.3, 3.0, 2, 0.3, 0.1), LIMITS, NAMES).strength > 1.0
-    exchanged = Reading("joints", (2, 3), 0.0, 0.2, 3.0, 2, 0.3, 0.1)
+    assert suspicion_of(Interpretation("gear", (2,), 2.0, 0.3, 3.0, 2, 0.3, 0.1), LIMITS, NAMES).strength > 1.0
+    exchanged = Interpretation("joints", (2, 3), 0.0, 0.2, 3.0, 2, 0.3, 0.1)
     assert suspicion_of(exchanged, LIMITS, NAMES).strength > 1.0
 
 

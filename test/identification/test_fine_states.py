@@ -41,7 +41,7 @@ def run(settings: IdentificationSettings, interval_s: float = 0.04) -> Samples:
 
 
 def error(samples: Samples) -> float:
-    expected = samples.seen(lambda _, dq, __: 0.04 * dq**2 + FRICTION.torque(dq))
+    expected = samples.low_passed(lambda _, dq, __: 0.04 * dq**2 + FRICTION.torque(dq))
     return float(np.abs(samples.tau - expected).max())
 
 
@@ -54,7 +54,7 @@ def test_torques_are_explained_through_their_own_filter(interval_s: float) -> No
 def test_states_are_those_that_the_torques_belong_to() -> None:
     samples = run(SETTINGS)
     for name, function in (("q", lambda q, _, __: q), ("dq", lambda _, dq, __: dq), ("ddq", lambda _, __, ddq: ddq)):
-        np.testing.assert_allclose(samples.seen(function), getattr(samples, name), atol=1e-12)
+        np.testing.assert_allclose(samples.low_passed(function), getattr(samples, name), atol=1e-12)
     assert samples.settings.state_cutoff_hz == pytest.approx(1.5 * samples.settings.cutoff_hz)
     assert run(alone(SETTINGS)).settings.state_cutoff_hz is None and not run(alone(SETTINGS)).fine
 
@@ -62,12 +62,12 @@ def test_states_are_those_that_the_torques_belong_to() -> None:
 def test_joined_and_cut_samples_keep_theirs() -> None:
     samples = run(SETTINGS)
     both = join([samples, samples])
-    assert len(both.seen(lambda q, _, __: q)) == len(both) == 2 * len(samples)
+    assert len(both.low_passed(lambda q, _, __: q)) == len(both) == 2 * len(samples)
     which = np.arange(len(both)) % 3 == 0
-    np.testing.assert_allclose(part(both, which).seen(lambda q, _, __: q), both.q[which], atol=1e-12)
+    np.testing.assert_allclose(part(both, which).low_passed(lambda q, _, __: q), both.q[which], atol=1e-12)
     fitted, held = hold_out(samples, 0.3, SETTINGS.filter)
     assert error(fitted) < 0.01 and error(held) < 0.01
-    np.testing.assert_allclose(held.seen(lambda _, dq, __: dq), held.dq, atol=1e-12)
+    np.testing.assert_allclose(held.low_passed(lambda _, dq, __: dq), held.dq, atol=1e-12)
 
 
 def test_the_grid_divides_the_interval_and_is_fine_enough() -> None:

@@ -14,7 +14,7 @@ import dynid
 from dynid.cli import app
 from dynid.commands.options import read_mapping
 from dynid.errors import ConfigurationError, DataError
-from dynid.identification.data.readings import find_logs, is_bag
+from dynid.identification.data.log_search import find_logs, is_bag
 from dynid.identification.data.recordings import Recording, load_all, load_recording
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification

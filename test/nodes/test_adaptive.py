@@ -85,7 +85,7 @@ def test_segments_are_planned_while_the_arm_moves_and_their_bag_is_one_recording
     spans = [one.trajectory_span_ns() for one in segments]
     assert begin == bag.seconds(spans[0][0]) and end >= bag.seconds(spans[1][1])
     inside = (bag.time >= begin) & (bag.time <= end)
-    clearance = SafeBox(ROBOT, TABLE).lack(bag.q[inside][::20], np.zeros(ROBOT.size))
+    clearance = SafeBox(ROBOT, TABLE).shortfall(bag.q[inside][::20], np.zeros(ROBOT.size))
     assert clearance.max() <= 0.0
     for segment, planned in zip(segments, run.segments, strict=True):  # the arm did what was planned
         part = bag.window(*bag.trajectory_span(segment))

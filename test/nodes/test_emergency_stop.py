@@ -10,14 +10,14 @@ pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 from std_msgs.msg import Bool
 
 from dynid.nodes.common import LATCHED, STREAM
-from dynid.nodes.emergency_stop import DELIVERY_S, QUALITIES, EmergencyStop, Presses
+from dynid.nodes.emergency_stop import DELIVERY_S, QUALITIES, EmergencyStop, PressedPublishers
 from dynid.nodes.supervisor import Supervisor
 
 BUTTON, WINDOW = b"button", b"window"
 
 
-def presses(*present: bytes, since_s: float = 0.0) -> Presses:
-    found = Presses()
+def presses(*present: bytes, since_s: float = 0.0) -> PressedPublishers:
+    found = PressedPublishers()
     found.update_publishers(frozenset(present), len(present), since_s)
     return found
 
@@ -56,10 +56,10 @@ def test_vanished_publisher_keeps_the_stop_pressed() -> None:
 
 
 def test_one_that_is_matched_before_it_is_known_counts_as_unknown() -> None:
-    early = Presses()
+    early = PressedPublishers()
     early.update_publishers(frozenset(), 1, 0.0)
     early.press(0, 0.0)
-    beside = Presses()
+    beside = PressedPublishers()
     beside.update_publishers(frozenset((BUTTON,)), 2, 0.0)
     beside.press(0, 0.0)
     assert early.unknown and beside.unknown and beside.pressed == {BUTTON}

@@ -56,7 +56,7 @@ def aborted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def check(tau: np.ndarray) -> None:
     motions = (holding.sway_motion(ROBOT, POSTURE, "hold_check_1"),)
-    holding.checked(Aborted(tau), MODEL, motions)  # type: ignore[arg-type]
+    holding.check_holding(Aborted(tau), MODEL, motions)  # type: ignore[arg-type]
 
 
 def test_arm_that_carries_what_the_model_says_is_refused_for_the_abort() -> None:

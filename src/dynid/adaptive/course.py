@@ -191,7 +191,7 @@ class Course:
         self.in_a_row = 0 if whole else self.in_a_row + 1
         source = arm.source(self.name)
         if not self.known.identified:
-            self.live, self.known = parent.followed(self.live, source, self.known)
+            self.live, self.known = parent.update_estimate(self.live, source, self.known)
         self.tube = parent.tube(self.tracking, self.known)
         widest = parent.quantile * segment.widest
         look_line = (
@@ -213,7 +213,7 @@ class Course:
         parent.report({"kind": "look"} | look.as_dict())
         if result is None:
             return False
-        self.found, self.known = result, parent.learned(result, self.shown)
+        self.found, self.known = result, parent.model_of(result, self.shown)
         # the confidence is shared by a fixed number of looks, so no further one is allowed
         return look.accepted and look.widest <= 1.0 and len(self.looks) <= parent.settings.looks
 
@@ -224,5 +224,5 @@ class Course:
         self.arm.hold(self.known.feedforward)
         look, result = parent.judge.judge_recording(self.arm.source(self.name), self.arm.moved_s)
         if result is not None:
-            self.known = parent.learned(result, self.shown)
+            self.known = parent.model_of(result, self.shown)
         parent.progress(f"{self.arm.moved_s:5.1f} s  {look.reason or 'the model is updated from the recording so far'}")

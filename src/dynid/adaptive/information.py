@@ -101,7 +101,7 @@ class Information:
             C[:, i, n + k], C[:, i, n + len(gears) + k] = load[:, i], fading[:, i]
         return np.concatenate([C, W], axis=2)
 
-    def seen(self, states: Sample, count: float) -> "Information":
+    def with_states(self, states: Sample, count: float) -> "Information":
         """Return the information with states q, dq and ddq (N, n) added, each counting for `count` samples."""
         X = self.rows(*states)
         flat, by_axis = X.reshape(-1, X.shape[2]), (X * self.sigma[:, None]).reshape(-1, X.shape[2])

@@ -110,13 +110,15 @@ class Planning:
         deviations = np.where(self._viscous, viscous, self._prior)
         return LiveEstimate.begin(self.model, self.identification, nominal, deviations, sigma)
 
-    def followed(self, live: LiveEstimate, source: Recording, known: CurrentModel) -> tuple[LiveEstimate, CurrentModel]:
+    def update_estimate(
+        self, live: LiveEstimate, source: Recording, known: CurrentModel
+    ) -> tuple[LiveEstimate, CurrentModel]:
         """Return the online estimate updated with a segment, and the resulting current model."""
         live = live.updated(source.signals(self.identification))
         phi, friction = live.model()
         return live, replace(known, phi=BaseParameters(self.model.names, phi), friction=friction)
 
-    def learned(self, result: Identification, shown: list[Segment]) -> CurrentModel:
+    def model_of(self, result: Identification, shown: list[Segment]) -> CurrentModel:
         """Return the current model from an identification of the recorded segments."""
         friction = result.friction or FrictionLaw.of(self.robot.size, {})
         known = CurrentModel(self.model, result.base, friction, np.asarray(result.estimate.residual_sigma), True)
@@ -134,7 +136,7 @@ class Planning:
         if self._before is not None:  # a change must not hide in poorly determined parameters
             now = replace(now, sharpness=CHANGED_SHARPNESS)
         for segment in planned:
-            now = now.seen(segment.states, count)
+            now = now.with_states(segment.states, count)
         return now
 
     def segment(

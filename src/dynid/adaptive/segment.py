@@ -118,7 +118,7 @@ class SegmentPlanner:
             raise refusal
         motion = best[1]
         states = motion.sample_all(self._times)
-        after = known.seen(states, count)
+        after = known.with_states(states, count)
         widest = float((after.deviations / known.limits).max())
         load = self._largest_load(motion, frame)
         times = time.perf_counter() - began, time.thread_time() - worked
@@ -300,4 +300,4 @@ class SegmentPlanner:
     def _lacks(self, q: FloatArray, tube: FloatArray) -> FloatArray:
         """Return the missing clearance of each of the postures (N, n), (N,) [m]."""
         assert self.box is not None
-        return np.asarray(np.maximum(self.box.lack(q, tube), 0.0) / BOX_M)
+        return np.asarray(np.maximum(self.box.shortfall(q, tube), 0.0) / BOX_M)

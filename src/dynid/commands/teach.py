@@ -41,7 +41,7 @@ def teach(
     path = opt.model_path(loaded, model).absolute()
     with opt.needs_ros("teaching"):
         from dynid.nodes.chain import Chain, ChainOptions
-        from dynid.nodes.holding import check_motions, checked
+        from dynid.nodes.holding import check_holding, check_motions
         from dynid.nodes.supervisor import lower_arm
         from dynid.nodes.teaching import record_guided_motion
     from dynid.control.guided_replay import replay_of_bag
@@ -68,7 +68,7 @@ def teach(
         if motions:
             chain.supervisor.set_enabled("hardware", True)
             chain.supervisor.trigger("executor/hold")
-            checked(chain.supervisor, model_content, motions, report)
+            check_holding(chain.supervisor, model_content, motions, report)
         record_guided_motion(chain, path, bag, report, rest)
         report("bringing the arm to rest", 0.0, 0.0)
         lower_arm(chain.supervisor)

@@ -295,8 +295,8 @@ class MotionCheck:
         if self._box is None:
             return
         still = np.zeros(len(self._names))
-        if first and len(part.knots) > 1 and self._box.lack(part.start[None], still)[0] > 0.0:
-            if self._box.lack(part.end[None], still)[0] <= 0.0:
+        if first and len(part.knots) > 1 and self._box.shortfall(part.start[None], still)[0] > 0.0:
+            if self._box.shortfall(part.end[None], still)[0] <= 0.0:
                 return
         try:
             self._box.prove(part, still)

@@ -430,8 +430,8 @@ SETUP: tuple[Rule[Sequence[SetupEstimate]], ...] = (
         "Data",
         "parts of the set-up that must be corrected first",
         lambda found: (
-            float(sum(one.must_be_mended for one in found)),
-            "; ".join(one.sentence for one in found if one.must_be_mended),
+            float(sum(one.needs_correction for one in found)),
+            "; ".join(one.sentence for one in found if one.needs_correction),
         ),
         0.0,
     ),

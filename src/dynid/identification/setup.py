@@ -93,7 +93,7 @@ class SetupEstimate:
         return abs(self.value - nominal) > max(CORRECTION_Z * self.deviation, LEAST_CORRECTION[self.kind])
 
     @property
-    def must_be_mended(self) -> bool:
+    def needs_correction(self) -> bool:
         """Whether the arm or its description needs correction; a compensated delay does not."""
         return self.differs and self.kind != "delay"
 

@@ -26,7 +26,7 @@ GROWTH_LIMIT = 3.0  # over the limit: the search stops if the delay grows beyond
 
 
 @dataclass(frozen=True, eq=False)
-class Timed:
+class DelayCompensated:
     """Recordings with compensated torque delay, and the estimate from them."""
 
     ready: Prepared
@@ -41,7 +41,7 @@ def compensated(
     held_out_share: float,
     mapping: Mapping,
     progress: Callable[[str], None] = lambda stage: None,
-) -> Timed:
+) -> DelayCompensated:
     """Return the recordings with a significant torque delay below the limit compensated, and the new estimate.
 
     Nothing changes if a delay is stated or was estimated with the set-up, or if no friction is fitted.
@@ -54,7 +54,7 @@ def compensated(
         mapping: mapping of the held-out recordings.
         progress: function that is called with the name of each step.
     """
-    given, found = Timed(ready, estimate), _found(estimate)
+    given, found = DelayCompensated(ready, estimate), _found(estimate)
     stated = any(one.usable_signals(ready.settings).torque_delay_s for one in ready.sources)
     if found is None or stated or any(one.kind == "delay" for one in ready.setup) or not _estimate_of(found).differs:
         return given
@@ -93,7 +93,9 @@ def _with_delay(ready: Prepared, delay_s: float) -> Setup:
     return replace(Setup.given(ready.robot, ready.sources[0].mount), delay_s=delay_s)
 
 
-def _read_later(model: ArmModel, given: Timed, last: Estimate, delay_s: float, held_out_share: float) -> Timed:
+def _read_later(
+    model: ArmModel, given: DelayCompensated, last: Estimate, delay_s: float, held_out_share: float
+) -> DelayCompensated:
     """Return the recordings with torques read later by a delay [s], and the estimate from them.
 
     The fit starts from the last estimate.
@@ -108,4 +110,4 @@ def _read_later(model: ArmModel, given: Timed, last: Estimate, delay_s: float, h
     settings = ready.settings
     estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction, start)
     found = replace(ready.found, delay_s=delay_s)  # applies also to recordings that exceed the memory
-    return Timed(replace(ready, sources=sources, fitted=fitted, ends=ends, found=found), estimate)
+    return DelayCompensated(replace(ready, sources=sources, fitted=fitted, ends=ends, found=found), estimate)

@@ -85,7 +85,7 @@ class TorqueWatch:
             raise SafetyError(f"nothing is moved: torque is off{reason}; switch it on with hardware/enable")
 
 
-class OneSource:
+class SinglePublisherSubscription:
     """Subscription to a topic used for control, which reports if more than one node publishes that topic.
 
     The middleware reports every publisher that joins or leaves, so a second one is noticed before its first message.
@@ -176,7 +176,7 @@ class OneSource:
         return self.text if self.count > 1 else ""
 
 
-class OneCommander(OneSource):
+class SingleCommander(SinglePublisherSubscription):
     """Subscription to `joint_commands`, which accepts commands from only one publisher at a time.
 
     The control cycle takes the commands itself by `take`.

@@ -12,7 +12,7 @@ from dynid.control.control_model import ControlModel
 from dynid.control.motion import MotionExecutor
 from dynid.errors import DataError, SafetyError, UnknownNameError
 from dynid.model.dynamics import ArmModel
-from dynid.nodes.arm_interlocks import OneSource
+from dynid.nodes.arm_interlocks import SinglePublisherSubscription
 from dynid.nodes.common import LATCHED, NEWEST, declare
 from dynid.recording.settings import parse_settings
 from dynid.robot import FloatArray
@@ -36,7 +36,9 @@ class ContactLink:
         )
         self.set(declare(node, "contact", POLICIES[0], text))
         self._models = node.create_publisher(String, "control_model", LATCHED)
-        self._source = OneSource(node, String, "contact", self._on_report, NEWEST, self._on_second_source)
+        self._source = SinglePublisherSubscription(
+            node, String, "contact", self._on_report, NEWEST, self._on_second_source
+        )
 
     @staticmethod
     def check(policy: object) -> None:

@@ -35,7 +35,7 @@ CHECK_PERIOD_S = 0.25
 REPEATED_S = 0.5  # time within which the other subscriptions receive the same message [s]
 
 
-class Presses:
+class PressedPublishers:
     """Record of publishers that may have pressed the emergency stop and have not released it; independent of ROS.
 
     Attributes:
@@ -106,7 +106,7 @@ class EmergencyStop:
     """
 
     def __init__(self, node: LifecycleNode, stop: Callable[[str], None]) -> None:
-        self._node, self._stop, self._presses = node, stop, Presses()
+        self._node, self._stop, self._presses = node, stop, PressedPublishers()
         self._resubscribed = False
         self._subscriptions: list[Subscription] = [
             self._subscribe(subscription) for subscription in range(len(QUALITIES))

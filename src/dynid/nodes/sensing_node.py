@@ -11,7 +11,7 @@ from dynid.contact.torque_history import TorqueHistory
 from dynid.errors import ConfigurationError, DataError
 from dynid.identification.settings import load_identification
 from dynid.model.model_file import read_model_file
-from dynid.nodes.arm_interlocks import OneSource
+from dynid.nodes.arm_interlocks import SinglePublisherSubscription
 from dynid.nodes.common import STREAM, compile_first, declare
 from dynid.recording.messages import JointStateDecoder
 from dynid.recording.topics import APPLIED_COMMANDS, JOINT_COMMANDS
@@ -49,7 +49,7 @@ class SensingNode(Node):
         self._take_line(simulated=False)
         # messages of two publishers are ignored: forged torques would cause false payloads and forces
         self._torque_sources = tuple(
-            OneSource(self, JointState, topic, callback, STREAM, self._on_trouble, raw=True)
+            SinglePublisherSubscription(self, JointState, topic, callback, STREAM, self._on_trouble, raw=True)
             for topic, callback in ((JOINT_COMMANDS, self._on_command), (APPLIED_COMMANDS, self._on_applied))
         )
 

@@ -25,7 +25,7 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynid.errors import ConfigurationError, DataError, NodeError, cut
-from dynid.nodes.arm_interlocks import OneSource
+from dynid.nodes.arm_interlocks import SinglePublisherSubscription
 from dynid.nodes.common import LATCHED, NEWEST, declare, run_node, seconds
 from dynid.nodes.experiment import MOTION_STATUS, MotionStatus, Tracking, read_status
 from dynid.nodes.goal_tolerances import GoalMonitor, Moment
@@ -136,7 +136,9 @@ class TrajectoryActionNode(Node):
         self._newest: GoalWatch | None = None
         parallel = ReentrantCallbackGroup()
         self._motions = self.create_publisher(JointTrajectory, "joint_trajectory", 10)
-        self._statuses = OneSource(self, String, MOTION_STATUS, self._on_status, LATCHED, self._on_doubt)
+        self._statuses = SinglePublisherSubscription(
+            self, String, MOTION_STATUS, self._on_status, LATCHED, self._on_doubt
+        )
         self._cancel = self.create_client(Trigger, "executor/cancel", callback_group=parallel)
         self._server = ActionServer(
             self,
@@ -190,7 +192,7 @@ class TrajectoryActionNode(Node):
             "reference": (JointTrajectory, partial(_note, watch, monitor)),
         }
         streams = [
-            OneSource(self, kind, name, callback, NEWEST, self._on_doubt, raw=True)
+            SinglePublisherSubscription(self, kind, name, callback, NEWEST, self._on_doubt, raw=True)
             for name, (kind, callback) in topics.items()
         ]
         try:

@@ -16,9 +16,9 @@ from dynid.recording.bag_reader import Bag
 from dynid.recording.joint_log import Measured, joint_log, measured
 from dynid.recording.log import Log
 from dynid.recording.mapping import BagMapping
-from dynid.recording.message_times import common_times, running
+from dynid.recording.message_times import common_times, increasing_times
 from dynid.recording.messages import DYNAMIC_JOINT_STATE, JOINT_STATE, JOINT_TRAJECTORY
-from dynid.recording.publishers import chosen, merged, publishers_of
+from dynid.recording.publishers import chosen, merge_publishers, publishers_of
 from dynid.recording.quantity import Conversion
 from dynid.recording.series import JointSeries, joint_series, joint_sets
 from dynid.recording.topics import APPLIED_COMMANDS, EXPERIMENT, HARDWARE_SETTINGS
@@ -184,7 +184,7 @@ def _whole(bag: Bag, topic: str, names: tuple[str, ...], conversion: Conversion)
     if unstamped := len(stamp_ns) > 1 and not np.ptp(stamp_ns):
         stamp_ns = own
         notes.append("messages carry no stamps of their own: their times are the recorder's")
-    time, keep = running(stamp_ns, notes)
+    time, keep = increasing_times(stamp_ns, notes)
     position, effort = states.field("position"), states.values.get("effort")
     if effort is not None and not np.isfinite(effort).all(axis=1).any():
         effort = None  # the broadcaster has no effort interface
@@ -206,7 +206,7 @@ def _merged(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conver
         notes += left_out
     choice = chosen(publishers, names, name)
     times = common_times([one.series for one in publishers], notes)
-    return merged(name, publishers, times, choice, conversion, notes)
+    return merge_publishers(name, publishers, times, choice, conversion, notes)
 
 
 def _goals(

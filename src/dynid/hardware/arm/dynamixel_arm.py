@@ -293,7 +293,7 @@ class DynamixelArm:
         if any_set(reading.errors):
             alert = (reading.errors & table.ALERT_BIT).astype(np.bool_)
         stamp_ns, complete, repeated = reading.stamp_ns, reading.complete, reading.repeated
-        valid = self._transmission.joints_seen(answered)
+        valid = self._transmission.joints_read(answered)
         return ArmSample(stamp_ns, q, dq, current_a, tau_present, valid, answered, alert, complete, repeated)
 
     def _in_si(self, reading: StateReading) -> Iterable[FloatArray]:

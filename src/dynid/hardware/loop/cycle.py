@@ -21,7 +21,7 @@ from dynid.hardware.loop.realtime import (
     disable_garbage_collection,
     fifo_scheduling,
 )
-from dynid.hardware.loop.realtime_limit import HoleWatch
+from dynid.hardware.loop.realtime_limit import GapWatch
 from dynid.hardware.loop.request_queue import CHECK_INTERVAL_S, Request, RequestQueue, nothing
 from dynid.hardware.safety.guard import GuardResult, SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
@@ -94,7 +94,7 @@ class ControlLoop:
         self._period_ns = round(arm.robot.file.bus.cycle_s * 1e9)
         self._meter = CycleMeter(self._period_ns)
         self._run_watch = RunWatch(self._period_ns)
-        self._holes = HoleWatch(self._period_ns, read_limit())
+        self._holes = GapWatch(self._period_ns, read_limit())
         self._clock.pace(self._period_ns)
         if slow_poll_every is None:
             slow_poll_every = max(1, round(SLOW_POLL_S * 1e9 / self._period_ns))

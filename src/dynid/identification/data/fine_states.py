@@ -97,7 +97,7 @@ class FineStates:
         """Return values (M, k) after the states' filter, (M, k); unchanged if the states were not filtered."""
         return values if self.wide is None else filtered_both_ways(self.wide, values)
 
-    def seen(self, function: Function) -> FloatArray:
+    def low_passed(self, function: Function) -> FloatArray:
         """Return a function of q, dq and ddq at the samples after the torques' low-pass, (N, ...).
 
         Args:

@@ -12,8 +12,8 @@ from dynid.errors import ConfigurationError, DataError, DynidError, refuse_other
 from dynid.identification.data.columns import Columns
 from dynid.identification.data.deferred_signals import MemoryBudget, SignalsInMemory, SignalsOnDisk
 from dynid.identification.data.instants import interpolated_at_stamps
+from dynid.identification.data.log_search import FoundLog, episodes_at, is_bag, places, undescribed
 from dynid.identification.data.preprocessing import Samples, preprocess, signals_of
-from dynid.identification.data.readings import FoundLog, episodes_at, is_bag, places, undescribed
 from dynid.identification.data.row_choice import RowChoice, common_choice
 from dynid.identification.data.sample_sets import hold_out
 from dynid.identification.data.signals import Signals, Span, refuse_unusable

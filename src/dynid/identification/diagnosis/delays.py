@@ -83,7 +83,7 @@ class DelaySearch:
         self.given = _left(free, regression)
         self._found: dict[bytes, RemainingDelay] = {}
 
-    def left(self, delays_s: FloatArray) -> RemainingDelay:
+    def remaining(self, delays_s: FloatArray) -> RemainingDelay:
         """Return the delays that remain after torques are shifted by `delays_s` (n,) [s]; repeated calls are cached."""
         if not delays_s.any():
             return self.given
@@ -104,7 +104,7 @@ class DelaySearch:
     def reduces_error(self, start_s: FloatArray, axis: int, delay_s: float) -> bool:
         """Return whether the axis's error decreases if only its delay changes from `start_s` (n,) [s] to `delay_s`."""
         alone = np.where(np.arange(len(start_s)) == axis, delay_s, start_s)
-        return bool(self.left(alone).sigma[axis] ** 2 < MOST_REMAINING * self.left(start_s).sigma[axis] ** 2)
+        return bool(self.remaining(alone).sigma[axis] ** 2 < MOST_REMAINING * self.remaining(start_s).sigma[axis] ** 2)
 
     def root(self, start_s: FloatArray, which: NDArray[np.bool_], *, together: bool) -> Root | None:
         """Return the delays after which no delay remains; None if the search does not find them.
@@ -119,7 +119,7 @@ class DelaySearch:
         at, step, before = start_s, np.zeros_like(start_s), np.zeros_like(start_s)
         seen, open_ = np.ones_like(start_s), which
         for _ in range(ROUNDS):
-            value, deviation = self._of_axes(self.left(at), together=together)
+            value, deviation = self._of_axes(self.remaining(at), together=together)
             enough = np.maximum(ROOT_S, ROOT_DEVIATIONS * deviation)
             seen = np.where(np.abs(step) > enough, np.clip(-_slope(value, before, step), LEAST_VISIBLE, 1.0), seen)
             open_ = which & (np.abs(value) >= enough)
@@ -168,7 +168,7 @@ def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> Floa
     return np.clip(found, -most, most)
 
 
-def followed(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
+def iterated_delays(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
     """Return the delays of the given data: that of all torques, then those of each axis; relevant ones are iterated.
 
     If half of the axes have a delay that contradicts the common one, the common delay is that of a single linear step.
@@ -182,8 +182,8 @@ def followed(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) ->
     root, common = None, given
     if abs(given.value) > max(given.deviation, 0.25 * SMALL * limits.delay_s):
         root = search.root(np.zeros(n), np.ones(n, dtype=bool), together=True)
-    if root is not None and (part := search.explained(search.left(root.delays_s))) >= 0.0:
-        now = with_scatter_of_joints(search.left(root.delays_s).delays)[0]
+    if root is not None and (part := search.explained(search.remaining(root.delays_s))) >= 0.0:
+        now = with_scatter_of_joints(search.remaining(root.delays_s).delays)[0]
         value, deviation = float(root.delays_s.mean()) + now.value, now.deviation / float(root.seen[0])
         common = Unknown("delay", -1, value, deviation, max(given.explained, part))
         each = _each(search, root.delays_s, limits, doubt)
@@ -203,14 +203,14 @@ def _contradicts(one: Unknown, common_s: float) -> bool:
 
 def _each(search: DelaySearch, start_s: FloatArray, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
     """Return each axis's delay with its own deviation, iterated from torques that are `start_s` (n,) [s] later."""
-    before = search.left(start_s)
+    before = search.remaining(start_s)
     looks, spread = _values(before.delays[1:])
     which = np.isfinite(spread) & (np.abs(looks) > np.maximum(spread, SMALL * limits.delay_s * doubt))
     one_step = [replace(one, value=one.value + start_s[one.axis]) for one in before.delays[1:]]
     root = search.root(start_s, which, together=False) if which.any() else None
     if root is None:
         return tuple(one_step)
-    found = search.left(root.delays_s)
+    found = search.remaining(root.delays_s)
     part = search.explained(found) - search.explained(before)
     followed_ones = []
     for one, first in zip(found.delays[1:], one_step, strict=True):

@@ -384,7 +384,7 @@ class GearFitter:
         target = self.rows.target - rows.tau + columns @ theta
         return GearFit(structure, parameters, point, rows, columns, theta, target)
 
-    def judged(self, fit: GearFit) -> GearFit:
+    def with_all_states(self, fit: GearFit) -> GearFit:
         """Return the same fit with the rows and derivatives of all states, including those near standstill."""
         point, terms = fit.point, sorted({one.term for one in fit.parameters})
         rows = self.rows.linearise(point.phi, point.law, point.drift, fit.rows.tm, terms)

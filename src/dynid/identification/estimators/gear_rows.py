@@ -390,7 +390,7 @@ def predicted_torques(
     Load-dependent friction takes into account the measured torque ripple above the samples' band; see `gear_kernels`.
     """
     if friction is None:
-        return samples.seen(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, phi))
+        return samples.low_passed(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, phi))
     if not samples.fine:
         ripple = np.zeros((len(samples), 1, model.axes))
         return np.asarray(np.sum(solved_torques(model, samples, samples.tau, ripple, phi, friction), axis=0))

@@ -132,7 +132,7 @@ class Regression:
         if coulomb is not None and coulomb.treatment == "estimated" and not model.structure.coulomb_friction:
             found = cls._with_friction(model, samples, coulomb, known, structure)
             return replace(found, prior=samples.prior)
-        W = samples.seen(model.regressor)
+        W = samples.low_passed(model.regressor)
         other = None if samples.other_tau is None else samples.other_tau.ravel()
         rows, interval = W.reshape(-1, len(model.names)), samples.settings.interval_s
         regression = cls(model.names, model.axes, rows, samples.tau.ravel(), interval, dq=samples.dq, other=other)
@@ -190,7 +190,9 @@ class Regression:
             fitter, fit, play = _without_play(fitter, fit, play, coulomb)
             rows = fitter.rows
         left_out = LeftOut.of(fitter, fit) if "km" in fit.structure.terms else None
-        joint_friction = JointFriction(fit, fitter.judged(fit), ladder, play, delay, given=given, left_out=left_out)
+        joint_friction = JointFriction(
+            fit, fitter.with_all_states(fit), ladder, play, delay, given=given, left_out=left_out
+        )
         if not given and fit.structure.terms:
             joint_friction = joint_friction.with_discrepancy(fitter)
         W, tau, weight = [fit.columns[..., : len(lower)]], [joint_friction.target], [trust]

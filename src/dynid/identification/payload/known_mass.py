@@ -138,7 +138,7 @@ def arm_columns(
 
     `friction` contains the columns of such a change in the run with the body, see `load_columns`.
     """
-    W = [one.seen(model.regressor) for one in (without, carrying)]
+    W = [one.low_passed(model.regressor) for one in (without, carrying)]
     for j in range(model.chain_size):
         changed = np.concatenate([np.zeros((len(without), friction.shape[-1])), friction[:, j]])
         columns = np.column_stack([np.concatenate([W[0][:, j], W[1][:, j]]), changed])

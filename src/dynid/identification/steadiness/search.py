@@ -16,7 +16,7 @@ import numpy as np
 from dynid.identification.data.samples import Samples
 from dynid.identification.diagnosis.nuisance_columns import weighted_residual
 from dynid.identification.estimators.regression import Regression
-from dynid.identification.steadiness.columns import OFFSET, Reading, readings
+from dynid.identification.steadiness.columns import OFFSET, TestedQuantity, tested_quantities
 from dynid.identification.steadiness.fit import ChangeFit, Information
 from dynid.identification.steadiness.windows import Windows
 from dynid.model.dynamics import ArmModel
@@ -74,7 +74,7 @@ class Change:
 class _Tried(NamedTuple):
     """A tested quantity with a course over time, and the squared error that it explains."""
 
-    reading: Reading
+    reading: TestedQuantity
     columns: list[int]
     course: Course
     over: FloatArray
@@ -103,7 +103,7 @@ class Search:
         """Prepare the columns of all tested quantities and their products."""
         self.samples, self.regression = samples, regression
         self.windows = Windows.of(samples)
-        self.tried = readings(model, samples, regression)
+        self.tried = tested_quantities(model, samples, regression)
         # later rows belong to joints at rest, whose torque may be hidden by friction: no quantity has columns there
         rows = slice(0, len(samples) * model.axes)
         own, weights, y = (one[rows] for one in weighted_residual(samples, regression))
