@@ -182,7 +182,7 @@ def archive(path: Path, text: bytes) -> Path:
     return path
 
 
-def test_archive_that_becomes_huge_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_that_expands_hugely_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_table, "BASE_BYTES", 1000)
     random = "".join(f"{x:.6f},1\n" for x in np.random.default_rng(0).standard_normal(2000))
     assert len(read_table(archive(tmp_path / "good.csv.gz", random.encode()), [1]).values) == 2000

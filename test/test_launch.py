@@ -180,7 +180,7 @@ def test_every_argument_explains_itself() -> None:
     assert short == []
 
 
-def test_bringup_has_the_argument_names_that_users_know_and_moves_nothing_real_by_default() -> None:
+def test_bringup_has_usual_arguments_and_moves_no_real_arm_by_default() -> None:
     source = (ROOT / "launch/bringup.launch.py").read_text(encoding="utf-8")
     assert set(declared_arguments(source)) >= BRINGUP_ARGUMENTS
     assert re.search(r'"allow_real_port",\s*default_value="false"', source)

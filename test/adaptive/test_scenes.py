@@ -25,7 +25,7 @@ def test_the_same_seed_gives_the_same_scene_and_sizes_go_with_the_arm() -> None:
     assert {len(scene.outside) for scene in scenes} == {1, 2, 3, 4}
 
 
-def test_a_motion_that_leaves_the_scene_is_refused_by_the_proof_and_seen_by_the_judge() -> None:
+def test_motion_outside_the_scene_is_refused_by_proof_and_judge() -> None:
     """The arm carries it out unchecked; the same motion within a wide room is no violation."""
     drawn = draw_arm(ROBOT, 1000)
     arm = SimulatedArm(ROBOT, standard=drawn.standard, friction=drawn.friction, seed=1000)

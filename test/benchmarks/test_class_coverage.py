@@ -33,7 +33,7 @@ def of(*arms: ArmOfClass) -> ClassCoverage:
     return ClassCoverage("fast", "", arms, ())
 
 
-def test_motions_are_what_their_class_says() -> None:
+def test_motions_have_the_properties_of_their_class() -> None:
     fast, pauses, slow, short = (drawn_motion(ROBOT, CLASSES[name], 3) for name in ("fast", "pauses", "slow", "short"))
     for motion, seconds in ((fast, 60.0), (pauses, 60.0), (slow, 60.0), (short, 20.0)):
         assert seconds <= motion.duration < seconds + 10.0
@@ -46,7 +46,7 @@ def test_motions_are_what_their_class_says() -> None:
     assert np.abs(drawn_motion(ROBOT, CLASSES["fast"], 4).waypoints[1] - fast.waypoints[1]).max() > 0.1
 
 
-def test_recordings_are_as_slow_and_late_as_their_class_says() -> None:
+def test_recordings_have_the_rate_and_delay_of_their_class() -> None:
     short = MotionClass("", seconds=3.0)
     signals = record(ROBOT, draw_arm(ROBOT, 0), drawn_motion(ROBOT, short, 0), 0).source.signals(
         load_identification(ROBOT)

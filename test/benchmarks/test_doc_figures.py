@@ -16,7 +16,7 @@ FIGURES = load_validated(FILE, FiguresFile).figures
 MEASURED = {"adaptive", "bilateral", "control", "coverage", "faults", "feel", "friction", "logs", "plants"}
 
 
-def test_every_page_is_of_the_present_arm_or_says_that_it_is_not(robot: Robot) -> None:
+def test_pages_measured_on_an_older_arm_say_so(robot: Robot) -> None:
     assert wrong_pages(FIGURES, fingerprint(robot)) == []
 
 

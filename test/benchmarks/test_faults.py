@@ -333,20 +333,20 @@ def test_what_the_driver_must_do_without_a_motion(robot: Robot, case: DriverCase
     assert case.check(robot, 3) == []
 
 
-def test_a_driver_that_does_not_mind_old_slow_data_is_found(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_driver_that_ignores_old_slow_data_is_detected(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SlowState, "age_s", lambda slow, _: np.zeros(len(slow.voltage_v)))
     text = "; ".join(named("temperature never read", DriverCase).check(robot, 3))
     assert "was not lowered within" in text and "no fault at" in text and "did not name it" in text
     assert "not refused by name" in named("temperature never read, torque off", DriverCase).check(robot, 3)[0]
 
 
-def test_a_driver_that_forgets_the_load_is_found(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_driver_that_loses_the_load_record_is_detected(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SafetyGuard, "restore_load", lambda guard, load: None)
     found = named("driver stopped or restarted near overload", DriverCase).check(robot, 3)
     assert [text.split(" the load")[0] for text in found] == ["after deactivate", "after a restart"]
 
 
-def test_a_driver_that_does_not_read_back_what_it_arms_is_found(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_driver_without_read_back_is_detected(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     case = named("bus watchdog of one servo not armed", StartCase)
     assert start_outcome(robot, case, 0).violations == ()
     monkeypatch.setattr(Arming, "_read_back", lambda arming: [])

@@ -49,7 +49,7 @@ def run(robot: Robot, text: str = "", *, stop_s: float = 0.2, current_s: float =
     return ProcessRun(ArmTrace(time_s, q, dq, current), FAULT_S, END_S, text, Path("bag"), True, "")
 
 
-def test_arms_that_do_what_they_must_are_found_well(robot: Robot, judge: ArmJudge) -> None:
+def test_correct_arms_pass_the_judge(robot: Robot, judge: ArmJudge) -> None:
     stopped = process_outcome(judge, EXECUTOR_KILLED, run(robot, "no usable command for 1.0 s"), 3)
     assert (stopped.violations, stopped.seed, stopped.expectation) == ((), 3, "arm stops")
     assert 50.0 < stopped.stop_ms < 200.0

@@ -65,7 +65,7 @@ def test_every_kind_of_wrong_line_is_made() -> None:
     }
 
 
-def test_texts_and_what_is_no_program_stay() -> None:
+def test_texts_and_non_programs_are_not_mutated() -> None:
     assert edits(b'x = "a" + name\nif __name__ == "__main__":\n    pass\n') == []
     assert [one.applied("é = 1 - 2\n".encode()).decode() for one in edits("é = 1 - 2\n".encode())] == ["é = 1 + 2\n"]
 

@@ -39,7 +39,7 @@ def test_results_and_progress_do_not_mix_and_pipes_have_no_colour() -> None:
 
 
 @pytest.mark.slow
-def test_colour_where_a_terminal_is_said_to_be_there_unless_it_is_unwanted() -> None:
+def test_colour_follows_force_color_and_no_color() -> None:
     assert "\x1b[" in process(*AUDIT, FORCE_COLOR="1").stdout
     assert "\x1b[3" not in process(*AUDIT, FORCE_COLOR="1", NO_COLOR="1").stdout
 
@@ -107,7 +107,7 @@ def test_every_json_object_contains_its_version(dynid: Run) -> None:
 
 
 @pytest.mark.slow
-def test_where_a_figure_or_a_draft_went_is_said_as_json(dynid: Run, tmp_path: Path) -> None:
+def test_json_states_the_paths_of_figures_and_drafts(dynid: Run, tmp_path: Path) -> None:
     figure = tmp_path / "V01.svg"
     assert json.loads(dynid("trajectories", "plot", "V01", "--out", str(figure), "--json").stdout) == {
         "schema_version": 1,

@@ -169,7 +169,7 @@ def test_a_new_payload_takes_over_without_a_blind_moment() -> None:
 
 
 @pytest.mark.slow
-def test_what_the_executor_knows_that_the_arm_holds_is_no_contact() -> None:
+def test_payload_known_to_the_executor_is_no_contact() -> None:
     """0.3 kg that only the executor knew were felt for much of the time."""
     given, felt = model_file().torque_deviations, list[list[bool]]()
     models = control_model(), with_payload(ARM, control_model(), held(0.3))

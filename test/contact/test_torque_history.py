@@ -30,7 +30,7 @@ def test_an_answer_is_in_force_until_the_next_one_is_written() -> None:
     np.testing.assert_allclose(found.between(0, 2 * MS), constant((10.0 + 0.6 * 20.0) / 2.0))
 
 
-def test_a_command_that_is_a_cycle_late_is_not_taken_for_what_was_in_force() -> None:
+def test_late_command_is_not_counted_as_in_force() -> None:
     """Torques that alternate: the last command has the other sign than what the arm had."""
     found = TorqueHistory(2)
     for k in range(6):

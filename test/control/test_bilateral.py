@@ -57,7 +57,7 @@ def pressed(stiffness, settings=None):
     return pair.run(3.4, Hand(pressing, start), Wall(start.position[0] + 0.01, stiffness))
 
 
-def test_the_observer_finds_what_pushes_an_arm_without_friction():
+def test_observer_finds_the_push_on_a_frictionless_arm():
     none = FrictionLaw.of(N, {})
     arm = SteppedArm(ROBOT, q0=START, switched_off=NUISANCES, friction=none)
     observer, push = ArmObserver(model_with(none), DYNAMICS, delay_cycles=0), np.zeros(N)
@@ -161,7 +161,7 @@ def test_frozen_positions_below_the_damped_speed_stop_the_pair_at_once():
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_a_mirrored_joint_is_seen_by_what_holds_its_arm(sign):
+def test_mirrored_joint_is_detected_by_the_holding_torque(sign):
     """It reads and pulls with the wrong sign near its zero; its driver holds the arm, which looks right to it."""
     signs = np.where(np.arange(N) == 1, sign, 1.0)
     arm, guard, holding = SteppedArm(ROBOT, seed=3, q0=ROBOT.rest_posture), SafetyGuard(ROBOT), HoldingTorque(ROBOT)

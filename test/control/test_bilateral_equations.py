@@ -134,7 +134,7 @@ def test_what_is_sent_is_in_force_after_the_delay() -> None:
         observer.applied(tau)
 
 
-def test_elimination_solves_what_is_positive_definite(rng: np.random.Generator) -> None:
+def test_elimination_solves_positive_definite_systems(rng: np.random.Generator) -> None:
     for _ in range(20):
         root, b = rng.standard_normal((N, N)), rng.standard_normal(N)
         M = root @ root.T + 1e-3 * np.eye(N)

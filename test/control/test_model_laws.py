@@ -151,7 +151,7 @@ def test_another_mount_is_one_at_once_by_name():
                 held(GRAVITY, seconds=seconds).refuse_contradiction(law)
 
 
-def test_a_load_that_the_model_does_not_know_is_one_once_the_arm_stands(right_law):
+def test_unmodelled_load_is_detected_once_the_arm_stands(right_law):
     tau = GRAVITY + 3.0 * np.eye(N)[1]
     held(tau, seconds=0.1).refuse_contradiction(right_law)  # it may just have been braked
     with pytest.raises(SafetyError, match=ROBOT.joint_names[1]):

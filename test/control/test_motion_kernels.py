@@ -17,7 +17,7 @@ def same(found: np.ndarray, expected: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("largest", [0.5, 3.0])
-def test_tracking_error_tells_whether_the_arm_is_near(largest: float) -> None:
+def test_tracking_error_states_whether_the_arm_is_near(largest: float) -> None:
     near = []
     for seed in range(CASES):
         q, q_ref, *_ = drawn(seed)

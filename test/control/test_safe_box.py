@@ -91,7 +91,7 @@ def test_the_judge_finds_a_bound_that_is_too_loose(monkeypatch: pytest.MonkeyPat
     assert worst > 0.005
 
 
-def test_a_swing_between_two_samples_is_seen() -> None:
+def test_swing_between_two_samples_is_detected() -> None:
     """At both ends and in the middle of the piece the arm is far from a thin wall; it only swings through it."""
     robot = load_robot("crane_x7")
     scene = SceneFile.model_validate(

@@ -116,7 +116,7 @@ def timed(real: Robot, rows: FloatArray) -> HandMotions:
 GOOD = np.vstack([STILL, *(there_and_back(axis) for axis in range(3)), slow(LYING, ZERO), still(ZERO)])
 
 
-def test_motions_without_questions_are_told_apart_by_standstill(mine: Robot, tmp_path: Path) -> None:
+def test_motions_without_questions_are_separated_by_standstill(mine: Robot, tmp_path: Path) -> None:
     proposal = proposed(mine, timed(real_arm(tmp_path), GOOD))
     assert fields(proposal, *FOUND_FIELDS) == FOUND and not proposal.oddities
     assert proposal.blocks["joints"][2]["centre_count"] == pytest.approx(1500, abs=1)

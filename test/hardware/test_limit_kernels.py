@@ -154,7 +154,7 @@ def _take(reply):
     return blocks if taken else None
 
 
-def test_whole_reply_gives_what_the_parser_finds_in_it():
+def test_whole_reply_equals_the_parsers_result():
     random = np.random.default_rng(3)
     for _ in range(200):
         reply, data = _fast_reply(random)

@@ -97,7 +97,7 @@ def test_a_host_that_keeps_up_holds_nothing(wall: Wall, page: ClockPage, clock: 
     assert page.paused_s() == 0.0
 
 
-def test_a_cycle_that_begins_a_little_late_is_made_up_for(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
+def test_slightly_late_cycle_is_caught_up(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
     begin = wall.now_ns
     for k in range(1, 100):
         clock.wait_until(begin + k * PERIOD_NS, at_once)
@@ -336,7 +336,7 @@ for k in range(1, 200_000):
 """
 
 
-def test_a_reader_never_sees_half_a_cycle(page: ClockPage) -> None:
+def test_reader_never_gets_a_half_written_cycle(page: ClockPage) -> None:
     seen = set()
     with Child([sys.executable, "-c", BEGIN_CYCLES, str(page.path)]) as writer:
         while writer.poll() is None:

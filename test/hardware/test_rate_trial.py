@@ -135,7 +135,7 @@ def test_missing_replies_are_the_lines(robot: Robot) -> None:
 # -- what the line takes -----------------------------------------------------------------------------------------
 
 
-def test_programs_that_run_beside_do_not_lengthen_what_the_line_takes() -> None:
+def test_other_programs_do_not_lengthen_the_measured_line_time() -> None:
     rng = np.random.default_rng(0)
     trips_ns = np.where(rng.random(400) < 0.5, 600_000.0, 4_000_000.0)
     trips_ns[200:210] = 600_000.0

@@ -59,7 +59,7 @@ def test_limit_is_read_as_the_kernel_states_it(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "sched_setscheduler"), reason="Linux' scheduling")
 @pytest.mark.parametrize(("code", "permitted"), [(0, True), (1, False)])
-def test_permission_is_what_a_child_was_given(monkeypatch: pytest.MonkeyPatch, code: int, permitted: bool) -> None:
+def test_permission_is_that_of_a_child_process(monkeypatch: pytest.MonkeyPatch, code: int, permitted: bool) -> None:
     def run(command: list[str], **_: object) -> "subprocess.CompletedProcess[bytes]":
         assert "sched_setscheduler" in command[-1]
         return subprocess.CompletedProcess(command, code)

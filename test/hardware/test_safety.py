@@ -389,7 +389,7 @@ def test_what_is_known_of_a_joint_that_is_not_read_only_fades(guard: SafetyGuard
     assert all(after < before for before, after in pairwise(brakes))
 
 
-def test_a_new_start_remembers_no_brake(guard: SafetyGuard, middle: np.ndarray) -> None:
+def test_new_start_has_no_earlier_brake(guard: SafetyGuard, middle: np.ndarray) -> None:
     unread = np.array([True] * 7 + [False])
     whole = guard.filter(None, 0.0, middle, np.ones(8), unread).current_a[7]
     guard.fault("servo 9 is silent")

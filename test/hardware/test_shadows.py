@@ -186,7 +186,7 @@ def test_faults_of_a_second_servo_stop_the_arm(robot: Robot, break_it: Callable[
     assert cycle.guard.state is GuardState.FAULT and re.search(said, cycle.guard.fault_text)
 
 
-def test_an_arm_whose_servos_stand_apart_is_not_enabled(robot: Robot) -> None:
+def test_arm_with_disagreeing_paired_servos_is_not_enabled(robot: Robot) -> None:
     setup = driven(robot)
     cycle = cycle_of(setup)
     slipped(setup)

@@ -62,7 +62,7 @@ def test_coupled_motors_are_limited_together_and_no_torque_changes_its_sign(tmp_
     np.testing.assert_array_equal(between.within(found, caps), found)
 
 
-def test_a_joint_is_seen_when_all_motors_of_its_group_are(tmp_path: Path) -> None:
+def test_joint_is_read_if_all_motors_of_its_group_are(tmp_path: Path) -> None:
     answers = np.array([True, True, False])
     assert Transmission(variant("coupled", tmp_path)).joints_read(answers).tolist() == [True, False, False]
     assert Transmission(variant("geared", tmp_path)).joints_read(answers).tolist() == [True, True, False]

@@ -210,7 +210,7 @@ def test_a_droop_that_is_known_of_the_servos_does_not_count() -> None:
         assert ("torque_source" not in [one.id for one in judge(FITTED, [found], SETTINGS).failed]) == expected
 
 
-def test_friction_beside_the_parameters_is_estimated_again_for_the_other_current() -> None:
+def test_additional_friction_is_refitted_for_the_other_current() -> None:
     """A current of more friction says the same of the parameters, and one of more gravity does not."""
     planar = load_robot("planar_3r")
     bare = planar.file.structure.model_copy(update={"coulomb_friction": False})

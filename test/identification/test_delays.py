@@ -108,7 +108,7 @@ def test_steps_grow_where_hardly_anything_falls_and_are_secants_elsewhere() -> N
 
 
 @pytest.mark.parametrize("share", [1.0, 0.2, 0.05])
-def test_a_delay_that_is_hardly_seen_is_as_uncertain(share: float) -> None:
+def test_barely_visible_delay_is_uncertain(share: float) -> None:
     """What is left may look certain to a millisecond where a delay of twenty would change it by one."""
     search = Faint(share, 0.04)
     common, *each = iterated_delays(search, LIMITS, np.ones(3))

@@ -76,7 +76,7 @@ def test_clean_data_are_not_suspected() -> None:
 
 
 @pytest.mark.slow
-def test_the_scale_of_the_last_joint_cannot_be_seen() -> None:
+def test_scale_of_the_last_joint_is_not_observable() -> None:
     """Its torque is friction and its own rotor: no other joint's torque depends on them."""
     hidden = dict(found(recorded(ROBOT)).unseen)
     assert NAMES[7] in hidden and hidden[NAMES[7]] == np.inf
@@ -248,7 +248,7 @@ def test_friction_that_builds_up_after_a_reversal_is_no_delay(late_s: float) -> 
     assert bool(named) == bool(late_s), named
 
 
-def test_the_zero_of_an_upright_axis_is_not_seen_through_rounding() -> None:
+def test_zero_of_an_upright_axis_is_not_found_in_rounding() -> None:
     """Frames of a URDF with 3.14159 for pi lean by a hair: what that does to the torque is far below any noise."""
     data = recorded(ROBOT)
     model = ArmModel.of(ROBOT, mount=data.mount).under(np.array([1e-9, 0.0, -9.80665]))
@@ -402,7 +402,7 @@ def test_a_joint_that_carries_nothing_or_never_moves_is_not_refused() -> None:
     assert worst_joint(noise, ("a", "b"), np.array([30.0, 30.0])) == (pytest.approx(0.1, rel=0.01), "a")
 
 
-def test_radians_read_as_degrees_are_told_by_the_fastest_joint() -> None:
+def test_radians_read_as_degrees_are_found_by_the_fastest_joint() -> None:
     """Nothing passes for motion: no structure of friction can be chosen, and a longer recording would not help."""
     with pytest.raises(DataError, match="correct the unit of positions or times"):
         identify(ROBOT, [recorded(ROBOT, positions=np.radians)], settings=SETTINGS)

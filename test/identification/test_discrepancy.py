@@ -48,7 +48,7 @@ def judged(missing: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
 
 
 @pytest.mark.slow
-def test_intervals_hold_though_the_law_misses_what_happens_at_low_speed() -> None:
+def test_intervals_hold_if_the_law_is_wrong_at_low_speed() -> None:
     found = [judged(0.1, seed) for seed in range(150)]
     held, plain = (np.mean([np.abs(one[k]) < 1.645 for one in found]) for k in (0, 1))
     assert 0.8 < held < 0.95 and plain < 0.4

@@ -75,7 +75,7 @@ def test_metric_decides_which_parameters_change() -> None:
         np.testing.assert_allclose(scaled.base.values, found.base.values, atol=2e-5)
 
 
-def test_the_estimator_weighs_what_the_torques_show() -> None:
+def test_estimator_weighs_by_the_torques() -> None:
     """Its fit is nearer to the torques than the plain projection of the same estimate is."""
     robot = load_robot("planar_3r")
     samples = recorded(robot, seconds=8.0, coulomb=0.0, noise=3.0).samples(load_identification(robot))

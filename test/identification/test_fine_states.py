@@ -78,7 +78,7 @@ def test_the_grid_divides_the_interval_and_is_fine_enough() -> None:
     assert decimation(40, 0.001, 100.0) == 1
 
 
-def test_slowly_recorded_data_get_what_their_rate_allows() -> None:
+def test_slow_recordings_get_the_bandwidth_of_their_rate() -> None:
     slow = replace(run(SETTINGS))  # 1 kHz gives the whole ratio
     assert slow.settings.state_cutoff_hz == pytest.approx(9.0)
     time = np.arange(0.0, 20.0, 0.04)

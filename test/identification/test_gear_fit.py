@@ -194,7 +194,7 @@ def test_friction_that_is_not_there_is_left_out_by_name() -> None:
     assert "FC4" in found.left_out and "FC3" not in found.left_out
 
 
-def test_joints_with_the_same_servo_share_what_the_gear_decides() -> None:
+def test_joints_with_the_same_servo_share_gear_parameters() -> None:
     names = [one.name for one in LADDER[4].parameters(MODEL.gears)]
     assert "FC3" in names and "KM1+3+4+5+6+7+8" in names and "KM2" in names
     own = ArmModel(MODEL.mdh, 8, MODEL.structure, MODEL.gravity)

@@ -76,7 +76,7 @@ def test_what_one_joint_does_alone_is_its_motion_and_no_stamp() -> None:
     assert not stamp_errors(EVEN, alone).any()
 
 
-def test_encoder_steps_that_are_larger_than_what_stamps_shift_are_left_alone() -> None:
+def test_coarse_encoder_steps_are_not_corrected() -> None:
     stamps, read = read_before(late(rms_s=5e-5))
     q = np.round(motion(read) / 1.5e-3) * 1.5e-3
     assert not stamp_errors(stamps, q).any()

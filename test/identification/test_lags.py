@@ -37,7 +37,7 @@ def test_a_joint_that_hardly_shows_its_play_has_that_of_the_others() -> None:
     np.testing.assert_allclose(own, 0.1, rtol=0.05)
 
 
-def test_the_delay_that_a_recording_may_have_is_bounded_by_what_recordings_have() -> None:
+def test_likely_delay_is_bounded_by_the_prior() -> None:
     none = np.zeros((1, 1))
     assert FoundDelay(0.0, 1e-4, none).remaining == pytest.approx(1e-4, rel=0.01)
     assert FoundDelay(1e-3, 1e-4, none).remaining == pytest.approx(1e-3, rel=0.02)

@@ -399,7 +399,7 @@ def test_recording_given_twice_is_refused(arm: Robot, tmp_path: Path) -> None:
         identify(arm, tmp_path, mapping=MAPPING)
 
 
-def test_source_of_a_bag_is_what_arrays_give(arm: Robot, tmp_path: Path) -> None:
+def test_bag_and_arrays_give_the_same_recording(arm: Robot, tmp_path: Path) -> None:
     time = clock()
     direct: Recording = dynid.recording_from_arrays(arm, time, *states(arm, time))
     settings = load_identification(arm)

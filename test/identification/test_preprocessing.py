@@ -182,7 +182,7 @@ def test_a_late_cycle_is_not_a_missed_one() -> None:
     assert TimeAxis.of(np.delete(late, 300)).missed == 1
 
 
-def test_cycles_that_are_made_up_in_quick_succession_are_late_not_missed() -> None:
+def test_cycles_caught_up_in_quick_succession_are_late_not_missed() -> None:
     late = np.arange(0.0, 4.0, 0.001)
     late[1000:1100] = late[1000] + 0.04 + 0.0006 * np.arange(100)  # 40 ms of standstill, caught up 100 cycles later
     axis = TimeAxis.of(late)

@@ -76,7 +76,7 @@ def test_of_a_faultless_set_up_nothing_differs() -> None:
 
 
 @pytest.mark.slow
-def test_the_model_is_right_where_the_set_up_is_wrong_and_not_accepted_before_it_is_mended() -> None:
+def test_wrong_set_up_gives_a_right_model_that_is_not_accepted() -> None:
     """The parameters are those of the nominal arm; without the estimate they are not."""
     data, judge = shifted(1), shifted(1, seed=5, name="other")
     model = ArmModel.of(ROBOT)
@@ -95,7 +95,7 @@ def test_the_model_is_right_where_the_set_up_is_wrong_and_not_accepted_before_it
 
 
 @pytest.mark.slow
-def test_a_mended_set_up_is_accepted() -> None:
+def test_corrected_set_up_is_accepted() -> None:
     result = identify(ROBOT, [recorded(ROBOT)], settings=SETTINGS, setup=[f"zero:{NAMES[1]}"])
     assert result.setup and not result.setup[0].differs and "setup" not in [check.id for check in result.verdict.failed]
     assert "setup" in [check.id for check in result.verdict.checks]

@@ -54,7 +54,7 @@ def test_second_source_is_ignored_and_not_kept(domain: str) -> None:
         assert "hanging" not in heard and not source.refusal
 
 
-def test_a_source_that_comes_and_goes_unseen_is_noticed() -> None:
+def test_short_lived_second_source_is_noticed() -> None:
     asked: list[Any] = []
     fake = SimpleNamespace(
         create_subscription=lambda *args, **more: None,

@@ -444,7 +444,7 @@ def test_efforts_of_points_are_added_tolerances_brake_and_a_series_is_reported(
     assert f"{ROBOT.joint_names[7]} was 0.030 rad off its reference" in status(client)["reason"]
 
 
-def test_a_trajectory_of_a_file_runs_and_a_braking_arm_is_let_go_when_it_stands(
+def test_file_trajectory_runs_and_a_braked_arm_is_released_at_rest(
     client: Supervisor, node: Process, tmp_path: Path
 ) -> None:
     arm = PerfectArm(client, ROBOT.rest_posture)

@@ -137,7 +137,7 @@ def test_publishing_wakes_the_thread_of_events_seldom(tmp_path: Path) -> None:
     assert usual < 0.5 * plain, (usual, plain)
 
 
-def test_a_slip_in_a_parameters_name_is_refused_and_a_strange_one_is_told() -> None:
+def test_mistyped_parameter_is_refused_and_an_unknown_one_logged() -> None:
     told: list[str] = []
     node = SimpleNamespace(
         _parameters={"port_name": 1, "mount": 1, "use_sim_time": 1},

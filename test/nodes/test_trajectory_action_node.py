@@ -298,7 +298,7 @@ def test_goals_beyond_limits_are_refused_before_motion(
     assert not goal.arm.goal_name  # type: ignore[attr-defined]
 
 
-def test_a_goal_of_an_executor_that_dies_is_aborted(run: Callable[[Goal], Any], monkeypatch: Any) -> None:
+def test_goal_is_aborted_if_the_executor_ends(run: Callable[[Goal], Any], monkeypatch: Any) -> None:
     monkeypatch.setattr(trajectory_action_node, "SILENT_S", 0.5)
     monkeypatch.setattr(Arm, "_tick", lambda self: None)
     goal = Goal()
@@ -339,9 +339,7 @@ def test_zero_and_minus_one_are_no_limits() -> None:
         Tolerances.of(Goal(goal_tolerance=[tolerance("c", 1.0)]).request)
 
 
-def test_an_executor_that_does_not_answer_is_told_not_to_begin(
-    run: Callable[[Goal], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent_executor_is_asked_to_cancel(run: Callable[[Goal], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trajectory_action_node, "ANSWER_TIMEOUT_S", 0.3)
     monkeypatch.setattr(Arm, "say", lambda *_: None)
     goal = Goal()
@@ -373,7 +371,7 @@ def test_a_goal_that_is_wrong_does_not_stop_the_one_that_runs(run: Callable[...,
     assert (good.error_code, bad.error_code, goal.ended) == (Result.SUCCESSFUL, Result.INVALID_GOAL, "ok")
 
 
-def test_a_joint_that_the_arm_does_not_have_is_told_from_other_refusals(run: Callable[..., Any]) -> None:
+def test_unknown_joint_gives_the_code_for_invalid_joints(run: Callable[..., Any]) -> None:
     goal = Goal()
     goal.request.trajectory.joint_names = ["a", "elbow"]
     assert run(goal).error_code == Result.INVALID_JOINTS

@@ -211,7 +211,7 @@ def test_bulk_writing_of_messages_made_slice_by_slice(storage: str, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_an_mcap_file_holds_what_that_of_rosbags_own_writer_holds(tmp_path: Path) -> None:
+def test_mcap_file_equals_that_of_the_rosbags_writer(tmp_path: Path) -> None:
     ours = BagWriter(tmp_path / "ours", [STATES, NOTES], flush_interval_s=3600)
     theirs = Writer(tmp_path / "theirs", version=9, storage_plugin=StoragePlugin.MCAP)
     ours.open()

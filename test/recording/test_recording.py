@@ -245,7 +245,7 @@ def test_several_experiments_in_one_bag(experiment, tmp_path: Path) -> None:
     assert recording.trajectory_span(first)[1] < start
 
 
-def test_experiments_of_one_series_are_one_recording_with_what_is_between(experiment, tmp_path: Path) -> None:
+def test_experiments_of_one_series_are_one_recording(experiment, tmp_path: Path) -> None:
     """Of another series, or of none, the last one alone counts."""
     plan = experiment.phases[-1].model_copy(update={"phases": ()})
 

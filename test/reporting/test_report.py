@@ -59,7 +59,7 @@ def test_joints_have_short_names_that_are_no_number_alone(names: tuple[str, ...]
     assert joint_labels(SimpleNamespace(robot=SimpleNamespace(joint_names=names))) == labels  # type: ignore[arg-type]
 
 
-def test_identify_writes_a_report_that_says_what_the_model_is_worth(planar_result: Path) -> None:
+def test_identify_writes_a_report_with_the_verdict(planar_result: Path) -> None:
     html = (planar_result / "report.html").read_text(encoding="utf-8")
     result = open_result(planar_result)
     assert len(html) < 1_000_000 and "✓ Accepted" in html and "other.csv" in html and "fit.csv" in html

@@ -293,7 +293,7 @@ def test_factory_fresh_servos_answer_at_57600_until_changed(robot: Robot, plant:
         fast.closePort()
 
 
-def test_a_late_reply_lets_the_line_go_on_and_arrives_whole(bus: EmulatedServoBus, port: PortHandler) -> None:
+def test_late_reply_arrives_whole_and_does_not_block_the_line(bus: EmulatedServoBus, port: PortHandler) -> None:
     frames: list[bytes] = []
     bus.line_fault = lambda reply: (frames.extend(reply), [0.05, *reply])[1]
     port.writePort(build_sync_read([2, 3, 4], 132, 4))

@@ -196,7 +196,7 @@ def test_indirect_data_have_the_rules_of_their_targets(chain: ServoChain) -> Non
         assert ask(chain, build_write(2, 168, struct.pack("<H", target)))[0] == 4
 
 
-def test_indirect_data_without_a_target_keep_what_is_written_until_a_reboot(chain: ServoChain) -> None:
+def test_indirect_data_without_target_keep_their_value_until_reboot(chain: ServoChain) -> None:
     assert ask(chain, build_write(2, 634, b"\x2a"))[0] == 0 and ask(chain, build_read(2, 634, 1)) == (0, b"\x2a")
     assert ask(chain, build_write(2, 578, b"\x41\0"))[0] == 0
     assert instruct(chain, 2, Instruction.REBOOT) == 0
@@ -297,7 +297,7 @@ def test_reverse_mode_turns_all_signs_but_the_homing_offsets(chain: ServoChain, 
     assert plant.current_a[0] == pytest.approx(-0.269) and value(chain, 2, table.PRESENT_CURRENT) == 100
 
 
-def test_turns_are_forgotten_by_boot_clear_and_position_mode(chain: ServoChain, plant: IndependentAxesPlant) -> None:
+def test_boot_clear_and_position_mode_reset_the_turn_count(chain: ServoChain, plant: IndependentAxesPlant) -> None:
     assert value(chain, 2, table.PRESENT_POSITION) == 2048
     plant.q[:] = 2.0 * np.pi
     assert value(chain, 2, table.PRESENT_POSITION) == 2048 + 4096

@@ -44,7 +44,7 @@ def test_every_eigenvector_below_the_target_is_a_cut_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("with_domain", [False, True])
-def test_a_pose_of_the_path_becomes_a_cut_as_soon_as_its_eigenvalue_is_below_eps(with_domain: bool) -> None:
+def test_path_pose_with_eigenvalue_below_eps_gives_a_cut(with_domain: bool) -> None:
     path = poses(5, seed=2)
     lowest = np.sort(eigenvalues(path)[:, 0])
     domain = AUDITOR if with_domain else None
