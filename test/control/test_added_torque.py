@@ -156,7 +156,7 @@ def test_efforts_far_from_the_prediction_are_refused(known: bool) -> None:
                 check.refuse_efforts(motion, TorqueCurve(times, beyond))
             beyond[20, joint] += sign * (0.2 * most[joint] + 2.0 * abs(right[20, joint]))
             with pytest.raises(
-                SafetyError, match=rf"effort of {ROBOT.joint_names[joint]} is .* would bend the joint by"
+                SafetyError, match=rf"effort of {ROBOT.joint_names[joint]} is .* would deflect the joint by"
             ):
                 check.refuse_efforts(motion, TorqueCurve(times, beyond))
 

@@ -702,7 +702,7 @@ def test_gravity_follows_the_mount_of_the_hardware_node(client: Supervisor, node
     ):
         publisher.publish(String(data=settings.model_copy(update=changed).model_dump_json()))
         arm.wait(lambda words=words: words in node.last_error(), "the refusal")
-        with pytest.raises(NodeError, match="what drives the arm is not known"):
+        with pytest.raises(NodeError, match="the settings of the arm's driver are unknown"):
             client.trigger("executor/hold")
     publisher.publish(String(data=settings.model_dump_json()))
     client.set_parameters("executor", {"controller": "gravity_compensation"})

@@ -186,7 +186,7 @@ def replay_motion(
         )
     joint = joints[int(np.argmax(motion.peak_velocities / limits.velocity))]
     raise DataError(
-        f"what was shown as '{name}' jumps at {joint} and exceeds its limits at every speed; guide the arm again, "
+        f"the guided motion '{name}' jumps at {joint} and exceeds its limits at every speed; guide the arm again, "
         "smoothly"
     )
 

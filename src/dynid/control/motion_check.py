@@ -302,6 +302,6 @@ class MotionCheck:
             self._box.prove(part, still)
         except SafetyError as error:
             raise SafetyError(
-                f"{error}; draw what is free around this arm in a file for the executor's parameter scene "
-                f"(--scene of `dynid collect`), or say 'none' where nothing is near"
+                f"{error}; describe the free space around this arm in a file for the executor's parameter scene "
+                f"(--scene of `dynid collect`), or give 'none' if nothing is near"
             ) from error

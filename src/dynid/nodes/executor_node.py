@@ -313,7 +313,7 @@ class ExecutorNode(Node):
             if source.refusal:
                 raise SafetyError(source.refusal)
         if self._settings_refusal:
-            raise SafetyError(f"what drives the arm is not known: {self._settings_refusal}")
+            raise SafetyError(f"the settings of the arm's driver are unknown: {self._settings_refusal}")
 
     def _on_state(self, raw: bytes) -> None:
         try:
@@ -387,7 +387,7 @@ class ExecutorNode(Node):
             self._motion.forget(self._stamp_ns)
             self._output.end()
             self._report.update("torque was switched off")
-            self.get_logger().info("torque was switched off: the posture that was held is forgotten")
+            self.get_logger().info("torque was switched off: the held posture is discarded")
 
     def _end_silence(self) -> None:
         """Stop commanding an arm whose states have stopped arriving, since its position is unknown."""

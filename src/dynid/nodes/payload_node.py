@@ -149,7 +149,7 @@ class PayloadNode(SensingNode):
         result = None if future.exception() else future.result().result
         if result is not None and result.successful:
             self._applied, self._trouble = self._requested, ""
-            self.get_logger().info(f"the executor's model holds {self._applied[9]:.3f} kg")
+            self.get_logger().info(f"the executor's model now includes a payload of {self._applied[9]:.3f} kg")
         else:
             self._on_trouble(f"{self._executor} refused the payload: {result.reason if result else future.exception()}")
 

@@ -295,7 +295,7 @@ def _recording_of_file(path: Path, robot: Robot, mappings: Mappings) -> Recordin
         if not is_foreign(bag):
             if mappings.bag is not None:
                 raise ConfigurationError(
-                    f"{path} was recorded by dynid's driver and says what its numbers are: leave units and mapping of "
+                    f"{path} was recorded by dynid's driver and states its units: leave units and mapping of "
                     "bags out"
                 )
             return replace(

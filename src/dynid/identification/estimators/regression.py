@@ -350,7 +350,7 @@ class Regression:
         if slow := self._named(silence & moved):
             raise UndeterminedError(
                 f"the motion is too slow for {slow}: joints slower than coulomb_friction.slow_rad_s may stick, so what "
-                "they carry then says nothing; move their joints faster"
+                "their torque then gives no information; move their joints faster"
             )
         if silent := self._named(silence):
             raise UndeterminedError(
