@@ -124,7 +124,7 @@ def test_the_model_halves_the_tracking_error(usual: Demo) -> None:
     assert 0.0 < after < 0.5 * before
 
 
-def test_the_urdf_is_one_that_others_can_load(usual: Demo) -> None:
+def test_pinocchio_loads_the_written_urdf(usual: Demo) -> None:
     """Masses are physical, and the static torques are those of the base parameters."""
     content = read_model_file(usual.output / "model" / "model.yaml")
     model = ArmModel.of(ROBOT, mount=content.mount)

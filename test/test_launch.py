@@ -315,7 +315,7 @@ def described_control(launch: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]
     ("name", "executable", "policies"),
     [("contact", "external_torque_node", ("report", "stop")), ("payload", "payload_node", ("report", "apply"))],
 )
-def test_what_is_asked_for_is_sensed_or_nothing_starts(
+def test_sensing_starts_only_with_a_policy_and_all_it_needs(
     monkeypatch: pytest.MonkeyPatch, name: str, executable: str, policies: tuple[str, ...]
 ) -> None:
     launch = pytest.importorskip("launch")

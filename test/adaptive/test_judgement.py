@@ -34,7 +34,7 @@ def test_every_look_that_there_may_be_makes_intervals_wider(judge: RecordingJudg
     assert more.run.looks == 6 and more.quantile(30.0) > judge.quantile(30.0)
 
 
-def test_intervals_of_few_windows_hold_as_often_as_promised_and_normal_ones_do_not(judge: RecordingJudge) -> None:
+def test_intervals_of_few_windows_reach_their_coverage_and_normal_ones_do_not(judge: RecordingJudge) -> None:
     """Means of independent windows, as many as there are parameters and joints, each with its own deviation."""
     random, windows = np.random.default_rng(2), round(9.0 / MEMORY_S)
     tests = int((~judge.free).sum()) + ROBOT.size
@@ -45,7 +45,7 @@ def test_intervals_of_few_windows_hold_as_often_as_promised_and_normal_ones_do_n
     assert float(np.mean(shares.max(axis=1) <= norm.ppf(1.0 - 0.025 / tests))) < 0.9
 
 
-def test_what_structures_of_friction_differ_by_makes_intervals_wider(judge: RecordingJudge) -> None:
+def test_differing_friction_structures_widen_intervals(judge: RecordingJudge) -> None:
     off = np.zeros((2, len(judge.limits)))
     off[1, 3] = -0.4
 

@@ -82,13 +82,13 @@ def test_planned_segment_is_more_informative_and_keeps_limits() -> None:
     np.testing.assert_allclose(ddq[[0, -1]], 0.0, atol=1e-6)
 
 
-def test_a_scene_without_room_is_refused_in_words() -> None:
+def test_a_scene_without_room_is_refused_naming_the_link() -> None:
     planner = SegmentPlanner(ROBOT, 3.0, room(0.2), draws=1, iterations=2)
     with pytest.raises(SafetyError, match=r"link \d comes within .* m of the border 'room'"):
         planner.plan("first", ROBOT.rest_posture, frame(), information(), 0.04, 1)
 
 
-def test_joints_that_need_most_stand_still_where_nothing_else_passes() -> None:
+def test_a_joint_that_is_overloaded_by_every_motion_stands_still() -> None:
     """Joint 2 carries too much for any motion of its own; the others still move, and it rests to the last digit."""
     planner, own = SegmentPlanner(ROBOT, 3.0, None, draws=1, iterations=2), frame()
 
@@ -125,7 +125,7 @@ def test_slow_optimisation_returns_its_best_result() -> None:
     assert planned(10).widest < planned(1).widest
 
 
-def test_a_planner_of_another_length_leaves_the_first_as_it_was() -> None:
+def test_a_planner_of_another_length_does_not_change_the_first() -> None:
     planner = SegmentPlanner(ROBOT, 3.0, None, draws=1, iterations=2)
     shorter = planner.of_length(1.7)
     assert planner.of_length(3.0) is planner
@@ -135,7 +135,7 @@ def test_a_planner_of_another_length_leaves_the_first_as_it_was() -> None:
         np.testing.assert_allclose(motion.sample_all(np.array([length]))[1], 0.0, atol=1e-9)
 
 
-def test_doubt_adds_to_the_load_on_the_way_up_and_never_makes_a_motion_easier() -> None:
+def test_torque_uncertainty_adds_to_the_expected_load() -> None:
     known, random = information(), np.random.default_rng(4)
     own = doubted(known)
     assert own.uncertainty is not None

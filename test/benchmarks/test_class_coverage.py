@@ -106,7 +106,7 @@ def test_unsettled_fits_and_accepted_errors_miss_their_bars() -> None:
     assert of().missed() == ["fast: no arm came to a model"]
 
 
-def test_parameters_belong_to_groups_by_their_kind() -> None:
+def test_parameter_names_map_to_their_group() -> None:
     assert [group_of(name) for name in ("IA3", "ZZR2", "XY2", "MYR4", "FV8")] == [
         "rotor",
         "inertia",

@@ -70,7 +70,7 @@ def braked(t: FloatArray) -> FloatArray:
 # -- the judge -------------------------------------------------------------------------------------------------
 
 
-def test_an_arm_that_stops_well_is_found_well(robot: Robot, judge: ArmJudge) -> None:
+def test_an_arm_that_stops_in_time_has_no_violation(robot: Robot, judge: ArmJudge) -> None:
     good = trace(robot, braked)
     assert not judge.late_damping(good, FAULT_S) + judge.unstopped(good, FAULT_S) + judge.contact(good)
     assert not judge.excess_current(good)
@@ -329,7 +329,7 @@ def named(name: str, kind: Any) -> Any:
 
 
 @pytest.mark.parametrize("case", DRIVER_CASES, ids=[case.name for case in DRIVER_CASES])
-def test_what_the_driver_must_do_without_a_motion(robot: Robot, case: DriverCase) -> None:
+def test_driver_cases_without_a_motion_pass(robot: Robot, case: DriverCase) -> None:
     assert case.check(robot, 3) == []
 
 
@@ -438,7 +438,7 @@ def test_the_command_prints_writes_and_fails(tmp_path: Path, monkeypatch: pytest
     assert isinstance(CliRunner().invoke(app, [*call, "--fault", "boredom"]).exception, UnknownNameError)
 
 
-def test_the_script_in_the_document_is_one() -> None:
+def test_the_fault_script_in_the_document_is_valid() -> None:
     text = fault_document([FaultRow("overload", 1, 0, 1.0)], [], [], "one", 1.0)
     script = FaultScript.model_validate(yaml.safe_load(text.split("```yaml\n")[1].split("```")[0]))
     assert len(script.faults) == 10 and script.random is not None

@@ -92,7 +92,7 @@ def test_lightest_link_is_lighter_than_all_equivalent_links(slides: bool) -> Non
         assert np.linalg.eigvalsh((J - light)[np.ix_(other, other)])[0] > -1e-9
 
 
-def test_a_link_that_keeps_too_much_leaves_the_one_before_without_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_is_not_the_lightest_spoils_the_fit_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Why it must be the lightest: with the solver's own choice the fit of the same data is worthless."""
     study = Study.of(*chain(3), QUIET)
     monkeypatch.setattr(

@@ -79,7 +79,7 @@ def test_the_seed_makes_the_draw_and_no_line_comes_twice(root: Path) -> None:
         draw(package, 8, 1)
 
 
-def test_what_the_tests_look_at_is_noticed_and_nothing_else(root: Path, tmp_path: Path) -> None:
+def test_mutations_of_tested_code_are_caught_and_others_survive(root: Path, tmp_path: Path) -> None:
     copy, told = Copy(root, tmp_path / "copy"), list[Outcome]()
     assert not (copy.folder / ".venv").exists()
     outcomes = study(copy, draw(root / "src/dynid", 7, 1), passed, told.append)

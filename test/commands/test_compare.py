@@ -127,7 +127,7 @@ def make_run():
 # -- essential parameters --------------------------------------------------------------------------------------
 
 
-def test_essential_parameters_and_the_standard_ones_behind_them(files, tmp_path: Path) -> None:
+def test_essential_lists_parameters_and_writes_standard_ones(files, tmp_path: Path) -> None:
     fit, _, mapping = files
     out = tmp_path / "standard.yaml"
     found = as_json("essential", fit, "--mapping", mapping, "--out", out)

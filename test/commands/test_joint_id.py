@@ -65,7 +65,7 @@ def test_a_bag_gives_the_same(made, dynid):
         (["--joint", 7, "--without", "gravity"], "unknown nuisance 'gravity'"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(made, dynid, arguments, words):
+def test_impossible_requests_end_with_one_sentence(made, dynid, arguments, words):
     done = dynid("joint-id", *(str(one).format(made[0]) for one in arguments))
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.startswith("error: ") and words in done.stderr and len(done.stderr.splitlines()) == 1

@@ -85,7 +85,7 @@ def test_from_a_urdf_to_base_parameters_without_python(tmp_path: Path) -> None:
     assert ArmModel.of(load_robot(folder)).structure_hash == ArmModel.of(load_robot("puma560")).structure_hash
 
 
-def test_check_in_words() -> None:
+def test_check_prints_parameter_counts_and_groupings() -> None:
     code, text = run("check", "planar_3r")
     assert code == 0
     assert "39 standard parameters, 17 base parameters (groups by closed form)" in text

@@ -154,7 +154,7 @@ def test_noise_of_measured_torques_is_estimated_and_no_contact() -> None:
 
 
 @pytest.mark.slow
-def test_what_a_model_leaves_of_measured_torques_lasts_as_long_as_its_low_pass_and_is_no_contact() -> None:
+def test_low_passed_errors_of_measured_torques_are_no_contact() -> None:
     """As of a real Panda, whose friction builds up over 60 ms after each reversal, and over less than 10 Hz shows."""
     time = 0.002 * np.arange(6000)
     q, tau = waving(time, 0.5)

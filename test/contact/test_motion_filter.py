@@ -48,12 +48,12 @@ def test_repeated_equal_readings_add_no_information(whole: float) -> None:
     assert error > 0.3 and deviation > 0.15  # a uniform distribution within a step has 0.29
 
 
-def test_a_joint_that_moves_against_the_steps_is_known_to_a_small_part_of_one() -> None:
+def test_a_moving_joints_position_is_known_to_a_fraction_of_an_encoder_step() -> None:
     error, deviation = read(0.37)
     assert error < 0.05 and deviation < 0.05
 
 
-def test_what_does_not_last_of_a_models_errors_is_noise_and_no_lasting_torque() -> None:
+def test_brief_model_errors_count_as_noise_and_not_as_lasting_torque() -> None:
     brief = tuple(3.0 * one for one in SPREAD)
     given = TorqueDeviations(speeds_rad_s=(0.1,), deviations_nm=(brief,) * 2, lasting_nm=(SPREAD,) * 2)
     spreads = []
@@ -66,7 +66,7 @@ def test_what_does_not_last_of_a_models_errors_is_noise_and_no_lasting_torque() 
     assert (spreads[1] > spreads[0]).all()
 
 
-def test_friction_of_a_sure_velocity_is_the_laws_and_of_an_open_one_nothing_is_known() -> None:
+def test_friction_is_known_at_a_certain_velocity_and_unknown_around_zero() -> None:
     law = gear_friction(ROBOT)
     v, tau, load = np.full(N, 0.5), np.linspace(-1.0, 2.0, N), np.full(N, 0.4)
     out = np.zeros((4, N))

@@ -150,7 +150,7 @@ def test_a_wrong_model_shows_as_a_torque_that_is_not_there() -> None:
     assert np.abs(followed(observer(1.2, gain_1_s=GAIN, velocity_s=0.0))[0][100:400]).max() > 0.1
 
 
-def test_after_a_gap_it_starts_again_and_an_old_state_changes_nothing() -> None:
+def test_the_observer_restarts_after_a_gap_and_ignores_old_states() -> None:
     seen = observer(velocity_s=0.0)
     q, push = np.zeros(N), np.full(N, 0.5)
     for k in range(50):

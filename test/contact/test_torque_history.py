@@ -17,7 +17,7 @@ def constant(value: float) -> np.ndarray:
     return np.full(2, value)
 
 
-def test_an_answer_is_in_force_until_the_next_one_is_written() -> None:
+def test_a_torque_acts_until_the_next_one_is_written() -> None:
     """Stamps of 1 ms; what answers a state is written 0.4 ms later."""
     found = TorqueHistory(2, 0.0004)
     assert (found.between(0, MS) == 0.0).all(), "nothing was written yet"
@@ -51,7 +51,7 @@ def test_answers_that_are_missing_are_counted_and_a_clock_that_is_set_begins_ane
     np.testing.assert_allclose(found.between(MS, 2 * MS), constant(7.0))
 
 
-def test_what_is_older_than_is_kept_is_not_missed() -> None:
+def test_a_full_history_forgets_its_oldest_torques() -> None:
     found = TorqueHistory(2)
     for k in range(2 * HISTORY):
         found.note(k * MS, constant(float(k)))

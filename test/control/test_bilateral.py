@@ -323,7 +323,7 @@ def test_cycle_ends_when_both_arms_have_sent_a_state():
 
 
 @pytest.mark.parametrize("silent", [0, 1])
-def test_a_silent_arm_is_late_by_the_clock_of_the_other_one(silent):
+def test_a_silent_arm_is_detected_by_the_clock_of_the_other_arm(silent):
     cycles, speaks = cycles_of_two(), 1 - silent
     for k in range(1, 9):
         assert cycles.take(speaks, Reading(CLOCKS_NS[speaks] + k * MS, START)) is None and not cycles.pair.stopped

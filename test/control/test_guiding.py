@@ -186,7 +186,7 @@ def test_a_law_that_is_asked_for_again_with_the_same_load_is_held_again() -> Non
     assert motion.guiding.held and way < 0.1 and fastest < 0.5
 
 
-def test_the_bound_of_speed_is_one_and_damps_and_stops_like_the_speed_itself() -> None:
+def test_the_speed_bound_is_safe_and_damps_and_stops_like_the_exact_speed() -> None:
     random, damping = np.random.default_rng(4), np.ones(N)
     exact, bound = GuidingSpeed(ROBOT, SAFETY, damping), GuidingSpeed(ROBOT, SAFETY, damping)
     for scale in np.geomspace(0.02, 2.0, 200):
@@ -200,7 +200,7 @@ def test_the_bound_of_speed_is_one_and_damps_and_stops_like_the_speed_itself() -
     assert bound.excess(np.full(N, np.nan))
 
 
-def test_an_arm_whose_torque_is_off_has_to_stand_anew() -> None:
+def test_after_torque_off_the_arm_must_stand_still_again() -> None:
     guiding = started()
     guiding.restart(Free(), POSE)
     moved(guiding, 0.2 * np.eye(N)[4], 0.5)

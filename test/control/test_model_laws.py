@@ -143,7 +143,7 @@ def test_friction_and_a_rough_model_are_no_contradiction(right_law, extra, facto
     held(factor * GRAVITY + extra * FRICTION).refuse_contradiction(right_law)
 
 
-def test_another_mount_is_one_at_once_by_name():
+def test_a_wrong_mount_is_refused_naming_the_control_law():
     model, arm = model_of("hanging")
     for law in (law_of("hanging"), ComputedTorque(SETTINGS, model, compile_single(arm))):
         for seconds in (0.05, 2.0):

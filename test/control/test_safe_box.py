@@ -68,7 +68,7 @@ def worst_of_proven(robot: Robot, box_of: type[SafeBox], scenes: int, seed: int)
 
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.slow
-def test_what_is_proven_stays_inside(name: str) -> None:
+def test_proven_motions_stay_inside_the_box(name: str) -> None:
     proven, worst = worst_of_proven(load_robot(name), SafeBox, 100, 3)
     assert proven >= 10
     assert worst <= 0.0

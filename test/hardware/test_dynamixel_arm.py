@@ -43,7 +43,7 @@ def test_opening_sets_the_servos_up_and_closing_leaves_a_safe_mode(robot: Robot,
         assert bus.chain.servos[4].get(table.OPERATING_MODE) == table.CURRENT_MODE
 
 
-def test_what_current_mode_would_leave_behind_runs_away(robot: Robot, bus: EmulatedServoBus) -> None:
+def test_a_servo_left_in_current_mode_drives_at_its_limit_once_enabled(robot: Robot, bus: EmulatedServoBus) -> None:
     """What closing avoids: after power-on the goal current is the limit, and somebody switches torque on."""
     servo, left_so = bus.chain.servos[4], bus.chain.servos[5]
     with DynamixelArm(robot, bus.port):

@@ -122,7 +122,7 @@ def test_motions_without_questions_are_separated_by_standstill(mine: Robot, tmp_
     assert proposal.blocks["joints"][2]["centre_count"] == pytest.approx(1500, abs=1)
 
 
-def test_a_pause_before_the_return_is_one_motion(mine: Robot, tmp_path: Path) -> None:
+def test_a_pause_before_the_return_does_not_split_the_motion(mine: Robot, tmp_path: Path) -> None:
     rows = np.vstack([STILL, there_and_back(0), there_and_back(1, pause=40), there_and_back(2), slow(LYING, ZERO)])
     proposal = proposed(mine, timed(real_arm(tmp_path), np.vstack([rows, still(ZERO)])))
     assert fields(proposal, *FOUND_FIELDS) == FOUND

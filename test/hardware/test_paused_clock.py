@@ -88,7 +88,7 @@ def test_before_the_first_cycle_it_is_the_systems_clock(wall: Wall, page: ClockP
     assert page.paused_s() == 0.0 and clock.realtime_ns() == wall.time_ns()
 
 
-def test_a_host_that_keeps_up_holds_nothing(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
+def test_a_host_that_keeps_up_never_pauses_the_clock(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
     begin = wall.now_ns
     for k in range(1, 100):
         clock.wait_until(begin + k * PERIOD_NS, at_once)
@@ -172,7 +172,7 @@ def test_a_process_that_is_killed_is_gone(page: ClockPage) -> None:
     assert page.monotonic_ns() > stood_ns
 
 
-def test_one_time_has_one_driver(page: ClockPage, clock: PausedClock) -> None:
+def test_a_second_driver_on_one_clock_is_refused(page: ClockPage, clock: PausedClock) -> None:
     second = ClockPage(page.path)
     with pytest.raises(ConfigurationError, match=r"another driver uses the clock .*clock; expected one driver"):
         PausedClock(second, PERIOD_NS * 1e-9)
@@ -294,7 +294,7 @@ def test_a_reader_that_stood_still_while_a_cycle_began_does_not_see_time_step_ba
     assert page.monotonic_ns() >= before_ns
 
 
-def test_sleeping_lets_time_pass(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
+def test_sleeping_advances_the_paused_clock(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
     begin = wall.now_ns
     clock.sleep(0.02)
     assert clock.monotonic_ns() == wall.now_ns == begin + 20_000_000

@@ -54,7 +54,7 @@ def test_the_oracle_finds_good_frames_and_no_damaged_ones(seed: int) -> None:
 
 
 @given(ANYTHING)
-def test_what_is_accepted_stands_in_the_stream(parts: list[bytes]) -> None:
+def test_accepted_packets_are_contained_in_the_stream(parts: list[bytes]) -> None:
     fuzzer = ParserFuzzer()
     fuzzer.check(Stream(b"".join(parts), len(parts)))
     assert fuzzer.figures.bad == 0, fuzzer.figures.examples

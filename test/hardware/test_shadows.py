@@ -74,7 +74,7 @@ def test_ids_are_unique_over_all_servos(tmp_path: Path) -> None:
         doubled(tmp_path, "shadow", shadow_ids=[3])
 
 
-def test_shadows_face_the_servo_that_they_obey(tmp_path: Path) -> None:
+def test_shadow_servos_are_mounted_opposite_the_servo_they_follow(tmp_path: Path) -> None:
     first, shadow = (one for one in doubled(tmp_path, "shadow").wired_servos if one.axis == 1)
     assert first.reverse_mode and not shadow.reverse_mode and shadow.obeys == first.servo_id
     assert (first.label, shadow.label) == ("servo 2 (joint_2)", "servo 11 (joint_2, shadow)")

@@ -46,7 +46,7 @@ def test_poses_fill_the_box_of_the_joints_that_count() -> None:
 
 
 @pytest.mark.parametrize("count", [100, CHUNK, CHUNK + 1000])
-def test_a_sample_is_the_beginning_of_one_sequence(count: int) -> None:
+def test_audit_samples_are_the_start_of_one_sequence(count: int) -> None:
     found = np.concatenate(list(AUDITOR._sample(5, count)))
     expected = AUDITOR.poses(spread_points(len(AUDITOR.free), 5, 0, count))
     np.testing.assert_array_equal(found, expected)
@@ -143,7 +143,7 @@ def test_bad_poses_are_distinct_and_sorted() -> None:
     assert len(rest) > 1 and apart.min() >= DISTINCT_RAD
 
 
-def test_a_box_with_one_pair_the_wrong_way_round_is_refused_and_the_seed_is_one() -> None:
+def test_a_box_with_swapped_limits_is_refused_and_the_default_seed_is_one() -> None:
     lower, upper = np.array(ROBOT.audit_lower), np.array(ROBOT.audit_upper)
     assert audit_module.audit(MODEL, PHI, lower, upper, poses=64, searches=4).seed == 1
     lower[3] = upper[3] + 0.1
@@ -151,7 +151,7 @@ def test_a_box_with_one_pair_the_wrong_way_round_is_refused_and_the_seed_is_one(
         Auditor(MODEL, lower, upper)
 
 
-def test_a_local_minimum_is_one_within_the_limits_of_the_joints_that_move() -> None:
+def test_local_minimum_moves_only_the_given_joints_within_their_limits() -> None:
     functions = InertiaFunctions(MODEL)
     start = AUDITOR.poses(np.full((1, len(AUDITOR.free)), 0.4))[0]
     joints = [1, 3]

@@ -97,7 +97,7 @@ def test_friction_and_rotors_of_a_prior_come_from_the_identification(make_sample
     np.testing.assert_allclose(found.values, TRUTH.values, atol=1e-7)
 
 
-def test_what_cannot_be_solved_is_refused(make_samples) -> None:
+def test_unsolvable_problems_are_refused(make_samples) -> None:
     samples = make_samples(ROBOT, PHI)
     other = ArmModel.of(load_robot("planar_3r"))
     foreign = load_standard(load_robot("planar_3r").folder / "models" / "nominal.yaml", other.mdh)

@@ -50,7 +50,7 @@ def test_the_prior_is_solid_boxes_in_the_middle_of_the_bounds() -> None:
         np.testing.assert_allclose(found.inertia, found.mass * tensor / 3, atol=1e-12)
 
 
-def test_what_the_data_leave_open_stays_close_to_the_prior() -> None:
+def test_undetermined_parameters_stay_close_to_the_prior() -> None:
     """Nearer to a heavier arm, with the same base parameters, than what boxes in the middle give; and it comes back."""
     middle = consistent_interior(MODEL, LIMITS)
     base, heavier = nominal("crane_x7").with_values(MODEL.regrouping.K @ middle), np.array(middle)
@@ -128,7 +128,7 @@ def test_data_that_contradict_the_bounds_are_named_and_their_deviations_widened(
 @pytest.mark.parametrize(
     ("name", "advice"), [("IA3", "set rotor_inertia to false"), ("FV2", "of different instants, or friction")]
 )
-def test_what_the_data_put_below_zero_is_no_matter_of_masses_and_boxes(name: str, advice: str) -> None:
+def test_negative_rotor_inertia_or_friction_is_not_blamed_on_masses(name: str, advice: str) -> None:
     phi = nominal("crane_x7")
     values = np.array([-0.02 if own == name else value for own, value in zip(phi.names, phi.values, strict=True)])
     sharp = BaseParameters(phi.names, values, 1e-6 * np.eye(len(values)))

@@ -189,7 +189,7 @@ def late(axis: int | None, rows: int = 3) -> Callable[[FloatArray], FloatArray]:
     return shift
 
 
-def test_what_joints_have_in_common_is_no_surer_than_they_agree() -> None:
+def test_the_deviation_of_a_common_value_includes_scatter_between_joints() -> None:
     """With equal deviations the random effects of DerSimonian and Laird are the scatter's own standard error."""
     scattered = np.array([-12.0, -27.0, -25.0, -50.0, -53.0, -60.0, -97.0])
     assert np.isclose(deviation_in_common(scattered, np.full(7, 2.0)), scattered.std(ddof=1) / np.sqrt(7.0))
@@ -259,7 +259,7 @@ def test_zero_of_an_upright_axis_is_not_found_in_rounding() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_left_of_a_joint_makes_its_scale_unsure() -> None:
+def test_residuals_of_a_joint_widen_the_deviation_of_its_scale() -> None:
     """On a wall-mounted arm's public run a wrist with 0.1 N m of links looked half as strong, to five deviations."""
 
     def rippled(size: float) -> Recording:
@@ -311,7 +311,7 @@ def test_a_zero_of_a_joint_is_named() -> None:
 
 
 @pytest.mark.slow
-def test_what_a_straight_line_leads_too_far_to_is_tried() -> None:
+def test_large_linear_estimates_are_confirmed_by_a_trial_fit() -> None:
     """A joint that hardly shows its zero or scale gets a large value at times; it must explain the data when tried."""
     far = recorded(ROBOT, positions=lambda q: q + np.where(np.arange(8) == 2, 0.8, 0.0))
     assert any(one.kind == "position zero" and one.joints == (NAMES[2],) for one in found(far).suspicions)

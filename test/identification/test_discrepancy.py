@@ -54,7 +54,7 @@ def test_intervals_hold_if_the_law_is_wrong_at_low_speed() -> None:
     assert 0.8 < held < 0.95 and plain < 0.4
 
 
-def test_where_the_law_is_right_there_is_next_to_nothing() -> None:
+def test_a_correct_friction_law_has_almost_no_discrepancy() -> None:
     right, wrong = (np.median([judged(size, seed)[2] for seed in range(20)]) for size in (0.0, 0.1))
     assert right < 0.25 * SIGMA < wrong
 

@@ -72,7 +72,7 @@ def test_wrong_links_and_rotors_are_beyond_the_limit(factor: float, names: tuple
     assert all(errors[k].sure < 0.05 for k in errors if k > max(int(name[-1]) for name in names))
 
 
-def test_a_right_model_is_accepted_by_this_check_and_shown_in_words() -> None:
+def test_a_correct_model_passes_the_dynamic_error_check() -> None:
     judged = validate(Model(ROBOT, RIGHT, LAW), [source()])
     (check,) = [one for one in judged.verdict.checks if one.id == "dynamic_error_held_out"]
     assert check.passed and check.limit == 0.1 and "of the dynamic torque, " in check.detail

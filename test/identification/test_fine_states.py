@@ -51,7 +51,7 @@ def test_torques_are_explained_through_their_own_filter(interval_s: float) -> No
     assert found < 0.01 and plain > 0.05
 
 
-def test_states_are_those_that_the_torques_belong_to() -> None:
+def test_low_passed_states_match_the_filtered_torques() -> None:
     samples = run(SETTINGS)
     for name, function in (("q", lambda q, _, __: q), ("dq", lambda _, dq, __: dq), ("ddq", lambda _, __, ddq: ddq)):
         np.testing.assert_allclose(samples.low_passed(function), getattr(samples, name), atol=1e-12)

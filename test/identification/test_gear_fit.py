@@ -114,7 +114,7 @@ def test_the_start_of_a_structure_does_not_depend_on_structures_before_it() -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("speed", [1.0, 0.25])
-def test_every_start_settles_at_one_misfit(speed: float) -> None:
+def test_every_start_converges_to_the_same_misfit(speed: float) -> None:
     """Also at low speed, where load friction and mass are nearly one direction and plain steps go too far."""
     dq, noise = speed * DQ, np.random.default_rng(8).normal(0.0, 0.01, RUBBED.shape)
     samples = replace(samples_of(torques(LAW, Q, dq, speed * DDQ) + noise * LIGHT, dq), ddq=speed * DDQ)

@@ -67,7 +67,7 @@ def test_even_rows_stay_as_they_are(noise_rad: float) -> None:
     assert words == ""
 
 
-def test_what_one_joint_does_alone_is_its_motion_and_no_stamp() -> None:
+def test_ripple_in_a_single_joint_is_no_stamp_error() -> None:
     q = motion(EVEN)
     q[:, 2] += 0.002 * np.sin(2.0 * np.pi * 25.0 * EVEN)
     assert not stamp_errors(EVEN, q).any()

@@ -18,7 +18,7 @@ from dynid.trajectory.families import load_excitation
 LATE_S = 0.006
 
 
-def test_what_estimates_have_in_common_is_their_weighted_mean() -> None:
+def test_the_common_value_is_the_weighted_mean() -> None:
     value, deviation = in_common(np.array([1.0, 1.2]), np.array([0.1, 0.2]))
     assert value == pytest.approx((1.0 / 0.01 + 1.2 / 0.04) / 125.0) and deviation == pytest.approx(125.0**-0.5)
 

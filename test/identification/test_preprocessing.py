@@ -174,7 +174,7 @@ def test_gaps_with_the_period_of_the_kernels_limit_are_named() -> None:
     assert "sched_rt_runtime_us" not in missed_cycles(preprocess(signals(elsewhere), SETTINGS))
 
 
-def test_a_late_cycle_is_not_a_missed_one() -> None:
+def test_a_late_cycle_does_not_count_as_missed() -> None:
     time = np.arange(0.0, 1.0, 0.001)
     late = time.copy()
     late[500] += 0.0007

@@ -65,7 +65,7 @@ def test_a_leaning_base_is_found() -> None:
 
 
 @pytest.mark.slow
-def test_of_a_faultless_set_up_nothing_differs() -> None:
+def test_a_faultless_set_up_shows_no_differences() -> None:
     estimates = found(recorded(ROBOT, seed=4), "zeros", "tilt")
     # the first joint's zero turns the arm about gravity, as its lean does; the last ones' hardly move any mass
     assert {NAMES[0], *NAMES[5:]}.isdisjoint(joint for _, joint in estimates) and {"", *NAMES[1:4]} <= {

@@ -148,7 +148,7 @@ def test_gaps_cut_a_log() -> None:
     assert [len(one.time) for one in kept.pieces()] == [1000, 1500]
 
 
-def test_errors_of_the_truth_are_small_and_of_nothing_whole() -> None:
+def test_log_errors_are_small_for_the_true_model_and_one_for_a_zero_model() -> None:
     log = made(100.0, 60.0)
     assert log_errors(true_model(), log, delay_s=LATE_S).relative < 0.01
     nothing = Model(ROBOT, BaseParameters(MODEL.names, np.zeros(len(MODEL.names))))

@@ -43,7 +43,7 @@ def test_every_shipped_robot_loads_and_the_reference_arm_can_be_driven() -> None
         ({}, "torque", "a torque limit of 12.53 N m, above the effort of 10 N m of the URDF"),
     ],
 )
-def test_limits_beyond_the_urdf_need_a_word_in_the_file(
+def test_limits_beyond_the_urdf_need_beyond_urdf_in_robot_yaml(
     tmp_path: Path, changes: dict[str, Any], kind: str, words: str
 ) -> None:
     others = [one for one in ("position", "velocity", "torque") if one != kind]

@@ -70,7 +70,7 @@ def test_reference_bytes_are_the_type_stores(names: list[str], frame: str) -> No
     assert ReferenceEncoder(names, frame).encode(STAMP, q, dq, ddq) == store_reference(STAMP, frame, names, q, dq, ddq)
 
 
-def test_many_are_the_single_ones() -> None:
+def test_encode_many_equals_single_encodings() -> None:
     encoder = JointStateEncoder(["a", "b"], fields=["effort"])
     efforts = np.arange(6.0).reshape(3, 2)
     stamps = STAMP + np.arange(3)

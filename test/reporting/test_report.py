@@ -227,7 +227,7 @@ def open_result_content(folder: Path):
     return read_model_file(folder / "model.yaml")
 
 
-def test_the_worst_pose_is_one(planar_result: Path) -> None:
+def test_the_worst_pose_has_the_smallest_eigenvalue(planar_result: Path) -> None:
     result = open_result(planar_result)
     pose = worst_pose(result.robot, result.content, poses=500)
     model = ArmModel.of(result.robot)

@@ -205,7 +205,7 @@ def test_arm_that_was_stopped_need_not_move_but_must_carry_what_the_model_says()
         refuse_deviation(MODEL, [replace(other, stopped=True)])
 
 
-def test_second_posture_is_one_that_is_allowed() -> None:
+def test_the_second_posture_is_the_first_allowed_one() -> None:
     def upright_only(motion: object) -> None:
         refused.append(motion)
         if len(refused) < 3:

@@ -63,7 +63,7 @@ def test_a_spoiled_reply_is_not_the_reply(frames: list[bytes], kind: str, servo_
             assert others == [(2, bytes([2] * 10)), (4, bytes([4] * 10))]  # a wrong length may swallow what follows
 
 
-def test_what_each_fault_does() -> None:
+def test_each_fault_changes_the_replies_as_described() -> None:
     random = np.random.default_rng(1)
     assert heard(with_fault("missing_reply", PLAIN, 3, random, 0.0)) == heard([PLAIN[0]])  # and so are all behind it
     assert heard(with_fault("missing_reply", PLAIN, 3, random, 0.0, chained=False)) == heard([PLAIN[0], PLAIN[2]])

@@ -351,7 +351,7 @@ def test_a_tripped_watchdog_refuses_every_goal_and_zeroes_the_profile(chain: Ser
 
 @pytest.mark.parametrize("rearms", [False, True])
 @pytest.mark.parametrize("survive", [False, True])
-def test_what_a_tripped_watchdog_keeps_unstated(
+def test_a_tripped_watchdog_follows_both_undocumented_behaviours(
     chain: ServoChain, plant: IndependentAxesPlant, rearms: bool, survive: bool
 ) -> None:
     chain.undocumented.rearms_while_tripped, chain.undocumented.goals_survive_trip = rearms, survive

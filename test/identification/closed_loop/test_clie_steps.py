@@ -246,7 +246,7 @@ def test_a_trial_keeps_the_path_above_eps(data: ClosedLoopData) -> None:
         assert promised < search.cost
 
 
-def test_nothing_is_left_to_refine_below_round_off(data: ClosedLoopData) -> None:
+def test_a_cost_below_round_off_counts_as_converged(data: ClosedLoopData) -> None:
     search = refinement(data)
     search.cost = 0.99e-18 * float(np.sum(data.tau**2))
     assert search.run() == "converged" and search.iterations == []

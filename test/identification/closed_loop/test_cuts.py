@@ -73,7 +73,7 @@ def test_a_path_of_the_past_stays_in_sight_where_it_was_violated() -> None:
     assert CutSet(MODEL, 0.0, None, NONE).audit(nominal("crane_x7")) is None
 
 
-def test_of_a_long_path_a_few_are_taken_and_the_rest_when_they_are_still_violated() -> None:
+def test_a_long_path_adds_a_limited_number_of_cuts_at_once() -> None:
     path = poses(400, seed=4)
     lowest = np.sort(eigenvalues(path)[:, 0])
     cuts = CutSet(MODEL, float(lowest[40:42].mean()) - RESERVE, None, NONE)
@@ -133,7 +133,7 @@ def test_a_cut_that_only_the_solution_violates_by_a_hair_is_met_too() -> None:
     assert found[0] == pytest.approx(1.0, abs=1e-6) and np.abs(found[1:]).max() < 2e-5
 
 
-def test_what_is_exactly_on_a_cut_stays_there_and_the_solver_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_point_exactly_on_a_cut_stays_and_the_solver_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     on = np.array([1.0, 2.0])
     with np.errstate(all="raise"):  # a shortfall of zero is no unit
         found = nearest_under_cuts(on, np.eye(2), np.array([1.0, -5.0]))

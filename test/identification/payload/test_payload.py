@@ -67,7 +67,7 @@ def test_without_noise_it_is_exact(make_samples) -> None:
 
 
 @pytest.mark.slow
-def test_nothing_carried_is_no_payload(make_samples) -> None:
+def test_two_runs_without_a_payload_find_none(make_samples) -> None:
     runs = [make_samples(ROBOT, MODEL.base_parameters(EMPTY), seed=k, sigma=SIGMA, count=1600) for k in range(2)]
     found = find_payload(MODEL, *runs)
     assert (np.abs(found.values) < 4 * found.deviations).all()
@@ -122,7 +122,7 @@ def test_wrong_torque_constants_are_found_joint_by_joint(runs) -> None:
     assert not found[2].doubtful
 
 
-def test_right_torque_constants_are_not_doubted(runs) -> None:
+def test_correct_torque_constants_are_not_marked_doubtful(runs) -> None:
     found = check_torque_constants(MODEL, *runs, BODY)
     assert not any(one.doubtful for one in found) and sum(one.determined for one in found) >= 3
     assert all(one.corrected is None for one in found)

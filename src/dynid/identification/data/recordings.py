@@ -295,8 +295,7 @@ def _recording_of_file(path: Path, robot: Robot, mappings: Mappings) -> Recordin
         if not is_foreign(bag):
             if mappings.bag is not None:
                 raise ConfigurationError(
-                    f"{path} was recorded by dynid's driver and states its units: leave units and mapping of "
-                    "bags out"
+                    f"{path} was recorded by dynid's driver and states its units: leave units and mapping of bags out"
                 )
             return replace(
                 recording_of_driver(bags.driver_recording_of(bag, robot), robot), joint_names=robot.joint_names
