@@ -1,4 +1,4 @@
-"""Course of one adaptive run: its segments, its looks (judgements of the recording so far), and the return."""
+"""Course of one adaptive run: its segments, the judgements of the recording so far, and the return."""
 
 from dataclasses import replace
 

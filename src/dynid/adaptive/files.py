@@ -59,7 +59,7 @@ class AdaptiveFiles:
         settings: settings of the run.
         after: model.yaml of the arm's previous state; the run starts from it, and reports what changed.
         mount: mount of the arm.
-        progress: called with one line after each segment and look.
+        progress: called with one line after each segment and judgement.
 
     Attributes:
         bag: path of the bag.

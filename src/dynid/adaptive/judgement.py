@@ -1,4 +1,4 @@
-"""Looks: judgements of the recording so far, with the resulting model and the width of its intervals."""
+"""Judgements of the recording so far (`Look`), with the resulting model and the width of its intervals."""
 
 import time
 from dataclasses import dataclass

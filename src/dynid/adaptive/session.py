@@ -35,7 +35,7 @@ class AdaptiveIdentification(Planning):
         box: free space; None if the surroundings of the arm are unknown.
         mount: mount of the arm.
         before: previous model of the arm, from which the run starts; None starts from the nominal arm.
-        progress: called with one line after each segment and look.
+        progress: called with one line after each segment and judgement.
 
     Attributes:
         report: function that is called with the progress as plain values.

@@ -46,11 +46,11 @@ class Clock:
             self.sleep(ahead_ns * 1e-9)
 
     def pace(self, period_ns: int) -> None:
-        """Announce control cycles of `period_ns`, for a clock that is held within cycles; no effect here."""
+        """Announce control cycles of `period_ns` to a clock that may pause within a cycle; no effect on this one."""
         return
 
     def end_pacing(self) -> None:
-        """Announce that no more control cycles follow, for a clock that waits for them; no effect here."""
+        """Announce the end of the control cycles to a clock that waits for them; no effect on this one."""
         return
 
 

@@ -222,8 +222,8 @@ class GearRows:
 
     Args:
         model: model of the arm.
-        samples: states and torques. Without fine states, the samples themselves are used, without ripple and without a
-            mask.
+        samples: states and torques. Without states on a fine grid, the samples themselves are used, and every joint
+            counts as sliding.
         slow_rad_s: velocity below which a joint may stick [rad/s].
     """
 

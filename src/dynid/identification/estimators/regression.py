@@ -555,8 +555,10 @@ class Regression:
     def axis_sigma(self, residual: FloatArray) -> FloatArray:
         """Return the standard deviation of every axis's residual on trusted rows, (n,) [N m].
 
-        The degrees of freedom of the fit are spread evenly over the axes. The residual is that of all rows, or of the
-        first N rows, (N, n), which are the samples without additional rows.
+        The degrees of freedom of the fit are spread evenly over the axes.
+
+        Args:
+            residual: residual of the samples, with or without that of rows that follow them, (N, n) [N m].
         """
         trusted = self.trusted.reshape(-1, self.axes)[: len(residual)].copy()
         trusted[:, ~trusted.any(axis=0)] = True  # an axis without trusted rows hardly moves, so all its rows are used
