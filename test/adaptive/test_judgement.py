@@ -29,7 +29,7 @@ def test_few_windows_make_intervals_wider(judge: RecordingJudge) -> None:
     assert found[-1] == pytest.approx(least, rel=1e-3)
 
 
-def test_every_look_that_there_may_be_makes_intervals_wider(judge: RecordingJudge) -> None:
+def test_more_planned_looks_widen_intervals(judge: RecordingJudge) -> None:
     more = AdaptiveIdentification(ROBOT, AdaptiveSettings(longest_s=30.0, first_look_s=15.0)).judge
     assert more.run.looks == 6 and more.quantile(30.0) > judge.quantile(30.0)
 

@@ -61,7 +61,7 @@ def test_a_scene_without_room_for_the_standing_arm_is_refused_before_it_moves() 
     assert arm.moved_s == 0.0
 
 
-def test_unacceptable_results_are_named() -> None:
+def test_missed_bars_of_scenes_are_named() -> None:
     good = SceneFigures(0, accepted=True, precise=True, within=True, held=True)
     assert ScenesFigures((good,), 1.0).missed() == []
     wrong = {
@@ -74,6 +74,6 @@ def test_unacceptable_results_are_named() -> None:
         assert any(words in line for line in ScenesFigures((good, one), 1.0).missed()), words
 
 
-def test_coarser_limits_are_those_of_all_intervals() -> None:
+def test_coarser_scene_settings_scale_all_limits() -> None:
     coarse, fine = scene_settings(5.0), scene_settings(0.5)
     assert coarse.inertial_share == pytest.approx(0.05) and coarse.torque_share == pytest.approx(10 * fine.torque_share)

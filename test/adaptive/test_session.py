@@ -102,7 +102,7 @@ class Picky(AdaptiveIdentification):
 
 
 @pytest.mark.parametrize(("longest_s", "times"), [(18.0, 1), (9.0, 0)])
-def test_where_no_segment_is_safe_the_arm_goes_back_if_there_is_time_for_another(longest_s: float, times: int) -> None:
+def test_without_a_safe_segment_the_arm_returns_if_time_remains(longest_s: float, times: int) -> None:
     assert SCENE is not None
     settings = AdaptiveSettings(draws=3, iterations=4, longest_s=longest_s, first_look_s=6.0)
     arm, adaptive = WatchedArm(1), Picky(ROBOT, settings, box=SafeBox(ROBOT, SCENE))
@@ -116,7 +116,7 @@ def test_where_no_segment_is_safe_the_arm_goes_back_if_there_is_time_for_another
 
 
 @pytest.mark.parametrize(("straight", "seed"), [(True, 6), (False, 6)])
-def test_the_way_to_the_rest_posture_is_straight_or_the_way_that_the_arm_came(straight: bool, seed: int) -> None:
+def test_the_return_is_straight_or_retraces_the_path(straight: bool, seed: int) -> None:
     class Narrow(AdaptiveIdentification):
         """Nothing but the way that the arm came is safe, but from near the rest posture."""
 
@@ -190,7 +190,7 @@ def test_simulated_arm_counts_overload_only_if_capped() -> None:
         assert (arm.load.max() > 0.0) == capped
 
 
-def test_every_limit_that_is_left_is_counted() -> None:
+def test_violations_of_every_limit_are_counted() -> None:
     arm = WatchedArm(1)
     arm.hold(AdaptiveIdentification(ROBOT).start().feedforward, 0.05)
     run, beyond = arm.run("held"), np.eye(ROBOT.size)[0]

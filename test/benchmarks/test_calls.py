@@ -43,7 +43,7 @@ def test_float_is_compared_where_friction_has_one_solution() -> None:
     assert found["c_"] < calls.SAME and found["float_"] < 0.1 * calls.SAME_FLOAT
 
 
-def test_torques_with_a_double_satisfy_the_friction_law_twice() -> None:
+def test_ambiguous_torques_satisfy_the_friction_law_with_two_solutions() -> None:
     model = known_model("serial_9dof")
     assert model.friction_law is not None
     q, dq, ddq = random_states(9, 5000, seed=5000)

@@ -85,7 +85,7 @@ def test_full_links_have_products_and_keep_within_their_bounds() -> None:
         ([arm(k, 2.0 if k == 0 else 0.1, 0.1, 0.1, 0.1) for k in range(10)], []),
     ],
 )
-def test_the_bars_look_at_every_group(arms: list[ArmOfClass], words: list[str]) -> None:
+def test_coverage_bars_apply_to_every_group(arms: list[ArmOfClass], words: list[str]) -> None:
     # nine of ten hold in groups with an outlier, ten of ten are too many where intervals are far too wide
     missed = [one for one in of(*arms).missed() if "intervals" in one]
     assert all(any(word in one for one in missed) for word in words)

@@ -181,7 +181,7 @@ def lockstep(robot: Robot, names: list[str], seed: int, make_guard: Any = Safety
 
 
 @pytest.mark.slow
-def test_the_driver_survives(robot: Robot) -> None:
+def test_the_driver_passes_harmless_faults(robot: Robot) -> None:
     names = ["missing reply of one servo", "command topic silent", "voltage alert"]
     found = lockstep(robot, names, seed=0)
     assert [(one.fault, one.violations) for one in found] == [(name, ()) for name in names]
@@ -197,7 +197,7 @@ def test_the_driver_survives(robot: Robot) -> None:
         ("missing reply of one servo", Jumpy, "no longer followed: a servo did not answer"),
     ],
 )
-def test_a_bad_driver_is_found(robot: Robot, name: str, make_guard: Any, words: str) -> None:
+def test_faulty_guards_are_detected(robot: Robot, name: str, make_guard: Any, words: str) -> None:
     found = lockstep(robot, [name], 1, make_guard)
     texts = " ".join(text for one in found for text in one.violations)
     assert np.any([word in texts for word in words.split("|")]), texts

@@ -35,7 +35,7 @@ def test_the_published_model_is_indefinite() -> None:
 
 
 @pytest.mark.slow
-def test_its_own_geometry_leaves_it_on_the_boundary() -> None:
+def test_the_published_model_with_its_own_geometry_is_undecided() -> None:
     code, found = run("paper", "--profile", "paper")
     assert code == 1
     assert -5e-5 < found["lambda_min"] < 0.0
@@ -76,7 +76,7 @@ def test_the_nominal_model_is_positive_definite(tmp_path: Path) -> None:
     assert found["lambda_min"] > 0.004 and found["certificate"] == "searched"
 
 
-def test_a_path_works_as_the_name_does(tmp_path: Path) -> None:
+def test_a_model_is_found_by_name_file_or_folder(tmp_path: Path) -> None:
     shipped = load_robot("crane_x7").folder / "models" / "paper.yaml"
     copy = tmp_path / "model.yaml"
     content = yaml.safe_load(shipped.read_text(encoding="utf-8"))
@@ -85,7 +85,7 @@ def test_a_path_works_as_the_name_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["paper", "--profile", "nothing"]])
-def test_unknown_names_are_named(arguments: list[str]) -> None:
+def test_unknown_names_are_quoted_in_the_error(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, ["audit", *arguments])
     assert isinstance(result.exception, UnknownNameError)
     assert "'nothing'" in str(result.exception)

@@ -80,7 +80,7 @@ def test_errors_as_a_figure(files, tmp_path: Path) -> None:
         run("compare", fit, "--mapping", mapping, "--plot", tmp_path / "errors.txt")
 
 
-def test_a_bar_is_as_long_as_its_value_and_none_has_none() -> None:
+def test_bars_have_the_length_of_their_value() -> None:
     drawn = bars("title", "%", ["one", "other"], {"a": [1.5, None], "b": [2.0, 3.0]}).axes[0]
     lengths = [[patch.get_width() for patch in container] for container in drawn.containers]
     assert lengths == [[1.5], [2.0, 3.0]]
@@ -88,7 +88,7 @@ def test_a_bar_is_as_long_as_its_value_and_none_has_none() -> None:
     assert [text.get_text() for text in drawn.get_legend().get_texts()] == ["a", "b"]
 
 
-def test_what_cannot_be_compared_is_refused(files) -> None:
+def test_invalid_comparisons_are_refused(files) -> None:
     fit, other, mapping = files
     with pytest.raises(UnknownNameError, match="unknown estimator 'best'"):
         run("compare", fit, "--mapping", mapping, "--estimator", "best")

@@ -116,7 +116,7 @@ def test_a_recording_that_begins_in_motion_does_not_begin_with_a_contact() -> No
 
 
 @pytest.mark.slow
-def test_stamps_that_are_off_now_and_then_are_no_contacts() -> None:
+def test_occasionally_late_stamps_are_no_contacts() -> None:
     """As a real UR10e is logged: a fine encoder, states every 10 ms, and now and then a stamp a millisecond late."""
     simulation = ROBOT.file.simulation
     fine = ROBOT.nuisances.model_copy(update={"encoder_counts_per_turn": 65536, "backlash_deg": 0.0})

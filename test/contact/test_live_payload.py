@@ -122,7 +122,7 @@ def test_a_hand_that_pushes_a_joint_is_no_payload(live: LivePayload) -> None:
     assert worked(live, each, 4.0) == [] and live.restarts > 1
 
 
-def test_a_body_is_let_in_without_a_jump() -> None:
+def test_a_payload_is_added_without_a_torque_jump() -> None:
     selection = ControllerSelection(ROBOT, load_controller(ROBOT))
     model, body = control_model(), np.zeros(10)
     body[8], body[9] = 0.1 * HELD_KG, HELD_KG

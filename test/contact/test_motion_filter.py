@@ -138,7 +138,7 @@ class Twin:
 
 
 @pytest.mark.parametrize(("after", "found"), [(0.0, 0.0), (7.0, 7.0), (20.0, 20.0), (21.0, np.inf)])
-def test_a_pull_can_be_found_once_a_reading_differs_from_that_of_the_twin(after: float, found: float) -> None:
+def test_a_pull_is_detectable_from_the_first_differing_reading(after: float, found: float) -> None:
     assert first_difference_ms(lambda: Twin(after), np.ones(3), 20) == found  # type: ignore[arg-type,return-value]
 
 
@@ -162,7 +162,7 @@ def test_a_stamp_that_is_off_shifts_all_joints_together() -> None:
 
 
 @pytest.mark.parametrize("cycle_s", [0.001, 0.002])
-def test_how_uneven_stamps_are_is_found_and_never_less_than_stated(cycle_s: float) -> None:
+def test_stamp_jitter_is_estimated_and_at_least_the_stated_one(cycle_s: float) -> None:
     random, found = np.random.default_rng(0), StampJitter(5e-5)
     for dt in np.diff(cycle_s * (np.arange(4000) + 0.15 * random.normal(size=4000))):
         found.update(float(dt))

@@ -39,7 +39,7 @@ def test_late_command_is_not_counted_as_in_force() -> None:
             np.testing.assert_allclose(found.between((k - 1) * MS, k * MS), constant((-1.0) ** (k - 1)))
 
 
-def test_answers_that_are_missing_are_counted_and_a_clock_that_is_set_begins_anew() -> None:
+def test_missing_torques_are_counted_and_a_clock_set_back_restarts() -> None:
     found = TorqueHistory(2)
     for k in range(5):
         if k != 2:
@@ -60,7 +60,7 @@ def test_a_full_history_forgets_its_oldest_torques() -> None:
 
 
 @pytest.mark.parametrize("cycle_s", [0.001, 0.002])
-def test_on_line_it_is_as_along_a_recording(cycle_s: float) -> None:
+def test_online_torques_equal_those_of_a_recording(cycle_s: float) -> None:
     """Stamps jitter, states are lost, and the delay of a recording is to the middle of a torque's effect."""
     robot, random = load_robot("crane_x7"), np.random.default_rng(4)
     settings = load_identification(robot)
@@ -80,7 +80,7 @@ def test_on_line_it_is_as_along_a_recording(cycle_s: float) -> None:
             np.testing.assert_allclose(found, along[k], atol=0.02)  # the hold is that of the median period
 
 
-def test_the_transmission_is_that_of_the_line() -> None:
+def test_the_transmission_delay_excludes_the_hold_of_the_cycle() -> None:
     """Of 0.9 ms to the middle of a goal current's effect, half a cycle of 1 ms is its own hold."""
     robot = load_robot("crane_x7")
     settings = load_identification(robot)

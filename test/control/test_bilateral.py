@@ -356,7 +356,7 @@ def test_arms_whose_states_are_late_are_not_engaged():
         cycles.engage()
 
 
-def test_velocities_go_by_either_arms_own_clock():
+def test_velocities_use_each_arms_own_clock():
     """Both arms turn with the same 0.5 rad/s, each by its own clock, of which one is fast."""
     cycles, (leader, follower) = cycles_of_two(), CLOCKS_NS
     way = 0.5 * np.eye(N)[0]

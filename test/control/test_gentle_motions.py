@@ -33,7 +33,7 @@ def test_gentle_motions_use_up_no_servos_overload(check, robot, name):
 
 
 @pytest.mark.parametrize("name", MOTIONS)
-def test_the_demos_other_motions_do(check, robot, name):
+def test_faster_demo_motions_exceed_the_overload_limit(check, robot, name):
     with pytest.raises(SafetyError, match="of the overload that switches it off"):
         check.check([load_excitation(robot).trajectory(name)])
 

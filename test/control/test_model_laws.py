@@ -60,7 +60,7 @@ def test_computed_torque_leaves_the_same_linear_error_equation_everywhere(arm):
     np.testing.assert_allclose(reached, -0.1 * damping * dq, atol=1e-5)
 
 
-def test_a_wrong_model_does_not(arm):
+def test_a_wrong_model_leaves_an_acceleration_error(arm):
     mj, _, dynamics = arm
     law = ComputedTorque(SETTINGS, model_of(scale=1.05)[0], dynamics)
     q, dq, ddq_ref = np.random.default_rng(2).uniform(-1.5, 1.5, (3, N))

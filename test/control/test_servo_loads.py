@@ -35,7 +35,7 @@ def relief(pace: float = 1.0) -> Relief:
     return Relief(overload, np.full(8, pace))
 
 
-def test_a_way_is_fast_only_where_lifting_loads_a_servo(robot, check):
+def test_approach_is_fast_only_where_lifting_loads_a_servo(robot, check):
     names, rest = robot.joint_names, np.array(robot.rest_posture)
     paces = {
         "lifting": transfer(check, rest, HOME, names),

@@ -128,7 +128,7 @@ def test_a_pause_before_the_return_does_not_split_the_motion(mine: Robot, tmp_pa
     assert fields(proposal, *FOUND_FIELDS) == FOUND
 
 
-def test_an_arm_that_is_in_the_pose_already_needs_no_last_motion(mine: Robot, tmp_path: Path) -> None:
+def test_an_arm_already_in_the_pose_needs_no_last_motion(mine: Robot, tmp_path: Path) -> None:
     rows = np.vstack([STILL, *(there_and_back(axis) for axis in range(3))])
     proposal = proposed(mine, timed(real_arm(tmp_path), rows), LYING)
     assert fields(proposal, *FOUND_FIELDS) == FOUND

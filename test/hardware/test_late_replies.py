@@ -99,7 +99,7 @@ def silent(line: Line) -> None:
     line.answer = lambda _: None
 
 
-def test_the_line_answers(cycle: StateCycle, line: Line) -> None:
+def test_prompt_replies_are_read_without_counting_faults(cycle: StateCycle, line: Line) -> None:
     answering(line, OLD)
     for _ in range(3):
         reading = cycle.read()

@@ -264,7 +264,7 @@ def test_where_no_more_cycles_begin_time_goes_on(wall: Wall, page: ClockPage, cl
     assert clock.monotonic_ns() == page.monotonic_ns() == begin + PERIOD_NS + CAP_NS + 10**9
 
 
-def test_sleep_before_the_first_cycle_holds_nothing(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
+def test_sleep_before_the_first_cycle_does_not_pause_the_clock(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
     """A driver that sets servos up sleeps, too, and is not active for a long time afterwards."""
     for prepare in (lambda: None, lambda: clock.wait_until(clock.monotonic_ns(), at_once)):
         prepare()

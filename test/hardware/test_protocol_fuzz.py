@@ -46,7 +46,7 @@ def test_oracle_removes_the_stuffing_of_the_sdk(servo_id: int, data: bytes) -> N
 
 
 @given(st.integers())
-def test_the_oracle_finds_good_frames_and_no_damaged_ones(seed: int) -> None:
+def test_the_oracle_accepts_intact_frames_only(seed: int) -> None:
     good = frame(seed)
     (found,) = [one for one in correct_packets(b"\x01\x02" + good + b"\xff") if one[0] == 2]
     assert found[1] == 2 + len(good)

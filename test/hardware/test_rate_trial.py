@@ -127,7 +127,7 @@ def test_a_rate_is_kept_after_two_good_windows_in_sequence() -> None:
     assert not trial.lower(3) and trial.lower(2) and trial.rate_hz == 500 and not trial.kept
 
 
-def test_missing_replies_are_the_lines(robot: Robot) -> None:
+def test_a_rate_missed_by_lost_replies_is_attributed_to_the_servos(robot: Robot) -> None:
     assert Window(1000, 1000, 60, 60, 90).cause == "servos do not reply in time"
     assert Window(1000, 1000, 60, 60, 900).cause == Window(1000, 1000, 60, 0, 0).cause != "servos do not reply in time"
 

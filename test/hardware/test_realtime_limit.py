@@ -18,7 +18,7 @@ def starts(hole_every_ms: int, hole_ms: int, seconds: int) -> list[int]:
     return [MS * k for k in range(1, 1000 * seconds) if (k % hole_every_ms) >= hole_ms]
 
 
-def test_replayed_holes_of_50_ms_once_a_second_name_the_limit() -> None:
+def test_periodic_gaps_of_50_ms_name_the_real_time_limit() -> None:
     watch = GapWatch(MS, DEFAULT_LIMIT)
     for began_ns in starts(1000, 50, 6):
         watch.note(began_ns)
@@ -26,14 +26,14 @@ def test_replayed_holes_of_50_ms_once_a_second_name_the_limit() -> None:
 
 
 @pytest.mark.parametrize(("every_ms", "hole_ms"), [(370, 50), (1000, 3), (1000, 400)])
-def test_other_holes_do_not_name_it(every_ms: int, hole_ms: int) -> None:
+def test_other_gaps_do_not_name_the_real_time_limit(every_ms: int, hole_ms: int) -> None:
     watch = GapWatch(MS, DEFAULT_LIMIT)
     for began_ns in starts(every_ms, hole_ms, 8):
         watch.note(began_ns)
     assert watch.text == ""
 
 
-def test_without_a_limit_no_hole_is_its() -> None:
+def test_without_a_real_time_limit_no_gap_names_it() -> None:
     watch = GapWatch(MS, None)
     for began_ns in starts(1000, 50, 6):
         watch.note(began_ns)

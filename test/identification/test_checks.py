@@ -176,7 +176,7 @@ def test_a_refinement_and_a_diagnosis_are_judged_where_there_is_one() -> None:
     ]
 
 
-def test_the_other_current_must_say_the_same() -> None:
+def test_goal_and_present_current_must_give_the_same_parameters() -> None:
     robot = load_robot("planar_3r")
     own = recorded(robot, seconds=8.0, coulomb=0.0).samples(load_identification(robot))
     for share, expected in ((0.045, True), (0.055, False), (-0.055, False)):
@@ -262,7 +262,7 @@ def test_a_shape_at_the_bounds_of_its_box_is_named() -> None:
         assert (f"WS1 {value:.3g}" in replace(beside, fit=replace(beside.fit, theta=theta)).shape_note) == named
 
 
-def test_words_say_whether_rest_is_in_them() -> None:
+def test_error_details_state_whether_samples_at_rest_are_included() -> None:
     errors = torque_errors(TAU, 0.9 * TAU)
     value, detail = checks.of_moving(errors)
     assert value == errors.moving and detail == "of joints in motion; 0.1 with those at rest"

@@ -170,7 +170,7 @@ def test_the_weight_of_a_lift_is_no_offset_of_its_friction(tmp_path: Path) -> No
     assert found["IA2"] == pytest.approx(15.0, abs=0.02)
 
 
-def test_rows_ask_for_margin_and_spread_and_room() -> None:
+def test_pseudo_inertia_rows_require_margin_spread_and_room() -> None:
     """Of a rod: thin across, so its pseudo-inertia is definite and its spread small."""
     ten = from_link_frame(LinkInertia(1.0, np.zeros(3), np.diag([2e-6, 1e-3, 1e-3])), np.eye(4))
     least = float(np.linalg.eigvalsh(pseudo_inertia(ten))[0])  # 1e-6: a spread of 1 mm
@@ -197,7 +197,7 @@ def test_limits_are_left_by_no_more_than_a_solver_may() -> None:
             assert ("link 3 with mass" in outside(inside, MODEL, replace(LIMITS, links=links))) == expected
 
 
-def test_a_lift_needs_something_missing_and_adds_mass_that_has_spread() -> None:
+def test_a_lift_onto_the_bounds_adds_just_enough_mass() -> None:
     spread, margin = 0.3, 1e-4
     ten = from_link_frame(LinkInertia(1.0, np.zeros(3), np.eye(3)), np.eye(4))
     own = float(np.linalg.eigvalsh(pseudo_inertia(ten) - spread**2 * np.diag([1.0, 1.0, 1.0, 0.0]))[0])

@@ -72,7 +72,7 @@ def test_a_long_delay_of_one_joint_is_its_own() -> None:
     assert all(abs(one.value) < 0.005 + 3.0 * one.deviation for one in found[3:])
 
 
-def test_nothing_is_followed_where_nothing_is_late() -> None:
+def test_without_delays_the_linear_estimates_remain() -> None:
     linear, found = estimates(recorded(ROBOT))
     assert [one.value for one in found] == [one.value for one in linear]
 
@@ -98,7 +98,7 @@ def test_later_torques_undo_a_delay_and_leave_positions() -> None:
     assert np.abs(plain.tau - mended.tau)[inside].max() < 0.1 * np.abs(samples.tau - honest.tau)[inside].max()
 
 
-def test_steps_grow_where_hardly_anything_falls_and_are_secants_elsewhere() -> None:
+def test_secant_steps_grow_while_the_value_hardly_falls() -> None:
     first = secant_step(np.array([0.01, 0.2]), np.zeros(2), np.zeros(2))
     assert first.tolist() == [0.01, 0.04]  # as estimated, but no farther than the longest
     value, before, step = np.array([0.010, 0.004, 0.012]), np.array([0.010, 0.012, 0.010]), np.full(3, 0.008)
@@ -156,7 +156,7 @@ class Stubborn(DelaySearch):
         return RemainingDelay((Unknown("delay", -1, float(left.mean()), 0.001, 0.0), *each), sigma)
 
 
-def test_a_joint_without_a_root_takes_no_other_joint_along() -> None:
+def test_a_delay_that_does_not_converge_leaves_other_joints_unchanged() -> None:
     _, first, *others = iterated_delays(Stubborn(), LIMITS, np.ones(6))
     assert first.value == pytest.approx(0.06, abs=0.002) and first.deviation < 0.01
     assert all(abs(one.value) < 0.007 for one in others)

@@ -60,7 +60,7 @@ def swapped(first: int, second: int) -> Callable[[FloatArray], FloatArray]:
     return lambda values: values[:, order]
 
 
-def test_a_few_samples_say_nothing() -> None:
+def test_a_few_samples_give_no_suspicions() -> None:
     """As at a long sampling interval: no joint slides often enough, and no reading is better than another."""
     data = recorded(ROBOT)
     trials = Trials(ArmModel.of(ROBOT, mount=data.mount), part(data.samples(SETTINGS), np.arange(8)))
@@ -199,7 +199,7 @@ def test_the_deviation_of_a_common_value_includes_scatter_between_joints() -> No
 
 
 @pytest.mark.slow
-def test_torques_that_are_late_by_another_time_for_each_joint_are_not_late_together() -> None:
+def test_different_delays_per_joint_are_no_common_delay() -> None:
     """A stamp is late for all joints alike; two joints whose drives filter are still named, each by itself."""
 
     def looking_late(rows: Sequence[int]) -> list[tuple[str, ...]]:
@@ -342,13 +342,13 @@ def test_long_delay_is_printed_without_an_exponent() -> None:
     assert "4 ms (+-0.4 ms) early" in words
 
 
-def test_limits_decide() -> None:
+def test_a_scale_within_the_limit_is_measured_but_not_suspected() -> None:
     """A scale within the limit is measured, but not suspected."""
     diagnosis = found(recorded(ROBOT, torques=times(1, 1.1)))
     assert diagnosis.suspicions == () and 0.3 < diagnosis.strongest < 1.0
 
 
-def test_a_reading_must_gain_and_be_significant() -> None:
+def test_an_interpretation_must_reduce_the_error_and_be_significant() -> None:
     """The weaker of both decides: neither a large gain by chance nor a small one that is sure is suspected."""
     for gain, significance in ((5.0, 1.0), (0.1, 20.0)):
         reading = Interpretation("gear", (2,), 2.0, gain, significance, 2, 0.3, 0.1)
@@ -415,7 +415,7 @@ def test_a_silent_joint_is_refused() -> None:
     assert judge(DATA, recorded(ROBOT).samples(SETTINGS).quality, SETTINGS).accepted
 
 
-def test_the_checks_are_there() -> None:
+def test_joint_errors_and_suspicions_are_among_the_checks() -> None:
     assert {"joint_error_fitted", "joint_error_with_rest_fitted", "suspicion"} <= {one.id for one in FITTED}
     assert rule(HELD_OUT, "joint_error_held_out").limit == "acceptance.relative_joint_error"
 

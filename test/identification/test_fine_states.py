@@ -59,7 +59,7 @@ def test_low_passed_states_match_the_filtered_torques() -> None:
     assert run(alone(SETTINGS)).settings.state_cutoff_hz is None and not run(alone(SETTINGS)).fine
 
 
-def test_joined_and_cut_samples_keep_theirs() -> None:
+def test_joined_and_split_samples_keep_their_fine_states() -> None:
     samples = run(SETTINGS)
     both = join([samples, samples])
     assert len(both.low_passed(lambda q, _, __: q)) == len(both) == 2 * len(samples)

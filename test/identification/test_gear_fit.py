@@ -155,7 +155,7 @@ def test_coulomb_friction_alone_is_refuted_and_gravity_is_spoiled_by_it() -> Non
         (FrictionLaw.of(8, {}, 0.02), "viscous"),
     ],
 )
-def test_the_ladder_takes_the_structure_that_the_gears_have(law: FrictionLaw, wanted: str) -> None:
+def test_the_ladder_selects_the_true_friction_structure(law: FrictionLaw, wanted: str) -> None:
     noise = np.random.default_rng(8).normal(0.0, 0.01, RUBBED.shape)
     found = select_structure(fitter_of(samples_of(torques(law) + noise)))
     assert found.fit.structure.name.split(",")[0] == wanted

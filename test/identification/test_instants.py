@@ -82,7 +82,7 @@ def test_coarse_encoder_steps_are_not_corrected() -> None:
     assert not stamp_errors(stamps, q).any()
 
 
-def test_few_rows_and_one_joint_say_nothing() -> None:
+def test_few_rows_or_one_joint_give_no_stamp_errors() -> None:
     stamps, read = read_before(late())
     q = motion(read)
     assert not stamp_errors(stamps[:100], q[:100]).any()
@@ -112,14 +112,14 @@ def in_step(period_s: float, acceleration: float) -> tuple[np.ndarray, np.ndarra
 
 @pytest.mark.parametrize("acceleration", [6.0, 20.0, 60.0])
 @pytest.mark.parametrize("period_s", [0.001, 0.002, 0.004, 0.01, 0.05])
-def test_corners_of_joints_in_step_are_no_stamps(period_s: float, acceleration: float) -> None:
+def test_simultaneous_corners_of_all_joints_are_no_stamp_errors(period_s: float, acceleration: float) -> None:
     """What all joints of a point-to-point motion show alike is the way's, and the stamps are right."""
     assert not stamp_errors(*in_step(period_s, acceleration)).any()
 
 
 @pytest.mark.parametrize("rate_hz", [20.0, 100.0])
 @pytest.mark.parametrize("period_s", [0.001, 0.002])
-def test_straight_lines_between_setpoints_are_no_stamps(period_s: float, rate_hz: float) -> None:
+def test_linear_setpoint_interpolation_is_no_stamp_error(period_s: float, rate_hz: float) -> None:
     time, corners = period_s * np.arange(COUNT), np.arange(0.0, COUNT * period_s + 1.0, 1.0 / rate_hz)
     q = np.stack([np.interp(time, corners, joint) for joint in motion(corners).T], axis=1)
     assert not stamp_errors(time, q).any()

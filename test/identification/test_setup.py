@@ -111,7 +111,7 @@ def test_all_torque_constants_are_compared_with_the_strongest_joint() -> None:
     assert axes == [0, 2, 3, 4, 5, 6] and int(np.argmax(ROBOT.torque_limits)) == 1
 
 
-def test_words_that_are_no_part_of_a_set_up_are_refused() -> None:
+def test_unknown_set_up_parts_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="'encoder' is no part of a set-up; expected tilt"):
         choose(["encoder"], ROBOT)
     with pytest.raises(UnknownNameError, match="elbow"):

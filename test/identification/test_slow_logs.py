@@ -136,7 +136,7 @@ def test_curves_have_the_derivatives_that_differences_have_not() -> None:
         ({"q": np.full((3000, 3), np.nan)}, "not finite"),
     ],
 )
-def test_logs_that_are_none_are_refused(change: dict[str, FloatArray], said: str) -> None:
+def test_invalid_logs_are_refused(change: dict[str, FloatArray], said: str) -> None:
     with pytest.raises(DataError, match=said):
         replace(made(25.0), **change)
 

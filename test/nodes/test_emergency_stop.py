@@ -55,7 +55,7 @@ def test_vanished_publisher_keeps_the_stop_pressed() -> None:
     assert one.release(99.0) and one.unknown
 
 
-def test_one_that_is_matched_before_it_is_known_counts_as_unknown() -> None:
+def test_a_publisher_counted_before_it_is_identified_is_unknown() -> None:
     early = PressedPublishers()
     early.update_publishers(frozenset(), 1, 0.0)
     early.press(0, 0.0)

@@ -154,7 +154,7 @@ def test_mistyped_parameter_is_refused_and_an_unknown_one_logged() -> None:
         refuse_unknown_parameters(node)
 
 
-def test_an_answer_that_was_lost_reads_like_no_fault_and_other_warnings_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_answer_is_logged_as_info_and_other_warnings_remain(monkeypatch: pytest.MonkeyPatch) -> None:
     logged: list[str] = []
     others: list[str] = []
     monkeypatch.setattr(warnings, "showwarning", lambda message, *_, **__: others.append(str(message)))

@@ -44,7 +44,7 @@ def said(state: str, identifier: str = "goal", **more: object) -> MotionStatus:
     return MotionStatus.model_validate(status(state, identifier, **more))
 
 
-def test_states_of_the_executor_become_outcomes() -> None:
+def test_executor_states_map_to_goal_outcomes() -> None:
     for running in ("approach", "trajectory", "rest"):
         assert outcome_of(said(running), "goal") is None
     tracking = {"states": 9, "rms_deg": 0.5, "largest_deg": 2.0, "largest_at": "a"}
@@ -95,7 +95,7 @@ def test_a_goal_ends_when_its_executor_gives_no_reference_any_more() -> None:
     ["{not json", "[]", "null", "{}", '{"id": 5}', "[" * 100_000, '{"id": "goal", "state": "x"}', "x" * 2**21],
     ids=["no JSON", "list", "null", "nothing", "number", "nested", "another state", "long"],
 )
-def test_status_that_is_none_stops_the_goal(text: str) -> None:
+def test_a_malformed_status_stops_the_goal(text: str) -> None:
     watch = GoalWatch("goal")
     watch.on_status(text)
     assert watch.outcome is not None and watch.outcome.end == "doubtful"

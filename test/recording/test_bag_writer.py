@@ -382,7 +382,7 @@ def test_repair_of_a_cut_mcap(experiment, tmp_path: Path) -> None:
         assert latched.ext.offered_qos_profiles[0].durability == QosDurability.TRANSIENT_LOCAL
 
 
-def test_repair_refuses(tmp_path: Path, storage: str) -> None:
+def test_repair_refuses_open_and_foreign_bags(tmp_path: Path, storage: str) -> None:
     with pytest.raises(DataError, match="not a rosbag2 bag"):
         repair_bag(tmp_path)
     writer = BagWriter(tmp_path / "bag", [STATES], storage)  # type: ignore[arg-type]

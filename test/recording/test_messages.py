@@ -171,7 +171,7 @@ def test_malformed_messages_are_left_out_and_counted() -> None:
     np.testing.assert_array_equal(np.stack(list(series.values.values()), axis=1), values[kept])
 
 
-def test_refused_series() -> None:
+def test_series_that_cannot_be_decoded_are_refused() -> None:
     good = store_joint_state(STAMP, "", NAMES, *np.ones((3, 3)))
     with pytest.raises(DataError, match="holds no messages"):
         joint_series(content(JOINT_STATE, []))

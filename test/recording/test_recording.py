@@ -148,7 +148,7 @@ def test_no_messages(experiment, tmp_path: Path) -> None:
         ("command", r"effort of shoulder is nan in message 4 of '/joint_commands'"),
     ],
 )
-def test_bad_values(experiment, tmp_path: Path, change: str, message: str) -> None:
+def test_invalid_recorded_values_are_refused(experiment, tmp_path: Path, change: str, message: str) -> None:
     if change == "nan":
         experiment.q[9, 1] = np.nan
     elif change == "stamps":

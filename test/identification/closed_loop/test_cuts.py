@@ -59,7 +59,7 @@ def test_path_pose_with_eigenvalue_below_eps_gives_a_cut(with_domain: bool) -> N
         assert found < 2 or with_domain  # the sample has the same minimum at more poses
 
 
-def test_a_path_of_the_past_stays_in_sight_where_it_was_violated() -> None:
+def test_violated_poses_of_earlier_paths_stay_in_the_cut_set() -> None:
     path = poses(40, seed=3)
     lowest = eigenvalues(path)[:, 0]
     cuts = CutSet(MODEL, float(np.median(lowest)), None, NONE)
@@ -226,7 +226,7 @@ def test_a_cut_that_held_the_last_solution_holds_the_next_too() -> None:
         np.testing.assert_allclose(found, np.r_[1.0, np.full(P - 1, target)], atol=1e-6)
 
 
-def test_the_last_512_poses_stay_in_sight() -> None:
+def test_the_last_512_poses_stay_in_the_cut_set() -> None:
     q = poses(40, seed=3)
     lowest = eigenvalues(q)[:, 0]
     good, bad = q[[np.argmax(lowest)]], q[[np.argmin(lowest)]]

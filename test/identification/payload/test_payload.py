@@ -61,7 +61,7 @@ def test_payload_is_found_with_correct_deviations(runs) -> None:
     assert found.physical
 
 
-def test_without_noise_it_is_exact(make_samples) -> None:
+def test_payload_is_exact_without_noise(make_samples) -> None:
     runs = [make_samples(ROBOT, phi, seed=k) for k, phi in enumerate((MODEL.base_parameters(EMPTY), carrying()))]
     np.testing.assert_allclose(find_payload(MODEL, *runs).values, LOAD, atol=1e-6)
 
@@ -128,7 +128,7 @@ def test_correct_torque_constants_are_not_marked_doubtful(runs) -> None:
     assert all(one.corrected is None for one in found)
 
 
-def test_a_wrong_mass_looks_like_wrong_constants(runs) -> None:
+def test_a_wrong_known_mass_looks_like_a_wrong_torque_constant(runs) -> None:
     """What the check can and cannot tell: it compares with the mass that it was given."""
     heavier = LinkInertia(2 * BODY.mass, BODY.centre_of_mass, 2 * BODY.inertia)
     second = check_torque_constants(MODEL, *runs, heavier)[1]
