@@ -401,7 +401,7 @@ class ExecutorNode(Node):
         self._report.update(reason)
 
     def _look(self) -> None:
-        """Do what is due without a state, and report a changed condition."""
+        """Do the work that does not wait for a state, and report a changed condition."""
         try:
             self._poll()
         finally:
