@@ -138,8 +138,8 @@ class SegmentPlanner:
         """Return the largest scaled version of a segment that passes the check, and whether it is almost the whole one.
 
         If none passes, the joint with the highest torque demand is reversed, since it may be able to lower a load that
-        it cannot lift; then it is frozen. This is repeated joint by joint. A sticking joint needs more torque the slower it moves, so a
-        smaller motion may not help.
+        it cannot lift; then it is frozen. This is repeated joint by joint. A sticking joint needs more torque the
+        slower it moves, so a smaller motion may not help.
 
         Raises:
             SafetyError: nothing passes.
