@@ -82,7 +82,7 @@ class Search:
         if max(loads.max(), back.max()) > MOST_LOAD:
             return None
         q = np.vstack([samples[0][::SCENE_EVERY], on_the_way_back[0][::SCENE_EVERY]])
-        if self.box.lack(q, np.zeros(len(HOME))).max() > -ROOM_M or any(
+        if self.box.shortfall(q, np.zeros(len(HOME))).max() > -ROOM_M or any(
             self.collision.contact_at(row) is not None for row in q
         ):
             return None

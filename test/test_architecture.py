@@ -201,7 +201,7 @@ def test_every_module_has_its_part_and_every_part_its_modules() -> None:
     assert parts == set(ORDER)
 
 
-def test_only_nodes_know_ros_and_some_do() -> None:
+def test_only_nodes_import_ros() -> None:
     """The rule above is about something: nodes do import ROS, and nothing below loads without it being there."""
     users = {
         part_of(module_of(path))
@@ -211,7 +211,7 @@ def test_only_nodes_know_ros_and_some_do() -> None:
     assert users == {"nodes"}
 
 
-def test_commands_load_what_they_run_and_no_more() -> None:
+def test_commands_import_only_what_they_run() -> None:
     """Every start of `dynid` would wait a second for libraries that it does not use."""
     heavy = {"cvxpy", "dynid.model.dynamics", "matplotlib", "mujoco", "numba", "pinocchio", "rclpy", "scipy"}
     command = [

@@ -96,7 +96,7 @@ def test_at_most_one_cycle_in_a_thousand_is_missed(usual: Demo, name: str) -> No
     assert completeness(usual.bag(name)).missed_fraction <= 0.001
 
 
-def test_the_model_explains_a_motion_that_it_has_not_seen(usual: Demo) -> None:
+def test_model_predicts_a_held_out_motion(usual: Demo) -> None:
     error = check(usual, ERROR)
     assert 0.0 < error.value <= 0.20
     assert len(read_model_file(usual.output / "model" / "model.yaml").parameters) == 39
@@ -124,7 +124,7 @@ def test_the_model_halves_the_tracking_error(usual: Demo) -> None:
     assert 0.0 < after < 0.5 * before
 
 
-def test_the_urdf_is_one_that_others_can_load(usual: Demo) -> None:
+def test_pinocchio_loads_the_written_urdf(usual: Demo) -> None:
     """Masses are physical, and the static torques are those of the base parameters."""
     content = read_model_file(usual.output / "model" / "model.yaml")
     model = ArmModel.of(ROBOT, mount=content.mount)

@@ -220,7 +220,7 @@ def test_bag_info_as_json_and_in_words(
     assert "0 of" in text and "cycles missing" in text
 
 
-def test_bag_repair_mends_a_bag_without_metadata(
+def test_bag_repair_restores_missing_metadata(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], bag_without_topics: Path
 ) -> None:
     metadata = bag_without_topics / "metadata.yaml"

@@ -26,7 +26,7 @@ def test_colcon_takes_it_for_an_ament_python_package(workspace: Path) -> None:
     assert rows == [["dynid", "src/dynid", "(ros.ament_python)"]]
 
 
-def test_ros_finds_what_it_installed(workspace: Path) -> None:
+def test_ros_finds_the_installed_package(workspace: Path) -> None:
     prefix = workspace / "install" / "dynid"
     assert (prefix / "share/ament_index/resource_index/packages/dynid").is_file()
     for folder in ("launch", "config", "urdf"):

@@ -124,10 +124,10 @@ OWNERS: dict[str, tuple[tuple[str, str, str], ...]] = {
     "PairedServo.servo_id": (("driver", DRIVER, "all_servo_ids"),),
     "PairedServo.direction": (("driver", "hardware/bus/state_cycle.py", "one.direction"),),
     "PairedServo.reverse_mode": (("driver", CHECKS, "wired.reverse_mode"),),
-    "PairedServo.centre_count": (("hold", "hardware/arm/unseen_hold.py", "one.centre_count"),),
+    "PairedServo.centre_count": (("hold", "hardware/arm/servo_side_hold.py", "one.centre_count"),),
     "Joint.zero_offset_rad": (
         ("driver", DRIVER, "zero_offsets"),
-        ("hold", "hardware/arm/unseen_hold.py", "zero_offsets"),
+        ("hold", "hardware/arm/servo_side_hold.py", "zero_offsets"),
     ),
     "Joint.beyond_urdf": (("driver", DRIVABLE, "beyond_urdf"),),
     "Spring.joint": (("model", SPRINGS, "spring.joint"),),

@@ -17,7 +17,7 @@ from benchmarks.hostile.files import foreign_journal, planted_link
 from dynid.commands.terminal import say, stdout, table
 from dynid.documents import parse_yaml, read_json, read_yaml
 from dynid.errors import ConfigurationError, DataError, DynidError
-from dynid.identification.data.readings import find_logs
+from dynid.identification.data.log_search import find_logs
 from dynid.identification.feasibility.belief import Belief
 from dynid.recording import csv_table
 from dynid.recording.bag_reader import read_bag
@@ -182,7 +182,7 @@ def archive(path: Path, text: bytes) -> Path:
     return path
 
 
-def test_archive_that_becomes_huge_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_archive_that_expands_hugely_is_not_unpacked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(csv_table, "BASE_BYTES", 1000)
     random = "".join(f"{x:.6f},1\n" for x in np.random.default_rng(0).standard_normal(2000))
     assert len(read_table(archive(tmp_path / "good.csv.gz", random.encode()), [1]).values) == 2000

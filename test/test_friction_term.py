@@ -72,7 +72,7 @@ def test_the_table_names_every_term_of_the_law() -> None:
 
 
 @pytest.mark.parametrize(("old", "new"), [("| `KM` |", "| `KN` |"), ("| rad/s |", "| 1/s |"), ("| `OF` |", "| OF |")])
-def test_a_table_that_differs_is_seen(old: str, new: str) -> None:
+def test_different_table_is_detected(old: str, new: str) -> None:
     page = PAGE.read_text(encoding="utf-8").replace(old, new)
     assert rows(page) != [(term.prefix, term.symbol, term.unit) for term in TERMS]
 
@@ -97,6 +97,6 @@ def test_the_worked_example_adds_a_term_in_one_file_and_one_row(tmp_path: Path) 
     assert str(next(one for one in told if one[0] == "FQ")) == done.stdout.strip()
 
 
-def test_an_example_that_no_longer_fits_is_seen() -> None:
+def test_outdated_example_is_detected() -> None:
     with pytest.raises(AssertionError, match="nowhere"):
         patched(LAW.read_text(encoding="utf-8"), "-    nowhere in the file\n+    something\n")

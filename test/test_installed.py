@@ -93,7 +93,7 @@ def test_it_is_the_installed_package_that_runs(installed: Installed) -> None:
     assert str(ROOT) not in installed.run("--help")
 
 
-def test_every_command_has_its_help_and_none_speaks_of_a_checkout(installed: Installed) -> None:
+def test_every_command_has_help_that_names_no_checkout(installed: Installed) -> None:
     texts = installed.several(("--help",), *((name, "--help") for name in COMMANDS))
     assert all(f"dynid {name}" in text for name, text in zip(COMMANDS, texts[1:], strict=True))
     assert not [text for text in texts if re.search(r"benchmark|checkout|source tree", text)]

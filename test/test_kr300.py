@@ -70,7 +70,7 @@ def test_identify_predicts_the_other_run_by_the_spring(fitted: str, held: str, m
 
 
 @with_data
-def test_a_model_without_the_spring_is_refused_for_what_is_no_noise(tmp_path: Path) -> None:
+def test_model_without_the_spring_is_refused_for_its_residual(tmp_path: Path) -> None:
     """It predicts run B within the flat limit of this robot, and far beyond the noise of the data."""
     result, error = judged(springless(ROBOT, tmp_path / "kr300"), "A", "B")
     checks = {check.id: check for check in result.verdict.checks}
@@ -134,7 +134,7 @@ def test_the_spring_comes_back_from_exact_torques() -> None:
 
 
 @pytest.mark.slow
-def test_refinement_by_simulation_mends_a_wrong_model() -> None:
+def test_refinement_by_simulation_corrects_a_wrong_model() -> None:
     """Masses, inertias and viscous friction are wrong; the spring and Coulomb friction, which stay, are right."""
     model, true = arm("kr300"), nominal_with_friction()
     springs = [name.startswith("KS") for name in model.names]

@@ -180,7 +180,7 @@ def test_every_argument_explains_itself() -> None:
     assert short == []
 
 
-def test_bringup_has_the_argument_names_that_users_know_and_moves_nothing_real_by_default() -> None:
+def test_bringup_has_usual_arguments_and_moves_no_real_arm_by_default() -> None:
     source = (ROOT / "launch/bringup.launch.py").read_text(encoding="utf-8")
     assert set(declared_arguments(source)) >= BRINGUP_ARGUMENTS
     assert re.search(r'"allow_real_port",\s*default_value="false"', source)
@@ -315,7 +315,7 @@ def described_control(launch: Any, monkeypatch: pytest.MonkeyPatch) -> list[Any]
     ("name", "executable", "policies"),
     [("contact", "external_torque_node", ("report", "stop")), ("payload", "payload_node", ("report", "apply"))],
 )
-def test_what_is_asked_for_is_sensed_or_nothing_starts(
+def test_sensing_starts_only_with_a_policy_and_all_it_needs(
     monkeypatch: pytest.MonkeyPatch, name: str, executable: str, policies: tuple[str, ...]
 ) -> None:
     launch = pytest.importorskip("launch")

@@ -55,7 +55,7 @@ def ran(folder: Path, *options: str) -> tuple[int, list[str], str]:
         (("--promised", "-m", "slow"), ["slow"]),
     ],
 )
-def test_a_layer_applies_to_what_is_chosen(layered: Path, options: tuple[str, ...], expected: list[str]) -> None:
+def test_a_layer_runs_for_the_chosen_tests(layered: Path, options: tuple[str, ...], expected: list[str]) -> None:
     assert ran(layered, *options)[:2] == (0, expected)
 
 
@@ -106,7 +106,7 @@ def newcomer(tmp_path: Path) -> Newcomer:
         ("-m", "slow", "--quick"),
     ],
 )
-def test_what_is_chosen_runs_once_with_its_layer(newcomer: Newcomer, words: tuple[str, ...]) -> None:
+def test_chosen_tests_run_once_with_their_layer(newcomer: Newcomer, words: tuple[str, ...]) -> None:
     assert newcomer.run("test", *words).returncode == 0
     assert asked(newcomer) == [" ".join(words)]
 

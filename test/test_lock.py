@@ -91,7 +91,7 @@ def test_all_sets_agree_and_tests_and_site_are_not_in_the_first(python: str) -> 
 
 
 @pytest.mark.parametrize("line", ["numpy", "numpy==1.0", "a==1 @ x --hash=sha256:" + 64 * "0", "--index-url x", "a>=1"])
-def test_what_pins_nothing_is_found(line: str) -> None:
+def test_lines_without_a_pinned_version_are_refused(line: str) -> None:
     with pytest.raises(ValueError, match=re.escape(line)):
         locked(line)
 

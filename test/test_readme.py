@@ -144,7 +144,7 @@ def dockerfile_faults(text: str) -> list[str]:
     return faults + (["package lists stay in a layer"] if installs != cleaned else [])
 
 
-def test_the_images_are_built_from_what_is_here_and_run_without_root() -> None:
+def test_images_are_built_from_the_repository_and_run_without_root() -> None:
     assert [(path.name, fault) for path in DOCKERFILES for fault in dockerfile_faults(path.read_text("utf-8"))] == []
 
 

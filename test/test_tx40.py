@@ -124,7 +124,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert (tmp_path / "model" / "model.urdf").is_file()
 
 
-def test_identify_predicts_what_was_held_out_from_slow_rows() -> None:
+def test_identify_predicts_held_out_data_from_slow_rows() -> None:
     """Thinned to 50, 25 and 12.5 Hz: errors of consistent models, far below those of least squares."""
     found = rates(ROBOT, load_recording(POSITIONS, ROBOT, load_mapping(MAPPING)), 0.7)
     assert [one.rows for one in found] == ["filtered", "averaged", "averaged", "averaged"]

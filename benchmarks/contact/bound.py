@@ -150,7 +150,9 @@ class Ideal:
         """Update the test after a cycle of the run."""
         self._motion.update(self._run.cycle_s, np.array(self._run.plant.position), self._run.commanded)
         if self._force.any():
-            self._signature, out = self._motion.carry(self._signature, (self._motion.J.T @ self._force)[:, None])
+            self._signature, out = self._motion.propagate_signatures(
+                self._signature, (self._motion.J.T @ self._force)[:, None]
+            )
             self._score += float(out[:, 0] @ out[:, 1])
             self._information += float(out[:, 0] @ out[:, 0])
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.contact.scenes import PROFILE, Scene, Touched
-from dynid.contact.feel import ContactSense
+from dynid.contact.contact_sense import ContactSense
 from dynid.control.sway import STANDSTILL_S
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray

@@ -11,7 +11,7 @@ import numpy as np
 import pinocchio
 
 from benchmarks.studies.drawn_arms import DrawnArm
-from dynid.contact.feel import ContactSense
+from dynid.contact.contact_sense import ContactSense
 from dynid.contact.scale import Scale
 from dynid.control.arm_controller import ArmController
 from dynid.control.control_model import ControlModel, from_model_file

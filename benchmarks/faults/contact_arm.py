@@ -12,7 +12,7 @@ import numpy as np
 from benchmarks.contact.feeling import MOTIONS
 from benchmarks.contact.scenes import PROFILE, Scene, Touched
 from dynid.contact.contact_report import ContactReport
-from dynid.contact.feel import ContactSense
+from dynid.contact.contact_sense import ContactSense
 from dynid.contact.payload import with_payload
 from dynid.contact.shared_sense import SharedSense
 from dynid.contact.stop import ContactStop
@@ -99,7 +99,7 @@ class StoppableArm:
         self.sense, self._told_model = SharedSense(self._sense(held)), BEFORE
         self._taken = HeldBody(self.run.plant.plant, touch.payload_kg) if touch.cause == TAKEN else None
         self.stop = ContactStop(self.run.motion)
-        self.stop.asked = stops
+        self.stop.enabled = stops
         self.stop.expect(BEFORE)
         self.said, self._felt, self._cycles = "", False, 0
         self._on_their_way: deque[tuple[int, ContactReport]] = deque()
@@ -149,7 +149,7 @@ class StoppableArm:
     def cycle(self, force: FloatArray | None = None) -> str:
         """Run one cycle with a force (3,) [N] at the tool; return why a motion was stopped, or ""."""
         while self._on_their_way and self._on_their_way[0][0] <= self._cycles:
-            self.stop.hear(self._on_their_way.popleft()[1])
+            self.stop.receive(self._on_their_way.popleft()[1])
         why = self.stop.watch(self.run.plant.stamp_ns)
         try:
             self.run.cycle(force)

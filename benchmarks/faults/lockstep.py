@@ -329,5 +329,5 @@ def run_start(robot: Robot, faults: tuple[Fault, ...], seed: int, *, enables: bo
         driver.close()
     except BusError as error:
         refused = str(error)
-    every = [*chain.servos.values(), *chain.twins.values()]
+    every = [*chain.servos.values(), *chain.duplicate_id_servos.values()]
     return StartRun(refused, any(servo.torque_was_enabled for servo in every), float(chain.max_abs_current_a.max()))

@@ -21,7 +21,7 @@ from dynid.parent import PARENT_VARIABLE
 SIGNALS = (signal.SIGINT, signal.SIGINT, signal.SIGTERM, signal.SIGHUP)  # most are a user's Ctrl-C
 EARLIEST_S = 0.2  # earliest interrupt; before, only Python itself starts [s]
 START_S = 15.0  # duration of the chain's start, in which half of the interrupts come [s]
-TIMEOUT_S, LOOK_S = 120.0, 0.05
+TIMEOUT_S, CHECK_INTERVAL_S = 120.0, 0.05
 SLOWEST_S = 12.0  # longest allowed end [s]
 BEGIN_S = 120.0  # longest wait for a process to interrupt [s]
 TRACE = "Traceback (most recent call last)"
@@ -260,4 +260,4 @@ def _clocks(environment: Mapping[str, str]) -> set[Path]:
 def _wait(condition: Callable[[], bool], longest_s: float) -> None:
     end_s = time.monotonic() + longest_s
     while not condition() and time.monotonic() < end_s:
-        time.sleep(LOOK_S)
+        time.sleep(CHECK_INTERVAL_S)

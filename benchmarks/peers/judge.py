@@ -55,7 +55,7 @@ class Candidate:
         def function(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
             return arm.inverse_dynamics(q, dq, ddq, self.model.base) + self.coulomb * np.sign(dq) + self.offset
 
-        return np.asarray(portion.samples.seen(function))
+        return np.asarray(portion.samples.low_passed(function))
 
     def unphysical(self) -> str:
         """Return why no body has these parameters; '' if one may have."""

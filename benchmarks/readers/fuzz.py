@@ -25,7 +25,7 @@ from benchmarks.resident import forget_peak, peak_mib
 from dynid.errors import DynidError
 
 HANG_S, START_S = 10.0, 120.0  # limits of processor time [s]; a sleeping process gets four times as long
-LOOK_S = 0.5
+CHECK_INTERVAL_S = 0.5
 MOST_OF_ONE_PROCESS = 1000  # inputs: what generators and libraries keep of all before is not the next file's
 Outcome = tuple[str, str]  # accepted, refused, traceback or wrong; and a description
 
@@ -172,9 +172,9 @@ def _heard(pipe: Connection, child: Any, patience: float) -> bool:
     A process that waits for a processor, on a busy machine, does not count as hanging.
     """
     begin_s, slept_s = _processor(child.pid)[0], 0.0
-    while not pipe.poll(LOOK_S):
+    while not pipe.poll(CHECK_INTERVAL_S):
         used_s, runs = _processor(child.pid)
-        slept_s += 0.0 if runs else LOOK_S
+        slept_s += 0.0 if runs else CHECK_INTERVAL_S
         if used_s - begin_s > patience or slept_s > 4.0 * patience:
             return False
     return True

@@ -13,7 +13,7 @@ from benchmarks.readers import bag_builders
 from benchmarks.readers.builders import Built, documents, urdf_folders
 from benchmarks.readers.targets import TARGETS, Target, csv_mapping
 from dynid.errors import DynidError
-from dynid.identification.data.readings import find_logs
+from dynid.identification.data.log_search import find_logs
 from dynid.identification.feasibility.belief import Belief
 from dynid.recording.bag_info import bag_info
 from dynid.recording.bag_repair import repair_bag

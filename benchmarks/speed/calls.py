@@ -13,7 +13,7 @@ import numpy as np
 from benchmarks.speed.c_library import CLibrary
 from benchmarks.speed.known_models import LAWS, ROBOTS, known_model, random_states, reference_torques
 from dynid.robot import FloatArray
-from dynid.runtime.c_folder import torques_with_a_double, write_c
+from dynid.runtime.c_folder import ambiguous_torques, write_c
 from dynid.runtime.c_source import CSource
 from dynid.runtime.model import Model
 
@@ -159,7 +159,7 @@ def differences(model: Model, states: int) -> dict[str, float]:
                     library("inertia_matrix", n * n, q),
                 )
             worst["controller_"] = max(worst["controller_"], controller_difference(model, q, dq, ddq))
-            two = torques_with_a_double(model, q, dq, ddq)
+            two = ambiguous_torques(model, q, dq, ddq)
             for kind, found in given.items():
                 if kind == "float_":
                     found[0][two] = expected[0][two]

@@ -10,7 +10,7 @@ import numpy as np
 
 from dynid.control.arm_controller import ArmController
 from dynid.control.controller import TorqueLaw
-from dynid.control.guiding import Means
+from dynid.control.guiding import GuidingComponents
 from dynid.control.load_watch import LoadWatch
 from dynid.control.motion import MotionExecutor
 from dynid.robot import FloatArray, Robot
@@ -64,12 +64,12 @@ def pushes(
         seed: seed of its noise.
         pose: start position of every joint, (n,) [rad].
     """
-    found, means = np.zeros((2, robot.size)), Means.of(robot)
+    found, means = np.zeros((2, robot.size)), GuidingComponents.of(robot)
     unwatched = replace(means, load=LoadWatch(means.settings.model_copy(update={"guiding_load_n": NO_LOAD_N})))
     for side, sign in enumerate((1.0, -1.0)):
         for joint in range(robot.size):
             arm = SteppedArm(robot, mount=mount, seed=seed + joint, q0=pose)
             motion = MotionExecutor(robot, ArmController(law, filter_s, robot.size))
-            motion.guiding.means = unwatched
+            motion.guiding.components = unwatched
             found[side, joint] = push_of(arm, motion, joint, sign * SPEED_RAD_S)
     return np.asarray(found.mean(axis=0))

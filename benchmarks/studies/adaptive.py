@@ -24,7 +24,7 @@ import numpy as np
 from benchmarks.scene_judge import SceneJudge
 from benchmarks.studies.coverage import OTHER_SEED, true_base
 from benchmarks.studies.drawn_arms import DrawnArm, draw_arm, record
-from dynid.adaptive.known import Known
+from dynid.adaptive.current_model import CurrentModel
 from dynid.adaptive.outcome import AdaptiveRun
 from dynid.adaptive.session import AdaptiveIdentification
 from dynid.adaptive.settings import AdaptiveSettings
@@ -114,7 +114,7 @@ def judge_arm(job: _Job) -> ArmFigures:
     box = None if job.scene is None else SafeBox(job.robot, job.scene)
     adaptive = AdaptiveIdentification(job.robot, job.settings, box=box)
     try:
-        moved.to_start(adaptive.start().feed)
+        moved.to_start(adaptive.start().feedforward)
         run = adaptive.run(moved, seed=seed)
     except DynidError as error:
         return ArmFigures(seed, refused=str(error))
@@ -143,7 +143,7 @@ def _compared(
     robot, excitation, seed = job.robot, load_excitation(job.robot), job.seed
     off = (found.base.values - true_base(robot, arm, 0.5 * run.motion_s)) / run.limits
     links = ~np.array([name.startswith(("FV", "FC")) for name in adaptive.model.names])
-    half = adaptive.looker.half_widths(found, run.motion_s) / run.limits
+    half = adaptive.judge.half_widths(found, run.motion_s) / run.limits
     own = replace(
         own,
         parameter=float(np.sqrt(np.mean(off**2))),
@@ -180,9 +180,9 @@ def _compared(
     )
 
 
-def known_arm(arm: DrawnArm, model: ArmModel, sigma: FloatArray) -> Known:
+def known_arm(arm: DrawnArm, model: ArmModel, sigma: FloatArray) -> CurrentModel:
     """Return a known model with the true parameters of cold gears."""
-    return Known(model, BaseParameters(arm.names, arm.base), arm.friction, sigma)
+    return CurrentModel(model, BaseParameters(arm.names, arm.base), arm.friction, sigma)
 
 
 def fed(robot: Robot, arm: DrawnArm, motion: Motion, seed: int) -> tuple[Recording, SimulatedRun]:
@@ -195,7 +195,7 @@ def fed(robot: Robot, arm: DrawnArm, motion: Motion, seed: int) -> tuple[Recordi
     """
     moved = SimulatedArm(robot, standard=arm.standard, friction=arm.friction, seed=seed, capped=False)
     known = known_arm(arm, ArmModel.of(robot), robot.torque_limits)
-    moved.to_start(known.feed)
+    moved.to_start(known.feedforward)
     for one in (rest_to_rest("way", robot.joint_names, moved.at, motion.start, WAY_S), motion):
         _followed(moved, one, known)
     return moved.source(motion.name), moved.run(motion.name)
@@ -211,8 +211,8 @@ def planned_motion(job: _Job, arm: DrawnArm, run: AdaptiveRun, found: Identifica
     settings = AdaptiveSettings(stages=(1.0,), draws=RANDOM_DRAWS, iterations=RANDOM_ITERATIONS)
     planning = AdaptiveIdentification(robot, settings, box=None if job.scene is None else SafeBox(robot, job.scene))
     moved = SimulatedArm(robot, standard=arm.standard, friction=arm.friction, seed=seed)
-    true, known = known_arm(arm, planning.model, planning.start().sigma), planning.learned(found, shown)
-    moved.to_start(true.feed)
+    true, known = known_arm(arm, planning.model, planning.start().sigma), planning.model_of(found, shown)
+    moved.to_start(true.feedforward)
     tube = planning.tube([np.zeros(robot.size)], known)
     done, refusal = 0, SafetyError("no segment was planned")
     for k in range(HELD_OUT_TRIES):
@@ -228,9 +228,9 @@ def planned_motion(job: _Job, arm: DrawnArm, run: AdaptiveRun, found: Identifica
     raise refusal
 
 
-def _followed(moved: SimulatedArm, motion: Motion, known: Known) -> None:
+def _followed(moved: SimulatedArm, motion: Motion, known: CurrentModel) -> None:
     size = moved.robot.size
-    moved.begin(motion, known.feed, np.full(size, MAX_TRACKING_ERROR_RAD), np.full(size, np.inf))
+    moved.begin(motion, known.feedforward, np.full(size, MAX_TRACKING_ERROR_RAD), np.full(size, np.inf))
     moved.finish()
     if moved.along_s < motion.duration:
         raise SafetyError(f"the arm does not follow '{motion.name}' beyond {moved.along_s:.1f} s")

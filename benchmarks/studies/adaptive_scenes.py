@@ -86,7 +86,7 @@ class _Job:
 def scene_settings(precision: float = PRECISION) -> AdaptiveSettings:
     """Return the settings of the runs; `precision` [%] is the limit of links and rotors."""
     own = AdaptiveSettings(longest_s=LONGEST_S, first_look_s=FIRST_LOOK_S, draws=DRAWS, iterations=ITERATIONS)
-    return own.as_precise_as(precision).model_copy(update={"lessons_s": ()})
+    return own.as_precise_as(precision).model_copy(update={"update_times_s": ()})
 
 
 def judge_scene(job: _Job) -> SceneFigures:
@@ -96,7 +96,7 @@ def judge_scene(job: _Job) -> SceneFigures:
     moved = SimulatedArm(robot, standard=arm.standard, friction=arm.friction, seed=seed)
     try:
         adaptive = AdaptiveIdentification(robot, job.settings, box=SafeBox(robot, scene))
-        moved.to_start(adaptive.start().feed)
+        moved.to_start(adaptive.start().feedforward)
         run = adaptive.run(moved, seed=seed)
     except DynidError as error:
         return SceneFigures(seed, str(error), bool(IN_WORDS.search(str(error))))
@@ -122,7 +122,7 @@ def _held(adaptive: AdaptiveIdentification, run: AdaptiveRun, true: FloatArray) 
         return {}
     links = ~np.array([name.startswith(("FV", "FC")) for name in adaptive.model.names])
     off = np.abs(run.identification.base.values - true)[links]
-    half, error = adaptive.looker.half_widths(run.identification, run.motion_s)[links], off / run.limits[links]
+    half, error = adaptive.judge.half_widths(run.identification, run.motion_s)[links], off / run.limits[links]
     return {
         "within": bool((error <= 1.0).all()),
         "held": bool((off <= half).all()),

@@ -94,7 +94,7 @@ def judge_arm_of_class(job: _Job) -> ArmOfClass:
 
 
 def _of_result(job: _Job, found: Identification, truth: FloatArray) -> ArmOfClass:
-    deviations, beside = found.estimate.base.standard_deviations, found.estimate.regression.beside
+    deviations, beside = found.estimate.base.standard_deviations, found.estimate.regression.joint_friction
     assert deviations is not None
     groups = tuple(group_of(name) for name in found.base.names)
     gravity = np.array([group == "gravity" for group in groups])

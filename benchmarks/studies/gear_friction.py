@@ -152,7 +152,7 @@ def _viscous_error(robot: Robot, folder: Path, bags: Sequence[Path]) -> float:
 def _row(robot: Robot, plant: str, folder: Path, found: Identification, seconds: float) -> PlantResult:
     bags = [folder / name for name in VALIDATION]
     gravity, rotor = parameter_errors(robot, found.base)
-    beside = found.estimate.regression.beside
+    beside = found.estimate.regression.joint_friction
     return PlantResult(
         plant=plant,
         accepted=found.verdict.accepted,

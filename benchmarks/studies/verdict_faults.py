@@ -27,7 +27,7 @@ from dynid.errors import DynidError, SafetyError
 from dynid.identification.data.recordings import Recording, load_recording
 from dynid.identification.data.signals import Signals
 from dynid.identification.diagnosis.diagnosis import SCALE_FAULT
-from dynid.identification.diagnosis.readings import Trials
+from dynid.identification.diagnosis.interpretations import Trials
 from dynid.identification.pipeline import Identification, identify
 from dynid.identification.settings import IdentificationSettings, load_identification
 from dynid.model.friction import FrictionLaw
@@ -207,7 +207,7 @@ def settings_like(found: Identification) -> IdentificationSettings:
 
     A model that is refused with few poses is also refused with many.
     """
-    beside, settings = found.estimate.regression.beside, found.settings
+    beside, settings = found.estimate.regression.joint_friction, found.settings
     acceptance = settings.acceptance.model_copy(update={"fresh_poses": FEW_POSES})
     settings = settings.model_copy(update={"acceptance": acceptance})
     if beside is None:

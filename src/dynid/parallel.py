@@ -109,7 +109,7 @@ def _named_if_broken() -> Iterator[None]:
         ) from error
 
 
-def watched(spread: Map, report: Callable[[str], None]) -> Map:
+def with_progress(spread: Map, report: Callable[[str], None]) -> Map:
     """Return the map with a progress report, which calls `report` four times per call of the map."""
 
     def watch(work: Callable[[Any], Any], items: Iterable[Any]) -> Iterator[Any]:

@@ -66,7 +66,7 @@ def test_a_short_motion_needs_a_model_before(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("wrong", "words"), [("rejected", "was not accepted"), ("certain", "no standard deviations")])
-def test_a_model_before_that_nothing_compares_with_is_refused_before_the_arm_moves(
+def test_an_unusable_earlier_model_is_refused_before_the_arm_moves(
     before: Path, tmp_path: Path, wrong: str, words: str
 ) -> None:
     content = read_model_file(before)

@@ -25,11 +25,11 @@ def test_the_same_seed_gives_the_same_scene_and_sizes_go_with_the_arm() -> None:
     assert {len(scene.outside) for scene in scenes} == {1, 2, 3, 4}
 
 
-def test_a_motion_that_leaves_the_scene_is_refused_by_the_proof_and_seen_by_the_judge() -> None:
+def test_motion_outside_the_scene_is_refused_by_proof_and_judge() -> None:
     """The arm carries it out unchecked; the same motion within a wide room is no violation."""
     drawn = draw_arm(ROBOT, 1000)
     arm = SimulatedArm(ROBOT, standard=drawn.standard, friction=drawn.friction, seed=1000)
-    known = AdaptiveIdentification(ROBOT).start().feed
+    known = AdaptiveIdentification(ROBOT).start().feedforward
     arm.to_start(known)
     away = arm.at + np.array([1.2, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0])
     motion = rest_to_rest("out", ROBOT.joint_names, arm.at, away, 2.0)
@@ -55,13 +55,13 @@ def test_a_scene_without_room_for_the_standing_arm_is_refused_before_it_moves() 
     low = scene.inside[0].model_copy(update={"upper_m": (1.0, 1.0, 0.2)})
     arm = SimulatedArm(ROBOT, seed=1000)
     adaptive = AdaptiveIdentification(ROBOT, box=SafeBox(ROBOT, scene.model_copy(update={"inside": (low,)})))
-    arm.to_start(adaptive.start().feed)
+    arm.to_start(adaptive.start().feedforward)
     with pytest.raises(SafetyError, match=IN_WORDS):
         adaptive.run(arm)
     assert arm.moved_s == 0.0
 
 
-def test_unacceptable_results_are_named() -> None:
+def test_missed_bars_of_scenes_are_named() -> None:
     good = SceneFigures(0, accepted=True, precise=True, within=True, held=True)
     assert ScenesFigures((good,), 1.0).missed() == []
     wrong = {
@@ -74,6 +74,6 @@ def test_unacceptable_results_are_named() -> None:
         assert any(words in line for line in ScenesFigures((good, one), 1.0).missed()), words
 
 
-def test_coarser_limits_are_those_of_all_intervals() -> None:
+def test_coarser_scene_settings_scale_all_limits() -> None:
     coarse, fine = scene_settings(5.0), scene_settings(0.5)
     assert coarse.inertial_share == pytest.approx(0.05) and coarse.torque_share == pytest.approx(10 * fine.torque_share)

@@ -5,10 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from dynid.adaptive.frame import Doubt, Frame, Segment
 from dynid.adaptive.information import Information, torque_sizes
 from dynid.adaptive.penalties import torque_excess
 from dynid.adaptive.segment import SegmentPlanner
+from dynid.adaptive.segment_constraints import Segment, SegmentConstraints, TorqueUncertainty
 from dynid.control.motion_check import MotionLimits, nominal_torques, robot_limits
 from dynid.control.safe_box import SafeBox, SceneFile
 from dynid.errors import SafetyError
@@ -31,12 +31,12 @@ def information() -> Information:
     return Information.prior(MODEL, phi, 0.0015 * ROBOT.torque_limits, LIMITS, 0.1 * SIZES)
 
 
-def frame(speed: float = 2.0) -> Frame:
+def frame(speed: float = 2.0) -> SegmentConstraints:
     lower, upper = load_excitation(ROBOT).limits("limited")
     velocity = np.full(ROBOT.size, speed)
     limits = MotionLimits(lower, upper, velocity, 4.0 * velocity, robot_limits(ROBOT, velocity).torque)
     lasting = np.sqrt(0.5) * ROBOT.torque_constants
-    return Frame(limits, TORQUES, TORQUES, np.full(ROBOT.size, 0.05), np.zeros(ROBOT.size), lasting)
+    return SegmentConstraints(limits, TORQUES, TORQUES, np.full(ROBOT.size, 0.05), np.zeros(ROBOT.size), lasting)
 
 
 def room(half_m: float) -> SafeBox:
@@ -44,19 +44,19 @@ def room(half_m: float) -> SafeBox:
     return SafeBox(ROBOT, SceneFile.model_validate({"schema_version": 1, "inside": [walls]}))
 
 
-def doubted(known: Information) -> Frame:
+def doubted(known: Information) -> SegmentConstraints:
     """Torques of which a share is friction that nobody knows, and limits that they are beyond."""
     own, size = frame(), len(known.A)
-    doubt = Doubt(0.1 * own.limits.torque, 0.02 * np.eye(size), known.columns)
-    return replace(own, doubt=doubt, limits=replace(own.limits, torque=0.2 * own.limits.torque))
+    uncertainty = TorqueUncertainty(0.1 * own.limits.torque, 0.02 * np.eye(size), known.columns)
+    return replace(own, uncertainty=uncertainty, limits=replace(own.limits, torque=0.2 * own.limits.torque))
 
 
-@pytest.mark.parametrize(("box", "doubt"), [(None, False), (0.36, False), (None, True)])
-def test_the_slope_is_that_of_the_cost(box: float | None, doubt: bool) -> None:
+@pytest.mark.parametrize(("box", "uncertainty"), [(None, False), (0.36, False), (None, True)])
+def test_the_slope_is_that_of_the_cost(box: float | None, uncertainty: bool) -> None:
     planner = SegmentPlanner(ROBOT, 3.0, None if box is None else room(box))
     known, random = information(), np.random.default_rng(0)
-    known = replace(known, sharpness=2.0 if doubt else 1.0)
-    own = doubted(known) if doubt else frame()
+    known = replace(known, sharpness=2.0 if uncertainty else 1.0)
+    own = doubted(known) if uncertainty else frame()
     points = ROBOT.rest_posture + random.normal(0.0, 0.6, (1 + planner.spline.free, ROBOT.size))
     _, slope = planner._cost(points, own, known, COUNT)
     for row, joint in ((1, 0), (3, 4), (5, 2), (6, 3), (2, 7)):
@@ -72,7 +72,7 @@ def test_planned_segment_is_more_informative_and_keeps_limits() -> None:
     random = planner.spline.motion(
         "random", ROBOT.joint_names, planner._drawn(ROBOT.rest_posture, own, np.random.default_rng(5))
     )
-    after = known.seen(random.sample_all(planner._times), COUNT)
+    after = known.with_states(random.sample_all(planner._times), COUNT)
     assert segment.widest < 0.8 * float((after.deviations / LIMITS).max())
     q, dq, ddq = segment.motion.sample_all(np.linspace(0.0, 3.0, 3001))
     assert (q >= own.limits.lower).all() and (q <= own.limits.upper).all()
@@ -82,13 +82,13 @@ def test_planned_segment_is_more_informative_and_keeps_limits() -> None:
     np.testing.assert_allclose(ddq[[0, -1]], 0.0, atol=1e-6)
 
 
-def test_a_scene_without_room_is_refused_in_words() -> None:
+def test_a_scene_without_room_is_refused_naming_the_link() -> None:
     planner = SegmentPlanner(ROBOT, 3.0, room(0.2), draws=1, iterations=2)
     with pytest.raises(SafetyError, match=r"link \d comes within .* m of the border 'room'"):
         planner.plan("first", ROBOT.rest_posture, frame(), information(), 0.04, 1)
 
 
-def test_joints_that_need_most_stand_still_where_nothing_else_passes() -> None:
+def test_a_joint_that_is_overloaded_by_every_motion_stands_still() -> None:
     """Joint 2 carries too much for any motion of its own; the others still move, and it rests to the last digit."""
     planner, own = SegmentPlanner(ROBOT, 3.0, None, draws=1, iterations=2), frame()
 
@@ -125,7 +125,7 @@ def test_slow_optimisation_returns_its_best_result() -> None:
     assert planned(10).widest < planned(1).widest
 
 
-def test_a_planner_of_another_length_leaves_the_first_as_it_was() -> None:
+def test_a_planner_of_another_length_does_not_change_the_first() -> None:
     planner = SegmentPlanner(ROBOT, 3.0, None, draws=1, iterations=2)
     shorter = planner.of_length(1.7)
     assert planner.of_length(3.0) is planner
@@ -135,17 +135,17 @@ def test_a_planner_of_another_length_leaves_the_first_as_it_was() -> None:
         np.testing.assert_allclose(motion.sample_all(np.array([length]))[1], 0.0, atol=1e-9)
 
 
-def test_doubt_adds_to_the_load_on_the_way_up_and_never_makes_a_motion_easier() -> None:
+def test_torque_uncertainty_adds_to_the_expected_load() -> None:
     known, random = information(), np.random.default_rng(4)
     own = doubted(known)
-    assert own.doubt is not None
+    assert own.uncertainty is not None
     q, dq, ddq = (random.normal(size=(50, ROBOT.size)) for _ in range(3))
     W, tau = MODEL.regressor(q, dq, ddq), TORQUES(q, dq, ddq)
     most = own.most_expected([q, dq, ddq], W)
-    assert (np.abs(most) > np.abs(tau)).all() and (np.sign(most) == np.sign(own.doubt.added(tau, dq, W))).all()
+    assert (np.abs(most) > np.abs(tau)).all() and (np.sign(most) == np.sign(own.uncertainty.added(tau, dq, W))).all()
     lifting = (tau * dq > 0.0) & (np.abs(dq) > 0.5)
-    assert (np.abs(most) - np.abs(tau) > 0.9 * own.doubt.spare)[lifting].all()
-    none = replace(own.doubt, spare=np.zeros(ROBOT.size), root=np.zeros_like(own.doubt.root))
+    assert (np.abs(most) - np.abs(tau) > 0.9 * own.uncertainty.unknown_friction)[lifting].all()
+    none = replace(own.uncertainty, unknown_friction=np.zeros(ROBOT.size), root=np.zeros_like(own.uncertainty.root))
     np.testing.assert_allclose(none.added(tau, dq, W), tau)
 
 

@@ -10,9 +10,9 @@ from benchmarks.studies.coverage import true_base
 from benchmarks.studies.drawn_arms import draw_arm
 
 from dynid.adaptive.course import Course
-from dynid.adaptive.feed import Feed, feed
-from dynid.adaptive.frame import Segment
+from dynid.adaptive.feedforward import Feedforward, feedforward
 from dynid.adaptive.outcome import AdaptiveRun
+from dynid.adaptive.segment_constraints import Segment
 from dynid.adaptive.session import AdaptiveIdentification
 from dynid.adaptive.settings import AdaptiveSettings
 from dynid.adaptive.simulated import SimulatedArm
@@ -39,20 +39,22 @@ class WatchedArm(SimulatedArm):
         self.given: list[tuple[PolynomialTrajectory, FloatArray]] = []
         self.went_back = 0
 
-    def begin(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
+    def begin(
+        self, motion: PolynomialTrajectory, feedforward: Feedforward, tube: FloatArray, most_load: FloatArray
+    ) -> None:
         self.given.append((motion, tube))
-        super().begin(motion, feed, tube, most_load)
+        super().begin(motion, feedforward, tube, most_load)
 
-    def back(self, motion: PolynomialTrajectory, along_s: float, feed: Feed) -> None:
+    def retrace(self, motion: PolynomialTrajectory, along_s: float, feedforward: Feedforward) -> None:
         self.went_back += 1
-        super().back(motion, along_s, feed)
+        super().retrace(motion, along_s, feedforward)
 
 
 def run_of(settings: AdaptiveSettings, seed: int = 1) -> tuple[AdaptiveRun, WatchedArm]:
     assert SCENE is not None
     arm = WatchedArm(seed)
     adaptive = AdaptiveIdentification(ROBOT, settings, box=SafeBox(ROBOT, SCENE))
-    arm.to_start(adaptive.start().feed)
+    arm.to_start(adaptive.start().feedforward)
     return adaptive.run(arm, seed=seed), arm
 
 
@@ -100,11 +102,11 @@ class Picky(AdaptiveIdentification):
 
 
 @pytest.mark.parametrize(("longest_s", "times"), [(18.0, 1), (9.0, 0)])
-def test_where_no_segment_is_safe_the_arm_goes_back_if_there_is_time_for_another(longest_s: float, times: int) -> None:
+def test_without_a_safe_segment_the_arm_returns_if_time_remains(longest_s: float, times: int) -> None:
     assert SCENE is not None
     settings = AdaptiveSettings(draws=3, iterations=4, longest_s=longest_s, first_look_s=6.0)
     arm, adaptive = WatchedArm(1), Picky(ROBOT, settings, box=SafeBox(ROBOT, SCENE))
-    arm.to_start(adaptive.start().feed)
+    arm.to_start(adaptive.start().feedforward)
     run = adaptive.run(arm, seed=1)
     assert min(arm.went_back, 1) == times and run.motion_s <= longest_s
     assert (len(run.segments) > 1) == bool(times)
@@ -114,7 +116,7 @@ def test_where_no_segment_is_safe_the_arm_goes_back_if_there_is_time_for_another
 
 
 @pytest.mark.parametrize(("straight", "seed"), [(True, 6), (False, 6)])
-def test_the_way_to_the_rest_posture_is_straight_or_the_way_that_the_arm_came(straight: bool, seed: int) -> None:
+def test_the_return_is_straight_or_retraces_the_path(straight: bool, seed: int) -> None:
     class Narrow(AdaptiveIdentification):
         """Nothing but the way that the arm came is safe, but from near the rest posture."""
 
@@ -125,7 +127,7 @@ def test_the_way_to_the_rest_posture_is_straight_or_the_way_that_the_arm_came(st
 
     settings = AdaptiveSettings(draws=3, iterations=4, longest_s=6.0, first_look_s=6.0)
     arm, adaptive = WatchedArm(seed), Narrow(ROBOT, settings)
-    arm.to_start(adaptive.start().feed)
+    arm.to_start(adaptive.start().feedforward)
     run = adaptive.run(arm, seed=seed, to_rest=True)
     assert len(run.segments) == 2 and arm.went_back == (0 if straight else 2)
     np.testing.assert_allclose(arm.at, ROBOT.rest_posture, atol=0.1)
@@ -135,7 +137,9 @@ def test_the_way_to_the_rest_posture_is_straight_or_the_way_that_the_arm_came(st
 def test_currents_are_limited_as_the_driver_limits_them() -> None:
     arm = WatchedArm(1)
     strong = 3.0 * ROBOT.torque_limits
-    arm.hold(Feed(lambda q, dq, ddq: np.zeros_like(q) + strong, lambda q, dq, ddq: np.zeros_like(q) + strong), 0.05)
+    arm.hold(
+        Feedforward(lambda q, dq, ddq: np.zeros_like(q) + strong, lambda q, dq, ddq: np.zeros_like(q) + strong), 0.05
+    )
     limits = ROBOT.drive_limits * ROBOT.drive_constants
     given = arm.run("pushed").torque_command
     assert arm.limited_cycles > 0 and (np.abs(given) <= limits + 1e-9).all() and (np.abs(given) > 0.9 * limits).any()
@@ -145,15 +149,15 @@ def test_currents_are_limited_as_the_driver_limits_them() -> None:
 def test_slow_joints_do_not_cause_a_return_motion(shown: bool) -> None:
     """An estimate whose friction was wild once drove joints beyond their limits on the way back."""
     parent, arm = AdaptiveIdentification(ROBOT), WatchedArm(1)
-    given: list[Feed] = []
-    arm.back = lambda motion, along_s, feed: given.append(feed)  # type: ignore[method-assign]
+    given: list[Feedforward] = []
+    arm.retrace = lambda motion, along_s, feedforward: given.append(feedforward)  # type: ignore[method-assign]
     state = Course(parent, arm, "wild", 1)
     state.known = replace(parent.start(), friction=FrictionLaw.of(ROBOT.size, {"fb": 3.0}))
     motion = rest_to_rest("there", ROBOT.joint_names, ROBOT.rest_posture, ROBOT.rest_posture + 0.1, 1.0)
     state.trail, state.shown = [(motion, 0.5)], [cast(Segment, None)] * shown
     state.step_back("no segment is safe here")
     q, still = ROBOT.rest_posture[None], np.zeros((1, ROBOT.size))
-    more = given[0].moving(q, still + 0.2, still) - parent.start().feed.moving(q, still + 0.2, still)
+    more = given[0].moving(q, still + 0.2, still) - parent.start().feedforward.moving(q, still + 0.2, still)
     assert (np.abs(more) > 2.0).all() if shown else not more.any()
 
 
@@ -163,11 +167,11 @@ def test_arm_rests_before_a_return_that_would_overload_servos() -> None:
     for load in (0.9, 0.0):
         arm, waited = WatchedArm(1), 0
 
-        def hold(feed: Feed, duration_s: float = 1.0, arm: WatchedArm = arm) -> None:
+        def hold(feedforward: Feedforward, duration_s: float = 1.0, arm: WatchedArm = arm) -> None:
             nonlocal waited
             waited, arm.load = waited + 1, np.maximum(arm.load - 0.25, 0.0)
 
-        arm.hold, arm.back = hold, lambda *_: None  # type: ignore[method-assign]
+        arm.hold, arm.retrace = hold, lambda *_: None  # type: ignore[method-assign]
         state = Course(AdaptiveIdentification(ROBOT), arm, "hot", 1)
         motion = rest_to_rest("there", ROBOT.joint_names, ROBOT.rest_posture, ROBOT.rest_posture + 0.1, 1.0)
         state.trail, arm.load = [(motion, 0.5)], np.full(ROBOT.size, load)
@@ -182,13 +186,13 @@ def test_simulated_arm_counts_overload_only_if_capped() -> None:
 
     for capped in (True, False):
         arm = SimulatedArm(ROBOT, seed=1, capped=capped)
-        arm.hold(Feed(pushed, pushed), 0.05)
+        arm.hold(Feedforward(pushed, pushed), 0.05)
         assert (arm.load.max() > 0.0) == capped
 
 
-def test_every_limit_that_is_left_is_counted() -> None:
+def test_violations_of_every_limit_are_counted() -> None:
     arm = WatchedArm(1)
-    arm.hold(AdaptiveIdentification(ROBOT).start().feed, 0.05)
+    arm.hold(AdaptiveIdentification(ROBOT).start().feedforward, 0.05)
     run, beyond = arm.run("held"), np.eye(ROBOT.size)[0]
     kept = left_limits(ROBOT, run, SCENE)[0]
     assert kept == (0, 0, 0, 0, 0)
@@ -211,7 +215,7 @@ def test_a_standing_arm_never_pushes_more_than_its_weight_nor_against_it() -> No
     still = np.zeros_like(q)
     weight = model.inverse_dynamics(q, still, still, phi)
     for friction in (gear_friction(ROBOT, "M6"), FrictionLaw.of(ROBOT.size, {})):
-        held = feed(model, phi, friction).holding(q, still, still)
+        held = feedforward(model, phi, friction).holding(q, still, still)
         assert (held * weight >= 0.0).all() and (np.abs(held) <= np.abs(weight) + 1e-9).all()
         if friction.depends_on_load:
             carried = np.abs(weight) > 1.0
@@ -222,7 +226,7 @@ def test_late_return_motion_leaves_the_trail_unchanged() -> None:
     """The next way back would else begin where the arm does not stand."""
     adaptive = Picky(ROBOT, AdaptiveSettings(draws=3, iterations=4, longest_s=9.0, first_look_s=6.0))
     arm = WatchedArm(1)
-    arm.to_start(adaptive.start().feed)
+    arm.to_start(adaptive.start().feedforward)
     state = Course(adaptive, arm, "late", 1)
     segment = state.wait_for_segment()
     state.begin(segment)

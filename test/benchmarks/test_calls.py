@@ -11,7 +11,7 @@ from benchmarks.speed import calls
 from benchmarks.speed.known_models import known_model, random_states, reference_load
 from typer.testing import CliRunner
 
-from dynid.runtime.c_folder import torques_with_a_double
+from dynid.runtime.c_folder import ambiguous_torques
 
 
 def test_compiled_calls_are_the_reference_on_all_robots_and_laws(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -43,11 +43,11 @@ def test_float_is_compared_where_friction_has_one_solution() -> None:
     assert found["c_"] < calls.SAME and found["float_"] < 0.1 * calls.SAME_FLOAT
 
 
-def test_torques_with_a_double_satisfy_the_friction_law_twice() -> None:
+def test_ambiguous_torques_satisfy_the_friction_law_with_two_solutions() -> None:
     model = known_model("serial_9dof")
     assert model.friction_law is not None
     q, dq, ddq = random_states(9, 5000, seed=5000)
-    two = torques_with_a_double(model, q, dq, ddq)
+    two = ambiguous_torques(model, q, dq, ddq)
     assert 5 < two.sum() < 50
     te, wanted = reference_load(model, q, dq), replace(model, friction_law=None).torques(q, dq, ddq)
     share = np.arange(0.5, 1.5, 1e-5)[:, None]

@@ -33,7 +33,7 @@ def of(*arms: ArmOfClass) -> ClassCoverage:
     return ClassCoverage("fast", "", arms, ())
 
 
-def test_motions_are_what_their_class_says() -> None:
+def test_motions_have_the_properties_of_their_class() -> None:
     fast, pauses, slow, short = (drawn_motion(ROBOT, CLASSES[name], 3) for name in ("fast", "pauses", "slow", "short"))
     for motion, seconds in ((fast, 60.0), (pauses, 60.0), (slow, 60.0), (short, 20.0)):
         assert seconds <= motion.duration < seconds + 10.0
@@ -46,7 +46,7 @@ def test_motions_are_what_their_class_says() -> None:
     assert np.abs(drawn_motion(ROBOT, CLASSES["fast"], 4).waypoints[1] - fast.waypoints[1]).max() > 0.1
 
 
-def test_recordings_are_as_slow_and_late_as_their_class_says() -> None:
+def test_recordings_have_the_rate_and_delay_of_their_class() -> None:
     short = MotionClass("", seconds=3.0)
     signals = record(ROBOT, draw_arm(ROBOT, 0), drawn_motion(ROBOT, short, 0), 0).source.signals(
         load_identification(ROBOT)
@@ -85,7 +85,7 @@ def test_full_links_have_products_and_keep_within_their_bounds() -> None:
         ([arm(k, 2.0 if k == 0 else 0.1, 0.1, 0.1, 0.1) for k in range(10)], []),
     ],
 )
-def test_the_bars_look_at_every_group(arms: list[ArmOfClass], words: list[str]) -> None:
+def test_coverage_bars_apply_to_every_group(arms: list[ArmOfClass], words: list[str]) -> None:
     # nine of ten hold in groups with an outlier, ten of ten are too many where intervals are far too wide
     missed = [one for one in of(*arms).missed() if "intervals" in one]
     assert all(any(word in one for one in missed) for word in words)
@@ -106,7 +106,7 @@ def test_unsettled_fits_and_accepted_errors_miss_their_bars() -> None:
     assert of().missed() == ["fast: no arm came to a model"]
 
 
-def test_parameters_belong_to_groups_by_their_kind() -> None:
+def test_parameter_names_map_to_their_group() -> None:
     assert [group_of(name) for name in ("IA3", "ZZR2", "XY2", "MYR4", "FV8")] == [
         "rotor",
         "inertia",

@@ -61,9 +61,7 @@ def figures(identify) -> dict[str, Any]:
     return json.loads(done.stdout)
 
 
-def test_computed_torque_has_a_third_of_the_error_and_beats_what_can_be_had_without_identification(
-    bench, model, figures
-):
+def test_computed_torque_with_the_model_has_a_third_of_the_error(bench, model, figures):
     ModelGate(ROBOT, bench.arm).check(model)
     error = {name: found["all"] for name, found in figures["tracking_rms_deg"].items() if isinstance(found, dict)}
     assert error["computed_torque"] <= error["ff_pd"] / 3.0
@@ -72,7 +70,7 @@ def test_computed_torque_has_a_third_of_the_error_and_beats_what_can_be_had_with
     assert "off its reference" in figures["tracking_rms_deg"]["computed_torque_nominal_urdf"]  # it has no rotors
 
 
-def test_gravity_and_what_a_wrong_model_would_get(bench, model, identify):
+def test_gravity_error_grows_with_the_error_of_the_model(bench, model, identify):
     frictionless = from_model_file(identify("coulomb"), bench.arm)
     assert gravity_error(bench, frictionless) < 2.0
     assert gravity_error(bench, model) < 3.0

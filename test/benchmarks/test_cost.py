@@ -53,7 +53,7 @@ def test_every_part_names_something_of_this_checkout() -> None:
         assert callable(owner), path
 
 
-def test_rest_is_what_the_parts_leave_of_the_whole() -> None:
+def test_rest_is_the_whole_cost_minus_the_parts() -> None:
     found = with_rest({"driver": {"bus": 100.0, "guard": 50.0, "arm": 0.0}}, {"driver": 400.0})
     assert found == {"driver": {"middleware and the rest": 250.0, "bus": 100.0, "guard": 50.0}}
 

@@ -9,7 +9,7 @@ from dynid.control.dynamics_kernel import compile_single
 from dynid.recording.messages import JointStateEncoder
 
 
-def test_costs_of_one_and_two_arms_come_with_their_ratio() -> None:
+def test_cycle_costs_include_the_ratio_of_two_arms_to_one() -> None:
     found = cycle_costs(ROBOT, compile_single(ARM), control_model(), blocks=2)
     assert set(found) == {
         *(f"{share}_cycle_us_{name}" for share in ("p50", "p99") for name in ("one", "two")),

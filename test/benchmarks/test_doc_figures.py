@@ -16,11 +16,11 @@ FIGURES = load_validated(FILE, FiguresFile).figures
 MEASURED = {"adaptive", "bilateral", "control", "coverage", "faults", "feel", "friction", "logs", "plants"}
 
 
-def test_every_page_is_of_the_present_arm_or_says_that_it_is_not(robot: Robot) -> None:
+def test_pages_measured_on_an_older_arm_say_so(robot: Robot) -> None:
     assert wrong_pages(FIGURES, fingerprint(robot)) == []
 
 
-def test_a_page_of_an_earlier_arm_is_found_and_one_that_was_measured_again(tmp_path: Path) -> None:
+def test_outdated_pages_and_outdated_marks_are_reported(tmp_path: Path) -> None:
     (tmp_path / "old.md").write_text("12 %")
     (tmp_path / "marked.md").write_text(f"Figures were\n{EARLIER}.")
     rows = [Figures(page=page, command="./run benchmark x", arm="0" * 12) for page in ("old.md", "marked.md")]
@@ -47,7 +47,7 @@ def test_the_fingerprint_is_that_of_the_simulated_arm(robot: Robot, change: str)
     assert fingerprint(Robot(title, robot.folder)) == before
 
 
-def test_every_command_is_there_and_every_page_that_was_measured_is_listed() -> None:
+def test_every_listed_command_exists_and_every_measured_page_is_listed() -> None:
     benchmark = typer.main.get_command(app).get_command(None, "benchmark")
     for one in FIGURES:
         words = shlex.split(one.command)

@@ -30,7 +30,7 @@ from typer.testing import CliRunner
 from dynid.errors import DataError, OutputExistsError, UnknownNameError
 from dynid.export.mjcf import default_stops
 from dynid.hardware.arm.arming import Arming
-from dynid.hardware.arm.unseen_hold import UnseenHold
+from dynid.hardware.arm.servo_side_hold import ServoSideHold
 from dynid.hardware.bus.slow_state import SlowState
 from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.hardware.loop.diagnostics import LINE
@@ -70,7 +70,7 @@ def braked(t: FloatArray) -> FloatArray:
 # -- the judge -------------------------------------------------------------------------------------------------
 
 
-def test_an_arm_that_stops_well_is_found_well(robot: Robot, judge: ArmJudge) -> None:
+def test_an_arm_that_stops_in_time_has_no_violation(robot: Robot, judge: ArmJudge) -> None:
     good = trace(robot, braked)
     assert not judge.late_damping(good, FAULT_S) + judge.unstopped(good, FAULT_S) + judge.contact(good)
     assert not judge.excess_current(good)
@@ -192,7 +192,7 @@ def lockstep(robot: Robot, names: list[str], seed: int, make_guard: Any = Safety
 
 
 @pytest.mark.slow
-def test_the_driver_survives(robot: Robot) -> None:
+def test_the_driver_passes_harmless_faults(robot: Robot) -> None:
     names = ["missing reply of one servo", "command topic silent", "voltage alert"]
     found = lockstep(robot, names, seed=0)
     assert [(one.fault, one.violations) for one in found] == [(name, ()) for name in names]
@@ -208,7 +208,7 @@ def test_the_driver_survives(robot: Robot) -> None:
         ("missing reply of one servo", Jumpy, "no longer followed: a servo did not answer"),
     ],
 )
-def test_a_bad_driver_is_found(robot: Robot, name: str, make_guard: Any, words: str) -> None:
+def test_faulty_guards_are_detected(robot: Robot, name: str, make_guard: Any, words: str) -> None:
     found = lockstep(robot, [name], 1, make_guard)
     texts = " ".join(text for one in found for text in one.violations)
     assert np.any([word in texts for word in words.split("|")]), texts
@@ -263,7 +263,7 @@ def test_silent_servos_hold_the_arm_themselves(robot: Robot, monkeypatch: pytest
     name = "missing reply of all servos, for good"
     (held,) = lockstep(robot, [name], 12)
     assert held.violations == () and 0.0 < held.stop_ms < 1e3 * STANDS_S
-    monkeypatch.setattr(UnseenHold, "begin", lambda *_: None)
+    monkeypatch.setattr(ServoSideHold, "begin", lambda *_: None)
     (driven,) = lockstep(robot, [name], 12)
     assert "in free fall" in " ".join(driven.violations)
 
@@ -340,24 +340,24 @@ def named(name: str, kind: Any) -> Any:
 
 
 @pytest.mark.parametrize("case", DRIVER_CASES, ids=[case.name for case in DRIVER_CASES])
-def test_what_the_driver_must_do_without_a_motion(robot: Robot, case: DriverCase) -> None:
+def test_driver_cases_without_a_motion_pass(robot: Robot, case: DriverCase) -> None:
     assert case.check(robot, 3) == []
 
 
-def test_a_driver_that_does_not_mind_old_slow_data_is_found(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_driver_that_ignores_old_slow_data_is_detected(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SlowState, "age_s", lambda slow, _: np.zeros(len(slow.voltage_v)))
     text = "; ".join(named("temperature never read", DriverCase).check(robot, 3))
     assert "was not lowered within" in text and "no fault at" in text and "did not name it" in text
     assert "not refused by name" in named("temperature never read, torque off", DriverCase).check(robot, 3)[0]
 
 
-def test_a_driver_that_forgets_the_load_is_found(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_driver_that_loses_the_load_record_is_detected(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SafetyGuard, "restore_load", lambda guard, load: None)
     found = named("driver stopped or restarted near overload", DriverCase).check(robot, 3)
     assert [text.split(" the load")[0] for text in found] == ["after deactivate", "after a restart"]
 
 
-def test_a_driver_that_does_not_read_back_what_it_arms_is_found(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_driver_without_read_back_is_detected(robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
     case = named("bus watchdog of one servo not armed", StartCase)
     assert start_outcome(robot, case, 0).violations == ()
     monkeypatch.setattr(Arming, "_read_back", lambda arming: [])
@@ -449,7 +449,7 @@ def test_the_command_prints_writes_and_fails(tmp_path: Path, monkeypatch: pytest
     assert isinstance(CliRunner().invoke(app, [*call, "--fault", "boredom"]).exception, UnknownNameError)
 
 
-def test_the_script_in_the_document_is_one() -> None:
+def test_the_fault_script_in_the_document_is_valid() -> None:
     text = fault_document([FaultRow("overload", 1, 0, 1.0)], [], [], "one", 1.0)
     script = FaultScript.model_validate(yaml.safe_load(text.split("```yaml\n")[1].split("```")[0]))
     assert len(script.faults) == 10 and script.random is not None

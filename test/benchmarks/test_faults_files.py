@@ -56,7 +56,7 @@ def test_results_by_hard_links_are_found(robot: Robot, monkeypatch: pytest.Monke
     ("name", "check"),
     [("refuse_existing", file_cases.unwritable_place), ("ask_before_moving", file_cases.asked_before_moving)],
 )
-def test_what_looks_at_nothing_is_found(
+def test_a_disabled_check_is_detected(
     robot: Robot, name: str, check: Callable[[Robot, int], list[str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(file_cases, name, nothing)

@@ -49,7 +49,7 @@ def run(robot: Robot, text: str = "", *, stop_s: float = 0.2, current_s: float =
     return ProcessRun(ArmTrace(time_s, q, dq, current), FAULT_S, END_S, text, Path("bag"), True, "")
 
 
-def test_arms_that_do_what_they_must_are_found_well(robot: Robot, judge: ArmJudge) -> None:
+def test_correct_arms_pass_the_judge(robot: Robot, judge: ArmJudge) -> None:
     stopped = process_outcome(judge, EXECUTOR_KILLED, run(robot, "no usable command for 1.0 s"), 3)
     assert (stopped.violations, stopped.seed, stopped.expectation) == ((), 3, "arm stops")
     assert 50.0 < stopped.stop_ms < 200.0
@@ -58,7 +58,7 @@ def test_arms_that_do_what_they_must_are_found_well(robot: Robot, judge: ArmJudg
     assert process_outcome(judge, CLOCK_STEPPED, run(robot, stop_s=3.0), 0).violations == ()
 
 
-def test_what_must_not_be_is_found(robot: Robot, judge: ArmJudge) -> None:
+def test_violations_after_killed_processes_are_reported(robot: Robot, judge: ArmJudge) -> None:
     (late,) = process_outcome(judge, HARDWARE_KILLED, run(robot, "joint_states", current_s=0.13), 0).violations[:1]
     assert "still carried 0.200 A" in late
     (moving,) = process_outcome(judge, EXECUTOR_KILLED, run(robot, "command", stop_s=9.0), 0).violations
@@ -74,7 +74,7 @@ def test_what_must_not_be_is_found(robot: Robot, judge: ArmJudge) -> None:
     assert "did not continue" in still and "did not continue" in given_up
 
 
-def test_what_happens_after_the_watch_does_not_count(robot: Robot, judge: ArmJudge) -> None:
+def test_events_after_the_watched_time_are_ignored(robot: Robot, judge: ArmJudge) -> None:
     watched = run(robot, "command")
     dq = watched.trace.dq.copy()
     dq[watched.trace.time_s > END_S + 0.1] = 1.0  # the arm is let down at the end

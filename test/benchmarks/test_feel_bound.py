@@ -60,7 +60,7 @@ def test_two_newtons_at_rest_change_no_reading_in_time_and_a_huge_pull_does(
 
 
 @pytest.mark.slow
-def test_the_ideal_statistic_is_normal_where_nothing_pulls_and_grows_where_something_does(scene: Scene) -> None:
+def test_the_ideal_statistic_is_normal_without_a_pull_and_grows_with_one(scene: Scene) -> None:
     found = []
     for pulls in (False, True):
         run = still_arm(scene, 2, sways=True)

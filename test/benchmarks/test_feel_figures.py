@@ -12,7 +12,7 @@ def weighings(factor: float) -> list[Weighing]:
     return [Weighing(MASSES_KG[k % 3], MASSES_KG[k % 3] + e, 0.005 * factor, 0.01) for k, e in enumerate(errors)]
 
 
-def test_shares_of_intervals_and_their_own_uncertainty() -> None:
+def test_interval_coverage_is_reported_with_its_uncertainty() -> None:
     honest, narrow = weighing_figures(weighings(1.0)), weighing_figures(weighings(0.4))
     low, high = honest["payload_in_90_percent_interval_share_between"]
     assert low < 0.9 < high and high - low < 0.06

@@ -63,7 +63,7 @@ def test_each_limit_rejects_by_itself(what: dict[str, Any]) -> None:
     assert "plant M6" in missed([replace(GOOD, **what), *rows(0)[1:]])[0]
 
 
-def test_an_accepted_model_with_wrong_gravity_is_one_too_many() -> None:
+def test_an_accepted_model_with_wrong_gravity_misses_the_bar() -> None:
     assert "off by 12.0 %" in missed(rows(1, gravity_error_max=0.12))[0]
     assert missed(rows(1, gravity_error_max=0.12, accepted=False)) == []
 

@@ -82,7 +82,7 @@ time.sleep(60)
 """
 
 
-def test_what_the_processes_of_a_poor_end_printed_is_kept(tmp_path: Path) -> None:
+def test_output_of_processes_that_ended_badly_is_kept(tmp_path: Path) -> None:
     run = ended(arm=f"/dev/pts/0\n{ON}")
     assert run.poor and not ended().poor
     run.keep(tmp_path / "kept" / "3")
@@ -124,7 +124,7 @@ raise ValueError("planted")
 """
 
 
-def test_what_a_process_prints_into_a_closed_pipe_is_kept(tmp_path: Path) -> None:
+def test_output_printed_into_a_closed_pipe_is_kept(tmp_path: Path) -> None:
     pipe = subprocess.PIPE
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", PRINTING, str(tmp_path / "x.log")]

@@ -36,7 +36,7 @@ def test_the_regressor_is_block_triangular_as_the_owners_say() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("size", [3, 9])
-def test_without_noise_both_find_what_moves_the_arm(size: int) -> None:
+def test_both_estimators_are_exact_without_noise(size: int) -> None:
     study = Study.of(*chain(size), QUIET)
     one_by_one, at_once = study.sequential(), study.simultaneous()
     assert one_by_one.torque_error < 1e-5 and at_once.torque_error < 1e-5
@@ -54,7 +54,7 @@ def test_with_noise_and_disturbance_the_torques_are_explained_to_a_fraction_of_t
 
 
 @pytest.mark.slow
-def test_noise_is_seen_in_the_errors() -> None:
+def test_noise_increases_the_errors() -> None:
     model, true = chain(4)
     quiet, noisy = (Study.of(model, true, replace(NOISY, noise=noise)).sequential() for noise in (0.0, 0.3))
     assert noisy.torque_error > 3.0 * quiet.torque_error
@@ -71,14 +71,14 @@ def test_errors_that_last_count_as_few() -> None:
 
 
 @pytest.mark.slow
-def test_errors_of_outer_joints_are_not_believed_by_those_further_in() -> None:
+def test_errors_of_outer_joints_do_not_spoil_inner_joints() -> None:
     """What outer joints leave lasts, and fits no link: believed to the last digit, it made 35 % of the torque."""
     study = Study.of(*chain(25))
     assert study.sequential().torque_error < 0.06
 
 
 @pytest.mark.parametrize("slides", [False, True])
-def test_the_lightest_link_is_below_every_link_that_feels_the_same(slides: bool) -> None:
+def test_lightest_link_is_lighter_than_all_equivalent_links(slides: bool) -> None:
     """In the sense of definite matrices, which is what leaves the link before all that it needs."""
     rng = np.random.default_rng(0)
     felt = [3] if slides else [0, 1]
@@ -92,7 +92,7 @@ def test_the_lightest_link_is_below_every_link_that_feels_the_same(slides: bool)
         assert np.linalg.eigvalsh((J - light)[np.ix_(other, other)])[0] > -1e-9
 
 
-def test_a_link_that_keeps_too_much_leaves_the_one_before_without_a_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_link_that_is_not_the_lightest_spoils_the_fit_of_its_parent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Why it must be the lightest: with the solver's own choice the fit of the same data is worthless."""
     study = Study.of(*chain(3), QUIET)
     monkeypatch.setattr(

@@ -65,7 +65,7 @@ def test_every_kind_of_wrong_line_is_made() -> None:
     }
 
 
-def test_texts_and_what_is_no_program_stay() -> None:
+def test_texts_and_non_programs_are_not_mutated() -> None:
     assert edits(b'x = "a" + name\nif __name__ == "__main__":\n    pass\n') == []
     assert [one.applied("é = 1 - 2\n".encode()).decode() for one in edits("é = 1 - 2\n".encode())] == ["é = 1 + 2\n"]
 
@@ -79,7 +79,7 @@ def test_the_seed_makes_the_draw_and_no_line_comes_twice(root: Path) -> None:
         draw(package, 8, 1)
 
 
-def test_what_the_tests_look_at_is_noticed_and_nothing_else(root: Path, tmp_path: Path) -> None:
+def test_mutations_of_tested_code_are_caught_and_others_survive(root: Path, tmp_path: Path) -> None:
     copy, told = Copy(root, tmp_path / "copy"), list[Outcome]()
     assert not (copy.folder / ".venv").exists()
     outcomes = study(copy, draw(root / "src/dynid", 7, 1), passed, told.append)

@@ -24,7 +24,7 @@ VALUES = nominal("crane_x7").values
 SHOWN = Case(0, "fast", "the rotor inertia of joint 8 times 0", 1.0, 8, ("dynamic_error_held_out",), 0.05)
 
 
-def test_named_mutilations_change_what_they_say() -> None:
+def test_named_mutilations_change_the_stated_content() -> None:
     def changed(name: str) -> set[str]:
         after = named_mutilations(ROBOT, MODEL)[name](VALUES)
         return {MODEL.names[k] for k in np.flatnonzero(after != VALUES)}
@@ -37,7 +37,7 @@ def test_named_mutilations_change_what_they_say() -> None:
     assert not {"MX2", "MYR4", "FV1"} & changed("all inertias times 1.5")
 
 
-def test_a_payload_weighs_what_it_does() -> None:
+def test_payload_has_its_stated_mass() -> None:
     change = dict(zip(MODEL.names, point_mass(ROBOT, MODEL), strict=True))
     assert abs(change["MYR4"]) > 0.05 * 0.1  # 50 g, farther than the last link's length from the elbow
     assert change["IA8"] == change["FV1"] == 0.0
@@ -65,7 +65,7 @@ def test_noise_is_multiplied() -> None:
     )
 
 
-def test_bars_reject_what_is_missed_and_false_alarms() -> None:
+def test_bars_reject_missed_contacts_and_false_alarms() -> None:
     right = Case(0, "fast", "", 0.0, 1, (), 0.01)
     small = replace(SHOWN, what="MYR4 times 1.1", change=0.1, failed=())
     good = Mutilations((right, SHOWN, small), 1, 0)

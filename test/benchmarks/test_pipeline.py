@@ -79,7 +79,7 @@ def test_every_promised_figure_is_there_and_plausible(measured: tuple[dict, Path
     assert figures["machine"]["cores"] >= 1 and figures["machine"]["libraries"]["numba"]
 
 
-def test_baselines_are_extrapolated_and_say_so(measured: tuple[dict, Path]) -> None:
+def test_extrapolated_baselines_are_marked_as_such(measured: tuple[dict, Path]) -> None:
     figures, _ = measured
     assert figures["baseline_extrapolated"] is True and "multiplied" in figures["baseline_note"]
     assert figures["baseline_simulations"] > 39  # at least one finite-difference Jacobian
@@ -90,7 +90,7 @@ def test_baselines_are_extrapolated_and_say_so(measured: tuple[dict, Path]) -> N
     assert figures["cost_relative_difference"] < 5e-2  # 4 s of motion have several minima, and starts differ
 
 
-def test_the_campaign_is_one_of_bags_that_stay_in_the_work_folder(measured: tuple[dict, Path]) -> None:
+def test_the_campaign_uses_bags_kept_in_the_work_folder(measured: tuple[dict, Path]) -> None:
     figures, work = measured
     assert sorted(path.name for path in (work / "bags").iterdir()) == ["V01", "V02", "short"]
     assert figures["bags_made"] == 1 and figures["simulate_trajectory"] == "short"  # two were made before
@@ -111,7 +111,7 @@ def test_the_audit_finds_the_published_models_indefinite_pose(measured: tuple[di
     assert figures["audit_finds_indefinite_seconds"] > 0.0
 
 
-def test_what_cannot_be_measured_is_refused_before_anything_runs(
+def test_impossible_measurements_are_refused_before_anything_runs(
     measured: tuple[dict, Path], robot_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with pytest.raises(OutputExistsError, match="new exists"):

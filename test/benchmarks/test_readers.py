@@ -46,7 +46,7 @@ def targets(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Targ
 
 
 @pytest.mark.parametrize("name", TARGETS)
-def test_mutated_files_are_refused_in_one_sentence_or_right(
+def test_mutated_files_are_accepted_correctly_or_refused_in_one_sentence(
     targets: dict[str, Target], name: str, tmp_path: Path
 ) -> None:
     target, seen = targets[name], set()
@@ -77,7 +77,7 @@ def test_tracebacks_and_wrong_values_are_counted(tmp_path: Path) -> None:
     assert outcome(Target("x", b"", lambda path: 1, lambda found: "no"), path) == ("wrong", "no")
 
 
-def test_a_guard_makes_one_sentence_of_everything() -> None:
+def test_guarded_errors_become_one_sentence() -> None:
     with pytest.raises(DataError, match="x is not a valid bag, or is damaged: a b"), guarded("x", "bag"):
         raise ValueError("a\nb")
     with pytest.raises(InputNotFoundError, match=r"^two lines and 1$"), guarded("x", "bag"):

@@ -155,7 +155,7 @@ def test_kernel_workers_are_put_back_when_the_terminal_is_closed(
     assert signal.getsignal(signal.SIGHUP) is before
 
 
-def test_without_permission_kernel_workers_stay_and_that_is_told(
+def test_without_permission_kernel_workers_stay_and_it_is_reported(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     kernel = Kernel(forbidden=True)

@@ -48,7 +48,7 @@ def arm(robot: Robot, plant: DelayedClock) -> Iterator[tuple[WatchedArm, Emulate
         opened.close()
 
 
-def test_the_clock_stays_within_the_joints_and_tells_the_time(robot: Robot) -> None:
+def test_clock_positions_stay_within_limits_and_encode_the_time(robot: Robot) -> None:
     lower, upper = (ServoUnits(robot).position_counts(limit) for limit in (robot.lower, robot.upper))
     middle = middle_counts(robot)
     assert (middle - CODES // 2 > lower).all() and (middle + CODES // 2 < upper).all()

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from dynid.cli import app
 from dynid.errors import DataError, UnknownNameError
 from dynid.identification.feasibility.pose_kernels import InertiaFunctions
-from dynid.identification.feasibility.rounding import left_open, rounding_of
+from dynid.identification.feasibility.rounding import eigenvalue_rounding_error, rounding_of
 from dynid.model.dynamics import ArmModel
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, load_robot
@@ -35,7 +35,7 @@ def test_the_published_model_is_indefinite() -> None:
 
 
 @pytest.mark.slow
-def test_its_own_geometry_leaves_it_on_the_boundary() -> None:
+def test_the_published_model_with_its_own_geometry_is_undecided() -> None:
     code, found = run("paper", "--profile", "paper")
     assert code == 1
     assert -5e-5 < found["lambda_min"] < 0.0
@@ -54,7 +54,7 @@ def test_undecided_margin_covers_the_worst_rounding() -> None:
     def smallest(values: FloatArray) -> float:
         return float(np.linalg.eigvalsh(model.inertia_matrix(pose[None], BaseParameters(model.names, values))[0])[0])
 
-    before, bound = smallest(phi), left_open(InertiaFunctions(model), phi, pose, half)
+    before, bound = smallest(phi), eigenvalue_rounding_error(InertiaFunctions(model), phi, pose, half)
     gradient = np.array([smallest(phi + 1e-6 * e) - smallest(phi - 1e-6 * e) for e in np.eye(len(phi))])
     assert smallest(phi + half * np.sign(gradient)) - before == pytest.approx(bound, rel=0.05)
     random = np.random.default_rng(0)
@@ -76,7 +76,7 @@ def test_the_nominal_model_is_positive_definite(tmp_path: Path) -> None:
     assert found["lambda_min"] > 0.004 and found["certificate"] == "searched"
 
 
-def test_a_path_works_as_the_name_does(tmp_path: Path) -> None:
+def test_a_model_is_found_by_name_file_or_folder(tmp_path: Path) -> None:
     shipped = load_robot("crane_x7").folder / "models" / "paper.yaml"
     copy = tmp_path / "model.yaml"
     content = yaml.safe_load(shipped.read_text(encoding="utf-8"))
@@ -85,7 +85,7 @@ def test_a_path_works_as_the_name_does(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("arguments", [["nothing"], ["paper", "--profile", "nothing"]])
-def test_unknown_names_are_named(arguments: list[str]) -> None:
+def test_unknown_names_are_quoted_in_the_error(arguments: list[str]) -> None:
     result = CliRunner().invoke(app, ["audit", *arguments])
     assert isinstance(result.exception, UnknownNameError)
     assert "'nothing'" in str(result.exception)

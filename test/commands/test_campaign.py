@@ -61,7 +61,7 @@ def test_one_bag_at_every_interval(tmp_path: Path) -> None:
     assert audited.exit_code == 0 and json.loads(audited.stdout)["lambda_min"] >= 1e-4
 
 
-def test_settings_of_ones_own(tmp_path: Path) -> None:
+def test_a_campaign_uses_the_given_settings_file(tmp_path: Path) -> None:
     """The paper's way: Coulomb friction ignored; a settings file that is not valid is refused before any work."""
     runner, bags, out = CliRunner(), tmp_path / "bags", tmp_path / "result"
     made = ["simulate", "PA01", "--profile", "paper", "--out", str(bags), "--json", "--seed", "2"]

@@ -28,7 +28,7 @@ def test_every_module_of_a_command_is_named_and_every_name_has_its_help() -> Non
     assert {"minimal-set", "mapping"} <= set(command.get_command(None, "robot").commands)
 
 
-def test_a_checkout_has_the_command_benchmark_besides() -> None:
+def test_only_a_checkout_has_the_benchmark_command() -> None:
     assert names(checkout.app) == [*COMMANDS, "benchmark"]
     assert "No such command 'benchmark'" in str(CliRunner().invoke(cli.app, ["benchmark"], standalone_mode=False))
 
@@ -51,6 +51,6 @@ def test_a_command_loads_no_other() -> None:
     assert "dynid.commands.bag" in loaded and not loaded & {"dynid.commands.identify", "benchmarks"}
 
 
-def test_a_misspelt_command_is_answered_by_the_one_that_was_meant() -> None:
+def test_a_misspelt_command_is_answered_with_a_suggestion() -> None:
     result = CliRunner().invoke(cli.app, ["identfy"], standalone_mode=False)
     assert "Did you mean 'identify'" in str(result.exception)

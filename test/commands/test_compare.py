@@ -80,7 +80,7 @@ def test_errors_as_a_figure(files, tmp_path: Path) -> None:
         run("compare", fit, "--mapping", mapping, "--plot", tmp_path / "errors.txt")
 
 
-def test_a_bar_is_as_long_as_its_value_and_none_has_none() -> None:
+def test_bars_have_the_length_of_their_value() -> None:
     drawn = bars("title", "%", ["one", "other"], {"a": [1.5, None], "b": [2.0, 3.0]}).axes[0]
     lengths = [[patch.get_width() for patch in container] for container in drawn.containers]
     assert lengths == [[1.5], [2.0, 3.0]]
@@ -88,7 +88,7 @@ def test_a_bar_is_as_long_as_its_value_and_none_has_none() -> None:
     assert [text.get_text() for text in drawn.get_legend().get_texts()] == ["a", "b"]
 
 
-def test_what_cannot_be_compared_is_refused(files) -> None:
+def test_invalid_comparisons_are_refused(files) -> None:
     fit, other, mapping = files
     with pytest.raises(UnknownNameError, match="unknown estimator 'best'"):
         run("compare", fit, "--mapping", mapping, "--estimator", "best")
@@ -127,7 +127,7 @@ def make_run():
 # -- essential parameters --------------------------------------------------------------------------------------
 
 
-def test_essential_parameters_and_the_standard_ones_behind_them(files, tmp_path: Path) -> None:
+def test_essential_lists_parameters_and_writes_standard_ones(files, tmp_path: Path) -> None:
     fit, _, mapping = files
     out = tmp_path / "standard.yaml"
     found = as_json("essential", fit, "--mapping", mapping, "--out", out)

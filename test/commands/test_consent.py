@@ -53,7 +53,7 @@ def test_without_a_terminal_only_yes_is_consent(port: str, capsys: pytest.Captur
     assert capsys.readouterr().err == "it will move\n" * 2
 
 
-def test_a_terminal_asks_and_no_is_no(port: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_refused_confirmation_raises_a_safety_error(port: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked = answered(monkeypatch, yes=False)
     with pytest.raises(SafetyError, match="not confirmed"):
         ask(port, "it will move", yes=False)

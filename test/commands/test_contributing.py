@@ -56,7 +56,7 @@ def identify(tree: Path, *arguments: object) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_an_estimator_takes_two_places_and_a_check_one(tree: Path, write_run) -> None:
+def test_an_estimator_is_added_in_two_files_and_a_check_in_one(tree: Path, write_run) -> None:
     run = write_run(load_robot("planar_3r"), "fit.csv")
     estimators = "src/dynid/identification/estimators"
     assert apply(tree, "Adding an estimator") == {f"{estimators}/lad.py", f"{estimators}/table.py"}

@@ -24,7 +24,7 @@ def result(tmp_path: Path) -> Path:
     return tmp_path / "model"
 
 
-def test_accepted_model_becomes_c_with_a_test_and_an_example(dynid: Run, result: Path, tmp_path: Path) -> None:
+def test_accepted_model_is_exported_as_c_with_test_and_example(dynid: Run, result: Path, tmp_path: Path) -> None:
     done = dynid("export", "c", str(result), "--out", str(tmp_path / "c"), "--json")
     found = json.loads(done.stdout)
     assert done.returncode == 0 and found["prefix"] == "planar_3r" and found["accepted"] is True

@@ -158,7 +158,7 @@ def test_exports_without_held_out_recording_say_so(files, tmp_path: Path) -> Non
         assert "The torque error of this file is not known" in (tmp_path / "model" / file).read_text()
 
 
-def test_in_words(files, tmp_path: Path) -> None:
+def test_identify_prints_a_summary_and_writes_the_model(files, tmp_path: Path) -> None:
     fit, _, mapping = files
     code, text = run(fit, "--mapping", mapping, "--out", tmp_path / "model", "--estimator", "ols")
     assert code == 0 and "The recordings hold torques" in text and "model.yaml" in text
@@ -232,14 +232,16 @@ def test_an_output_below_a_file_is_refused_before_anything_is_computed(files, tm
         ({"torque": None}, r"torque: expected a block of fields \(got None\)"),
     ],
 )
-def test_typos_in_a_mapping_are_named_in_words(files, tmp_path: Path, changes: dict[str, Any], words: str) -> None:
+def test_typos_in_a_mapping_are_named_without_python_terms(
+    files, tmp_path: Path, changes: dict[str, Any], words: str
+) -> None:
     fit, _, mapping = files
     with pytest.raises(ConfigurationError, match=words) as refused:
         run(fit, "--mapping", change(mapping, **changes), "--out", tmp_path / "m")
     assert not re.search(r"\{|dict|tuple|instance|Input|None type", str(refused.value))
 
 
-def test_other_rows_of_one_file_are_other_data(files, tmp_path: Path) -> None:
+def test_separate_rows_of_one_file_count_as_held_out_data(files, tmp_path: Path) -> None:
     fit, _, mapping = files
     early = change(mapping, rows=[0, 2000])
     late = mapping.with_name("late.yaml")

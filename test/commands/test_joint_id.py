@@ -65,7 +65,7 @@ def test_a_bag_gives_the_same(made, dynid):
         (["--joint", 7, "--without", "gravity"], "unknown nuisance 'gravity'"),
     ],
 )
-def test_what_cannot_be_done_is_one_sentence(made, dynid, arguments, words):
+def test_impossible_requests_end_with_one_sentence(made, dynid, arguments, words):
     done = dynid("joint-id", *(str(one).format(made[0]) for one in arguments))
     assert done.returncode == 1 and done.stdout == ""
     assert done.stderr.startswith("error: ") and words in done.stderr and len(done.stderr.splitlines()) == 1
@@ -79,7 +79,7 @@ def test_joints_by_number_and_name():
 
 
 @pytest.mark.slow
-def test_gears_whose_friction_falls_with_speed_leave_the_damping_open(dynid):
+def test_gears_with_falling_friction_leave_the_damping_in_doubt(dynid):
     """Eq. 1 has viscous friction alone: on gears as measured its time constant is in doubt, and the exit code is 1."""
     done = dynid("joint-id", "--joint", 7)
     assert done.returncode == 1 and "width of a confidence interval" in done.stdout + done.stderr

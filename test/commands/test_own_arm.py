@@ -163,7 +163,7 @@ def test_limits_that_are_none_are_asked_for(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("without_motions")
-def test_what_m_must_keep_follows_the_size_of_the_arm(tmp_path: Path) -> None:
+def test_lambda_min_of_a_draft_follows_the_size_of_the_arm(tmp_path: Path) -> None:
     text, found = random_arm(1), []
     for name, share in (("larger", 10.0), ("large", 1.0), ("small", 0.01), ("tiny", 1e-4)):
         lighter = re.sub(

@@ -132,7 +132,7 @@ def test_known_mass_reveals_wrong_torque_constants(write_run) -> None:
     assert "centre of mass found" in run("torque-constants", before, after, *BODY_OPTIONS[:2], "--mapping", mapping)[1]
 
 
-def test_a_second_run_without_the_mass_is_called_so(write_run) -> None:
+def test_a_second_run_without_the_known_load_is_refused(write_run) -> None:
     scale = 1.0 / ARM.torque_constants
     before = write_run(ARM, "before.csv", scale=scale, noise=0.003)
     empty = write_run(ARM, "empty.csv", seed=2, scale=scale, noise=0.003)

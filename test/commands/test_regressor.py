@@ -58,7 +58,7 @@ def test_one_state_the_mount_and_wrong_shapes() -> None:
         base_regressor("nope", q, q, q)
 
 
-def test_the_command_writes_what_the_function_gives(tmp_path: Path) -> None:
+def test_command_writes_the_result_of_the_function(tmp_path: Path) -> None:
     values = states(tmp_path / "states.csv", 6)
     out = tmp_path / "W.npz"
     text = run(str(tmp_path / "states.csv"), "--robot", "puma560", "--out", str(out))

@@ -85,7 +85,7 @@ def test_from_a_urdf_to_base_parameters_without_python(tmp_path: Path) -> None:
     assert ArmModel.of(load_robot(folder)).structure_hash == ArmModel.of(load_robot("puma560")).structure_hash
 
 
-def test_check_in_words() -> None:
+def test_check_prints_parameter_counts_and_groupings() -> None:
     code, text = run("check", "planar_3r")
     assert code == 0
     assert "39 standard parameters, 17 base parameters (groups by closed form)" in text
@@ -321,7 +321,7 @@ def test_file_that_is_no_urdf_is_named(tmp_path: Path, text: str) -> None:
         checked(robot)
 
 
-def test_new_robot_takes_a_path_whose_last_part_is_its_name(tmp_path: Path, without_motions: None) -> None:
+def test_new_robot_is_named_after_the_last_part_of_its_path(tmp_path: Path, without_motions: None) -> None:
     file = urdf(tmp_path / "arm", *ARM)
     assert run("new", str(tmp_path / "robots" / "my_arm"), "--urdf", str(file))[0] == 0
     assert load_robot(tmp_path / "robots" / "my_arm").name == "my_arm"

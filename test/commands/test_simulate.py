@@ -97,7 +97,7 @@ def as_if_real(bag: Path, folder: Path) -> Path:
 
 
 @pytest.mark.slow
-def test_what_a_simulated_arm_recorded_is_called_so(bags: Path, tmp_path: Path) -> None:
+def test_recordings_of_a_simulated_arm_are_reported_as_simulated(bags: Path, tmp_path: Path) -> None:
     said = "Recorded from a simulated arm, so no evidence about a real one: V01-1."
     real = as_if_real(bags / "V01-1", tmp_path / "V01-1")
     for bag, expected in ((bags / "V01-1", True), (real, False)):
@@ -105,7 +105,7 @@ def test_what_a_simulated_arm_recorded_is_called_so(bags: Path, tmp_path: Path) 
         assert done.exit_code == 0 and (said in done.stdout) is expected
 
 
-def test_a_bag_that_was_cut_off_is_called_so(bags: Path, tmp_path: Path) -> None:
+def test_a_truncated_bag_is_reported_as_cut_off(bags: Path, tmp_path: Path) -> None:
     shutil.copytree(bags / "V01-1", tmp_path / "V01-1")
     (data,) = (tmp_path / "V01-1").glob("*.mcap")
     data.write_bytes(data.read_bytes()[: data.stat().st_size * 3 // 4])

@@ -39,7 +39,7 @@ def test_results_and_progress_do_not_mix_and_pipes_have_no_colour() -> None:
 
 
 @pytest.mark.slow
-def test_colour_where_a_terminal_is_said_to_be_there_unless_it_is_unwanted() -> None:
+def test_colour_follows_force_color_and_no_color() -> None:
     assert "\x1b[" in process(*AUDIT, FORCE_COLOR="1").stdout
     assert "\x1b[3" not in process(*AUDIT, FORCE_COLOR="1", NO_COLOR="1").stdout
 
@@ -70,7 +70,7 @@ def test_verbose_prints_every_stage_with_its_time(dynid: Run) -> None:
         ([], []),
     ],
 )
-def test_the_two_words_may_stand_anywhere(given: list[str], ordered: list[str]) -> None:
+def test_global_flags_may_stand_anywhere(given: list[str], ordered: list[str]) -> None:
     assert flags_first(given) == ordered
 
 
@@ -89,7 +89,7 @@ def commands() -> list[tuple[str, Any]]:
     return found
 
 
-def test_every_command_prints_json_and_none_takes_the_two_words() -> None:
+def test_every_command_prints_json_and_none_defines_a_global_flag() -> None:
     options = {name: {one for given in command.params for one in given.opts} for name, command in commands()}
     assert len(options) > 20
     assert [name for name, own in options.items() if own & set(FLAGS)] == []
@@ -107,7 +107,7 @@ def test_every_json_object_contains_its_version(dynid: Run) -> None:
 
 
 @pytest.mark.slow
-def test_where_a_figure_or_a_draft_went_is_said_as_json(dynid: Run, tmp_path: Path) -> None:
+def test_json_states_the_paths_of_figures_and_drafts(dynid: Run, tmp_path: Path) -> None:
     figure = tmp_path / "V01.svg"
     assert json.loads(dynid("trajectories", "plot", "V01", "--out", str(figure), "--json").stdout) == {
         "schema_version": 1,
@@ -119,7 +119,7 @@ def test_where_a_figure_or_a_draft_went_is_said_as_json(dynid: Run, tmp_path: Pa
     assert len(found["chain"]) == 6 and found["questions"] and (tmp_path / "mine/robot.yaml").is_file()
 
 
-def test_an_interrupt_while_the_command_is_loaded_is_one_word(tmp_path: Path) -> None:
+def test_an_interrupt_during_loading_prints_only_interrupted(tmp_path: Path) -> None:
     (tmp_path / "typer.py").write_text("import signal\nprint('loading', flush=True)\nsignal.pause()\n")
     path = os.pathsep.join([str(tmp_path), *sys.path])
     command, pipes = (

@@ -18,9 +18,7 @@ def run(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> int:
     return ended.value.code
 
 
-def test_list_is_what_the_bare_command_prints(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_bare_command_prints_the_list(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     for options in ((), ("--json",), ("--profile", "paper", "--json")):
         assert run(monkeypatch, *options) == 0
         bare = capsys.readouterr().out

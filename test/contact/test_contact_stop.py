@@ -7,7 +7,7 @@ import pytest
 from test.shared.felt import ARM, ROBOT, control_model, model_file, moved
 
 from dynid.contact.contact_report import ContactReport, SharedModel, digest
-from dynid.contact.feel import ContactSense
+from dynid.contact.contact_sense import ContactSense
 from dynid.contact.payload import with_payload
 from dynid.contact.shared_sense import SharedSense
 from dynid.contact.stop import CONTACT_END_NS, MOST_AGE_NS, ContactStop
@@ -52,10 +52,10 @@ def stop(heard: ContactReport | None = None) -> tuple[ContactStop, Any]:
     """One that is asked for, with the executor's model known, and an estimate."""
     motion = Motion()
     found = ContactStop(motion)  # type: ignore[arg-type]
-    found.asked = True
+    found.enabled = True
     found.expect(MODEL)
     if heard is not None:
-        found.hear(heard)
+        found.receive(heard)
     return found, motion
 
 
@@ -78,11 +78,11 @@ def test_motion_is_refused_during_and_shortly_after_contact() -> None:
     found, _ = stop(report(contact=True))
     with pytest.raises(SafetyError, match=r"crane_x7_joint2, 3\.1 N m from outside .* free the arm, or give"):
         found.refuse(NOW)
-    found.hear(report(NOW + CONTACT_END_NS // 2))
+    found.receive(report(NOW + CONTACT_END_NS // 2))
     assert found.watch(NOW + CONTACT_END_NS // 2) == ""
     with pytest.raises(SafetyError, match="ended a moment ago"):
         found.refuse(NOW + CONTACT_END_NS // 2)
-    found.hear(report(NOW + CONTACT_END_NS))
+    found.receive(report(NOW + CONTACT_END_NS))
     found.refuse(NOW + CONTACT_END_NS)
 
 
@@ -104,7 +104,7 @@ def test_estimates_that_do_not_count_stop_the_arm_and_refuse_motions(heard: Cont
 
 def test_contact_without_the_stop_policy_stops_nothing() -> None:
     found, motion = stop(report(contact=True))
-    found.asked = False
+    found.enabled = False
     found.refuse(NOW)
     assert found.watch(NOW) == "" and not motion.cancelled
 
@@ -112,7 +112,7 @@ def test_contact_without_the_stop_policy_stops_nothing() -> None:
 def test_older_model_is_tolerated_until_replaced() -> None:
     found, motion = stop(report())
     found.expect("newer")
-    found.hear(report(NOW + MOST_AGE_NS))
+    found.receive(report(NOW + MOST_AGE_NS))
     assert found.watch(NOW + MOST_AGE_NS) == ""
     assert "payload" in found.watch(NOW + MOST_AGE_NS + 1) and motion.cancelled == 1
 
@@ -169,7 +169,7 @@ def test_a_new_payload_takes_over_without_a_blind_moment() -> None:
 
 
 @pytest.mark.slow
-def test_what_the_executor_knows_that_the_arm_holds_is_no_contact() -> None:
+def test_payload_known_to_the_executor_is_no_contact() -> None:
     """0.3 kg that only the executor knew were felt for much of the time."""
     given, felt = model_file().torque_deviations, list[list[bool]]()
     models = control_model(), with_payload(ARM, control_model(), held(0.3))

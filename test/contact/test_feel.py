@@ -14,7 +14,7 @@ from test.shared.recordings import recorded
 from typer.testing import CliRunner
 
 from dynid.cli import app
-from dynid.contact.feel import Contact, ContactSense
+from dynid.contact.contact_sense import Contact, ContactSense
 from dynid.contact.force import ToolForce
 from dynid.contact.motion_filter import MeasuredTorques
 from dynid.contact.recorded import measured_torques, refuse_coarser, sense_of
@@ -56,7 +56,7 @@ def test_the_tool_and_its_jacobian_are_pinocchios() -> None:
         assert not J[:, C:].any()
 
 
-def test_a_force_comes_back_and_what_the_pose_hides_is_open() -> None:
+def test_force_is_recovered_and_hidden_directions_stay_uncertain() -> None:
     force, even = ToolForce(ROBOT, ARM.mdh), np.full(N, 0.01)
     q = np.array([0.3, 0.4, -0.2, -1.2, 0.5, 0.6, 0.1, 0.0])
     found, covariance = force.of(q, pinocchio_jacobian(q)[0].T @ FORCE @ np.eye(C, N), even)
@@ -116,7 +116,7 @@ def test_a_recording_that_begins_in_motion_does_not_begin_with_a_contact() -> No
 
 
 @pytest.mark.slow
-def test_stamps_that_are_off_now_and_then_are_no_contacts() -> None:
+def test_occasionally_late_stamps_are_no_contacts() -> None:
     """As a real UR10e is logged: a fine encoder, states every 10 ms, and now and then a stamp a millisecond late."""
     simulation = ROBOT.file.simulation
     fine = ROBOT.nuisances.model_copy(update={"encoder_counts_per_turn": 65536, "backlash_deg": 0.0})
@@ -137,7 +137,7 @@ def test_stamps_that_are_off_now_and_then_are_no_contacts() -> None:
 
 
 @pytest.mark.slow
-def test_the_noise_of_measured_torques_is_seen_in_them_and_no_contact() -> None:
+def test_noise_of_measured_torques_is_estimated_and_no_contact() -> None:
     time = 0.002 * np.arange(4000)
     q, tau = waving(time)
     noise = np.linspace(0.02, 0.3, N)
@@ -154,7 +154,7 @@ def test_the_noise_of_measured_torques_is_seen_in_them_and_no_contact() -> None:
 
 
 @pytest.mark.slow
-def test_what_a_model_leaves_of_measured_torques_lasts_as_long_as_its_low_pass_and_is_no_contact() -> None:
+def test_low_passed_errors_of_measured_torques_are_no_contact() -> None:
     """As of a real Panda, whose friction builds up over 60 ms after each reversal, and over less than 10 Hz shows."""
     time = 0.002 * np.arange(6000)
     q, tau = waving(time, 0.5)
@@ -207,7 +207,7 @@ def test_models_unfit_for_contact_detection_are_refused() -> None:
             sense_of(ROBOT, model_file(**change))
 
 
-def test_a_force_in_contact_is_less_certain_by_what_sticking_joints_hide() -> None:
+def test_sticking_joints_make_a_contact_force_less_certain() -> None:
     sense = ContactSense(ROBOT, ARM, control_model(), model_file().torque_deviations)
     q, motion = np.array([0.3, 0.4, -0.2, -1.2, 0.5, 0.6, 0.1, 0.0]), sense.motion
     motion.reset(q)
@@ -232,7 +232,7 @@ def test_a_force_in_contact_is_less_certain_by_what_sticking_joints_hide() -> No
     assert np.linalg.eigvalsh(covariance(stuck) - 0.25 * np.eye(3))[-1] > 0.1
 
 
-def test_friction_among_the_parameters_hides_as_much_as_friction_beside_them() -> None:
+def test_friction_hides_forces_equally_as_parameter_or_law() -> None:
     """A drafted robot has Coulomb friction in its structure: at rest its joints carry anything within that, too."""
     robot = load_robot("aloha_class")
     arm, q = ArmModel.of(robot), robot.rest_posture

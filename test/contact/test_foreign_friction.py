@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from arms import nominal
 
-from dynid.contact.feel import Contact
+from dynid.contact.contact_sense import Contact
 from dynid.contact.force import ToolForce
 from dynid.contact.recorded import sense_of
 from dynid.identification.data.arrays import recording_from_arrays
@@ -83,6 +83,6 @@ def test_without_bars_of_passing_friction_the_false_alarms_come_back() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("force", "late_s"), [(2.0, 0.06), (4.0, 0.04)])
-def test_a_pull_beside_such_friction_is_a_contact(force: float, late_s: float) -> None:
+def test_pull_is_detected_despite_foreign_friction(force: float, late_s: float) -> None:
     (contact,) = felt(model(), 4, force)
     assert WHEN_S[0] < contact.begin_s < WHEN_S[0] + late_s and contact.end_s < WHEN_S[1] + 0.3

@@ -73,9 +73,7 @@ def held_at(found: list[tuple[float, float]], time_s: float) -> float:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [4, 5, 6])
-def test_bodies_that_are_picked_up_are_known_soon_and_forgotten_when_they_are_put_down(
-    live: LivePayload, seed: int
-) -> None:
+def test_picked_up_bodies_are_estimated_and_cleared_when_put_down(live: LivePayload, seed: int) -> None:
     arm = SteppedArm(ROBOT, seed=seed)
     heavy, light = (HeldBody(arm.plant, mass) for mass in (HELD_KG, LIGHT_KG))
     down_s = LIGHT_S + PUT_S - PICKED_S - 0.4
@@ -96,7 +94,7 @@ def test_bodies_that_are_picked_up_are_known_soon_and_forgotten_when_they_are_pu
 
 
 @pytest.mark.slow
-def test_what_is_held_is_weighed_on_a_host_whose_stamps_come_unevenly() -> None:
+def test_payload_is_weighed_despite_jittery_stamps() -> None:
     """At 500 Hz, and twelve times as unevenly as robot.yaml says; taken for even, it is known late and 30 g off."""
     robot = ROBOT.at_cycle(SLOW_S)
     scale = Scale(robot, ARM, control_model(), model_file().torque_deviations, SLOW_S)
@@ -124,7 +122,7 @@ def test_a_hand_that_pushes_a_joint_is_no_payload(live: LivePayload) -> None:
     assert worked(live, each, 4.0) == [] and live.restarts > 1
 
 
-def test_a_body_is_let_in_without_a_jump() -> None:
+def test_a_payload_is_added_without_a_torque_jump() -> None:
     selection = ControllerSelection(ROBOT, load_controller(ROBOT))
     model, body = control_model(), np.zeros(10)
     body[8], body[9] = 0.1 * HELD_KG, HELD_KG

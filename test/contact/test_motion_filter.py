@@ -7,7 +7,7 @@ from scipy.stats import chi2, truncnorm
 from test.shared.felt import ARM, ROBOT, SPREAD, N, control_model, model_file, moved
 
 from dynid.contact.force import ToolForce
-from dynid.contact.innovations import cut, friction_terms, measure
+from dynid.contact.innovations import friction_terms, measure, truncated_moments
 from dynid.contact.motion_filter import MotionFilter
 from dynid.contact.onset import FALSE_ALARMS_1_S, OnsetTests
 from dynid.contact.stamp_jitter import StampJitter
@@ -24,7 +24,7 @@ STEP = 2.0 * np.pi / 4096
 @pytest.mark.parametrize("deviation", [0.1 * STEP, 0.7 * STEP, 5.0 * STEP])
 def test_a_normal_distribution_within_an_encoder_step_is_scipys(off: float, deviation: float) -> None:
     low, high = (off - 0.5 * STEP) / deviation, (off + 0.5 * STEP) / deviation
-    moved_by, share = cut(deviation, off, STEP)
+    moved_by, share = truncated_moments(deviation, off, STEP)
     expected = truncnorm(low, high, scale=deviation)
     np.testing.assert_allclose(moved_by, expected.mean(), rtol=1e-6, atol=1e-9)
     np.testing.assert_allclose(deviation**2 * (1.0 - share), expected.var(), rtol=1e-4, atol=1e-12)
@@ -48,12 +48,12 @@ def test_repeated_equal_readings_add_no_information(whole: float) -> None:
     assert error > 0.3 and deviation > 0.15  # a uniform distribution within a step has 0.29
 
 
-def test_a_joint_that_moves_against_the_steps_is_known_to_a_small_part_of_one() -> None:
+def test_a_moving_joints_position_is_known_to_a_fraction_of_an_encoder_step() -> None:
     error, deviation = read(0.37)
     assert error < 0.05 and deviation < 0.05
 
 
-def test_what_does_not_last_of_a_models_errors_is_noise_and_no_lasting_torque() -> None:
+def test_brief_model_errors_count_as_noise_and_not_as_lasting_torque() -> None:
     brief = tuple(3.0 * one for one in SPREAD)
     given = TorqueDeviations(speeds_rad_s=(0.1,), deviations_nm=(brief,) * 2, lasting_nm=(SPREAD,) * 2)
     spreads = []
@@ -66,7 +66,7 @@ def test_what_does_not_last_of_a_models_errors_is_noise_and_no_lasting_torque() 
     assert (spreads[1] > spreads[0]).all()
 
 
-def test_friction_of_a_sure_velocity_is_the_laws_and_of_an_open_one_nothing_is_known() -> None:
+def test_friction_is_known_at_a_certain_velocity_and_unknown_around_zero() -> None:
     law = gear_friction(ROBOT)
     v, tau, load = np.full(N, 0.5), np.linspace(-1.0, 2.0, N), np.full(N, 0.4)
     out = np.zeros((4, N))
@@ -138,7 +138,7 @@ class Twin:
 
 
 @pytest.mark.parametrize(("after", "found"), [(0.0, 0.0), (7.0, 7.0), (20.0, 20.0), (21.0, np.inf)])
-def test_a_pull_can_be_found_once_a_reading_differs_from_that_of_the_twin(after: float, found: float) -> None:
+def test_a_pull_is_detectable_from_the_first_differing_reading(after: float, found: float) -> None:
     assert first_difference_ms(lambda: Twin(after), np.ones(3), 20) == found  # type: ignore[arg-type,return-value]
 
 
@@ -162,7 +162,7 @@ def test_a_stamp_that_is_off_shifts_all_joints_together() -> None:
 
 
 @pytest.mark.parametrize("cycle_s", [0.001, 0.002])
-def test_how_uneven_stamps_are_is_found_and_never_less_than_stated(cycle_s: float) -> None:
+def test_stamp_jitter_is_estimated_and_at_least_the_stated_one(cycle_s: float) -> None:
     random, found = np.random.default_rng(0), StampJitter(5e-5)
     for dt in np.diff(cycle_s * (np.arange(4000) + 0.15 * random.normal(size=4000))):
         found.update(float(dt))

@@ -42,7 +42,7 @@ def observer(scale: float = 1.0, **options: float) -> MomentumObserver:
     )
 
 
-def test_its_terms_are_pinocchios() -> None:
+def test_the_observers_dynamics_equal_pinocchios() -> None:
     model, seen = reference(), observer(velocity_s=0.0)
     data, rng = model.createData(), np.random.default_rng(3)
     for _ in range(20):
@@ -57,7 +57,7 @@ def test_its_terms_are_pinocchios() -> None:
         np.testing.assert_allclose(seen._gained[:C], coriolis.T @ dq[:C] - gravity, atol=10.0 * STEP_RAD**2)
 
 
-def test_a_turn_more_is_the_same_arm() -> None:
+def test_whole_turns_do_not_change_the_observers_dynamics() -> None:
     """Wrists of many arms turn to 360 deg and beyond, where the generated dynamics do not hold."""
     q, dq = np.random.default_rng(4).uniform(-1.5, 1.5, (2, N))
     seen, turned = observer(), observer()
@@ -150,7 +150,7 @@ def test_a_wrong_model_shows_as_a_torque_that_is_not_there() -> None:
     assert np.abs(followed(observer(1.2, gain_1_s=GAIN, velocity_s=0.0))[0][100:400]).max() > 0.1
 
 
-def test_after_a_gap_it_starts_again_and_an_old_state_changes_nothing() -> None:
+def test_the_observer_restarts_after_a_gap_and_ignores_old_states() -> None:
     seen = observer(velocity_s=0.0)
     q, push = np.zeros(N), np.full(N, 0.5)
     for k in range(50):

@@ -101,7 +101,7 @@ def test_payload_is_unknown_before_motion() -> None:
     np.testing.assert_array_equal(nothing.centre_m, ROBOT.file.tool_m)
 
 
-def test_a_model_that_holds_it_is_that_of_the_heavier_arm_and_comes_in_without_a_jump() -> None:
+def test_payload_in_the_model_equals_a_heavier_arm_without_a_jump() -> None:
     settings, dynamics, own = load_controller(ROBOT), compile_single(ARM), control_model()
     other = with_payload(ARM, own, cube(0.2))
     q, dq, ddq = np.random.default_rng(1).uniform(-1.0, 1.0, (3, 1, N))

@@ -6,7 +6,7 @@ import pytest
 from test.shared.felt import ARM, ROBOT, N, control_model, model_file
 
 from dynid.contact.contact_report import ContactReport
-from dynid.contact.feel import ContactSense
+from dynid.contact.contact_sense import ContactSense
 from dynid.contact.stop import ContactStop
 from dynid.contact.yielding import ContactYield
 from dynid.control.arm_controller import ArmController
@@ -57,7 +57,7 @@ def collided(policy: str) -> tuple[Wall, SteppedArm, MotionExecutor, list[tuple[
     motion = MotionExecutor(ROBOT, ArmController(ComputedTorque(SETTINGS, model, DYNAMICS), 0.002, N))
     sense = ContactSense(ROBOT, ARM, model, model_file().torque_deviations, torque_delay_s=0.0009)
     stop, yielding = ContactStop(motion), ContactYield(motion, light)
-    stop.asked = policy == "stop"
+    stop.enabled = policy == "stop"
     points = np.array([ROBOT.rest_posture, ROBOT.rest_posture])
     points[1, 0] += np.deg2rad(70.0)
     way = through("turn", ROBOT.joint_names, points, np.full(N, 1.5), np.full(N, 6.0), [1.0], 0.0)
@@ -72,7 +72,7 @@ def collided(policy: str) -> tuple[Wall, SteppedArm, MotionExecutor, list[tuple[
             break
         felt = sense.update(arm.stamp_ns, np.array(arm.position), tau)
         tau = np.zeros(N) if step is None else step.tau.copy()
-        stop.hear(report(arm.stamp_ns, felt))
+        stop.receive(report(arm.stamp_ns, felt))
         if text := yielding.update(felt, arm.stamp_ns) if policy == "yield" else stop.watch(arm.stamp_ns):
             done.append((wall.cycles, text))
     return wall, arm, motion, done

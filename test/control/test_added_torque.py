@@ -75,7 +75,7 @@ def test_efforts_are_added_along_the_motion_and_fade_at_its_end() -> None:
     assert not held[round(1000 * BLEND_S) :].any()
 
 
-def test_an_arm_without_torque_forgets_efforts_at_once() -> None:
+def test_efforts_are_cleared_at_once_when_torque_is_off() -> None:
     arm = Held()
     arm.begin(short(), curve())
     arm.run("done")
@@ -138,7 +138,7 @@ def bounded(torques: Torques | None, **settings: float) -> MotionCheck:
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_efforts_beyond_what_the_model_predicts_are_refused(known: bool) -> None:
+def test_efforts_far_from_the_prediction_are_refused(known: bool) -> None:
     torques = nominal_torques(ROBOT, None) if known else None
     motion, settings = short(), load_controller(ROBOT)
     times = np.linspace(0.0, DURATION_S, 40)
@@ -156,7 +156,7 @@ def test_efforts_beyond_what_the_model_predicts_are_refused(known: bool) -> None
                 check.refuse_efforts(motion, TorqueCurve(times, beyond))
             beyond[20, joint] += sign * (0.2 * most[joint] + 2.0 * abs(right[20, joint]))
             with pytest.raises(
-                SafetyError, match=rf"effort of {ROBOT.joint_names[joint]} is .* would bend the joint by"
+                SafetyError, match=rf"effort of {ROBOT.joint_names[joint]} is .* would deflect the joint by"
             ):
                 check.refuse_efforts(motion, TorqueCurve(times, beyond))
 

@@ -17,7 +17,7 @@ def state(stamp_ns: int, q: np.ndarray = Q) -> bytes:
     return STATE.encode(stamp_ns, position=q, velocity=2.0 * Q, effort=3.0 * Q)
 
 
-def test_what_the_driver_wrote_before_a_state_is_in_force_until_then() -> None:
+def test_a_state_carries_the_last_efforts_applied_before_it() -> None:
     messages = ArmMessages(NAMES)
     first = messages.reading(state(100))
     assert first is not None and first.tau is None
@@ -30,7 +30,7 @@ def test_what_the_driver_wrote_before_a_state_is_in_force_until_then() -> None:
 
 
 @pytest.mark.parametrize("wrong", [np.nan, np.inf])
-def test_what_is_no_number_is_left_out(wrong: float) -> None:
+def test_messages_with_non_finite_values_are_ignored(wrong: float) -> None:
     messages, bad = ArmMessages(NAMES), np.where(np.arange(N) == 3, wrong, Q)
     assert messages.reading(state(100, bad)) is None
     messages.applied(EFFORT.encode(50, effort=bad))

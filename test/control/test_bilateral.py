@@ -57,7 +57,7 @@ def pressed(stiffness, settings=None):
     return pair.run(3.4, Hand(pressing, start), Wall(start.position[0] + 0.01, stiffness))
 
 
-def test_the_observer_finds_what_pushes_an_arm_without_friction():
+def test_observer_finds_the_push_on_a_frictionless_arm():
     none = FrictionLaw.of(N, {})
     arm = SteppedArm(ROBOT, q0=START, switched_off=NUISANCES, friction=none)
     observer, push = ArmObserver(model_with(none), DYNAMICS, delay_cycles=0), np.zeros(N)
@@ -161,7 +161,7 @@ def test_frozen_positions_below_the_damped_speed_stop_the_pair_at_once():
 
 
 @pytest.mark.parametrize("sign", [1.0, -1.0])
-def test_a_mirrored_joint_is_seen_by_what_holds_its_arm(sign):
+def test_mirrored_joint_is_detected_by_the_holding_torque(sign):
     """It reads and pulls with the wrong sign near its zero; its driver holds the arm, which looks right to it."""
     signs = np.where(np.arange(N) == 1, sign, 1.0)
     arm, guard, holding = SteppedArm(ROBOT, seed=3, q0=ROBOT.rest_posture), SafetyGuard(ROBOT), HoldingTorque(ROBOT)
@@ -323,7 +323,7 @@ def test_cycle_ends_when_both_arms_have_sent_a_state():
 
 
 @pytest.mark.parametrize("silent", [0, 1])
-def test_a_silent_arm_is_late_by_the_clock_of_the_other_one(silent):
+def test_a_silent_arm_is_detected_by_the_clock_of_the_other_arm(silent):
     cycles, speaks = cycles_of_two(), 1 - silent
     for k in range(1, 9):
         assert cycles.take(speaks, Reading(CLOCKS_NS[speaks] + k * MS, START)) is None and not cycles.pair.stopped
@@ -356,7 +356,7 @@ def test_arms_whose_states_are_late_are_not_engaged():
         cycles.engage()
 
 
-def test_velocities_go_by_either_arms_own_clock():
+def test_velocities_use_each_arms_own_clock():
     """Both arms turn with the same 0.5 rad/s, each by its own clock, of which one is fast."""
     cycles, (leader, follower) = cycles_of_two(), CLOCKS_NS
     way = 0.5 * np.eye(N)[0]

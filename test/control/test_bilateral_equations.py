@@ -125,7 +125,7 @@ def test_a_torque_that_is_no_number_is_none_after_the_limits_either() -> None:
     assert np.isfinite(leader).all() and np.isnan(follower[2])
 
 
-def test_what_is_sent_is_in_force_after_the_delay() -> None:
+def test_sent_torques_take_effect_after_the_delay() -> None:
     observer = ArmObserver(MODEL, DYNAMICS, delay_cycles=2)
     sent = deque([np.full(N, 0.1 * k) for k in range(4)])
     for k, tau in enumerate(sent):
@@ -134,7 +134,7 @@ def test_what_is_sent_is_in_force_after_the_delay() -> None:
         observer.applied(tau)
 
 
-def test_elimination_solves_what_is_positive_definite(rng: np.random.Generator) -> None:
+def test_elimination_solves_positive_definite_systems(rng: np.random.Generator) -> None:
     for _ in range(20):
         root, b = rng.standard_normal((N, N)), rng.standard_normal(N)
         M = root @ root.T + 1e-3 * np.eye(N)

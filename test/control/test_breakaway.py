@@ -126,7 +126,7 @@ def test_a_joint_with_a_gear_and_gravity_is_excited_and_identified(
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("error")
-def test_a_joint_that_nothing_moves_ends_in_a_sentence(small: tuple[Robot, ControllerSettings], tmp_path: Path) -> None:
+def test_a_blocked_joint_is_refused_naming_the_joint(small: tuple[Robot, ControllerSettings], tmp_path: Path) -> None:
     robot, gains = small
     stuck = FrictionLaw.of(robot.size, {"fb": np.array([50.0, 0.1, 0.1, 0.1])})
     run = excited(robot, gains, 0, stuck)

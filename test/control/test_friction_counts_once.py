@@ -85,7 +85,7 @@ def test_friction_among_the_base_parameters_counts_once_everywhere(arm: ArmModel
 
 
 @pytest.mark.parametrize("friction", [BESIDE, FrictionLaw.of(N, {"fb": 0.3})], ids=["load", "coulomb"])
-def test_friction_beside_comes_on_top_once(arm: ArmModel, friction: FrictionLaw) -> None:
+def test_additional_friction_is_counted_once(arm: ArmModel, friction: FrictionLaw) -> None:
     phi, (q, dq, ddq) = parameters(arm), states()
     links = of_kinds(phi, KINDS, others=True)
     load = -arm.inverse_dynamics(q, dq, np.zeros_like(q), links)
@@ -143,7 +143,7 @@ def test_an_arm_at_rest_is_held_with_its_offsets_and_nothing_else(arm: ArmModel)
     np.testing.assert_allclose(held, expected, atol=1e-12)
 
 
-def test_a_leading_hand_is_helped_by_a_share_of_what_resists(arm: ArmModel) -> None:
+def test_guiding_hand_is_helped_by_a_share_of_friction(arm: ArmModel) -> None:
     """Far beyond where the velocity is uncertain the help is the share of the friction at the torque that flows."""
     phi, (q, dq, _) = parameters(arm), states()
     share, still = 0.6, np.zeros_like(dq)

@@ -29,11 +29,11 @@ def test_gentle_motions_use_up_no_servos_overload(check, robot, name):
     half = np.full(robot.size, 0.3)  # what a motion before it, and the way to its start, may leave
     check.check([motion], half)
     q = motion.sample_all(np.arange(0.0, motion.duration, 0.02))[0]
-    assert SafeBox(robot, scene_of(robot)).lack(q, np.zeros(robot.size)).max() < 0.0
+    assert SafeBox(robot, scene_of(robot)).shortfall(q, np.zeros(robot.size)).max() < 0.0
 
 
 @pytest.mark.parametrize("name", MOTIONS)
-def test_the_demos_other_motions_do(check, robot, name):
+def test_faster_demo_motions_exceed_the_overload_limit(check, robot, name):
     with pytest.raises(SafetyError, match="of the overload that switches it off"):
         check.check([load_excitation(robot).trajectory(name)])
 

@@ -101,7 +101,7 @@ def test_fast_arm_is_held_until_guiding_is_restarted(joint: int, rate: float, wo
     assert not moved(guiding, np.zeros(N), ALONE_S, where)[-1].any()
 
 
-def test_an_arm_that_moves_while_a_law_takes_over_is_held_and_one_that_is_led_later_is_not() -> None:
+def test_arm_that_moves_during_takeover_is_held_but_not_when_guided_later() -> None:
     slow = 0.2 * np.eye(N)[4]
     early, late = started(0.0), started()
     moved(early, slow, 0.5)
@@ -186,7 +186,7 @@ def test_a_law_that_is_asked_for_again_with_the_same_load_is_held_again() -> Non
     assert motion.guiding.held and way < 0.1 and fastest < 0.5
 
 
-def test_the_bound_of_speed_is_one_and_damps_and_stops_like_the_speed_itself() -> None:
+def test_the_speed_bound_is_safe_and_damps_and_stops_like_the_exact_speed() -> None:
     random, damping = np.random.default_rng(4), np.ones(N)
     exact, bound = GuidingSpeed(ROBOT, SAFETY, damping), GuidingSpeed(ROBOT, SAFETY, damping)
     for scale in np.geomspace(0.02, 2.0, 200):
@@ -200,14 +200,14 @@ def test_the_bound_of_speed_is_one_and_damps_and_stops_like_the_speed_itself() -
     assert bound.excess(np.full(N, np.nan))
 
 
-def test_an_arm_whose_torque_is_off_has_to_stand_anew() -> None:
+def test_after_torque_off_the_arm_must_stand_still_again() -> None:
     guiding = started()
     guiding.restart(Free(), POSE)
     moved(guiding, 0.2 * np.eye(N)[4], 0.5)
     assert "took over" in guiding.held
 
 
-def test_a_force_along_gravity_is_found_and_one_across_it_leaves_what_it_cannot_explain() -> None:
+def test_force_along_gravity_explains_all_and_a_lateral_one_does_not() -> None:
     posture = Posture(ROBOT)
     posture.place(POSE)
     jacobian, rates = posture.jacobian().copy(), np.full(N, 0.2)
@@ -234,7 +234,7 @@ def falling(
     return found
 
 
-def test_a_load_is_found_by_its_even_pull_along_its_own_way() -> None:
+def test_load_is_found_by_its_even_pull_along_the_path() -> None:
     down = np.zeros(N)
     down[3] = -0.5
     posture = Posture(ROBOT)
@@ -263,6 +263,6 @@ def test_limits_out_of_order_are_refused(robot_folder) -> None:  # type: ignore[
         load_safety(Robot(load_robot(str(robot_folder)).file, robot_folder))
 
 
-def test_guiding_without_a_table_of_its_own_has_the_documented_limits() -> None:
+def test_guiding_without_own_settings_has_the_documented_limits() -> None:
     assert (SafetySettings().guiding_damped_rad_s, SafetySettings().guiding_damped_m_s) == (0.5, 0.25)
     assert SafetySettings().tool_limit_m_s is None

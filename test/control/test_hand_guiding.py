@@ -89,7 +89,7 @@ def test_overcompensated_friction_keeps_the_arm_moving() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("overestimated", [0.8, 1.0, 1.2])
-def test_the_loaded_shoulder_takes_half_the_push_and_rests_once_it_is_let_go(overestimated: float) -> None:
+def test_loaded_shoulder_takes_half_the_push_and_rests_after_release(overestimated: float) -> None:
     pose = np.deg2rad([-31.0, -13.0, 26.0, -86.0, -33.0, -2.0, -27.0, 35.0])
 
     def at(law: GravityCompensation) -> tuple[SteppedArm, MotionExecutor]:

@@ -15,7 +15,7 @@ def counted(stamps_ms: list[int]) -> MissingStates:
     return missing
 
 
-def test_gaps_are_counted_and_put_on_the_machine() -> None:
+def test_missing_cycles_are_attributed_to_the_machine() -> None:
     every_second = counted(list(range(10_000, 12_001, 2)))
     assert every_second.complaint(0.001, 7) == (
         "of 2000 cycles at 1000 Hz since the motion began, 1000 were missing: this machine is too busy or too slow; "
@@ -23,7 +23,7 @@ def test_gaps_are_counted_and_put_on_the_machine() -> None:
     assert not every_second.complaint(0.002, 7)
 
 
-def test_replies_that_the_driver_misses_are_the_lines() -> None:
+def test_lost_replies_are_attributed_to_the_servos() -> None:
     assert "servos do not reply in time" in counted(list(range(10_000, 12_001, 2))).complaint(0.001, 907)
 
 

@@ -60,7 +60,7 @@ def test_computed_torque_leaves_the_same_linear_error_equation_everywhere(arm):
     np.testing.assert_allclose(reached, -0.1 * damping * dq, atol=1e-5)
 
 
-def test_a_wrong_model_does_not(arm):
+def test_a_wrong_model_leaves_an_acceleration_error(arm):
     mj, _, dynamics = arm
     law = ComputedTorque(SETTINGS, model_of(scale=1.05)[0], dynamics)
     q, dq, ddq_ref = np.random.default_rng(2).uniform(-1.5, 1.5, (3, N))
@@ -143,7 +143,7 @@ def test_friction_and_a_rough_model_are_no_contradiction(right_law, extra, facto
     held(factor * GRAVITY + extra * FRICTION).refuse_contradiction(right_law)
 
 
-def test_another_mount_is_one_at_once_by_name():
+def test_a_wrong_mount_is_refused_naming_the_control_law():
     model, arm = model_of("hanging")
     for law in (law_of("hanging"), ComputedTorque(SETTINGS, model, compile_single(arm))):
         for seconds in (0.05, 2.0):
@@ -151,7 +151,7 @@ def test_another_mount_is_one_at_once_by_name():
                 held(GRAVITY, seconds=seconds).refuse_contradiction(law)
 
 
-def test_a_load_that_the_model_does_not_know_is_one_once_the_arm_stands(right_law):
+def test_unmodelled_load_is_detected_once_the_arm_stands(right_law):
     tau = GRAVITY + 3.0 * np.eye(N)[1]
     held(tau, seconds=0.1).refuse_contradiction(right_law)  # it may just have been braked
     with pytest.raises(SafetyError, match=ROBOT.joint_names[1]):

@@ -233,7 +233,7 @@ def test_braking_stays_on_the_checked_path_and_is_smooth(instant: float) -> None
     np.testing.assert_allclose(arm.q, references[-1], atol=2e-3)
 
 
-def test_a_braking_arm_begins_nothing_new() -> None:
+def test_a_braking_arm_refuses_a_new_motion() -> None:
     arm = Arm()
     arm.motion.begin(load_excitation(ROBOT).trajectory("V01"), arm.q, arm.stamp)
     while arm.motion.phase != "trajectory":

@@ -62,7 +62,7 @@ def test_a_start_that_no_joint_reaches_is_refused_with_its_limit_before_a_way_th
         plan_motion(ROBOT, motion, REST, checker(torques))
 
 
-def test_what_the_arm_can_do_passes(torques, collision):
+def test_feasible_motions_pass_the_check(torques, collision):
     motion = EXCITATION.trajectory("V01")
     way = approach(REST + 0.1, motion.start, NAMES)
     checker(torques, collision).check([way, motion, approach(motion.end, REST, NAMES, name="rest")])

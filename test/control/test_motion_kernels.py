@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynid.control.motion_kernels import add_error, differentiate, pd_torque, stands, take_back, tracking_error
+from dynid.control.motion_kernels import add_error, differentiate, pd_torque, reduce_yielding, stands, tracking_error
 
 SIZE, CASES = 8, 500
 
@@ -17,7 +17,7 @@ def same(found: np.ndarray, expected: np.ndarray) -> bool:
 
 
 @pytest.mark.parametrize("largest", [0.5, 3.0])
-def test_tracking_error_tells_whether_the_arm_is_near(largest: float) -> None:
+def test_tracking_error_states_whether_the_arm_is_near(largest: float) -> None:
     near = []
     for seed in range(CASES):
         q, q_ref, *_ = drawn(seed)
@@ -53,7 +53,7 @@ def test_yielding_is_taken_back_to_zero_at_a_limited_rate() -> None:
     given, q_ref, *_ = drawn(1)
     expected, held = given.copy(), np.zeros(SIZE)
     for _ in range(100):
-        take_back(given, 0.05, q_ref, held)
+        reduce_yielding(given, 0.05, q_ref, held)
         expected -= np.clip(expected, -0.05, 0.05)
         assert same(given, expected) and same(held, q_ref + expected)
     assert not given.any()

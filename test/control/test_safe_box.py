@@ -68,7 +68,7 @@ def worst_of_proven(robot: Robot, box_of: type[SafeBox], scenes: int, seed: int)
 
 @pytest.mark.parametrize("name", ROBOTS)
 @pytest.mark.slow
-def test_what_is_proven_stays_inside(name: str) -> None:
+def test_proven_motions_stay_inside_the_box(name: str) -> None:
     proven, worst = worst_of_proven(load_robot(name), SafeBox, 100, 3)
     assert proven >= 10
     assert worst <= 0.0
@@ -91,7 +91,7 @@ def test_the_judge_finds_a_bound_that_is_too_loose(monkeypatch: pytest.MonkeyPat
     assert worst > 0.005
 
 
-def test_a_swing_between_two_samples_is_seen() -> None:
+def test_swing_between_two_samples_is_detected() -> None:
     """At both ends and in the middle of the piece the arm is far from a thin wall; it only swings through it."""
     robot = load_robot("crane_x7")
     scene = SceneFile.model_validate(

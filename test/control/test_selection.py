@@ -179,7 +179,7 @@ def test_a_good_model_passes_the_gate(gate: ModelGate) -> None:
     gate.check(replace(model(), friction=FrictionLaw.of(N, {"fb": 0.1})))
 
 
-def test_friction_is_that_of_the_file_beside_the_base_parameters() -> None:
+def test_friction_law_of_the_file_adds_to_the_base_parameters() -> None:
     content = load_validated(ROBOT.folder / "models" / "paper.yaml", ModelFile)
     assert not from_model_file(content, ARM).friction.terms
     law = FrictionLaw.of(N, {"fb": 0.01 * np.arange(N), "km": 0.3}, 0.02)

@@ -35,7 +35,7 @@ def relief(pace: float = 1.0) -> Relief:
     return Relief(overload, np.full(8, pace))
 
 
-def test_a_way_is_fast_only_where_lifting_loads_a_servo(robot, check):
+def test_approach_is_fast_only_where_lifting_loads_a_servo(robot, check):
     names, rest = robot.joint_names, np.array(robot.rest_posture)
     paces = {
         "lifting": transfer(check, rest, HOME, names),
@@ -136,7 +136,7 @@ def test_relief_ends_with_the_first_slip_until_the_joint_is_held_anew():
     assert any(one.step(0.002, q, current).any() for _ in range(200))
 
 
-def test_a_moving_joint_gives_nothing():
+def test_a_moving_joint_is_not_relieved():
     one, current = relief(), np.full(8, 3.0)
     assert not any(one.step(0.002, np.full(8, 0.1 * 0.002 * k), current).any() for k in range(2000))
 

@@ -67,7 +67,7 @@ def test_an_arm_may_not_sway_far_or_fast(amplitude: float, frequency: float) -> 
         SwayingController(FeedforwardPdLaw(SETTINGS), 0.002, ROBOT, amplitude, frequency)
 
 
-def test_swaying_is_changed_without_a_jump_and_is_off_at_0_rad() -> None:
+def test_sway_amplitude_changes_without_a_jump_and_0_rad_is_off() -> None:
     posture, seen = 0.5 * (ROBOT.lower + ROBOT.upper), Seen(SETTINGS)
     controller = SwayingController(seen, 0.002, ROBOT, 0.0)
     controller.reset(posture)

@@ -12,7 +12,9 @@ from dynid.simulation.lockstep.arm_pair import PairRun
 
 
 @pytest.mark.slow
-def test_it_is_accepted_and_its_checks_can_fail(tmp_path: Path, robot: Robot, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_two_arm_demo_is_accepted_and_its_checks_can_fail(
+    tmp_path: Path, robot: Robot, monkeypatch: pytest.MonkeyPatch
+) -> None:
     checks, runs = demo._checks, []
 
     def kept(run: PairRun, robot: Robot) -> list[demo.Check]:

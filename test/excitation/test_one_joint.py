@@ -54,7 +54,7 @@ def test_the_frequency_is_the_highest_that_is_allowed(optimiser: ExcitationOptim
     assert sum(one.frequency_rad_s for one in slower) < 0.8 * sum(one.frequency_rad_s for one in sines)
 
 
-def test_several_postures_tell_all_parameters(optimiser: ExcitationOptimiser, alone: Alone) -> None:
+def test_several_postures_determine_all_base_parameters(optimiser: ExcitationOptimiser, alone: Alone) -> None:
     """Noise-free torques of the sequence give the base parameters back, which one posture does not determine."""
     model = ArmModel.of(ROBOT)
     standard = load_standard(ROBOT.folder / "models" / "nominal.yaml", model.mdh, model.regrouping.standard)

@@ -85,7 +85,7 @@ def test_damaged_read_is_not_attributed_to_the_servo(line: ServoBus, bus: Emulat
     assert line.read_block(2, 64, 7) == b"\0\0\0\0\2\0\0" and answered == [18, 18]
 
 
-def test_a_servo_that_is_not_there(line: ServoBus) -> None:
+def test_a_missing_servo_times_out_by_its_id(line: ServoBus) -> None:
     with pytest.raises(BusTimeoutError, match="servo 77"):
         line.ping(77)
     with pytest.raises(BusTimeoutError, match=r"servo 77.*operating mode"):

@@ -87,9 +87,7 @@ def test_no_eeprom_write_without_consent_behind_a_relay(robot: Robot, bus: Emula
         assert not arm.simulated and arm.changed
 
 
-def test_consent_is_asked_anew_of_what_is_behind_the_port_after_it_was_lost(
-    robot: Robot, bus: EmulatedServoBus, tmp_path: Path
-) -> None:
+def test_consent_is_checked_again_after_the_port_was_lost(robot: Robot, bus: EmulatedServoBus, tmp_path: Path) -> None:
     link = tmp_path / "arm"
     link.symlink_to(bus.port)
     arm = DynamixelArm(robot, str(link))

@@ -7,7 +7,7 @@ import pytest
 from dynid.hardware.bus import control_table as table
 
 
-def test_registers_lie_where_the_manual_says_and_do_not_overlap() -> None:
+def test_registers_have_the_manuals_addresses_and_do_not_overlap() -> None:
     expected = {
         "operating mode": (11, 1),
         "return delay time": (9, 1),

@@ -481,7 +481,7 @@ def test_a_process_that_stalls_finds_its_servos_stopped_and_leaves_them_so(
     loop.stop()
 
 
-def test_two_different_answers_to_one_state_after_the_other_are_two_publishers(
+def test_repeated_contradicting_commands_for_one_state_reveal_two_publishers(
     loop: ControlLoop, watcher: Watcher
 ) -> None:
     loop.enable()

@@ -18,7 +18,7 @@ from dynid.hardware.safety.guard import SafetyGuard
 from dynid.hardware.startup.bring_up import StartOptions
 from dynid.robot import Robot
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
-from dynid.simulation.servo.unstated import RANGE_ERROR, Unstated
+from dynid.simulation.servo.undocumented import RANGE_ERROR, UndocumentedBehaviour
 
 
 def test_a_real_port_is_refused_unless_allowed(robot: Robot) -> None:
@@ -43,7 +43,7 @@ def test_opening_sets_the_servos_up_and_closing_leaves_a_safe_mode(robot: Robot,
         assert bus.chain.servos[4].get(table.OPERATING_MODE) == table.CURRENT_MODE
 
 
-def test_what_current_mode_would_leave_behind_runs_away(robot: Robot, bus: EmulatedServoBus) -> None:
+def test_a_servo_left_in_current_mode_drives_at_its_limit_once_enabled(robot: Robot, bus: EmulatedServoBus) -> None:
     """What closing avoids: after power-on the goal current is the limit, and somebody switches torque on."""
     servo, left_so = bus.chain.servos[4], bus.chain.servos[5]
     with DynamixelArm(robot, bus.port):
@@ -325,12 +325,12 @@ def test_no_torque_and_no_current_is_written_before_enable(
     assert len(seen) > 50
 
 
-@pytest.mark.parametrize("switch", [one.name for one in fields(Unstated)])
+@pytest.mark.parametrize("switch", [one.name for one in fields(UndocumentedBehaviour)])
 def test_the_arm_is_driven_whatever_the_manual_leaves_open(robot: Robot, bus: EmulatedServoBus, switch: str) -> None:
     """From delivery to torque off, with a tripped watchdog between: no current that was not asked for flows."""
     chain = bus.chain
-    other = RANGE_ERROR if switch == "unlisted_error" else not getattr(chain.unstated, switch)
-    setattr(chain.unstated, switch, other)
+    other = RANGE_ERROR if switch == "unlisted_error" else not getattr(chain.undocumented, switch)
+    setattr(chain.undocumented, switch, other)
     with DynamixelArm(robot, bus.port) as arm:
         arm.enable()
         arm.write_currents(np.full(8, 0.1))

@@ -116,19 +116,19 @@ def timed(real: Robot, rows: FloatArray) -> HandMotions:
 GOOD = np.vstack([STILL, *(there_and_back(axis) for axis in range(3)), slow(LYING, ZERO), still(ZERO)])
 
 
-def test_motions_without_questions_are_told_apart_by_standstill(mine: Robot, tmp_path: Path) -> None:
+def test_motions_without_questions_are_separated_by_standstill(mine: Robot, tmp_path: Path) -> None:
     proposal = proposed(mine, timed(real_arm(tmp_path), GOOD))
     assert fields(proposal, *FOUND_FIELDS) == FOUND and not proposal.oddities
     assert proposal.blocks["joints"][2]["centre_count"] == pytest.approx(1500, abs=1)
 
 
-def test_a_pause_before_the_return_is_one_motion(mine: Robot, tmp_path: Path) -> None:
+def test_a_pause_before_the_return_does_not_split_the_motion(mine: Robot, tmp_path: Path) -> None:
     rows = np.vstack([STILL, there_and_back(0), there_and_back(1, pause=40), there_and_back(2), slow(LYING, ZERO)])
     proposal = proposed(mine, timed(real_arm(tmp_path), np.vstack([rows, still(ZERO)])))
     assert fields(proposal, *FOUND_FIELDS) == FOUND
 
 
-def test_an_arm_that_is_in_the_pose_already_needs_no_last_motion(mine: Robot, tmp_path: Path) -> None:
+def test_an_arm_already_in_the_pose_needs_no_last_motion(mine: Robot, tmp_path: Path) -> None:
     rows = np.vstack([STILL, *(there_and_back(axis) for axis in range(3))])
     proposal = proposed(mine, timed(real_arm(tmp_path), rows), LYING)
     assert fields(proposal, *FOUND_FIELDS) == FOUND

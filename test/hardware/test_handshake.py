@@ -63,7 +63,7 @@ def test_one_message_lists_missing_unexpected_and_wrong_servos(
     assert written == []
 
 
-def test_servos_as_delivered_are_named_with_what_to_do(
+def test_factory_fresh_servos_are_named_with_a_remedy(
     robot: Robot, bus: EmulatedServoBus, written: list[Packet]
 ) -> None:
     FaultInjector(FaultScript(faults=(FactoryFresh(kind="factory_fresh"),)), bus.chain)

@@ -70,7 +70,7 @@ def test_a_joint_that_stands_away_from_its_held_position_is_held_where_it_stands
     assert (hold.drive(middle - 0.032, STILL, None, caps) > currents[-1]).all()
 
 
-def test_what_the_spring_alone_carries_is_a_load_too(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
+def test_a_load_held_by_the_position_spring_alone_counts_as_held(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
     """Torque that goes off drops it all the same."""
     caps, off = robot.current_limits, 0.01 * (np.arange(8) == 1)  # nothing is learned so near
     hold.drive(middle, STILL, None, caps)
@@ -103,7 +103,9 @@ def test_holding_current_fades_at_rest_and_follows_a_sinking_joint(
     assert np.delete(carried, 1) == pytest.approx(0.0, abs=1e-6)
 
 
-def test_a_lean_pushes_a_standing_joint_with_its_current_alone(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
+def test_a_lean_drives_a_standing_joint_with_the_lean_current_only(
+    hold: Hold, robot: Robot, middle: np.ndarray
+) -> None:
     lean = 0.1 * robot.current_limits * (np.arange(8) == 3)
     hold.begin(STILL)
     hold.drive(middle, STILL, None, robot.current_limits)

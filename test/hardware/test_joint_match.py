@@ -106,7 +106,7 @@ def test_a_servo_in_position_mode_may_pass_its_turn(mine: Robot, tmp_path: Path)
     assert [one.turned_deg for one in match_recording(mine, motions)[0]] == pytest.approx([22, -22, 22], abs=0.2)
 
 
-def test_servos_beside_the_joints_become_other_ids(mine: Robot, tmp_path: Path) -> None:
+def test_servos_that_move_no_joint_become_other_ids(mine: Robot, tmp_path: Path) -> None:
     two = variant("direct", tmp_path / "named", bus={"cycle_s": 0.002, "other_ids": [9]})
     motions, _ = guided(mine, real_arm(tmp_path))
     extra = (*motions.servos, *(RecordedServo(servo_id=one, model_number=1020) for one in (9, 12)))

@@ -99,7 +99,7 @@ def silent(line: Line) -> None:
     line.answer = lambda _: None
 
 
-def test_the_line_answers(cycle: StateCycle, line: Line) -> None:
+def test_prompt_replies_are_read_without_counting_faults(cycle: StateCycle, line: Line) -> None:
     answering(line, OLD)
     for _ in range(3):
         reading = cycle.read()
@@ -165,7 +165,7 @@ def test_a_servo_that_was_not_asked_does_not_count(cycle: StateCycle, line: Line
     assert cycle.counters.stale == before + 1
 
 
-def test_the_answer_to_a_slow_read_does_not_end_one(cycle: StateCycle, line: Line) -> None:
+def test_a_reply_of_another_size_does_not_end_a_slow_read(cycle: StateCycle, line: Line) -> None:
     cycle.fast_read = False
     answering(line, NEW)
     line.plan(0.0001, build_status(IDS[-1], 0, bytes(3)))
@@ -182,7 +182,7 @@ def test_an_incomplete_answer_that_is_too_quick_is_stale(cycle: StateCycle, line
     assert not reading.valid.any() and cycle.counters.stale == 1 and (reading.position_count == OLD).all()
 
 
-def test_every_read_in_doubt_has_another_size(cycle: StateCycle, line: Line) -> None:
+def test_reads_after_a_silence_each_request_another_size(cycle: StateCycle, line: Line) -> None:
     silent(line)
     cycle.read()
     answering(line, NEW)

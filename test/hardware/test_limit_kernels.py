@@ -96,7 +96,7 @@ def test_values_that_are_no_numbers_are_neither_finite_nor_within_limits(wrong):
     assert not within(np.array([1.0, -1.1]), limits)
 
 
-def test_farthest_joint_is_the_one_that_was_read_and_left_either_place():
+def test_farthest_considers_only_joints_that_were_read():
     places = np.array([[0.0, 0.0, 0.0], [0.1, 0.0, 0.0]])
     assert farthest(np.array([-0.1, 0.15, 9.0]), places, np.array([True, True, False])) == (0, pytest.approx(0.2))
     assert farthest(np.zeros(3), places, np.zeros(3, dtype=bool)) == (0, 0.0)
@@ -154,7 +154,7 @@ def _take(reply):
     return blocks if taken else None
 
 
-def test_whole_reply_gives_what_the_parser_finds_in_it():
+def test_whole_reply_equals_the_parsers_result():
     random = np.random.default_rng(3)
     for _ in range(200):
         reply, data = _fast_reply(random)

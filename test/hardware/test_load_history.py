@@ -57,7 +57,7 @@ def test_after_another_start_only_the_time_since_then_counts(robot: Robot, tmp_p
     assert after.now() == pytest.approx(rested(robot, LOAD, 0.5), abs=1e-4)
 
 
-def test_an_unknown_start_of_the_machine_lets_nothing_fall(robot: Robot, tmp_path: Path) -> None:
+def test_load_does_not_decay_without_a_known_boot_time(robot: Robot, tmp_path: Path) -> None:
     path = tmp_path / "load.yaml"
     LoadHistory(robot, path, Machine("first", 10.0)).keep(LOAD)
     assert LoadHistory(robot, path, Machine("", 1e6)).now() == pytest.approx(LOAD, abs=1e-4)

@@ -96,7 +96,7 @@ def test_an_arm_that_sags_while_nothing_holds_it_is_caught_and_does_not_count_as
     assert caught >= 5
 
 
-def test_an_arm_that_creeps_without_current_does_not_count_as_rested(hanging: StopSequence) -> None:
+def test_arm_that_moves_slowly_without_current_is_not_at_rest(hanging: StopSequence) -> None:
     """Slower than any velocity register tells."""
     phases = run(hanging, HANGING, lambda _, time_s: 0.03 * time_s * (np.arange(8) == 3))
     assert not hanging.rested and phases.count(Phase.RELEASED) > 1000

@@ -64,14 +64,14 @@ def limiting(robot: Robot, *, limits: bool = True) -> SafetySettings:
     return load_safety(robot).model_copy(update={"overload_limits": limits})
 
 
-def test_a_guard_that_shall_not_limit_only_knows_the_load(robot: Robot) -> None:
+def test_guard_without_limits_only_reports_the_load(robot: Robot) -> None:
     guard = SafetyGuard(robot, limiting(robot, limits=False))
     for _ in range(20_000):
         guard.set_load(constant(robot, 0.941), 0.001)
     assert guard.load[JOINT] > 1.0 and not guard.overloaded().any()
 
 
-def test_the_guard_lowers_limits_and_names_what_must_stop(robot: Robot) -> None:
+def test_guard_lowers_limits_and_names_overloaded_servos(robot: Robot) -> None:
     guard, none = SafetyGuard(robot, limiting(robot)), np.zeros(8)
     for _ in range(4200):
         guard.set_load(constant(robot, 0.941), 0.001)

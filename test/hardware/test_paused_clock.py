@@ -16,9 +16,9 @@ from dynid.hardware.bus import clock as clock_module
 from dynid.hardware.bus.simulated_line import mark_simulated
 from dynid.hardware.loop import paused_clock
 from dynid.hardware.loop.paused_clock import (
+    CHECK_INTERVAL_S,
     COMMANDER_PATIENCE_S,
     DRIVER_GONE_S,
-    LOOK_S,
     REPLY_PATIENCE_AFTER_S,
     REPLY_PATIENCE_S,
     ClockPage,
@@ -88,7 +88,7 @@ def test_before_the_first_cycle_it_is_the_systems_clock(wall: Wall, page: ClockP
     assert page.paused_s() == 0.0 and clock.realtime_ns() == wall.time_ns()
 
 
-def test_a_host_that_keeps_up_holds_nothing(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
+def test_a_host_that_keeps_up_never_pauses_the_clock(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
     begin = wall.now_ns
     for k in range(1, 100):
         clock.wait_until(begin + k * PERIOD_NS, at_once)
@@ -97,7 +97,7 @@ def test_a_host_that_keeps_up_holds_nothing(wall: Wall, page: ClockPage, clock: 
     assert page.paused_s() == 0.0
 
 
-def test_a_cycle_that_begins_a_little_late_is_made_up_for(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
+def test_slightly_late_cycle_is_caught_up(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
     begin = wall.now_ns
     for k in range(1, 100):
         clock.wait_until(begin + k * PERIOD_NS, at_once)
@@ -172,7 +172,7 @@ def test_a_process_that_is_killed_is_gone(page: ClockPage) -> None:
     assert page.monotonic_ns() > stood_ns
 
 
-def test_one_time_has_one_driver(page: ClockPage, clock: PausedClock) -> None:
+def test_a_second_driver_on_one_clock_is_refused(page: ClockPage, clock: PausedClock) -> None:
     second = ClockPage(page.path)
     with pytest.raises(ConfigurationError, match=r"another driver uses the clock .*clock; expected one driver"):
         PausedClock(second, PERIOD_NS * 1e-9)
@@ -227,10 +227,10 @@ def test_paused_clock_waits_with_a_limit(wall: Wall, page: ClockPage, clock: Pau
     clock.wait_until(begin + PERIOD_NS, at_once)
     clock.wait_until(begin + 2 * PERIOD_NS, lambda: next(looks))
     assert clock.monotonic_ns() == begin + 2 * PERIOD_NS
-    assert page.paused_s() == pytest.approx(100 * LOOK_S)
+    assert page.paused_s() == pytest.approx(100 * CHECK_INTERVAL_S)
     clock.wait_until(begin + 3 * PERIOD_NS, lambda: True)
     assert clock.monotonic_ns() == begin + 3 * PERIOD_NS
-    assert page.paused_s() == pytest.approx(100 * LOOK_S + COMMANDER_PATIENCE_S, abs=2e-3)
+    assert page.paused_s() == pytest.approx(100 * CHECK_INTERVAL_S + COMMANDER_PATIENCE_S, abs=2e-3)
 
 
 def test_returned_commander_is_waited_for_again(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
@@ -259,16 +259,16 @@ def test_where_no_more_cycles_begin_time_goes_on(wall: Wall, page: ClockPage, cl
     begin = wall.now_ns
     clock.wait_until(begin + PERIOD_NS, at_once)
     wall.now_ns += 10**10
-    clock.let_go()
+    clock.end_pacing()
     wall.now_ns += 10**9
     assert clock.monotonic_ns() == page.monotonic_ns() == begin + PERIOD_NS + CAP_NS + 10**9
 
 
-def test_sleep_before_the_first_cycle_holds_nothing(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
+def test_sleep_before_the_first_cycle_does_not_pause_the_clock(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
     """A driver that sets servos up sleeps, too, and is not active for a long time afterwards."""
     for prepare in (lambda: None, lambda: clock.wait_until(clock.monotonic_ns(), at_once)):
         prepare()
-        clock.let_go()
+        clock.end_pacing()
         clock.sleep(0.1)
         before_ns = page.monotonic_ns()
         wall.now_ns += 10**12
@@ -294,7 +294,7 @@ def test_a_reader_that_stood_still_while_a_cycle_began_does_not_see_time_step_ba
     assert page.monotonic_ns() >= before_ns
 
 
-def test_sleeping_lets_time_pass(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
+def test_sleeping_advances_the_paused_clock(wall: Wall, page: ClockPage, clock: PausedClock) -> None:
     begin = wall.now_ns
     clock.sleep(0.02)
     assert clock.monotonic_ns() == wall.now_ns == begin + 20_000_000
@@ -313,7 +313,7 @@ def test_clock_never_steps_back(wall: Wall, page: ClockPage, clock: PausedClock)
             if k % 31 == 0:
                 watch(wall, clock, 1.3 * REPLY_PATIENCE_S)
             if k % 71 == 0:
-                clock.let_go()
+                clock.end_pacing()
             assert last <= (last := page.monotonic_ns())
     assert page.paused_s() > 0.0
 
@@ -336,7 +336,7 @@ for k in range(1, 200_000):
 """
 
 
-def test_a_reader_never_sees_half_a_cycle(page: ClockPage) -> None:
+def test_reader_never_gets_a_half_written_cycle(page: ClockPage) -> None:
     seen = set()
     with Child([sys.executable, "-c", BEGIN_CYCLES, str(page.path)]) as writer:
         while writer.poll() is None:

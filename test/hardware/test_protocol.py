@@ -93,7 +93,7 @@ def test_the_sdk_reads_our_status_packets(servo_id: int, error: int, data: bytes
     assert (packet[4], packet[8], bytes(packet[9 : 9 + len(data)])) == (servo_id, error, data)
 
 
-def test_stuffing_at_rest_current_minus_one_velocity_minus_three() -> None:
+def test_byte_stuffing_of_a_state_is_undone_by_the_parser() -> None:
     state = b"\xff\xff\xfd\xff\xff\xff\x00\x08\x00\x00"
     frame = build_status(2, 0, state)
     assert len(frame) == 11 + len(state) + 1
@@ -191,7 +191,7 @@ def test_ids_above_252_are_refused() -> None:
 
 
 @given(st.lists(st.integers(-2047, 2047), min_size=1, max_size=8), st.data())
-def test_a_frame_changed_in_place_is_the_one_built_anew(values: list[int], data: st.DataObject) -> None:
+def test_a_frame_changed_in_place_equals_a_newly_built_one(values: list[int], data: st.DataObject) -> None:
     values = [data.draw(st.sampled_from([value, -1, -3, -769])) for value in values]
     ids = list(range(2, 2 + len(values)))
     ids[-1] = data.draw(st.sampled_from([ids[-1], 252]))

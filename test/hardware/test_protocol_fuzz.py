@@ -39,14 +39,14 @@ def frame(seed: int) -> bytes:
 
 
 @given(st.integers(0, 252), NASTY)
-def test_the_oracle_takes_away_what_the_sdk_puts_in(servo_id: int, data: bytes) -> None:
+def test_oracle_removes_the_stuffing_of_the_sdk(servo_id: int, data: bytes) -> None:
     plain = build_packet(servo_id, 3, data, stuffed=False)
     stuffed = SDK.addStuffing(list(plain))
     assert without_stuffing(stuffed[7:-2]) == plain[7:-2]
 
 
 @given(st.integers())
-def test_the_oracle_finds_good_frames_and_no_damaged_ones(seed: int) -> None:
+def test_the_oracle_accepts_intact_frames_only(seed: int) -> None:
     good = frame(seed)
     (found,) = [one for one in correct_packets(b"\x01\x02" + good + b"\xff") if one[0] == 2]
     assert found[1] == 2 + len(good)
@@ -54,7 +54,7 @@ def test_the_oracle_finds_good_frames_and_no_damaged_ones(seed: int) -> None:
 
 
 @given(ANYTHING)
-def test_what_is_accepted_stands_in_the_stream(parts: list[bytes]) -> None:
+def test_accepted_packets_are_contained_in_the_stream(parts: list[bytes]) -> None:
     fuzzer = ParserFuzzer()
     fuzzer.check(Stream(b"".join(parts), len(parts)))
     assert fuzzer.figures.bad == 0, fuzzer.figures.examples
@@ -170,7 +170,7 @@ def test_the_command_counts_and_fails(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @settings(max_examples=8, deadline=None)
 @given(st.integers(0, 1_000_000), st.booleans(), st.floats(0.0005, 0.006))
-def test_no_spoiled_reply_becomes_a_state(robot: Robot, seed: int, fast: bool, late_s: float) -> None:
+def test_corrupted_replies_never_give_a_state(robot: Robot, seed: int, fast: bool, late_s: float) -> None:
     """A fifth of all replies is spoiled by any fault; every state that is taken for valid is the arm's.
 
     A reply that comes later than the time-out and the quarantine together may pass for that to another read which

@@ -50,9 +50,9 @@ def tried(robot: Robot, bus: EmulatedServoBus, pace: CyclePace, work_s: Callable
                 nonlocal count, over
                 count += 1
                 clock.now_ns += round(1e9 * work_s(count))
-                pace.look(loop)  # noqa: B023 - called by this loop only
+                pace.evaluate(loop)  # noqa: B023 - called by this loop only
                 try:
-                    over = pace.decided()
+                    over = pace.may_enable()
                 except SafetyError:
                     over = True
                 lowered = not over and pace.lower(unasked=False)
@@ -74,13 +74,13 @@ def chosen(rate_hz: int = 1000, *, fixed: bool = False) -> CycleRate:
 
 def test_a_rate_that_the_machine_keeps_stays(robot: Robot, bus: EmulatedServoBus) -> None:
     pace = tried(robot, bus, CyclePace(chosen(), held=False), lambda _: SERVING_S)
-    assert pace.rate.rate_hz == 1000 and pace.decided() and not pace.lowered and pace.text.startswith("kept: ")
+    assert pace.rate.rate_hz == 1000 and pace.may_enable() and not pace.lowered and pace.text.startswith("kept: ")
 
 
 @pytest.mark.slow
 def test_a_rate_that_the_machine_cannot_keep_is_lowered(robot: Robot, bus: EmulatedServoBus) -> None:
     pace = tried(robot, bus, CyclePace(chosen(), held=False), lambda _: 0.0014)
-    assert pace.rate.rate_hz == 500 and pace.rate.cycle_s == 0.002 and pace.decided()
+    assert pace.rate.rate_hz == 500 and pace.rate.cycle_s == 0.002 and pace.may_enable()
     assert pace.lowered.startswith("cycle rate lowered from 1000 to 500 Hz: of 100")
     assert pace.lowered.endswith("late: this machine is too busy or too slow")
 
@@ -97,22 +97,22 @@ def test_machine_that_keeps_no_rate_is_reported(robot: Robot, bus: EmulatedServo
     pace = tried(robot, bus, CyclePace(chosen(), held=False), lambda _: 0.005)
     assert pace.rate.rate_hz == 250 and pace.text.startswith("not kept: ")
     with pytest.raises(SafetyError, match=r"no cycle rate is kept, of \d+ cycles at 250 Hz, \d+ were missing"):
-        pace.decided()
+        pace.may_enable()
 
 
 def test_a_rate_that_a_user_has_fixed_is_kept_with_a_warning(robot: Robot, bus: EmulatedServoBus) -> None:
     pace = CyclePace(chosen(fixed=True), held=False)
-    assert pace.decided() and not pace.warning  # nobody waits for its trial
+    assert pace.may_enable() and not pace.warning  # nobody waits for its trial
     first = CycleCounts(0, 0, 0, 0)
     pace._trial.note(Window.between(1000, first, CycleCounts(10**9, 700, 0, 650)))
-    assert pace.decided() and not pace.lower(unasked=False)
+    assert pace.may_enable() and not pace.lower(unasked=False)
     assert pace.warning.startswith("of 1000 cycles at 1000 Hz, 300 were missing and 650 late: this machine is too busy")
     assert pace.warning.endswith("1000 Hz goes on, as fixed by rate_hz")
 
 
 def test_an_arm_that_waits_for_the_machine_needs_no_trial() -> None:
     pace = CyclePace(chosen(), held=True)
-    assert pace.decided() and not pace.lower(unasked=True) and not pace.text.startswith(ON_TRIAL)
+    assert pace.may_enable() and not pace.lower(unasked=True) and not pace.text.startswith(ON_TRIAL)
 
 
 GOOD, BAD = Window(1000, 1000, 0, 0, 0), Window(1000, 1000, 60, 0, 90)
@@ -127,7 +127,7 @@ def test_a_rate_is_kept_after_two_good_windows_in_sequence() -> None:
     assert not trial.lower(3) and trial.lower(2) and trial.rate_hz == 500 and not trial.kept
 
 
-def test_missing_replies_are_the_lines(robot: Robot) -> None:
+def test_a_rate_missed_by_lost_replies_is_attributed_to_the_servos(robot: Robot) -> None:
     assert Window(1000, 1000, 60, 60, 90).cause == "servos do not reply in time"
     assert Window(1000, 1000, 60, 60, 900).cause == Window(1000, 1000, 60, 0, 0).cause != "servos do not reply in time"
 
@@ -135,7 +135,7 @@ def test_missing_replies_are_the_lines(robot: Robot) -> None:
 # -- what the line takes -----------------------------------------------------------------------------------------
 
 
-def test_programs_that_run_beside_do_not_lengthen_what_the_line_takes() -> None:
+def test_other_programs_do_not_lengthen_the_measured_line_time() -> None:
     rng = np.random.default_rng(0)
     trips_ns = np.where(rng.random(400) < 0.5, 600_000.0, 4_000_000.0)
     trips_ns[200:210] = 600_000.0
@@ -181,6 +181,6 @@ def test_missed_cycles_are_named_before_the_fault_that_they_may_have_caused() ->
     assert state_text(loop) == complaint + guard.stop_text  # type: ignore[arg-type]
 
 
-def test_a_punctual_machine_is_not_blamed() -> None:
+def test_a_punctual_machine_causes_no_complaint() -> None:
     assert not watched(1999, 20).complaint and not RunWatch(1_000_000).complaint
     assert not watched(2000, 20, incomplete=500).complaint  # the fault names the servos

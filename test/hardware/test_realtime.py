@@ -11,7 +11,12 @@ from benchmarks.chain.realtime_layout import schedule_process
 from child import Child
 
 from dynid.hardware.loop import realtime
-from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, bounded_timer_slack, fifo_scheduling, quiet_interpreter
+from dynid.hardware.loop.realtime import (
+    SWITCH_INTERVAL_S,
+    bounded_timer_slack,
+    disable_garbage_collection,
+    fifo_scheduling,
+)
 
 
 def timer_slack_ns() -> int:
@@ -21,7 +26,7 @@ def timer_slack_ns() -> int:
 
 def test_interpreter_is_quiet_only_inside() -> None:
     interval, frozen = sys.getswitchinterval(), gc.get_freeze_count()
-    with pytest.raises(KeyError), quiet_interpreter():
+    with pytest.raises(KeyError), disable_garbage_collection():
         assert not gc.isenabled() and gc.get_freeze_count() > frozen
         assert sys.getswitchinterval() == pytest.approx(SWITCH_INTERVAL_S)
         raise KeyError
@@ -39,14 +44,16 @@ def test_timer_slack_is_put_back() -> None:
 def test_cpu_idle_is_disabled_as_long_as_the_device_is_held(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     device = tmp_path / "cpu_dma_latency"
     monkeypatch.setattr(realtime, "_LATENCY_DEVICE", str(device))
-    with realtime.disable_cpu_idle(True) as in_force:
-        assert not in_force and realtime.in_force()["CPU idle disabled"] is False  # there is none, or it is forbidden
+    with realtime.disable_cpu_idle(True) as settings_in_effect:
+        assert (
+            not settings_in_effect and realtime.settings_in_effect()["CPU idle disabled"] is False
+        )  # there is none, or it is forbidden
     device.touch()
-    with realtime.disable_cpu_idle(False) as in_force:
-        assert not in_force and device.read_bytes() == b""
+    with realtime.disable_cpu_idle(False) as settings_in_effect:
+        assert not settings_in_effect and device.read_bytes() == b""
     open_before = len(os.listdir("/proc/self/fd"))
-    with pytest.raises(KeyError), realtime.disable_cpu_idle(True) as in_force:
-        assert in_force and realtime.in_force()["CPU idle disabled"]
+    with pytest.raises(KeyError), realtime.disable_cpu_idle(True) as settings_in_effect:
+        assert settings_in_effect and realtime.settings_in_effect()["CPU idle disabled"]
         assert device.read_bytes() == bytes(4) and len(os.listdir("/proc/self/fd")) == open_before + 1
         raise KeyError
     assert len(os.listdir("/proc/self/fd")) == open_before
@@ -54,8 +61,8 @@ def test_cpu_idle_is_disabled_as_long_as_the_device_is_held(monkeypatch: pytest.
 
 def test_fifo_is_not_requested_by_default() -> None:
     before = os.sched_getscheduler(0)
-    with fifo_scheduling(None) as in_force:
-        assert not in_force and os.sched_getscheduler(0) == before != os.SCHED_FIFO
+    with fifo_scheduling(None) as settings_in_effect:
+        assert not settings_in_effect and os.sched_getscheduler(0) == before != os.SCHED_FIFO
 
 
 def test_fifo_without_permission_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,8 +70,8 @@ def test_fifo_without_permission_is_reported(monkeypatch: pytest.MonkeyPatch) ->
         raise PermissionError
 
     monkeypatch.setattr(os, "sched_setscheduler", forbid)
-    with fifo_scheduling(10) as in_force:
-        assert not in_force
+    with fifo_scheduling(10) as settings_in_effect:
+        assert not settings_in_effect
 
 
 CHILD = """

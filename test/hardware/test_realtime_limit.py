@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from dynid.hardware.loop.realtime_limit import HoleWatch, ShareMeter, room_warning
+from dynid.hardware.loop.realtime_limit import GapWatch, ShareMeter, room_warning
 from dynid.hardware.startup.realtime_permission import read_limit, realtime_permitted
-from dynid.recording.periodic_holes import DEFAULT_LIMIT, RealtimeLimit
+from dynid.recording.periodic_gaps import DEFAULT_LIMIT, RealtimeLimit
 
 MS = 1_000_000
 
@@ -18,23 +18,23 @@ def starts(hole_every_ms: int, hole_ms: int, seconds: int) -> list[int]:
     return [MS * k for k in range(1, 1000 * seconds) if (k % hole_every_ms) >= hole_ms]
 
 
-def test_replayed_holes_of_50_ms_once_a_second_name_the_limit() -> None:
-    watch = HoleWatch(MS, DEFAULT_LIMIT)
+def test_periodic_gaps_of_50_ms_name_the_real_time_limit() -> None:
+    watch = GapWatch(MS, DEFAULT_LIMIT)
     for began_ns in starts(1000, 50, 6):
         watch.note(began_ns)
     assert "sched_rt_runtime_us" in watch.text and "give the executor another processor" in watch.text
 
 
 @pytest.mark.parametrize(("every_ms", "hole_ms"), [(370, 50), (1000, 3), (1000, 400)])
-def test_other_holes_do_not_name_it(every_ms: int, hole_ms: int) -> None:
-    watch = HoleWatch(MS, DEFAULT_LIMIT)
+def test_other_gaps_do_not_name_the_real_time_limit(every_ms: int, hole_ms: int) -> None:
+    watch = GapWatch(MS, DEFAULT_LIMIT)
     for began_ns in starts(every_ms, hole_ms, 8):
         watch.note(began_ns)
     assert watch.text == ""
 
 
-def test_without_a_limit_no_hole_is_its() -> None:
-    watch = HoleWatch(MS, None)
+def test_without_a_real_time_limit_no_gap_names_it() -> None:
+    watch = GapWatch(MS, None)
     for began_ns in starts(1000, 50, 6):
         watch.note(began_ns)
     assert watch.text == ""
@@ -59,7 +59,7 @@ def test_limit_is_read_as_the_kernel_states_it(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(not hasattr(os, "sched_setscheduler"), reason="Linux' scheduling")
 @pytest.mark.parametrize(("code", "permitted"), [(0, True), (1, False)])
-def test_permission_is_what_a_child_was_given(monkeypatch: pytest.MonkeyPatch, code: int, permitted: bool) -> None:
+def test_permission_is_that_of_a_child_process(monkeypatch: pytest.MonkeyPatch, code: int, permitted: bool) -> None:
     def run(command: list[str], **_: object) -> "subprocess.CompletedProcess[bytes]":
         assert "sched_setscheduler" in command[-1]
         return subprocess.CompletedProcess(command, code)

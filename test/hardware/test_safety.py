@@ -42,7 +42,7 @@ def test_a_good_command_passes_as_current(guard: SafetyGuard, robot: Robot, midd
     assert result.reasons == () and result.current_a == pytest.approx(tau / robot.torque_constants)
 
 
-def test_nothing_flows_while_disabled(robot: Robot, middle: np.ndarray) -> None:
+def test_current_is_zero_while_disabled(robot: Robot, middle: np.ndarray) -> None:
     result = SafetyGuard(robot).filter(np.ones(8), 0.0, middle, np.ones(8))
     assert not result.current_a.any() and result.reasons == (Reason.DISABLED,)
 
@@ -378,7 +378,7 @@ def test_a_joint_that_went_silent_before_it_is_braked_gets_the_whole_brake(
     assert unseen[7] == pytest.approx(guard.filter(None, 0.0, middle, dq).current_a[7], rel=0.1)
 
 
-def test_what_is_known_of_a_joint_that_is_not_read_only_fades(guard: SafetyGuard, middle: np.ndarray) -> None:
+def test_the_brake_of_a_joint_that_is_not_read_only_fades(guard: SafetyGuard, middle: np.ndarray) -> None:
     """Whether others are read changes how fast, and never brings a brake back."""
     some, none = np.array([True] * 7 + [False]), np.zeros(8, dtype=np.bool_)
     guard.filter(None, 0.0, middle, np.ones(8))
@@ -389,7 +389,7 @@ def test_what_is_known_of_a_joint_that_is_not_read_only_fades(guard: SafetyGuard
     assert all(after < before for before, after in pairwise(brakes))
 
 
-def test_a_new_start_remembers_no_brake(guard: SafetyGuard, middle: np.ndarray) -> None:
+def test_new_start_has_no_earlier_brake(guard: SafetyGuard, middle: np.ndarray) -> None:
     unread = np.array([True] * 7 + [False])
     whole = guard.filter(None, 0.0, middle, np.ones(8), unread).current_a[7]
     guard.fault("servo 9 is silent")

@@ -57,7 +57,7 @@ def test_torque_constants_are_proposed_from_stall() -> None:
     assert proposed["XL330-M288"] == pytest.approx(0.52 / 1.47, abs=1e-3)
 
 
-def test_tables_list_what_their_series_has() -> None:
+def test_control_tables_list_the_registers_of_their_series() -> None:
     small_one, mx, plain = (DYNAMIXELS[number] for number in (1200, 321, 1020))
     assert {62} == {at for at in set(small_one.listed) - set(plain.listed) if at < 64}
     assert 60 not in mx.listed and 40 in mx.listed and 60 in plain.listed

@@ -40,7 +40,7 @@ def test_silence_is_a_fault_after_its_time_and_some_reads(watch: ServoWatch, rob
     assert watch.missing_s(63 * MS) == 0.0 and not watch.silence(900 * MS)
 
 
-def test_servos_that_are_silent_in_turn_and_all_of_them(watch: ServoWatch) -> None:
+def test_servos_silent_in_turn_and_a_silent_line_are_named(watch: ServoWatch) -> None:
     watch.note(ALL, MS)
     for k in range(60):
         watch.note(~only(k % 8), (k + 2) * MS)

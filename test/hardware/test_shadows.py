@@ -74,7 +74,7 @@ def test_ids_are_unique_over_all_servos(tmp_path: Path) -> None:
         doubled(tmp_path, "shadow", shadow_ids=[3])
 
 
-def test_shadows_face_the_servo_that_they_obey(tmp_path: Path) -> None:
+def test_shadow_servos_are_mounted_opposite_the_servo_they_follow(tmp_path: Path) -> None:
     first, shadow = (one for one in doubled(tmp_path, "shadow").wired_servos if one.axis == 1)
     assert first.reverse_mode and not shadow.reverse_mode and shadow.obeys == first.servo_id
     assert (first.label, shadow.label) == ("servo 2 (joint_2)", "servo 11 (joint_2, shadow)")
@@ -113,9 +113,9 @@ def test_a_second_servo_without_torque_leaves_half(robot: Robot) -> None:
 def test_silent_servos_of_one_joint_hold_it_together(robot: Robot) -> None:
     setup = driven(robot, q0=np.array([-0.5, 0.3, 0.2]))
     setup.driver.enable()
-    setup.driver.unseen.begin(np.ones(3, dtype=np.bool_), setup.driver.read().q)
+    setup.driver.servo_side_hold.begin(np.ones(3, dtype=np.bool_), setup.driver.read().q)
     for _ in range(100):
-        setup.driver.unseen.step(1.0, 0.002)
+        setup.driver.servo_side_hold.step(1.0, 0.002)
         setup.driver.bus.clock.sleep(0.002)
     for servo in setup.chain.servos.values():
         assert servo.get(table.OPERATING_MODE) == table.POSITION_MODE and servo.torque_enabled
@@ -186,7 +186,7 @@ def test_faults_of_a_second_servo_stop_the_arm(robot: Robot, break_it: Callable[
     assert cycle.guard.state is GuardState.FAULT and re.search(said, cycle.guard.fault_text)
 
 
-def test_an_arm_whose_servos_stand_apart_is_not_enabled(robot: Robot) -> None:
+def test_arm_with_disagreeing_paired_servos_is_not_enabled(robot: Robot) -> None:
     setup = driven(robot)
     cycle = cycle_of(setup)
     slipped(setup)

@@ -63,7 +63,7 @@ def answer(line: SimulatedLine, spoil: Callable[[Packet, list[bytes]], list[byte
 # -- the driver ----------------------------------------------------------------------------------------------------
 
 
-def test_a_host_that_is_not_busy_is_not_called_so(robot: Robot) -> None:
+def test_an_idle_host_is_not_reported_as_busy(robot: Robot) -> None:
     line = simulated(robot)
     arm = arm_on(robot, line)
     arm.open()

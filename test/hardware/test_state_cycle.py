@@ -41,7 +41,7 @@ def expected_positions(plant: IndependentAxesPlant) -> np.ndarray:
     return np.rint(plant.q * 4096 / (2 * np.pi)).astype(int) + 2048
 
 
-def test_reads_what_the_plant_holds(cycle: StateCycle, plant: IndependentAxesPlant) -> None:
+def test_read_returns_the_state_of_the_plant(cycle: StateCycle, plant: IndependentAxesPlant) -> None:
     plant.dq[:] = np.linspace(-2, 2, 8)
     plant.q[3] = -1.0
     reading = cycle.read()

@@ -12,7 +12,7 @@ from dynid.hardware.loop.cycle import ControlLoop
 from dynid.hardware.loop.diagnostics import OK, THROTTLED, WARN, loop_status
 from dynid.hardware.safety.guard import SafetyGuard, SafetySettings
 from dynid.recording.messages import DiagnosticStatus
-from dynid.recording.periodic_holes import DEFAULT_LIMIT
+from dynid.recording.periodic_gaps import DEFAULT_LIMIT
 
 RUN_S, PERIOD_S, HOLE_S = 6.5, 1.0, 0.05
 

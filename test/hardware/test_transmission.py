@@ -62,10 +62,10 @@ def test_coupled_motors_are_limited_together_and_no_torque_changes_its_sign(tmp_
     np.testing.assert_array_equal(between.within(found, caps), found)
 
 
-def test_a_joint_is_seen_when_all_motors_of_its_group_are(tmp_path: Path) -> None:
+def test_joint_is_read_if_all_motors_of_its_group_are(tmp_path: Path) -> None:
     answers = np.array([True, True, False])
-    assert Transmission(variant("coupled", tmp_path)).joints_seen(answers).tolist() == [True, False, False]
-    assert Transmission(variant("geared", tmp_path)).joints_seen(answers).tolist() == [True, True, False]
+    assert Transmission(variant("coupled", tmp_path)).joints_read(answers).tolist() == [True, False, False]
+    assert Transmission(variant("geared", tmp_path)).joints_read(answers).tolist() == [True, True, False]
 
 
 # -- the driver ------------------------------------------------------------------------------------------------
@@ -130,9 +130,9 @@ def test_servos_hold_coupled_and_geared_joints_where_they_are(robot: Robot) -> N
     """In position mode, when nobody answers: the goals are the motors' angles, not the joints'."""
     setup = driven(robot, q0=np.array([-0.5, 0.3, 0.2]))
     setup.driver.enable()
-    setup.driver.unseen.begin(np.ones(3, dtype=np.bool_), setup.driver.read().q)
+    setup.driver.servo_side_hold.begin(np.ones(3, dtype=np.bool_), setup.driver.read().q)
     for _ in range(100):
-        setup.driver.unseen.step(1.0, 0.002)
+        setup.driver.servo_side_hold.step(1.0, 0.002)
         setup.driver.bus.clock.sleep(0.002)
     for servo in setup.chain.servos.values():
         assert servo.get(table.OPERATING_MODE) == table.POSITION_MODE and servo.torque_enabled

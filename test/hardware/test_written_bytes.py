@@ -82,7 +82,7 @@ def moving(stream: bytes) -> list[Write]:
     ]
 
 
-def test_the_reader_finds_what_it_must_find() -> None:
+def test_reader_finds_all_written_registers() -> None:
     torque_on = bytes.fromhex("fffffd00 02 0600 03 4000 01 dbcc".replace(" ", ""))
     current = bytes.fromhex("fffffd00 fe 0d00 83 6600 0200 02 0000 03 0100 0000".replace(" ", ""))
     quiet = bytes.fromhex("fffffd00 02 0600 03 4000 00 0000".replace(" ", ""))

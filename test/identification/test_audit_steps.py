@@ -46,7 +46,7 @@ def test_poses_fill_the_box_of_the_joints_that_count() -> None:
 
 
 @pytest.mark.parametrize("count", [100, CHUNK, CHUNK + 1000])
-def test_a_sample_is_the_beginning_of_one_sequence(count: int) -> None:
+def test_audit_samples_are_the_start_of_one_sequence(count: int) -> None:
     found = np.concatenate(list(AUDITOR._sample(5, count)))
     expected = AUDITOR.poses(spread_points(len(AUDITOR.free), 5, 0, count))
     np.testing.assert_array_equal(found, expected)
@@ -143,7 +143,7 @@ def test_bad_poses_are_distinct_and_sorted() -> None:
     assert len(rest) > 1 and apart.min() >= DISTINCT_RAD
 
 
-def test_a_box_with_one_pair_the_wrong_way_round_is_refused_and_the_seed_is_one() -> None:
+def test_a_box_with_swapped_limits_is_refused_and_the_default_seed_is_one() -> None:
     lower, upper = np.array(ROBOT.audit_lower), np.array(ROBOT.audit_upper)
     assert audit_module.audit(MODEL, PHI, lower, upper, poses=64, searches=4).seed == 1
     lower[3] = upper[3] + 0.1
@@ -151,7 +151,7 @@ def test_a_box_with_one_pair_the_wrong_way_round_is_refused_and_the_seed_is_one(
         Auditor(MODEL, lower, upper)
 
 
-def test_a_local_minimum_is_one_within_the_limits_of_the_joints_that_move() -> None:
+def test_local_minimum_moves_only_the_given_joints_within_their_limits() -> None:
     functions = InertiaFunctions(MODEL)
     start = AUDITOR.poses(np.full((1, len(AUDITOR.free)), 0.4))[0]
     joints = [1, 3]
@@ -168,7 +168,7 @@ def test_a_local_minimum_is_one_within_the_limits_of_the_joints_that_move() -> N
     assert same <= value
 
 
-def test_a_quick_audit_walks_from_the_lowest_of_its_own_sample() -> None:
+def test_quick_audit_descends_from_its_lowest_sample() -> None:
     box = ROBOT.audit_lower, ROBOT.audit_upper
     one, again, other = (quick_audit(MODEL, PHI, *box, poses=300, seed=seed) for seed in (1, 1, 2))
     assert one.lambda_min == again.lambda_min and (one.pose == again.pose).all()
@@ -188,7 +188,7 @@ def test_a_quick_audit_walks_from_the_lowest_of_its_own_sample() -> None:
     assert many.poses_checked == 5001 and many.lambda_min <= one.lambda_min + 1e-6
 
 
-def test_a_search_goes_on_from_below_what_it_found() -> None:
+def test_search_resumes_below_its_last_minimum() -> None:
     """Of few poses the first walks end on the way; going on they reach what a thousand walks find."""
     start = published()
     phi = start.with_values(start.values + 3e-3 * np.random.default_rng(2).normal(size=39))
@@ -206,7 +206,7 @@ def test_a_joint_that_matters_by_the_rounding_of_its_axis_alone_is_not_free(twis
     assert Auditor(arm_of_three, -np.ones(3), np.ones(3)).free == free
 
 
-def test_a_grid_joins_the_sample_of_up_to_so_many_joints(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_grid_is_added_up_to_a_number_of_joints(monkeypatch: pytest.MonkeyPatch) -> None:
     joints = len(AUDITOR.free)
     assert audit_module.GRID_JOINTS == 8 and joints == 6
     for most, extra in ((joints, 3**joints), (joints - 1, 1)):

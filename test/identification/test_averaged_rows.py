@@ -16,7 +16,7 @@ from dynid.identification.data.signals import TimeAxis, Torques
 from dynid.identification.data.weak_form import CUTOFF_OF_SUPPORT, averaged, cubic_spline
 from dynid.identification.estimators.table import estimator
 from dynid.identification.methods import identify
-from dynid.identification.prepared import within_memory
+from dynid.identification.prepared import sources_in_memory
 from dynid.identification.settings import load_identification
 from dynid.identification.setup import estimate_setup
 from dynid.model.dynamics import ArmModel
@@ -58,7 +58,7 @@ def error_of(source: Recording) -> float:
     """Relative error of the torques that the estimate predicts for the samples that it is from."""
     samples = source.samples(SETTINGS)
     assert samples.settings.rows == "averaged"
-    W = samples.seen(MODEL.regressor).reshape(-1, len(MODEL.names))
+    W = samples.low_passed(MODEL.regressor).reshape(-1, len(MODEL.names))
     phi = np.linalg.lstsq(W, samples.tau.ravel(), rcond=None)[0]
     return float(np.linalg.norm(W @ (phi - true_parameters())) / np.linalg.norm(samples.tau))
 
@@ -144,7 +144,7 @@ def test_both_makers_of_rows_agree_on_a_fast_recording() -> None:
     for kind in ("filtered", "averaged"):
         forced = SETTINGS.model_copy(update={"rows": kind})
         found.append(estimator("wls").estimate(MODEL, source.samples(forced), None).base.values)
-    W = source.samples(SETTINGS).seen(MODEL.regressor)
+    W = source.samples(SETTINGS).low_passed(MODEL.regressor)
     assert np.linalg.norm(W @ (found[0] - found[1])) < 5e-3 * np.linalg.norm(W @ found[0])
 
 
@@ -204,7 +204,7 @@ def test_torques_of_another_current_stay_unknown_where_they_were_not_recorded() 
 def test_late_torques_of_slow_rows_are_found_and_compensated(late_s: float) -> None:
     source = recording(even(), late_s=late_s)
     setup, (found,) = estimate_setup(ROBOT, [source], SETTINGS, (), delay=True)
-    assert found.kind == "delay" and found.differs and not found.must_be_mended
+    assert found.kind == "delay" and found.differs and not found.needs_correction
     assert found.value == pytest.approx(late_s, abs=1e-3)
     assert f"torques lag {1e3 * found.value:.1f} ms" in found.sentence and "compensated" in found.sentence
     assert error_of(setup.read(source)) < 5e-3
@@ -222,9 +222,9 @@ def test_a_sample_of_many_recordings_is_spread_evenly(monkeypatch: pytest.Monkey
     settings = rows_of(sources, SETTINGS).settings(SETTINGS)
     spans = [span_of(one, settings) for one in sources]
     whole = sum(len(part.q) for one in sources for part in one.samples(settings).fine)
-    assert within_memory(sources, spans, settings) == (sources, True)
+    assert sources_in_memory(sources, spans, settings) == (sources, True)
     for name in ("MOST_INSTANTS", "SAMPLE_INSTANTS"):
         monkeypatch.setattr(prepared, name, 0.45 * whole)
-    used, all_of_them = within_memory(sources, spans, settings)
+    used, all_of_them = sources_in_memory(sources, spans, settings)
     assert [one.name for one in used] == ["log 0", "log 3", "log 6", "log 9"] and not all_of_them
     assert sum(len(part.q) for one in used for part in one.samples(settings).fine) <= 0.45 * whole

@@ -42,7 +42,7 @@ def test_bands_grow_outside_the_data() -> None:
     assert SIGMA * 0.8 < near < SIGMA * 1.3 and far > 1.5 * near
 
 
-def test_a_wrong_model_has_wide_ones() -> None:
+def test_a_wrong_model_has_wide_deviations() -> None:
     fitted = samples(1)[0]
     told = bands(fitted)
     wrong = replace(told, base=told.base.with_values(0.5 * told.base.values))

@@ -41,6 +41,6 @@ def test_missing_spring_is_named(added: FloatArray, words: tuple[str, ...]) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("factor", [1.0, 1.4, -1.0])
-def test_nothing_is_lacking_where_data_are_clean_or_another_thing_is_wrong(factor: float) -> None:
+def test_no_missing_effect_is_named_for_clean_data_or_wrong_torque_scales(factor: float) -> None:
     """A torque constant or a sign, which others name."""
     assert cause(0.0, np.where(np.arange(ROBOT.size) == 2, factor, 1.0)) == ""

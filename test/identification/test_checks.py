@@ -62,11 +62,11 @@ class Slow(NamedTuple):
 
     moving: Any
     has_coulomb_friction: bool = True
-    beside: None = None
+    joint_friction: None = None
     interval_s: float = 0.04
     shares: dict[str, float] = {}
 
-    def beside_friction(self) -> dict[str, float]:
+    def independence_from_coulomb(self) -> dict[str, float]:
         return self.shares
 
 
@@ -176,7 +176,7 @@ def test_a_refinement_and_a_diagnosis_are_judged_where_there_is_one() -> None:
     ]
 
 
-def test_the_other_current_must_say_the_same() -> None:
+def test_goal_and_present_current_must_give_the_same_parameters() -> None:
     robot = load_robot("planar_3r")
     own = recorded(robot, seconds=8.0, coulomb=0.0).samples(load_identification(robot))
     for share, expected in ((0.045, True), (0.055, False), (-0.055, False)):
@@ -210,7 +210,7 @@ def test_a_droop_that_is_known_of_the_servos_does_not_count() -> None:
         assert ("torque_source" not in [one.id for one in judge(FITTED, [found], SETTINGS).failed]) == expected
 
 
-def test_friction_beside_the_parameters_is_estimated_again_for_the_other_current() -> None:
+def test_additional_friction_is_refitted_for_the_other_current() -> None:
     """A current of more friction says the same of the parameters, and one of more gravity does not."""
     planar = load_robot("planar_3r")
     bare = planar.file.structure.model_copy(update={"coulomb_friction": False})
@@ -223,7 +223,7 @@ def test_friction_beside_the_parameters_is_estimated_again_for_the_other_current
         fine = tuple(replace(a, other_raw=share * b.raw) for a, b in zip(own.fine, other.fine, strict=True))
         samples = replace(own, other_tau=share * other.tau, fine=fine)
         regression = Regression.of(model, samples, settings.coulomb_friction)
-        assert regression.beside is not None
+        assert regression.joint_friction is not None
         found = fitted(model=model, settings=settings, samples=samples, estimate=Conditioned(10.0, regression))
         value, _ = checks.torque_source_difference(found)  # type: ignore[misc]
         assert least <= value <= most
@@ -240,12 +240,12 @@ def test_a_friction_fit_that_has_not_settled_is_refused(monkeypatch: pytest.Monk
         return [one.id for one in judge(FRICTION, [OneRegression(regression, robot.joint_names)], SETTINGS).failed]
 
     usual = Regression.of(model, samples, coulomb)
-    assert usual.beside is not None and "friction_settled" not in judged(usual)
+    assert usual.joint_friction is not None and "friction_settled" not in judged(usual)
     monkeypatch.setattr(GearFitter.fit, "__defaults__", (None, 2, 0.0, np.inf))
     cut = Regression.of(model, samples, coulomb)
-    assert cut.beside is not None and not cut.beside.fit.settled and "friction_settled" in judged(cut)
+    assert cut.joint_friction is not None and not cut.joint_friction.fit.settled and "friction_settled" in judged(cut)
     # where the fit is another recording's, nothing was fitted that could settle
-    assert "friction_settled" not in judged(Regression.of(model, samples, coulomb, cut.beside.fit.known))
+    assert "friction_settled" not in judged(Regression.of(model, samples, coulomb, cut.joint_friction.fit.known))
 
 
 def test_a_shape_at_the_bounds_of_its_box_is_named() -> None:
@@ -253,7 +253,7 @@ def test_a_shape_at_the_bounds_of_its_box_is_named() -> None:
     bare = planar.file.structure.model_copy(update={"coulomb_friction": False})
     robot = Robot(planar.file.model_copy(update={"structure": bare}), planar.folder)
     samples = recorded(robot, seconds=8.0, coulomb=0.3, noise=0.0).samples(load_identification(robot))
-    beside = Regression.of(ArmModel.of(robot), samples, CoulombSettings(structure="Stribeck")).beside
+    beside = Regression.of(ArmModel.of(robot), samples, CoulombSettings(structure="Stribeck")).joint_friction
     assert beside is not None
     p, theta = beside.fit.rows.W.shape[2], beside.fit.theta.copy()
     places = [p + k for k, one in enumerate(beside.fit.parameters) if one.name.startswith("WS")]
@@ -262,7 +262,7 @@ def test_a_shape_at_the_bounds_of_its_box_is_named() -> None:
         assert (f"WS1 {value:.3g}" in replace(beside, fit=replace(beside.fit, theta=theta)).shape_note) == named
 
 
-def test_words_say_whether_rest_is_in_them() -> None:
+def test_error_details_state_whether_samples_at_rest_are_included() -> None:
     errors = torque_errors(TAU, 0.9 * TAU)
     value, detail = checks.of_moving(errors)
     assert value == errors.moving and detail == "of joints in motion; 0.1 with those at rest"

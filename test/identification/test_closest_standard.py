@@ -97,7 +97,7 @@ def test_friction_and_rotors_of_a_prior_come_from_the_identification(make_sample
     np.testing.assert_allclose(found.values, TRUTH.values, atol=1e-7)
 
 
-def test_what_cannot_be_solved_is_refused(make_samples) -> None:
+def test_unsolvable_problems_are_refused(make_samples) -> None:
     samples = make_samples(ROBOT, PHI)
     other = ArmModel.of(load_robot("planar_3r"))
     foreign = load_standard(load_robot("planar_3r").folder / "models" / "nominal.yaml", other.mdh)
@@ -123,7 +123,7 @@ def test_the_inertia_about_the_centre_of_mass_is_the_urdfs() -> None:
         inertia_about_com(np.zeros(10))
 
 
-def test_a_tolerance_forgives_so_much_and_no_more() -> None:
+def test_tolerance_has_a_sharp_limit() -> None:
     matrix = np.diag([1.0, 0.5, -0.015])
     assert not is_definite(matrix) and not is_definite(matrix, -0.01) and is_definite(matrix, -0.02)
     assert is_definite(np.eye(3)) and not is_definite(np.eye(3), 1.5)

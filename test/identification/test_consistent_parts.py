@@ -12,10 +12,10 @@ from dynid.identification.feasibility.consistent import (
     STRAIN_DEVIATIONS,
     consistent_interior,
     consistent_projection,
-    lifted,
     on_their_bounds,
     prior_from_bounds,
     pseudo_inertia_rows,
+    raised_to_bounds,
     solver_units,
 )
 from dynid.model.dynamics import ArmModel
@@ -50,7 +50,7 @@ def test_the_prior_is_solid_boxes_in_the_middle_of_the_bounds() -> None:
         np.testing.assert_allclose(found.inertia, found.mass * tensor / 3, atol=1e-12)
 
 
-def test_what_the_data_leave_open_stays_close_to_the_prior() -> None:
+def test_undetermined_parameters_stay_close_to_the_prior() -> None:
     """Nearer to a heavier arm, with the same base parameters, than what boxes in the middle give; and it comes back."""
     middle = consistent_interior(MODEL, LIMITS)
     base, heavier = nominal("crane_x7").with_values(MODEL.regrouping.K @ middle), np.array(middle)
@@ -128,7 +128,7 @@ def test_data_that_contradict_the_bounds_are_named_and_their_deviations_widened(
 @pytest.mark.parametrize(
     ("name", "advice"), [("IA3", "set rotor_inertia to false"), ("FV2", "of different instants, or friction")]
 )
-def test_what_the_data_put_below_zero_is_no_matter_of_masses_and_boxes(name: str, advice: str) -> None:
+def test_negative_rotor_inertia_or_friction_is_not_blamed_on_masses(name: str, advice: str) -> None:
     phi = nominal("crane_x7")
     values = np.array([-0.02 if own == name else value for own, value in zip(phi.names, phi.values, strict=True)])
     sharp = BaseParameters(phi.names, values, 1e-6 * np.eye(len(values)))
@@ -170,7 +170,7 @@ def test_the_weight_of_a_lift_is_no_offset_of_its_friction(tmp_path: Path) -> No
     assert found["IA2"] == pytest.approx(15.0, abs=0.02)
 
 
-def test_rows_ask_for_margin_and_spread_and_room() -> None:
+def test_pseudo_inertia_rows_require_margin_spread_and_room() -> None:
     """Of a rod: thin across, so its pseudo-inertia is definite and its spread small."""
     ten = from_link_frame(LinkInertia(1.0, np.zeros(3), np.diag([2e-6, 1e-3, 1e-3])), np.eye(4))
     least = float(np.linalg.eigvalsh(pseudo_inertia(ten))[0])  # 1e-6: a spread of 1 mm
@@ -197,12 +197,12 @@ def test_limits_are_left_by_no_more_than_a_solver_may() -> None:
             assert ("link 3 with mass" in outside(inside, MODEL, replace(LIMITS, links=links))) == expected
 
 
-def test_a_lift_needs_something_missing_and_adds_mass_that_has_spread() -> None:
+def test_a_lift_onto_the_bounds_adds_just_enough_mass() -> None:
     spread, margin = 0.3, 1e-4
     ten = from_link_frame(LinkInertia(1.0, np.zeros(3), np.eye(3)), np.eye(4))
     own = float(np.linalg.eigvalsh(pseudo_inertia(ten) - spread**2 * np.diag([1.0, 1.0, 1.0, 0.0]))[0])
-    assert lifted(ten, own - 1e-9, spread) is ten
-    short = lifted(ten, own + 0.05 * margin, spread)
+    assert raised_to_bounds(ten, own - 1e-9, spread) is ten
+    short = raised_to_bounds(ten, own + 0.05 * margin, spread)
     found = float(np.linalg.eigvalsh(pseudo_inertia(short) - short[9] * spread**2 * np.diag([1, 1, 1, 0.0]))[0])
     assert own + 0.05 * margin <= found < own + 0.06 * margin
 

@@ -110,7 +110,7 @@ def friction_checks(regression: Regression) -> tuple[Check, ...]:
 
 
 @pytest.mark.parametrize("structure", ["auto", "Coulomb-viscous", "load"])
-def test_degrees_that_are_radians_are_told_by_the_fastest_joint(structure: FrictionStructure) -> None:
+def test_radians_as_degrees_are_detected_by_the_fastest_joint(structure: FrictionStructure) -> None:
     """Radians read as degrees: hardly anything moves, and a longer recording would not help; whatever friction is."""
     slow = samples_of(np.radians(Q), np.radians(DQ), np.radians(DDQ), TAU)
     with pytest.raises(DataError, match=r"reaches 0\.035 rad/s: if it moved faster than that, correct the unit"):
@@ -144,7 +144,7 @@ def test_friction_among_the_parameters_is_looked_at_too() -> None:
     tau[:, 6] -= 0.1 * np.sign(same[:, 6])
     regression = Regression.of(model, samples_of(Q, same, DDQ, tau), SETTINGS)
     values = dict(zip(regression.names, regression.solve().phi, strict=True))
-    assert values["FC7"] == 0.0 and regression.beside is None
+    assert values["FC7"] == 0.0 and regression.joint_friction is None
     _, separate = friction_checks(regression)
     assert not separate.passed and separate.detail == "FV7"
 
@@ -174,7 +174,7 @@ def test_the_metric_is_the_added_torque_error() -> None:
     assert added == pytest.approx(float(step @ step), rel=1e-2)
 
 
-def test_the_loop_remembers_a_standstill() -> None:
+def test_standstill_lowers_weights_for_the_loop_memory() -> None:
     settings = CoulombSettings(loop_memory_s=0.02)
     dq = np.ones((100, 2))
     dq[50, 0] = 0.0

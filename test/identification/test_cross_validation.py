@@ -76,7 +76,7 @@ def test_unseen_torques_are_predicted_worse_than_fitted_ones() -> None:
     assert crossed[0].kind == "cross-validated" and np.isnan(crossed[0].moved)
 
 
-def test_cross_validation_refuses_what_the_fit_hides() -> None:
+def test_cross_validation_refuses_an_overfit() -> None:
     """A load for the last tenth of the time: the fit takes up part of it, and no other tenth shows it."""
     time, *states = motion(ROBOT, 25.0, 0)
     standard, last = MODEL.regrouping.standard, MODEL.chain_size

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from recordings import recorded
 
-from dynid.identification.data.later import with_later_torques
+from dynid.identification.data.delayed_torques import with_shifted_torques
 from dynid.identification.data.recordings import Recording
-from dynid.identification.diagnosis.delays import MOST_S, DelaySearch, Left, followed, secant_step
-from dynid.identification.diagnosis.nearby import Unknown, doubt_of_delays, unknowns
+from dynid.identification.diagnosis.delays import MOST_S, DelaySearch, RemainingDelay, iterated_delays, secant_step
+from dynid.identification.diagnosis.nuisance_columns import Unknown, doubt_of_delays, unknowns
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import SuspicionLimits, load_identification
 from dynid.model.dynamics import ArmModel
@@ -29,11 +29,11 @@ class Faint(DelaySearch):
         self.given = self._fitted(np.zeros(3))
         self._found = {}
 
-    def _fitted(self, delays_s: FloatArray) -> Left:
+    def _fitted(self, delays_s: FloatArray) -> RemainingDelay:
         self.fits += 1
         left = self.share * (self.late_s - delays_s)
         each = (Unknown("delay", axis, float(value), 0.001, 0.0) for axis, value in enumerate(left))
-        return Left((Unknown("delay", -1, float(left.mean()), 0.001, 0.0), *each), np.ones(3))
+        return RemainingDelay((Unknown("delay", -1, float(left.mean()), 0.001, 0.0), *each), np.ones(3))
 
 
 def late(delays_s: FloatArray) -> Recording:
@@ -52,7 +52,7 @@ def estimates(data: Recording) -> tuple[tuple[Unknown, ...], tuple[Unknown, ...]
     regression = Regression.stack(model, samples, COULOMB)
     free = unknowns(model, samples, regression)
     search = DelaySearch(model, samples, regression, COULOMB, free)
-    return search.given.delays, followed(search, LIMITS, doubt_of_delays(samples, regression))
+    return search.given.delays, iterated_delays(search, LIMITS, doubt_of_delays(samples, regression))
 
 
 @pytest.mark.slow
@@ -72,7 +72,7 @@ def test_a_long_delay_of_one_joint_is_its_own() -> None:
     assert all(abs(one.value) < 0.005 + 3.0 * one.deviation for one in found[3:])
 
 
-def test_nothing_is_followed_where_nothing_is_late() -> None:
+def test_without_delays_the_linear_estimates_remain() -> None:
     linear, found = estimates(recorded(ROBOT))
     assert [one.value for one in found] == [one.value for one in linear]
 
@@ -87,18 +87,18 @@ def test_later_torques_undo_a_delay_and_leave_positions() -> None:
     """What is shifted behind the filters is what would have been shifted in front of them."""
     delays = np.array([0.0, 0.02, -0.03, 0.05, 0.0, 0.01, 0.0, -0.01])
     honest, samples = recorded(ROBOT).samples(SETTINGS), late(delays).samples(SETTINGS)
-    mended = with_later_torques(samples, delays)
+    mended = with_shifted_torques(samples, delays)
     inside = slice(5, -5)
     scale = honest.tau.std(axis=0)
     assert (np.abs(samples.tau - honest.tau)[inside].max(axis=0) / scale > 0.01)[delays != 0.0].all()
     # the fast noise is averaged by reading between stamps twice
     assert (np.abs(mended.tau - honest.tau)[inside].max(axis=0) / scale < 0.05).all()
     assert np.array_equal(mended.q, samples.q) and np.array_equal(mended.fine[0].q, samples.fine[0].q)
-    plain = with_later_torques(replace(samples, fine=()), delays)
+    plain = with_shifted_torques(replace(samples, fine=()), delays)
     assert np.abs(plain.tau - mended.tau)[inside].max() < 0.1 * np.abs(samples.tau - honest.tau)[inside].max()
 
 
-def test_steps_grow_where_hardly_anything_falls_and_are_secants_elsewhere() -> None:
+def test_secant_steps_grow_while_the_value_hardly_falls() -> None:
     first = secant_step(np.array([0.01, 0.2]), np.zeros(2), np.zeros(2))
     assert first.tolist() == [0.01, 0.04]  # as estimated, but no farther than the longest
     value, before, step = np.array([0.010, 0.004, 0.012]), np.array([0.010, 0.012, 0.010]), np.full(3, 0.008)
@@ -108,17 +108,17 @@ def test_steps_grow_where_hardly_anything_falls_and_are_secants_elsewhere() -> N
 
 
 @pytest.mark.parametrize("share", [1.0, 0.2, 0.05])
-def test_a_delay_that_is_hardly_seen_is_as_uncertain(share: float) -> None:
+def test_barely_visible_delay_is_uncertain(share: float) -> None:
     """What is left may look certain to a millisecond where a delay of twenty would change it by one."""
     search = Faint(share, 0.04)
-    common, *each = followed(search, LIMITS, np.ones(3))
+    common, *each = iterated_delays(search, LIMITS, np.ones(3))
     assert common.value == pytest.approx(0.04, abs=0.0005 / share) and common.deviation == pytest.approx(0.001 / share)
     assert all(one.value == pytest.approx(0.04, abs=0.0005 / share) for one in each)
 
 
 def test_no_delays_are_fitted_twice() -> None:
     search = Faint(1.0, 0.04)
-    followed(search, LIMITS, np.ones(3))
+    iterated_delays(search, LIMITS, np.ones(3))
     assert search.fits == 2
 
 
@@ -148,17 +148,17 @@ class Stubborn(DelaySearch):
         self.shrinks = shrinks
         self.given, self._found = self._fitted(np.zeros(6)), {}
 
-    def _fitted(self, delays_s: FloatArray) -> Left:
+    def _fitted(self, delays_s: FloatArray) -> RemainingDelay:
         true = np.array([0.06, 0.0, 0.0, 0.0, 0.0, 0.0])
         left = np.array([0.3, 1.0, 1.0, 1.0, 1.0, 0.0]) * (true - delays_s) + np.array([0, 0, 0, 0, 0, 0.006])
         each = (Unknown("delay", axis, float(value), 0.001, 0.0) for axis, value in enumerate(left))
         sigma = 1.0 + 10.0 * np.abs(true - delays_s) if self.shrinks else np.ones(6)
-        return Left((Unknown("delay", -1, float(left.mean()), 0.001, 0.0), *each), sigma)
+        return RemainingDelay((Unknown("delay", -1, float(left.mean()), 0.001, 0.0), *each), sigma)
 
 
-def test_a_joint_without_a_root_takes_no_other_joint_along() -> None:
-    _, first, *others = followed(Stubborn(), LIMITS, np.ones(6))
+def test_a_delay_that_does_not_converge_leaves_other_joints_unchanged() -> None:
+    _, first, *others = iterated_delays(Stubborn(), LIMITS, np.ones(6))
     assert first.value == pytest.approx(0.06, abs=0.002) and first.deviation < 0.01
     assert all(abs(one.value) < 0.007 for one in others)
-    _, unshrunk, *_ = followed(Stubborn(shrinks=False), LIMITS, np.ones(6))
+    _, unshrunk, *_ = iterated_delays(Stubborn(shrinks=False), LIMITS, np.ones(6))
     assert unshrunk.value == pytest.approx(0.018)

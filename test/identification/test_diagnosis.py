@@ -20,15 +20,15 @@ from dynid.identification.diagnosis.diagnosis import (
     tried_scale,
 )
 from dynid.identification.diagnosis.events import find_event
-from dynid.identification.diagnosis.nearby import (
+from dynid.identification.diagnosis.interpretations import Interpretation, Trials
+from dynid.identification.diagnosis.nuisance_columns import (
     CHANCE,
     Unknown,
     deviation_in_common,
+    median_of_others,
     unexplained_share,
     unknowns,
-    usual_of_others,
 )
-from dynid.identification.diagnosis.readings import Reading, Trials
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.torque_errors import torque_errors
 from dynid.identification.pipeline import identify
@@ -60,11 +60,11 @@ def swapped(first: int, second: int) -> Callable[[FloatArray], FloatArray]:
     return lambda values: values[:, order]
 
 
-def test_a_few_samples_say_nothing() -> None:
+def test_a_few_samples_give_no_suspicions() -> None:
     """As at a long sampling interval: no joint slides often enough, and no reading is better than another."""
     data = recorded(ROBOT)
     trials = Trials(ArmModel.of(ROBOT, mount=data.mount), part(data.samples(SETTINGS), np.arange(8)))
-    readings = [*trials.usual(), *trials.exchanges()]
+    readings = [*trials.set_up_faults(), *trials.exchanges()]
     assert len(readings) > 20 and all(one.gain == 0.0 for one in readings)
 
 
@@ -76,7 +76,7 @@ def test_clean_data_are_not_suspected() -> None:
 
 
 @pytest.mark.slow
-def test_the_scale_of_the_last_joint_cannot_be_seen() -> None:
+def test_scale_of_the_last_joint_is_not_observable() -> None:
     """Its torque is friction and its own rotor: no other joint's torque depends on them."""
     hidden = dict(found(recorded(ROBOT)).unseen)
     assert NAMES[7] in hidden and hidden[NAMES[7]] == np.inf
@@ -189,17 +189,17 @@ def late(axis: int | None, rows: int = 3) -> Callable[[FloatArray], FloatArray]:
     return shift
 
 
-def test_what_joints_have_in_common_is_no_surer_than_they_agree() -> None:
+def test_the_deviation_of_a_common_value_includes_scatter_between_joints() -> None:
     """With equal deviations the random effects of DerSimonian and Laird are the scatter's own standard error."""
     scattered = np.array([-12.0, -27.0, -25.0, -50.0, -53.0, -60.0, -97.0])
     assert np.isclose(deviation_in_common(scattered, np.full(7, 2.0)), scattered.std(ddof=1) / np.sqrt(7.0))
     assert np.isclose(deviation_in_common(np.full(7, -20.0), np.full(7, 2.0)), 2.0 / np.sqrt(7.0))
     assert deviation_in_common(np.array([5.0]), np.array([2.0])) == 2.0
-    assert usual_of_others(np.array([0.0, 30.0, 1.0, 2.0])).tolist() == [2.0, 1.0, 2.0, 1.0]
+    assert median_of_others(np.array([0.0, 30.0, 1.0, 2.0])).tolist() == [2.0, 1.0, 2.0, 1.0]
 
 
 @pytest.mark.slow
-def test_torques_that_are_late_by_another_time_for_each_joint_are_not_late_together() -> None:
+def test_different_delays_per_joint_are_no_common_delay() -> None:
     """A stamp is late for all joints alike; two joints whose drives filter are still named, each by itself."""
 
     def looking_late(rows: Sequence[int]) -> list[tuple[str, ...]]:
@@ -248,7 +248,7 @@ def test_friction_that_builds_up_after_a_reversal_is_no_delay(late_s: float) -> 
     assert bool(named) == bool(late_s), named
 
 
-def test_the_zero_of_an_upright_axis_is_not_seen_through_rounding() -> None:
+def test_zero_of_an_upright_axis_is_not_found_in_rounding() -> None:
     """Frames of a URDF with 3.14159 for pi lean by a hair: what that does to the torque is far below any noise."""
     data = recorded(ROBOT)
     model = ArmModel.of(ROBOT, mount=data.mount).under(np.array([1e-9, 0.0, -9.80665]))
@@ -259,7 +259,7 @@ def test_the_zero_of_an_upright_axis_is_not_seen_through_rounding() -> None:
 
 
 @pytest.mark.slow
-def test_what_is_left_of_a_joint_makes_its_scale_unsure() -> None:
+def test_residuals_of_a_joint_widen_the_deviation_of_its_scale() -> None:
     """On a wall-mounted arm's public run a wrist with 0.1 N m of links looked half as strong, to five deviations."""
 
     def rippled(size: float) -> Recording:
@@ -311,7 +311,7 @@ def test_a_zero_of_a_joint_is_named() -> None:
 
 
 @pytest.mark.slow
-def test_what_a_straight_line_leads_too_far_to_is_tried() -> None:
+def test_large_linear_estimates_are_confirmed_by_a_trial_fit() -> None:
     """A joint that hardly shows its zero or scale gets a large value at times; it must explain the data when tried."""
     far = recorded(ROBOT, positions=lambda q: q + np.where(np.arange(8) == 2, 0.8, 0.0))
     assert any(one.kind == "position zero" and one.joints == (NAMES[2],) for one in found(far).suspicions)
@@ -342,19 +342,19 @@ def test_long_delay_is_printed_without_an_exponent() -> None:
     assert "4 ms (+-0.4 ms) early" in words
 
 
-def test_limits_decide() -> None:
+def test_a_scale_within_the_limit_is_measured_but_not_suspected() -> None:
     """A scale within the limit is measured, but not suspected."""
     diagnosis = found(recorded(ROBOT, torques=times(1, 1.1)))
     assert diagnosis.suspicions == () and 0.3 < diagnosis.strongest < 1.0
 
 
-def test_a_reading_must_gain_and_be_significant() -> None:
+def test_an_interpretation_must_reduce_the_error_and_be_significant() -> None:
     """The weaker of both decides: neither a large gain by chance nor a small one that is sure is suspected."""
     for gain, significance in ((5.0, 1.0), (0.1, 20.0)):
-        reading = Reading("gear", (2,), 2.0, gain, significance, 2, 0.3, 0.1)
+        reading = Interpretation("gear", (2,), 2.0, gain, significance, 2, 0.3, 0.1)
         assert suspicion_of(reading, LIMITS, NAMES).strength < 1.0
-    assert suspicion_of(Reading("gear", (2,), 2.0, 0.3, 3.0, 2, 0.3, 0.1), LIMITS, NAMES).strength > 1.0
-    exchanged = Reading("joints", (2, 3), 0.0, 0.2, 3.0, 2, 0.3, 0.1)
+    assert suspicion_of(Interpretation("gear", (2,), 2.0, 0.3, 3.0, 2, 0.3, 0.1), LIMITS, NAMES).strength > 1.0
+    exchanged = Interpretation("joints", (2, 3), 0.0, 0.2, 3.0, 2, 0.3, 0.1)
     assert suspicion_of(exchanged, LIMITS, NAMES).strength > 1.0
 
 
@@ -402,7 +402,7 @@ def test_a_joint_that_carries_nothing_or_never_moves_is_not_refused() -> None:
     assert worst_joint(noise, ("a", "b"), np.array([30.0, 30.0])) == (pytest.approx(0.1, rel=0.01), "a")
 
 
-def test_radians_read_as_degrees_are_told_by_the_fastest_joint() -> None:
+def test_radians_read_as_degrees_are_found_by_the_fastest_joint() -> None:
     """Nothing passes for motion: no structure of friction can be chosen, and a longer recording would not help."""
     with pytest.raises(DataError, match="correct the unit of positions or times"):
         identify(ROBOT, [recorded(ROBOT, positions=np.radians)], settings=SETTINGS)
@@ -415,7 +415,7 @@ def test_a_silent_joint_is_refused() -> None:
     assert judge(DATA, recorded(ROBOT).samples(SETTINGS).quality, SETTINGS).accepted
 
 
-def test_the_checks_are_there() -> None:
+def test_joint_errors_and_suspicions_are_among_the_checks() -> None:
     assert {"joint_error_fitted", "joint_error_with_rest_fitted", "suspicion"} <= {one.id for one in FITTED}
     assert rule(HELD_OUT, "joint_error_held_out").limit == "acceptance.relative_joint_error"
 

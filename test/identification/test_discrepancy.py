@@ -48,13 +48,13 @@ def judged(missing: float, seed: int) -> tuple[FloatArray, FloatArray, float]:
 
 
 @pytest.mark.slow
-def test_intervals_hold_though_the_law_misses_what_happens_at_low_speed() -> None:
+def test_intervals_hold_if_the_law_is_wrong_at_low_speed() -> None:
     found = [judged(0.1, seed) for seed in range(150)]
     held, plain = (np.mean([np.abs(one[k]) < 1.645 for one in found]) for k in (0, 1))
     assert 0.8 < held < 0.95 and plain < 0.4
 
 
-def test_where_the_law_is_right_there_is_next_to_nothing() -> None:
+def test_a_correct_friction_law_has_almost_no_discrepancy() -> None:
     right, wrong = (np.median([judged(size, seed)[2] for seed in range(20)]) for size in (0.0, 0.1))
     assert right < 0.25 * SIGMA < wrong
 

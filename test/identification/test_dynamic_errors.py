@@ -72,7 +72,7 @@ def test_wrong_links_and_rotors_are_beyond_the_limit(factor: float, names: tuple
     assert all(errors[k].sure < 0.05 for k in errors if k > max(int(name[-1]) for name in names))
 
 
-def test_a_right_model_is_accepted_by_this_check_and_shown_in_words() -> None:
+def test_a_correct_model_passes_the_dynamic_error_check() -> None:
     judged = validate(Model(ROBOT, RIGHT, LAW), [source()])
     (check,) = [one for one in judged.verdict.checks if one.id == "dynamic_error_held_out"]
     assert check.passed and check.limit == 0.1 and "of the dynamic torque, " in check.detail
@@ -104,7 +104,7 @@ def test_one_event_does_not_refuse_a_model() -> None:
     assert errors[7].sure < 0.1
 
 
-def test_a_motion_that_does_not_show_a_joint_says_so() -> None:
+def test_joints_not_excited_by_a_motion_are_named() -> None:
     loud = source(noise=0.6, seconds=8.0)
     judged = validate(Model(ROBOT, RIGHT, LAW), [loud])
     (motion,) = judged.motions
@@ -114,7 +114,7 @@ def test_a_motion_that_does_not_show_a_joint_says_so() -> None:
     assert not any("hardly shows" in note for note in quiet.notes)
 
 
-def test_the_worst_joint_decides_and_nothing_is_judged_without_dynamics() -> None:
+def test_the_worst_joint_decides_and_static_motions_are_not_judged() -> None:
     motion = validate(Model(ROBOT, RIGHT, LAW), [source()]).motions[0]
     one = DynamicError(4, "the rotor inertia of joint 5", 0.32, 0.02, 0.05, 0.05)
     other = DynamicError(6, "the inertia of link 7", 0.16, 0.02, 0.05, 0.05)

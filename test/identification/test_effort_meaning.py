@@ -8,7 +8,7 @@ from recordings import Change, motion, recorded, unchanged
 
 from dynid.identification.diagnosis.diagnosis import Suspicion, diagnose, suspicion_of
 from dynid.identification.diagnosis.effort_meaning import EXTERNAL, NET_OF_GRAVITY, UNSIGNED, meanings
-from dynid.identification.diagnosis.readings import Trials
+from dynid.identification.diagnosis.interpretations import Trials
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification

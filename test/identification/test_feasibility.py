@@ -10,7 +10,12 @@ from recordings import recorded
 from dynid.errors import ConfigurationError, InfeasibleError
 from dynid.identification.estimators.constrained import ConsistentLeastSquares
 from dynid.identification.estimators.regression import Regression
-from dynid.identification.feasibility.consistent import MARGIN_TOLERANCE, consistent_projection, lifted, on_their_bounds
+from dynid.identification.feasibility.consistent import (
+    MARGIN_TOLERANCE,
+    consistent_projection,
+    on_their_bounds,
+    raised_to_bounds,
+)
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import CoulombSettings, load_identification
 from dynid.model.standard import LinkInertia, from_link_frame, load_standard, pseudo_inertia, to_link_frame
@@ -70,7 +75,7 @@ def test_metric_decides_which_parameters_change() -> None:
         np.testing.assert_allclose(scaled.base.values, found.base.values, atol=2e-5)
 
 
-def test_the_estimator_weighs_what_the_torques_show() -> None:
+def test_estimator_weighs_by_the_torques() -> None:
     """Its fit is nearer to the torques than the plain projection of the same estimate is."""
     robot = load_robot("planar_3r")
     samples = recorded(robot, seconds=8.0, coulomb=0.0, noise=3.0).samples(load_identification(robot))
@@ -104,7 +109,7 @@ def test_a_link_a_hair_outside_is_lifted_onto_the_margin(missing: float) -> None
         )
         lowest = np.linalg.eigvalsh(pseudo_inertia(link))[0]
         link -= (lowest - (1 - missing) * margin) * np.array([2.0, 0, 0, 2.0, 0, 2.0, 0, 0, 0, 1.0])
-        found = lifted(link, margin)
+        found = raised_to_bounds(link, margin)
         assert np.linalg.eigvalsh(pseudo_inertia(link))[0] == pytest.approx((1 - missing) * margin, rel=1e-6)
         assert margin <= np.linalg.eigvalsh(pseudo_inertia(found))[0] < margin * (1 + 1e-5)
         assert np.abs(found - link).max() < 2.1 * missing * margin
@@ -112,9 +117,9 @@ def test_a_link_a_hair_outside_is_lifted_onto_the_margin(missing: float) -> None
 
 def test_a_link_far_outside_or_inside_is_left_as_it_is() -> None:
     inside = consistent_projection(MODEL, PUBLISHED, BOUNDS).standard.link(0)
-    assert lifted(inside, 1e-6) is inside
+    assert raised_to_bounds(inside, 1e-6) is inside
     lowest = float(np.linalg.eigvalsh(pseudo_inertia(inside))[0])
-    assert lifted(inside, 1.2 * lowest) is inside
+    assert raised_to_bounds(inside, 1.2 * lowest) is inside
 
 
 def test_a_solution_below_the_margin_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

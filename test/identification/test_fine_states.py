@@ -41,7 +41,7 @@ def run(settings: IdentificationSettings, interval_s: float = 0.04) -> Samples:
 
 
 def error(samples: Samples) -> float:
-    expected = samples.seen(lambda _, dq, __: 0.04 * dq**2 + FRICTION.torque(dq))
+    expected = samples.low_passed(lambda _, dq, __: 0.04 * dq**2 + FRICTION.torque(dq))
     return float(np.abs(samples.tau - expected).max())
 
 
@@ -51,23 +51,23 @@ def test_torques_are_explained_through_their_own_filter(interval_s: float) -> No
     assert found < 0.01 and plain > 0.05
 
 
-def test_states_are_those_that_the_torques_belong_to() -> None:
+def test_low_passed_states_match_the_filtered_torques() -> None:
     samples = run(SETTINGS)
     for name, function in (("q", lambda q, _, __: q), ("dq", lambda _, dq, __: dq), ("ddq", lambda _, __, ddq: ddq)):
-        np.testing.assert_allclose(samples.seen(function), getattr(samples, name), atol=1e-12)
+        np.testing.assert_allclose(samples.low_passed(function), getattr(samples, name), atol=1e-12)
     assert samples.settings.state_cutoff_hz == pytest.approx(1.5 * samples.settings.cutoff_hz)
     assert run(alone(SETTINGS)).settings.state_cutoff_hz is None and not run(alone(SETTINGS)).fine
 
 
-def test_joined_and_cut_samples_keep_theirs() -> None:
+def test_joined_and_split_samples_keep_their_fine_states() -> None:
     samples = run(SETTINGS)
     both = join([samples, samples])
-    assert len(both.seen(lambda q, _, __: q)) == len(both) == 2 * len(samples)
+    assert len(both.low_passed(lambda q, _, __: q)) == len(both) == 2 * len(samples)
     which = np.arange(len(both)) % 3 == 0
-    np.testing.assert_allclose(part(both, which).seen(lambda q, _, __: q), both.q[which], atol=1e-12)
+    np.testing.assert_allclose(part(both, which).low_passed(lambda q, _, __: q), both.q[which], atol=1e-12)
     fitted, held = hold_out(samples, 0.3, SETTINGS.filter)
     assert error(fitted) < 0.01 and error(held) < 0.01
-    np.testing.assert_allclose(held.seen(lambda _, dq, __: dq), held.dq, atol=1e-12)
+    np.testing.assert_allclose(held.low_passed(lambda _, dq, __: dq), held.dq, atol=1e-12)
 
 
 def test_the_grid_divides_the_interval_and_is_fine_enough() -> None:
@@ -78,7 +78,7 @@ def test_the_grid_divides_the_interval_and_is_fine_enough() -> None:
     assert decimation(40, 0.001, 100.0) == 1
 
 
-def test_slowly_recorded_data_get_what_their_rate_allows() -> None:
+def test_slow_recordings_get_the_bandwidth_of_their_rate() -> None:
     slow = replace(run(SETTINGS))  # 1 kHz gives the whole ratio
     assert slow.settings.state_cutoff_hz == pytest.approx(9.0)
     time = np.arange(0.0, 20.0, 0.04)

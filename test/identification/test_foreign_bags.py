@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import DataError
-from dynid.identification.data.readings import FoundLog, find_logs
+from dynid.identification.data.log_search import FoundLog, find_logs
 from dynid.identification.data.recordings import load_recording
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification

@@ -10,7 +10,7 @@ from scipy.ndimage import maximum_filter1d
 
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.gear_fit import GearFitter, Point, Structure, conforming, start_law
-from dynid.identification.estimators.gear_ladder import LADDER, climb, excess_of, time_blocks
+from dynid.identification.estimators.gear_ladder import LADDER, excess_of, select_structure, time_blocks
 from dynid.identification.estimators.gear_rows import GearRows, predicted_torques, sliding_states
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.estimators.triangles import bounded
@@ -114,7 +114,7 @@ def test_the_start_of_a_structure_does_not_depend_on_structures_before_it() -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("speed", [1.0, 0.25])
-def test_every_start_settles_at_one_misfit(speed: float) -> None:
+def test_every_start_converges_to_the_same_misfit(speed: float) -> None:
     """Also at low speed, where load friction and mass are nearly one direction and plain steps go too far."""
     dq, noise = speed * DQ, np.random.default_rng(8).normal(0.0, 0.01, RUBBED.shape)
     samples = replace(samples_of(torques(LAW, Q, dq, speed * DDQ) + noise * LIGHT, dq), ddq=speed * DDQ)
@@ -131,7 +131,7 @@ def test_no_start_leads_lower_than_the_ladder() -> None:
     dq, noise = 0.25 * DQ, np.random.default_rng(9).normal(0.0, 0.01, RUBBED.shape)
     samples = replace(samples_of(torques(LAW, Q, dq, 0.25 * DDQ) + noise * LIGHT, dq), ddq=0.25 * DDQ)
     fitter = fitter_of(samples)
-    found = climb(fitter).fit
+    found = select_structure(fitter).fit
     best = min(fitter.misfit(fitter.fit(found.structure, start)) for start in (None, Point(TRUTH.values, LAW)))
     assert found.settled and fitter.misfit(found) < best + 3e-3
 
@@ -155,9 +155,9 @@ def test_coulomb_friction_alone_is_refuted_and_gravity_is_spoiled_by_it() -> Non
         (FrictionLaw.of(8, {}, 0.02), "viscous"),
     ],
 )
-def test_the_ladder_takes_the_structure_that_the_gears_have(law: FrictionLaw, wanted: str) -> None:
+def test_the_ladder_selects_the_true_friction_structure(law: FrictionLaw, wanted: str) -> None:
     noise = np.random.default_rng(8).normal(0.0, 0.01, RUBBED.shape)
-    found = climb(fitter_of(samples_of(torques(law) + noise)))
+    found = select_structure(fitter_of(samples_of(torques(law) + noise)))
     assert found.fit.structure.name.split(",")[0] == wanted
     assert [rung.name for rung in found.rungs if rung.chosen] == [found.fit.structure.name]
     sizes = {rung.name: rung.parameters for rung in found.rungs}
@@ -168,20 +168,20 @@ def test_structures_that_the_data_do_not_tell_apart_are_rivals_and_others_are_no
     """A larger structure that holds the true one is a rival next to it; one that misses the load is far off."""
     noise = np.random.default_rng(8).normal(0.0, 0.01, RUBBED.shape)
     fitter = fitter_of(samples_of(torques(LAW.with_values({"ke": 0.0, "kes": 0.0})) + noise))
-    found = climb(fitter, (LADDER[1], LADDER[4], LADDER[5]))
+    found = select_structure(fitter, (LADDER[1], LADDER[4], LADDER[5]))
     assert found.fit.structure.name.split(",")[0] == "load and Stribeck" and 1 <= len(found.rivals) <= 4
     plain = fitter.fit(LADDER[1]).point.phi - found.fit.point.phi
     assert np.linalg.norm(found.rivals, axis=1).max() < 0.2 * np.linalg.norm(plain)
-    assert len(climb(fitter, LADDER[4:5]).rivals) <= 3  # the smaller variants of the same
+    assert len(select_structure(fitter, LADDER[4:5]).rivals) <= 3  # the smaller variants of the same
 
 
 def test_a_constant_offset_is_found_and_one_that_is_not_there_is_not() -> None:
     law = FrictionLaw.of(8, {"fb": 0.2, "of": 0.05}, 0.02)
     noise = np.random.default_rng(8).normal(0.0, 0.01, RUBBED.shape)
-    found = climb(fitter_of(samples_of(torques(law) + noise)), LADDER[:2])
+    found = select_structure(fitter_of(samples_of(torques(law) + noise)), LADDER[:2])
     assert "offset" in found.fit.structure.name
     np.testing.assert_allclose(found.fit.point.law["of"], 0.05, atol=0.01)
-    without = climb(fitter_of(samples_of(torques(law.with_values({"of": 0.0})) + noise)), LADDER[:2])
+    without = select_structure(fitter_of(samples_of(torques(law.with_values({"of": 0.0})) + noise)), LADDER[:2])
     assert "offset" not in without.fit.structure.name
 
 
@@ -190,11 +190,11 @@ def test_friction_that_is_not_there_is_left_out_by_name() -> None:
     noise = np.random.default_rng(9).normal(0.0, 1e-4, RUBBED.shape)
     tau = torques(FrictionLaw.of(8, {"fb": sizes}, 0.02)) + noise
     tau[:, 3] -= 0.02 * np.sign(DQ[:, 3])  # and even less
-    found = climb(fitter_of(samples_of(tau)), LADDER[:2])
+    found = select_structure(fitter_of(samples_of(tau)), LADDER[:2])
     assert "FC4" in found.left_out and "FC3" not in found.left_out
 
 
-def test_joints_with_the_same_servo_share_what_the_gear_decides() -> None:
+def test_joints_with_the_same_servo_share_gear_parameters() -> None:
     names = [one.name for one in LADDER[4].parameters(MODEL.gears)]
     assert "FC3" in names and "KM1+3+4+5+6+7+8" in names and "KM2" in names
     own = ArmModel(MODEL.mdh, 8, MODEL.structure, MODEL.gravity)
@@ -236,10 +236,12 @@ def test_a_difference_below_its_standard_error_is_none() -> None:
 
 def test_known_friction_of_one_recording_serves_another() -> None:
     first = Regression.of(MODEL, samples_of(RUBBED), CoulombSettings(slow_rad_s=0.0))
-    assert first.beside is not None
+    assert first.joint_friction is not None
     slower = torques(LAW, Q, 0.5 * DQ)
-    again = Regression.of(MODEL, samples_of(slower, 0.5 * DQ), CoulombSettings(slow_rad_s=0.0), first.beside.fit.known)
-    assert again.beside is not None and again.beside.ladder is None
+    again = Regression.of(
+        MODEL, samples_of(slower, 0.5 * DQ), CoulombSettings(slow_rad_s=0.0), first.joint_friction.fit.known
+    )
+    assert again.joint_friction is not None and again.joint_friction.ladder is None
     assert again.errors(again.solve().phi).relative < 0.02
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynid.identification.data.instants import moved_to_stamps, stamp_errors
+from dynid.identification.data.instants import interpolated_at_stamps, stamp_errors
 
 PERIOD_S, COUNT, JOINTS = 0.001, 6000, 5
 EVEN = PERIOD_S * np.arange(COUNT)
@@ -37,7 +37,7 @@ def test_a_stamp_that_is_late_is_found_from_all_joints() -> None:
 def test_values_are_moved_to_their_stamps() -> None:
     stamps, read = read_before(late())
     q = motion(read)
-    at, tau, dq, words = moved_to_stamps(stamps, q, 2.0 * q, -q)
+    at, tau, dq, words = interpolated_at_stamps(stamps, q, 2.0 * q, -q)
     mean = float(np.mean(stamps - read))
     inside, right = slice(600, -600), motion(stamps - mean)
     assert np.abs(at - right)[inside].max() < 0.3 * np.abs(q - right)[inside].max()
@@ -52,7 +52,7 @@ def test_a_row_that_was_stamped_twice_is_one_instant() -> None:
     place = np.arange(COUNT)
     place[500::40] -= 1  # the logger came before the next row was there, and wrote the last one again
     q = motion(EVEN)[place]
-    at, _, _, words = moved_to_stamps(EVEN, q, q, None)
+    at, _, _, words = interpolated_at_stamps(EVEN, q, q, None)
     assert words
     assert np.abs(np.diff(at, n=2, axis=0))[600:-600].max() < 0.1 * np.abs(np.diff(q, n=2, axis=0))[600:-600].max()
 
@@ -60,14 +60,14 @@ def test_a_row_that_was_stamped_twice_is_one_instant() -> None:
 @pytest.mark.parametrize("noise_rad", [0.0, 2e-4])
 def test_even_rows_stay_as_they_are(noise_rad: float) -> None:
     q = motion(EVEN) + noise_rad * np.random.default_rng(1).normal(size=(COUNT, JOINTS))
-    at, tau, dq, words = moved_to_stamps(EVEN, q, q, None)
+    at, tau, dq, words = interpolated_at_stamps(EVEN, q, q, None)
     assert at is q
     assert tau is q
     assert dq is None
     assert words == ""
 
 
-def test_what_one_joint_does_alone_is_its_motion_and_no_stamp() -> None:
+def test_ripple_in_a_single_joint_is_no_stamp_error() -> None:
     q = motion(EVEN)
     q[:, 2] += 0.002 * np.sin(2.0 * np.pi * 25.0 * EVEN)
     assert not stamp_errors(EVEN, q).any()
@@ -76,13 +76,13 @@ def test_what_one_joint_does_alone_is_its_motion_and_no_stamp() -> None:
     assert not stamp_errors(EVEN, alone).any()
 
 
-def test_encoder_steps_that_are_larger_than_what_stamps_shift_are_left_alone() -> None:
+def test_coarse_encoder_steps_are_not_corrected() -> None:
     stamps, read = read_before(late(rms_s=5e-5))
     q = np.round(motion(read) / 1.5e-3) * 1.5e-3
     assert not stamp_errors(stamps, q).any()
 
 
-def test_few_rows_and_one_joint_say_nothing() -> None:
+def test_few_rows_or_one_joint_give_no_stamp_errors() -> None:
     stamps, read = read_before(late())
     q = motion(read)
     assert not stamp_errors(stamps[:100], q[:100]).any()
@@ -112,14 +112,14 @@ def in_step(period_s: float, acceleration: float) -> tuple[np.ndarray, np.ndarra
 
 @pytest.mark.parametrize("acceleration", [6.0, 20.0, 60.0])
 @pytest.mark.parametrize("period_s", [0.001, 0.002, 0.004, 0.01, 0.05])
-def test_corners_of_joints_in_step_are_no_stamps(period_s: float, acceleration: float) -> None:
+def test_simultaneous_corners_of_all_joints_are_no_stamp_errors(period_s: float, acceleration: float) -> None:
     """What all joints of a point-to-point motion show alike is the way's, and the stamps are right."""
     assert not stamp_errors(*in_step(period_s, acceleration)).any()
 
 
 @pytest.mark.parametrize("rate_hz", [20.0, 100.0])
 @pytest.mark.parametrize("period_s", [0.001, 0.002])
-def test_straight_lines_between_setpoints_are_no_stamps(period_s: float, rate_hz: float) -> None:
+def test_linear_setpoint_interpolation_is_no_stamp_error(period_s: float, rate_hz: float) -> None:
     time, corners = period_s * np.arange(COUNT), np.arange(0.0, COUNT * period_s + 1.0, 1.0 / rate_hz)
     q = np.stack([np.interp(time, corners, joint) for joint in motion(corners).T], axis=1)
     assert not stamp_errors(time, q).any()

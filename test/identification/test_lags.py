@@ -18,7 +18,7 @@ from dynid.trajectory.families import load_excitation
 LATE_S = 0.006
 
 
-def test_what_estimates_have_in_common_is_their_weighted_mean() -> None:
+def test_the_common_value_is_the_weighted_mean() -> None:
     value, deviation = in_common(np.array([1.0, 1.2]), np.array([0.1, 0.2]))
     assert value == pytest.approx((1.0 / 0.01 + 1.2 / 0.04) / 125.0) and deviation == pytest.approx(125.0**-0.5)
 
@@ -37,7 +37,7 @@ def test_a_joint_that_hardly_shows_its_play_has_that_of_the_others() -> None:
     np.testing.assert_allclose(own, 0.1, rtol=0.05)
 
 
-def test_the_delay_that_a_recording_may_have_is_bounded_by_what_recordings_have() -> None:
+def test_likely_delay_is_bounded_by_the_prior() -> None:
     none = np.zeros((1, 1))
     assert FoundDelay(0.0, 1e-4, none).remaining == pytest.approx(1e-4, rel=0.01)
     assert FoundDelay(1e-3, 1e-4, none).remaining == pytest.approx(1e-3, rel=0.02)

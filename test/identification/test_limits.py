@@ -59,14 +59,14 @@ OWN = {
 }
 
 
-def test_defaults() -> None:
+def test_limits_have_their_documented_defaults() -> None:
     assert Acceptance().model_dump() == ACCEPTANCE and SuspicionLimits().model_dump() == SUSPICION
     assert DataLimits().model_dump() == DATA
     assert Projection().rescue_margin_kg_m2 == 2e-4 and Projection().ladder_kg_m2 == (0.001, 0.002, 0.005, 0.01)
 
 
 @pytest.mark.parametrize("name", known_robots())
-def test_of_every_robot_that_ships(name: str) -> None:
+def test_every_shipped_robot_has_the_expected_limits(name: str) -> None:
     own = load_identification(load_robot(name))
     assert own.acceptance.model_dump() == {**ACCEPTANCE, **OWN.get(name, FEW_POSES)}
     assert own.data.model_dump() == DATA and own.projection == Projection()

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError
-from dynid.identification.data.readings import FoundLog, find_logs
+from dynid.identification.data.log_search import FoundLog, find_logs
 from dynid.recording.bag_metadata import Topic
 from dynid.recording.bag_writer import BagWriter
 from dynid.recording.csv_mapping import CsvMapping

@@ -56,7 +56,7 @@ def test_blocks_hold_the_samples_of_the_whole(monkeypatch: pytest.MonkeyPatch) -
         assert getattr(blocks.settings, name) == pytest.approx(getattr(whole.settings, name), abs=1e-9)
     assert blocks.quality[0].jitter == whole.quality[0].jitter
     model = ArmModel.of(ROBOT)
-    np.testing.assert_allclose(blocks.seen(model.regressor), whole.seen(model.regressor), atol=1e-3)
+    np.testing.assert_allclose(blocks.low_passed(model.regressor), whole.low_passed(model.regressor), atol=1e-3)
 
 
 @pytest.mark.slow

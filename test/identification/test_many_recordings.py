@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError
 from dynid.identification import pipeline, prepared
-from dynid.identification.data.deferred_signals import ReadAgain
+from dynid.identification.data.deferred_signals import SignalsOnDisk
 from dynid.identification.data.recordings import load_recordings
 from dynid.identification.many.spread import LOCAL, spread_over
 from dynid.identification.methods import identify
@@ -23,7 +23,7 @@ from dynid.identification.pipeline import Identification
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.model.standard import load_nominal
-from dynid.parallel import in_order, in_processes, process_map, watched
+from dynid.parallel import in_order, in_processes, process_map, with_progress
 from dynid.robot import FloatArray, load_robot
 
 ROBOT = load_robot("planar_3r")
@@ -107,7 +107,7 @@ def test_all_recordings_count_though_memory_holds_few(
 
 def test_recordings_beyond_memory_are_read_again(folder: Path) -> None:
     sources = load_recordings([folder], ROBOT, MAPPING, most_rows=600)
-    again = [isinstance(one.signals, ReadAgain) for one in sources]
+    again = [isinstance(one.signals, SignalsOnDisk) for one in sources]
     assert again == [False] * 2 + [True] * (EPISODES - 2)
     settings = load_identification(ROBOT)
     assert len(sources[-1].signals(settings).time) == 300
@@ -132,7 +132,7 @@ def test_held_out_recordings_are_not_reduced(folder: Path, alone: Identification
     assert np.all(rows.rows < 0.65 * whole.rows) and len(found.validations) > 2
 
 
-def test_an_estimator_that_triangles_cannot_serve_says_so(folder: Path) -> None:
+def test_an_estimator_that_needs_all_rows_uses_fewer_recordings(folder: Path) -> None:
     settings = load_identification(ROBOT).model_copy(update={"estimator": "huber"})
     found = identify(ROBOT, [folder], mapping=MAPPING, settings=settings)
     assert any(re.match(r"\d+ of 30 recordings are used: the estimator huber", one) for one in found.notes)
@@ -148,7 +148,7 @@ def test_a_local_dask_cluster_gives_the_result_of_one(folder: Path, alone: Ident
     assert same(found_by(folder, processes=2, dask=LOCAL), alone)
 
 
-def test_a_cluster_that_is_not_there_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreachable_dask_cluster_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dynid.identification.many.spread.CONNECT_S", 1)
     with pytest.raises(InputNotFoundError, match=r"127\.0\.0\.1:9"), spread_over(dask="tcp://127.0.0.1:9"):
         pass
@@ -192,7 +192,7 @@ def test_an_interrupted_run_continues_where_it_was(tmp_path: Path, folder: Path,
 
 
 @pytest.mark.slow
-def test_work_on_other_recordings_or_at_another_mount_is_not_taken_up(tmp_path: Path, folder: Path) -> None:
+def test_kept_work_of_other_recordings_or_mounts_is_not_reused(tmp_path: Path, folder: Path) -> None:
     work, fewer = tmp_path / "work", tmp_path / "fewer"
     fewer.mkdir()
     for file in sorted(folder.iterdir())[1:]:
@@ -206,7 +206,7 @@ def test_work_on_other_recordings_or_at_another_mount_is_not_taken_up(tmp_path: 
     assert hanging.count == whole.count
 
 
-def test_kept_work_that_is_damaged_is_named(tmp_path: Path, folder: Path) -> None:
+def test_damaged_kept_work_is_refused_by_file(tmp_path: Path, folder: Path) -> None:
     work = tmp_path / "work"
     found_by(folder, keep=work)
     whole = {file: file.read_bytes() for file in work.glob("*.npz")}
@@ -217,7 +217,7 @@ def test_kept_work_that_is_damaged_is_named(tmp_path: Path, folder: Path) -> Non
             found_by(folder, keep=work)
 
 
-def test_a_recording_that_changes_meanwhile_is_refused(tmp_path: Path, folder: Path) -> None:
+def test_a_recording_changed_during_the_run_is_refused(tmp_path: Path, folder: Path) -> None:
     path = tmp_path / "episode.csv"
     path.write_bytes((folder / "episode_00.csv").read_bytes())
     (source,) = load_recordings([tmp_path], ROBOT, MAPPING, most_rows=1)
@@ -265,7 +265,7 @@ def test_a_pool_that_broke_takes_no_more_work() -> None:
 
 def test_progress_is_reported_four_times() -> None:
     said: list[str] = []
-    spread = watched(map, said.append)
+    spread = with_progress(map, said.append)
     assert list(spread(lambda x: x + 1, range(8))) == list(range(1, 9))
     assert said == [f"{k} of 8 pieces" for k in (2, 4, 6, 8)]
 

@@ -41,7 +41,7 @@ def recording(name: str, seed: int, still: int | None = None, rate_hz: float = 1
     return recording_from_arrays(ROBOT, time, q, tau, name=name)
 
 
-def test_nominal_values_fill_in_where_unseen_torques_hold() -> None:
+def test_nominal_values_fill_in_if_held_out_torques_agree() -> None:
     fitted, held = recording("fitted", 1), recording("held", 2)
     with pytest.raises(UndeterminedError, match="hold out some of the time"):
         identify(ROBOT, [fitted], settings=SLOW)

@@ -14,7 +14,7 @@ import dynid
 from dynid.cli import app
 from dynid.commands.options import read_mapping
 from dynid.errors import ConfigurationError, DataError
-from dynid.identification.data.readings import find_logs, is_bag
+from dynid.identification.data.log_search import find_logs, is_bag
 from dynid.identification.data.recordings import Recording, load_all, load_recording
 from dynid.identification.pipeline import identify
 from dynid.identification.settings import load_identification
@@ -399,7 +399,7 @@ def test_recording_given_twice_is_refused(arm: Robot, tmp_path: Path) -> None:
         identify(arm, tmp_path, mapping=MAPPING)
 
 
-def test_source_of_a_bag_is_what_arrays_give(arm: Robot, tmp_path: Path) -> None:
+def test_bag_and_arrays_give_the_same_recording(arm: Robot, tmp_path: Path) -> None:
     time = clock()
     direct: Recording = dynid.recording_from_arrays(arm, time, *states(arm, time))
     settings = load_identification(arm)

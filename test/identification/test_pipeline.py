@@ -176,7 +176,7 @@ def test_ladder_selects_the_structure_of_the_gears(usual: Identification, rubbin
 
 
 @pytest.mark.slow
-def test_coulomb_friction_is_a_result_of_its_own(usual: Identification, quiet: Identification, tmp_path: Path) -> None:
+def test_coulomb_friction_is_a_separate_result(usual: Identification, quiet: Identification, tmp_path: Path) -> None:
     expected = np.array(ROBOT.file.simulation.nuisances.coulomb_friction_nm)
     assert usual.friction is not None and quiet.friction is not None
     np.testing.assert_allclose(usual.friction["fb"], expected, rtol=0.1)

@@ -34,7 +34,7 @@ def seen(q: FloatArray) -> tuple[Samples, FloatArray]:
     return Samples(("a",), nodes * STEP_S, still, still, still, still, RECORD, fine=(states,)), filtered
 
 
-def test_a_gap_holds_what_is_seen_until_it_is_crossed() -> None:
+def test_backlash_holds_the_reading_until_the_gap_is_crossed() -> None:
     q = np.array([[0.0], [1.0], [2.0], [1.0], [0.0], [-1.0]])
     np.testing.assert_allclose(_through_gap(q, np.array([0.5]))[:, 0], [0.0, 0.5, 1.5, 1.5, 0.5, -0.5])
 
@@ -55,7 +55,7 @@ def test_the_motion_of_the_joint_is_found_behind_the_gap() -> None:
     np.testing.assert_array_equal(same.q, measured.fine[0].q)
 
 
-def test_what_remains_is_what_was_not_taken_off_and_what_is_not_known() -> None:
+def test_remaining_backlash_is_that_not_corrected_and_its_uncertainty() -> None:
     none = np.zeros((1, 3, 3))
     found = FoundPlay(np.array([2.0, 2.1, 1.0]) * 1e-3, np.array([0.1, 0.2, 1.0]) * 1e-3, none)
     np.testing.assert_allclose(found.significant, [2e-3, 2.1e-3, 0.0])
@@ -77,7 +77,7 @@ def test_the_play_of_a_simulated_arm_is_found_from_its_torques(switched_off: tup
     settings = load_identification(robot)
     samples = source_of(robot, run, "run").samples(settings)
     coulomb = settings.coulomb_friction.model_copy(update={"structure": "directional"})
-    beside = estimator("ols").estimate(ArmModel.of(robot), samples, coulomb).regression.beside
+    beside = estimator("ols").estimate(ArmModel.of(robot), samples, coulomb).regression.joint_friction
     assert beside is not None and beside.play is not None
     half = 0.0 if switched_off else np.deg2rad(0.125)
     np.testing.assert_allclose(beside.play.half[1:4], half, atol=0.4e-3)

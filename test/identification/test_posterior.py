@@ -106,7 +106,7 @@ def test_friction_below_zero_gives_friction_above() -> None:
         possible_arms(MODEL, belief(FC2=-1e5), BOUNDS, 20)
 
 
-def beside(deviation: float) -> tuple[ArmModel, Belief, int]:
+def with_additional_friction(deviation: float) -> tuple[ArmModel, Belief, int]:
     """A structure without Coulomb friction, FC2 beside its base parameters with this deviation."""
     structure = MODEL.structure.model_copy(update={"coulomb_friction": False})
     model = ArmModel.of(ROBOT, structure=structure)
@@ -119,12 +119,12 @@ def beside(deviation: float) -> tuple[ArmModel, Belief, int]:
 
 
 def test_additional_friction_is_drawn_unless_fixed() -> None:
-    model, told, place = beside(0.01)
+    model, told, place = with_additional_friction(0.01)
     found = possible_arms(model, told, BOUNDS, 200, seed=4)
     assert found.base[:, 0].std() == pytest.approx(0.01, rel=0.25)
     assert found.base[:, 0].mean() == pytest.approx(0.3, abs=0.004)
     np.testing.assert_array_equal(found.base[:, 0], found.standard[:, place])
-    model, told, place = beside(0.0)
+    model, told, place = with_additional_friction(0.0)
     start = np.zeros(len(model.regrouping.standard))
     start[place] = 0.25
     held = possible_arms(model, told, BOUNDS, 10, start=start, seed=4)
@@ -215,7 +215,7 @@ def test_the_density_is_that_of_its_definition_in_any_coordinates() -> None:
     assert not fresh.slack_pull.any() and not fresh.inertia_pull.any()
 
 
-def test_outside_is_infinite_and_has_no_slope() -> None:
+def test_the_density_outside_the_bounds_is_infinite_with_zero_slope() -> None:
     """On a bound as beyond it, and where one matrix of one link is not positive definite; other chains do not mind."""
     value, slope = line(0.8)(np.array([[-0.5 + 1e-9], [-0.5], [-0.5 - 1e-9], [1.0]]))
     np.testing.assert_array_equal(np.isfinite(value), [True, False, False, True])
@@ -226,7 +226,7 @@ def test_outside_is_infinite_and_has_no_slope() -> None:
     assert value[0] == np.inf and not slope.any()
 
 
-def test_inverses_and_determinants_of_many_matrices() -> None:
+def test_batched_inverses_and_determinants_equal_numpys() -> None:
     rng = np.random.default_rng(3)
     raw = rng.normal(size=(2, 5, 4, 4))
     S = raw @ raw.transpose(0, 1, 3, 2) + 0.1 * np.eye(4)
@@ -283,13 +283,13 @@ def test_models_without_a_posterior_are_refused(monkeypatch: pytest.MonkeyPatch)
         possible_arms(MODEL, told, BOUNDS, 1)
 
 
-def test_a_mode_that_is_not_inside_is_refused() -> None:
+def test_a_mode_outside_the_bounds_is_refused() -> None:
     with pytest.raises(InfeasibleError, match="mode of the posterior was not found"):
         posterior._mode(line(0.0), np.array([-0.6]))
     assert posterior._mode(line(0.0), np.array([3.0])) == pytest.approx((-1.5 + np.sqrt(4.25)) / 2, abs=1e-6)
 
 
-def test_a_belief_is_a_file(tmp_path: Path) -> None:
+def test_a_belief_is_saved_and_loaded_unchanged(tmp_path: Path) -> None:
     told = belief()
     told.save(tmp_path)
     again = Belief.load(tmp_path)
@@ -312,6 +312,6 @@ def test_a_belief_is_a_file(tmp_path: Path) -> None:
         (np.zeros(2), np.full((2, 2), np.inf), "not finite"),
     ],
 )
-def test_beliefs_that_are_none_are_refused(values: FloatArray, covariance: FloatArray, words: str) -> None:
+def test_invalid_beliefs_are_refused(values: FloatArray, covariance: FloatArray, words: str) -> None:
     with pytest.raises(DataError, match=words):
         Belief(("a", "b"), values, covariance)

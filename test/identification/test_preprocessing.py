@@ -174,7 +174,7 @@ def test_gaps_with_the_period_of_the_kernels_limit_are_named() -> None:
     assert "sched_rt_runtime_us" not in missed_cycles(preprocess(signals(elsewhere), SETTINGS))
 
 
-def test_a_late_cycle_is_not_a_missed_one() -> None:
+def test_a_late_cycle_does_not_count_as_missed() -> None:
     time = np.arange(0.0, 1.0, 0.001)
     late = time.copy()
     late[500] += 0.0007
@@ -182,7 +182,7 @@ def test_a_late_cycle_is_not_a_missed_one() -> None:
     assert TimeAxis.of(np.delete(late, 300)).missed == 1
 
 
-def test_cycles_that_are_made_up_in_quick_succession_are_late_not_missed() -> None:
+def test_cycles_caught_up_in_quick_succession_are_late_not_missed() -> None:
     late = np.arange(0.0, 4.0, 0.001)
     late[1000:1100] = late[1000] + 0.04 + 0.0006 * np.arange(100)  # 40 ms of standstill, caught up 100 cycles later
     axis = TimeAxis.of(late)

@@ -6,7 +6,7 @@ from arms import arm, nominal
 from scipy.stats import chi2, f
 
 from dynid.identification.feasibility.consistent import ConsistentProblem, consistent_interior, consistent_projection
-from dynid.identification.feasibility.pull import CHANCE, BoundsPull, pull_limit, pull_of_bounds, reached_directions
+from dynid.identification.feasibility.pull import CHANCE, BoundsPull, directions_at_bounds, pull_limit, pull_of_bounds
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, load_robot
 
@@ -99,7 +99,7 @@ def test_without_covariance_no_pull_is_reported() -> None:
 def test_bounds_of_inertia_count_as_directions_where_a_link_is_thin() -> None:
     problem = ConsistentProblem(MODEL, MODEL.limits(BOUNDS))
     by_x = MODEL.regrouping.K * problem.units
-    assert reached_directions(problem, by_x, ROOMY / problem.units) == 0
+    assert directions_at_bounds(problem, by_x, ROOMY / problem.units) == 0
     thin = np.array(ROOMY)
     thin[10 * MODEL.chain_size - 10 : 10 * MODEL.chain_size - 4] = 0.0  # the last link without inertia
-    assert reached_directions(problem, by_x, thin / problem.units) >= 1
+    assert directions_at_bounds(problem, by_x, thin / problem.units) >= 1

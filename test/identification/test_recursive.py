@@ -101,7 +101,7 @@ def test_pieces_give_the_result_of_the_whole(source: Recording, whole: Samples, 
 
 
 @pytest.mark.slow
-def test_a_piece_that_is_missing_or_taken_in_twice_shows(source: Recording, whole: Samples, known: KnownGears) -> None:
+def test_missing_or_repeated_pieces_change_the_estimate(source: Recording, whole: Samples, known: KnownGears) -> None:
     regression, parts = RecursiveRegression.begin(MODEL, COULOMB, known, 5.0), pieces(source, 1)
     for piece in parts[:-1]:
         regression = regression.updated(piece)
@@ -116,14 +116,12 @@ def test_a_window_that_data_do_not_reach_is_refused(source: Recording) -> None:
         preprocess_piece(signals, SETTINGS, (float(signals.time[-1]) + 9.0, float(signals.time[-1]) + 12.0))
 
 
-def test_what_is_known_beforehand_stands_where_nothing_was_seen_and_yields_to_data(
-    source: Recording, whole: Samples, known: KnownGears
-) -> None:
+def test_prior_holds_without_data_and_yields_to_data(source: Recording, whole: Samples, known: KnownGears) -> None:
     empty = RecursiveRegression.begin(MODEL, COULOMB, known, 5.0)
     friction = np.ones(empty.friction_size)
     nominal = known.point.phi
     vague, sure = (
-        empty.believing(nominal, deviation * np.maximum(np.abs(nominal), 0.01), deviation * friction)
+        empty.with_prior(nominal, deviation * np.maximum(np.abs(nominal), 0.01), deviation * friction)
         for deviation in (1e3, 1e-9)
     )
     np.testing.assert_allclose(sure.solve().phi, nominal, rtol=1e-9, atol=1e-12)

@@ -60,7 +60,7 @@ def test_replies_that_were_lost_are_bridged_and_long_ones_left_out() -> None:
     assert np.abs(found.q - at(found.time)).max() < 0.1 * before
 
 
-def test_a_logger_whose_stamps_are_wrong_is_left_to_others() -> None:
+def test_rows_with_wrong_stamps_stay_unchanged() -> None:
     """It writes a state twice and skips the next: neither its source's clock nor its own explains the way."""
     time = np.arange(0.0, 20.0, 0.02)
     late = np.random.default_rng(2).uniform(-1.4, 0.0, len(time))
@@ -129,7 +129,7 @@ def test_rests_between_motions_are_kept_without_stamp_shift(torques: bool) -> No
 
 
 @pytest.mark.parametrize("wrong", ["back", "equal", "missing"])
-def test_wrong_stamps_are_left_to_be_told(wrong: str) -> None:
+def test_wrong_stamps_are_left_to_the_stamp_correction(wrong: str) -> None:
     source, clock = np.arange(0.0, 30.0, 1.0 / 29.3), np.arange(0.02, 29.9, 1.0 / 30.0)
     places = np.searchsorted(source, clock, side="right") - 1
     clock[400] = {"back": clock[398], "equal": clock[399], "missing": np.nan}[wrong]

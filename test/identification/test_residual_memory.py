@@ -56,13 +56,13 @@ def test_a_dip_of_friction_passes_with_the_speed_however_fast_joints_turn() -> N
         assert found[1] > LEAST_SHARE and found[2] > 0.7, turns
 
 
-def test_a_reversal_that_is_seen_too_late_is_no_friction_that_the_law_lacks() -> None:
+def test_late_detected_reversal_is_not_counted_as_friction() -> None:
     dq = velocity(*FAST_TURNS)
     late = np.sign(dq) - np.sign(np.roll(dq, 10))
     np.testing.assert_array_equal(shares(late, *FAST_TURNS)[1:3], 0.0)
 
 
-def test_what_breaks_loose_beyond_the_budget_is_stated_less_noise() -> None:
+def test_breakaway_torque_beyond_the_budget_is_reported_without_noise() -> None:
     model, base, rng = arm("planar_3r"), nominal("planar_3r"), np.random.default_rng(4)
     q, dq, held = rng.uniform(-1.0, 1.0, (3, 2000, model.axes))
     dq *= 0.02

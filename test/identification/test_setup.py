@@ -65,7 +65,7 @@ def test_a_leaning_base_is_found() -> None:
 
 
 @pytest.mark.slow
-def test_of_a_faultless_set_up_nothing_differs() -> None:
+def test_a_faultless_set_up_shows_no_differences() -> None:
     estimates = found(recorded(ROBOT, seed=4), "zeros", "tilt")
     # the first joint's zero turns the arm about gravity, as its lean does; the last ones' hardly move any mass
     assert {NAMES[0], *NAMES[5:]}.isdisjoint(joint for _, joint in estimates) and {"", *NAMES[1:4]} <= {
@@ -76,7 +76,7 @@ def test_of_a_faultless_set_up_nothing_differs() -> None:
 
 
 @pytest.mark.slow
-def test_the_model_is_right_where_the_set_up_is_wrong_and_not_accepted_before_it_is_mended() -> None:
+def test_wrong_set_up_gives_a_right_model_that_is_not_accepted() -> None:
     """The parameters are those of the nominal arm; without the estimate they are not."""
     data, judge = shifted(1), shifted(1, seed=5, name="other")
     model = ArmModel.of(ROBOT)
@@ -95,7 +95,7 @@ def test_the_model_is_right_where_the_set_up_is_wrong_and_not_accepted_before_it
 
 
 @pytest.mark.slow
-def test_a_mended_set_up_is_accepted() -> None:
+def test_corrected_set_up_is_accepted() -> None:
     result = identify(ROBOT, [recorded(ROBOT)], settings=SETTINGS, setup=[f"zero:{NAMES[1]}"])
     assert result.setup and not result.setup[0].differs and "setup" not in [check.id for check in result.verdict.failed]
     assert "setup" in [check.id for check in result.verdict.checks]
@@ -111,7 +111,7 @@ def test_all_torque_constants_are_compared_with_the_strongest_joint() -> None:
     assert axes == [0, 2, 3, 4, 5, 6] and int(np.argmax(ROBOT.torque_limits)) == 1
 
 
-def test_words_that_are_no_part_of_a_set_up_are_refused() -> None:
+def test_unknown_set_up_parts_are_refused() -> None:
     with pytest.raises(ConfigurationError, match="'encoder' is no part of a set-up; expected tilt"):
         choose(["encoder"], ROBOT)
     with pytest.raises(UnknownNameError, match="elbow"):

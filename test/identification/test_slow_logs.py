@@ -136,7 +136,7 @@ def test_curves_have_the_derivatives_that_differences_have_not() -> None:
         ({"q": np.full((3000, 3), np.nan)}, "not finite"),
     ],
 )
-def test_logs_that_are_none_are_refused(change: dict[str, FloatArray], said: str) -> None:
+def test_invalid_logs_are_refused(change: dict[str, FloatArray], said: str) -> None:
     with pytest.raises(DataError, match=said):
         replace(made(25.0), **change)
 
@@ -148,7 +148,7 @@ def test_gaps_cut_a_log() -> None:
     assert [len(one.time) for one in kept.pieces()] == [1000, 1500]
 
 
-def test_errors_of_the_truth_are_small_and_of_nothing_whole() -> None:
+def test_log_errors_are_small_for_the_true_model_and_one_for_a_zero_model() -> None:
     log = made(100.0, 60.0)
     assert log_errors(true_model(), log, delay_s=LATE_S).relative < 0.01
     nothing = Model(ROBOT, BaseParameters(MODEL.names, np.zeros(len(MODEL.names))))

@@ -114,7 +114,7 @@ def test_goal_currents_that_are_a_tenth_larger_are_noticed_although_most_rows_ar
     assert check.passed == passed, check
 
 
-def test_a_lift_that_never_leaves_the_speeds_at_which_it_may_stick_is_told_so(lift: Robot) -> None:
+def test_lift_at_sticking_speeds_is_refused_with_the_reason(lift: Robot) -> None:
     slow, q = recorded(lift, 1, np.ones(2), 0.0), np.array([1.0, 0.1])
 
     def signals(settings: IdentificationSettings) -> Signals:

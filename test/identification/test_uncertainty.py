@@ -180,7 +180,7 @@ def test_a_column_that_is_nearly_nothing_leaves_the_other_deviations_alone() -> 
     assert np.sqrt(found[2, 2]) == pytest.approx(0.5)
 
 
-def test_two_columns_that_are_one_share_their_deviation() -> None:
+def test_nearly_identical_columns_share_their_deviation() -> None:
     columns = np.random.default_rng(10).normal(size=(200, 1, 2))
     columns[..., 1] = columns[..., 0] * (1.0 + 1e-9)
     residual = np.random.default_rng(11).normal(size=(200, 1))

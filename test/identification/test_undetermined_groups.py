@@ -32,7 +32,7 @@ def test_precise_parameters_are_determined() -> None:
     assert undetermined(told(0.1)) == () and undetermined_sentence(()) == ""
 
 
-def test_a_rotor_is_told_from_half_more_up_to_a_quarter_of_itself() -> None:
+def test_rotor_is_distinguished_from_half_more_up_to_a_quarter() -> None:
     """One parameter: half of it must be 1.96 deviations."""
     value = nominal("crane_x7")["IA8"]
     assert undetermined(told(0.1, IA8=0.25 * value)) == ()

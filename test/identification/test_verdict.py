@@ -54,7 +54,7 @@ def test_sentences_and_plain_values() -> None:
     }
 
 
-def test_a_verdict_is_the_conjunction_and_nothing_is_not_accepted() -> None:
+def test_a_verdict_needs_checks_and_all_of_them_passed() -> None:
     good, bad = check(1.0), check(3.0)
     assert not Verdict(()).accepted and Verdict((good, good)).accepted and not Verdict((good, bad)).accepted
     both = Verdict((good,)) + Verdict((bad,))

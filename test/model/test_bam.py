@@ -88,7 +88,7 @@ def test_written_files_are_read_back(tmp_path: Path, model: str) -> None:
     assert {gear.model for gear in gears} == {model} and gears[0].rotor_inertia == 0.01
 
 
-def test_load_without_a_shape_gets_one_and_what_has_no_place_is_told(tmp_path: Path) -> None:
+def test_load_without_shape_gets_one_and_unsupported_terms_are_noted(tmp_path: Path) -> None:
     law = FrictionLaw.of(1, {"fb": 0.2, "km": 0.3, "fa": 0.1, "of": -0.05})
     content = json.loads(bam_text(law, 0, actuator="mx64", rotor_inertia=0.01))
     assert content["model"] == "m5" and content["dtheta_stribeck"] == 1.0 and "kt" not in content

@@ -43,7 +43,7 @@ def test_every_shipped_robot_loads_and_the_reference_arm_can_be_driven() -> None
         ({}, "torque", "a torque limit of 12.53 N m, above the effort of 10 N m of the URDF"),
     ],
 )
-def test_limits_beyond_the_urdf_need_a_word_in_the_file(
+def test_limits_beyond_the_urdf_need_beyond_urdf_in_robot_yaml(
     tmp_path: Path, changes: dict[str, Any], kind: str, words: str
 ) -> None:
     others = [one for one in ("position", "velocity", "torque") if one != kind]
@@ -54,7 +54,7 @@ def test_limits_beyond_the_urdf_need_a_word_in_the_file(
     refuse_undrivable(changed(tmp_path, TILT, **changes, beyond_urdf=[*others, kind]))
 
 
-def test_the_doctor_names_what_keeps_the_arm_from_being_driven(tmp_path: Path, bus: Any) -> None:
+def test_doctor_names_the_obstacles_to_driving(tmp_path: Path, bus: Any) -> None:
     refused = changed(tmp_path, TILT, velocity_limit_rad_s=30.0)
     found = [one for one in examine(refused, bus.port, cycles=10).findings if one.check == "robot"]
     assert [one.level for one in found] == ["error"] and "a velocity limit of 30 rad/s" in found[0].text

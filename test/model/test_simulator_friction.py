@@ -144,7 +144,7 @@ def test_the_load_is_the_weight_that_joints_carry() -> None:
     assert np.abs(found[:, 1]).max() > 1.0 and not found[:, 7].any()
 
 
-def test_friction_of_the_parameters_and_beside_them_is_added_up() -> None:
+def test_friction_of_parameters_and_law_is_summed() -> None:
     law = whole_friction(ROBOT, STANDARD, FrictionLaw.of(N, {"fb": 0.2, "fv": 0.1, "km": 0.3}))
     np.testing.assert_allclose(law["fv"], STANDARD.axis("FV") + 0.1)
     np.testing.assert_allclose(law["fb"], STANDARD.axis("FC") + 0.2)

@@ -11,7 +11,7 @@ from dynid.model.chain import SerialChain, pinocchio_chain_model
 from dynid.model.drive import DriveTerms
 from dynid.model.dynamics import ArmModel
 from dynid.model.mdh import derive_mdh
-from dynid.model.numerical_regrouping import grouping, independent_columns, is_silent
+from dynid.model.numerical_regrouping import grouping, independent_columns, is_zero_column
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import LinkInertia, from_link_frame
 from dynid.robot import FloatArray, Stribeck, Structure
@@ -121,7 +121,7 @@ def test_a_column_that_is_zero_to_rounding_is_not_independent() -> None:
     rng = np.random.default_rng(3)
     W = rng.normal(size=(50, 3))
     W = np.column_stack([W, 1e-14 * rng.normal(size=50), W[:, 0] - 2 * W[:, 1]])
-    assert list(is_silent(W)) == [False, False, False, True, False]
+    assert list(is_zero_column(W)) == [False, False, False, True, False]
     assert independent_columns(W, [0, 1, 2, 3, 4]) == [0, 1, 2]
     assert independent_columns(W, [4, 3, 2, 1, 0]) == [4, 2, 1]
     np.testing.assert_array_equal(grouping(W[:, :3], W), [[1, 0, 0, 0, 1], [0, 1, 0, 0, -2], [0, 0, 1, 0, 0]])

@@ -35,7 +35,7 @@ def test_round_trip_through_pinocchio() -> None:
         np.testing.assert_allclose(rigid + motors, tau[k], atol=1e-7)
 
 
-def test_urdf_says_what_it_lacks_and_the_side_file_has_it() -> None:
+def test_urdf_names_missing_data_and_the_side_file_has_them() -> None:
     text = identified_urdf(ROBOT, MODEL.mdh, NOMINAL)
     assert "Rotor inertias are NOT in this file" in text
     side = yaml.safe_load(rotor_inertias(ROBOT, NOMINAL))["rotor_inertia_kg_m2"]

@@ -13,7 +13,7 @@ pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 from std_msgs.msg import String
 from typer.testing import CliRunner
 
-from dynid.adaptive.feed import Feed
+from dynid.adaptive.feedforward import Feedforward
 from dynid.adaptive.files import AdaptiveFiles
 from dynid.adaptive.session import AdaptiveIdentification
 from dynid.adaptive.settings import AdaptiveSettings
@@ -59,8 +59,8 @@ def stream(chain: Chain) -> Iterator[ArmStream]:
 
 
 @pytest.fixture(scope="module")
-def feed() -> Feed:
-    return AdaptiveIdentification(ROBOT).start().feed
+def feedforward() -> Feedforward:
+    return AdaptiveIdentification(ROBOT).start().feedforward
 
 
 def test_segments_are_planned_while_the_arm_moves_and_their_bag_is_one_recording(
@@ -85,7 +85,7 @@ def test_segments_are_planned_while_the_arm_moves_and_their_bag_is_one_recording
     spans = [one.trajectory_span_ns() for one in segments]
     assert begin == bag.seconds(spans[0][0]) and end >= bag.seconds(spans[1][1])
     inside = (bag.time >= begin) & (bag.time <= end)
-    clearance = SafeBox(ROBOT, TABLE).lack(bag.q[inside][::20], np.zeros(ROBOT.size))
+    clearance = SafeBox(ROBOT, TABLE).shortfall(bag.q[inside][::20], np.zeros(ROBOT.size))
     assert clearance.max() <= 0.0
     for segment, planned in zip(segments, run.segments, strict=True):  # the arm did what was planned
         part = bag.window(*bag.trajectory_span(segment))
@@ -132,10 +132,10 @@ def test_contradicting_options_are_refused(words: tuple[str, ...], refusal: str,
 
 
 def test_segment_stops_on_tube_or_overload_and_refusals_are_reported(
-    chain: Chain, stream: ArmStream, feed: Feed
+    chain: Chain, stream: ArmStream, feedforward: Feedforward
 ) -> None:
     arm = CommandedArm(ROBOT, chain.supervisor, stream)
-    arm.to_start(feed)
+    arm.to_start(feedforward)
     np.testing.assert_allclose(arm.at, REST, atol=CLOSE_RAD)
     wide, never = np.full(ROBOT.size, 0.3), np.full(ROBOT.size, np.inf)
     target = arm.at + 0.5 * np.eye(ROBOT.size)[6]
@@ -144,27 +144,27 @@ def test_segment_stops_on_tube_or_overload_and_refusals_are_reported(
         start = arm.at.copy()
         motion = rest_to_rest("there", ROBOT.joint_names, start, target, 2.0)
         moved = arm.moved_s
-        arm.begin(motion, feed, tube, load)
+        arm.begin(motion, feedforward, tube, load)
         errors = arm.finish()
         assert 0.0 <= arm.along_s < 2.0 and arm.moved_s == moved + arm.along_s
         assert (load[0] < 0.0) == stream.overloaded and (errors > tube).any() != stream.overloaded
         reference = motion.sample_all(np.array([arm.along_s]))[0][0]
         np.testing.assert_allclose(arm.at, reference, atol=CLOSE_RAD)
-        arm.back(motion, arm.along_s, feed)
+        arm.retrace(motion, arm.along_s, feedforward)
         np.testing.assert_allclose(arm.at, start, atol=CLOSE_RAD)
-    arm.begin(rest_to_rest("there", ROBOT.joint_names, arm.at, target, 2.0), feed, wide, never)
+    arm.begin(rest_to_rest("there", ROBOT.joint_names, arm.at, target, 2.0), feedforward, wide, never)
     arm.finish()
     np.testing.assert_array_equal(arm.at, there.end)
     beyond = rest_to_rest("beyond", ROBOT.joint_names, arm.at, arm.at + 2.5 * np.eye(ROBOT.size)[1], 3.0)
     with pytest.raises(SafetyError, match=r"the executor refuses the motion 'beyond': .*allowed is"):
-        arm.begin(beyond, feed, wide, never)
+        arm.begin(beyond, feedforward, wide, never)
     home = rest_to_rest("home", ROBOT.joint_names, arm.at, REST)
-    arm.begin(home, feed, wide, never)
+    arm.begin(home, feedforward, wide, never)
     chain.supervisor.trigger("executor/cancel")
     with pytest.raises(SafetyError, match=r"the motion 'home .*' was stopped: it was cancelled"):  # by somebody else
         arm.finish()
     with pytest.raises(SafetyError, match="it was cancelled"):  # for good
-        arm.hold(feed, 0.0)
+        arm.hold(feedforward, 0.0)
 
 
 def is_over(stream: ArmStream) -> bool:
@@ -175,22 +175,22 @@ def is_over(stream: ArmStream) -> bool:
     return False
 
 
-def test_segment_stopped_by_others_is_not_resumed(chain: Chain, feed: Feed) -> None:
+def test_segment_stopped_by_others_is_not_resumed(chain: Chain, feedforward: Feedforward) -> None:
     for ends in ("tube", "torque"):
         with ArmStream(ROBOT) as stream:
             arm = CommandedArm(ROBOT, chain.supervisor, stream)
-            arm.to_start(feed)
+            arm.to_start(feedforward)
             away = rest_to_rest("away", ROBOT.joint_names, arm.at, arm.at + 0.5 * np.eye(ROBOT.size)[6], 2.0)
             if ends == "tube":
                 with pytest.raises(
                     SafetyError, match=r"the motion 'away' was stopped: .* was .* rad off its reference"
                 ):
-                    arm.go(away, feed, np.full(ROBOT.size, 1e-3))
+                    arm.follow(away, feedforward, np.full(ROBOT.size, 1e-3))
             else:
                 chain.supervisor.set_enabled("hardware", False)
                 chain.supervisor.wait(lambda stream=stream: is_over(stream), 20.0, "the report that torque is off")
                 with pytest.raises(SafetyError, match="torque was switched off"):
-                    arm.hold(feed, 0.5)
+                    arm.hold(feedforward, 0.5)
             with pytest.raises(SafetyError):
-                arm.begin(away, feed, np.full(ROBOT.size, 0.3), np.full(ROBOT.size, np.inf))
+                arm.begin(away, feedforward, np.full(ROBOT.size, 0.3), np.full(ROBOT.size, np.inf))
             arm.leave()

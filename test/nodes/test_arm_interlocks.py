@@ -9,7 +9,7 @@ pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from std_msgs.msg import String
 
-from dynid.nodes.arm_interlocks import OneSource, SecondSources, publishers
+from dynid.nodes.arm_interlocks import SecondSources, SinglePublisherSubscription, publishers
 from dynid.nodes.common import LATCHED
 from dynid.nodes.supervisor import Supervisor
 
@@ -39,7 +39,7 @@ def test_second_source_is_ignored_and_not_kept(domain: str) -> None:
     with Supervisor() as listening, Supervisor() as others:
         driver = others.node.create_publisher(String, "settings", LATCHED)
         driver.publish(String(data="upright"))
-        source = OneSource(
+        source = SinglePublisherSubscription(
             listening.node, String, "settings", lambda message: heard.append(message.data), LATCHED, found.append
         )
         listening.wait(lambda: heard == ["upright"], 10.0, "the driver's settings")
@@ -54,14 +54,14 @@ def test_second_source_is_ignored_and_not_kept(domain: str) -> None:
         assert "hanging" not in heard and not source.refusal
 
 
-def test_a_source_that_comes_and_goes_unseen_is_noticed() -> None:
+def test_short_lived_second_source_is_noticed() -> None:
     asked: list[Any] = []
     fake = SimpleNamespace(
         create_subscription=lambda *args, **more: None,
         create_timer=lambda seconds, callback: asked.append(callback),
         get_publishers_info_by_topic=lambda topic: [],
     )
-    source = OneSource(fake, String, "settings", asked.append, LATCHED, asked.append)
+    source = SinglePublisherSubscription(fake, String, "settings", asked.append, LATCHED, asked.append)
     source._note(1, 1)
     assert not asked
     source._note(1, 2)  # one came and one went

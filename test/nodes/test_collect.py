@@ -28,7 +28,7 @@ class RecordedCalls:
     def __init__(self, end: str = "done", failing: str = "", error: Exception | None = None) -> None:
         self.calls: list[str] = []
         self.experiment: ExperimentSettings | None = None
-        self.doubt = ""
+        self.doubt_reason = ""
         self.reports: dict[tuple[str, str], str] = {}
         self.at_call: dict[str, dict[tuple[str, str], str]] = {}  # what is reported from a call on
         self.answers = True
@@ -122,7 +122,7 @@ def test_incomplete_bag_is_an_error() -> None:
     assert calls.calls[-2:] == ["hardware off", "recorder/stop"]
 
 
-def test_a_motion_before_is_not_taken_for_this_one() -> None:
+def test_an_earlier_motion_is_not_mistaken_for_the_recorded_one() -> None:
     """It may end while the nodes find each other."""
     calls = RecordedCalls()
     calls.trigger("executor/execute")

@@ -85,7 +85,7 @@ def start(chosen: CollectionOptions, arm: Arm, told: list[str]) -> Collection:
     return run_collection(ROBOT, chosen, DURATIONS, lambda *_: None, told.append, make=arm)  # type: ignore[arg-type]
 
 
-def test_it_goes_on_where_it_was_interrupted(tmp_path: Path) -> None:
+def test_an_interrupted_collection_resumes_at_the_failed_motion(tmp_path: Path) -> None:
     chosen, arm, told = options(tmp_path / "c", "V02", "V01", "V03"), Arm(), []
     arm.failing = "V01"
     with pytest.raises(NodeError, match="cancelled"):

@@ -37,7 +37,7 @@ def domain(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_is_free", lambda _: True)  # as before the first node runs
 
 
-def test_no_two_hold_one_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_private_domains_are_distinct(monkeypatch: pytest.MonkeyPatch) -> None:
     held = []
     for _ in range(module.LARGEST_DOMAIN // 2):
         held.append(PrivateDomain())
@@ -69,7 +69,7 @@ def test_the_users_choice_wins(monkeypatch: pytest.MonkeyPatch) -> None:
     assert os.environ[DOMAIN_VARIABLE] == "7"
 
 
-def test_one_chain_in_one_domain(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_chain_in_one_domain_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     """Two demos in the user's domain: the second would stop the first one's arm."""
     monkeypatch.setenv(DOMAIN_VARIABLE, "7")
     assert PrivateDomain().chosen

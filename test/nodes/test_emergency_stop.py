@@ -10,15 +10,15 @@ pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 from std_msgs.msg import Bool
 
 from dynid.nodes.common import LATCHED, STREAM
-from dynid.nodes.emergency_stop import DELIVERY_S, QUALITIES, EmergencyStop, Presses
+from dynid.nodes.emergency_stop import DELIVERY_S, QUALITIES, EmergencyStop, PressedPublishers
 from dynid.nodes.supervisor import Supervisor
 
 BUTTON, WINDOW = b"button", b"window"
 
 
-def presses(*present: bytes, since_s: float = 0.0) -> Presses:
-    found = Presses()
-    found.look(frozenset(present), len(present), since_s)
+def presses(*present: bytes, since_s: float = 0.0) -> PressedPublishers:
+    found = PressedPublishers()
+    found.update_publishers(frozenset(present), len(present), since_s)
     return found
 
 
@@ -32,16 +32,16 @@ def test_single_publisher_can_release_its_press() -> None:
 def test_false_of_another_publisher_releases_nothing() -> None:
     one = presses(BUTTON)
     one.press(0, 0.0)
-    one.look(frozenset((BUTTON, WINDOW)), 2, 5.0)
+    one.update_publishers(frozenset((BUTTON, WINDOW)), 2, 5.0)
     assert not one.release(9.0) and one.pressed == {BUTTON}
-    one.look(frozenset((BUTTON,)), 1, 10.0)
+    one.update_publishers(frozenset((BUTTON,)), 1, 10.0)
     assert not one.release(10.5) and one.release(11.0) and not one.active
 
 
 def test_true_among_several_publishers_counts_for_all() -> None:
     one = presses(BUTTON, WINDOW)
     one.press(0, 0.0)
-    one.look(frozenset((BUTTON,)), 1, 1.0)
+    one.update_publishers(frozenset((BUTTON,)), 1, 1.0)
     assert one.release(3.0) and one.active, "the other one may have pressed, and has left"
     assert one.unknown and not one.pressed
 
@@ -49,18 +49,18 @@ def test_true_among_several_publishers_counts_for_all() -> None:
 def test_vanished_publisher_keeps_the_stop_pressed() -> None:
     one = presses(BUTTON)
     one.press(0, 0.0)
-    one.look(frozenset((WINDOW,)), 1, 5.0)
+    one.update_publishers(frozenset((WINDOW,)), 1, 5.0)
     assert one.release(9.0) and one.unknown
-    one.look(frozenset((BUTTON,)), 1, 10.0)  # also if it comes back
+    one.update_publishers(frozenset((BUTTON,)), 1, 10.0)  # also if it comes back
     assert one.release(99.0) and one.unknown
 
 
-def test_one_that_is_matched_before_it_is_known_counts_as_unknown() -> None:
-    early = Presses()
-    early.look(frozenset(), 1, 0.0)
+def test_a_publisher_counted_before_it_is_identified_is_unknown() -> None:
+    early = PressedPublishers()
+    early.update_publishers(frozenset(), 1, 0.0)
     early.press(0, 0.0)
-    beside = Presses()
-    beside.look(frozenset((BUTTON,)), 2, 0.0)
+    beside = PressedPublishers()
+    beside.update_publishers(frozenset((BUTTON,)), 2, 0.0)
     beside.press(0, 0.0)
     assert early.unknown and beside.unknown and beside.pressed == {BUTTON}
     assert not beside.release(9.0)
@@ -69,7 +69,7 @@ def test_one_that_is_matched_before_it_is_known_counts_as_unknown() -> None:
 def test_repeated_message_presses_for_no_other_publisher() -> None:
     one = presses(BUTTON)
     one.press(0, 5.0)
-    one.look(frozenset((BUTTON, WINDOW)), 2, 5.1)
+    one.update_publishers(frozenset((BUTTON, WINDOW)), 2, 5.1)
     one.press(1, 5.1)
     one.press(2, 5.1)
     assert one.pressed == {BUTTON}
@@ -80,15 +80,15 @@ def test_repeated_message_presses_for_no_other_publisher() -> None:
 def test_a_message_that_arrives_much_later_counts_for_all() -> None:
     one = presses(BUTTON)
     one.press(0, 5.0)
-    one.look(frozenset((BUTTON, WINDOW)), 2, 6.0)
+    one.update_publishers(frozenset((BUTTON, WINDOW)), 2, 6.0)
     one.press(1, 6.0)
     assert one.pressed == {BUTTON, WINDOW}
 
 
 def test_replaced_publisher_between_checks_is_noticed() -> None:
     one = presses(BUTTON)
-    one.look(frozenset((WINDOW,)), 1, 5.0)
-    assert not one.alone(5.5) and one.alone(6.0)
+    one.update_publishers(frozenset((WINDOW,)), 1, 5.0)
+    assert not one.has_sole_publisher(5.5) and one.has_sole_publisher(6.0)
 
 
 class Watched:

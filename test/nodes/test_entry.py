@@ -41,7 +41,7 @@ def run(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.parametrize("number", ENDING)
-def test_a_node_that_is_still_being_loaded_ends_without_a_word(tmp_path: Path, number: signal.Signals) -> None:
+def test_a_node_that_is_still_loading_ends_silently(tmp_path: Path, number: signal.Signals) -> None:
     (tmp_path / "loading.py").write_text(LOADING.format(number=number))
     ended = run("from dynid.nodes.entry import _run; _run('loading')", tmp_path)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -444,7 +444,7 @@ def test_efforts_of_points_are_added_tolerances_brake_and_a_series_is_reported(
     assert f"{ROBOT.joint_names[7]} was 0.030 rad off its reference" in status(client)["reason"]
 
 
-def test_a_trajectory_of_a_file_runs_and_a_braking_arm_is_let_go_when_it_stands(
+def test_file_trajectory_runs_and_a_braked_arm_is_released_at_rest(
     client: Supervisor, node: Process, tmp_path: Path
 ) -> None:
     arm = PerfectArm(client, ROBOT.rest_posture)
@@ -682,7 +682,7 @@ def test_invalid_start_parameters_give_one_sentence(group: ProcessGroup, tmp_pat
     )
     nodes = [group.start_node("executor_node", f"executor{k}", parameters) for k, (parameters, _) in enumerate(refused)]
     for process, (_, words) in zip(nodes, refused, strict=True):
-        assert process._child.wait(300) == 1 and words in process.last_words()
+        assert process._child.wait(300) == 1 and words in process.last_lines()
         group.processes.remove(process)
 
 
@@ -702,7 +702,7 @@ def test_gravity_follows_the_mount_of_the_hardware_node(client: Supervisor, node
     ):
         publisher.publish(String(data=settings.model_copy(update=changed).model_dump_json()))
         arm.wait(lambda words=words: words in node.last_error(), "the refusal")
-        with pytest.raises(NodeError, match="what drives the arm is not known"):
+        with pytest.raises(NodeError, match="the settings of the arm's driver are unknown"):
             client.trigger("executor/hold")
     publisher.publish(String(data=settings.model_dump_json()))
     client.set_parameters("executor", {"controller": "gravity_compensation"})

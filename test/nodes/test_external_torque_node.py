@@ -129,9 +129,7 @@ def test_without_a_model_it_ends_with_a_sentence(group: ProcessGroup, client: Su
     client.wait(lambda: not process.running, 60.0, "its end")
 
 
-def test_a_policy_is_refused_since_it_would_stop_nothing(
-    group: ProcessGroup, client: Supervisor, tmp_path: Path
-) -> None:
+def test_a_policy_parameter_is_refused(group: ProcessGroup, client: Supervisor, tmp_path: Path) -> None:
     save_model(tmp_path / "model.yaml", model_file())
     given = {"model_file": str(tmp_path / "model.yaml"), "policy": "stop"}
     process = group.start_node("external_torque_node", "external_torque", given)

@@ -34,7 +34,7 @@ def test_every_case_has_its_injection() -> None:
     assert set(INJECTIONS) == set(PROCESS_CASES)
 
 
-def test_the_clock_of_the_driver_steps_when_told() -> None:
+def test_driver_clock_steps_on_request() -> None:
     environment = {**os.environ, **child_environment(), VARIABLE: "-3600"}
     done = subprocess.run(
         [sys.executable, "-c", STEPPED], env=environment, capture_output=True, text=True, timeout=300, check=True

@@ -56,14 +56,14 @@ def aborted(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def check(tau: np.ndarray) -> None:
     motions = (holding.sway_motion(ROBOT, POSTURE, "hold_check_1"),)
-    holding.checked(Aborted(tau), MODEL, motions)  # type: ignore[arg-type]
+    holding.check_holding(Aborted(tau), MODEL, motions)  # type: ignore[arg-type]
 
 
-def test_arm_that_carries_what_the_model_says_is_refused_for_the_abort() -> None:
+def test_with_the_expected_load_only_the_abort_is_reported() -> None:
     with pytest.raises(NodeError, match=f"^{ABORT}$"):
         check(MODEL.gravity(POSTURE))
 
 
-def test_arm_that_carries_something_else_is_refused_for_that_and_the_abort_is_named() -> None:
+def test_with_an_unexpected_load_load_and_abort_are_reported() -> None:
     with pytest.raises(SafetyError, match=f"carries .* This was measured after the motion had been aborted: {ABORT}"):
         check(3.0 * MODEL.gravity(POSTURE) + 2.0)

@@ -15,7 +15,7 @@ from dynid.cli import app
 from dynid.errors import SafetyError
 from dynid.model.model_file import save_model
 from dynid.nodes.chain import Chain, ChainOptions
-from dynid.nodes.holding import check_motions, checked, let_go
+from dynid.nodes.holding import check_holding, check_motions, compensate_gravity
 from dynid.runtime.model import Model, load_model
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -54,15 +54,15 @@ def chain(tmp_path: Path) -> Iterator[Chain]:
 def test_model_of_heavier_links_is_refused_before_release(chain: Chain, tmp_path: Path) -> None:
     model = saved(tmp_path / "model.yaml", HEAVIER)
     with pytest.raises(SafetyError, match=r"the arm is not released for hand guiding: .* of the model's in all joints"):
-        checked(chain.supervisor, model, check_motions(model))
+        check_holding(chain.supervisor, model, check_motions(model))
 
 
 def test_simulated_arm_is_released_after_its_checks_and_stays(chain: Chain, tmp_path: Path) -> None:
     model, call = saved(tmp_path / "model.yaml"), chain.supervisor
-    verdict = checked(call, model, check_motions(model))
+    verdict = check_holding(call, model, check_motions(model))
     assert verdict.accepted and len(verdict.checks) == ROBOT.size, str(verdict)
     end_s = call.now() + SECONDS
-    held = let_go(call, ROBOT, tmp_path / "model.yaml", lambda: call.now() >= end_s)
+    held = compensate_gravity(call, ROBOT, tmp_path / "model.yaml", lambda: call.now() >= end_s)
     assert call.reported("executor", "controller") == "gravity_compensation"
     assert held.seconds > SECONDS - 1.0 and np.rad2deg(held.moved.max()) < 1.0
 

@@ -15,7 +15,7 @@ from benchmarks.hostile.sockets import listens_on
 pytest.importorskip("rclpy", reason="ROS 2 for Python is not installed")
 
 from dynid.errors import UnknownNameError
-from dynid.nodes.common import LOST_ANSWER, refuse_unknown_parameters, tell_lost_answers
+from dynid.nodes.common import LOST_ANSWER, log_lost_answers, refuse_unknown_parameters
 from dynid.nodes.middleware import LOCALHOST_PROFILE, PROFILE_FILES
 from dynid.nodes.processes import ProcessGroup
 from dynid.nodes.supervisor import Supervisor
@@ -137,7 +137,7 @@ def test_publishing_wakes_the_thread_of_events_seldom(tmp_path: Path) -> None:
     assert usual < 0.5 * plain, (usual, plain)
 
 
-def test_a_slip_in_a_parameters_name_is_refused_and_a_strange_one_is_told() -> None:
+def test_mistyped_parameter_is_refused_and_an_unknown_one_logged() -> None:
     told: list[str] = []
     node = SimpleNamespace(
         _parameters={"port_name": 1, "mount": 1, "use_sim_time": 1},
@@ -154,12 +154,12 @@ def test_a_slip_in_a_parameters_name_is_refused_and_a_strange_one_is_told() -> N
         refuse_unknown_parameters(node)
 
 
-def test_an_answer_that_was_lost_reads_like_no_fault_and_other_warnings_stay(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_answer_is_logged_as_info_and_other_warnings_remain(monkeypatch: pytest.MonkeyPatch) -> None:
     logged: list[str] = []
     others: list[str] = []
     monkeypatch.setattr(warnings, "showwarning", lambda message, *_, **__: others.append(str(message)))
     logger = SimpleNamespace(info=logged.append)
-    tell_lost_answers(SimpleNamespace(get_logger=lambda: logger))  # type: ignore[arg-type]
+    log_lost_answers(SimpleNamespace(get_logger=lambda: logger))  # type: ignore[arg-type]
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         for text in (f"{LOST_ANSWER} (timeout): client will not receive response", "divide by zero"):

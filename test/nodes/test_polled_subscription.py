@@ -46,7 +46,7 @@ def subscribe(node: Node) -> PolledSubscription:
 
 def more(polled: PolledSubscription, found: list[int]) -> list[int]:
     """Append the stamps of what has arrived."""
-    found += [header_stamp_ns(raw) for raw, _ in polled.taken()]
+    found += [header_stamp_ns(raw) for raw, _ in polled.messages()]
     return found
 
 
@@ -57,11 +57,11 @@ def message(stamp_ns: int) -> bytes:
 def test_messages_are_taken_in_order_with_their_receipt(node: Node) -> None:
     polled, publisher = subscribe(node), node.create_publisher(JointState, TOPIC, NEWEST)
     wait(publisher.get_subscription_count)
-    assert list(polled.taken()) == []
+    assert list(polled.messages()) == []
     before_ns, found = time.time_ns(), list[tuple[bytes, int]]()
 
     def all_there() -> bool:
-        found.extend(polled.taken())
+        found.extend(polled.messages())
         return len(found) == 3
 
     for stamp_ns in (1, 2, 3):

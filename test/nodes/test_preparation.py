@@ -43,7 +43,7 @@ def test_results_and_errors_are_handed_over_by_poll() -> None:
     assert isinstance(defect, NodeError) and "internal error: ZeroDivisionError('what')" in str(defect)
 
 
-def test_only_one_job_at_a_time_and_it_can_be_withdrawn() -> None:
+def test_one_job_runs_at_a_time_and_can_be_withdrawn() -> None:
     preparation: Preparation[str] = Preparation()
     preparation.withdraw(SafetyError("nothing there"))  # does not touch the next one
     job = Job(preparation, "plan")

@@ -55,7 +55,7 @@ def test_joint_states_of_rclpy_are_decoded(names: tuple[str, ...], frame: str, f
 
 
 @pytest.mark.parametrize("names", NAME_SETS, ids=len)
-def test_the_layouts_mask_covers_what_rclpy_keeps_constant(names: tuple[str, ...]) -> None:
+def test_layout_mask_covers_the_constant_bytes_of_rclpy(names: tuple[str, ...]) -> None:
     layout = joint_state_layout(names, "base", (3, 3, 3))
     raw = np.frombuffer(serialize_message(joint_state(names, "base")), np.uint8)
     other = np.frombuffer(serialize_message(joint_state((*names[:2], names[2][:-1] + "x"), "base")), np.uint8)

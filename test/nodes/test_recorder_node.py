@@ -49,7 +49,7 @@ def publish_until_recorded(client: Supervisor, count: int) -> int:
     return len(sent)
 
 
-def test_a_bag_from_start_to_stop_with_what_was_latched_before(
+def test_bag_from_start_to_stop_contains_earlier_latched_messages(
     client: Supervisor, node: Process, tmp_path: Path
 ) -> None:
     latched = client.node.create_publisher(String, "robot_description", LATCHED)

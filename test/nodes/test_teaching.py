@@ -14,7 +14,7 @@ from geometry_msgs.msg import InertiaStamped
 from test.shared.felt import ROBOT, model_file
 
 from dynid.commands.replay import TOLERANCE_DEG
-from dynid.control.shown import shown_of
+from dynid.control.guided_replay import replay_of_bag
 from dynid.errors import DataError, NodeError
 from dynid.model.dynamics import ArmModel
 from dynid.model.model_file import save_model
@@ -23,7 +23,7 @@ from dynid.nodes.collect import silent
 from dynid.nodes.common import STREAM
 from dynid.nodes.payload_parameters import payload_values
 from dynid.nodes.supervisor import number
-from dynid.nodes.teaching import led, replayed
+from dynid.nodes.teaching import record_guided_motion, replay_recorded
 from dynid.recording.driver_recording import load_driver_recording
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
@@ -79,20 +79,20 @@ def chain(folder: Path) -> Iterator[Chain]:
 
 def test_guided_arm_stays_and_replays_the_demonstration(chain: Chain, folder: Path, tmp_path: Path) -> None:
     model = folder / "model.yaml"
-    led(chain, model, tmp_path / "bag", silent, rest_s=1.0)
+    record_guided_motion(chain, model, tmp_path / "bag", silent, rest_s=1.0)
     recording = load_driver_recording(tmp_path / "bag", ROBOT)
     left = recording.q[recording.time >= recording.time[-1] - 0.8]
     assert np.rad2deg(np.ptp(left, axis=0).max()) < 0.5, "let go, it rests"
-    shown = shown_of(ROBOT, tmp_path / "bag", "taught")
+    shown = replay_of_bag(ROBOT, tmp_path / "bag", "taught")
     assert np.rad2deg(np.ptp(shown.path, axis=0)[:7]).min() > 5.0
     assert shown.as_dict()["least_speed"] > 0.7, "a joint that sticks stops hard, so the replay brakes longer"
     shown.save(tmp_path / "motion.yaml")
     chain.supervisor.set_parameters("executor", {"return_to_rest": False})
-    found = replayed(chain, model, tmp_path / "motion.yaml", tmp_path / "replay", silent, shown)
+    found = replay_recorded(chain, model, tmp_path / "motion.yaml", tmp_path / "replay", silent, shown)
     assert found.shown_error_rad is not None and np.rad2deg(found.shown_error_rad) < TOLERANCE_DEG
     assert np.rad2deg(found.error_rad) < TOLERANCE_DEG
     with pytest.raises(DataError, match=r"no hand moved the arm|was never guided by hand"):
-        shown_of(ROBOT, tmp_path / "replay", "again")
+        replay_of_bag(ROBOT, tmp_path / "replay", "again")
 
 
 def test_payload_is_estimated_applied_and_cleared(chain: Chain, folder: Path) -> None:

@@ -44,7 +44,7 @@ def said(state: str, identifier: str = "goal", **more: object) -> MotionStatus:
     return MotionStatus.model_validate(status(state, identifier, **more))
 
 
-def test_states_of_the_executor_become_outcomes() -> None:
+def test_executor_states_map_to_goal_outcomes() -> None:
     for running in ("approach", "trajectory", "rest"):
         assert outcome_of(said(running), "goal") is None
     tracking = {"states": 9, "rms_deg": 0.5, "largest_deg": 2.0, "largest_at": "a"}
@@ -60,7 +60,7 @@ def test_states_of_the_executor_become_outcomes() -> None:
 def test_unanswered_and_replaced_goals_end() -> None:
     clock = [100.0]
     watch = GoalWatch("goal", lambda: clock[0])
-    watch.hear(json.dumps(status("done", "before")))  # latched, of the motion before
+    watch.on_status(json.dumps(status("done", "before")))  # latched, of the motion before
     clock[0] += ANSWER_TIMEOUT_S - 0.1
     watch.tick()
     assert watch.outcome is None
@@ -68,20 +68,20 @@ def test_unanswered_and_replaced_goals_end() -> None:
     watch.tick()
     assert watch.outcome is not None and "is it running?" in watch.outcome.reason
     watch = GoalWatch("goal", lambda: clock[0])
-    watch.hear(json.dumps(status("approach")))
+    watch.on_status(json.dumps(status("approach")))
     for _ in range(30):
         clock[0] += SILENT_S - 0.1
-        watch.note()
+        watch.on_reference()
         watch.tick()
     assert watch.outcome is None
-    watch.hear(json.dumps(status("approach", "later")))
+    watch.on_status(json.dumps(status("approach", "later")))
     assert watch.outcome is not None and "another motion replaced it" in watch.outcome.reason
 
 
 def test_a_goal_ends_when_its_executor_gives_no_reference_any_more() -> None:
     clock = [100.0]
     watch = GoalWatch("goal", lambda: clock[0])
-    watch.hear(json.dumps(status("trajectory")))
+    watch.on_status(json.dumps(status("trajectory")))
     clock[0] += SILENT_S - 0.1
     watch.tick()
     assert watch.outcome is None
@@ -95,9 +95,9 @@ def test_a_goal_ends_when_its_executor_gives_no_reference_any_more() -> None:
     ["{not json", "[]", "null", "{}", '{"id": 5}', "[" * 100_000, '{"id": "goal", "state": "x"}', "x" * 2**21],
     ids=["no JSON", "list", "null", "nothing", "number", "nested", "another state", "long"],
 )
-def test_status_that_is_none_stops_the_goal(text: str) -> None:
+def test_a_malformed_status_stops_the_goal(text: str) -> None:
     watch = GoalWatch("goal")
-    watch.hear(text)
+    watch.on_status(text)
     assert watch.outcome is not None and watch.outcome.end == "doubtful"
     assert "motion_status" in watch.outcome.reason and "\n" not in watch.outcome.reason
 
@@ -105,8 +105,8 @@ def test_status_that_is_none_stops_the_goal(text: str) -> None:
 def test_the_first_outcome_stays() -> None:
     watch = GoalWatch("goal")
     for state in ("approach", "trajectory", "done"):
-        watch.hear(json.dumps(status(state)))
-    watch.hear(json.dumps(status("approach", "later")))
+        watch.on_status(json.dumps(status(state)))
+    watch.on_status(json.dumps(status("approach", "later")))
     assert watch.outcome is not None and watch.outcome.end == "reached"
 
 
@@ -298,7 +298,7 @@ def test_goals_beyond_limits_are_refused_before_motion(
     assert not goal.arm.goal_name  # type: ignore[attr-defined]
 
 
-def test_a_goal_of_an_executor_that_dies_is_aborted(run: Callable[[Goal], Any], monkeypatch: Any) -> None:
+def test_goal_is_aborted_if_the_executor_ends(run: Callable[[Goal], Any], monkeypatch: Any) -> None:
     monkeypatch.setattr(trajectory_action_node, "SILENT_S", 0.5)
     monkeypatch.setattr(Arm, "_tick", lambda self: None)
     goal = Goal()
@@ -339,9 +339,7 @@ def test_zero_and_minus_one_are_no_limits() -> None:
         Tolerances.of(Goal(goal_tolerance=[tolerance("c", 1.0)]).request)
 
 
-def test_an_executor_that_does_not_answer_is_told_not_to_begin(
-    run: Callable[[Goal], Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silent_executor_is_asked_to_cancel(run: Callable[[Goal], Any], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(trajectory_action_node, "ANSWER_TIMEOUT_S", 0.3)
     monkeypatch.setattr(Arm, "say", lambda *_: None)
     goal = Goal()
@@ -373,7 +371,7 @@ def test_a_goal_that_is_wrong_does_not_stop_the_one_that_runs(run: Callable[...,
     assert (good.error_code, bad.error_code, goal.ended) == (Result.SUCCESSFUL, Result.INVALID_GOAL, "ok")
 
 
-def test_a_joint_that_the_arm_does_not_have_is_told_from_other_refusals(run: Callable[..., Any]) -> None:
+def test_unknown_joint_gives_the_code_for_invalid_joints(run: Callable[..., Any]) -> None:
     goal = Goal()
     goal.request.trajectory.joint_names = ["a", "elbow"]
     assert run(goal).error_code == Result.INVALID_JOINTS

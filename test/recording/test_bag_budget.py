@@ -74,7 +74,7 @@ def test_chunk_is_unpacked_to_the_size_that_it_states(tmp_path: Path, compressio
 
 
 @pytest.mark.parametrize("compression", PACKED)
-def test_chunk_that_becomes_huge_is_not_unpacked(tmp_path: Path, compression: str) -> None:
+def test_chunk_that_expands_hugely_is_not_unpacked(tmp_path: Path, compression: str) -> None:
     huge = bytes(100 * MIB)
     with pytest.raises(DataError, match="expected at most"):
         unpacked_chunk(chunk(huge, compression), budget(tmp_path))
@@ -252,7 +252,7 @@ def test_channels_without_end_are_refused(tmp_path: Path) -> None:
         read_bag(mcap_with(tmp_path / "x.mcap", (channel_record(k, "") for k in range(10_001))))
 
 
-def test_records_that_nobody_reads_are_passed_over_between_messages(tmp_path: Path) -> None:
+def test_unused_records_between_messages_are_skipped(tmp_path: Path) -> None:
     """One by one in Python, a million of them took a minute."""
     message = bytes([Opcode.MESSAGE]) + (22 + 4).to_bytes(8, "little")
     message += (1).to_bytes(2, "little") + bytes(4) + (5).to_bytes(8, "little") * 2 + b"\0\1\0\0"

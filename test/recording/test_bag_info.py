@@ -39,7 +39,7 @@ def test_a_clock_that_gains_or_loses_hides_no_gap_and_makes_none(gain: float) ->
 
 
 @pytest.mark.parametrize("stamps", [[], [START], [START, START + 1_400_000]])
-def test_nothing_missed(stamps: list[int]) -> None:
+def test_complete_stamps_have_no_missed_cycles(stamps: list[int]) -> None:
     drops = missed_cycles(np.array(stamps, dtype=np.int64), 0.001)
     assert (drops.missed, drops.gaps, drops.missed_fraction) == (0, (), 0.0)
 

@@ -211,7 +211,7 @@ def test_bulk_writing_of_messages_made_slice_by_slice(storage: str, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_an_mcap_file_holds_what_that_of_rosbags_own_writer_holds(tmp_path: Path) -> None:
+def test_mcap_file_equals_that_of_the_rosbags_writer(tmp_path: Path) -> None:
     ours = BagWriter(tmp_path / "ours", [STATES, NOTES], flush_interval_s=3600)
     theirs = Writer(tmp_path / "theirs", version=9, storage_plugin=StoragePlugin.MCAP)
     ours.open()
@@ -382,7 +382,7 @@ def test_repair_of_a_cut_mcap(experiment, tmp_path: Path) -> None:
         assert latched.ext.offered_qos_profiles[0].durability == QosDurability.TRANSIENT_LOCAL
 
 
-def test_repair_refuses(tmp_path: Path, storage: str) -> None:
+def test_repair_refuses_open_and_foreign_bags(tmp_path: Path, storage: str) -> None:
     with pytest.raises(DataError, match="not a rosbag2 bag"):
         repair_bag(tmp_path)
     writer = BagWriter(tmp_path / "bag", [STATES], storage)  # type: ignore[arg-type]

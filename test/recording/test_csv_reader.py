@@ -240,7 +240,7 @@ def test_time_that_jumps_back_is_named_with_its_line(tmp_path: Path) -> None:
         read(write(tmp_path / "run.csv", values))
 
 
-def test_files_that_are_none(tmp_path: Path) -> None:
+def test_invalid_csv_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputNotFoundError, match="no such CSV file"):
         read(tmp_path / "nothing.csv")
     for name, content, words in (

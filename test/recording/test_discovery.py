@@ -38,7 +38,7 @@ def test_at_first_everything_is_missing() -> None:
     assert not discovery.matched("joint_states", 0, 0)
 
 
-def test_a_publisher_that_is_known_may_not_know_the_recorder() -> None:
+def test_known_publisher_may_not_have_discovered_the_recorder() -> None:
     discovery = empty()
     for topic in ("joint_states", "reference"):
         discovery.matched(topic, 1, 0)

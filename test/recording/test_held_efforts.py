@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from recordings import motion
 
-from dynid.recording.held_efforts import as_sent, hold
+from dynid.recording.held_efforts import hold, without_held_efforts
 from dynid.recording.repeated_rows import Rows
 from dynid.robot import FloatArray, load_robot
 
@@ -20,7 +20,7 @@ def efforts(seed: int = 0) -> FloatArray:
 def test_rows_with_new_efforts_are_used(every: float) -> None:
     places = (np.floor(np.floor(np.arange(len(TIME)) / every) * every)).astype(int)
     rows = Rows(TIME, Q, efforts()[places])
-    found = as_sent(rows)
+    found = without_held_efforts(rows)
     new = np.flatnonzero(np.diff(places, prepend=-1))
     assert np.array_equal(found.time, TIME[new]) and np.array_equal(found.q, Q[new])
     assert found.tau is not None and np.array_equal(found.tau, efforts()[places[new]])
@@ -41,7 +41,7 @@ def test_efforts_that_repeat_by_chance_stay(share: float) -> None:
     same[0] = False
     places = np.maximum.accumulate(np.where(same, 0, np.arange(len(TIME))))
     rows = Rows(TIME, Q, efforts()[places])
-    assert hold(rows) == 0.0 and as_sent(rows) is rows
+    assert hold(rows) == 0.0 and without_held_efforts(rows) is rows
 
 
 def test_positions_alone_have_no_held_efforts() -> None:

@@ -43,7 +43,7 @@ def test_a_bag_that_was_opened_in_the_middle_of_a_motion(experiment, tmp_path: P
 
 
 @pytest.mark.parametrize("text", ["", "of another program", '{"trajectory": "V01"}'])
-def test_what_does_not_report_a_motion_is_not_judged(experiment, tmp_path: Path, text: str) -> None:
+def test_recordings_without_a_reported_motion_are_not_judged_late(experiment, tmp_path: Path, text: str) -> None:
     del experiment.messages["reference"][:100]
     stamp = experiment.messages["experiment"][0][0]
     experiment.messages["experiment"] = [(stamp, encode_string(text))]

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dynid.errors import DataError, OutputExistsError
-from dynid.identification.data.readings import find_logs
+from dynid.identification.data.log_search import find_logs
 from dynid.recording.lerobot import Episode, write_lerobot
 from dynid.robot import load_robot
 

@@ -70,7 +70,7 @@ def test_reference_bytes_are_the_type_stores(names: list[str], frame: str) -> No
     assert ReferenceEncoder(names, frame).encode(STAMP, q, dq, ddq) == store_reference(STAMP, frame, names, q, dq, ddq)
 
 
-def test_many_are_the_single_ones() -> None:
+def test_encode_many_equals_single_encodings() -> None:
     encoder = JointStateEncoder(["a", "b"], fields=["effort"])
     efforts = np.arange(6.0).reshape(3, 2)
     stamps = STAMP + np.arange(3)
@@ -171,7 +171,7 @@ def test_malformed_messages_are_left_out_and_counted() -> None:
     np.testing.assert_array_equal(np.stack(list(series.values.values()), axis=1), values[kept])
 
 
-def test_refused_series() -> None:
+def test_series_that_cannot_be_decoded_are_refused() -> None:
     good = store_joint_state(STAMP, "", NAMES, *np.ones((3, 3)))
     with pytest.raises(DataError, match="holds no messages"):
         joint_series(content(JOINT_STATE, []))

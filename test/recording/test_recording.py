@@ -148,7 +148,7 @@ def test_no_messages(experiment, tmp_path: Path) -> None:
         ("command", r"effort of shoulder is nan in message 4 of '/joint_commands'"),
     ],
 )
-def test_bad_values(experiment, tmp_path: Path, change: str, message: str) -> None:
+def test_invalid_recorded_values_are_refused(experiment, tmp_path: Path, change: str, message: str) -> None:
     if change == "nan":
         experiment.q[9, 1] = np.nan
     elif change == "stamps":
@@ -245,7 +245,7 @@ def test_several_experiments_in_one_bag(experiment, tmp_path: Path) -> None:
     assert recording.trajectory_span(first)[1] < start
 
 
-def test_experiments_of_one_series_are_one_recording_with_what_is_between(experiment, tmp_path: Path) -> None:
+def test_experiments_of_one_series_are_one_recording(experiment, tmp_path: Path) -> None:
     """Of another series, or of none, the last one alone counts."""
     plan = experiment.phases[-1].model_copy(update={"phases": ()})
 

@@ -10,7 +10,7 @@ NAMES = ("shoulder", "elbow", "a_longer_wrist_name")
 VALUES = {"position": [0.1, 0.2, 0.3], "velocity": [1.0, 2.0, 3.0], "effort": [-1.0, -2.0, -3.0]}
 
 
-def test_single_is_bulk() -> None:
+def test_single_encoding_equals_bulk_encoding() -> None:
     encoder = JointStateEncoder(NAMES, frame_id="base")
     bulk = encoder.encode_many([5 * 10**9 + 7], **{k: np.array([v]) for k, v in VALUES.items()})
     assert encoder.encode(5 * 10**9 + 7, **VALUES) == bulk[0].tobytes()

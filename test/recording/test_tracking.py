@@ -20,7 +20,7 @@ ROBOT = load_robot("crane_x7")
 
 
 @pytest.mark.slow
-def test_it_is_the_difference_to_the_reference_of_the_same_stamp(tmp_path: Path) -> None:
+def test_tracking_error_uses_the_reference_of_the_same_stamp(tmp_path: Path) -> None:
     settings = load_controller(ROBOT)
     run = simulate(ROBOT, load_excitation(ROBOT).trajectory("V02", "limited"), FeedforwardPd(settings), to_rest=False)
     write_bag(run, ROBOT, settings, tmp_path / "bag", profile="limited")

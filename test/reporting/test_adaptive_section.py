@@ -30,7 +30,7 @@ def test_other_results_have_no_such_section() -> None:
     assert adaptive_section(None) is None and adaptive_section({}) is None
 
 
-def test_what_is_within_its_limit_lies_below_the_line() -> None:
+def test_values_within_the_limit_are_below_the_line() -> None:
     found = adaptive_section(history([4.0, 1.0, 0.5]))
     assert found is not None
     (_, first), (_, second), (right, last) = points(found["points"])

@@ -58,7 +58,7 @@ def test_joints_have_short_names_that_are_no_number_alone(names: tuple[str, ...]
     assert joint_labels(names) == labels
 
 
-def test_identify_writes_a_report_that_says_what_the_model_is_worth(planar_result: Path) -> None:
+def test_identify_writes_a_report_with_the_verdict(planar_result: Path) -> None:
     html = (planar_result / "report.html").read_text(encoding="utf-8")
     result = open_result(planar_result)
     assert len(html) < 1_000_000 and "✓ Accepted" in html and "other.csv" in html and "fit.csv" in html
@@ -226,7 +226,7 @@ def open_result_content(folder: Path):
     return read_model_file(folder / "model.yaml")
 
 
-def test_the_worst_pose_is_one(planar_result: Path) -> None:
+def test_the_worst_pose_has_the_smallest_eigenvalue(planar_result: Path) -> None:
     result = open_result(planar_result)
     pose = worst_pose(result.robot, result.content, poses=500)
     model = ArmModel.of(result.robot)

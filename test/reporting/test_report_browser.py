@@ -68,7 +68,7 @@ def test_wide_table_is_marked_as_scrollable(page: Any) -> None:
     assert page.faults == []
 
 
-def test_a_network_request_would_be_seen_and_stopped(page: Any) -> None:
+def test_network_requests_are_detected_and_blocked(page: Any) -> None:
     """The test above can fail: what asks for something from elsewhere is told by the browser, and blocked."""
     with page.expect_console_message():
         page.evaluate("document.body.append(Object.assign(new Image(), {src: 'http://127.0.0.1:9/x.png'}))")
@@ -118,7 +118,7 @@ def test_dark_light_and_narrow(page: Any) -> None:
 
 
 @pytest.mark.slow
-def test_headings_and_tables_for_those_who_do_not_see(page: Any) -> None:
+def test_headings_and_tables_are_accessible(page: Any) -> None:
     levels = page.eval_on_selector_all("h1, h2, h3, h4", "all => all.map((one) => Number(one.tagName[1]))")
     assert levels[0] == 1 and levels.count(1) == 1
     assert all(after - before <= 2 for before, after in pairwise(levels))

@@ -55,7 +55,7 @@ def test_boxes_of_primitive_shapes(tmp_path: Path, inner: str, rpy: str, half: t
     np.testing.assert_allclose(found[0], lowest - SHAPE_MARGIN_M, atol=1e-9)
 
 
-def test_what_rides_on_a_link_is_part_of_it(tmp_path: Path) -> None:
+def test_shapes_fixed_to_a_link_are_part_of_its_box(tmp_path: Path) -> None:
     """A tool at a fixed joint, a drawn cover, and the next joint's origin."""
     ball = '<sphere radius="0.1"/>'
     path = urdf(

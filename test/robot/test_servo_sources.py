@@ -129,7 +129,7 @@ def answered(folder: Path) -> None:
     (folder / "robot.yaml").write_text(yaml.safe_dump(content, sort_keys=False), encoding="utf-8")
 
 
-def test_a_robotis_urdf_becomes_a_robot_that_can_be_driven(tmp_path: Path) -> None:
+def test_robotis_urdf_gives_a_drivable_robot(tmp_path: Path) -> None:
     urdf, folder = with_block(tmp_path, robotis()), tmp_path / "arm"
     draft = draft_robot("arm", urdf, servo_models={"": "XM430-W350"})
     assert "4.1 N m over 2.3 A at 12 V" in draft.questions["servos.XM430-W350.torque_constant_nm_per_a"]

@@ -123,7 +123,7 @@ def test_wrong_arms_are_refused_at_250_hz() -> None:
             refuse_deviation(MODEL, swayed(wrong, every=4, late=1))
 
 
-def test_oscillation_that_follows_the_torque_does_not_shift_what_is_carried() -> None:
+def test_torque_driven_oscillation_does_not_bias_the_holding_torque() -> None:
     time, q, dq, tau = samples(8.0)
     shake = np.sin(2.0 * np.pi * 25.0 * time)[:, None]
     shown = HeldTorques.of(MODEL, time, q, dq + 0.3 * shake, tau + 0.5 * shake * np.sign(dq).clip(0.0))
@@ -205,7 +205,7 @@ def test_arm_that_was_stopped_need_not_move_but_must_carry_what_the_model_says()
         refuse_deviation(MODEL, [replace(other, stopped=True)])
 
 
-def test_second_posture_is_one_that_is_allowed() -> None:
+def test_the_second_posture_is_the_first_allowed_one() -> None:
     def upright_only(motion: object) -> None:
         refused.append(motion)
         if len(refused) < 3:

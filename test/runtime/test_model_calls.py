@@ -161,7 +161,7 @@ def test_intervals_hold_parameters_and_friction_with_deviations() -> None:
         model.intervals(95)
 
 
-def test_pinocchio_with_friction_beside_it_gives_the_torques() -> None:
+def test_pinocchio_plus_friction_gives_the_torques() -> None:
     made, c = CRANE.pinocchio(), CRANE.robot.chain_size
     data = made.createData()
     base = [

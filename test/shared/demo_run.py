@@ -25,7 +25,7 @@ from dynid.robot import load_robot
 
 ROBOT = load_robot("crane_x7")
 MOTIONS = ("demo_identification", "demo_validation")
-LOOK_S = 0.02
+CHECK_INTERVAL_S = 0.02
 EVENT_TIMEOUT_S = 300.0
 RUN_TIMEOUT_S = 600.0  # of 100 s on a machine that keeps up
 CHILDREN = {"simulated_arm", "recorder", "identification", "executor", "hardware"}
@@ -84,7 +84,7 @@ class Demo:
         deadline = time.monotonic() + EVENT_TIMEOUT_S
         while not event():
             assert time.monotonic() < deadline, f"{what} did not happen"
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_INTERVAL_S)
 
     def bag(self, name: str) -> Path:
         return self.output / "bags" / name

@@ -45,7 +45,7 @@ def test_a_reply_across_a_frame_comes_in_two_parts_in_order() -> None:
     assert adapter.due_ns == 4 * MS and adapter.hand_over(4 * MS) == sent[60:]
 
 
-def test_the_factory_latency_keeps_what_does_not_fill_a_packet() -> None:
+def test_factory_latency_delays_partial_packets() -> None:
     adapter = UsbAdapter(16)
     adapter.receive(bytes(120), 16 * MS + 100_000, 3333.3333)
     # one packet of 62 bytes is full 306.7 us after the begin; the timer starts anew with it

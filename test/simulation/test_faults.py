@@ -63,7 +63,7 @@ def test_a_spoiled_reply_is_not_the_reply(frames: list[bytes], kind: str, servo_
             assert others == [(2, bytes([2] * 10)), (4, bytes([4] * 10))]  # a wrong length may swallow what follows
 
 
-def test_what_each_fault_does() -> None:
+def test_each_fault_changes_the_replies_as_described() -> None:
     random = np.random.default_rng(1)
     assert heard(with_fault("missing_reply", PLAIN, 3, random, 0.0)) == heard([PLAIN[0]])  # and so are all behind it
     assert heard(with_fault("missing_reply", PLAIN, 3, random, 0.0, chained=False)) == heard([PLAIN[0], PLAIN[2]])
@@ -251,7 +251,7 @@ def test_servo_at_another_baud_rate_does_not_answer(chain: ServoChain, robot: Ro
 def test_two_servos_with_one_id_collide(chain: ServoChain, robot: Robot, servo: int | None) -> None:
     injector(chain, {"kind": "same_id", "servo": servo, "of": 2})
     (frame,) = send(chain, build_read(2, 132, 4))
-    twin_position = chain.twins[2].get(table.PRESENT_POSITION)
+    twin_position = chain.duplicate_id_servos[2].get(table.PRESENT_POSITION)
     if twin_position != chain.servos[2].get(table.PRESENT_POSITION):
         assert PacketParser().feed(frame) == []
     frames = send(chain, build_sync_read(robot.servo_ids, 126, 10))

@@ -41,7 +41,7 @@ def test_figures_are_the_published_ones_by_servo_model() -> None:
     assert all(gear.source for gear in load_gears(ROBOT).gears.values())
 
 
-def test_m6_is_what_the_arm_has_by_default_and_viscous_friction_by_name() -> None:
+def test_arm_has_m6_friction_by_default_and_viscous_by_name() -> None:
     assert arm().friction.depends_on_load
     old = arm(friction="viscous").friction
     assert old.terms == ("fv", "fb")

@@ -158,7 +158,7 @@ def test_ideal_plants_torques_are_the_models():
     assert np.sqrt(np.mean(error**2)) < 2e-4
 
 
-def test_dry_friction_is_what_the_model_without_it_misses():
+def test_model_without_dry_friction_misses_exactly_dry_friction():
     model = ArmModel.of(ROBOT)
     phi = model.base_parameters(from_file(plant_standard(ROBOT), model.mdh))
     dry = run(switched_off=set(NUISANCES) - {"coulomb"}, friction="viscous")

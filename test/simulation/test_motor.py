@@ -95,7 +95,7 @@ def test_names_and_figures_are_checked(robot: Robot, tmp_path) -> None:
     assert len(EFFECTS) == 8
 
 
-def test_the_arm_moves_by_what_flows(robot: Robot) -> None:
+def test_arm_moves_by_the_actual_current(robot: Robot) -> None:
     plain, real = (ArmPlant(robot, seed=1, motors=motors) for motors in (None, Motors(robot, ["all"], 1)))
     for arm in (plain, real):
         arm.set_currents(np.array([1.0, 0, 0, 0, 0, 0, 0, 0]))

@@ -7,7 +7,7 @@ from dynid.hardware.bus import control_table as table
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.servo.chain import ServoChain
 from dynid.simulation.servo.own_loops import DEFAULT_WINDING
-from dynid.simulation.servo.profile import Way
+from dynid.simulation.servo.profile import PositionProfile
 from dynid.simulation.servo.servo import Servo
 
 AXIS = 3
@@ -98,7 +98,7 @@ def test_current_based_position_mode_keeps_its_goal_current(chain: ServoChain, p
 
 @pytest.mark.parametrize("holds", [True, False])
 def test_torque_on_holds_unstated(chain: ServoChain, plant: Loaded, holds: bool) -> None:
-    chain.unstated.torque_on_holds = holds
+    chain.undocumented.torque_on_holds = holds
     start = plant.q[AXIS]
     goal = 2048 + round((start - 0.2) / table.POSITION_RAD_PER_COUNT)
     switched_on(chain, table.POSITION_MODE, GOAL_POSITION=goal)
@@ -142,7 +142,7 @@ def test_profiles_by_velocity_and_by_time(
     servo, start = switched_on(chain, table.POSITION_MODE, **registers), plant.q[AXIS]
     began = servo.get(table.GOAL_POSITION)
     servo.set(table.GOAL_POSITION, began + round(0.5 / table.POSITION_RAD_PER_COUNT))
-    way = Way.of(servo, float(began))
+    way = PositionProfile.of(servo, float(began))
     for at_ms, expected in zip((100.0, 500.0, 800.0), speeds, strict=True):
         before = way.advance(at_ms - way.elapsed_ms)
         assert (way.advance(1.0) - before) * table.POSITION_RAD_PER_COUNT * 1e3 == pytest.approx(expected, abs=0.003)

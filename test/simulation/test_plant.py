@@ -200,7 +200,7 @@ def test_locked_joints_stand_still_while_the_others_fall(friction: str) -> None:
     assert np.abs(plant.q - before)[1] > 0.05
 
 
-def test_dry_friction_holds_what_is_lighter_than_it():
+def test_dry_friction_holds_smaller_loads():
     posture = np.zeros(8)  # upright: only friction has anything to do
     plant = ArmPlant(ROBOT, q0=posture, switched_off=QUIET - {"coulomb"}, hold_until_current=False, friction="viscous")
     plant.set_currents(0.9 * plant.nuisances.coulomb_friction / ROBOT.torque_constants * np.eye(8)[0])

@@ -47,7 +47,7 @@ def test_the_prior_is_not_the_truth(robot):
     assert np.count_nonzero(np.abs(assumed - base) > 0.05 * np.maximum(np.abs(base), 1e-3)) >= 8
 
 
-def test_the_file_is_what_the_command_makes(robot):
+def test_file_equals_the_output_of_its_command(robot):
     model = ArmModel.of(robot)
     made = plant_parameters(robot).values
     stored = from_file(plant_standard(robot), model.mdh, model.regrouping.standard).values

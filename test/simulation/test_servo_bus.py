@@ -293,7 +293,7 @@ def test_factory_fresh_servos_answer_at_57600_until_changed(robot: Robot, plant:
         fast.closePort()
 
 
-def test_a_late_reply_lets_the_line_go_on_and_arrives_whole(bus: EmulatedServoBus, port: PortHandler) -> None:
+def test_late_reply_arrives_whole_and_does_not_block_the_line(bus: EmulatedServoBus, port: PortHandler) -> None:
     frames: list[bytes] = []
     bus.line_fault = lambda reply: (frames.extend(reply), [0.05, *reply])[1]
     port.writePort(build_sync_read([2, 3, 4], 132, 4))
@@ -411,7 +411,7 @@ def test_served_in_a_process_it_ends_by_signal_and_reports(tmp_path: Path, numbe
 
 
 @pytest.mark.parametrize("front_end", [("dynid", "simulated-arm"), ("dynid.simulation.bus.process",)], ids=" ".join)
-def test_both_names_of_the_command_are_one(tmp_path: Path, front_end: tuple[str, ...]) -> None:
+def test_both_front_ends_serve_the_simulated_arm(tmp_path: Path, front_end: tuple[str, ...]) -> None:
     """The second one is what launch files start."""
     link = tmp_path / "ttyARM"
     options = ["--robot", "crane_x7", "--link", str(link), "--ignore-interrupt", "--lock-step", "--no-wire-time"]
@@ -458,7 +458,7 @@ def test_clients_are_called_when_the_first_step_is_computed(robot: Robot, plant:
     assert advanced[0] > 0.0
 
 
-def test_that_of_a_launch_file_waits_until_its_driver_is_silent(tmp_path: Path) -> None:
+def test_a_simulated_arm_of_a_launch_file_waits_until_its_driver_is_silent(tmp_path: Path) -> None:
     """Launch may be killed, and all of its processes are told to end at once: the arm is lowered first."""
     link = tmp_path / "ttyARM"
     command = [sys.executable, "-c", SERVE, str(link), "ignore"]

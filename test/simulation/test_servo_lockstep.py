@@ -64,7 +64,7 @@ def test_a_host_that_stands_still_misses_time() -> None:
     ("baudrate", "fast", "microseconds"),
     [(3_000_000, False, 760), (4_000_000, False, 570), (3_000_000, True, 600), (4_000_000, True, 450)],
 )
-def test_a_cycle_takes_what_the_wire_takes(
+def test_cycle_takes_the_time_of_the_wire(
     robot: Robot, line: SimulatedLine, baudrate: int, fast: bool, microseconds: float
 ) -> None:
     """The figures of a real line: request, eight states, and goal currents in 228 bytes, or 180 with a fast read."""
@@ -146,7 +146,7 @@ def test_bytes_that_the_sdk_did_not_take_stay(line: SimulatedLine) -> None:
 # -- the record ------------------------------------------------------------------------------------------------
 
 
-def test_the_record_holds_what_the_arm_did(robot: Robot) -> None:
+def test_record_holds_the_motion_of_the_arm(robot: Robot) -> None:
     arm = TracedArm(ArmPlant(robot, seed=1))
     current = np.full(robot.size, 0.1)
     arm.set_currents(current)
@@ -159,7 +159,7 @@ def test_the_record_holds_what_the_arm_did(robot: Robot) -> None:
     assert part.time_s == pytest.approx([0.005, 0.006, 0.007, 0.008, 0.009, 0.010])
 
 
-def test_a_record_may_forget_what_is_long_past(robot: Robot) -> None:
+def test_record_drops_old_samples(robot: Robot) -> None:
     arm = TracedArm(ArmPlant(robot), keep_s=0.5)  # it rests on its stand, so time costs nothing
     for _ in range(3 * CHUNK + 5):
         arm.advance(0.001)

@@ -1,6 +1,6 @@
 """The emulated servo against published behaviour of real ones; docs/servos.md refers to these tests.
 
-Tests called `unstated` try both values of a switch of `Unstated`.
+Tests called `undocumented` try both values of a switch of `UndocumentedBehaviour`.
 """
 
 import re
@@ -29,7 +29,7 @@ from dynid.robot import Robot
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
 from dynid.simulation.servo.chain import ServoChain
 from dynid.simulation.servo.servo import Servo
-from dynid.simulation.servo.unstated import Unstated
+from dynid.simulation.servo.undocumented import UndocumentedBehaviour
 
 BACKUP, RESTORE = b"\x01CTRL", b"\x02CTRL"
 CLEAR = b"\x01\x44\x58\x4c\x22"
@@ -92,13 +92,13 @@ def test_a_small_servo_has_its_own_limits_modes_and_indirect_data() -> None:
     assert servo.write(8, b"\x07") == 4 and servo.write(10, b"\x08") == 4
     assert servo.write(168, struct.pack("<H", 65)) == 0  # indirect data 1, at 208, now stand for the LED
     assert servo.write(208, b"\x01") == 0 and servo.bytes[65] == 1
-    assert servo.read(208, 1) == (0, b"\x01") and servo.read(578, 2)[0] == servo.unstated.unlisted_error
+    assert servo.read(208, 1) == (0, b"\x01") and servo.read(578, 2)[0] == servo.undocumented.unlisted_error
 
 
 @pytest.mark.parametrize("address", [14, 59, 66, 71, 99, 148, 252, 562, 662, 700])
 @pytest.mark.parametrize("error", [7, 4])
 def test_unlisted_registers_take_no_byte_unstated(chain: ServoChain, address: int, error: int) -> None:
-    chain.unstated.unlisted_error = error
+    chain.undocumented.unlisted_error = error
     assert ask(chain, build_write(2, address, b"\1"))[0] == error
     assert ask(chain, build_read(2, address, 1)) == (error, b"")
 
@@ -107,7 +107,7 @@ def test_unlisted_registers_take_no_byte_unstated(chain: ServoChain, address: in
 def test_reads_across_unlisted_registers_unstated(robot: Robot, plant: IndependentAxesPlant, readable: bool) -> None:
     """A servo that refuses them can be set up, and polled, all the same."""
     with running_bus(EmulatedServoBus(robot, plant, lock_step=True)) as served:
-        served.chain.unstated.gaps_readable = readable
+        served.chain.undocumented.gaps_readable = readable
         served.chain.servos[3].set(table.HOMING_OFFSET, 7)
         line = ServoBus(served.port, 3_000_000, robot.servo_ids)
         line.open()
@@ -196,7 +196,7 @@ def test_indirect_data_have_the_rules_of_their_targets(chain: ServoChain) -> Non
         assert ask(chain, build_write(2, 168, struct.pack("<H", target)))[0] == 4
 
 
-def test_indirect_data_without_a_target_keep_what_is_written_until_a_reboot(chain: ServoChain) -> None:
+def test_indirect_data_without_target_keep_their_value_until_reboot(chain: ServoChain) -> None:
     assert ask(chain, build_write(2, 634, b"\x2a"))[0] == 0 and ask(chain, build_read(2, 634, 1)) == (0, b"\x2a")
     assert ask(chain, build_write(2, 578, b"\x41\0"))[0] == 0
     assert instruct(chain, 2, Instruction.REBOOT) == 0
@@ -214,13 +214,13 @@ def test_moving_is_read_from_the_speed(chain: ServoChain, plant: IndependentAxes
 
 @pytest.mark.parametrize("new", [False, True])
 def test_after_an_id_write_the_old_id_is_silent_unstated(chain: ServoChain, new: bool) -> None:
-    chain.unstated.new_id_answers = new
+    chain.undocumented.new_id_answers = new
     (reply,) = send(chain, build_write(2, 7, b"\x14"))
     assert reply[4] == (20 if new else 2)
     assert send(chain, build_ping(2)) == [] and ask(chain, build_ping(20))[1][:2] == b"\xfc\x03"
     assert list(chain.servos) == [20, 3, 4, 5, 6, 7, 8, 9]
     send(chain, build_write(20, 7, b"\3"))  # now two servos have one id
-    assert list(chain.twins) == [3] and len(send(chain, build_ping(3))) == 1
+    assert list(chain.duplicate_id_servos) == [3] and len(send(chain, build_ping(3))) == 1
 
 
 def test_a_secondary_id_listens_and_never_answers(chain: ServoChain) -> None:
@@ -240,7 +240,7 @@ def test_a_secondary_id_listens_and_never_answers(chain: ServoChain) -> None:
 def test_status_03_of_a_damaged_instruction_unstated(robot: Robot, plant: IndependentAxesPlant, answered: bool) -> None:
     """The driver sends it again, whether the servo says so or is silent."""
     with running_bus(EmulatedServoBus(robot, plant, lock_step=True)) as served:
-        served.chain.unstated.crc_error_answered = answered
+        served.chain.undocumented.crc_error_answered = answered
         line = ServoBus(served.port, 3_000_000, robot.servo_ids)
         line.open()
         damaged = bytearray(build_read(3, 38, 2))
@@ -297,7 +297,7 @@ def test_reverse_mode_turns_all_signs_but_the_homing_offsets(chain: ServoChain, 
     assert plant.current_a[0] == pytest.approx(-0.269) and value(chain, 2, table.PRESENT_CURRENT) == 100
 
 
-def test_turns_are_forgotten_by_boot_clear_and_position_mode(chain: ServoChain, plant: IndependentAxesPlant) -> None:
+def test_boot_clear_and_position_mode_reset_the_turn_count(chain: ServoChain, plant: IndependentAxesPlant) -> None:
     assert value(chain, 2, table.PRESENT_POSITION) == 2048
     plant.q[:] = 2.0 * np.pi
     assert value(chain, 2, table.PRESENT_POSITION) == 2048 + 4096
@@ -351,10 +351,10 @@ def test_a_tripped_watchdog_refuses_every_goal_and_zeroes_the_profile(chain: Ser
 
 @pytest.mark.parametrize("rearms", [False, True])
 @pytest.mark.parametrize("survive", [False, True])
-def test_what_a_tripped_watchdog_keeps_unstated(
+def test_a_tripped_watchdog_follows_both_undocumented_behaviours(
     chain: ServoChain, plant: IndependentAxesPlant, rearms: bool, survive: bool
 ) -> None:
-    chain.unstated.rearms_while_tripped, chain.unstated.goals_survive_trip = rearms, survive
+    chain.undocumented.rearms_while_tripped, chain.undocumented.goals_survive_trip = rearms, survive
     drive(chain, 2, watchdog=2)
     chain.advance(0.05)
     assert put(chain, 2, table.BUS_WATCHDOG, 5) == (0 if rearms else 4)
@@ -379,7 +379,7 @@ def test_shutdown_keeps_torque_off_until_a_reboot(chain: ServoChain, plant: Inde
 
 @pytest.mark.parametrize("at_once", [True, False])
 def test_reg_write_is_checked_unstated(chain: ServoChain, at_once: bool) -> None:
-    chain.unstated.registered_at_once = at_once
+    chain.undocumented.registered_at_once = at_once
     assert instruct(chain, 2, Instruction.ACTION) == 2
     bad = struct.pack("<Hh", 102, 2000)
     assert instruct(chain, 2, Instruction.REG_WRITE, bad) == (6 if at_once else 0)
@@ -393,7 +393,7 @@ def test_reg_write_is_checked_unstated(chain: ServoChain, at_once: bool) -> None
 
 @pytest.mark.parametrize("allowed", [False, True])
 def test_factory_reset_with_torque_on_unstated(chain: ServoChain, allowed: bool) -> None:
-    chain.unstated.reset_with_torque = allowed
+    chain.undocumented.reset_with_torque = allowed
     drive(chain)
     assert instruct(chain, 2, Instruction.FACTORY_RESET, b"\x03") == 4
     assert instruct(chain, 2, Instruction.FACTORY_RESET) == 5
@@ -451,4 +451,4 @@ def test_the_tests_that_the_page_names_are_there() -> None:
         assert names, row
         assert [one for one in names if not ((folder / one).is_file() or f"def test_{one}" in here)] == []
     switches = page.split("## Not stated")[1].split("## Assumed without")[0].count("\n| ") - 1
-    assert switches == len(fields(Unstated)) + 2
+    assert switches == len(fields(UndocumentedBehaviour)) + 2

@@ -120,7 +120,7 @@ def test_no_integral_is_left_without_its_limit() -> None:
         assert gains[name]["i_clamp_max"] == -gains[name]["i_clamp_min"] == gains[name]["i_clamp"] > 0.0
 
 
-def test_what_the_docs_say_of_limits_is_what_the_file_sets() -> None:
+def test_documented_limits_are_those_of_the_file() -> None:
     docs = Path(__file__).parents[2].joinpath("docs", "ros2.md").read_text(encoding="utf-8")
     ignored = re.search(r"ignores these limits unless its parameter `enforce_command_limits` is true", docs) is not None
     assert ignored is not parameters("controller_manager").get("enforce_command_limits", False)

@@ -2,7 +2,7 @@
 
 from typing import Protocol
 
-from dynid.adaptive.feed import Feed
+from dynid.adaptive.feedforward import Feedforward
 from dynid.errors import SafetyError
 from dynid.identification.data.recordings import Recording
 from dynid.robot import FloatArray
@@ -20,20 +20,22 @@ class Arm(Protocol):
         at: posture at rest, (n,) [rad].
         moved_s: total time of motion [s].
         along_s: time that the last segment lasted [s].
-        waits: whether its time stops while a segment is planned, as in lock-step.
+        pauses_for_planning: whether its time stops while a segment is planned, as in lock-step.
     """
 
     at: FloatArray
     moved_s: float
     along_s: float
-    waits: bool
+    pauses_for_planning: bool
 
     @property
     def load(self) -> FloatArray:
         """Used share of each servo's overload limit, at which it switches itself off, (n,)."""
         ...
 
-    def begin(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
+    def begin(
+        self, motion: PolynomialTrajectory, feedforward: Feedforward, tube: FloatArray, most_load: FloatArray
+    ) -> None:
         """Start a segment, which stops if a joint's tracking error exceeds the tube (n,) [rad].
 
         It also stops if a servo uses more than `most_load` (n,) of its overload limit.
@@ -47,11 +49,11 @@ class Arm(Protocol):
         """Wait until the arm stands; return the largest tracking errors of the segment, (n,) [rad]."""
         ...
 
-    def back(self, motion: PolynomialTrajectory, along_s: float, feed: Feed) -> None:
+    def retrace(self, motion: PolynomialTrajectory, along_s: float, feedforward: Feedforward) -> None:
         """Return to the start of a segment that was executed for `along_s` [s]."""
         ...
 
-    def go(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray | None = None) -> None:
+    def follow(self, motion: PolynomialTrajectory, feedforward: Feedforward, tube: FloatArray | None = None) -> None:
         """Follow a motion that is not part of the identification.
 
         Raises:
@@ -59,10 +61,10 @@ class Arm(Protocol):
         """
         ...
 
-    def hold(self, feed: Feed, duration_s: float = 1.0) -> None:
+    def hold(self, feedforward: Feedforward, duration_s: float = 1.0) -> None:
         """Stand still for `duration_s` [s]."""
         ...
 
     def source(self, name: str) -> Recording:
-        """Return everything recorded so far."""
+        """Return the recording so far as input of the identification."""
         ...

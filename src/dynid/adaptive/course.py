@@ -1,17 +1,17 @@
-"""Course of one adaptive run: its segments, its looks (judgements of the recording so far), and the return."""
+"""Course of one adaptive run: its segments, the judgements of the recording so far, and the return."""
 
 from dataclasses import replace
 
 import numpy as np
 
 from dynid.adaptive.arm import Arm, RefusedError
-from dynid.adaptive.beforehand import LEAST_TUBE_RAD
-from dynid.adaptive.feed import Feed
-from dynid.adaptive.frame import Segment
+from dynid.adaptive.feedforward import Feedforward
 from dynid.adaptive.outcome import Look, look_line
 from dynid.adaptive.planning import Planning
+from dynid.adaptive.prior_knowledge import LEAST_TUBE_RAD
+from dynid.adaptive.return_motion import return_duration_s, return_motion
+from dynid.adaptive.segment_constraints import Segment
 from dynid.adaptive.settings import TIME_TOLERANCE_S
-from dynid.adaptive.way_back import return_duration_s, return_motion
 from dynid.control.motion_check import COARSE_S
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import OverloadModel
@@ -39,7 +39,7 @@ class Course:
         self.tracking: list[FloatArray] = []
         self.looks: list[Look] = []
         self.found: Identification | None = None
-        self.stopped = self.in_a_row = self.refused = self.lessons = 0
+        self.stopped = self.in_a_row = self.refused = self.updates = 0
         self.trail: list[tuple[PolynomialTrajectory, float]] = []  # executed motions that lead back to the rest posture
         self.load = arm.load  # load before the segment in execution
 
@@ -67,7 +67,7 @@ class Course:
         assert refusal is not None
         raise refusal
 
-    def planned_behind(self, segment: Segment) -> Segment | None:
+    def plan_next(self, segment: Segment) -> Segment | None:
         """Plan the next segment while the current one is executed; return None if none is safe."""
         load = self.parent.loaded(segment.motion, self.known, self.load)
         length_s = self.parent.settings.segment_after(self.arm.moved_s + segment.motion.duration)
@@ -97,18 +97,18 @@ class Course:
                 self.step_back("no segment is safe here")
             else:
                 rests += 1
-                self.arm.hold(self.known.feed, REST_S)
+                self.arm.hold(self.known.feedforward, REST_S)
 
     def step_back(self, why: str) -> None:
-        """Return to where the last segment started."""
+        """Move the arm back to the start of the last segment."""
         motion, along = self.trail.pop()
         self.parent.progress(f"{self.arm.moved_s:5.1f} s  {why}: back along '{motion.name}'")
         # the friction of joints that hardly moved is unknown, so the first ways back ignore it
         known = self.known if self.shown else self.parent.start()
-        self._rest_before(motion, along, known.feed)
-        self.arm.back(motion, along, known.feed)
+        self._rest_before(motion, along, known.feedforward)
+        self.arm.retrace(motion, along, known.feedforward)
 
-    def _rest_before(self, motion: PolynomialTrajectory, along: float, feed: Feed) -> None:
+    def _rest_before(self, motion: PolynomialTrajectory, along: float, feedforward: Feedforward) -> None:
         """Stand until the servos are cool enough for the return, which is slow and may be against gravity.
 
         If a servo's current were limited on the way, its joint would stay behind.
@@ -118,11 +118,13 @@ class Course:
             return
         for _ in range(RESTS_BEFORE_BACK):
             way = return_motion(motion, along, self.arm.at, robot.joint_names)
-            current = feed.moving(*way.sample_all(np.arange(0.0, way.duration, COARSE_S))) / robot.joint_constants
+            current = (
+                feedforward.moving(*way.sample_all(np.arange(0.0, way.duration, COARSE_S))) / robot.joint_constants
+            )
             load = self.arm.load
             if overload.along(load, current, COARSE_S).max() < BEARABLE or load.max() < REST_LOAD:
                 return
-            self.arm.hold(feed)
+            self.arm.hold(feedforward)
 
     def to_rest(self) -> None:
         """Go to the rest posture, directly if that is proven safe, else first back along the executed segments.
@@ -139,7 +141,7 @@ class Course:
                     return
                 self.step_back(f"the straight motion to the rest posture is not safe ({error})")
             else:
-                self.arm.go(motion, self.known.feed, self.tube)
+                self.arm.follow(motion, self.known.feedforward, self.tube)
                 return
 
     def next_segment_or_look(self) -> tuple[Segment | None, bool]:
@@ -154,7 +156,7 @@ class Course:
                 self.parent.progress(f"{self.arm.moved_s:5.1f} s  no further segment is safe: {error}")
                 if self.looks and self.looks[-1].motion_s > self.arm.moved_s - TIME_TOLERANCE_S:
                     break
-                if self.look():
+                if self.judge_precision():
                     return None, True
         return None, False
 
@@ -166,7 +168,7 @@ class Course:
         """
         self.load = self.arm.load
         try:
-            self.arm.begin(segment.motion, self.known.feed, segment.tube, segment.load)
+            self.arm.begin(segment.motion, self.known.feedforward, segment.tube, segment.load)
         except RefusedError as error:
             self.refused += 1
             self.segments.pop()
@@ -189,7 +191,7 @@ class Course:
         self.in_a_row = 0 if whole else self.in_a_row + 1
         source = arm.source(self.name)
         if not self.known.identified:
-            self.live, self.known = parent.followed(self.live, source, self.known)
+            self.live, self.known = parent.update_estimate(self.live, source, self.known)
         self.tube = parent.tube(self.tracking, self.known)
         widest = parent.quantile * segment.widest
         look_line = (
@@ -201,26 +203,26 @@ class Course:
         parent.report({"kind": "segment", "motion_s": arm.moved_s, "expected_widest": widest, "stopped": not whole})
         return whole
 
-    def look(self) -> bool:
+    def judge_precision(self) -> bool:
         """Judge the recording so far; return whether the model is precise enough."""
         parent = self.parent
-        self.arm.hold(self.known.feed)
-        look, result = parent.looker.judged(self.arm.source(self.name), self.arm.moved_s)
+        self.arm.hold(self.known.feedforward)
+        look, result = parent.judge.judge_recording(self.arm.source(self.name), self.arm.moved_s)
         self.looks.append(look)
         parent.progress(look_line(look))
         parent.report({"kind": "look"} | look.as_dict())
         if result is None:
             return False
-        self.found, self.known = result, parent.learned(result, self.shown)
+        self.found, self.known = result, parent.model_of(result, self.shown)
         # the confidence is shared by a fixed number of looks, so no further one is allowed
         return look.accepted and look.widest <= 1.0 and len(self.looks) <= parent.settings.looks
 
-    def learn(self) -> None:
+    def update_model(self) -> None:
         """Adopt the model of the recording so far without judging it, so that it cannot end the run."""
         parent = self.parent
-        self.lessons += 1
-        self.arm.hold(self.known.feed)
-        look, result = parent.looker.judged(self.arm.source(self.name), self.arm.moved_s)
+        self.updates += 1
+        self.arm.hold(self.known.feedforward)
+        look, result = parent.judge.judge_recording(self.arm.source(self.name), self.arm.moved_s)
         if result is not None:
-            self.known = parent.learned(result, self.shown)
+            self.known = parent.model_of(result, self.shown)
         parent.progress(f"{self.arm.moved_s:5.1f} s  {look.reason or 'the model is updated from the recording so far'}")

@@ -30,10 +30,10 @@ Progress = Callable[[str], None]
 
 @dataclass(frozen=True, eq=False)
 class AdaptiveResult:
-    """Result of a run.
+    """Result of an adaptive run, with the paths of its files.
 
     Attributes:
-        run: the run.
+        run: course and outcome of the adaptive run.
         bag: path of the bag.
         report: path of the report.
         changes: significant changes from the previous model; None if there is none.
@@ -59,12 +59,12 @@ class AdaptiveFiles:
         settings: settings of the run.
         after: model.yaml of the arm's previous state; the run starts from it, and reports what changed.
         mount: mount of the arm.
-        progress: called with one line after each segment and look.
+        progress: called with one line after each segment and judgement.
 
     Attributes:
         bag: path of the bag.
-        scene: as given.
-        mount: as given.
+        scene: free space as YAML, as given.
+        mount: mount of the arm, as given.
         settings: settings of the run, without cautious stages if there is a previous model.
         identification: the identification that runs.
 
@@ -160,7 +160,7 @@ def run_adaptively(
     """
     standard = holding(robot, held_kg) if held_kg else None
     arm = SimulatedArm(robot, standard=standard, mount=files.mount, friction=friction, seed=seed)
-    arm.to_start(files.identification.start().feed)
+    arm.to_start(files.identification.start().feedforward)
     found = files.identification.run(arm, seed=seed)
     make_folder(files.out)
     write_bag(arm.run(BAG), robot, arm.settings, files.bag, profile=files.settings.profile)

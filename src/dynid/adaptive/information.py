@@ -58,7 +58,7 @@ class Information:
         phi: base parameters at which loads are computed, (p,).
         sigma: residual size of each axis, (n,) [N m].
         limits: limits of the base parameters' deviations, (p,).
-        A, B: see the module, (m + p, m + p).
+        A, B: matrices of the covariance A^-1 B A^-1, (m + p, m + p).
         sharpness: exponent of the mean of squares; above 1 it emphasises the widest intervals.
     """
 
@@ -101,7 +101,7 @@ class Information:
             C[:, i, n + k], C[:, i, n + len(gears) + k] = load[:, i], fading[:, i]
         return np.concatenate([C, W], axis=2)
 
-    def seen(self, states: Sample, count: float) -> "Information":
+    def with_states(self, states: Sample, count: float) -> "Information":
         """Return the information with states q, dq and ddq (N, n) added, each counting for `count` samples."""
         X = self.rows(*states)
         flat, by_axis = X.reshape(-1, X.shape[2]), (X * self.sigma[:, None]).reshape(-1, X.shape[2])

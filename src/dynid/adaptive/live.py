@@ -64,7 +64,7 @@ class LiveEstimate:
         for one in regression.parameters:
             least = (LEAST_FRICTION if law is not None else UNKNOWN_FRICTION)[TERMS[one.term].unit]
             friction.append(max(least, FRICTION_SHARE * abs(float(start.values[one.term, one.axes[0]]))))
-        regression = regression.believing(phi, deviations, np.array(friction))
+        regression = regression.with_prior(phi, deviations, np.array(friction))
         return cls(settings, regression, 0, regression)
 
     def updated(self, signals: Signals) -> "LiveEstimate":
@@ -87,6 +87,6 @@ class LiveEstimate:
         return LiveEstimate(self.settings, regression, taken, regression.updated(tail))
 
     def model(self) -> tuple[FloatArray, FrictionLaw]:
-        """Return base parameters (p,) and the friction besides them."""
+        """Return base parameters (p,) and the friction law in addition to them."""
         solution = self.latest.solve()
         return solution.phi, self.latest.law(solution)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from dynid.adaptive.frame import Segment
+from dynid.adaptive.segment_constraints import Segment
 from dynid.identification.pipeline import Identification
 from dynid.robot import FloatArray
 

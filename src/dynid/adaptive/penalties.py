@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynid.adaptive.frame import Frame
+from dynid.adaptive.segment_constraints import SegmentConstraints
 from dynid.control.motion_check import MotionLimits
 from dynid.robot import FloatArray
 
@@ -21,7 +21,7 @@ def spans(limits: MotionLimits) -> tuple[tuple[FloatArray, FloatArray], ...]:
     )
 
 
-def torque_excess(tau: FloatArray, frame: Frame) -> tuple[float, FloatArray]:
+def torque_excess(tau: FloatArray, frame: SegmentConstraints) -> tuple[float, FloatArray]:
     """Return a penalty on torques (N, n) and its gradient (N, n).
 
     It covers their magnitude, their mean square and the last sample, since the arm may have to stand at a segment's

@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from dynid.adaptive.beforehand import (
+from dynid.adaptive.current_model import CurrentModel
+from dynid.adaptive.information import Information, torque_sizes
+from dynid.adaptive.judgement import RecordingJudge, deviations
+from dynid.adaptive.live import LiveEstimate
+from dynid.adaptive.prior_knowledge import (
     LEAST_TUBE_RAD,
     MOST_TUBE_RAD,
     first_tube,
@@ -14,12 +18,8 @@ from dynid.adaptive.beforehand import (
     lasting_torques,
     motion_limits,
 )
-from dynid.adaptive.frame import Frame, Segment
-from dynid.adaptive.information import Information, torque_sizes
-from dynid.adaptive.known import Known
-from dynid.adaptive.live import LiveEstimate
-from dynid.adaptive.looks import Looker, deviations
 from dynid.adaptive.segment import PLANNING_S, SegmentPlanner
+from dynid.adaptive.segment_constraints import Segment, SegmentConstraints
 from dynid.adaptive.settings import AdaptiveSettings
 from dynid.control.motion_check import model_torques, nominal_torques, robot_limits
 from dynid.control.safe_box import SafeBox
@@ -85,44 +85,46 @@ class Planning:
         self._before = None if before is None else before.base_parameters(self.model)
         self._overload = OverloadModel.of(robot)
         self._lasting = lasting_torques(robot, self._overload)
-        self.looker = Looker(robot, self.model, self.identification, own, self.limits, self._viscous)
-        self.quantile = self.looker.quantile(own.longest_s)
+        self.judge = RecordingJudge(robot, self.model, self.identification, own, self.limits, self._viscous)
+        self.quantile = self.judge.quantile(own.longest_s)
 
-    def start(self) -> Known:
+    def start(self) -> CurrentModel:
         """Return the previous model, or the nominal arm without friction, which is unknown until it moves."""
         if self._before is not None:
             law = self._gears or FrictionLaw.of(self.robot.size, {})
-            return Known(self.model, self._before, law, PRIOR_SIGMA * self.robot.torque_limits)
+            return CurrentModel(self.model, self._before, law, PRIOR_SIGMA * self.robot.torque_limits)
         standard = load_nominal(self.robot, self.model.mdh, self.model.regrouping.standard)
         friction = FrictionLaw.of(self.robot.size, {})
         sigma = PRIOR_SIGMA * self.robot.torque_limits
-        return Known(self.model, self.model.base_parameters(standard), friction, sigma)
+        return CurrentModel(self.model, self.model.base_parameters(standard), friction, sigma)
 
-    def tube(self, done: list[FloatArray], known: Known) -> FloatArray:
+    def tube(self, done: list[FloatArray], known: CurrentModel) -> FloatArray:
         """Return the allowed tracking errors, (n,) [rad], from past errors; larger without a model."""
         least = LEAST_TUBE_RAD if known.identified else np.maximum(LEAST_TUBE_RAD, UNIDENTIFIED_SHARE * self.first_tube)
         return np.asarray(np.clip(TUBE_FACTOR * np.max(done[-2:], axis=0), least, MOST_TUBE_RAD))
 
-    def live(self, known: Known) -> LiveEstimate:
-        """Return the online estimate before data."""
+    def live(self, known: CurrentModel) -> LiveEstimate:
+        """Return the online estimate at the start of a run, without samples."""
         nominal, sigma = (known.phi.values, self._gears), LIVE_SIGMA * self.robot.torque_limits
         viscous = np.clip(VISCOUS_SHARE * known.phi.values, LEAST_VISCOUS * self._prior, self._prior)
         deviations = np.where(self._viscous, viscous, self._prior)
         return LiveEstimate.begin(self.model, self.identification, nominal, deviations, sigma)
 
-    def followed(self, live: LiveEstimate, source: Recording, known: Known) -> tuple[LiveEstimate, Known]:
+    def update_estimate(
+        self, live: LiveEstimate, source: Recording, known: CurrentModel
+    ) -> tuple[LiveEstimate, CurrentModel]:
         """Return the online estimate updated with a segment, and the resulting current model."""
         live = live.updated(source.signals(self.identification))
         phi, friction = live.model()
         return live, replace(known, phi=BaseParameters(self.model.names, phi), friction=friction)
 
-    def learned(self, result: Identification, shown: list[Segment]) -> Known:
+    def model_of(self, result: Identification, shown: list[Segment]) -> CurrentModel:
         """Return the current model from an identification of the recorded segments."""
         friction = result.friction or FrictionLaw.of(self.robot.size, {})
-        known = Known(self.model, result.base, friction, np.asarray(result.estimate.residual_sigma), True)
+        known = CurrentModel(self.model, result.base, friction, np.asarray(result.estimate.residual_sigma), True)
         return replace(known, ratio=deviations(result) / self.information(shown, known).deviations)
 
-    def information(self, planned: list[Segment], known: Known) -> Information:
+    def information(self, planned: list[Segment], known: CurrentModel) -> Information:
         """Return the expected information of the segments so far, computed with the current model.
 
         If the identified standard deviations were larger than planned, the limits of the parameters are reduced
@@ -134,7 +136,7 @@ class Planning:
         if self._before is not None:  # a change must not hide in poorly determined parameters
             now = replace(now, sharpness=CHANGED_SHARPNESS)
         for segment in planned:
-            now = now.seen(segment.states, count)
+            now = now.with_states(segment.states, count)
         return now
 
     def segment(
@@ -142,7 +144,7 @@ class Planning:
         name: str,
         start: FloatArray,
         shown: list[Segment],
-        known: Known,
+        known: CurrentModel,
         tube: FloatArray,
         load: FloatArray,
         seed: int,
@@ -167,19 +169,21 @@ class Planning:
             full, lower=lower, upper=upper, velocity=share * full.velocity, acceleration=share * full.acceleration
         )
         unknown = UNKNOWN_FRICTION if self._gears is None else GEAR_FRICTION
-        doubt = known.doubt(information, unknown * self.robot.torque_limits)
-        frame = Frame(limits, known.most(doubt), known.expected, tube, load + LOAD_RESERVE, self._lasting, doubt)
+        uncertainty = known.uncertainty(information, unknown * self.robot.torque_limits)
+        frame = SegmentConstraints(
+            limits, known.most(uncertainty), known.expected, tube, load + LOAD_RESERVE, self._lasting, uncertainty
+        )
         interval = self.identification.sampling_interval_s
         planner = self.planner.of_length(length_s or self.settings.segment_s)
         return planner.plan(f"{name} {k + 1}", start, frame, information, interval, 1000 * seed + k)
 
-    def check_way(self, motion: PolynomialTrajectory, known: Known, tube: FloatArray, load: FloatArray) -> None:
+    def check_way(self, motion: PolynomialTrajectory, known: CurrentModel, tube: FloatArray, load: FloatArray) -> None:
         """Raise SafetyError if a motion that is not part of the identification is unsafe."""
-        moving = known.feed.moving
+        moving = known.feedforward.moving
         limits = robot_limits(self.robot, self._full.acceleration)
-        self.planner.check(motion, Frame(limits, moving, moving, tube, load, self._lasting))
+        self.planner.check(motion, SegmentConstraints(limits, moving, moving, tube, load, self._lasting))
 
-    def loaded(self, motion: PolynomialTrajectory, known: Known, load: FloatArray) -> FloatArray:
+    def loaded(self, motion: PolynomialTrajectory, known: CurrentModel, load: FloatArray) -> FloatArray:
         """Return the used share of each servo's overload limit after a motion, (n,)."""
         if self._overload is None:
             return load

@@ -7,9 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from dynid.adaptive.frame import Frame, Segment
 from dynid.adaptive.information import Information
 from dynid.adaptive.penalties import excess, spans, torque_excess
+from dynid.adaptive.segment_constraints import Segment, SegmentConstraints
 from dynid.adaptive.spline import Spline
 from dynid.control.motion_check import COARSE_S, STEP_S, MotionCheck
 from dynid.control.safe_box import SafeBox
@@ -75,9 +75,9 @@ class SegmentPlanner:
         return other
 
     def plan(
-        self, name: str, start: FloatArray, frame: Frame, known: Information, interval_s: float, seed: int
+        self, name: str, start: FloatArray, frame: SegmentConstraints, known: Information, interval_s: float, seed: int
     ) -> Segment:
-        """Return the segment that leaves the least uncertainty.
+        """Return the segment after which the parameters are expected to be least uncertain.
 
         Args:
             name: name of the segment.
@@ -118,13 +118,13 @@ class SegmentPlanner:
             raise refusal
         motion = best[1]
         states = motion.sample_all(self._times)
-        after = known.seen(states, count)
+        after = known.with_states(states, count)
         widest = float((after.deviations / known.limits).max())
         load = self._largest_load(motion, frame)
         times = time.perf_counter() - began, time.thread_time() - worked
         return Segment(motion, states, widest, frame.tube, load, *times)
 
-    def _largest_load(self, motion: PolynomialTrajectory, frame: Frame) -> FloatArray:
+    def _largest_load(self, motion: PolynomialTrajectory, frame: SegmentConstraints) -> FloatArray:
         if self._overload is None:
             return np.full(self.robot.size, np.inf)
         times = np.arange(0.0, motion.duration, STEP_S)
@@ -133,13 +133,13 @@ class SegmentPlanner:
         return np.asarray(np.maximum(expected, STOP_LOAD))
 
     def _admissible(
-        self, name: str, points: FloatArray, frame: Frame, most_frozen: int = MOST_FROZEN
+        self, name: str, points: FloatArray, frame: SegmentConstraints, most_frozen: int = MOST_FROZEN
     ) -> tuple[PolynomialTrajectory, bool]:
         """Return the largest scaled version of a segment that passes the check, and whether it is almost the whole one.
 
-        If none passes, the joint with the highest torque demand is reversed, since it may lower what it cannot lift;
-        then it is frozen, and so on joint by joint. A sticking joint needs more torque the slower it moves, so a
-        smaller motion may not help.
+        If none passes, the joint with the highest torque demand is reversed, since it may be able to lower a load that
+        it cannot lift; then it is frozen. This is repeated joint by joint. A sticking joint needs more torque the
+        slower it moves, so a smaller motion may not help.
 
         Raises:
             SafetyError: nothing passes.
@@ -160,13 +160,13 @@ class SegmentPlanner:
         assert refusal is not None
         raise refusal
 
-    def _hardest(self, motion: PolynomialTrajectory, frame: Frame, moving: NDArray[np.bool_]) -> int:
+    def _hardest(self, motion: PolynomialTrajectory, frame: SegmentConstraints, moving: NDArray[np.bool_]) -> int:
         """Return the joint with the highest torque demand: peak demand if any joint exceeds its limit, else RMS."""
         tau = np.abs(frame.torques(*motion.sample_all(np.arange(0.0, motion.duration, COARSE_S)))) / frame.limits.torque
         peak, size = tau.max(axis=0), np.sqrt(np.mean(tau**2, axis=0))
         return int(np.argmax(np.where(moving, np.where(peak > 1.0, 1.0 + peak, size), -1.0)))
 
-    def check(self, motion: PolynomialTrajectory, frame: Frame) -> None:
+    def check(self, motion: PolynomialTrajectory, frame: SegmentConstraints) -> None:
         """Refuse a motion that violates a limit, overloads a servo, collides with itself or leaves the free space.
 
         Raises:
@@ -177,14 +177,19 @@ class SegmentPlanner:
             self.box.prove(motion, frame.tube)
 
     def _starts(
-        self, start: FloatArray, frame: Frame, known: Information, count: float, random: np.random.Generator
+        self,
+        start: FloatArray,
+        frame: SegmentConstraints,
+        known: Information,
+        count: float,
+        random: np.random.Generator,
     ) -> list[FloatArray]:
         """Return the random start points of lowest cost; a cost is much cheaper to compute than its gradient."""
         drawn = [self._drawn(start, frame, random) for _ in range(max(self._draws, self._candidates))]
         worth = [self._worth(points, frame, known, count) for points in drawn]
         return [drawn[k] for k in np.argsort(worth)[: self._candidates]]
 
-    def _worth(self, points: FloatArray, frame: Frame, known: Information, count: float) -> float:
+    def _worth(self, points: FloatArray, frame: SegmentConstraints, known: Information, count: float) -> float:
         """Return uncertainty plus penalties of points (1 + free, n)."""
         states, limits = [one @ points for one in self._shapes], frame.limits
         within = np.clip(states[0], limits.lower - EXCESS_RAD, limits.upper + EXCESS_RAD)
@@ -195,7 +200,7 @@ class SegmentPlanner:
             more += float(np.mean(self._lacks(states[0], frame.tube) ** 2))
         return known.value(known.weighed(W, states[1]), count)[0] + PENALTY * more
 
-    def _drawn(self, start: FloatArray, frame: Frame, random: np.random.Generator) -> FloatArray:
+    def _drawn(self, start: FloatArray, frame: SegmentConstraints, random: np.random.Generator) -> FloatArray:
         """Return random points (1 + free, n) [rad] around the path to a random end, as far as speeds allow."""
         limits, shapes = frame.limits, self._shapes
         points = np.tile(start, (1 + self.spline.free, 1))
@@ -208,7 +213,13 @@ class SegmentPlanner:
         return np.asarray(start + np.minimum(1.0, 0.8 * share) * moved)
 
     def _optimised(
-        self, points: FloatArray, frame: Frame, known: Information, count: float, iterations: int, until: float
+        self,
+        points: FloatArray,
+        frame: SegmentConstraints,
+        known: Information,
+        count: float,
+        iterations: int,
+        until: float,
     ) -> FloatArray:
         """Return the best points (1 + free, n) [rad] that an optimisation finds until a clock time [s]."""
         start, shape = points[0], points[1:].shape
@@ -225,7 +236,9 @@ class SegmentPlanner:
         found = minimize(cost, points[1:].ravel(), jac=True, method="L-BFGS-B", callback=stop_late, options=options)
         return np.vstack([start, found.x.reshape(shape)])
 
-    def _cost(self, points: FloatArray, frame: Frame, known: Information, count: float) -> tuple[float, FloatArray]:
+    def _cost(
+        self, points: FloatArray, frame: SegmentConstraints, known: Information, count: float
+    ) -> tuple[float, FloatArray]:
         """Return uncertainty plus penalties of points (1 + free, n), and the gradient by them."""
         states = [one @ points for one in self._shapes]
         N, n = states[0].shape
@@ -257,7 +270,7 @@ class SegmentPlanner:
         return value, np.asarray(gradient)
 
     @staticmethod
-    def _torque_penalty(frame: Frame, moved: list[FloatArray], W: FloatArray) -> tuple[float, FloatArray]:
+    def _torque_penalty(frame: SegmentConstraints, moved: list[FloatArray], W: FloatArray) -> tuple[float, FloatArray]:
         """Return the torque penalty of states (1 + 3 n, N, n) with their regressors, and its gradient, (3, N, n)."""
         N, n = moved[0].shape[1:]
         tau = frame.most_expected([one[0] for one in moved], W[0])
@@ -287,4 +300,4 @@ class SegmentPlanner:
     def _lacks(self, q: FloatArray, tube: FloatArray) -> FloatArray:
         """Return the missing clearance of each of the postures (N, n), (N,) [m]."""
         assert self.box is not None
-        return np.asarray(np.maximum(self.box.lack(q, tube), 0.0) / BOX_M)
+        return np.asarray(np.maximum(self.box.shortfall(q, tube), 0.0) / BOX_M)

@@ -13,11 +13,11 @@ still after a segment, and `identify` judges the whole recording; the run ends w
 import numpy as np
 
 from dynid.adaptive.arm import Arm
-from dynid.adaptive.beforehand import LEAST_TUBE_RAD
 from dynid.adaptive.course import Course
-from dynid.adaptive.frame import Segment
 from dynid.adaptive.outcome import AdaptiveRun
 from dynid.adaptive.planning import Planning
+from dynid.adaptive.prior_knowledge import LEAST_TUBE_RAD
+from dynid.adaptive.segment_constraints import Segment
 from dynid.adaptive.settings import TIME_TOLERANCE_S
 from dynid.errors import SafetyError
 from dynid.robot import FloatArray
@@ -35,10 +35,10 @@ class AdaptiveIdentification(Planning):
         box: free space; None if the surroundings of the arm are unknown.
         mount: mount of the arm.
         before: previous model of the arm, from which the run starts; None starts from the nominal arm.
-        progress: called with one line after each segment and look.
+        progress: called with one line after each segment and judgement.
 
     Attributes:
-        report: called with the same as plain values.
+        report: function that is called with the progress as plain values.
 
     Raises:
         DataError: the previous model is of another robot or structure.
@@ -52,13 +52,13 @@ class AdaptiveIdentification(Planning):
         """
         self._refuse_without_room(arm.at)
         own, state = self.settings, Course(self, arm, name, seed)
-        self.planner.planning_s = np.inf if arm.waits else own.planning_share * own.segment_s
+        self.planner.planning_s = np.inf if arm.pauses_for_planning else own.planning_share * own.segment_s
         upcoming: Segment | None = state.wait_for_segment()
         precise = False
         while upcoming is not None:
             upcoming, precise = self._carried_out(state, upcoming)
         if not (state.looks and state.looks[-1].motion_s > arm.moved_s - TIME_TOLERANCE_S):
-            precise = state.look()
+            precise = state.judge_precision()
         looks, tracking = tuple(state.looks), np.array(state.tracking)
         segments, moved = tuple(state.segments), arm.moved_s
         if to_rest:
@@ -86,16 +86,16 @@ class AdaptiveIdentification(Planning):
         moved = arm.moved_s + segment.motion.duration
         state.segments.append(segment)
         looking = not own.segment_after(moved) or self._worth_a_look(state, moved)
-        learning = not looking and own.lesson_after(state.lessons, moved)
+        learning = not looking and own.update_due(state.updates, moved)
         whole, planned = False, None
         if state.begin(segment):
-            planned = None if looking or learning else state.planned_behind(segment)
+            planned = None if looking or learning else state.plan_next(segment)
             whole = state.finish(segment)
-        precise = looking and state.look()
+        precise = looking and state.judge_precision()
         if precise or not own.segment_after(arm.moved_s):
             return None, precise
         if learning and whole:
-            state.learn()
+            state.update_model()
         if whole and planned is not None:
             return planned, precise
         return state.next_segment_or_look()
@@ -114,5 +114,5 @@ class AdaptiveIdentification(Planning):
         if state.known.ratio is None:
             return True
         information = self.information([*state.shown, state.segments[-1]], state.known)
-        expected = self.looker.quantile(moved) * information.deviations / information.limits
+        expected = self.judge.quantile(moved) * information.deviations / information.limits
         return bool(expected[~self._viscous].max() <= LOOK_THRESHOLD)

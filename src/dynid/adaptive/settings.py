@@ -22,7 +22,7 @@ class AdaptiveSettings(Strict):
         segment_s: length of a segment, from rest to rest; the last one may be shorter [s].
         longest_s: maximum total time of motion, after which the run ends [s].
         first_look_s: time of motion before the model is judged for the first time [s].
-        lessons_s: time of motion after which the model of the recording is adopted, without judging it [s].
+        update_times_s: time of motion after which the model of the recording is adopted, without judging it [s].
         inertial_share: largest half width of the interval of a link or rotor parameter, as its torque over the whole
             torque of a joint.
         friction_share: the same for viscous friction, used in planning; it trades off with the rest of friction.
@@ -39,7 +39,7 @@ class AdaptiveSettings(Strict):
     segment_s: Positive = 3.0
     longest_s: Positive = 30.0
     first_look_s: Positive = 15.0
-    lessons_s: tuple[Positive, ...] = (9.0, 18.0)
+    update_times_s: tuple[Positive, ...] = (9.0, 18.0)
     inertial_share: Positive = 0.005
     friction_share: Positive = 0.10
     torque_share: Positive = 0.05
@@ -62,9 +62,9 @@ class AdaptiveSettings(Strict):
         """Maximum number of judgements of the recording."""
         return 1 + max(0, ceil((self.longest_s - self.first_look_s) / self.segment_s - 1e-9))
 
-    def lesson_after(self, lessons: int, moved_s: float) -> bool:
+    def update_due(self, updates: int, moved_s: float) -> bool:
         """Return whether another update of the current model is due after `moved_s` [s] of motion, with a tolerance."""
-        return lessons < len(self.lessons_s) and moved_s > self.lessons_s[lessons] - 0.5 * self.segment_s
+        return updates < len(self.update_times_s) and moved_s > self.update_times_s[updates] - 0.5 * self.segment_s
 
     def segment_after(self, moved_s: float) -> float:
         """Return the length of the segment that starts after `moved_s` [s] of motion; 0 if no time is left for one."""

@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynid.adaptive.feed import Feed
-from dynid.adaptive.way_back import return_motion
+from dynid.adaptive.feedforward import Feedforward
+from dynid.adaptive.return_motion import return_motion
 from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPd
 from dynid.control.motion_check import Torques
@@ -59,22 +59,22 @@ class SimulatedArm:
         self.along_s, self._braked = 0.0, False  # executed time of the last segment [s], and whether it was stopped
         self._constants = robot.drive_constants
         self.limited_cycles = 0  # number of cycles with limited currents
-        self.waits = True
+        self.pauses_for_planning = True
         self._overload, self.load = OverloadModel.of(robot) if capped else None, np.zeros(robot.size)
         self._law.reset(self.at)
-        self._begun: tuple[Motion, Feed, FloatArray, FloatArray] | None = None
+        self._begun: tuple[Motion, Feedforward, FloatArray, FloatArray] | None = None
 
-    def to_start(self, feed: Feed) -> None:
+    def to_start(self, feedforward: Feedforward) -> None:
         """Move to the rest posture, then start the recording.
 
         The reference is then the arm's true posture, which stiction keeps off the rest posture.
         """
-        self.go(rest_to_rest("start", self.robot.joint_names, self.at, self.robot.rest_posture, 2.0), feed)
+        self.follow(rest_to_rest("start", self.robot.joint_names, self.at, self.robot.rest_posture, 2.0), feedforward)
         self._begin_ns = self._end_ns = self._arm.stamp_ns
 
-    def begin(self, motion: Motion, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
+    def begin(self, motion: Motion, feedforward: Feedforward, tube: FloatArray, most_load: FloatArray) -> None:
         """Start a segment; its time passes in `finish`."""
-        self._begun = motion, feed, tube, most_load
+        self._begun = motion, feedforward, tube, most_load
 
     def finish(self) -> FloatArray:
         """Execute the started segment; return the largest tracking errors, (n,) [rad].
@@ -84,22 +84,22 @@ class SimulatedArm:
         posture.
         """
         assert self._begun is not None
-        motion, feed, tube, most_load = self._begun
+        motion, feedforward, tube, most_load = self._begun
         begin, self.along_s, self._braked = self._arm.stamp_ns, motion.duration, False
-        off = self._follow(motion, feed.moving, (tube, most_load))
+        off = self._follow(motion, feedforward.moving, (tube, most_load))
         self._count_motion(begin)
         if self._braked:
-            self.hold(feed)
+            self.hold(feedforward)
         return off
 
-    def back(self, motion: PolynomialTrajectory, along_s: float, feed: Feed) -> None:
+    def retrace(self, motion: PolynomialTrajectory, along_s: float, feedforward: Feedforward) -> None:
         """Return to the start of a segment that was executed for `along_s` [s]."""
         begin = self._arm.stamp_ns
-        self._follow(return_motion(motion, along_s, self.at, self.robot.joint_names), feed.moving)
+        self._follow(return_motion(motion, along_s, self.at, self.robot.joint_names), feedforward.moving)
         self._count_motion(begin)
-        self.hold(feed)
+        self.hold(feedforward)
 
-    def go(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray | None = None) -> None:
+    def follow(self, motion: PolynomialTrajectory, feedforward: Feedforward, tube: FloatArray | None = None) -> None:
         """Follow a motion that is not part of the identification.
 
         Raises:
@@ -107,24 +107,24 @@ class SimulatedArm:
         """
         self._braked = False
         bounds = None if tube is None else (tube, np.full(self.robot.size, np.inf))
-        self._follow(motion, feed.moving, bounds)
+        self._follow(motion, feedforward.moving, bounds)
         if self._braked:
             raise SafetyError(f"a joint left its tracking tube in the motion '{motion.name}'")
-        self.hold(feed)
+        self.hold(feedforward)
 
     def _count_motion(self, begin_ns: int) -> None:
         self._end_ns = self._arm.stamp_ns
         cycle = self.robot.file.bus.cycle_s
         self.moved_s += cycle * round((self._end_ns - begin_ns) / 1e9 / cycle)  # timestamps have jitter
 
-    def hold(self, feed: Feed, duration_s: float = STANDSTILL_S) -> None:
-        """Stand at the present posture.
+    def hold(self, feedforward: Feedforward, duration_s: float = STANDSTILL_S) -> None:
+        """Stand at the present posture, which becomes the reference.
 
-        A reference that stiction prevents the arm from reaching would heat the motors.
+        A reference that the arm cannot reach because of stiction would heat the motors.
         """
         self.at = self._arm.measure().copy()
         still = rest_to_rest("hold", self.robot.joint_names, self.at, self.at, duration_s)
-        self._follow(still, feed.holding)
+        self._follow(still, feedforward.holding)
 
     def _follow(
         self, motion: Motion, torques: Torques, bounds: tuple[FloatArray, FloatArray] | None = None

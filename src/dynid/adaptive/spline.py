@@ -31,7 +31,7 @@ class Spline:
         self._basis, self._spread = BSpline(padded, np.eye(count), DEGREE), spread
 
     def functions(self, times: FloatArray) -> list[FloatArray]:
-        """Return the points' basis functions and two derivatives at times (N,) [s], (N, 1 + free) each."""
+        """Return the points' basis functions and first two derivatives at times (N,) [s], (N, 1 + free) each."""
         found = [self._basis, self._basis.derivative(1), self._basis.derivative(2)]
         return [one(times) @ self._spread for one in found]
 

@@ -23,7 +23,7 @@ def audit(
     If the rounding of the file's parameters decides the sign, the answer is "undecided within rounding".
     """
     from dynid.identification.feasibility.audit import Auditor
-    from dynid.identification.feasibility.rounding import left_open, rounding_of
+    from dynid.identification.feasibility.rounding import eigenvalue_rounding_error, rounding_of
     from dynid.model.dynamics import ArmModel
     from dynid.robot import load_robot
 
@@ -39,7 +39,7 @@ def audit(
         auditor = Auditor(arm, loaded.audit_lower, loaded.audit_upper)
         result = auditor.audit(phi, poses=poses, seed=seed)
     rounding = rounding_of(one.value for one in content.parameters)
-    open_by = left_open(auditor.functions, phi.values, result.pose, rounding)
+    open_by = eigenvalue_rounding_error(auditor.functions, phi.values, result.pose, rounding)
     decided = abs(result.lambda_min) > open_by
     positive = result.lambda_min > 0.0 and decided
     degrees = [round(value, 4) for value in np.rad2deg(result.pose).tolist()]

@@ -9,7 +9,7 @@ from dynid.commands import options as opt
 from dynid.commands.terminal import print_json, say, stages, stdout, table, with_deviation
 
 if TYPE_CHECKING:
-    from dynid.contact.feel import Contact
+    from dynid.contact.contact_sense import Contact
 
 
 class _Felt(NamedTuple):

@@ -16,7 +16,7 @@ from dynid.commands.terminal import print_json, say, stdout
 if TYPE_CHECKING:
     from dynid.nodes.chain import Chain
     from dynid.nodes.collect import Report
-    from dynid.nodes.holding import Held
+    from dynid.nodes.holding import GuidingResult
     from dynid.robot import Robot
     from dynid.runtime.model import Model
     from dynid.trajectory.trajectory import Trajectory
@@ -83,16 +83,16 @@ def _run(
     motions: "tuple[Trajectory, ...]",
     report: "Report",
     seconds: float | None,
-) -> "tuple[Verdict, Held]":
+) -> "tuple[Verdict, GuidingResult]":
     """Check the arm, then compensate gravity until the time has passed or a key is pressed."""
-    from dynid.nodes.holding import checked, let_go
+    from dynid.nodes.holding import check_holding, compensate_gravity
 
     call = chain.supervisor
     chain.bring_up()
     call.trigger("executor/hold")
-    verdict = checked(call, model, motions, report)
+    verdict = check_holding(call, model, motions, report)
     with stop_keys() as pressed:
-        held = let_go(call, chain.robot, path, _until(call.now, seconds, pressed, report))
+        held = compensate_gravity(call, chain.robot, path, _until(call.now, seconds, pressed, report))
     return verdict, held
 
 
@@ -112,7 +112,7 @@ def _until(
     return over
 
 
-def _show(robot: "Robot", verdict: "Verdict", held: "Held", as_json: bool) -> None:
+def _show(robot: "Robot", verdict: "Verdict", held: "GuidingResult", as_json: bool) -> None:
     from dynid.reporting.tables import print_verdict
 
     moved = dict(zip(robot.joint_names, np.round(np.rad2deg(held.moved), 3).tolist(), strict=True))

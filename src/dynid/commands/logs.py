@@ -30,7 +30,7 @@ def logs(
 
     dynid identify takes the same folder and options.
     """
-    from dynid.identification.data.readings import find_logs
+    from dynid.identification.data.log_search import find_logs
     from dynid.reporting.found_logs import log_row
     from dynid.robot import load_robot
 

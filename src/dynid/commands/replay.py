@@ -12,7 +12,7 @@ from dynid.commands.consent import YesOption, ask_before_moving, words_of_motion
 from dynid.commands.terminal import print_json, say
 
 if TYPE_CHECKING:
-    from dynid.control.shown import Shown
+    from dynid.control.guided_replay import GuidedReplay
     from dynid.robot import Robot
 
 TOLERANCE_DEG = 3.0
@@ -37,7 +37,7 @@ def replay(
     The arm approaches the first posture slowly and returns to its rest posture. Exit code 1 if a joint was more than 3
     deg off the path that was shown, or off that of a trajectory file.
     """
-    from dynid.control.shown import shown_of
+    from dynid.control.guided_replay import replay_of_bag
     from dynid.resources import refuse_existing
     from dynid.trajectory.files import is_file_name
 
@@ -46,18 +46,18 @@ def replay(
     with opt.needs_ros("replaying"):
         from dynid.nodes.chain import Chain, ChainOptions
         from dynid.nodes.supervisor import lower_arm
-        from dynid.nodes.teaching import replayed
+        from dynid.nodes.teaching import replay_recorded
     refuse_existing(folder)
     shown, motion = None, source.absolute()
     if not is_file_name(source.name):
-        shown, motion = shown_of(loaded, source, out.name, speed), folder / "motion.yaml"
+        shown, motion = replay_of_bag(loaded, source, out.name, speed), folder / "motion.yaml"
     _ask(loaded, real_arm, shown, motion, yes)
     if shown is not None:
         shown.save(motion)
     options = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction)
     with motion_bar() as report, Chain(loaded, options, folder / "logs") as chain:
         chain.bring_up()
-        found = replayed(chain, path, motion, folder / "bag", report, shown)
+        found = replay_recorded(chain, path, motion, folder / "bag", report, shown)
         report("bringing the arm to rest", 0.0, 0.0)
         lower_arm(chain.supervisor)
     error_deg = float(np.rad2deg(found.error_rad if found.shown_error_rad is None else found.shown_error_rad))
@@ -73,7 +73,7 @@ def replay(
     raise typer.Exit(0 if error_deg <= TOLERANCE_DEG else 1)
 
 
-def _ask(robot: "Robot", port: str | None, shown: "Shown | None", motion: Path, yes: bool) -> None:
+def _ask(robot: "Robot", port: str | None, shown: "GuidedReplay | None", motion: Path, yes: bool) -> None:
     """Ask for consent before a real arm follows a motion shown by hand or a file."""
     from dynid.trajectory.families import load_excitation
     from dynid.trajectory.files import named_motion

@@ -106,7 +106,7 @@ def _plain_urdf(urdf: Path, arguments: list[str]) -> Iterator[Path]:
 
     pairs = [text.partition(":=") for text in arguments]
     if wrong := [text for text, (name, sign, _) in zip(arguments, pairs, strict=True) if not (name and sign)]:
-        raise typer.BadParameter(f"{wrong[0]} is no argument of a xacro: expected NAME:=VALUE")
+        raise typer.BadParameter(f"{wrong[0]} is not a xacro argument: expected NAME:=VALUE")
     if urdf.suffix != SUFFIX:
         if arguments:
             raise typer.BadParameter(f"{urdf} is no .xacro, so it takes no --xacro-arg")

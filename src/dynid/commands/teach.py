@@ -41,10 +41,10 @@ def teach(
     path = opt.model_path(loaded, model).absolute()
     with opt.needs_ros("teaching"):
         from dynid.nodes.chain import Chain, ChainOptions
-        from dynid.nodes.holding import check_motions, checked
+        from dynid.nodes.holding import check_holding, check_motions
         from dynid.nodes.supervisor import lower_arm
-        from dynid.nodes.teaching import led
-    from dynid.control.shown import shown_of
+        from dynid.nodes.teaching import record_guided_motion
+    from dynid.control.guided_replay import replay_of_bag
     from dynid.resources import refuse_existing
     from dynid.runtime.model import load_model
 
@@ -68,11 +68,11 @@ def teach(
         if motions:
             chain.supervisor.set_enabled("hardware", True)
             chain.supervisor.trigger("executor/hold")
-            checked(chain.supervisor, model_content, motions, report)
-        led(chain, path, bag, report, rest)
+            check_holding(chain.supervisor, model_content, motions, report)
+        record_guided_motion(chain, path, bag, report, rest)
         report("bringing the arm to rest", 0.0, 0.0)
         lower_arm(chain.supervisor)
-    demonstration = shown_of(loaded, bag, out.name, speed)
+    demonstration = replay_of_bag(loaded, bag, out.name, speed)
     demonstration.save(motion)
     if as_json:
         print_json({"bag": str(bag), "motion": str(motion)} | demonstration.as_dict())

@@ -75,7 +75,7 @@ class ErrorBars:
         self._unknown, self._kick, self._model = np.zeros((3, n))
 
     def update(self, dt: float, tau: FloatArray) -> FloatArray:
-        """Return the thresholds (n,) [N m] of this cycle, dt [s] after the last.
+        """Return the contact thresholds of the residual in this cycle, (n,) [N m], dt [s] after the previous cycle.
 
         Args:
             dt: time since the last cycle [s].

@@ -6,8 +6,8 @@ at the tool that exists in contact only. With M(q), friction F, load C v + g and
     M dv/dt = tau - F - (C v + g) + b + J' f,    db/dt = -b / T + noise,    f alike.
 
 An encoder reading only gives the quantisation step that contains the position: the normal distribution of the position
-is truncated to the step, and the first two moments of the result are those of an equal measurement without
-quantisation (`cut`). So the position of a joint with known dynamics is known much better than one step, above all just
+is truncated to the step, and the first two moments of the result are those of an equal measurement without quantisation
+(`truncated_moments`). So the position of a joint with known dynamics is known much better than one step, above all just
 after its encoder changed. As long as a joint stays at the same place within its step, or moves by whole steps between
 readings, another truncation by the same step adds no information and would make the filter overconfident. A truncation
 therefore counts in proportion to the joint's motion relative to the steps, fully from `FULL_STEPS` of a step on.
@@ -34,19 +34,19 @@ OUTLIER = 6.0  # distance from the step beyond which a reading counts as noisy [
 
 
 @numba.njit(cache=True)
-def density(x: float) -> float:
+def normal_pdf(x: float) -> float:
     """Return the density of the standard normal distribution at x."""
     return 0.3989422804014327 * math.exp(-0.5 * x * x)
 
 
 @numba.njit(cache=True)
-def below(x: float) -> float:
+def normal_cdf(x: float) -> float:
     """Return the cumulative standard normal distribution at x."""
     return 0.5 * math.erfc(-x / math.sqrt(2.0))
 
 
 @numba.njit(cache=True)
-def cut(deviation: float, off: float, step: float) -> tuple[float, float]:
+def truncated_moments(deviation: float, off: float, step: float) -> tuple[float, float]:
     """Truncate a normal distribution to one quantisation step of an encoder.
 
     Args:
@@ -61,8 +61,8 @@ def cut(deviation: float, off: float, step: float) -> tuple[float, float]:
     if low > OUTLIER or high < -OUTLIER:
         share = deviation * deviation / (deviation * deviation + step * step / 12.0)
         return share * off, share
-    inside = below(high) - below(low) if low < 0.0 else below(-low) - below(-high)
-    p, q = density(low), density(high)
+    inside = normal_cdf(high) - normal_cdf(low) if low < 0.0 else normal_cdf(-low) - normal_cdf(-high)
+    p, q = normal_pdf(low), normal_pdf(high)
     moved = (p - q) / inside
     share = moved * moved - (low * p - high * q) / inside
     return deviation * moved, min(max(share, 1e-12), 1.0)
@@ -84,10 +84,10 @@ def friction_terms(
             undetermined direction.
     """
     for i in range(len(v)):
-        m = 2.0 * below(v[i] / spread[i]) - 1.0
+        m = 2.0 * normal_cdf(v[i] / spread[i]) - 1.0
         budget = budget_of(law, i, m, v[i], tau[i], -load[i])
         out[0, i] = law[FV, i] * v[i] + law[OF, i] + m * budget
-        out[1, i] = law[FV, i] + 2.0 * budget * density(v[i] / spread[i]) / spread[i]
+        out[1, i] = law[FV, i] + 2.0 * budget * normal_pdf(v[i] / spread[i]) / spread[i]
         out[2, i], out[3, i] = budget, 1.0 - m * m
 
 
@@ -172,7 +172,7 @@ def measure(
         off, share = middle[i] - x[i], 1.0
         moved = off
         if width[i] > 0.0:
-            moved, share = cut(math.sqrt(variance), off, width[i])
+            moved, share = truncated_moments(math.sqrt(variance), off, width[i])
         new = 1.0 if width[i] == 0.0 else min(max(abs(off + within[i]) / (FULL_STEPS * width[i]), LEAST_WEIGHT), 1.0)
         found[0, i], found[1, i] = moved / share, variance / (new * share)
         gains[i] = P[:, i] / found[1, i]
@@ -186,7 +186,7 @@ def measure(
 
 
 @numba.njit(cache=True)
-def carry(
+def propagate_signatures(
     G: FloatArray, T: FloatArray, dt: float, driven: FloatArray, gains: FloatArray, found: FloatArray, out: FloatArray
 ) -> FloatArray:
     """Propagate signatures one step, and compute the information of the innovations about each.
@@ -218,8 +218,11 @@ def carry(
 
 
 @numba.njit(cache=True)
-def gather(out: FloatArray, I: FloatArray, d: FloatArray) -> None:  # noqa: E741
-    """Add the result of `carry` to the information (H, k, k) and the score (H, k) of H hypotheses with k unknowns."""
+def add_information(out: FloatArray, I: FloatArray, d: FloatArray) -> None:  # noqa: E741
+    """Add an output of `propagate_signatures` to the information I (H, k, k) and score d (H, k) of H hypotheses.
+
+    Each hypothesis has k unknowns.
+    """
     H, k = d.shape
     for i in range(len(out)):
         nu = out[i, H * k]

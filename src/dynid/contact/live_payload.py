@@ -40,12 +40,12 @@ class LivePayload:
         scale: scale of the arm without payload, with its accepted model.
 
     Attributes:
-        arm: as given.
+        arm: geometry and gravity of the arm as mounted.
         estimate: the newest estimate; None before the first.
         held: parameters that a controller should add to its model, (10,) as `HeldMass.parameters`; zeros without
             payload.
         misfit: residual of the innovations of moving joints after the estimate, in deviations.
-        fits: whether the estimate explains them, and has done so for a while.
+        fits: whether the estimate has explained the innovations for a while.
         restarts: number of restarts.
     """
 
@@ -82,7 +82,7 @@ class LivePayload:
         if since_s >= START_BLANKING_S:
             self._tests.update()
             if self._tests.statistic > THRESHOLD_FACTOR * self._tests.bound * max(1.0, self._scale.misfit**2):
-                self._tests.adopt(lasts=False)
+                self._tests.accept_hypothesis(lasts=False)
                 self.restart()
                 return False
         if (stamp_ns - self._estimated_ns) * 1e-9 < ESTIMATE_S:
@@ -103,7 +103,7 @@ class LivePayload:
     def _adopt(self, found: HeldMass) -> bool:
         """Return whether a fitting estimate differs significantly from the body that is held."""
         changed = abs(found.mass_kg - float(self.held[9]))
-        if changed < LEAST_KG or self._scale.apart(found.parameters, self.held) < SIGNIFICANT:
+        if changed < LEAST_KG or self._scale.significance_of_difference(found.parameters, self.held) < SIGNIFICANT:
             return False
         self.held = np.array(found.parameters) if found.mass_kg >= LEAST_KG else np.zeros(10)
         return True

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dynid.codegen.emit import RANGE
 from dynid.codegen.kernels import load_kernels
 from dynid.contact.force import ToolForce
-from dynid.contact.innovations import carry, friction_terms, measure, predict
+from dynid.contact.innovations import friction_terms, measure, predict, propagate_signatures
 from dynid.contact.stamp_jitter import StampJitter
 from dynid.control.control_model import ControlModel
 from dynid.control.dynamics_kernel import SINGLE_STATE_LOOPS, generate, single_state, within_a_turn
@@ -252,7 +252,10 @@ class MotionFilter:
         b, self._class = 2 * len(own) + each, classes
         self.P[b, b] += np.minimum(new, np.maximum(own**2 + new - self.P[b, b], 0.0))
 
-    def carry(self, G: FloatArray, torques: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return signatures G (N, m) after the last update for torques (n, m), and the output of function `carry`."""
+    def propagate_signatures(self, G: FloatArray, torques: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return signatures G (N, m) after the last update for torques (n, m) [N m], and their innovations.
+
+        The second value is the output of `dynid.contact.innovations.propagate_signatures`.
+        """
         out = np.zeros((len(torques), G.shape[1] + 1))
-        return carry(G, self._T, self._dt, self._inverse @ torques, self._gains, self._found, out), out
+        return propagate_signatures(G, self._T, self._dt, self._inverse @ torques, self._gains, self._found, out), out

@@ -9,7 +9,7 @@ probability of a false alarm is at most the sum of theirs (Bonferroni).
 import numpy as np
 from scipy.special import chdtri
 
-from dynid.contact.innovations import gather
+from dynid.contact.innovations import add_information
 from dynid.contact.motion_filter import MotionFilter
 
 ONSET_CYCLES, HYPOTHESES = 4, 16  # cycles between two onsets, and number of hypotheses
@@ -49,14 +49,14 @@ class OnsetTests:
         self._score, self._age, self._count, self.statistic = np.zeros((H, 3)), np.full(H, -1), 0, 0.0
 
     def update(self) -> bool:
-        """Test after the last update of the filter; return whether a force has begun."""
+        """Test all hypotheses on the last update of the filter; return whether a force has begun."""
         if self._count % self._every == 0:
             h = self._count // self._every % HYPOTHESES
             self._G[:, 3 * h : 3 * h + 3], self._information[h], self._score[h], self._age[h] = 0.0, 0.0, 0.0, 0
         self._count += 1
         begun = np.repeat(self._age >= 0, 3)
-        self._G, out = self._motion.carry(self._G, np.tile(self._motion.J.T, HYPOTHESES) * begun)
-        gather(out, self._information, self._score)
+        self._G, out = self._motion.propagate_signatures(self._G, np.tile(self._motion.J.T, HYPOTHESES) * begun)
+        add_information(out, self._information, self._score)
         self._age[self._age >= 0] += 1
         forces = np.linalg.solve(self._information + self._prior, self._score[..., None])[..., 0]
         statistics = np.where(self._age >= LEAST_AGE, (forces * self._score).sum(axis=1), 0.0)
@@ -64,11 +64,12 @@ class OnsetTests:
         self._force, self.statistic = forces[self._best], float(statistics[self._best])
         return self.statistic > self.bound
 
-    def adopt(self, lasts: bool = True) -> None:
+    def accept_hypothesis(self, lasts: bool = True) -> None:
         """Accept the best hypothesis: add its force to the filter's state and covariance.
 
-        From then on the force may change and the filter tracks it; `left` detects its end. Without `lasts` the force
-        has only affected the motion so far: the caller has another explanation, and its own model of it.
+        From then on the force may change and the filter tracks it; `end_contact_if_released` detects its end. Without
+        `lasts` the force has only affected the motion so far: the caller has another explanation, and its own model of
+        it.
         """
         x, P, h = self._motion.x, self._motion.P, self._best
         G = self._G[:, 3 * h : 3 * h + 3].copy()
@@ -80,7 +81,7 @@ class OnsetTests:
             self._motion.force_rate, self._quiet_s, self.contact = FORCE_RATE, 0.0, True
         self.reset()
 
-    def left(self, dt: float) -> None:
+    def end_contact_if_released(self, dt: float) -> None:
         """End the contact if the filter's force has not differed from zero for a while; dt [s] since the last call."""
         x, P = self._motion.x, self._motion.P
         different = float(x[-3:] @ np.linalg.solve(P[-3:, -3:], x[-3:])) > NO_FORCE_STATISTIC

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynid.contact.feel import ContactSense
+from dynid.contact.contact_sense import ContactSense
 from dynid.contact.live_payload import LivePayload
 from dynid.contact.motion_filter import MeasuredTorques
 from dynid.contact.scale import Scale

@@ -110,7 +110,7 @@ class Scale:
             self._torques[: self._arm.chain_size, :BODY] = -self._columns()
         self._cycles += 1
         self._torques[:, BODY] = -self.motion.friction
-        self._signatures, out = self.motion.carry(self._signatures, self._torques)
+        self._signatures, out = self.motion.propagate_signatures(self._signatures, self._torques)
         seen, innovations = out[:, :-1], out[:, -1]
         self._information += seen.T @ seen
         self._score += seen.T @ innovations
@@ -154,8 +154,8 @@ class Scale:
         self._known = self._known + change
         self.motion.hold(self._known[:BODY])
 
-    def apart(self, one: FloatArray, other: FloatArray) -> float:
-        """Return the distance of two bodies, (10,) each, in standard deviations of their effect on the data."""
+    def significance_of_difference(self, one: FloatArray, other: FloatArray) -> float:
+        """Return the difference of two bodies, (10,) each, in standard deviations of their effect on the data."""
         return float(np.sqrt((one - other) @ self._information[:BODY, :BODY] @ (one - other)))
 
     def estimate(self) -> HeldMass:

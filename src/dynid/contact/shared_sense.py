@@ -1,6 +1,6 @@
 """Contact detection whose model may change while the arm moves, without interruption."""
 
-from dynid.contact.feel import ContactSense
+from dynid.contact.contact_sense import ContactSense
 from dynid.robot import FloatArray
 
 
@@ -8,10 +8,10 @@ class SharedSense:
     """Contact detection that switches to a new detection as soon as the new one has estimated the arm's motion.
 
     Args:
-        sense: the first one.
+        sense: contact detection to start with.
 
     Attributes:
-        sense: the one in use.
+        sense: contact detection in use.
         judged_ns: timestamp of the newest state at which contact could be judged [ns]; -1 before the first.
     """
 

@@ -22,12 +22,12 @@ class ContactStop:
         motion: the motion executor to stop.
 
     Attributes:
-        asked: whether contact stops the arm; if not, nothing is done.
+        enabled: whether contact stops the arm; if not, nothing is done.
         report: the newest estimate; None before the first.
     """
 
     def __init__(self, motion: MotionExecutor) -> None:
-        self._motion, self.asked = motion, False
+        self._motion, self.enabled = motion, False
         self.report: ContactReport | None = None
         self._expected, self._judged_ns, self._felt_ns = "", -MOST_AGE_NS, -CONTACT_END_NS
 
@@ -35,7 +35,7 @@ class ContactStop:
         """Accept only estimates by this model from now on, given by the digest of its message."""
         self._expected = model
 
-    def hear(self, report: ContactReport) -> None:
+    def receive(self, report: ContactReport) -> None:
         """Process an estimate; one by an older model can report contact, but not its absence."""
         self.report = report
         if report.contact:
@@ -45,7 +45,7 @@ class ContactStop:
 
     def reason(self, stamp_ns: int) -> str:
         """Return why the arm must not move at the state of this timestamp [ns]; "" if it may."""
-        if not self.asked:
+        if not self.enabled:
             return ""
         if self.report is None:
             return f"contact is to stop the arm, and no node detects it: start external_torque, {ALTERNATIVE}"
@@ -71,7 +71,7 @@ class ContactStop:
             SafetyError: contact is detected or was a moment ago, or the estimates do not count.
         """
         reason = self.reason(stamp_ns)
-        if not reason and self.asked and abs(stamp_ns - self._felt_ns) < CONTACT_END_NS:
+        if not reason and self.enabled and abs(stamp_ns - self._felt_ns) < CONTACT_END_NS:
             reason = "contact ended a moment ago: wait until no contact was detected for 0.3 s"
         if reason:
             raise SafetyError(f"nothing is moved: {reason}")

@@ -14,7 +14,7 @@ RAMP_S = 4.0  # time from zero to the torque limit
 
 
 class Breakaway:
-    """Torque of an excitation: what its settings ask for, or what moves the joint by itself if that is more.
+    """Excitation torque of one joint: that of its settings, or the larger torque that the joint needs to move.
 
     Args:
         basic: torque that the settings ask for [N m].
@@ -27,12 +27,15 @@ class Breakaway:
 
     @property
     def stuck(self) -> bool:
-        """Whether all ramps have begun and the joint did not move in every direction."""
+        """Whether the joint did not move in at least one direction, although all ramps have begun."""
         tried = bool(self.ramps) and all(ramp.began for ramp in self.ramps)
         return tried and any(ramp.moved_at is None for ramp in self.ramps)
 
     def torque(self, level: float) -> float:
-        """Return the amplitude of a level, within the limit [N m]; it is final once all ramps have ended."""
+        """Return the torque amplitude of an excitation level, within the limit [N m].
+
+        It is final once all ramps have ended.
+        """
         moving = [ramp.moved_at for ramp in self.ramps if ramp.moved_at is not None]
         return min(level * max([self.basic, *moving]), self.most)
 

@@ -50,7 +50,7 @@ def from_model_file(content: ModelFile, model: ArmModel) -> ControlModel:
     with guarded(f"the model of {content.robot}", "set of parameters"):
         _refuse_no_bodies(content, model)
     phi = content.base_parameters(model)
-    friction = friction_beside(content.friction(), model.axes)
+    friction = friction_or_zero(content.friction(), model.axes)
     return ControlModel(content.robot, content.structure_hash, phi, friction, content.accepted)
 
 
@@ -79,7 +79,7 @@ def _refuse_no_bodies(content: ModelFile, model: ArmModel) -> None:
         )
 
 
-def friction_beside(friction: FrictionLaw | None, axes: int) -> FrictionLaw:
+def friction_or_zero(friction: FrictionLaw | None, axes: int) -> FrictionLaw:
     """Return the additional friction law for controllers: the given law, or zero friction on all axes if it is None."""
     return FrictionLaw.of(axes, {}) if friction is None else friction
 

@@ -67,7 +67,7 @@ class EffortBound:
         raise SafetyError(
             f"trajectory '{motion.name}': effort of {self._robot.joint_names[joint]} is {efforts[row, joint]:.2f} N m "
             f"at {times[row]:.3f} s, expected {lacking[row, joint]:.2f} N m by the model and at most "
-            f"{self.most[joint]:.2f} N m more: it would bend the joint by "
+            f"{self.most[joint]:.2f} N m more: it would deflect the joint by "
             f"{np.rad2deg(beyond[row, joint] / self._stiffness[joint]):.0f} deg; correct the efforts, give the "
             "executor the model of this arm, or raise effort_share and effort_deflection_rad in controller.yaml"
         )

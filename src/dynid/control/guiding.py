@@ -34,7 +34,7 @@ LONGEST_STEP_S = 0.02  # gap in the states above which the observer restarts
 
 
 @dataclass(frozen=True, eq=False)
-class Means:
+class GuidingComponents:
     """Components that guiding needs of an arm: speed limits, hold, load detection, and current limits (n,) [A]."""
 
     settings: SafetySettings
@@ -44,7 +44,7 @@ class Means:
     caps: FloatArray
 
     @classmethod
-    def of(cls, robot: Robot) -> "Means":
+    def of(cls, robot: Robot) -> "GuidingComponents":
         """Return the components for a robot, compiled."""
         settings = load_safety(robot)
         hold = Hold(robot, settings)
@@ -74,9 +74,9 @@ class Guiding:
         self._alone_s, self._start_q = 0.0, np.zeros(robot.size)
 
     @cached_property
-    def means(self) -> Means:
+    def components(self) -> GuidingComponents:
         """Components that guiding needs, created at the first use."""
-        return Means.of(self._robot)
+        return GuidingComponents.of(self._robot)
 
     def begin(self, law: TorqueLaw, q: FloatArray) -> None:
         """Start to monitor an arm at q (n,) [rad] that a law without a reference takes over; fade a previous hold out.
@@ -85,10 +85,10 @@ class Guiding:
         """
         led = self._law is not None and not self.held and float(np.abs(self._dq).max()) > STANDING_RAD_S
         if self._law is None and self._share == 0.0:  # the estimates are out of date
-            self.means.hold.reset()
+            self.components.hold.reset()
             if self._observer is not None:
                 self._observer.reset(q)
-        self.means.load.clear()
+        self.components.load.clear()
         self._filter.reset(q)
         dynamics = law.dynamics if isinstance(law, GravityCompensation) else None
         if isinstance(law, GravityCompensation) and isinstance(dynamics, SingleState):
@@ -96,7 +96,7 @@ class Guiding:
         else:
             self._observer = None
         self._law, self.held, self._start_q = law, "", np.array(q)
-        self._alone_s = 0.0 if led else FADE_IN_S + self.means.settings.guiding_alone_s
+        self._alone_s = 0.0 if led else FADE_IN_S + self.components.settings.guiding_alone_s
 
     def restart(self, law: TorqueLaw, q: FloatArray) -> None:
         """Start anew without a hold, at q (n,) [rad], because torque is or was off, or the driver moves the arm."""
@@ -129,7 +129,7 @@ class Guiding:
             tau = self._with_hold(dt, q, dq, tau)
         if self._observer is not None:
             self._observer.applied(tau)
-        self.means.hold.track(tau / self._robot.joint_constants, dq)
+        self.components.hold.track(tau / self._robot.joint_constants, dq)
         return tau
 
     # -- within a cycle ----------------------------------------------------------------------------------------
@@ -155,7 +155,7 @@ class Guiding:
 
     def _limited(self, dt: float, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
         """Return the law's torque (n,) [N m] with damping; start to hold the arm if a limit is exceeded."""
-        speed = self.means.speed
+        speed = self.components.speed
         speed.update(q, dq)
         reason = self._early_motion(dt, q, dq) or speed.excess(dq) or self._loaded(dt, dq)
         if reason:
@@ -168,9 +168,9 @@ class Guiding:
             return ""
         self._alone_s -= dt
         if float(np.abs(dq).max()) > CREEPING_RAD_S:  # the arm does not stand yet
-            self._alone_s = max(self._alone_s, self.means.settings.guiding_alone_s)
+            self._alone_s = max(self._alone_s, self.components.settings.guiding_alone_s)
         moved = np.abs(q - self._start_q)
-        if moved.max() <= self.means.settings.guiding_alone_rad:
+        if moved.max() <= self.components.settings.guiding_alone_rad:
             return ""
         joint = int(np.argmax(moved))
         return (
@@ -184,7 +184,7 @@ class Guiding:
 
     def _loaded(self, dt: float, dq: FloatArray) -> str:
         """Return a message if a load moves the arm; "" if not, or if the arm has not yet been seen at rest."""
-        load, speed, observer = self.means.load, self.means.speed, self._observer
+        load, speed, observer = self.components.load, self.components.speed, self._observer
         if observer is None or self._alone_s > 0.0:
             return ""
         load.update(dt, observer.external, dq, speed.posture.jacobian(), self._upward)
@@ -196,20 +196,20 @@ class Guiding:
     def _begin_hold(self, reason: str, q: FloatArray, dq: FloatArray) -> None:
         """Brake the arm, and hold it where it comes to rest."""
         self.held, self._share = reason, 1.0
-        self.means.hold.begin(dq)  # the load is the mean of the commanded torques
+        self.components.hold.begin(dq)  # the load is the mean of the commanded torques
         if self._observer is not None:
             self._carry(self._observer, dq)
 
     def _carry(self, observer: ArmObserver, dq: FloatArray) -> None:
         """Set the hold's load to the torque that carries the arm: the model's minus the observed external torque."""
-        means, most = self.means, self.means.caps
+        means, most = self.components, self.components.caps
         carried = (observer.bias - observer.external) / self._robot.joint_constants
         means.hold.begin(dq)
         means.hold.load[:] = np.minimum(np.maximum(carried, -most), most)
 
     def _with_hold(self, dt: float, q: FloatArray, dq: FloatArray, tau: FloatArray) -> FloatArray:
         """Return the torque (n,) [N m] blended with the hold's torque; the hold's share fades if `held` is ""."""
-        means = self.means
+        means = self.components
         if not self.held:
             self._share = max(0.0, self._share - dt / FADE_S)
         elif self._observer is not None and self._is_fast(q, dq):
@@ -222,5 +222,5 @@ class Guiding:
         """Return whether a held arm is still fast: it is being braked, or a hand that moved it has let go."""
         if float(np.abs(dq).max()) > RELEASED_RAD_S:
             return True
-        self.means.speed.update(q, dq)
-        return self.means.speed.tool_m_s > RELEASED_M_S
+        self.components.speed.update(q, dq)
+        return self.components.speed.tool_m_s > RELEASED_M_S

@@ -16,7 +16,11 @@ class HoldWatch:
         self._first_ns = None
 
     def lost(self, stamp_ns: int) -> bool:
-        """Record a loss of the reference at this stamp [ns]; return whether braking should have ended by now."""
+        """Record at this stamp [ns] that the arm left its reference.
+
+        Returns:
+            Whether braking should have ended by now.
+        """
         if self._first_ns is None or stamp_ns - self._last_ns > RESET_S * 1e9:
             self._first_ns = stamp_ns
         self._last_ns = stamp_ns

@@ -125,7 +125,15 @@ class LoadWatch:
         self._state[:], self._smooth, self.force_n = 0.0, np.zeros(0), 0.0
 
     def update(self, dt: float, external: FloatArray, dq: FloatArray, jacobian: FloatArray, up: FloatArray) -> None:
-        """Process one cycle: dt [s], external (n,) [N m], dq (n,) [rad/s], jacobian (3, n), up (3,); see `pull_of`."""
+        """Update the path and force of a possible load by one cycle.
+
+        Args:
+            dt: time since the last cycle [s].
+            external: external torques, (n,) [N m].
+            dq: joint velocities, (n,) [rad/s].
+            jacobian: velocity of the tool per joint velocity, (3, n) [m/rad].
+            up: unit vector against gravity, (3,).
+        """
         if len(self._smooth) != len(external):
             self._smooth = external.copy()
         self.force_n = pull_of(self._state, self._smooth, dt, external, dq, jacobian, up, self._least_n)

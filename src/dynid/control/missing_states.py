@@ -34,4 +34,4 @@ class MissingStates:
         missing = max(0, planned - self._count)
         unanswered = min(missing, max(0, incomplete - self._incomplete))
         window = Window(round(1.0 / cycle_s), planned, missing, unanswered, 0)
-        return "" if window.kept else f"{window.said('since the motion began')}; "
+        return "" if window.kept else f"{window.describe('since the motion began')}; "

@@ -16,7 +16,7 @@ from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.guiding import Guiding
 from dynid.control.hold_watch import BRAKED_S, HoldWatch
 from dynid.control.motion_check import MotionCheck, position_and_speed
-from dynid.control.motion_kernels import take_back, tracking_error
+from dynid.control.motion_kernels import reduce_yielding, tracking_error
 from dynid.control.path_time_scaling import PathTimeScaling
 from dynid.control.plan import Activity, Brake, HoldPath, MotionPlan, Part, Phase, plan_motion, warm_up
 from dynid.control.stamp_watch import StampWatch
@@ -332,7 +332,7 @@ class MotionExecutor:
         """Return the reference position plus the displacement by which held joints yield; a motion removes it."""
         if self.moving or not self.controller.law.follows_reference:
             relief.reset()
-            take_back(self._given, RECOVERY_RAD_S * step, self._reference[0], self._held)
+            reduce_yielding(self._given, RECOVERY_RAD_S * step, self._reference[0], self._held)
             return self._held
         self._given += relief.step(step, q, self._tau / self.robot.joint_constants)
         np.clip(self._given, -MOST_YIELD_RAD, MOST_YIELD_RAD, out=self._given)

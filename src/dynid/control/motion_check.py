@@ -295,13 +295,13 @@ class MotionCheck:
         if self._box is None:
             return
         still = np.zeros(len(self._names))
-        if first and len(part.knots) > 1 and self._box.lack(part.start[None], still)[0] > 0.0:
-            if self._box.lack(part.end[None], still)[0] <= 0.0:
+        if first and len(part.knots) > 1 and self._box.shortfall(part.start[None], still)[0] > 0.0:
+            if self._box.shortfall(part.end[None], still)[0] <= 0.0:
                 return
         try:
             self._box.prove(part, still)
         except SafetyError as error:
             raise SafetyError(
-                f"{error}; draw what is free around this arm in a file for the executor's parameter scene "
-                f"(--scene of `dynid collect`), or say 'none' where nothing is near"
+                f"{error}; describe the free space around this arm in a file for the executor's parameter scene "
+                f"(--scene of `dynid collect`), or give 'none' if nothing is near"
             ) from error

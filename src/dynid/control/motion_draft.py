@@ -83,9 +83,9 @@ class _Drafter:
         geared = self.friction.depends_on_load
         model = ArmModel.of(robot)
         # at full stiction, for slower motions have more friction; viscous friction is among the nominal parameters
-        beside = self.friction.with_values({"fv": 0.0, "ws": NEVER_RAD_S, "a": 1.0})
-        beside = beside if geared else FrictionLaw.of(robot.size, {})
-        moving = model_torques(model, nominal_parameters(robot, model), beside)
+        additional = self.friction.with_values({"fv": 0.0, "ws": NEVER_RAD_S, "a": 1.0})
+        additional = additional if geared else FrictionLaw.of(robot.size, {})
+        moving = model_torques(model, nominal_parameters(robot, model), additional)
 
         def torques(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
             return moving(q, np.where(np.abs(dq) < STILL_RAD_S, 0.0, dq), ddq)

@@ -44,7 +44,7 @@ def add_error(error: FloatArray, tolerance: FloatArray, squares: FloatArray, lar
 
 
 @numba.njit(cache=True)
-def take_back(given: FloatArray, most: float, q_ref: FloatArray, held: FloatArray) -> None:
+def reduce_yielding(given: FloatArray, most: float, q_ref: FloatArray, held: FloatArray) -> None:
     """Reduce the displacements of yielding joints by at most `most` [rad], and add them to the reference.
 
     Args:

@@ -269,7 +269,7 @@ class SafeBox:
         ]
         return np.array(distances).reshape(len(found), *p.shape[:2]), names
 
-    def lack(self, q: FloatArray, tube: FloatArray) -> FloatArray:
+    def shortfall(self, q: FloatArray, tube: FloatArray) -> FloatArray:
         """Return the missing clearance [m] of postures q (N, n) [rad], (N,); it is negative inside.
 
         Joints may be off by tube (n,) [rad].

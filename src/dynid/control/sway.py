@@ -22,7 +22,7 @@ STANDSTILL_S = 0.6  # standstill of the reference before swaying starts: longer 
 GOLDEN = 2.399963  # golden angle [rad]: separates the phases of any number of joints
 
 
-def swaying(amplitude_rad: float, frequency_hz: float) -> tuple[float, float]:
+def checked_sway(amplitude_rad: float, frequency_hz: float) -> tuple[float, float]:
     """Return amplitude [rad] and angular frequency [rad/s] of the swaying, after a check of both.
 
     Raises:
@@ -45,8 +45,8 @@ class SwayingController(ArmController):
     effect once the present swaying has faded.
 
     Args:
-        law: see `ArmController`; laws without a reference do not sway.
-        time_constant: see `ArmController` [s].
+        law: control law that runs first; laws without a reference do not sway.
+        time_constant: time constant of the pseudo-differentiation of positions [s].
         robot: robot with the joint limits.
         amplitude_rad: amplitude of every joint; 0 switches swaying off.
         frequency_hz: frequency of every joint.
@@ -55,7 +55,7 @@ class SwayingController(ArmController):
         paused: whether swaying is suppressed; set it to fade swaying out.
 
     Raises:
-        ConfigurationError: amplitude or frequency is not valid, see `swaying`.
+        ConfigurationError: amplitude or frequency is not valid, see `checked_sway`.
     """
 
     def __init__(
@@ -75,8 +75,8 @@ class SwayingController(ArmController):
         self._now = self._wanted
 
     def sway(self, amplitude_rad: float, frequency_hz: float) -> None:
-        """Set amplitude and frequency; they apply once the present swaying has faded. Raises as `swaying`."""
-        self._wanted = swaying(amplitude_rad, frequency_hz)
+        """Set amplitude and frequency; they apply once the present swaying has faded. Raises as `checked_sway`."""
+        self._wanted = checked_sway(amplitude_rad, frequency_hz)
 
     def reset(self, q: FloatArray) -> None:
         """Start at rest at the measured posture q, (n,) [rad]; swaying starts anew."""

@@ -33,7 +33,7 @@ def paper_condition_numbers(sampling_ms: int) -> dict[str, float]:
 
 
 def compare(robot_name: str, sampling_ms: int) -> list[dict[str, object]]:
-    """Return the rows of the table, one for each trajectory and profile.
+    """Return the condition numbers of a robot's motions as table rows, one for each trajectory and profile.
 
     Raises:
         UnknownNameError: no such robot.
@@ -61,7 +61,7 @@ def compare(robot_name: str, sampling_ms: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    """Print the table."""
+    """Print the table of condition numbers."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--robot", default="crane_x7")
     parser.add_argument("--sampling-ms", type=int, choices=SAMPLING_MS, default=40)

@@ -42,7 +42,7 @@ class Bounds:
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """Optimisation problem.
+    """Optimisation problem of an excitation motion.
 
     Attributes:
         series: functions of time.

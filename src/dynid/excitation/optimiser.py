@@ -92,10 +92,10 @@ class Clearance(SelfCollision):
         super().__init__(robot)
         self._resting_m = self._distances(robot.rest_posture) if self.pairs else np.zeros(0)
 
-    def lack(self, q: FloatArray, wanted_m: float) -> float:
+    def shortfall(self, q: FloatArray, wanted_m: float) -> float:
         """Return the largest shortfall of a distance from the wanted one at q (n,) [rad], in metres; 0 for none.
 
-        Links that are close to each other at the rest posture may come as close as half of that.
+        Links that are close to each other at the rest posture may approach to half of their distance there.
         """
         if not self.pairs:
             return 0.0
@@ -189,7 +189,7 @@ class ExcitationOptimiser:
         raise refusal
 
     def one_joint(self, profile: str) -> OneJointExcitation:
-        """Return the single-joint excitation with the same limits.
+        """Return the generator of single-joint excitations within the limits of a profile.
 
         Raises:
             UnknownNameError: no such profile.
@@ -240,14 +240,14 @@ def repulsion(collision: Clearance) -> Callable[[FloatArray], tuple[float, Float
     def penalty(q: FloatArray) -> tuple[float, FloatArray]:
         total, slope = 0.0, np.zeros_like(q)
         for row, posture in enumerate(q):
-            lack = collision.lack(posture, CLEARANCE_M)
+            lack = collision.shortfall(posture, CLEARANCE_M)
             if lack <= 0.0:
                 continue
             total += (lack / PENALTY_M) ** 2
             for joint in range(q.shape[1]):
                 moved = posture.copy()
                 moved[joint] += step
-                slope[row, joint] = 2.0 * lack / PENALTY_M**2 * (collision.lack(moved, CLEARANCE_M) - lack) / step
+                slope[row, joint] = 2.0 * lack / PENALTY_M**2 * (collision.shortfall(moved, CLEARANCE_M) - lack) / step
         return total / len(q), slope / len(q)
 
     return penalty

@@ -110,7 +110,7 @@ class TorqueBands:
         passing[0] = np.maximum(passing[1], beyond)
         return passing
 
-    def beside(self, motion: Motion, model: ArmModel, samples: Samples) -> Motion:
+    def with_deviations(self, motion: Motion, model: ArmModel, samples: Samples) -> Motion:
         """Return a predicted motion of these samples, completed with standard deviations."""
         return replace(motion, deviations=self.deviations(model, samples))
 
@@ -123,9 +123,9 @@ class TorqueBands:
         """Return the variances of predicted torques due to the parameters' covariance, (N, n) [N^2 m^2]."""
         rows = self.estimate.regression
         if samples is not self.samples or model is not self.model:
-            known = None if rows.beside is None else rows.beside.fit.known
+            known = None if rows.joint_friction is None else rows.joint_friction.fit.known
             rows = Regression.stack(model, samples, self.coulomb, known)
-        x = rows.of_all_states if rows.beside is None else rows.beside.judged_columns()
+        x = rows.of_all_states if rows.joint_friction is None else rows.joint_friction.judged_columns()
         own = np.einsum("knp,pq,knq->kn", x, self._covariance, x, optimize=True)
         return np.asarray(np.maximum(own, 0.0))
 

@@ -207,16 +207,18 @@ def friction_separability(one: OneRegression) -> Measured:
     """
     if one.regression.moving is None or not one.regression.has_coulomb_friction:
         return None
-    shares = [(share, name) for name, share in one.regression.beside_friction().items() if name.startswith("FV")]
+    shares = [
+        (share, name) for name, share in one.regression.independence_from_coulomb().items() if name.startswith("FV")
+    ]
     return min(shares, default=None)
 
 
 def friction_settled(one: OneRegression) -> Measured:
     """Return 1 if the friction fit converged, else 0, with a detail; None if no friction shape was fitted."""
-    beside = one.regression.beside
-    if beside is None or not beside.fit.structure.terms or beside.given:
+    joint_friction = one.regression.joint_friction
+    if joint_friction is None or not joint_friction.fit.structure.terms or joint_friction.given:
         return None
-    fit = beside.fit
+    fit = joint_friction.fit
     detail = f"a further step would change torques by {fit.change:.2g} of their residual's standard deviation"
     return (1.0, detail) if fit.settled else (0.0, detail)
 
@@ -428,8 +430,8 @@ SETUP: tuple[Rule[Sequence[SetupEstimate]], ...] = (
         "Data",
         "parts of the set-up that must be corrected first",
         lambda found: (
-            float(sum(one.must_be_mended for one in found)),
-            "; ".join(one.sentence for one in found if one.must_be_mended),
+            float(sum(one.needs_correction for one in found)),
+            "; ".join(one.sentence for one in found if one.needs_correction),
         ),
         0.0,
     ),

@@ -131,8 +131,8 @@ class Comparison:
     @cached_property
     def _gears(self) -> KnownGears | None:
         """Friction law, fitted once for all estimators; None if the base parameters contain all friction."""
-        beside = Regression.stack(self.model, self.fitted, self.settings.coulomb_friction).beside
-        return None if beside is None else beside.fit.known
+        joint_friction = Regression.stack(self.model, self.fitted, self.settings.coulomb_friction).joint_friction
+        return None if joint_friction is None else joint_friction.fit.known
 
     def names(self) -> tuple[str, ...]:
         """Return the names of all estimators that can be compared."""

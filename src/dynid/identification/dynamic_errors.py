@@ -107,17 +107,17 @@ def _of_joint(
 ) -> DynamicError | None:
     """Return the error of one joint; None if it hardly moves or has no dynamic torque."""
     counts = (rows.share[:, joint] >= SLIDING_SHARE).astype(float)[:, None]
-    beside = _basis(np.hstack([rows.friction[:, joint], rows.gravity[:, joint]]) * counts, SAME)
+    spanned = _basis(np.hstack([rows.friction[:, joint], rows.gravity[:, joint]]) * counts, SAME)
     whole = rows.dynamic[:, joint] * counts
-    columns = _without(beside, whole)
+    columns = _without(spanned, whole)
     sizes = np.linalg.norm(whole, axis=0)
     kept = (sizes > 0.0) & (np.linalg.norm(columns, axis=0) > SHOWN * sizes)
     together = _basis(columns[:, kept], SHOWN)
-    used, freedom = int(counts.sum()), int(counts.sum()) - beside.shape[1] - together.shape[1]
+    used, freedom = int(counts.sum()), int(counts.sum()) - spanned.shape[1] - together.shape[1]
     if freedom < FEWEST or not kept.any():
         return None
-    left = _without(beside, rows.residual[:, joint] * counts[:, 0])
-    torque = _without(beside, rows.torque[:, joint] * counts[:, 0])
+    left = _without(spanned, rows.residual[:, joint] * counts[:, 0])
+    torque = _without(spanned, rows.torque[:, joint] * counts[:, 0])
     residual = _without(together, left) * np.sqrt(used / freedom)
     found = []
     for group in groups:

@@ -32,7 +32,7 @@ class HeldOut:
         notes: remarks about the recordings.
         torques: sentences about the torque constants that the recorded torques are based on.
         simulated: names of the recordings of a simulated arm.
-        beside: predictions of other models for the same rows, by model name.
+        other_models: predictions of other models for the same rows, by model name.
     """
 
     joint_names: tuple[str, ...]
@@ -43,7 +43,7 @@ class HeldOut:
     notes: tuple[str, ...] = ()
     torques: tuple[str, ...] = ()
     simulated: tuple[str, ...] = ()
-    beside: dict[str, tuple[Motion, ...]] = field(default_factory=dict)
+    other_models: dict[str, tuple[Motion, ...]] = field(default_factory=dict)
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything as plain values: errors per recording and axis, then the checks."""
@@ -71,7 +71,7 @@ def validate(
     mapping: Mapping = None,
     bands: TorqueBands | None = None,
     fitted: Samples | None = None,
-    beside: Named[str, Model] = MappingProxyType({}),
+    other_models: Named[str, Model] = MappingProxyType({}),
 ) -> HeldOut:
     """Return the predicted torques of recordings, and the checks of their errors.
 
@@ -84,7 +84,7 @@ def validate(
         bands: source of standard deviations for the predictions; None leaves them without.
         fitted: samples that the model was fitted to, so that recordings that repeat their motion are noted; None if
             they are not known.
-        beside: other models that predict the same rows, by name; they are not judged.
+        other_models: other models that predict the same rows, by name; they are not judged.
 
     Raises:
         InputNotFoundError, DataError: a recording cannot be used or has other torque constants, or two recordings have
@@ -96,7 +96,7 @@ def validate(
     settings = settings or load_identification(robot)
     sources = read_recordings(recordings, robot, mapping)
     motions: list[Motion] = []
-    others: dict[str, list[Motion]] = {name: [] for name in beside}
+    others: dict[str, list[Motion]] = {name: [] for name in other_models}
     repeats: list[str] = []
     verdict = Verdict(())
     for source in sources:
@@ -107,12 +107,12 @@ def validate(
         portion = source.portion("held out", settings, interval_s)
         slow = settings.coulomb_friction.slow_rad_s
         motions.append(with_dynamics(predict(model, portion), model, portion, slow))
-        for name, other in beside.items():
+        for name, other in other_models.items():
             others[name].append(predict(other, portion))
         if fitted is not None:
             repeats += repeat_note(source.name, fitted, portion.samples)
         if bands is not None:
-            motions[-1] = bands.beside(motions[-1], model.arm(portion.mount), portion.samples)
+            motions[-1] = bands.with_deviations(motions[-1], model.arm(portion.mount), portion.samples)
         verdict += judge(DATA_TO_PREDICT, portion.samples.quality, settings, of=source.name)
         verdict += judge(HELD_OUT, motions[-1:], settings)
     return HeldOut(

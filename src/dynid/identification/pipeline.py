@@ -230,7 +230,7 @@ class Identification:
 
     def _friction_block(self) -> FrictionBlock | None:
         """Return the friction law with the choice of its structure; None if all friction is in the base parameters."""
-        beside = self.estimate.regression.beside
+        beside = self.estimate.regression.joint_friction
         if beside is None:
             return None
         ladder, structure = beside.ladder, beside.fit.structure
@@ -411,12 +411,18 @@ def identify(
     slow = settings.coulomb_friction.slow_rad_s
     kept = tuple(with_dynamics(predict(predictor, one), predictor, one, slow) for one in ends)
     bands = TorqueBands(model, estimate, samples, result.base, result.friction, settings.coulomb_friction)
-    kept = tuple(bands.beside(motion, model, one.samples) for motion, one in zip(kept, ends, strict=True))
+    kept = tuple(bands.with_deviations(motion, model, one.samples) for motion, one in zip(kept, ends, strict=True))
     files = result.exported() if ends or ready.validation else {}  # nothing judges them otherwise
     held_out = validate(
-        predictor, ready.validation, settings=settings, mapping=its_mapping, bands=bands, fitted=samples, beside=files
+        predictor,
+        ready.validation,
+        settings=settings,
+        mapping=its_mapping,
+        bands=bands,
+        fitted=samples,
+        other_models=files,
     )
-    by_files = {name: (*motions, *held_out.beside[name]) for name, motions in predicted_by(files, ends).items()}
+    by_files = {name: (*motions, *held_out.other_models[name]) for name, motions in predicted_by(files, ends).items()}
     if its_mapping == mapping:  # with different mappings, one file may hold fitted and held-out data
         refuse_fitted([(str(one.path), one.sha256) for one in sources], held_out.sources)
     crossed = CrossValidation()
@@ -615,7 +621,7 @@ def conclude(
     verdict += judge(FRICTION, [OneRegression(regression, samples.joint_names)], settings)
     verdict += judge(FITTED, [found], settings) + judge(PREDICTED, motions, settings)
     cause = "" if verdict.accepted else cause_of(model, samples, regression)
-    shape = "" if regression.beside is None else regression.beside.shape_note
+    shape = "" if regression.joint_friction is None else regression.joint_friction.shape_note
     hidden = undetermined_sentence(undetermined(estimate.base))
     return Identification(
         robot=robot,

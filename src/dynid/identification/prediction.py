@@ -146,7 +146,7 @@ def predict(model: Model, portion: Portion) -> Motion:
     if model.unconstrained is None:
         return Motion.of(portion, tau)
     change = model.base.values - model.unconstrained
-    return Motion.of(portion, tau, tau - samples.seen(lambda q, dq, ddq: arm.regressor(q, dq, ddq) @ change))
+    return Motion.of(portion, tau, tau - samples.low_passed(lambda q, dq, ddq: arm.regressor(q, dq, ddq) @ change))
 
 
 def with_dynamics(motion: Motion, model: Model, portion: Portion, slow_rad_s: float) -> Motion:

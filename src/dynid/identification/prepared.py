@@ -60,7 +60,7 @@ class Prepared:
         return replace(self, sources=tuple(one.released() for one in self.sources))
 
 
-def within_memory(
+def sources_in_memory(
     sources: Sequence[Recording], spans: Sequence[Span], settings: IdentificationSettings
 ) -> tuple[Sequence[Recording], bool]:
     """Return the recordings that fit in memory, and whether they are all of the data.
@@ -147,7 +147,7 @@ def prepare(
     spans = [span_of(one, settings) for one in sources]
     rows = common_choice(spans, settings)
     settings, averaged = rows.settings(settings), rows.kind == "averaged"
-    some, whole = within_memory(sources, spans, settings)
+    some, whole = sources_in_memory(sources, spans, settings)
     used = [one.in_memory(settings) for one in some]
     if not whole and len(used) > 1:
         used = _with_samples(used, settings, held_out_share)

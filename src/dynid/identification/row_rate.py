@@ -50,8 +50,8 @@ class HalvedRows:
             estimate: estimate from all rows of the same recordings.
             settings: settings of the identification.
         """
-        beside, refusal = estimate.regression.beside, self.refusal
-        known = None if beside is None else beside.fit.known
+        joint_friction, refusal = estimate.regression.joint_friction, self.refusal
+        known = None if joint_friction is None else joint_friction.fit.known
         if self.samples is not None:
             try:
                 half = estimator(settings.estimator).estimate(model, self.samples, settings.coulomb_friction, known)

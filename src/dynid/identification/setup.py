@@ -1,7 +1,8 @@
 """Estimation of set-up unknowns with the parameters: encoder zeros, tilt of the base, torque constants, a torque delay.
 
-Each unknown is a column of the regression, see `diagnosis.nearby`. The chosen unknowns are estimated together, the data
-are corrected by the estimates, and both steps are repeated until the estimates settle (Gauss-Newton):
+Each unknown is a column of the regression, see `diagnosis.nuisance_columns`. The chosen unknowns are estimated
+together, the data are corrected by the estimates, and both steps are repeated until the estimates settle
+(Gauss-Newton):
 
     q <- q + zero,    tau(t) <- tau(t + delay) / ratio,    g <- |g| (g + tilt) / |g + tilt|
 
@@ -23,7 +24,7 @@ from dynid.identification.data.fine_states import FineStates, grid_step_s
 from dynid.identification.data.recordings import Recording
 from dynid.identification.data.sample_sets import join
 from dynid.identification.data.signals import Signals
-from dynid.identification.diagnosis.nearby import Columns, across, columns_beside
+from dynid.identification.diagnosis.nuisance_columns import Columns, nuisance_columns, perpendicular_axes
 from dynid.identification.estimators.table import estimator
 from dynid.identification.settings import IdentificationSettings
 from dynid.identification.torque_delay import scanned_delay
@@ -76,14 +77,14 @@ class SetupEstimate:
         value: offset to add to the positions [rad or m]; ratio of recorded to true torques [-]; tilt of the base [rad];
             delay of torques relative to positions [s].
         deviation: standard deviation of the value.
-        mend: instruction that corrects the set-up, in words.
+        correction: instruction that corrects the set-up, in words.
     """
 
     kind: Kind
     joint: str
     value: float
     deviation: float
-    mend: str
+    correction: str
 
     @property
     def differs(self) -> bool:
@@ -92,7 +93,7 @@ class SetupEstimate:
         return abs(self.value - nominal) > max(CORRECTION_Z * self.deviation, LEAST_CORRECTION[self.kind])
 
     @property
-    def must_be_mended(self) -> bool:
+    def needs_correction(self) -> bool:
         """Whether the arm or its description needs correction; a compensated delay does not."""
         return self.differs and self.kind != "delay"
 
@@ -101,14 +102,14 @@ class SetupEstimate:
         """Sentence with the estimate and its standard deviation."""
         if self.kind == "delay":
             what = f"torques lag {1e3 * self.value:.1f} ms (+-{1e3 * self.deviation:.1f}) behind positions"
-            return f"{what}: {self.mend if self.differs else 'not sure, so they are used as recorded'}"
+            return f"{what}: {self.correction if self.differs else 'not sure, so they are used as recorded'}"
         if self.kind == "gravity":
             what = f"the base leans by {np.degrees(self.value):.2f} deg (+-{np.degrees(self.deviation):.2f})"
         elif self.kind == "torque scale":
             what = f"torques of {self.joint} are {self.value:.3f} (+-{self.deviation:.3f}) of the true ones"
         else:
             what = f"positions of {self.joint} lack {self.value:+.4f} rad (+-{self.deviation:.4f})"
-        return f"{what}: {self.mend}" if self.differs else f"{what}: as given"
+        return f"{what}: {self.correction}" if self.differs else f"{what}: as given"
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,7 +156,7 @@ class Setup:
             elif kind == "delay":
                 delay = value
             else:
-                lean += value * across(given.gravity)[axis]
+                lean += value * perpendicular_axes(given.gravity)[axis]
         size = float(np.linalg.norm(given.gravity))
         gravity = given.gravity + size * lean
         return cls(zeros, scales, gravity * size / np.linalg.norm(gravity) if size else given.gravity, delay)
@@ -256,7 +257,7 @@ def estimate_setup(
         model = ArmModel.of(setup.robot(robot, mount), mount=mount)
         samples = join([setup.read(one).samples(settings) for one in sources])
         estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction)
-        columns = columns_beside(model, samples, estimate.regression)
+        columns = nuisance_columns(model, samples, estimate.regression)
         if count == 0:
             shown = _shown(chosen, columns, robot, needed=bool(words))
             x = x[[chosen.index(one) for one in shown]]
@@ -341,7 +342,7 @@ def _in_given_directions(
     if not lean:
         return values
     turned = values.copy()
-    turned[lean] = across(given) @ (values[lean] @ across(now))
+    turned[lean] = perpendicular_axes(given) @ (values[lean] @ perpendicular_axes(now))
     return turned
 
 
@@ -402,18 +403,20 @@ def _estimates(
         joint = robot.joint_names[one.axis]
         if one.kind == "position zero":
             total = robot.file.joints[one.axis].zero_offset_rad + float(setup.zeros[one.axis])
-            mend = f"give this joint zero_offset_rad: {total:.5f} in robot.yaml (of a CSV file: offset in its mapping)"
-            found.append(SetupEstimate(one.kind, joint, float(setup.zeros[one.axis]), deviation, mend))
+            correction = (
+                f"give this joint zero_offset_rad: {total:.5f} in robot.yaml (of a CSV file: offset in its mapping)"
+            )
+            found.append(SetupEstimate(one.kind, joint, float(setup.zeros[one.axis]), deviation, correction))
             continue
-        scale, mend = float(setup.scales[one.axis]), "divide the recorded torques by it"
+        scale, correction = float(setup.scales[one.axis]), "divide the recorded torques by it"
         if constants:
-            mend = f"give this joint torque_constant_nm_per_a: {constants[one.axis] / scale:.5g} in robot.yaml"
-        found.append(SetupEstimate(one.kind, joint, scale, scale * deviation, mend))
+            correction = f"give this joint torque_constant_nm_per_a: {constants[one.axis] / scale:.5g} in robot.yaml"
+        found.append(SetupEstimate(one.kind, joint, scale, scale * deviation, correction))
     if leans:
         given, now = robot.gravity(mount), setup.gravity
         cosine = float(given @ now) / max(float(given @ given), np.finfo(float).tiny)
         vector = [round(value, 5) for value in now.tolist()]
-        mend = f"add a mount with gravity {vector} to mounts_gravity_m_s2 in robot.yaml, and use it"
+        correction = f"add a mount with gravity {vector} to mounts_gravity_m_s2 in robot.yaml, and use it"
         lean = float(np.arccos(np.clip(cosine, -1.0, 1.0)))
-        found.append(SetupEstimate("gravity", "", lean, float(np.hypot(*leans) / np.sqrt(2.0)), mend))
+        found.append(SetupEstimate("gravity", "", lean, float(np.hypot(*leans) / np.sqrt(2.0)), correction))
     return tuple(found)

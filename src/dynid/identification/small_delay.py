@@ -26,7 +26,7 @@ GROWTH_LIMIT = 3.0  # over the limit: the search stops if the delay grows beyond
 
 
 @dataclass(frozen=True, eq=False)
-class Timed:
+class DelayCompensated:
     """Recordings with compensated torque delay, and the estimate from them."""
 
     ready: Prepared
@@ -41,7 +41,7 @@ def compensated(
     held_out_share: float,
     mapping: Mapping,
     progress: Callable[[str], None] = lambda stage: None,
-) -> Timed:
+) -> DelayCompensated:
     """Return the recordings with a significant torque delay below the limit compensated, and the new estimate.
 
     Nothing changes if a delay is stated or was estimated with the set-up, or if no friction is fitted.
@@ -54,7 +54,7 @@ def compensated(
         mapping: mapping of the held-out recordings.
         progress: function that is called with the name of each step.
     """
-    given, found = Timed(ready, estimate), _found(estimate)
+    given, found = DelayCompensated(ready, estimate), _found(estimate)
     stated = any(one.usable_signals(ready.settings).torque_delay_s for one in ready.sources)
     if found is None or stated or any(one.kind == "delay" for one in ready.setup) or not _estimate_of(found).differs:
         return given
@@ -80,8 +80,8 @@ def compensated(
 
 
 def _found(estimate: Estimate) -> FoundDelay | None:
-    beside = estimate.regression.beside
-    return None if beside is None else beside.delay
+    joint_friction = estimate.regression.joint_friction
+    return None if joint_friction is None else joint_friction.delay
 
 
 def _estimate_of(found: FoundDelay) -> SetupEstimate:
@@ -93,19 +93,21 @@ def _with_delay(ready: Prepared, delay_s: float) -> Setup:
     return replace(Setup.given(ready.robot, ready.sources[0].mount), delay_s=delay_s)
 
 
-def _read_later(model: ArmModel, given: Timed, last: Estimate, delay_s: float, held_out_share: float) -> Timed:
+def _read_later(
+    model: ArmModel, given: DelayCompensated, last: Estimate, delay_s: float, held_out_share: float
+) -> DelayCompensated:
     """Return the recordings with torques read later by a delay [s], and the estimate from them.
 
     The fit starts from the last estimate.
     """
-    ready, beside = given.ready, last.regression.beside
-    assert beside is not None
+    ready, joint_friction = given.ready, last.regression.joint_friction
+    assert joint_friction is not None
     setup = _with_delay(ready, delay_s)
     sources = tuple(setup.read(one) for one in ready.sources)
     fitted, ends = portions_of(sources, ready.settings, held_out_share)
-    start = KnownStart(beside.fit.structure, beside.fit.point, beside.ladder)
+    start = KnownStart(joint_friction.fit.structure, joint_friction.fit.point, joint_friction.ladder)
     samples = join([one.samples for one in fitted])
     settings = ready.settings
     estimate = estimator(settings.estimator).estimate(model, samples, settings.coulomb_friction, start)
     found = replace(ready.found, delay_s=delay_s)  # applies also to recordings that exceed the memory
-    return Timed(replace(ready, sources=sources, fitted=fitted, ends=ends, found=found), estimate)
+    return DelayCompensated(replace(ready, sources=sources, fitted=fitted, ends=ends, found=found), estimate)

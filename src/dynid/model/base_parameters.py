@@ -29,7 +29,7 @@ import numpy as np
 
 from dynid.model.drive import DriveTerms, kind_and_number
 from dynid.model.mdh import MdhChain
-from dynid.model.numerical_regrouping import grouping, independent_columns, is_silent
+from dynid.model.numerical_regrouping import grouping, independent_columns, is_zero_column
 from dynid.model.regressor import LINK_PARAMETERS, link_motions, standard_regressor
 from dynid.robot import FloatArray, Structure, read_only
 
@@ -175,7 +175,7 @@ def _closed_form(
     rows = _link_recursion(mdh, standard)
     for row in rows.values():
         row[removed] = 0.0
-    silent = is_silent(W[:, : 10 * mdh.size])
+    silent = is_zero_column(W[:, : 10 * mdh.size])
     kept = [name for name in standard if name in rows and rows[name].any() and not silent[index[name]]]
     for name in drive.modelled_names:
         kind, j = kind_and_number(name)

@@ -113,7 +113,7 @@ class DriveTerms:
     ) -> FloatArray:
         """Return torques [N m] per SI unit of each named parameter, (N, n, len(names)); q, dq, ddq (N, n), SI.
 
-        `transition_rad_s` is that of `FrictionLaw`.
+        `transition_rad_s` is v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
         """
         terms = {term.name: term for term in self.springs}
         W, law = np.zeros((*dq.shape, len(names))), self._shape(transition_rad_s)
@@ -170,7 +170,7 @@ class DryTerms:
     def torque(self, values: FloatArray, dq: FloatArray, transition_rad_s: float = 0.0) -> FloatArray:
         """Return torques (N, n) [N m] of parameter values (k,) at rates (N, n).
 
-        `transition_rad_s` is that of `FrictionLaw`.
+        `transition_rad_s` is v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
         """
         tau, none = np.zeros_like(dq), np.zeros_like(dq)
         if self._own:

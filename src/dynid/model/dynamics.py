@@ -244,7 +244,7 @@ class ArmModel:
     def dry_torque(self, dq: FloatArray, phi: BaseParameters, transition_rad_s: float = 0.0) -> FloatArray:
         """Return torques (N, n) of the terms without a derivative (dry friction) at rates (N, n).
 
-        `transition_rad_s` is that of `FrictionLaw`.
+        `transition_rad_s` is v of tanh(dq / v), which replaces sign(dq); 0 keeps the sign.
         """
         return self.dry_values_torque(dq, self.values_of(phi), transition_rad_s)
 

@@ -416,7 +416,7 @@ class FrictionLaw:
         return replace(self, values=values, deviations=None)
 
     def budget(self, dq: FloatArray, tm: FloatArray | float = 0.0, te: FloatArray | float = 0.0) -> FloatArray:
-        """Return the largest friction torque (..., n) [N m] at velocities dq (..., n) [rad/s]; 0 is at rest."""
+        """Return the largest friction torque (..., n) [N m] at velocities dq (..., n) [rad/s], or at rest."""
         rates, motor, load, out = self._states(dq, tm, te)
         budgets(self.values, rates, motor, load, out)
         return out.reshape(np.shape(dq))

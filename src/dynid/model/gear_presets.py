@@ -30,7 +30,7 @@ class Gear(Strict):
     bam: tuple[str, ...] = ()
 
     def with_files(self, folder: Path) -> "Gear":
-        """Return the gear with the values of its files in a folder."""
+        """Return the gear with the friction values that its BAM files in a folder give."""
         read = [read_bam(folder / name) for name in self.bam]
         return self.model_copy(update={"models": self.models | {one.model: one.figures for one in read}})
 

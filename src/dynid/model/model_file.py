@@ -133,8 +133,8 @@ class UndeterminedGroup(Strict):
     Attributes:
         what: the group in words.
         parameters: names of the parameters in the group.
-        distance: distance of half of them from zero, in deviations.
-        needed: distance that noise alone does not produce.
+        distance: size of half the parameter values, in standard deviations.
+        needed: size that noise alone does not produce.
     """
 
     what: str
@@ -296,7 +296,7 @@ def friction_block(
 
 
 def with_friction(standard: StandardParameters, friction: FrictionLaw | None) -> StandardParameters:
-    """Return standard parameters with the Coulomb coefficients FC of this friction; other terms have no place."""
+    """Return standard parameters with the Coulomb coefficients FC of a friction law; they cannot hold other terms."""
     if friction is None:
         return standard
     values = np.array(standard.values)

@@ -17,7 +17,7 @@ FACTOR_DIGITS = 10  # decimals of factors, which are sums and products of length
 FACTOR_TOLERANCE = 1e-9
 
 
-def is_silent(W: FloatArray) -> NDArray[np.bool_]:
+def is_zero_column(W: FloatArray) -> NDArray[np.bool_]:
     """Return whether each column of W (m, s) [N m per SI unit] is zero within rounding, (s,)."""
     strength = np.abs(W).max(axis=0)
     return np.asarray(strength <= RANK_TOLERANCE * strength.max())
@@ -25,7 +25,7 @@ def is_silent(W: FloatArray) -> NDArray[np.bool_]:
 
 def independent_columns(W: FloatArray, order: Sequence[int]) -> list[int]:
     """Return the columns of W (m, s) [N m per SI unit], in the given order, that are independent of those before."""
-    silent = is_silent(W)
+    silent = is_zero_column(W)
     basis = np.zeros((len(W), 0))
     kept = []
     for k in order:
@@ -45,6 +45,6 @@ def independent_columns(W: FloatArray, order: Sequence[int]) -> list[int]:
 def grouping(kept: FloatArray, others: FloatArray) -> FloatArray:
     """Return factors B (b, s) with others = kept B, for independent columns (m, b) and dependent ones (m, s); SI."""
     factors = np.linalg.lstsq(kept, others, rcond=None)[0]
-    factors[:, is_silent(np.column_stack([kept, others]))[kept.shape[1] :]] = 0.0
+    factors[:, is_zero_column(np.column_stack([kept, others]))[kept.shape[1] :]] = 0.0
     factors[np.abs(factors) < FACTOR_TOLERANCE] = 0.0
     return np.round(factors, FACTOR_DIGITS) + 0.0

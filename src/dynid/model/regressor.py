@@ -196,7 +196,8 @@ def link_torques(
 ) -> FloatArray:
     """Return torques (N, n) [N m] of links with standard parameters (n, 10), without computing a regressor.
 
-    The result equals `standard_regressor` times the parameters; the states are those of that function.
+    The result equals `standard_regressor` times the parameters. States are (N, n) [rad, rad/s, rad/s^2], in metres for
+    prismatic joints; gravity (3,) in the URDF base [m/s^2].
     """
     tau = np.zeros(q.shape)
     for motion, own in zip(link_motions(mdh, q, dq, ddq, gravity), np.ascontiguousarray(parameters), strict=True):

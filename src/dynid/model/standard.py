@@ -206,12 +206,12 @@ def from_file(content: StandardFile, mdh: MdhChain, names: tuple[str, ...] | Non
 
 
 def load_standard(path: Path, mdh: MdhChain, names: tuple[str, ...] | None = None) -> StandardParameters:
-    """Read a standard-parameter file; `names` as in `from_file`."""
+    """Read a standard-parameter file; parameters of a model (`names`) that it lacks are zero."""
     return from_file(load_validated(path, StandardFile), mdh, names)
 
 
 def load_nominal(robot: Robot, mdh: MdhChain, names: tuple[str, ...] | None = None) -> StandardParameters:
-    """Read the robot's nominal standard parameters (CAD); `names` as in `from_file`.
+    """Read the robot's nominal standard parameters (CAD); parameters of a model (`names`) that the file lacks are zero.
 
     Raises:
         ConfigurationError: they lack the coefficients of springs that robot.yaml declares.

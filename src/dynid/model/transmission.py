@@ -105,7 +105,7 @@ class Transmission:
         groups = {tuple(np.flatnonzero(row).tolist()) for row in linked}
         return [np.array(group) for group in sorted(groups) if len(group) > 1]
 
-    def joints_seen(self, motors_seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    def joints_read(self, motors_seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
         """Return for each joint, (n,), whether all motors of its coupled group have been read."""
         if not self.coupled:
             return motors_seen

@@ -48,7 +48,7 @@ def move_and_record(robot: Robot, call: Supervisor, stream: ArmStream, files: Ad
     try:
         begin_recording(call, "", files.settings.profile, files.bag)
         try:
-            arm.to_start(files.identification.start().feed)
+            arm.to_start(files.identification.start().feedforward)
             run = files.identification.run(arm, to_rest=True)
         except BaseException:
             _stop(call)
@@ -79,7 +79,7 @@ def refuse_unknown_space(robot: Robot, settings: HardwareSettings, files: Adapti
         )
 
 
-def written(robot: Robot, files: AdaptiveFiles, run: AdaptiveRun, progress: Progress) -> AdaptiveResult:
+def write_identification(robot: Robot, files: AdaptiveFiles, run: AdaptiveRun, progress: Progress) -> AdaptiveResult:
     """Identify the arm from the bag of a run, write the result and return it.
 
     Raises:
@@ -109,7 +109,7 @@ def run_with_chain(robot: Robot, options: ChainOptions, files: AdaptiveFiles, pr
             run = move_and_record(robot, call, stream, files)
         progress("switching torque off")
         lower_arm(call)
-    return written(robot, files, run, progress)
+    return write_identification(robot, files, run, progress)
 
 
 def identify_adaptively(call: Supervisor) -> str:
@@ -147,7 +147,7 @@ def identify_adaptively(call: Supervisor) -> str:
                 lower_arm(call)
             raise
         lower_arm(call)
-    result = written(robot, files, run, log)
+    result = write_identification(robot, files, run, log)
     if not result.run.accepted:
         raise NodeError(f"{result.run.end}: see {result.report}")
     return f"{result.run.end}; {result.report}"

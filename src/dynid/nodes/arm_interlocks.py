@@ -85,7 +85,7 @@ class TorqueWatch:
             raise SafetyError(f"nothing is moved: torque is off{reason}; switch it on with hardware/enable")
 
 
-class OneSource:
+class SinglePublisherSubscription:
     """Subscription to a topic used for control, which reports if more than one node publishes that topic.
 
     The middleware reports every publisher that joins or leaves, so a second one is noticed before its first message.
@@ -176,7 +176,7 @@ class OneSource:
         return self.text if self.count > 1 else ""
 
 
-class OneCommander(OneSource):
+class SingleCommander(SinglePublisherSubscription):
     """Subscription to `joint_commands`, which accepts commands from only one publisher at a time.
 
     The control cycle takes the commands itself by `take`.
@@ -200,7 +200,7 @@ class OneCommander(OneSource):
         Args:
             newest_ns: timestamp of the newest state that was published [ns].
         """
-        for command in self._polled.taken():
+        for command in self._polled.messages():
             self._on_message(command)
             if len(command[0]) > HEADER_BYTES and header_stamp_ns(command[0]) == newest_ns:
                 break  # nothing newer can have arrived

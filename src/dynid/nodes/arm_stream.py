@@ -21,7 +21,7 @@ from trajectory_msgs.msg import JointTrajectory
 from dynid.errors import DataError, SafetyError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S
 from dynid.hardware.safety.overload import OverloadModel
-from dynid.nodes.arm_interlocks import OneSource, TorqueWatch
+from dynid.nodes.arm_interlocks import SinglePublisherSubscription, TorqueWatch
 from dynid.nodes.common import LATCHED, STREAM, WAKE_S, in_words, set_middleware_defaults
 from dynid.nodes.experiment import MOTION_STATUS, MotionStatus, read_status
 from dynid.recording.growing import RECORDED_TYPES, GrowingRecording
@@ -59,8 +59,10 @@ class ArmStream:
         self._cancel = self._node.create_client(Trigger, "executor/cancel")
         for name, kind in RECORDED_TYPES.items():
             message, profile = (String, LATCHED) if kind == STRING else (JointState, STREAM)
-            OneSource(self._node, message, name, partial(self._keep, name), profile, self.fail, raw=True)
-        OneSource(self._node, String, MOTION_STATUS, self._on_status, LATCHED, self.fail)
+            SinglePublisherSubscription(
+                self._node, message, name, partial(self._keep, name), profile, self.fail, raw=True
+            )
+        SinglePublisherSubscription(self._node, String, MOTION_STATUS, self._on_status, LATCHED, self.fail)
         self._node.create_timer(LOAD_EVERY_S, self._follow_load)
         self._loaded, self._loaded_until_ns = 0, 0  # number and last timestamp [ns] of the applied commands in the load
         self._failure = ""

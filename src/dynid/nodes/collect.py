@@ -112,7 +112,9 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
     before = _counters(call)
     call.experiment = None  # discard the latched report of the motion before
     call.trigger("executor/execute")
-    call.wait(lambda: call.experiment is not None or bool(call.doubt), START_TIMEOUT_S, "the start of the motion")
+    call.wait(
+        lambda: call.experiment is not None or bool(call.doubt_reason), START_TIMEOUT_S, "the start of the motion"
+    )
     duration = call.experiment.duration_s if call.experiment else 0.0
     name = call.experiment.trajectory if call.experiment else name  # a YAML file gives its own name
     began_s: dict[str, float] = {}
@@ -121,8 +123,8 @@ def execute(call: Supervisor, name: str, report: Report = silent) -> float:
         state, now_s = call.experiment.state or "" if call.experiment else "", call.now()
         elapsed_s = now_s - began_s.setdefault(state, now_s)
         report(f"{name}: {state}", elapsed_s if state == "trajectory" else 0.0, duration)
-        if call.doubt:
-            raise NodeError(f"the state of the motion {name} is in doubt: {call.doubt}")
+        if call.doubt_reason:
+            raise NodeError(f"the state of the motion {name} is in doubt: {call.doubt_reason}")
         if state == "cancelled":
             raise NodeError(f"the motion {name} was cancelled{LOG_HINT}")
         return state == "done"

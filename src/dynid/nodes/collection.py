@@ -102,7 +102,7 @@ class Collection:
         found = {name: self._done(name) for name in self.options.names}
         return {name: read_json(path) for name, path in found.items() if path.is_file()}
 
-    def put_aside(self, name: str) -> Path | None:
+    def rename_unfinished_bag(self, name: str) -> Path | None:
         """Rename the unfinished bag of an interrupted run, if there is one; return its new path, or None."""
         unfinished = self.bag(name)
         return unfinished.rename(new_path(unfinished.with_name(f"{name}.unfinished"))) if unfinished.exists() else None
@@ -167,7 +167,7 @@ def run_collection(
     with make(robot, options.chain, new_path(options.folder / "logs" / "run")) as chain:
         chain.bring_up()
         for index, name in enumerate(names):
-            if (renamed := collection.put_aside(name)) is not None:
+            if (renamed := collection.rename_unfinished_bag(name)) is not None:
                 tell(f"the incomplete recording of {name} is kept as {renamed.name}")
             cool_down(chain.supervisor, options.cool_to_deg_c, report)
             remaining_s = sum(durations[one] + BETWEEN_S for one in names[index:])

@@ -10,8 +10,8 @@ from builtin_interfaces.msg import Duration
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynid.adaptive.arm import RefusedError
-from dynid.adaptive.feed import Feed
-from dynid.adaptive.way_back import return_motion
+from dynid.adaptive.feedforward import Feedforward
+from dynid.adaptive.return_motion import return_motion
 from dynid.control.controller import load_controller
 from dynid.control.motion import MAX_TRACKING_ERROR_RAD
 from dynid.control.motion_check import Torques
@@ -52,7 +52,7 @@ class CommandedArm:
         at: posture of the reference, (n,) [rad].
         moved_s: total time of the segments and return motions so far [s].
         along_s: time along the last segment at which it ended or was stopped [s].
-        waits: whether the arm's time stops while a segment is planned; always False for this arm.
+        pauses_for_planning: whether the arm's time stops while a segment is planned; always False for this arm.
     """
 
     def __init__(self, robot: Robot, call: Supervisor, stream: ArmStream, scene: Path | None = None) -> None:
@@ -62,8 +62,8 @@ class CommandedArm:
         self._inertia, self._damping = np.array(settings.inertia_kg_m2), np.array(settings.damping_nm_s_rad)
         self._number, self._identifier, self._token = count(1), "", secrets.token_hex(3)
         self.series = f"{SERIES} {self._token}"
-        self._begun: tuple[PolynomialTrajectory, Feed] | None = None
-        self.moved_s, self.along_s, self.waits = 0.0, 0.0, False
+        self._begun: tuple[PolynomialTrajectory, Feedforward] | None = None
+        self.moved_s, self.along_s, self.pauses_for_planning = 0.0, 0.0, False
         call.wait(lambda: stream.connected, STATES_S, "the discovery of executor and hardware node")
         self.at = stream.newest()[1]
         controller, series, scene_name, tolerance = call.get_parameters("executor", OWN_PARAMETERS)
@@ -88,7 +88,7 @@ class CommandedArm:
         """Used share of each servo's overload limit, at which it switches itself off, (n,)."""
         return self._stream.load
 
-    def to_start(self, feed: Feed) -> None:
+    def to_start(self, feedforward: Feedforward) -> None:
         """Move to the rest posture without the limits of the scene, then start a series of motions.
 
         All motions of the series are one recording in the bag.
@@ -97,10 +97,12 @@ class CommandedArm:
             SafetyError: the motion was stopped, or the arm must not be moved any more.
         """
         self._call.set_parameters("executor", {"controller": CONTROLLERS[0], "series": "", "scene": NO_SCENE})
-        self.go(self._way_to(self.robot.rest_posture), feed)
+        self.follow(self._way_to(self.robot.rest_posture), feedforward)
         self._call.set_parameters("executor", {"series": self.series, "scene": self._scene})
 
-    def begin(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray, most_load: FloatArray) -> None:
+    def begin(
+        self, motion: PolynomialTrajectory, feedforward: Feedforward, tube: FloatArray, most_load: FloatArray
+    ) -> None:
         """Start a segment, and return as soon as the executor has accepted it.
 
         The segment stops if a tracking error exceeds the tube (n,) [rad], or a servo uses more than the share
@@ -112,9 +114,9 @@ class CommandedArm:
             NodeError: the executor does not answer.
         """
         self._tolerate(tube)
-        self._send(motion, feed.moving)
+        self._send(motion, feedforward.moving)
         self._stream.overloaded, self._stream.most_load = False, most_load
-        self._begun = motion, feed
+        self._begun = motion, feedforward
 
     def finish(self) -> FloatArray:
         """Wait until the arm stands; return the largest tracking errors of the segment, (n,) [rad].
@@ -123,7 +125,7 @@ class CommandedArm:
             SafetyError: the segment was stopped for another reason than its tube or overload limit.
         """
         assert self._begun is not None
-        motion, feed = self._begun
+        motion, feedforward = self._begun
         done = self._wait_for_end(motion.duration)
         self._stream.most_load = None
         stopped_s = motion.duration if done else self._stopped_at()
@@ -133,16 +135,16 @@ class CommandedArm:
         self.moved_s += self.along_s
         self.at = motion.end
         if not done:
-            self.hold(feed)
+            self.hold(feedforward)
         return errors
 
-    def back(self, motion: PolynomialTrajectory, along_s: float, feed: Feed) -> None:
+    def retrace(self, motion: PolynomialTrajectory, along_s: float, feedforward: Feedforward) -> None:
         """Return to the start of a segment that was executed for `along_s` [s]."""
         return_path = return_motion(motion, along_s, self.at, self.robot.joint_names)
-        self.go(return_path, feed)
+        self.follow(return_path, feedforward)
         self.moved_s += return_path.duration
 
-    def go(self, motion: PolynomialTrajectory, feed: Feed, tube: FloatArray | None = None) -> None:
+    def follow(self, motion: PolynomialTrajectory, feedforward: Feedforward, tube: FloatArray | None = None) -> None:
         """Follow a motion that is not part of the identification, then hold.
 
         The tube (n,) [rad] is the maximum tracking error of each joint; None is the executor's maximum.
@@ -151,13 +153,13 @@ class CommandedArm:
             SafetyError: the motion was stopped.
         """
         self._tolerate(tube)
-        self._send(motion, feed.moving)
+        self._send(motion, feedforward.moving)
         if not self._wait_for_end(motion.duration):
             raise self._stopped(motion.name)
         self.at = motion.end
-        self.hold(feed)
+        self.hold(feedforward)
 
-    def hold(self, feed: Feed, duration_s: float = HOLD_S) -> None:
+    def hold(self, feedforward: Feedforward, duration_s: float = HOLD_S) -> None:
         """Hold the arm at its present posture for a duration [s], measured by the timestamps of its states.
 
         Raises:
@@ -165,7 +167,7 @@ class CommandedArm:
         """
         self.at = self._stream.newest()[1]
         self._tolerate(None)  # a held arm may sag
-        self._send(rest_to_rest("hold", self.robot.joint_names, self.at, self.at), feed.holding)
+        self._send(rest_to_rest("hold", self.robot.joint_names, self.at, self.at), feedforward.holding)
         if not self._wait_for_end(0.0):
             raise self._stopped("hold")
         until_ns = self._stream.newest()[0] + round(duration_s * 1e9)

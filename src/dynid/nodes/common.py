@@ -52,7 +52,8 @@ ROS_PARAMETERS = ("use_sim_time", "qos_overrides.", "start_type_description_serv
 class ManagedNode(LifecycleNode):
     """Lifecycle node that refuses a transition that is not possible in its present state.
 
-    rclpy does not catch that exception, so a mistyped request would end the driver of a moving arm.
+    rclpy raises an exception for such a transition and does not catch it, so a mistyped request would end the driver of
+    a moving arm.
     """
 
     def _LifecycleNodeMixin__on_change_state(self, request: Any, response: Any) -> Any:
@@ -222,7 +223,7 @@ def leave(code: int = 0) -> NoReturn:
     sys.exit(code)
 
 
-def tell_lost_answers(node: Node) -> None:
+def log_lost_answers(node: Node) -> None:
     """Log a service answer that did not reach its client as information, instead of ROS's Python warning.
 
     It is not a fault: the node had not discovered the client yet, and the client asks again (see `Supervisor`).
@@ -254,7 +255,7 @@ def run_node(create: Callable[[], Any], *, events: bool = False) -> None:
     try:
         node = create()
         refuse_unknown_parameters(node)
-        tell_lost_answers(node)
+        log_lost_answers(node)
         if rehearse := getattr(node, "rehearse", None):
             rehearse()
         stop = StopFlag()

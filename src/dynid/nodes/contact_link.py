@@ -12,7 +12,7 @@ from dynid.control.control_model import ControlModel
 from dynid.control.motion import MotionExecutor
 from dynid.errors import DataError, SafetyError, UnknownNameError
 from dynid.model.dynamics import ArmModel
-from dynid.nodes.arm_interlocks import OneSource
+from dynid.nodes.arm_interlocks import SinglePublisherSubscription
 from dynid.nodes.common import LATCHED, NEWEST, declare
 from dynid.recording.settings import parse_settings
 from dynid.robot import FloatArray
@@ -36,7 +36,9 @@ class ContactLink:
         )
         self.set(declare(node, "contact", POLICIES[0], text))
         self._models = node.create_publisher(String, "control_model", LATCHED)
-        self._source = OneSource(node, String, "contact", self._on_report, NEWEST, self._on_second_source)
+        self._source = SinglePublisherSubscription(
+            node, String, "contact", self._on_report, NEWEST, self._on_second_source
+        )
 
     @staticmethod
     def check(policy: object) -> None:
@@ -47,7 +49,7 @@ class ContactLink:
     def set(self, policy: object) -> None:
         """Set the reaction to contact; raise UnknownNameError if the policy is unknown."""
         self.check(policy)
-        self._stop.asked = policy == STOP
+        self._stop.enabled = policy == STOP
 
     def share(self, arm: ArmModel, model: ControlModel | None, payload: FloatArray) -> None:
         """Publish the model without payload, and the payload's parameters (10,) in SI units, if either has changed."""
@@ -59,7 +61,7 @@ class ContactLink:
 
     def refuse(self, stamp_ns: int) -> None:
         """Raise SafetyError if contact or missing contact estimates forbid a motion at this timestamp [ns]."""
-        if self._stop.asked and self._source.refusal:
+        if self._stop.enabled and self._source.refusal:
             raise SafetyError(self._source.refusal)
         self._stop.refuse(stamp_ns)
 
@@ -70,7 +72,7 @@ class ContactLink:
 
     def _on_report(self, message: String) -> None:
         try:
-            self._stop.hear(parse_settings("contact", message.data, ContactReport))
+            self._stop.receive(parse_settings("contact", message.data, ContactReport))
         except DataError as error:
             self._node.get_logger().warning(f"left out: {error}", throttle_duration_sec=1.0)
 

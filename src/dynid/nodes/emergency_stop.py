@@ -35,7 +35,7 @@ CHECK_PERIOD_S = 0.25
 REPEATED_S = 0.5  # time within which the other subscriptions receive the same message [s]
 
 
-class Presses:
+class PressedPublishers:
     """Record of publishers that may have pressed the emergency stop and have not released it; independent of ROS.
 
     Attributes:
@@ -57,7 +57,7 @@ class Presses:
         """Whether the emergency stop is pressed."""
         return bool(self.pressed) or self.unknown
 
-    def look(self, present: frozenset[bytes], matched: int, now_s: float) -> None:
+    def update_publishers(self, present: frozenset[bytes], matched: int, now_s: float) -> None:
         """Update the publishers that are present, and the number of matched ones, at time `now_s` [s].
 
         A publisher may be matched before its identifier is known.
@@ -72,7 +72,7 @@ class Presses:
             self.pressed &= present
             self.unknown = True
 
-    def alone(self, now_s: float) -> bool:
+    def has_sole_publisher(self, now_s: float) -> bool:
         """Return whether one publisher has been the only one so long that every message must come from it."""
         return now_s - self._alone_since_s >= DELIVERY_S
 
@@ -91,7 +91,7 @@ class Presses:
 
     def release(self, now_s: float) -> bool:
         """Process a `false`; return whether it counts, which requires that its publisher has long been the only one."""
-        if self.alone(now_s):
+        if self.has_sole_publisher(now_s):
             self.pressed -= self.present
             return True
         return False
@@ -106,7 +106,7 @@ class EmergencyStop:
     """
 
     def __init__(self, node: LifecycleNode, stop: Callable[[str], None]) -> None:
-        self._node, self._stop, self._presses = node, stop, Presses()
+        self._node, self._stop, self._presses = node, stop, PressedPublishers()
         self._resubscribed = False
         self._subscriptions: list[Subscription] = [
             self._subscribe(subscription) for subscription in range(len(QUALITIES))
@@ -124,7 +124,7 @@ class EmergencyStop:
         """Update the publishers that are present; return the time of the check [s]."""
         now_s = time.monotonic()
         present = frozenset(bytes(one.endpoint_gid) for one in self._node.get_publishers_info_by_topic(ESTOP_TOPIC))
-        self._presses.look(present, max(one.get_publisher_count() for one in self._subscriptions), now_s)
+        self._presses.update_publishers(present, max(one.get_publisher_count() for one in self._subscriptions), now_s)
         return now_s
 
     def _on_matched(self, _: Any) -> None:
@@ -137,7 +137,7 @@ class EmergencyStop:
         It may already have published `false` before, while other publishers were present and this did not release the
         stop.
         """
-        alone = self._presses.alone(self._update_publishers())
+        alone = self._presses.has_sole_publisher(self._update_publishers())
         if alone and not self._resubscribed and self._presses.pressed:
             self._node.destroy_subscription(self._subscriptions[0])
             self._subscriptions[0] = self._subscribe(0)

@@ -35,12 +35,12 @@ from dynid.control.plan import MotionPlan
 from dynid.control.safe_box import NO_SCENE, box_of
 from dynid.control.selection import CONTROLLERS, ControllerSelection
 from dynid.control.self_collision import SelfCollision
-from dynid.control.sway import MOST_RAD, swaying
+from dynid.control.sway import MOST_RAD, checked_sway
 from dynid.errors import ConfigurationError, DataError, DynidError, SafetyError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, prefer_latency
 from dynid.hardware.safety.guard_states import GuardState
 from dynid.model.model_file import read_model_file
-from dynid.nodes.arm_interlocks import OneSource, TorqueWatch
+from dynid.nodes.arm_interlocks import SinglePublisherSubscription, TorqueWatch
 from dynid.nodes.common import (
     LATCHED,
     NEWEST,
@@ -118,8 +118,12 @@ class ExecutorNode(Node):
         self._declare_motions()
         self._declare_controller()
         self._sources = (
-            OneSource(self, String, "hardware_settings", self._on_hardware_settings, LATCHED, self._on_second_source),
-            OneSource(self, JointState, "joint_states", self._on_state, NEWEST, self._on_second_source, raw=True),
+            SinglePublisherSubscription(
+                self, String, "hardware_settings", self._on_hardware_settings, LATCHED, self._on_second_source
+            ),
+            SinglePublisherSubscription(
+                self, JointState, "joint_states", self._on_state, NEWEST, self._on_second_source, raw=True
+            ),
         )
         self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, 10, raw=True)
         self._driver = TorqueWatch(self, self._on_torque_off, self._on_driver_stop)
@@ -137,7 +141,7 @@ class ExecutorNode(Node):
         mount = self._selection.mount
         compile_first(self, self.robot, mount)
         self._selection.prepare()
-        _ = self._motion.guiding.means
+        _ = self._motion.guiding.components
         rehearse_motions(self.robot, mount)
         rehearse_messages(self.robot)
 
@@ -198,7 +202,7 @@ class ExecutorNode(Node):
         box = (box_of(self.robot, str(given["scene"])),) if "scene" in given else None
         approach_rad = positive_angle(given.get("approach_rad", self._requests.approach_rad))
         sway = [given.get(name, self.get_parameter(name).value) for name in SWAY]
-        swaying(*sway)  # raises an error for an excessive amplitude or frequency
+        checked_sway(*sway)  # raises an error for an excessive amplitude or frequency
         contact = given.get("contact", string(self, "contact"))
         self._contact.check(contact)
         model = from_parameters(parameters, self._selection.arm_model)
@@ -309,7 +313,7 @@ class ExecutorNode(Node):
             if source.refusal:
                 raise SafetyError(source.refusal)
         if self._settings_refusal:
-            raise SafetyError(f"what drives the arm is not known: {self._settings_refusal}")
+            raise SafetyError(f"the settings of the arm's driver are unknown: {self._settings_refusal}")
 
     def _on_state(self, raw: bytes) -> None:
         try:
@@ -383,7 +387,7 @@ class ExecutorNode(Node):
             self._motion.forget(self._stamp_ns)
             self._output.end()
             self._report.update("torque was switched off")
-            self.get_logger().info("torque was switched off: the posture that was held is forgotten")
+            self.get_logger().info("torque was switched off: the held posture is discarded")
 
     def _end_silence(self) -> None:
         """Stop commanding an arm whose states have stopped arriving, since its position is unknown."""
@@ -397,7 +401,7 @@ class ExecutorNode(Node):
         self._report.update(reason)
 
     def _look(self) -> None:
-        """Do what is due without a state, and report a changed condition."""
+        """Do the work that does not wait for a state, and report a changed condition."""
         try:
             self._poll()
         finally:

@@ -16,13 +16,13 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from dynid.contact.contact_report import ContactReport, SharedModel, digest
-from dynid.contact.feel import ContactSense
+from dynid.contact.contact_sense import ContactSense
 from dynid.contact.payload import with_payload
 from dynid.contact.recorded import arm_of
 from dynid.contact.shared_sense import SharedSense
 from dynid.errors import ConfigurationError, DynidError
 from dynid.hardware.loop.realtime import prefer_latency
-from dynid.nodes.arm_interlocks import OneSource
+from dynid.nodes.arm_interlocks import SinglePublisherSubscription
 from dynid.nodes.common import LATCHED, STREAM, run_node
 from dynid.nodes.sensing_node import SensingNode
 from dynid.recording.messages import DiagnosticStatus, JointStateEncoder, encode_diagnostics
@@ -52,9 +52,13 @@ class ExternalTorqueNode(SensingNode):
         self._reports = self.create_publisher(String, "contact", STREAM)
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
         self._sources = (
-            OneSource(self, String, "hardware_settings", self._on_settings, LATCHED, self._on_trouble),
-            OneSource(self, String, "control_model", self._on_model, LATCHED, self._on_trouble),
-            OneSource(self, JointState, "joint_states", self._on_state, STREAM, self._on_trouble, raw=True),
+            SinglePublisherSubscription(
+                self, String, "hardware_settings", self._on_settings, LATCHED, self._on_trouble
+            ),
+            SinglePublisherSubscription(self, String, "control_model", self._on_model, LATCHED, self._on_trouble),
+            SinglePublisherSubscription(
+                self, JointState, "joint_states", self._on_state, STREAM, self._on_trouble, raw=True
+            ),
         )
         self.create_timer(1.0, self._report)
 

@@ -44,7 +44,7 @@ from dynid.hardware.safety.load_history import LoadHistory, history_file
 from dynid.hardware.safety.settings import SafetySettings, load_safety
 from dynid.hardware.startup.bring_up import StartOptions
 from dynid.hardware.startup.realtime_permission import read_limit
-from dynid.nodes.arm_interlocks import OneCommander
+from dynid.nodes.arm_interlocks import SingleCommander
 from dynid.nodes.common import (
     LATCHED,
     STREAM,
@@ -124,7 +124,7 @@ class HardwareNode(ManagedNode):
         self._decode_command = JointStateDecoder(self.robot.joint_names)
         check_parameters(self, self._on_set)
         self._emergency = EmergencyStop(self, self._stop_arm)
-        self._commander = OneCommander(self, self._on_command, self._stop_enabled_arm)
+        self._commander = SingleCommander(self, self._on_command, self._stop_enabled_arm)
         self._enable = DeferredSetBool(self, "~/enable", self._on_enable)
         self._waiting: list[Answer] = []  # pending enable requests, until the cycle rate is decided
         for name, serve in {"clear_fault": self._clear_fault, "reboot": self._reboot, "reopen": self._reopen}.items():
@@ -415,7 +415,7 @@ class HardwareNode(ManagedNode):
             if refusal := self._emergency.refusal or self._commander.refusal:
                 raise SafetyError(f"cannot enable: {refusal}")
             if loop.running and loop.guard.state is GuardState.DISABLED and self._pace is not None:
-                if not self._pace.decided() or (loop.fifo and not self._share.share):
+                if not self._pace.may_enable() or (loop.fifo and not self._share.share):
                     return
                 for warning in filter(None, (self._pace.warning, self._room_warning(loop))):
                     self.get_logger().warning(warning)
@@ -486,7 +486,7 @@ class HardwareNode(ManagedNode):
         loop, pace = self._loop, self._pace
         if loop is not None and pace is not None and loop.running:
             if loop.guard.state is GuardState.DISABLED:
-                pace.look(loop)
+                pace.evaluate(loop)
                 self._share.note()
                 self._lower_rate(loop, pace)
             else:

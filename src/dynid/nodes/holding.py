@@ -63,7 +63,7 @@ class States:
                 self._stamps.append(state[0])
                 self._rows.append((state[1]["position"], state[1]["velocity"], state[1]["effort"]))
 
-    def carried(self, model: Model, begin_ns: int, end_ns: int) -> HeldTorques:
+    def holding_torques(self, model: Model, begin_ns: int, end_ns: int) -> HeldTorques:
         """Return the torques with which the joints held the arm between two timestamps [ns].
 
         Raises:
@@ -105,7 +105,7 @@ def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory
     return first, sway_motion(robot, second_posture(model, robot.rest_posture, allows), "hold_check_2")
 
 
-def checked(call: Supervisor, model: Model, motions: tuple[Trajectory, ...], report: Report = silent) -> Verdict:
+def check_holding(call: Supervisor, model: Model, motions: tuple[Trajectory, ...], report: Report = silent) -> Verdict:
     """Move the enabled arm about both postures, return it to rest, and return a verdict with one check per joint.
 
     The second motion begins only if the first one agreed with the model.
@@ -151,7 +151,7 @@ def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: l
         from_ns, end_s = states.newest_ns, call.now() + AFTER_STOP_S
         call.wait(lambda: call.now() >= end_s, 10.0 * AFTER_STOP_S, "the passing of time")
         with contextlib.suppress(DataError):  # without states, report the abort only
-            after = replace(states.carried(model, from_ns, states.newest_ns + 1), stopped=True)
+            after = replace(states.holding_torques(model, from_ns, states.newest_ns + 1), stopped=True)
             try:
                 refuse_deviation(model, [*before, after])
             except SafetyError as error:
@@ -159,7 +159,7 @@ def _swayed(call: Supervisor, model: Model, name: str, report: Report, before: l
         raise
     finally:
         call.node.destroy_subscription(subscription)
-    return states.carried(model, begin_ns, end_ns)
+    return states.holding_torques(model, begin_ns, end_ns)
 
 
 def _trajectory(call: Supervisor) -> tuple[int, int]:
@@ -171,7 +171,7 @@ def _trajectory(call: Supervisor) -> tuple[int, int]:
 
 
 @dataclass(frozen=True, eq=False)
-class Held:
+class GuidingResult:
     """Result of hand guiding: its duration [s] and the largest displacement of each joint, (n,) [rad].
 
     Attributes:
@@ -183,8 +183,8 @@ class Held:
     moved: FloatArray
 
 
-def let_go(call: Supervisor, robot: Robot, path: Path, over: Callable[[], bool]) -> Held:
-    """Run gravity compensation with the model of this path until `over()`; the arm must have passed `checked`.
+def compensate_gravity(call: Supervisor, robot: Robot, path: Path, over: Callable[[], bool]) -> GuidingResult:
+    """Run gravity compensation with the model of this path until `over()`; the arm must have passed `check_holding`.
 
     Raises:
         NodeError: the executor refuses the model or the arm, or no states arrive.
@@ -208,7 +208,7 @@ def let_go(call: Supervisor, robot: Robot, path: Path, over: Callable[[], bool])
         call.node.destroy_subscription(states)
     if np.isnan(first).any():
         raise NodeError("no joint_states arrived while the arm was released: is the driver active?")
-    return Held(call.now() - began_s, largest)
+    return GuidingResult(call.now() - began_s, largest)
 
 
 def hold_one(call: Supervisor) -> str:
@@ -225,12 +225,12 @@ def hold_one(call: Supervisor) -> str:
     call.set_enabled("hardware", True)
     try:
         call.trigger("executor/hold")
-        checked(call, model, motions)
+        check_holding(call, model, motions)
         call.node.get_logger().info(
             "every joint carries the torque that the model predicts: the arm is released, guide it by hand"
         )
         end_s = call.now() + (seconds or LONGEST_S)
-        held = let_go(call, robot, path, lambda: call.now() >= end_s)
+        held = compensate_gravity(call, robot, path, lambda: call.now() >= end_s)
     finally:
         lower_arm(call)
     return f"held for {held.seconds:.0f} s"

@@ -24,7 +24,7 @@ from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from dynid.control.control_model import ControlModel, friction_beside
+from dynid.control.control_model import ControlModel, friction_or_zero
 from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, OutputExistsError
 from dynid.hardware.loop.realtime import prefer_throughput
 from dynid.identification.campaign.store import runs_folder
@@ -223,7 +223,7 @@ def _of_campaign(result: Identification) -> str:
 
 def control_model(result: Identification) -> ControlModel:
     """Return the part of an identification that controllers use: phi, friction, structure hash and acceptance."""
-    friction = friction_beside(result.friction, result.model.axes)
+    friction = friction_or_zero(result.friction, result.model.axes)
     return ControlModel(result.robot.name, result.model.structure_hash, result.base, friction, result.verdict.accepted)
 
 

@@ -20,7 +20,7 @@ from dynid.control.model_laws import GravityCompensation
 from dynid.errors import DataError, DynidError, SafetyError
 from dynid.hardware.bus.clock import boot_id
 from dynid.hardware.loop.diagnostics import ENABLED, LOOP
-from dynid.nodes.arm_interlocks import OneSource
+from dynid.nodes.arm_interlocks import SinglePublisherSubscription
 from dynid.nodes.common import LATCHED, NEWEST, STREAM
 from dynid.recording.settings import HardwareSettings, reported_settings
 from dynid.robot import FloatArray, Robot
@@ -66,9 +66,9 @@ class PairSide:
         on_state = (JointState, f"{self.name}/joint_states", self._on_state, NEWEST)
         on_applied = (JointState, f"{self.name}/applied_commands", self._on_applied, NEWEST)  # observer input
         self._sources = (
-            OneSource(node, *on_settings, on_trouble),
-            OneSource(node, *on_state, on_trouble, raw=True),
-            OneSource(node, *on_applied, on_trouble, raw=True),
+            SinglePublisherSubscription(node, *on_settings, on_trouble),
+            SinglePublisherSubscription(node, *on_state, on_trouble, raw=True),
+            SinglePublisherSubscription(node, *on_applied, on_trouble, raw=True),
         )
         node.create_subscription(DiagnosticArray, f"{self.name}/diagnostics", self._on_report, 10)
 

@@ -24,7 +24,7 @@ from dynid.control.model_laws import GravityCompensation
 from dynid.errors import DynidError, UnknownNameError
 from dynid.hardware.loop.realtime import prefer_throughput
 from dynid.model.standard import to_link_frame
-from dynid.nodes.arm_interlocks import OneSource
+from dynid.nodes.arm_interlocks import SinglePublisherSubscription
 from dynid.nodes.common import LATCHED, STREAM, check_parameters, declare, run_node, string
 from dynid.nodes.payload_parameters import payload_values
 from dynid.nodes.sensing_node import SensingNode
@@ -59,8 +59,12 @@ class PayloadNode(SensingNode):
         service = f"{self._executor}/set_parameters_atomically"
         self._set = self.create_client(SetParametersAtomically, service)
         self._sources = (
-            OneSource(self, String, "hardware_settings", self._on_settings, LATCHED, self._on_trouble),
-            OneSource(self, JointState, "joint_states", self._on_state, STREAM, self._on_trouble, raw=True),
+            SinglePublisherSubscription(
+                self, String, "hardware_settings", self._on_settings, LATCHED, self._on_trouble
+            ),
+            SinglePublisherSubscription(
+                self, JointState, "joint_states", self._on_state, STREAM, self._on_trouble, raw=True
+            ),
         )
         self.create_subscription(DiagnosticArray, "diagnostics", self._on_report, 10)
         self.create_timer(1.0, self._report)
@@ -145,7 +149,7 @@ class PayloadNode(SensingNode):
         result = None if future.exception() else future.result().result
         if result is not None and result.successful:
             self._applied, self._trouble = self._requested, ""
-            self.get_logger().info(f"the executor's model holds {self._applied[9]:.3f} kg")
+            self.get_logger().info(f"the executor's model now includes a payload of {self._applied[9]:.3f} kg")
         else:
             self._on_trouble(f"{self._executor} refused the payload: {result.reason if result else future.exception()}")
 

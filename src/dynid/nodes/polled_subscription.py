@@ -15,7 +15,7 @@ from rclpy.type_support import check_is_valid_msg_type
 
 
 class PolledSubscription:
-    """Subscription to serialized messages, which `taken` returns; its events are served by the node's executor.
+    """Subscription to serialized messages, which `messages` returns; its events are served by the node's executor.
 
     Args:
         node: node that owns the subscription.
@@ -38,7 +38,7 @@ class PolledSubscription:
         for event in self._events:
             node.add_waitable(event)
 
-    def taken(self) -> Iterator[tuple[bytes, int]]:
+    def messages(self) -> Iterator[tuple[bytes, int]]:
         """Take the waiting messages, the oldest first; yield each with its time of receipt on the wall clock [ns].
 
         Messages that the caller leaves are taken by the next call.

@@ -49,7 +49,7 @@ class Process:
         """Whether the process is still running."""
         return self._child.poll() is None
 
-    def last_words(self) -> str:
+    def last_lines(self) -> str:
         """Return the last lines of the process's log, for a message about why the process ended."""
         lines = self.log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
         return " | ".join(lines[-LAST_LINES:]) or "it printed nothing"
@@ -66,7 +66,7 @@ class Process:
     def check(self) -> None:
         """Raise NodeError if the process has ended."""
         if not self.running:
-            reason = self.last_error() or self.last_words()
+            reason = self.last_error() or self.last_lines()
             raise NodeError(f"{self.name} ended with code {self._child.returncode}: {reason}")
 
     def stop(self) -> int:
@@ -84,7 +84,7 @@ class Process:
                 self._child.wait(GRACE_S)
         return self._child.wait()
 
-    def ask(self) -> None:
+    def request_stop(self) -> None:
         """Send SIGTERM to the process, without waiting for its end."""
         if self.running:
             with contextlib.suppress(ProcessLookupError):
@@ -176,7 +176,7 @@ class ProcessGroup:
         The others end at the same time. The first process may be a simulated arm, which the others bring to rest.
         """
         for process in self.processes[:0:-1]:
-            process.ask()
+            process.request_stop()
         for process in reversed(self.processes):
             process.stop()
 

@@ -6,12 +6,12 @@ import numpy as np
 from rclpy.node import Node
 from sensor_msgs.msg import JointState
 
-from dynid.contact.in_force import InForce
 from dynid.contact.observer import LONGEST_STEP_S
+from dynid.contact.torque_history import TorqueHistory
 from dynid.errors import ConfigurationError, DataError
 from dynid.identification.settings import load_identification
 from dynid.model.model_file import read_model_file
-from dynid.nodes.arm_interlocks import OneSource
+from dynid.nodes.arm_interlocks import SinglePublisherSubscription
 from dynid.nodes.common import STREAM, compile_first, declare
 from dynid.recording.messages import JointStateDecoder
 from dynid.recording.topics import APPLIED_COMMANDS, JOINT_COMMANDS
@@ -45,11 +45,11 @@ class SensingNode(Node):
         names = self.robot.joint_names
         self._decode_state, self._decode_torques = JointStateDecoder(names), JointStateDecoder(names)
         self._commanded, self._trouble, self.torques_from = np.zeros(self.robot.size), "", JOINT_COMMANDS
-        self._in_force, self._previous_stamp_ns = InForce(self.robot.size), 0
+        self._in_force, self._previous_stamp_ns = TorqueHistory(self.robot.size), 0
         self._take_line(simulated=False)
         # messages of two publishers are ignored: forged torques would cause false payloads and forces
         self._torque_sources = tuple(
-            OneSource(self, JointState, topic, callback, STREAM, self._on_trouble, raw=True)
+            SinglePublisherSubscription(self, JointState, topic, callback, STREAM, self._on_trouble, raw=True)
             for topic, callback in ((JOINT_COMMANDS, self._on_command), (APPLIED_COMMANDS, self._on_applied))
         )
 

@@ -19,7 +19,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 
 from dynid.errors import DataError, DynidError, NodeError, SafetyError
-from dynid.nodes.arm_interlocks import OneSource
+from dynid.nodes.arm_interlocks import SinglePublisherSubscription
 from dynid.nodes.common import LATCHED, StopFlag, end_with_expected_parent, leave, set_middleware_defaults
 from dynid.recording.settings import ExperimentSettings, parse_settings
 from dynid.recording.topics import EXPERIMENT
@@ -54,7 +54,9 @@ class Supervisor:
         self._clients: dict[str, Any] = {}
         self.experiment: ExperimentSettings | None = None
         self.reports: dict[str, DiagnosticStatus] = {}
-        self._experiments = OneSource(self.node, String, EXPERIMENT, self._on_experiment, LATCHED, self._on_doubt)
+        self._experiments = SinglePublisherSubscription(
+            self.node, String, EXPERIMENT, self._on_experiment, LATCHED, self._on_doubt
+        )
         self.node.create_subscription(DiagnosticArray, "diagnostics", self._on_diagnostics, 10)
 
     def __enter__(self) -> "Supervisor":
@@ -75,7 +77,7 @@ class Supervisor:
         self.node.get_logger().warning(text)
 
     @property
-    def doubt(self) -> str:
+    def doubt_reason(self) -> str:
         """Reason why the state of a motion is in doubt; "" if only the executor reports it."""
         return self._experiments.refusal
 

@@ -12,8 +12,8 @@ import numpy as np
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
+from dynid.control.guided_replay import MOVED_RAD, STANDSTILL_S, STILL_RAD, GuidedReplay
 from dynid.control.model_laws import ComputedTorque, GravityCompensation
-from dynid.control.shown import MOVED_RAD, STANDSTILL_S, STILL_RAD, Shown
 from dynid.errors import DataError, NodeError
 from dynid.nodes.chain import Chain
 from dynid.nodes.collect import Report, begin_recording, end_recording
@@ -28,7 +28,7 @@ REST_S, LONGEST_S = 3.0, 300.0
 HELD = "guiding_held"  # key in the executor's diagnostics: why the arm was braked and held
 
 
-class Resting:
+class RestDetector:
     """Detector of the end of hand guiding: the arm was moved and has come to rest.
 
     Args:
@@ -79,7 +79,7 @@ class Resting:
         self.moved |= bool(np.abs(q - self._first).max() > MOVED_RAD)
 
 
-def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = REST_S) -> None:
+def record_guided_motion(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = REST_S) -> None:
     """Record the arm during hand guiding, until it has been at rest for `rest_s` [s].
 
     Torque stays on, and the arm is held afterwards.
@@ -95,7 +95,7 @@ def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = RE
         NodeError: a node refused, the arm was not hand-guided in time, or the arm was braked and is held; the bag is
             closed then, too.
     """
-    call, resting = chain.supervisor, Resting(chain.robot, rest_s)
+    call, resting = chain.supervisor, RestDetector(chain.robot, rest_s)
     call.set_parameters("executor", {"model_file": str(model), "controller": GravityCompensation.name})
     begin_recording(call, "", "limited", bag)
     call.set_enabled("hardware", True)
@@ -114,7 +114,7 @@ def led(chain: Chain, model: Path, bag: Path, report: Report, rest_s: float = RE
     call.set_parameters("executor", {"controller": ComputedTorque.name})
 
 
-def _over(call: Supervisor, resting: Resting, report: Report) -> bool:
+def _over(call: Supervisor, resting: RestDetector, report: Report) -> bool:
     if call.reported("executor", HELD):
         return True
     text = "lead the arm" if resting.stands else "wait: the arm must stand still before you guide it"
@@ -124,7 +124,7 @@ def _over(call: Supervisor, resting: Resting, report: Report) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Replayed:
+class ReplayResult:
     """Result of a replay; errors are maxima over all joints and the whole motion.
 
     Attributes:
@@ -138,7 +138,9 @@ class Replayed:
     shown_error_rad: float | None
 
 
-def replayed(chain: Chain, model: Path, motion: Path, bag: Path, report: Report, shown: Shown | None) -> Replayed:
+def replay_recorded(
+    chain: Chain, model: Path, motion: Path, bag: Path, report: Report, shown: GuidedReplay | None
+) -> ReplayResult:
     """Execute and record a motion from a file under computed torque, and return its tracking errors.
 
     Args:
@@ -163,4 +165,4 @@ def replayed(chain: Chain, model: Path, motion: Path, bag: Path, report: Report,
     nearest = np.minimum(nearest, len(recording.reference.time) - 1)
     error = float(np.abs(q - recording.reference.q[nearest]).max())
     shown_error = None if shown is None else float(np.abs(q - shown.shown_at(time - start)).max())
-    return Replayed(duration, error, shown_error)
+    return ReplayResult(duration, error, shown_error)

@@ -25,7 +25,7 @@ from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from dynid.errors import ConfigurationError, DataError, NodeError, cut
-from dynid.nodes.arm_interlocks import OneSource
+from dynid.nodes.arm_interlocks import SinglePublisherSubscription
 from dynid.nodes.common import LATCHED, NEWEST, declare, run_node, seconds
 from dynid.nodes.experiment import MOTION_STATUS, MotionStatus, Tracking, read_status
 from dynid.nodes.goal_tolerances import GoalMonitor, Moment
@@ -76,23 +76,23 @@ class GoalWatch:
         """Start the time in which the executor must answer; called when the goal is sent."""
         self._begin_s = self._last_sign_s = self._now()
 
-    def note(self) -> None:
+    def on_reference(self) -> None:
         """Note that a reference of the executor has arrived, which shows that the executor is running."""
         self._last_sign_s = self._now()
 
-    def hear(self, text: str) -> None:
+    def on_status(self, text: str) -> None:
         """Update the outcome from a `motion_status` message."""
         try:
             status = read_status(text)
         except DataError as error:
-            return self.doubt(str(error))
-        self.note()
+            return self.mark_doubtful(str(error))
+        self.on_reference()
         if self._known_to_executor and status.id != self.identifier and self.outcome is None:
             self.outcome = Outcome("lost", f"another motion replaced it: {cut(status.trajectory)}")
         self._known_to_executor |= status.id == self.identifier
         self.outcome = self.outcome or outcome_of(status, self.identifier)
 
-    def doubt(self, text: str) -> None:
+    def mark_doubtful(self, text: str) -> None:
         """Set the outcome "doubtful" with this reason: the reported progress may be wrong, so the motion must stop."""
         self.outcome = self.outcome or Outcome("doubtful", text)
 
@@ -136,7 +136,9 @@ class TrajectoryActionNode(Node):
         self._newest: GoalWatch | None = None
         parallel = ReentrantCallbackGroup()
         self._motions = self.create_publisher(JointTrajectory, "joint_trajectory", 10)
-        self._statuses = OneSource(self, String, MOTION_STATUS, self._on_status, LATCHED, self._on_doubt)
+        self._statuses = SinglePublisherSubscription(
+            self, String, MOTION_STATUS, self._on_status, LATCHED, self._on_doubt
+        )
         self._cancel = self.create_client(Trigger, "executor/cancel", callback_group=parallel)
         self._server = ActionServer(
             self,
@@ -153,13 +155,13 @@ class TrajectoryActionNode(Node):
 
     def _on_status(self, message: String) -> None:
         if self._watch is not None:
-            self._watch.hear(message.data)
+            self._watch.on_status(message.data)
 
     def _on_doubt(self, text: str) -> None:
         """Log that a topic has two publishers, and mark the outcome of the running goal as doubtful."""
         self.get_logger().error(text)
         if self._watch is not None:
-            self._watch.doubt(text)
+            self._watch.mark_doubtful(text)
 
     async def _on_goal(self, goal: Any) -> Any:
         """Run one goal and return its result; an invalid goal is refused before it replaces the running goal."""
@@ -190,7 +192,7 @@ class TrajectoryActionNode(Node):
             "reference": (JointTrajectory, partial(_note, watch, monitor)),
         }
         streams = [
-            OneSource(self, kind, name, callback, NEWEST, self._on_doubt, raw=True)
+            SinglePublisherSubscription(self, kind, name, callback, NEWEST, self._on_doubt, raw=True)
             for name, (kind, callback) in topics.items()
         ]
         try:
@@ -318,7 +320,7 @@ class TrajectoryActionNode(Node):
 
 
 def _note(watch: GoalWatch, monitor: GoalMonitor, raw: bytes) -> None:
-    watch.note()
+    watch.on_reference()
     monitor.on_reference(raw)
 
 

@@ -17,7 +17,7 @@ from dynid.recording.bag_metadata import BAG_VERSION, Topic, definition, to_yaml
 _PIECE_BYTES = 2**16  # size of a write [bytes]: a non-preemptible kernel runs no other thread during a write
 
 
-def give_way() -> None:
+def yield_processor() -> None:
     """Yield the processor to a waiting thread, because control is more urgent than recording."""
     os.sched_yield()
 
@@ -42,7 +42,7 @@ class _Appended:
             while rest:
                 written = os.pwrite(self._descriptor, rest[:_PIECE_BYTES], position)
                 position, rest = position + written, rest[written:]
-                give_way()
+                yield_processor()
         except OSError:
             os.ftruncate(self._descriptor, self._size)
             raise

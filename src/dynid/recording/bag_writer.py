@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dynid.durable import make_folders, sync_folder
 from dynid.errors import BagWriteError, ConfigurationError, UnknownNameError
 from dynid.recording.bag_metadata import STORAGE_SUFFIXES, Topic, metadata_text, write_metadata
-from dynid.recording.bag_storage import DataFile, McapFile, SqliteFile, give_way
+from dynid.recording.bag_storage import DataFile, McapFile, SqliteFile, yield_processor
 from dynid.recording.messages import type_store
 from dynid.resources import refuse_existing
 
@@ -178,9 +178,9 @@ class BagWriter:
         """
         file = self._opened()
         with self._failures("flush"):
-            give_way()
+            yield_processor()
             file.flush()
-            give_way()
+            yield_processor()
             write_metadata(self.folder, self._metadata(provisional=True))
         self._next_flush = time.monotonic() + self._flush_interval_s
 

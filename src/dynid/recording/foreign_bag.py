@@ -16,9 +16,9 @@ from dynid.recording.bag_reader import Bag
 from dynid.recording.joint_log import Measured, joint_log, measured
 from dynid.recording.log import Log
 from dynid.recording.mapping import BagMapping
-from dynid.recording.message_times import common_times, running
+from dynid.recording.message_times import common_times, increasing_times
 from dynid.recording.messages import DYNAMIC_JOINT_STATE, JOINT_STATE, JOINT_TRAJECTORY
-from dynid.recording.publishers import chosen, merged, publishers_of
+from dynid.recording.publishers import chosen, merge_publishers, publishers_of
 from dynid.recording.quantity import Conversion
 from dynid.recording.series import JointSeries, joint_series, joint_sets
 from dynid.recording.topics import APPLIED_COMMANDS, EXPERIMENT, HARDWARE_SETTINGS
@@ -31,7 +31,7 @@ UNIT_HINT = "are the units right? Others are stated by --position and --effort, 
 Topics = tuple[str, ...]
 
 
-def says_goal(topic: str) -> bool:
+def names_command_topic(topic: str) -> bool:
     """Return whether a topic's name shows that its positions are commanded, not measured."""
     return any(word in topic.rsplit("/", 1)[-1] for word in GOAL_WORDS)
 
@@ -72,7 +72,7 @@ def state_topics(bag: Bag, mapping: BagMapping) -> Topics:
         if bag[topic].message_type not in STATES:
             raise ConfigurationError(f"topic '{topic}' is of type {bag[topic].message_type}, expected {kinds}")
     found = mapping.topics or tuple(
-        topic for topic, one in bag.topics.items() if one.message_type in STATES and not says_goal(topic)
+        topic for topic, one in bag.topics.items() if one.message_type in STATES and not names_command_topic(topic)
     )
     if not found:
         listed = ", ".join(bag.topics) or "none"
@@ -184,7 +184,7 @@ def _whole(bag: Bag, topic: str, names: tuple[str, ...], conversion: Conversion)
     if unstamped := len(stamp_ns) > 1 and not np.ptp(stamp_ns):
         stamp_ns = own
         notes.append("messages carry no stamps of their own: their times are the recorder's")
-    time, keep = running(stamp_ns, notes)
+    time, keep = increasing_times(stamp_ns, notes)
     position, effort = states.field("position"), states.values.get("effort")
     if effort is not None and not np.isfinite(effort).all(axis=1).any():
         effort = None  # the broadcaster has no effort interface
@@ -206,7 +206,7 @@ def _merged(bag: Bag, topics: Topics, names: tuple[str, ...], conversion: Conver
         notes += left_out
     choice = chosen(publishers, names, name)
     times = common_times([one.series for one in publishers], notes)
-    return merged(name, publishers, times, choice, conversion, notes)
+    return merge_publishers(name, publishers, times, choice, conversion, notes)
 
 
 def _goals(
@@ -215,7 +215,7 @@ def _goals(
     """Return the goals (N, n) that were last sent before the stamps (N,) [ns]; None if no topic holds goals."""
     for other, content in bag.topics.items():
         kind = content.message_type in (JOINT_STATE, JOINT_TRAJECTORY)
-        if not kind or _space(other) != _space(topic) or not says_goal(other) or not len(content.messages):
+        if not kind or _space(other) != _space(topic) or not names_command_topic(other) or not len(content.messages):
             continue
         try:
             series: JointSeries = joint_series(content, names)

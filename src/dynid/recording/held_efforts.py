@@ -20,7 +20,7 @@ HELD = "efforts are held"  # how the note about such efforts names them
 MOVING = 0.5  # least share of rows with new positions among the rows that repeat an effort
 
 
-def as_sent(rows: Rows) -> Rows:
+def without_held_efforts(rows: Rows) -> Rows:
     """Return rows without repeats of whole rows, and without rows that repeat the efforts of the row before."""
     found = without_repeats(rows)
     usual = hold(found)

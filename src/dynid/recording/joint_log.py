@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynid.recording.frozen import still_notes
-from dynid.recording.held_efforts import as_sent
+from dynid.recording.held_efforts import without_held_efforts
 from dynid.recording.log import Log
 from dynid.recording.plausible import (
     TURN_RAD,
@@ -105,7 +105,7 @@ def joint_log(
         endless=endless,
     )
     refuse_impossible(log, robot, cure)
-    rows = as_sent(Rows(log.time, log.q, log.tau, log.dq, log.goal))
+    rows = without_held_efforts(Rows(log.time, log.q, log.tau, log.dq, log.goal))
     suspicion = "" if log.tau is None else unit_suspicion(log.tau, robot)
     all_notes = *own.notes, *wrap_notes(robot.joint_names, own.wraps), rows.words, suspicion
     still = still_notes(log.time, log.q, position_margin(robot), robot)

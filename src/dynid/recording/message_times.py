@@ -13,7 +13,7 @@ CLOCK_GAP_STEPS = 100.0  # length of the gap inserted after the clock was set ba
 OTHER_CLOCK_S = 0.1  # larger differences of two publishers' median latency mean two different clocks [s]
 
 
-def running(stamp_ns: NDArray[np.int64], notes: list[str]) -> tuple[FloatArray, NDArray[np.bool_]]:
+def increasing_times(stamp_ns: NDArray[np.int64], notes: list[str]) -> tuple[FloatArray, NDArray[np.bool_]]:
     """Return times (N,) [s] that start at 0, and a mask (N,) of those that are later than all before.
 
     If a clock is set back, as when a simulator restarts, a new piece starts after a gap.

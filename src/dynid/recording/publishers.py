@@ -104,7 +104,7 @@ class _Track:
         return float(np.median(np.diff(self.time)))
 
 
-def merged(
+def merge_publishers(
     name: str,
     publishers: Sequence[Publisher],
     times: Sequence[tuple[FloatArray, NDArray[np.bool_]]],

@@ -165,12 +165,12 @@ class Conversion:
         return own if self._position.side == "joint" else own * np.abs(self.robot.gear_ratios)
 
     def joint_positions(self, own: FloatArray) -> FloatArray:
-        """Convert positions (N, n) [rad or m] from the first step to positions at the joints, (N, n)."""
+        """Convert positions (N, n) [rad or m] from their side of the gears to positions at the joints, (N, n)."""
         at = Transmission(self.robot).joint_motion(own) if self._position.side == "motor" else own
         return np.asarray(at + np.array(self._position.offset), dtype=np.float64)
 
     def joint_torques(self, own: FloatArray) -> FloatArray:
-        """Convert torques (N, n) [N m or N] from the first step to torques at the joints, (N, n)."""
+        """Convert torques (N, n) [N m or N] from their side of the gears to torques at the joints, (N, n)."""
         return Transmission(self.robot).joint_torque(own) if self._through_gears else own
 
 

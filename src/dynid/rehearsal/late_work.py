@@ -24,7 +24,7 @@ class _Imports:
 
 
 def report(path: Path, process: str, kind: str, name: str) -> None:
-    """Append one finding to the file; lines of several processes do not mix."""
+    """Append one late compilation, load or import to the file; lines of several processes do not mix."""
     line = json.dumps({"process": process, "pid": os.getpid(), "time": time.time(), "kind": kind, "name": name}) + "\n"
     with path.open("a", encoding="utf-8") as stream:
         stream.write(line)

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dynid.control.control_model import ControlModel, friction_beside
+from dynid.control.control_model import ControlModel, friction_or_zero
 from dynid.control.controller import TorqueLaw, load_controller
 from dynid.control.holding_check import HoldingTorque
 from dynid.control.motion import MotionExecutor
@@ -49,7 +49,7 @@ def _laws(robot: Robot, selection: ControllerSelection) -> list[TorqueLaw]:
     phi = nominal_parameters(robot, model)
     laws = [selection.make(CONTROLLERS[0])]
     for terms in ({}, {"fb": np.zeros(robot.size), "km": np.full(robot.size, 1e-6)}):
-        friction = friction_beside(FrictionLaw.of(robot.size, terms), robot.size)
+        friction = friction_or_zero(FrictionLaw.of(robot.size, terms), robot.size)
         fed = ControlModel(robot.name, model.structure_hash, phi, friction, True)
         laws += [selection.make(name, fed) for name in CONTROLLERS[1:]]
     return laws

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from dynid.identification.data.readings import FoundLog
+from dynid.identification.data.log_search import FoundLog
 
 LEAST_MOTION_S = 10.0  # a joint that moves for less time counts as lacking motion [s]
 

@@ -286,8 +286,8 @@ def draft_robot(
         source = servos_of_urdf(read_urdf_text(urdf)) if servos is None else servos_of_file(servos)
         if source is None and servo_models:
             raise ConfigurationError(
-                f"nothing says which servos are {', '.join(servo_models.values())}: the URDF has no <ros2_control> "
-                "block with ids; name a file with --servos"
+                f"no file gives the ids of the servos {', '.join(servo_models.values())}: the URDF has no "
+                "<ros2_control> block with ids; name a file with --servos"
             )
         draft = _draft(name, urdf, tip, decoupled, total_mass_kg, source, servo_models or {})
         RobotFile.model_validate(draft.content)

@@ -228,7 +228,7 @@ class Simulation(Strict):
     """Simulated arm, and the standard parameters (CAD) that are nearest to the real one, if there are any.
 
     Attributes:
-        plant_parameters: parameters of the simulated arm if they differ from those.
+        plant_parameters: parameters of the simulated arm if they differ from `standard_parameters`.
         friction: gear friction: "viscous" (with Coulomb friction), or a model that friction.yaml in the folder
             contains.
     """

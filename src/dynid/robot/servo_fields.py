@@ -134,7 +134,7 @@ def undrivable_number(label: str, model_number: int) -> Iterator[str]:
         yield f"{label} is {known.name}, which has no current control: dynid drives arms by their servos' currents"
 
 
-def apart_deg(servo: WiredServo, first: WiredServo, position: int, first_position: int) -> float:
+def mismatch_deg(servo: WiredServo, first: WiredServo, position: int, first_position: int) -> float:
     """Return how far a servo deviates from the position that the joint's first servo implies [deg].
 
     The angle is within half a turn.

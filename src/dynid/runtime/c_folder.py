@@ -54,7 +54,7 @@ def _values(source: CSource) -> dict[str, str]:
     ddq, load = rng.uniform(-5.0, 5.0, shape), model.gravity(q)
     if source.single:  # round to the inputs that the C program receives
         q, dq, ddq, load = (np.asarray(np.float32(one), dtype=np.float64) for one in (q, dq, ddq, load))
-        unique = ~(torques_with_a_double(model, q, dq, ddq) | friction_with_a_double(model, dq, load)).any(axis=1)
+        unique = ~(ambiguous_torques(model, q, dq, ddq) | ambiguous_friction(model, dq, load)).any(axis=1)
         q, dq, ddq, load = (one[unique] for one in (q, dq, ddq, load))
     inertia = model.inertia_matrix(q).reshape(len(q), -1)
     tables = {"Q": q, "DQ": dq, "DDQ": ddq, "LOAD": load, "GRAVITY": model.gravity(q), "INERTIA": inertia}
@@ -63,7 +63,7 @@ def _values(source: CSource) -> dict[str, str]:
     return words | {"STATES": str(len(q)), "TOLERANCE": repr(SINGLE_TOLERANCE if source.single else TOLERANCE)}
 
 
-def torques_with_a_double(model: Model, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> BoolArray:
+def ambiguous_torques(model: Model, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> BoolArray:
     """Return which torques of states (N, n) are one of two that satisfy the friction law, (N, n).
 
     Rounding decides which of them is found, so that `float` may give the other one.
@@ -75,8 +75,8 @@ def torques_with_a_double(model: Model, q: FloatArray, dq: FloatArray, ddq: Floa
     return _with_a_double(model.friction_law, dq, bare.torques(q, dq, ddq), -links.torques(q, dq, 0.0 * ddq))
 
 
-def friction_with_a_double(model: Model, dq: FloatArray, load: FloatArray) -> BoolArray:
-    """Return the same as `torques_with_a_double` of `model.friction` for states (N, n)."""
+def ambiguous_friction(model: Model, dq: FloatArray, load: FloatArray) -> BoolArray:
+    """Return which friction torques of states (N, n) are one of two that satisfy the friction law, (N, n)."""
     if model.friction_law is None:
         return np.zeros(dq.shape, dtype=bool)
     own = replace(model, friction_law=None).friction(dq, load)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.control.control_model import ControlModel, ModelGate, friction_beside
+from dynid.control.control_model import ControlModel, ModelGate, friction_or_zero
 from dynid.control.controller import load_controller
 from dynid.control.dynamics_kernel import TRANSITION_RAD_S
 from dynid.errors import ConfigurationError, DataError, SafetyError
@@ -53,7 +53,7 @@ class ControlledModel:
                 f"the model of {self.robot.name} did not pass its checks: identify again, or give rejected=True to "
                 "study it without an arm"
             )
-        law, name = friction_beside(self.law, self.arm.axes), self.robot.name
+        law, name = friction_or_zero(self.law, self.arm.axes), self.robot.name
         candidate = ControlModel(name, self.arm.structure_hash, self.base, law, self.accepted)
         ModelGate(self.robot, self.arm).check(candidate)
 

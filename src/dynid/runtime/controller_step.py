@@ -36,14 +36,14 @@ def controller_step(
         memory: last position and velocity estimate, (2, n); updated.
         gains: K_P, K_V and torque limits, (3, n).
         scalars: decay and gain of the velocity estimate, share of gravity, transition velocity of signs.
-        turns: see `dynid.runtime.calls.Constants`.
-        springs: see `dynid.runtime.calls.Constants`.
-        phi: see `dynid.runtime.calls.Constants`.
-        links: see `dynid.runtime.calls.Constants`.
-        dry: see `dynid.runtime.calls.Constants`.
-        motors: see `dynid.runtime.calls.Constants`.
-        coupling: see `dynid.runtime.calls.Constants`.
-        law: see `dynid.runtime.calls.Constants`.
+        turns: 1 for revolute axes, 0 for prismatic ones, (n,).
+        springs: joint, power, zero position and coefficient of every spring term, (k, 4).
+        phi: base parameters with springs set to zero, (p,).
+        links: base parameters of links only, (p,).
+        dry: sign-dependent friction among the base parameters, (terms, n).
+        motors: Coulomb friction of coupled motors, (m,).
+        coupling: rotation of these motors per rotation of the joints, (m, n).
+        law: values of the additional friction law, (terms, n).
         work: scratch array, (4, n).
         tau: torques, (n,) [N m]; overwritten.
         limited: marks of limited joints, (n,); overwritten.

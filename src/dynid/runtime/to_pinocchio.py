@@ -29,8 +29,8 @@ def pinocchio_model(
     """
     if standard is None:
         raise DataError(
-            f"the model of {robot.name} holds base parameters only, of which pinocchio cannot be built: load the "
-            "result folder that identify wrote"
+            f"the model of {robot.name} holds base parameters only, from which no pinocchio model can be built: load "
+            "the result folder that identify wrote"
         )
     if lengths_m:
         raise DataError(

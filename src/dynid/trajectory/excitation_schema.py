@@ -36,7 +36,7 @@ class PrimitiveStep(Strict):
 
 
 class Profile(Strict):
-    """Limits and amplitudes of one variant of the families.
+    """Limits and amplitudes of one profile, a variant of all named trajectories.
 
     `joint_limits_deg` replaces the robot's limits of single revolute joints. The motion stays away from every limit by
     `margin_deg`, or by `margin_m` for prismatic joints. `amplitudes_deg` holds one row per posture and one per wrist

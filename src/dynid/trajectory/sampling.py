@@ -30,7 +30,7 @@ def sample_brake(
 def scale_reference(rate: float, slope: float, dq: FloatArray, ddq: FloatArray) -> None:
     """Convert derivatives by path time (n,) to derivatives by time [rad/s, rad/s^2] in place.
 
-    See `path_time_scaling`.
+    `rate` is the rate at which path time passes, `slope` its derivative [1/s].
     """
     for j in range(len(dq)):
         ddq[j] = rate * rate * ddq[j] + slope * dq[j]

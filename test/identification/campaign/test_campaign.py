@@ -330,7 +330,7 @@ def test_standard_deviations_cover_effects_of_noise(tmp_path: Path) -> None:
         assert 0.1 < np.median(scatter / said) < 1.0 and np.sqrt(np.mean((scatter / said) ** 2)) < 1.5
 
 
-def test_bags_that_choose_accept_nothing() -> None:
+def test_held_out_bags_that_choose_do_not_also_accept() -> None:
     """Of several held-out bags every second one chooses; a single one accepts."""
     bags = tuple("abc")
     whole = HeldOutSet(bags, bags, bags, ((), (), ()), ())  # type: ignore[arg-type]
@@ -342,7 +342,7 @@ def test_bags_that_choose_accept_nothing() -> None:
     assert not choosing.portions and accepting.portions == ("a",)
 
 
-def test_a_bag_that_was_identified_from_judges_nothing(bags: Path, store: Path, found: Campaign) -> None:
+def test_a_fitted_bag_is_refused_as_held_out_data(bags: Path, store: Path, found: Campaign) -> None:
     with pytest.raises(DataError, match="PA02 holds the same data as PA02"):
         start(bags, store, validation_bags=[bags / "V01", bags / "PA02"])
 

@@ -82,7 +82,7 @@ def test_a_contracting_cloud_is_accepted_and_a_planted_bad_stage_is_not() -> Non
     assert [check.name for check in failed] == ["spread of CLIE at 40 ms (limit: spread of OLS)"]
 
 
-def test_a_single_run_at_an_interval_cannot_pass() -> None:
+def test_a_single_run_at_an_interval_fails_the_spread_check() -> None:
     runs = [run for run in campaign() if run.interval_s != 0.08 or run.trajectory == "T00"]
     assert [check.name for check in analyse_cloud(runs).verdict.failed] == [
         "spread of CLIE at 80 ms (limit: spread of OLS)"
@@ -110,7 +110,7 @@ def central(count: int = 60) -> list[Candidate]:
     return runs
 
 
-def test_the_best_validated_of_the_central_ones_is_chosen() -> None:
+def test_the_best_validated_central_run_is_chosen() -> None:
     runs = central()
     order = analyse_cloud(runs).distances.argsort()
     favourite, far = int(order[3]), int(order[-1])
@@ -131,7 +131,7 @@ def test_feasibility_comes_before_validation() -> None:
     assert run is runs[second] and "as for 5 of these 6" in reason
 
 
-def test_without_a_feasible_one_a_rescue_is_asked_for() -> None:
+def test_without_a_feasible_run_a_rescue_is_requested() -> None:
     runs = [replace(run, lambda_min=-2e-3) for run in central()]
     _, reason, rescue = chosen(runs)
     assert rescue and "must be rescued" in reason

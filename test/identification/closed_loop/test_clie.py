@@ -150,7 +150,7 @@ def test_the_domain_stays_positive_definite(auditor: Auditor) -> None:
             assert np.sum((loop.simulate(between).tau - data.tau) ** 2) >= found.cost * (1 - 1e-6)
 
 
-def test_bounds_hold(rubbing: ClosedLoopData) -> None:
+def test_refined_parameters_stay_within_bounds(rubbing: ClosedLoopData) -> None:
     start = PHI.with_values(np.where([n.startswith("FV") for n in PHI.names], 0.5, 1.0) * PHI.values)
     found = refine(MODEL, SETTINGS, rubbing, start, ClieOptions(bound_factor=1.2, eps=0.0))
     friction = np.array([n.startswith("FV") for n in PHI.names])

@@ -81,7 +81,7 @@ def test_a_worse_trial_is_refused_and_damped_and_a_better_one_taken(data: Closed
     ("gain", "damping", "expected"),
     [(0.1, 1e-2, 1e-1), (0.1, 1e-9, FIRST_DAMPING), (0.5, 1e-2, 1e-2), (0.74, 1e-2, 1e-2), (0.9, 1e-2, 1e-3)],
 )
-def test_damping_follows_how_much_of_its_promise_a_step_kept(
+def test_damping_follows_actual_over_predicted_cost_reduction(
     data: ClosedLoopData, gain: float, damping: float, expected: float
 ) -> None:
     search = refinement(data, 0.02)
@@ -116,7 +116,7 @@ def test_a_step_that_restores_feasibility_may_cost_more(data: ClosedLoopData) ->
     assert search.damping == 1e-2 and search.expected == np.inf
 
 
-def test_the_next_promise_is_foreseen_only_where_promises_are_kept(data: ClosedLoopData) -> None:
+def test_the_next_reduction_is_predicted_only_after_accurate_predictions(data: ClosedLoopData) -> None:
     """As far as the last one fell, and not before a first one."""
     for last, kept, expected in ((np.inf, 1.0, np.inf), (0.04, 1.0, 0.0025), (0.001, 1.0, 0.01), (0.04, 0.7, np.inf)):
         search = refinement(data, 0.02)
@@ -246,7 +246,7 @@ def test_a_trial_keeps_the_path_above_eps(data: ClosedLoopData) -> None:
         assert promised < search.cost
 
 
-def test_nothing_is_left_to_refine_below_round_off(data: ClosedLoopData) -> None:
+def test_a_cost_below_round_off_counts_as_converged(data: ClosedLoopData) -> None:
     search = refinement(data)
     search.cost = 0.99e-18 * float(np.sum(data.tau**2))
     assert search.run() == "converged" and search.iterations == []
@@ -297,7 +297,7 @@ def test_as_many_trusted_torques_as_parameters_are_too_few(data: ClosedLoopData)
                 search.covariance()
 
 
-def test_the_fine_jacobian_takes_over_where_steps_promise_little(data: ClosedLoopData) -> None:
+def test_the_fine_jacobian_takes_over_when_predicted_gains_are_small(data: ClosedLoopData) -> None:
     search = refinement(data, 0.05, ClieOptions(coarse_stride=8, fine_stride=4))
     assert search.stride == 8 and search.run() == "converged"
     strides = [one.stride for one in search.iterations]

@@ -155,7 +155,7 @@ def test_the_loop_is_that_of_the_simulated_arm_with_its_delay() -> None:
     assert errors[0].max() > 1e-3  # a loop without the delay is another loop
 
 
-def test_stretches_certify_themselves(loop: ClosedLoop, simulation: LoopSimulation) -> None:
+def test_the_gap_between_stretches_bounds_their_error(loop: ClosedLoop, simulation: LoopSimulation) -> None:
     everything = LoopOptions(warm_up_s=loop.cycles * CYCLE)  # every stretch starts at the motion's own start
     sequential = ClosedLoop(MODEL, SETTINGS, loop.data, everything).simulate(PHI)
     assert sequential.gap_nm < 1e-12
@@ -230,7 +230,7 @@ def test_failures_have_names(loop: ClosedLoop) -> None:
         loop.jacobian(found, runaway)
 
 
-def test_what_does_not_fit_together_is_refused(loop: ClosedLoop, simulation: LoopSimulation) -> None:
+def test_inconsistent_loop_inputs_are_refused(loop: ClosedLoop, simulation: LoopSimulation) -> None:
     with pytest.raises(ConfigurationError, match="Coulomb"):
         ClosedLoop(ArmModel.of(ROBOT, structure=Structure(coulomb_friction=True)), SETTINGS, loop.data)
     with pytest.raises(ConfigurationError, match="3 joints"):

@@ -30,7 +30,7 @@ def minimised(use: bool) -> tuple[FloatArray, int]:
     x, curvature = np.array([0.5, 0.5]), ResidualCurvature(2)
     for count in range(200):
         J, r = jacobian(x), MEASURED - torques(x)
-        curvature.look(x, J, r, 4)
+        curvature.update(x, J, r, 4)
         rows = J.reshape(-1, 2)
         gradient, hessian = rows.T @ r.ravel(), rows.T @ rows
         if np.linalg.norm(gradient) < 1e-10:
@@ -54,7 +54,7 @@ def test_secant_meets_exact_curvature_along_a_small_step() -> None:
     x, step = np.array([0.4, 0.6]), 1e-5 * np.array([1.0, -2.0])
     curvature = ResidualCurvature(2)
     for point in (x, x + step):
-        curvature.look(point, jacobian(point), MEASURED - torques(point), 4)
+        curvature.update(point, jacobian(point), MEASURED - torques(point), 4)
     assert curvature.matrix @ step == pytest.approx(exact(x) @ step, rel=1e-3)
     assert curvature.matrix == pytest.approx(curvature.matrix.T)
 
@@ -62,8 +62,8 @@ def test_secant_meets_exact_curvature_along_a_small_step() -> None:
 def test_jacobians_of_other_strides_give_no_curvature() -> None:
     x, step = np.array([0.4, 0.6]), np.array([0.1, -0.1])
     curvature = ResidualCurvature(2)
-    curvature.look(x, jacobian(x), MEASURED - torques(x), 8)
-    curvature.look(x + step, jacobian(x + step), MEASURED - torques(x + step), 4)
+    curvature.update(x, jacobian(x), MEASURED - torques(x), 8)
+    curvature.update(x + step, jacobian(x + step), MEASURED - torques(x + step), 4)
     assert not curvature.matrix.any()
 
 

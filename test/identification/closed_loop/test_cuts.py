@@ -44,7 +44,7 @@ def test_every_eigenvector_below_the_target_is_a_cut_and_no_other() -> None:
 
 
 @pytest.mark.parametrize("with_domain", [False, True])
-def test_a_pose_of_the_path_becomes_a_cut_as_soon_as_its_eigenvalue_is_below_eps(with_domain: bool) -> None:
+def test_path_pose_with_eigenvalue_below_eps_gives_a_cut(with_domain: bool) -> None:
     path = poses(5, seed=2)
     lowest = np.sort(eigenvalues(path)[:, 0])
     domain = AUDITOR if with_domain else None
@@ -59,7 +59,7 @@ def test_a_pose_of_the_path_becomes_a_cut_as_soon_as_its_eigenvalue_is_below_eps
         assert found < 2 or with_domain  # the sample has the same minimum at more poses
 
 
-def test_a_path_of_the_past_stays_in_sight_where_it_was_violated() -> None:
+def test_violated_poses_of_earlier_paths_stay_in_the_cut_set() -> None:
     path = poses(40, seed=3)
     lowest = eigenvalues(path)[:, 0]
     cuts = CutSet(MODEL, float(np.median(lowest)), None, NONE)
@@ -73,7 +73,7 @@ def test_a_path_of_the_past_stays_in_sight_where_it_was_violated() -> None:
     assert CutSet(MODEL, 0.0, None, NONE).audit(nominal("crane_x7")) is None
 
 
-def test_of_a_long_path_a_few_are_taken_and_the_rest_when_they_are_still_violated() -> None:
+def test_a_long_path_adds_a_limited_number_of_cuts_at_once() -> None:
     path = poses(400, seed=4)
     lowest = np.sort(eigenvalues(path)[:, 0])
     cuts = CutSet(MODEL, float(lowest[40:42].mean()) - RESERVE, None, NONE)
@@ -133,7 +133,7 @@ def test_a_cut_that_only_the_solution_violates_by_a_hair_is_met_too() -> None:
     assert found[0] == pytest.approx(1.0, abs=1e-6) and np.abs(found[1:]).max() < 2e-5
 
 
-def test_what_is_exactly_on_a_cut_stays_there_and_the_solver_is_silent(capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_point_exactly_on_a_cut_stays_and_the_solver_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
     on = np.array([1.0, 2.0])
     with np.errstate(all="raise"):  # a shortfall of zero is no unit
         found = nearest_under_cuts(on, np.eye(2), np.array([1.0, -5.0]))
@@ -226,7 +226,7 @@ def test_a_cut_that_held_the_last_solution_holds_the_next_too() -> None:
         np.testing.assert_allclose(found, np.r_[1.0, np.full(P - 1, target)], atol=1e-6)
 
 
-def test_the_last_512_poses_stay_in_sight() -> None:
+def test_the_last_512_poses_stay_in_the_cut_set() -> None:
     q = poses(40, seed=3)
     lowest = eigenvalues(q)[:, 0]
     good, bad = q[[np.argmax(lowest)]], q[[np.argmin(lowest)]]

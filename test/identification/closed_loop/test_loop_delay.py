@@ -43,7 +43,7 @@ def usual(tmp_path_factory: pytest.TempPathFactory) -> DriverRecording:
 
 
 @pytest.mark.slow
-def test_it_is_read_from_the_stamps(usual: DriverRecording, tmp_path: Path) -> None:
+def test_the_loop_delay_is_read_from_the_stamps(usual: DriverRecording, tmp_path: Path) -> None:
     assert usual.hardware.torque_constants_nm_per_a == tuple(ROBOT.torque_constants)
     assert delay_cycles(usual, ROBOT, GOAL_S) == 1
     assert closed_loop_data(usual, ROBOT, SETTINGS).delay_cycles == 1
@@ -52,7 +52,7 @@ def test_it_is_read_from_the_stamps(usual: DriverRecording, tmp_path: Path) -> N
 
 @pytest.mark.slow
 @pytest.mark.parametrize("late", [0.3e-3, 1.4e-3])
-def test_written_later_it_is_longer(usual: DriverRecording, late: float) -> None:
+def test_later_writing_lengthens_the_loop_delay(usual: DriverRecording, late: float) -> None:
     """As on a real bus, where a torque is written some time after its state was read."""
     assert usual.commands is not None
     written = TorqueSeries(usual.commands.time + late, usual.commands.tau)

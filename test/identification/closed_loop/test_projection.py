@@ -58,7 +58,7 @@ def rows_of_active_poses(phi: BaseParameters, eps: float) -> FloatArray:
 
 
 @pytest.mark.parametrize("scale", [0.0, 1e-3])
-def test_optimality(scale: float) -> None:
+def test_the_projection_satisfies_the_kkt_conditions(scale: float) -> None:
     """phi - phi0 is a non-negative combination of active constraints' gradients (Karush-Kuhn-Tucker)."""
     start, eps = disturbed(scale, 4), 1e-3
     result = project(AUDITOR, start, eps)

@@ -47,7 +47,7 @@ def test_stribeck_friction_is_coulomb_and_viscous_friction_at_speed() -> None:
     assert 8.0 * 1.15 < peak < 8.0 * shape.breakaway_ratio
 
 
-def test_a_wrong_spring_is_seen_and_a_rigid_motion_refused() -> None:
+def test_wrong_spring_is_detected_and_rigid_motion_refused() -> None:
     """The error measures what it should: other true parameters are far from the estimate."""
     robot = load_robot("planar_2r_elastic")
     file = load_elastic(robot)

@@ -140,7 +140,7 @@ def test_missing_readings_do_not_bias_the_fit(bag):
 
 
 @pytest.mark.slow
-def test_a_fit_that_must_not_be_relied_on_says_so_and_is_not_written(bag, tmp_path):
+def test_unreliable_fit_is_reported_and_not_written(bag, tmp_path):
     folder = bag[1]
     (excited,) = excited_joints(load_driver_recording(folder, ROBOT))
     kept = np.sort(np.random.default_rng(0).choice(len(excited.time), len(excited.time) * 80 // 100, replace=False))
@@ -201,7 +201,7 @@ def test_fourth_order_model_shows_the_resonance():
     assert error(fit_first_order([part], DT, COUNT, (0.005, 0.05))) > 5.0
 
 
-def test_data_that_tell_nothing_are_refused():
+def test_uninformative_data_are_refused():
     sticking = Segment(np.zeros(2000), np.concatenate([np.zeros(LEAD), 0.02 * square_wave(0.5, 4, DT)]))
     with pytest.raises(DataError, match=r"none has 50 states and a motion of 3\.5 deg \(the largest is 0\.00 deg\)"):
         fit_first_order([sticking], DT, COUNT, (0.005, 0.04))
@@ -227,7 +227,7 @@ def test_a_bag_without_excitation_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_too_little_for_the_fourth_order_model_is_said_and_eq_1_stays(bag):
+def test_too_few_data_for_the_fourth_order_model_leave_eq_1(bag):
     joint, folder = bag
     (excited,) = excited_joints(load_driver_recording(folder, ROBOT))
     driven = np.flatnonzero((excited.dq_ref[:, joint] == 0) & (excited.ddq_ref[:, joint] != 0))

@@ -61,13 +61,13 @@ def test_payload_is_found_with_correct_deviations(runs) -> None:
     assert found.physical
 
 
-def test_without_noise_it_is_exact(make_samples) -> None:
+def test_payload_is_exact_without_noise(make_samples) -> None:
     runs = [make_samples(ROBOT, phi, seed=k) for k, phi in enumerate((MODEL.base_parameters(EMPTY), carrying()))]
     np.testing.assert_allclose(find_payload(MODEL, *runs).values, LOAD, atol=1e-6)
 
 
 @pytest.mark.slow
-def test_nothing_carried_is_no_payload(make_samples) -> None:
+def test_two_runs_without_a_payload_find_none(make_samples) -> None:
     runs = [make_samples(ROBOT, MODEL.base_parameters(EMPTY), seed=k, sigma=SIGMA, count=1600) for k in range(2)]
     found = find_payload(MODEL, *runs)
     assert (np.abs(found.values) < 4 * found.deviations).all()
@@ -122,13 +122,13 @@ def test_wrong_torque_constants_are_found_joint_by_joint(runs) -> None:
     assert not found[2].doubtful
 
 
-def test_right_torque_constants_are_not_doubted(runs) -> None:
+def test_correct_torque_constants_are_not_marked_doubtful(runs) -> None:
     found = check_torque_constants(MODEL, *runs, BODY)
     assert not any(one.doubtful for one in found) and sum(one.determined for one in found) >= 3
     assert all(one.corrected is None for one in found)
 
 
-def test_a_wrong_mass_looks_like_wrong_constants(runs) -> None:
+def test_a_wrong_known_mass_looks_like_a_wrong_torque_constant(runs) -> None:
     """What the check can and cannot tell: it compares with the mass that it was given."""
     heavier = LinkInertia(2 * BODY.mass, BODY.centre_of_mass, 2 * BODY.inertia)
     second = check_torque_constants(MODEL, *runs, heavier)[1]

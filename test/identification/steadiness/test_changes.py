@@ -79,7 +79,7 @@ def test_a_change_is_refused_and_named(
     assert steady.beyond(LIMIT)[0] == steady.sentences[0]
 
 
-def test_a_small_change_is_a_note_with_its_cost() -> None:
+def test_a_small_change_is_noted_with_its_error() -> None:
     steady = found({"torques": lambda tau: tau * (1.0 - 0.03 * RAMP)})
     assert steady.changes[0].kind == SCALE
     assert 0.0 < steady.measured[0] < LIMIT

@@ -89,7 +89,7 @@ def predict(arm: FloatArray, inertia: FloatArray, dt: float, w: float) -> None:
 def reverse_friction(arm: FloatArray, dt: float, pressed: float) -> None:
     """Advance the friction directions z of an arm (rows, n) by one cycle of dt [s].
 
-    `pressed` is that of `ArmObserver.update`.
+    `pressed` is the confidence that something presses on the arm, 0 to 1.
     """
     q, dq, z, anchors = arm[Q], arm[DQ], arm[Z], arm[ANCHOR]
     for i in range(len(q)):
@@ -109,7 +109,7 @@ def estimate_external(arm: FloatArray, inertia: FloatArray, p: FloatArray, dt: f
         inertia: M(q), (n, n) [kg m^2].
         p: friction parameters, (terms, n), SI.
         dt: length of the cycle [s].
-        pressed: as in `ArmObserver.update`.
+        pressed: confidence that something presses on the arm, 0 to 1.
     """
     reverse_friction(arm, dt, pressed)
     arm[EXTERNAL] = inertia @ arm[D]
@@ -145,7 +145,8 @@ def unilateral_accelerations(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the accelerations a_l and a_f, (n,) each [rad/s^2], if the follower servoes the leader's position.
 
-    The leader gets `reflected` times the follower's external torque. Other arguments: see `four_channel_accelerations`.
+    The leader gets `reflected` times the follower's external torque. The arms are (rows, n) in SI; y (n,) [rad] is
+    their position difference, and M_l, M_f (n, n) [kg m^2] are their inertias.
     """
     alpha, _, K_P, K_V, _, r, b, _, _ = gains
     u = K_P * y + K_V * (alpha * leader[DQ] - follower[DQ])

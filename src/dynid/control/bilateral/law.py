@@ -69,7 +69,7 @@ STOP_ZONE_RAD = 0.12  # width of the spring in front of the joint limits
 
 @dataclass(frozen=True)
 class BilateralSettings:
-    """Settings of a pair; the symbols are those of the module's docstring.
+    """Settings of two arms under bilateral control, with the symbols of the control law in this module.
 
     Attributes:
         mode: "four_channel", "force_reflecting" or "unilateral".
@@ -108,7 +108,7 @@ class BilateralSettings:
 
     @cached_property
     def values(self) -> equations.Gains:
-        """The gains in the order of `SYMBOLS`."""
+        """Gains as a vector, (k,), in the order of `SYMBOLS`."""
         alpha, beta, K_P, K_V, k, r, b, free, pressed = (float(getattr(self, name)) for name in RANGES)
         return alpha, beta, K_P, K_V, k, r, b, free, pressed
 

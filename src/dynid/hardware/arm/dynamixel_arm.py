@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from dynid.errors import BusError, SafetyError
 from dynid.hardware.arm.arming import Arming
-from dynid.hardware.arm.unseen_hold import UnseenHold
+from dynid.hardware.arm.servo_side_hold import ServoSideHold
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock
 from dynid.hardware.bus.control_table import IntArray
@@ -34,7 +34,7 @@ from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot
 
 CONFIRM_ATTEMPTS = 3
-NOBODY_ANSWERS = "any servo (is the cable plugged in, and the power on?)"
+NO_SERVO_REPLIES = "any servo (is the cable plugged in, and the power on?)"
 
 
 class ArmSample(NamedTuple):
@@ -91,7 +91,7 @@ class DynamixelArm:
         simulated: whether the line is simulated; known while it is open, and afterwards the last value.
         watchdog_s: silence of the bus after which a servo stops by itself [s].
         watchdog_count: the same time in counts.
-        unseen: servos that hold their joints themselves.
+        servo_side_hold: servos that hold their joints themselves.
 
     Raises:
         SafetyError: a real port without `allow_real_port`.
@@ -126,7 +126,7 @@ class DynamixelArm:
         self.watchdog_s = self.watchdog_count * table.WATCHDOG_S_PER_COUNT
         self.changed: list[str] = []
         self._torque_is_ours = False  # whether this arm switched torque on, and off was not confirmed
-        self.unseen = UnseenHold(self.bus, robot)
+        self.servo_side_hold = ServoSideHold(self.bus, robot)
         self._all_ids = robot.all_servo_ids
         self._nobody = np.zeros(robot.size, dtype=np.bool_)  # mask that all samples without an alert share
         self.cycle = StateCycle(self.bus, paired=[one for one in robot.followers if one.obeys is None])
@@ -162,7 +162,7 @@ class DynamixelArm:
             options = replace(self.start.on(simulated=self.simulated), take_over=take_over)
             self.changed = start_up(self.bus, self.robot, options, simulated=self.simulated)
             self._torque_is_ours = False
-            self.unseen.forget()
+            self.servo_side_hold.forget()
             self.cycle.probe()
         except BaseException:
             self.bus.close()
@@ -178,7 +178,7 @@ class DynamixelArm:
                 confirmed. Or a servo that held its joint itself did not confirm current mode, or a servo is not armed
                 (see `Arming.arm`).
         """
-        self.unseen.end()
+        self.servo_side_hold.end()
         self._torque_is_ours = True
         self._slow.forget_torque()
         self._arming.arm()
@@ -213,7 +213,7 @@ class DynamixelArm:
                 self.bus.sync_write(table.BUS_WATCHDOG, [0] * size, ids)
                 self._torque_is_ours = False
                 return
-        names = ", ".join(unconfirmed) if len(unconfirmed) < size else NOBODY_ANSWERS
+        names = ", ".join(unconfirmed) if len(unconfirmed) < size else NO_SERVO_REPLIES
         consequence = f"their watchdog stops them after {self.watchdog_s:.2f} s of bus silence"
         if any(brakes):
             consequence = "those that hold their joints themselves now only brake them: support the arm"
@@ -221,11 +221,11 @@ class DynamixelArm:
 
     def _brake_unseen(self) -> list[bool]:
         """Make self-holding servos brake without current; return a mask (n,) of those that still do not answer."""
-        if not self.unseen.held.any():
+        if not self.servo_side_hold.held.any():
             return [False] * self.robot.size
         _, answers = self.bus.sync_read(table.TORQUE_ENABLE)
-        self.unseen.brake()
-        return [bool(held) and not answer for held, answer in zip(self.unseen.held, answers, strict=True)]
+        self.servo_side_hold.brake()
+        return [bool(held) and not answer for held, answer in zip(self.servo_side_hold.held, answers, strict=True)]
 
     def close(self) -> None:
         """Set zero current, switch torque off, set position mode, and close the port, if it is open.
@@ -293,7 +293,7 @@ class DynamixelArm:
         if any_set(reading.errors):
             alert = (reading.errors & table.ALERT_BIT).astype(np.bool_)
         stamp_ns, complete, repeated = reading.stamp_ns, reading.complete, reading.repeated
-        valid = self._transmission.joints_seen(answered)
+        valid = self._transmission.joints_read(answered)
         return ArmSample(stamp_ns, q, dq, current_a, tau_present, valid, answered, alert, complete, repeated)
 
     def _in_si(self, reading: StateReading) -> Iterable[FloatArray]:
@@ -325,11 +325,13 @@ class DynamixelArm:
         if wanted.shape != (self.robot.size,) or not all_finite(wanted):
             raise SafetyError(f"goal currents must be {self.robot.size} finite numbers, got {wanted.tolist()}")
         if self._transmission.direct:
-            goals: tuple[IntArray, FloatArray] = goal_counts(wanted, self.unseen.held, self._caps, self._unit_rows)
+            goals: tuple[IntArray, FloatArray] = goal_counts(
+                wanted, self.servo_side_hold.held, self._caps, self._unit_rows
+            )
             self.cycle.write(goals[0])
             return goals[1]
         wanted = self._transmission.motor_currents(self._transmission.within(wanted, self.robot.current_limits))
-        wanted = np.where(self.unseen.held, 0.0, wanted)
+        wanted = np.where(self.servo_side_hold.held, 0.0, wanted)
         counts = np.clip(self._units.current_counts(wanted), -self._caps, self._caps)
         self.cycle.write(counts)
         return self._transmission.joint_currents(self._units.currents(counts))
@@ -363,7 +365,7 @@ class DynamixelArm:
         Raises:
             BusError: the port is lost.
         """
-        answered, temperature = self._slow.turn_beside(self.cycle) if self.cycle.ticking else self._slow.turn()
+        answered, temperature = self._slow.poll_with_cycle(self.cycle) if self.cycle.ticking else self._slow.poll_next()
         self.counters.timeouts += not answered
         return temperature
 

@@ -46,21 +46,21 @@ class Clock:
             self.sleep(ahead_ns * 1e-9)
 
     def pace(self, period_ns: int) -> None:
-        """Announce control cycles of `period_ns`, for a clock that is held within cycles; no effect here."""
+        """Announce control cycles of `period_ns` to a clock that may pause within a cycle; no effect on this one."""
         return
 
-    def let_go(self) -> None:
-        """Announce that no more control cycles follow, for a clock that waits for them; no effect here."""
+    def end_pacing(self) -> None:
+        """Announce the end of the control cycles to a clock that waits for them; no effect on this one."""
         return
 
 
 SYSTEM_CLOCK = Clock()
-LOOK_S = 0.1  # longest wait of one attempt
+CHECK_INTERVAL_S = 0.1  # longest wait of one attempt
 LONGEST_FACTOR = 3.0  # ratio of the longest wait by the system clock to the timeout by the arm's clock
 
 
-def wait_in_time(clock: Clock, attempt: Callable[[float], bool], timeout_s: float) -> bool:
-    """Return whether an attempt succeeds within a time of this clock.
+def succeeds_within(clock: Clock, attempt: Callable[[float], bool], timeout_s: float) -> bool:
+    """Return whether an attempt succeeds within a timeout in the arm's time.
 
     The clock of a simulated arm runs slowly if a busy host holds it, and lowering that arm takes longer accordingly. So
     the attempt may take up to `LONGEST_FACTOR` times as long by the system clock.
@@ -72,7 +72,7 @@ def wait_in_time(clock: Clock, attempt: Callable[[float], bool], timeout_s: floa
     """
     end_ns = clock.monotonic_ns() + round(timeout_s * 1e9)
     last_s = time.monotonic() + LONGEST_FACTOR * timeout_s
-    while not attempt(min(LOOK_S, timeout_s)):
+    while not attempt(min(CHECK_INTERVAL_S, timeout_s)):
         if clock.monotonic_ns() >= end_ns or time.monotonic() >= last_s:
             return False
     return True

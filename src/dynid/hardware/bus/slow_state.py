@@ -9,13 +9,16 @@ from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.state_cycle import StateCycle
 from dynid.robot import FloatArray, Robot
-from dynid.robot.servo_fields import apart_deg
+from dynid.robot.servo_fields import mismatch_deg
 
 UNKNOWN = -2
 TORQUE, WATCHDOG, CLIMATE, MODE, LIMITS, PLACE = range(6)
 ROUND = (TORQUE, WATCHDOG, CLIMATE)  # blocks read in every round; of the EEPROM blocks, one per round
 IN_EEPROM = (MODE, LIMITS)
-OF_FOLLOWERS = (PLACE, TORQUE)  # blocks of a joint's further servos, read every other turn; no other read covers them
+FOLLOWER_BLOCKS = (
+    PLACE,
+    TORQUE,
+)  # blocks of a joint's further servos, read every other turn; no other read covers them
 # Settings that a servo needs before it may drive. With a secondary ID it obeys another servo's goals; the goal PWM
 # limits its torque.
 ARMED = (
@@ -68,8 +71,8 @@ class SlowState:
         wanted: settings as read back when the arm was enabled, (m, len(ARMED)); `UNKNOWN` before that.
         read_ns: when each block of a round was read last, or when polling began, (m, 3), on the bus' monotonic clock
             [ns]; 0 before that.
-        apart_deg: position of a further servo of a joint minus that of the first, (m,) [deg].
-        place_ns: when that was read last, (m,) [ns]; 0 for the first servos.
+        mismatch_deg: position of a further servo of a joint minus that of the first, (m,) [deg].
+        place_ns: time at which `mismatch_deg` was read last, (m,) [ns]; 0 for the first servos.
     """
 
     voltage_v: FloatArray
@@ -79,7 +82,7 @@ class SlowState:
     armed: NDArray[np.int64]
     wanted: NDArray[np.int64]
     read_ns: NDArray[np.int64]
-    apart_deg: FloatArray
+    mismatch_deg: FloatArray
     place_ns: NDArray[np.int64]
 
     @classmethod
@@ -123,7 +126,7 @@ class SlowPoll:
         self.state = SlowState.of(len(self._wired))
         self._turn = self._setting = self._block = self._follower_turn = 0
         self._followers_next = False
-        # axis, block and time [ns] of the pending request of `turn_beside`
+        # axis, block and time [ns] of the pending request of `poll_with_cycle`
         self._pending: tuple[int, int, int] | None = None
 
     def begin(self) -> None:
@@ -131,7 +134,7 @@ class SlowPoll:
         self.state.read_ns[:] = self._bus.clock.monotonic_ns()
         self.state.place_ns[self._joints :] = self._bus.clock.monotonic_ns()
 
-    def turn(self) -> tuple[bool, bool]:
+    def poll_next(self) -> tuple[bool, bool]:
         """Read the next block of slow values; return whether that succeeded, and whether it has a temperature.
 
         A round takes 3 m + 1 turns, twice as many if joints have further servos.
@@ -142,13 +145,13 @@ class SlowPoll:
         answered = self.poll(*self._next())
         return answered, answered and self._block == CLIMATE
 
-    def turn_beside(self, cycle: StateCycle) -> tuple[bool, bool]:
+    def poll_with_cycle(self, cycle: StateCycle) -> tuple[bool, bool]:
         """Request the next block of slow values with the next read of states; return the result of the last request.
 
         If `cycle` cannot send an extra request now, the next block is read at once.
 
         Returns:
-            Whether the block was read, and whether it contained a temperature, as from `turn`.
+            Whether the block was read, and whether it contained a temperature, as from `poll_next`.
 
         Raises:
             BusError: the port is lost.
@@ -156,7 +159,7 @@ class SlowPoll:
         answered, temperature = True, False
         if self._pending is not None:
             axis, block, requested_ns = self._pending
-            data, self._pending = cycle.beside_reply(), None
+            data, self._pending = cycle.take_extra_reply(), None
             if data is not None:
                 self._take(axis, block, requested_ns, data)
                 temperature = block == CLIMATE
@@ -165,7 +168,7 @@ class SlowPoll:
                 temperature = answered and block == CLIMATE
         axis, block = self._next()
         requested_ns = self._bus.clock.monotonic_ns()
-        if cycle.ask_beside(self._wired[axis].servo_id, *_BLOCKS[block]):
+        if cycle.schedule_extra_read(self._wired[axis].servo_id, *_BLOCKS[block]):
             self._pending = (axis, block, requested_ns)
             return answered, temperature
         answered = self.poll(axis, block) and answered
@@ -177,7 +180,7 @@ class SlowPoll:
         self._followers_next = bool(followers) and not self._followers_next
         if self._followers_next:
             step, self._follower_turn = self._follower_turn, (self._follower_turn + 1) % (2 * followers)
-            self._block = OF_FOLLOWERS[step % 2]
+            self._block = FOLLOWER_BLOCKS[step % 2]
             return self._joints + step // 2, self._block
         step, self._turn = self._turn, (self._turn + 1) % (size * len(ROUND) + 1)
         if step < size * len(ROUND):
@@ -221,7 +224,9 @@ class SlowPoll:
         elif block == PLACE:
             wired = self._wired[axis]
             first = int(self._cycle.position_count[wired.axis])
-            self.state.apart_deg[axis] = apart_deg(wired, self._wired[wired.axis], value(table.PRESENT_POSITION), first)
+            self.state.mismatch_deg[axis] = mismatch_deg(
+                wired, self._wired[wired.axis], value(table.PRESENT_POSITION), first
+            )
             self.state.place_ns[axis] = requested_ns
         elif block == CLIMATE:
             self.state.voltage_v[axis] = value(table.PRESENT_INPUT_VOLTAGE) * table.VOLTAGE_V_PER_COUNT

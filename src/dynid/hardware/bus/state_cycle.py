@@ -20,17 +20,17 @@ from dynid.robot.servo_fields import WiredServo
 EARLY_FRACTION = 0.97  # a reply in less than this fraction of its time on the wire is too early
 TIMING_PROBES = 16  # reads from which `probe` judges the line's timing
 MOST_FAST_PROBES = 10  # largest number of fast reads in `probe` on a busy host
-EARLY_REPLIES_BELIEVED = 3  # consecutive early replies after which the line counts as not wire-timed
+EARLY_REPLIES_ACCEPTED = 3  # consecutive early replies after which the line counts as not wire-timed
 PLAIN_READS_AFTER_FAST_FAILURE = 20  # number of plain reads before the fast read is tried again
 LONGEST_QUARANTINE_S = 0.016
 USUAL_LATENCY_S = 0.001  # a reply that takes longer than this beyond its time on the wire is late
 OLDEST_REPLY_S = 0.020  # a stalled process may find replies later than this; they are too old to use
 LEFT_OUT_AFTER = 2  # silent reads before a servo is left out: a single reply may be lost
 FIRST_LEFT_OUT_READS, LONGEST_LEFT_OUT_READS = 2, 256  # first and longest interval between single requests, in reads
-ASKED_AGAIN_MARGIN_S = 0.003  # short wait in the first requests to a silent servo: other joints are unread meanwhile
+RETRY_MARGIN_S = 0.003  # short wait in the first requests to a silent servo: other joints are unread meanwhile
 LONGEST_WAIT_S = 0.004  # longest wait for a quarantine in a read; a longer one would leave the motors without control
-ASKED_AGAIN_EVERY = 8  # fewest reads between two single requests without answer, for any number of silent servos
-BESIDE_MARGIN_S = 0.00005  # pause between the reply to an extra request and the next request
+READS_BETWEEN_RETRIES = 8  # fewest reads between two single requests without answer, for any number of silent servos
+EXTRA_READ_MARGIN_S = 0.00005  # pause between the reply to an extra request and the next request
 _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
 
 
@@ -211,7 +211,7 @@ class StateCycle:
         reading.stamp_ns = self.bus.clock.monotonic_ns() + self.bus.realtime_offset_ns
         self.counters.missing_by_servo += 1
 
-    def ask_beside(self, servo_id: int, address: int, size: int) -> bool:
+    def schedule_extra_read(self, servo_id: int, address: int, size: int) -> bool:
         """Schedule an extra request to one servo right before the next read; return False if that is not possible.
 
         If the adapter delivers replies at ticks, a separate request would cost a whole tick; this reply arrives
@@ -238,10 +238,10 @@ class StateCycle:
         bytes_s = self.bus.wire_s(
             len(self._write_frame), len(self._extra_frame), STATUS_OVERHEAD + self._extra_request[1]
         )
-        self.bus.clock.sleep(bytes_s + BESIDE_MARGIN_S)
+        self.bus.clock.sleep(bytes_s + EXTRA_READ_MARGIN_S)
 
-    def beside_reply(self) -> bytes | None:
-        """Return and clear the reply to the last extra request of `ask_beside`; None if there was no reply."""
+    def take_extra_reply(self) -> bytes | None:
+        """Return and clear the reply to the last extra request of `schedule_extra_read`; None if there was no reply."""
         reply, self._extra_reply = self._extra_reply, None
         return reply
 
@@ -284,7 +284,7 @@ class StateCycle:
         if first.size < silent.size:
             self._ask(asked & ~suspects)
             self._wait_out_quarantine(self.quarantine_s)
-            self._exchange(port, False, margin_s=ASKED_AGAIN_MARGIN_S)
+            self._exchange(port, False, margin_s=RETRY_MARGIN_S)
             empty, answered = not self._seen, self._answered()
             others = np.flatnonzero(asked & ~suspects & ~answered)
             suspects[others[:1]] = True
@@ -336,7 +336,7 @@ class StateCycle:
         self._ask(chosen_mask)
         self._wait_out_quarantine(self.quarantine_s)
         recent = self._misses[chosen] <= LEFT_OUT_AFTER + 1
-        self._exchange(port, False, margin_s=ASKED_AGAIN_MARGIN_S if recent else None)
+        self._exchange(port, False, margin_s=RETRY_MARGIN_S if recent else None)
         self._silent_reads = 0
         answered_again = self._answered()
         if not self._seen:
@@ -352,7 +352,7 @@ class StateCycle:
             self._missed = True
             self._assumed[chosen_mask] = False
             self._schedule_retry(chosen_mask)
-            self._next_retry_read = self._reads + ASKED_AGAIN_EVERY
+            self._next_retry_read = self._reads + READS_BETWEEN_RETRIES
         self._ask(asked | answered_again)
         reading.valid[:], reading.errors[:], reading.stamp_ns = before
         reading.complete = reading.repeated = False
@@ -472,7 +472,7 @@ class StateCycle:
             reading.valid[:] = False
             if early:
                 self._early_replies += 1
-                self.wire_timed = self._early_replies < EARLY_REPLIES_BELIEVED
+                self.wire_timed = self._early_replies < EARLY_REPLIES_ACCEPTED
                 self._doubt(ended_ns)
         if not answered:
             self.counters.timeouts += 1

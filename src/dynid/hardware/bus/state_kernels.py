@@ -43,19 +43,19 @@ def states_in_si(position: IntArray, velocity: IntArray, current: IntArray, unit
 
 @numba.njit(cache=True)
 def goal_counts(
-    wanted: FloatArray, unseen: NDArray[np.bool_], caps: IntArray, units: FloatArray
+    wanted: FloatArray, self_held: NDArray[np.bool_], caps: IntArray, units: FloatArray
 ) -> tuple[IntArray, FloatArray]:
     """Return goal currents as counts (n,), and the currents that these counts represent, (n,) [A].
 
     Args:
         wanted: finite currents at the joints, each moved by one motor alone, (n,) [A].
-        unseen: mask of servos that hold their joints themselves and get no current, (n,).
+        self_held: mask of servos that hold their joints themselves and get no current, (n,).
         caps: largest counts, (n,).
         units: constants of the servos by row, (6, n), see `CENTRE` and following.
     """
     counts, applied = np.empty(len(wanted), dtype=np.int64), np.empty(len(wanted))
     for j in range(len(wanted)):
-        amperes = 0.0 if unseen[j] else wanted[j]
+        amperes = 0.0 if self_held[j] else wanted[j]
         counts[j] = np.int64(min(max(np.rint(amperes / units[CURRENT, j]), -float(caps[j])), float(caps[j])))
         applied[j] = counts[j] * units[CURRENT, j]
     return counts, applied

@@ -35,11 +35,11 @@ class ArmCycle:
         arm: an open arm.
         guard: decides which currents flow.
         meter: counts the cycles.
-        on_cycle: callback after each write, see `ControlLoop`.
-        on_waiting: callback one cycle later, see `ControlLoop`.
-        slow_poll_every: number of cycles per read of slow data, see `ControlLoop`.
-        feedback_timeout_s: time of missing replies that is a fault, see `ControlLoop` [s].
-        take_commands: called before the newest command is used, see `ControlLoop`.
+        on_cycle: called after each write with the sample and the written goal currents, (n,) [A].
+        on_waiting: called with the same arguments one cycle later, while the next request is on the wire.
+        slow_poll_every: number of cycles per read of slow data (temperature, errors, settings).
+        feedback_timeout_s: time of missing replies from a servo that is a fault while torque is on [s].
+        take_commands: called before the newest command is used; it may call `set_command`.
 
     Attributes:
         arm: the arm.
@@ -158,8 +158,8 @@ class ArmCycle:
         self.last_result = result
         self._meter.add_reasons(result.reasons)
         applied = self.arm.write_currents(result.current_a) if self.torque_on else result.current_a
-        if self.torque_on and any_set(self.arm.unseen.held):
-            self.arm.unseen.step(self.guard.strength, self._step_s)
+        if self.torque_on and any_set(self.arm.servo_side_hold.held):
+            self.arm.servo_side_hold.step(self.guard.strength, self._step_s)
         self._applied_a = applied
         if self._on_cycle is not None:
             self._on_cycle(sample, applied)
@@ -218,7 +218,7 @@ class ArmCycle:
         if before is GuardState.DISABLED and self._last is not None:
             self.guard.check_posture(self._last[0].q)
             now_ns = self._clock.monotonic_ns()
-            if text := self.watch.overdue(self._slow_ages_s()) or self.watch.parted(self.arm.slow, now_ns):
+            if text := self.watch.overdue(self._slow_ages_s()) or self.watch.disagreement(self.arm.slow, now_ns):
                 raise SafetyError(f"cannot enable: {text}")
         self.guard.handle(GuardEvent.ENABLE)
         if before is GuardState.ENABLED:
@@ -266,14 +266,14 @@ class ArmCycle:
 
     # -- faults ------------------------------------------------------------------------------------------------
 
-    def take_up_faults(self) -> None:
+    def pass_faults_to_guard(self) -> None:
         """Pass faults that other threads found to the guard."""
         while self.pending_faults:
             self.guard.fault(self.pending_faults.popleft())
 
     def _find_faults(self, sample: ArmSample, now_ns: int) -> None:
         if self.pending_faults:
-            self.take_up_faults()
+            self.pass_faults_to_guard()
         if not self.torque_on or self.guard.state is GuardState.FAULT:
             return
         text = "" if sample.complete else self.watch.silence(now_ns)
@@ -309,13 +309,13 @@ class ArmCycle:
 
         This does not apply to a silent servo among others: it may be booting, and must then stay without current.
         """
-        if sample.complete or not self.torque_on or self.arm.unseen.held.any():
+        if sample.complete or not self.torque_on or self.arm.servo_side_hold.held.any():
             return
         if self.watch.silence(now_ns):
             silent = self.watch.silent(now_ns)
             if silent.all():
-                self.arm.unseen.begin(silent, sample.q + sample.dq * self.guard.settings.blind_travel_s)
-                self.guard.unseen_are_held()
+                self.arm.servo_side_hold.begin(silent, sample.q + sample.dq * self.guard.settings.blind_travel_s)
+                self.guard.allow_servo_side_hold()
 
     def _find_slow_faults(self) -> None:
         if not self.torque_on or self.guard.state is GuardState.FAULT:
@@ -324,7 +324,7 @@ class ArmCycle:
         different = slow.different()
         if different.any():  # a servo that rebooted has also lost its torque
             self.arm.poll_torque(np.asarray(different.any(axis=1)))
-        text = self.watch.slow_fault(slow) or self.watch.parted(slow, self._clock.monotonic_ns())
+        text = self.watch.slow_fault(slow) or self.watch.disagreement(slow, self._clock.monotonic_ns())
         if text := text or self.watch.overdue(self._slow_ages_s()):
             self.guard.fault(text)
 

@@ -11,13 +11,18 @@ from concurrent.futures import Future
 from dynid.errors import BusError, SafetyError
 from dynid.hardware.arm.cycle_rate import SLOW_POLL_S
 from dynid.hardware.arm.dynamixel_arm import ArmSample, DynamixelArm
-from dynid.hardware.bus.clock import wait_in_time
+from dynid.hardware.bus.clock import succeeds_within
 from dynid.hardware.loop.arm_cycle import ArmCycle
 from dynid.hardware.loop.cycle_meter import CycleCounts, CycleMeter, LoopStatistics
 from dynid.hardware.loop.rate_trial import RunWatch
-from dynid.hardware.loop.realtime import bounded_timer_slack, disable_cpu_idle, fifo_scheduling, quiet_interpreter
-from dynid.hardware.loop.realtime_limit import HoleWatch
-from dynid.hardware.loop.request_queue import LOOK_S, Request, RequestQueue, nothing
+from dynid.hardware.loop.realtime import (
+    bounded_timer_slack,
+    disable_cpu_idle,
+    disable_garbage_collection,
+    fifo_scheduling,
+)
+from dynid.hardware.loop.realtime_limit import GapWatch
+from dynid.hardware.loop.request_queue import CHECK_INTERVAL_S, Request, RequestQueue, nothing
 from dynid.hardware.safety.guard import GuardResult, SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
 from dynid.hardware.startup.realtime_permission import read_limit
@@ -89,7 +94,7 @@ class ControlLoop:
         self._period_ns = round(arm.robot.file.bus.cycle_s * 1e9)
         self._meter = CycleMeter(self._period_ns)
         self._run_watch = RunWatch(self._period_ns)
-        self._holes = HoleWatch(self._period_ns, read_limit())
+        self._holes = GapWatch(self._period_ns, read_limit())
         self._clock.pace(self._period_ns)
         if slow_poll_every is None:
             slow_poll_every = max(1, round(SLOW_POLL_S * 1e9 / self._period_ns))
@@ -136,7 +141,7 @@ class ControlLoop:
         An error that ended the loop is in `error`.
 
         Args:
-            timeout_s: timeout in the arm's time [s], see `wait_in_time`.
+            timeout_s: timeout in the arm's time [s], see `succeeds_within`.
             meanwhile: called repeatedly until the loop has ended.
 
         Raises:
@@ -148,10 +153,10 @@ class ControlLoop:
 
             def ended(seconds: float) -> bool:
                 meanwhile()
-                thread.join(min(seconds, LOOK_S))
+                thread.join(min(seconds, CHECK_INTERVAL_S))
                 return not thread.is_alive()
 
-            if not wait_in_time(self._clock, ended, timeout_s):
+            if not succeeds_within(self._clock, ended, timeout_s):
                 raise SafetyError(f"the control loop did not end within {timeout_s} s; switch the arm's power off")
 
     def set_command(self, tau: FloatArray, stamp_s: float | None = None, held: bool = False) -> None:
@@ -236,7 +241,7 @@ class ControlLoop:
         """Run the loop until it ends, in this thread; `start` does so in a new thread, lock-step runs in their own."""
         try:
             with (
-                quiet_interpreter(),
+                disable_garbage_collection(),
                 bounded_timer_slack(),
                 disable_cpu_idle(self._without_idle),
                 fifo_scheduling(self._realtime_priority) as self.fifo,
@@ -252,7 +257,7 @@ class ControlLoop:
             try:
                 self._finish()
             finally:
-                self._clock.let_go()
+                self._clock.end_pacing()
 
     def _come_to_rest(self, error: Exception) -> None:
         """Stop the arm in the usual way after an error of the loop, as long as the bus works."""
@@ -320,7 +325,7 @@ class ControlLoop:
     def _serve_requests(self) -> bool:
         """Serve requests of other threads and switch torque off after a stop; return False when the loop must end."""
         if self._cycle.pending_faults:
-            self._cycle.take_up_faults()
+            self._cycle.pass_faults_to_guard()
         while (first := self._requests.first) is not None:
             if first is GuardEvent.ENABLE and self._cycle.may_complete():
                 break  # try again after the next cycle

@@ -36,7 +36,7 @@ class CyclePace:
         """Start a new window, because a loop has just started, or torque is on."""
         self._window_start = None
 
-    def look(self, loop: ControlLoop) -> None:
+    def evaluate(self, loop: ControlLoop) -> None:
         """Judge the time since the last window once it is long enough; must be called often while torque is off."""
         now = loop.counts()
         if self._window_start is None or now.cycles < self._window_start.cycles:
@@ -56,11 +56,11 @@ class CyclePace:
             return False
         assert last is not None, "it was judged"
         self.rate = replace(self.rate, rate_hz=self._trial.rate_hz, cycle_s=period_s(self._trial.rate_hz))
-        self.lowered = f"cycle rate lowered from {before} to {self._trial.rate_hz} Hz: {last.said()}"
+        self.lowered = f"cycle rate lowered from {before} to {self._trial.rate_hz} Hz: {last.describe()}"
         self._window_start = None
         return True
 
-    def decided(self) -> bool:
+    def may_enable(self) -> bool:
         """Return whether torque may come on at the present rate; not before its last windows were kept.
 
         Raises:
@@ -68,10 +68,10 @@ class CyclePace:
         """
         last, self.warning = self._trial.last, ""
         if self._trial.fixed and last is not None and not self._trial.kept:
-            self.warning = f"{last.said()}; {self.rate.rate_hz} Hz goes on, as fixed by rate_hz"
+            self.warning = f"{last.describe()}; {self.rate.rate_hz} Hz goes on, as fixed by rate_hz"
         if last is not None and self._trial.exhausted(DECIDING_WINDOWS):
             raise SafetyError(
-                f"cannot enable: no cycle rate is kept, {last.said()}; end other programs, or set rate_hz to go on in "
-                "spite of missed cycles"
+                f"cannot enable: no cycle rate is kept, {last.describe()}; end other programs, or set rate_hz to "
+                "accept missed cycles"
             )
         return self._trial.fixed or self._trial.kept

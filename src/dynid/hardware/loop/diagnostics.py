@@ -9,7 +9,7 @@ from dynid.hardware.arm.dynamixel_arm import DynamixelArm
 from dynid.hardware.bus.clock import boot_id
 from dynid.hardware.bus.state_cycle import OLDEST_REPLY_S
 from dynid.hardware.loop.cycle import ControlLoop
-from dynid.hardware.loop.realtime import in_force
+from dynid.hardware.loop.realtime import settings_in_effect
 from dynid.hardware.safety.guard import SafetyGuard
 from dynid.hardware.safety.guard_states import GuardState, Reason
 from dynid.hardware.safety.overload import WARNING
@@ -140,7 +140,7 @@ def line_status(loop: ControlLoop, rate: str = "") -> DiagnosticStatus:
         "read": "fast sync read" if arm.cycle.fast_read else "sync read",
         "stale replies are told by": ("wire time, " if arm.cycle.wire_timed else "") + STALE_DETECTION,
     }
-    settings = {"SCHED_FIFO": loop.fifo} | in_force()
+    settings = {"SCHED_FIFO": loop.fifo} | settings_in_effect()
     values |= {name: IN_FORCE if yes else "no" for name, yes in settings.items()}
     faults = sum(int(np.sum(value)) for value in counters.values()) - counters["late"] - counters["repeated"]
     text = "no errors" if not faults else f"{counters['timeouts']} incomplete reads"
@@ -156,7 +156,7 @@ def servo_status(arm: DynamixelArm, guard: SafetyGuard) -> DiagnosticStatus:
         known = f"{slow.temperature_deg_c[axis]:.0f} deg C, {slow.voltage_v[axis]:.1f} V"
         rest = (int(array[axis]) for array in (slow.torque_enable, slow.hardware_error, slow.watchdog))
         torque, error, watchdog = (str(value) if value >= -1 else "not read yet" for value in rest)
-        difference = "" if wired.first else f"; {slow.apart_deg[axis]:.1f} deg from the first servo of its joint"
+        difference = "" if wired.first else f"; {slow.mismatch_deg[axis]:.1f} deg from the first servo of its joint"
         values[wired.label.removeprefix("servo ")] = (
             f"{known}, torque {torque}, hardware error {error}, bus watchdog {watchdog}; {ages_s[axis]:.1f} s old; "
             f"{guard.load[wired.axis]:.0%} of overload{difference}"

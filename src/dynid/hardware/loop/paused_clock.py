@@ -28,13 +28,13 @@ from dynid.hardware.bus.simulated_line import is_simulated_port
 REPLY_PATIENCE_S, REPLY_PATIENCE_AFTER_S = 1.0, 0.02
 COMMANDER_PATIENCE_S, COMMANDER_PATIENCE_AFTER_S = 2.0, 0.0
 KEPT_UP_CYCLES = 1000
-LONGEST_LOOK_S = 0.01  # longest time between two looks that counts: a longer one is a stall of the host
+LONGEST_CHECK_INTERVAL_S = 0.01  # longest time between two looks that counts: a longer one is a stall of the host
 DRIVER_GONE_S = 0.25  # time beyond the end of a cycle after which the simulated arm checks for a driver
 LOCK_TIMEOUT_S = 1.0  # wait for the lock, which a check for a driver holds briefly
 LONGEST_SHARE = 0.9  # of the period: longest advance of the arm's time within a cycle
-BEARABLE_SHARE = 0.5  # of the period: a cycle that begins later than this is counted from its late start
-LOOK_S = 0.0001  # interval between looks while waiting
-UNHELD_NS = 2**62  # length of a cycle that never pauses
+TOLERATED_SHARE = 0.5  # of the period: a cycle that begins later than this is counted from its late start
+CHECK_INTERVAL_S = 0.0001  # interval between looks while waiting
+NEVER_PAUSES_NS = 2**62  # length of a cycle that never pauses
 # One cycle: its start by the system's and by the arm's time, and the longest advance of the arm's time [ns].
 _CYCLE = struct.Struct("<qqq")
 # Layout: number of the present cycle (0 before the first), one slot for even and one for odd numbers, values of the arm
@@ -92,13 +92,13 @@ class ClockPage:
         while not self._try_lock():  # a check for a driver holds the lock briefly
             if time.monotonic_ns() > deadline_ns:
                 raise ConfigurationError(f"another driver uses the clock {self.path}; expected one driver per arm")
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_INTERVAL_S)
 
     def monotonic_ns(self) -> int:
         """Return the simulated arm's time [ns]."""
-        return self.look()[0]
+        return self.read_times()[0]
 
-    def look(self) -> tuple[int, int, bool]:
+    def read_times(self) -> tuple[int, int, bool]:
         """Return the arm's time [ns], the system's time [ns], and whether the arm's time stands still.
 
         If it stands still without a driver, the process that created the page lets it continue.
@@ -137,11 +137,11 @@ class ClockPage:
     def pausing(self) -> bool:
         """Whether the arm's time can pause in the present cycle."""
         cycle = self._read()
-        return cycle is not None and cycle[2] != UNHELD_NS
+        return cycle is not None and cycle[2] != NEVER_PAUSES_NS
 
     def paused_s(self) -> float:
         """Return the delay of the arm's time behind the system's time [s]."""
-        held_ns, now_ns, _ = self.look()
+        held_ns, now_ns, _ = self.read_times()
         return (now_ns - held_ns) * 1e-9
 
     def wall_ns(self, held_ns: int) -> int:
@@ -171,7 +171,7 @@ class ClockPage:
     def _continue_without_driver(self, now_ns: int, held_ns: int) -> None:
         """Let the arm's time continue after its driver was killed, so that the watchdogs of the servos trip."""
         if self._try_lock():
-            self.begin(now_ns, held_ns, UNHELD_NS)
+            self.begin(now_ns, held_ns, NEVER_PAUSES_NS)
             fcntl.flock(self._file, fcntl.LOCK_UN)
 
     def _try_lock(self) -> bool:
@@ -214,7 +214,7 @@ class _AdaptiveTimeout:
     def exhausted(self, now_ns: int) -> bool:
         """Add the time since the last call, by the system's `now_ns` [ns]; return whether the wait has timed out."""
         if self._last_call_ns >= 0:
-            self._watched_ns += min(now_ns - self._last_call_ns, int(LONGEST_LOOK_S * 1e9))
+            self._watched_ns += min(now_ns - self._last_call_ns, int(LONGEST_CHECK_INTERVAL_S * 1e9))
         self._last_call_ns = now_ns
         limit_s = self._usual_s if self._kept_up_cycles >= KEPT_UP_CYCLES else self._after_s
         if self._watched_ns < limit_s * 1e9:
@@ -245,9 +245,9 @@ class PausedClock(Clock):
     def monotonic_ns(self) -> int:
         """Return the arm's time [ns], which never steps and pauses while a control cycle is stalled."""
         with self._mutex:
-            held_ns, now_ns, paused = self._page.look()
+            held_ns, now_ns, paused = self._page.read_times()
             if paused and self._reply_timeout.exhausted(now_ns):
-                self._page.begin(now_ns, held_ns, UNHELD_NS)
+                self._page.begin(now_ns, held_ns, NEVER_PAUSES_NS)
             return held_ns
 
     def line_ns(self) -> int:
@@ -275,7 +275,7 @@ class PausedClock(Clock):
             time.sleep(left_ns * 1e-9)
         self._command_timeout.begin_cycle()
         while awaits() and not self._command_timeout.exhausted(time.monotonic_ns()):
-            time.sleep(LOOK_S)
+            time.sleep(CHECK_INTERVAL_S)
         now_ns = time.monotonic_ns()
         in_time = before_ns < deadline_ns and now_ns - due_ns <= self._tolerated_delay_ns
         # time continued without a process that was stalled too long; it catches up cycle by cycle
@@ -283,11 +283,13 @@ class PausedClock(Clock):
 
     def pace(self, period_ns: int) -> None:
         """Set the length of the following control cycles [ns]."""
-        self._cap_ns, self._tolerated_delay_ns = (round(share * period_ns) for share in (LONGEST_SHARE, BEARABLE_SHARE))
+        self._cap_ns, self._tolerated_delay_ns = (
+            round(share * period_ns) for share in (LONGEST_SHARE, TOLERATED_SHARE)
+        )
 
-    def let_go(self) -> None:
+    def end_pacing(self) -> None:
         """Let the arm's time continue without further control cycles."""
-        self._begin_at(time.monotonic_ns(), 0, UNHELD_NS)
+        self._begin_at(time.monotonic_ns(), 0, NEVER_PAUSES_NS)
 
     def close(self) -> None:
         """Close the page; the arm's time continues for the other processes."""

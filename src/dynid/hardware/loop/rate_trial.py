@@ -54,16 +54,16 @@ class Window:
         return self.missing <= MISSING_SHARE * self.planned + 1 and self.late <= LATE_SHARE * self.planned
 
     @property
-    def on_line(self) -> bool:
+    def caused_by_servos(self) -> bool:
         """Whether servos' replies are the cause: most missing cycles lack a reply, and cycles begin in time."""
         return self.late <= LATE_SHARE * self.planned and 2 * self.incomplete > self.missing
 
     @property
     def cause(self) -> str:
         """Reason why the rate is not kept."""
-        return "servos do not reply in time" if self.on_line else "this machine is too busy or too slow"
+        return "servos do not reply in time" if self.caused_by_servos else "this machine is too busy or too slow"
 
-    def said(self, since: str = "") -> str:
+    def describe(self, since: str = "") -> str:
         """Return the figures and their cause as text; `since` names the start, such as "since torque came on"."""
         late = f" and {self.late} late" if self.late else ""
         span = f" {since}" if since else ""
@@ -119,7 +119,7 @@ class RateTrial:
         """Short text on whether the rate is kept; begins with `ON_TRIAL` until that is decided."""
         if not self.needed:
             return "kept: the simulated arm waits for the machine"
-        figures = self.last.said() if self.last is not None else "no cycles yet"
+        figures = self.last.describe() if self.last is not None else "no cycles yet"
         if self.fixed:
             return f"fixed by rate_hz: {figures}"
         return f"{'kept' if self.kept else 'not kept' if self.exhausted(DECIDING_WINDOWS) else ON_TRIAL}: {figures}"
@@ -154,4 +154,4 @@ class RunWatch:
         if self._first is None or self._marks is None:
             return ""
         window = Window.between(self._rate_hz, self._first, self._marks[0])
-        return "" if window.kept or window.on_line else window.said("since torque came on") + "; "
+        return "" if window.kept or window.caused_by_servos else window.describe("since torque came on") + "; "

@@ -21,7 +21,7 @@ SWITCH_INTERVAL_S = 0.0005  # interpreter's switch interval while a loop runs
 _in_force: dict[str, bool] = {}
 
 
-def in_force() -> dict[str, bool]:
+def settings_in_effect() -> dict[str, bool]:
     """Return the settings that this process requested, and whether each took effect."""
     return dict(_in_force)
 
@@ -95,7 +95,7 @@ def prefer_throughput() -> bool:
 
 
 @contextlib.contextmanager
-def quiet_interpreter() -> Iterator[None]:
+def disable_garbage_collection() -> Iterator[None]:
     """Disable cyclic garbage collection and switch threads quickly, in the whole process, while the block runs."""
     was_enabled, interval = gc.isenabled(), sys.getswitchinterval()
     gc.collect()

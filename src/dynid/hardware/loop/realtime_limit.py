@@ -3,10 +3,10 @@
 import time
 from collections import deque
 
-from dynid.recording.periodic_holes import RealtimeLimit, named_holes
+from dynid.recording.periodic_gaps import RealtimeLimit, throttling_sentence
 
-KEPT_HOLES = 64  # number of gaps that are kept
-SHORTEST_HOLE_NS = 5_000_000  # shortest delay of a cycle that counts as a gap
+KEPT_GAPS = 64  # number of gaps that are kept
+SHORTEST_GAP_NS = 5_000_000  # shortest delay of a cycle that counts as a gap
 # Largest share of the limit for the driver, if an executor needs the same processor, and if the driver is alone on it.
 MOST_WITH_OTHERS, MOST_ALONE = 0.55, 0.9
 
@@ -54,7 +54,7 @@ class ShareMeter:
             self._before = now
 
 
-class HoleWatch:
+class GapWatch:
     """Record of the last gaps in which a control loop stood still.
 
     Args:
@@ -64,12 +64,12 @@ class HoleWatch:
 
     def __init__(self, period_ns: int, limit: RealtimeLimit | None) -> None:
         self._period_ns, self._limit, self._before_ns = period_ns, limit, 0
-        self._holes = deque[tuple[int, int]](maxlen=KEPT_HOLES)
+        self._holes = deque[tuple[int, int]](maxlen=KEPT_GAPS)
 
     def note(self, began_ns: int) -> None:
         """Record the start time of a cycle [ns]."""
         gap_ns = began_ns - self._before_ns - self._period_ns
-        if gap_ns > SHORTEST_HOLE_NS and self._before_ns:
+        if gap_ns > SHORTEST_GAP_NS and self._before_ns:
             self._holes.append((began_ns, gap_ns))
         self._before_ns = began_ns
 
@@ -79,4 +79,6 @@ class HoleWatch:
         if self._limit is None or len(self._holes) <= 1:
             return ""
         holes = tuple(self._holes)
-        return named_holes([end * 1e-9 for end, _ in holes], [length * 1e-9 for _, length in holes], self._limit)
+        return throttling_sentence(
+            [end * 1e-9 for end, _ in holes], [length * 1e-9 for _, length in holes], self._limit
+        )

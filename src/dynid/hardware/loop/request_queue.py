@@ -5,12 +5,12 @@ from collections.abc import Callable
 from concurrent.futures import Future, wait
 
 from dynid.errors import SafetyError
-from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock, wait_in_time
+from dynid.hardware.bus.clock import SYSTEM_CLOCK, Clock, succeeds_within
 from dynid.hardware.safety.guard_states import GuardEvent
 
 # Longest wait of a caller beyond its timeout for a request that is being served.
 SERVING_S = 1.0
-LOOK_S = 0.02  # interval between two calls of `meanwhile`
+CHECK_INTERVAL_S = 0.02  # interval between two calls of `meanwhile`
 Request = GuardEvent | Callable[[], None]
 """A change of the guard's state, or work with the arm between two cycles."""
 
@@ -54,9 +54,9 @@ class RequestQueue:
 
         def served(seconds: float) -> bool:
             meanwhile()
-            return bool(wait([done], min(seconds, LOOK_S)).done)
+            return bool(wait([done], min(seconds, CHECK_INTERVAL_S)).done)
 
-        wait_in_time(self._clock, served, timeout_s)
+        succeeds_within(self._clock, served, timeout_s)
         if not done.cancel():  # finished, or being served: report its result
             wait([done], SERVING_S)
             if done.done():

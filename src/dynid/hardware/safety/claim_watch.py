@@ -16,7 +16,7 @@ WINDOW_S = 1.5  # the displacement counts over one to two windows, so that slow 
 
 
 class ClaimWatch:
-    """Comparison of a held arm with its earlier positions; one instance per driver."""
+    """Detector of a joint that moves far although the commander claims to hold the arm; one instance per driver."""
 
     def __init__(self, size: int) -> None:
         # angles two windows and one window ago, or at the start of the claim, (2, n) [rad]

@@ -64,7 +64,7 @@ class SafetyGuard:
 
     Attributes:
         settings: thresholds in use.
-        state: see `GuardState`; changed by `handle` and `fault` only.
+        state: present state; changed by `handle` and `fault` only.
         fault_text: description of the latched fault, empty without one.
         load: share of each servo's overload capacity that is used up, (n,); zero if the capacity is unknown.
         stop_text: reason why the guard itself began the last stop, empty if it did not; cleared by the next enable.
@@ -121,9 +121,9 @@ class SafetyGuard:
         """Present limits of the motor currents, (n,) [A]: lower for servos that are warm, loaded or not read."""
         return self._caps
 
-    def unseen_are_held(self) -> None:
+    def allow_servo_side_hold(self) -> None:
         """Record that, in this stop, unread servos hold their joints themselves and lower them slowly."""
-        self._stop.unseen_are_held()
+        self._stop.allow_servo_side_hold()
 
     def handle(self, event: GuardEvent) -> GuardState:
         """Move the guard to its next state after an event, and return that state.

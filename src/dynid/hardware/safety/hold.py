@@ -187,7 +187,7 @@ class Hold:
         self._capture_standing(q, stretch, held)
         if self._relief is not None and (valid is None or valid.all()):
             self.load += self._relief.step(step_s, q, self.held)
-            learning &= ~self._relief.gives
+            learning &= ~self._relief.yielding
         self.load += step_s * self._integral_gain * np.where(learning, stretch, 0.0)
         np.minimum(np.maximum(self.load, -caps, out=self.load), caps, out=self.load)
         self.held[:] = self._certain_load(valid) + self.stiffness * stretch

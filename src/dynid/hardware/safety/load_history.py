@@ -51,7 +51,7 @@ def history_file(robot: Robot, port: str, names: Path = STABLE_NAMES) -> Path:
 
 
 class KeptLoad(Strict):
-    """Schema of the file: used share of overload capacity by servo ID, and the moment of that state."""
+    """Schema of a `LoadHistory` file: used share of overload capacity by servo ID, and the time of that state."""
 
     schema_version: Literal[1] = 1
     boot_id: str

@@ -68,7 +68,7 @@ class StopSequence:
         self._remaining_leans, self._unseen_s = LEANS_PER_STOP, self._settings.stop_time_s
         self._enter(Phase.HOLD)
 
-    def unseen_are_held(self) -> None:
+    def allow_servo_side_hold(self) -> None:
         """Allow the longest stop time for unread joints, too, because their servos lower them slowly by themselves."""
         self._unseen_s = self._settings.longest_stop_s
 

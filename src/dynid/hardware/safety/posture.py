@@ -11,7 +11,7 @@ import numpy as np
 from dynid.model.chain import SerialChain
 from dynid.robot import FloatArray, Robot
 
-BEYOND_ANY_M = 1e9  # larger than any distance [m]
+UNREACHABLE_M = 1e9  # larger than any distance [m]
 TABLE_ABSENT_M = 0.05  # a point this far below the table's given height shows that the table is not there [m]
 
 
@@ -177,7 +177,7 @@ class Posture:
 
     Attributes:
         height: mean height of the links above their joint's axis, (n,) [m]; see `balance_of`.
-        slope: change of that height with the joint, (n,) [m/rad].
+        slope: derivative of `height` by the joint position, (n,) [m/rad].
     """
 
     def __init__(self, robot: Robot, mount: str | None = None, table_m: float | None = None) -> None:
@@ -239,7 +239,9 @@ class Posture:
         """Return the top speed of a link's end per velocity of each joint, in any posture, (n,) [m/rad]; 0 if none."""
         lengths = np.append(np.linalg.norm(self._steps[1:], axis=1), np.linalg.norm(self._tool))
         slides = np.append(self._slides[1:], 0.0) > 0.0
-        longest = np.cumsum(np.where(slides, BEYOND_ANY_M, lengths)[::-1])[::-1]  # a slide moves what is behind it away
+        longest = np.cumsum(np.where(slides, UNREACHABLE_M, lengths)[::-1])[
+            ::-1
+        ]  # a slide moves what is behind it away
         found = np.zeros(len(self.height))
         found[: self._count] = np.where(self._slides > 0.0, 1.0, longest)
         return found

@@ -24,14 +24,14 @@ class Relief:
         pace: rate at which the holding current or position yields, (n,) [A/s or rad/s].
 
     Attributes:
-        gives: mask of the joints that gave way in the last cycle, (n,); joints that have slipped are excluded.
+        yielding: mask of the joints that yielded in the last cycle, (n,); joints that have slipped are excluded.
     """
 
     def __init__(self, overload: OverloadModel, pace: FloatArray) -> None:
         self._threshold_a, self._pace, size = RELIEF_SHARE * np.sqrt(overload.nominal), pace, len(pace)
         self._current, self._anchor, self._stood_s, self._yielded = np.zeros((4, size))
         self._slipped, self._restarting = np.zeros(size, dtype=np.bool_), True
-        self.gives = np.zeros(size, dtype=np.bool_)
+        self.yielding = np.zeros(size, dtype=np.bool_)
 
     @classmethod
     def of(cls, robot: Robot, pace: float) -> "Relief | None":
@@ -67,8 +67,8 @@ class Relief:
             self._slipped |= slips
             self._anchor, self._stood_s = np.where(moved, q, self._anchor), np.where(moved, 0.0, self._stood_s)
         self._stood_s += dt
-        self.gives = (np.abs(self._current) > self._threshold_a) & (self._stood_s > STANDSTILL_S) & ~self._slipped
-        if self.gives.any():
-            change -= np.where(self.gives, self._pace * dt * np.sign(self._current), 0.0)
+        self.yielding = (np.abs(self._current) > self._threshold_a) & (self._stood_s > STANDSTILL_S) & ~self._slipped
+        if self.yielding.any():
+            change -= np.where(self.yielding, self._pace * dt * np.sign(self._current), 0.0)
         self._yielded += change
         return change

@@ -118,7 +118,7 @@ class ServoWatch:
         """Return the fault of servos whose slow values are too old, '' without one.
 
         Args:
-            age_s: see `SlowState.age_s`, (m,) [s].
+            age_s: age of each servo's oldest slow value, (m,) [s].
         """
         late = age_s > self._slow_lost_s
         if not late.any():
@@ -128,13 +128,13 @@ class ServoWatch:
             "overheat unseen; check its cable and firmware"
         )
 
-    def parted(self, slow: SlowState, now_ns: int) -> str:
+    def disagreement(self, slow: SlowState, now_ns: int) -> str:
         """Return the fault of servos of one joint that disagree in position, or do not reply; '' without one."""
-        apart = np.abs(slow.apart_deg) > PAIR_DIFFERENCE_DEG
+        apart = np.abs(slow.mismatch_deg) > PAIR_DIFFERENCE_DEG
         if apart.any():
             at = int(np.flatnonzero(apart)[0])
             return (
-                f"{self._labels[at]} stands {slow.apart_deg[at]:.1f} deg from servo {self._leaders[at]} of the same "
+                f"{self._labels[at]} stands {slow.mismatch_deg[at]:.1f} deg from servo {self._leaders[at]} of the same "
                 "joint: a gear or horn has slipped, or one of the two pulls the wrong way; repair it first"
             )
         silent = (slow.place_ns > 0) & (now_ns - slow.place_ns > FOLLOWER_LOST_S * 1e9)

@@ -143,7 +143,7 @@ def refuse_torque(servo_ids: Sequence[int], port: str) -> None:
 
 
 def record_for(line: WatchedLine, seconds: float) -> HandMotions:
-    """Return the motions of the next seconds, without questions."""
+    """Return the hand motions of the next seconds, recorded without asking the user for each joint."""
     line.take()
     while line.times[-1] - line.times[0] < seconds:
         line.take()

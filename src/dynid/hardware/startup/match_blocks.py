@@ -52,12 +52,12 @@ class JointMatch:
 
 @dataclass(frozen=True)
 class Proposal:
-    """Blocks for robot.yaml, and what does not fit.
+    """Blocks for robot.yaml that follow from hand motions, with the inconsistencies found.
 
     Attributes:
         joints: one entry per joint.
         blocks: `servos`, `joints` and `bus` of robot.yaml.
-        oddities: one sentence for everything that does not fit.
+        oddities: one sentence for each inconsistency.
     """
 
     joints: tuple[JointMatch, ...]

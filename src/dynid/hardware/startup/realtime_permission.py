@@ -5,7 +5,7 @@ import subprocess  # nosec - a fixed argument list, no shell
 import sys
 from pathlib import Path
 
-from dynid.recording.periodic_holes import RealtimeLimit
+from dynid.recording.periodic_gaps import RealtimeLimit
 
 FOLDER = Path("/proc/sys/kernel")
 TIMEOUT_S = 20.0

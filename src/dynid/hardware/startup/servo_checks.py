@@ -10,7 +10,7 @@ from dynid.hardware.bus.control_table import Register
 from dynid.hardware.safety.settings import SafetySettings
 from dynid.hardware.startup.servo_snapshot import Snapshot
 from dynid.robot import Robot
-from dynid.robot.servo_fields import WiredServo, apart_deg, undrivable_number
+from dynid.robot.servo_fields import WiredServo, mismatch_deg, undrivable_number
 
 Level = Literal["ok", "warning", "error"]
 FACTORY_BAUD_RATE = 57_600
@@ -155,7 +155,7 @@ def _apart(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
     for wired, snapshot in zip(robot.followers, snapshots[robot.size :], strict=True):
         leader, before = robot.wired_servos[wired.axis], first[wired.axis]
         position = snapshot.get(table.PRESENT_POSITION)
-        degrees = apart_deg(wired, leader, position, before.get(table.PRESENT_POSITION))
+        degrees = mismatch_deg(wired, leader, position, before.get(table.PRESENT_POSITION))
         if abs(degrees) > PAIR_DIFFERENCE_DEG:
             text = f"{wired.label} stands {degrees:.1f} deg from servo {leader.servo_id}, which moves the same joint"
             remedy = (

@@ -164,10 +164,10 @@ def campaign_gears(robot: Robot, bags: Sequence[Path], settings: IdentificationS
             recording = load_driver_recording(bag, robot)
             model = ArmModel.of(robot, mount=recording.hardware.mount)
             samples = preprocess_recording(recording, robot, settings)
-            beside = Regression.stack(model, samples, settings.coulomb_friction).beside
+            joint_friction = Regression.stack(model, samples, settings.coulomb_friction).joint_friction
         except DynidError:
             continue  # its runs say why
-        return None if beside is None else beside.fit.known
+        return None if joint_friction is None else joint_friction.fit.known
     return None
 
 

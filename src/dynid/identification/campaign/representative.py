@@ -127,7 +127,7 @@ def study_representative(
         verdict += judge(HELD_OUT, crossed.motions, settings)
         result = replace(result, motions=(*crossed.motions, *result.motions), notes=(*result.notes, *crossed.notes))
     judged = tuple(
-        bands.beside(motion, ArmModel.of(robot, mount=one.mount), one.samples)
+        bands.with_deviations(motion, ArmModel.of(robot, mount=one.mount), one.samples)
         for motion, one in zip(motions["result"], held_out.portions, strict=True)
     )
     errors = errors_of({MODEL_FILE: judged} | predicted_by(result.exported(), held_out.portions))

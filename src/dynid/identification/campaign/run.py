@@ -120,12 +120,12 @@ class Runner:
         self.lower = physical_lower_bounds(self.model.names)
 
     def audit(self, base: BaseParameters, more_seed: int = 0) -> AuditResult:
-        """Return an audit with the effort of the settings."""
+        """Return an audit of base parameters with the numbers of poses and searches in the settings."""
         effort = self.settings.audit
         return self.auditor.audit(base, poses=effort.poses, searches=effort.searches, seed=effort.seed + more_seed)
 
     def project(self, base: BaseParameters, eps: float, more_seed: int = 0) -> ProjectionResult:
-        """Return the projection with margin eps [kg m^2].
+        """Return the nearest base parameters whose inertia matrix is at least eps I [kg m^2].
 
         Raises:
             InfeasibleError: there is no such projection.

@@ -25,7 +25,7 @@ from dynid.robot import Robot
 RECORD_VERSION = 3
 KEY_DIGITS = 16
 # settings that do not affect a single run
-OF_NO_RUN: Mapping[str, Any] = {
+SETTINGS_WITHOUT_EFFECT: Mapping[str, Any] = {
     "campaign_intervals_s": True,
     "sampling_interval_s": True,
     "acceptance": {"fresh_poses", "relative_torque_error", "condition_number"},
@@ -40,7 +40,7 @@ def fingerprint(robot: Robot, settings: IdentificationSettings, gears: KnownGear
         str(RECORD_VERSION),
         robot.file.model_dump_json(),
         robot.urdf_path.read_text(encoding="utf-8"),
-        settings.model_dump_json(exclude=dict(OF_NO_RUN)),
+        settings.model_dump_json(exclude=dict(SETTINGS_WITHOUT_EFFECT)),
         clie_options(settings).model_dump_json(),
         repr(known),
     )

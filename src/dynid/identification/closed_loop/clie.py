@@ -233,7 +233,7 @@ class _Refinement:
             raise DataError(
                 f"the simulated torques do not depend on {', '.join(names)}, so this motion cannot determine them"
             )
-        self.curvature.look(self.phi, self.jacobian, self.residual, self.stride)
+        self.curvature.update(self.phi, self.jacobian, self.residual, self.stride)
         self.scale, self.linearised = 1.0 / lengths, True
 
     def _bent(self) -> FloatArray:

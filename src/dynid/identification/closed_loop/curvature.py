@@ -29,7 +29,7 @@ class ResidualCurvature:
         self._gradient = np.zeros(size)
         self._stride = 0
 
-    def look(self, phi: FloatArray, jacobian: FloatArray, residual: FloatArray, stride: int) -> None:
+    def update(self, phi: FloatArray, jacobian: FloatArray, residual: FloatArray, stride: int) -> None:
         """Update the estimated Hessian term S from a new linearisation of N samples.
 
         Jacobians of different strides differ by more than the curvature, so a change of the stride gives no update.

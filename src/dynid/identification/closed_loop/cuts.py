@@ -56,7 +56,7 @@ class CutSet(Cuts):
         return self.add(poses[worst[margin[worst] <= 0.0]], phi)
 
     def audit(self, base: BaseParameters) -> AuditResult | None:
-        """Return an adversarial audit of the domain, whose violations become cuts; None without a domain."""
+        """Audit the domain adversarially, add cuts at violations, and return the audit; None without a domain."""
         if self._auditor is None:
             return None
         result = self._auditor.audit(base, limit=self._eps, searches=SEARCHES, extra=self._known)

@@ -109,7 +109,10 @@ def enter_cycle(
     now: Any,
     load: Any,
 ) -> None:
-    """Copy the control law's input and the joint loads of every lane's cycle k[lane], and set lanes that start."""
+    """Copy the law's input and the joint loads of every lane at its cycle k[lane] to `now` and `load`.
+
+    The states of lanes that start at this cycle are set.
+    """
     last = len(drive) - 1
     for lane in range(LANES):
         row = min(k[lane], last - 1) if k[lane] >= 0 else last
@@ -122,7 +125,10 @@ def enter_cycle(
 
 
 def keep_lanes(k: Any, own: bool, state: Any, command: Any, motion: Any, overlap: Any) -> None:
-    """Store q, dq and command of all lanes; after a stretch, store the command of the next stretch's first cycle."""
+    """Store q, dq and command of every lane at its present cycle k[lane].
+
+    If the cycle is not the lane's `own`, because it belongs to the next lane, only the command is stored, in `overlap`.
+    """
     for lane in range(LANES):
         row = k[lane]
         if row < motion.shape[1]:

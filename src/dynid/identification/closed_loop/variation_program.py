@@ -41,7 +41,9 @@ def _solve(factors: ca.SX, right: ca.SX, n: int) -> ca.SX:
 
 
 def variation_program(model: ArmModel, columns: int) -> Program:
-    """Return the program of one step: new states x (4 n) = (q, v, f, z) and the command's variation `varied` (n).
+    """Return the program of one step of the variational equations, whose lanes are the base parameters.
+
+    Its outputs are the new states x (4 n) = (q, v, f, z) and the variation `varied` (n) of the command.
 
     Its inputs are x and y = Y, and shared values: `law` (2 n) stiffness and damping; `gains` h, keep_f, add_f, keep_z
     and add_z; C, K and the factors E, (n n) each by columns.

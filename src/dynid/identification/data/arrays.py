@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dynid.errors import ConfigurationError, DataError, refuse_other_kind
-from dynid.identification.data.deferred_signals import AsRead
+from dynid.identification.data.deferred_signals import SignalsInMemory
 from dynid.identification.data.recordings import Recording, signals_of_rows
 from dynid.recording.frozen import refuse_frozen, still_notes
-from dynid.recording.held_efforts import as_sent
+from dynid.recording.held_efforts import without_held_efforts
 from dynid.recording.joint_log import Measured, measured
 from dynid.recording.plausible import (
     beyond_limits,
@@ -110,7 +110,7 @@ def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple
     if not beyond:  # otherwise a wrong unit may cause the jumps, which the note mentions
         refuse_jumps(time, q, robot, name)
         refuse_frozen(time, q, position_margin(robot), robot, name)
-    kept = as_sent(Rows(time, q, tau, rows.dq))
+    kept = without_held_efforts(Rows(time, q, tau, rows.dq))
     assert kept.tau is not None, "it was given"
     signals, moved = signals_of_rows(robot, kept.time, kept.q, kept.tau, kept.dq, endless)
     told = (
@@ -123,7 +123,7 @@ def _source(rows: Measured, conversion: Conversion, mount: str, constants: tuple
     )
     notes = tuple(one for one in told if one)
     known = Path(name), digest, mount, constants, notes
-    return Recording(*known, AsRead(signals), joint_names=robot.joint_names, rows=signals)
+    return Recording(*known, SignalsInMemory(signals), joint_names=robot.joint_names, rows=signals)
 
 
 def _quantity(unit: UnitText, columns: list[int]) -> Quantity | None:

@@ -46,7 +46,7 @@ Kept = TypeVar("Kept", bound=Releasable)
 
 
 @dataclass(frozen=True, eq=False)
-class AsRead:
+class SignalsInMemory:
     """Signals in memory, which do not depend on the settings."""
 
     signals: Signals
@@ -57,7 +57,7 @@ class AsRead:
 
 
 @dataclass(frozen=True, eq=False)
-class ReadAgain:
+class SignalsOnDisk:
     """Signals that are read from their file on each use."""
 
     read: Callable[[], Recorded]
@@ -76,7 +76,7 @@ class ReadAgain:
 
 
 @dataclass
-class Room:
+class MemoryBudget:
     """Remaining number of rows that may stay in memory; None is unlimited."""
 
     rows: int | None

@@ -74,7 +74,7 @@ class FineStates:
         return np.asarray(filtered[self.nodes].reshape(-1, *values.shape[1:]))
 
     def low_pass_filled(self, columns: int, fill: Callable[[FloatArray], None], space: PaddedRows) -> FloatArray:
-        """Return `low_pass` of values (M, columns) that `fill` writes into an array, (N, columns).
+        """Return low-passed values (N, columns), for values (M, columns) that `fill` writes into its argument.
 
         `space` is memory that successive calls share.
         """
@@ -97,7 +97,7 @@ class FineStates:
         """Return values (M, k) after the states' filter, (M, k); unchanged if the states were not filtered."""
         return values if self.wide is None else filtered_both_ways(self.wide, values)
 
-    def seen(self, function: Function) -> FloatArray:
+    def low_passed(self, function: Function) -> FloatArray:
         """Return a function of q, dq and ddq at the samples after the torques' low-pass, (N, ...).
 
         Args:

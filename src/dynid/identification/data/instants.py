@@ -35,7 +35,7 @@ MOST_PERIODS = 10.0  # largest timestamp error, in periods: a 1 kHz logger was l
 GAP = 0.25  # shortest gap, in periods of the cut-off: linear interpolation across it does not represent the motion
 
 
-def moved_to_stamps(
+def interpolated_at_stamps(
     time: FloatArray, q: FloatArray, tau: FloatArray, dq: FloatArray | None
 ) -> tuple[FloatArray, FloatArray, FloatArray | None, str]:
     """Return positions, torques and velocities (N, n) interpolated to the instants of their timestamps (N,) [s].

@@ -10,10 +10,10 @@ import numpy as np
 
 from dynid.errors import ConfigurationError, DataError, DynidError, refuse_other_kind
 from dynid.identification.data.columns import Columns
-from dynid.identification.data.deferred_signals import AsRead, ReadAgain, Room
-from dynid.identification.data.instants import moved_to_stamps
+from dynid.identification.data.deferred_signals import MemoryBudget, SignalsInMemory, SignalsOnDisk
+from dynid.identification.data.instants import interpolated_at_stamps
+from dynid.identification.data.log_search import FoundLog, episodes_at, is_bag, places, undescribed
 from dynid.identification.data.preprocessing import Samples, preprocess, signals_of
-from dynid.identification.data.readings import FoundLog, episodes_at, is_bag, places, undescribed
 from dynid.identification.data.row_choice import RowChoice, common_choice
 from dynid.identification.data.sample_sets import hold_out
 from dynid.identification.data.signals import Signals, Span, refuse_unusable
@@ -105,11 +105,11 @@ class Recording(Columns):
 
     def out_of_memory(self, read: Callable[[], "Recording"]) -> "Recording":
         """Return this recording without signals in memory; `read` reads them again on each use."""
-        return replace(self, signals=ReadAgain(read, self.sha256), driver=None, rows=None)
+        return replace(self, signals=SignalsOnDisk(read, self.sha256), driver=None, rows=None)
 
     def in_memory(self, settings: IdentificationSettings) -> "Recording":
         """Return this recording with the signals for these settings in memory."""
-        return self if self.row_count else replace(self, signals=AsRead(self.signals(settings)))
+        return self if self.row_count else replace(self, signals=SignalsInMemory(self.signals(settings)))
 
     @property
     def row_count(self) -> int:
@@ -224,7 +224,7 @@ def load_all(path: Path | str, robot: Robot, mapping: Mapping = None) -> list[Re
     The notes of the first recording list the other content of a folder and why it cannot be used. Errors are those of
     `load_recording`.
     """
-    return _load_all(Path(path), robot, mappings_of(mapping), Room(None), map)
+    return _load_all(Path(path), robot, mappings_of(mapping), MemoryBudget(None), map)
 
 
 def _examined(read: Callable[[], Recording]) -> Recording | DynidError:
@@ -235,7 +235,7 @@ def _examined(read: Callable[[], Recording]) -> Recording | DynidError:
         return error
 
 
-def _load_all(path: Path, robot: Robot, mappings: Mappings, room: Room, spread: Map) -> list[Recording]:
+def _load_all(path: Path, robot: Robot, mappings: Mappings, room: MemoryBudget, spread: Map) -> list[Recording]:
     """Return all recordings at a path, within the remaining memory; `spread` maps over a folder's recordings."""
     if is_csv(path) or is_bag(path) or not path.is_dir():
         read = partial(_recording_of_file, path, robot, mappings)
@@ -295,8 +295,7 @@ def _recording_of_file(path: Path, robot: Robot, mappings: Mappings) -> Recordin
         if not is_foreign(bag):
             if mappings.bag is not None:
                 raise ConfigurationError(
-                    f"{path} was recorded by dynid's driver and says what its numbers are: leave units and mapping of "
-                    "bags out"
+                    f"{path} was recorded by dynid's driver and states its units: leave units and mapping of bags out"
                 )
             return replace(
                 recording_of_driver(bags.driver_recording_of(bag, robot), robot), joint_names=robot.joint_names
@@ -324,7 +323,7 @@ def recording_of_log(log: Log, path: Path, robot: Robot, *notes: str) -> Recordi
         log.mount or robot.file.default_mount,
         log.torque_constants,
         (*(note for note in notes if note), *log.notes, *moved),
-        AsRead(signals),
+        SignalsInMemory(signals),
         joint_names=robot.joint_names,
         rows=signals,
     )
@@ -349,7 +348,7 @@ def signals_of_rows(
         endless: names of joints whose position may be any number of turns away from zero.
     """
     turning = np.array([name in endless for name in robot.joint_names])
-    at, torques, rates, words = moved_to_stamps(time, q, tau, dq)
+    at, torques, rates, words = interpolated_at_stamps(time, q, tau, dq)
     signals = Signals(
         joint_names=robot.joint_names,
         time=time,
@@ -418,7 +417,7 @@ def read_recordings(
             recording needs.
     """
     sources: list[Recording] = []
-    mappings, room = mappings_of(mapping), Room(most_rows)
+    mappings, room = mappings_of(mapping), MemoryBudget(most_rows)
     for one in [recordings] if isinstance(recordings, Recorded) else recordings:
         if isinstance(one, Recording):
             sources.append(one)
@@ -445,7 +444,7 @@ def span_of(source: Recording, settings: IdentificationSettings) -> Span:
 
 
 def rows_of(sources: Sequence[Recording], settings: IdentificationSettings) -> RowChoice:
-    """Return the kind of rows for recordings that are used together.
+    """Return the kind of rows, filtered or averaged, for recordings that are used together.
 
     Raises:
         DataError: as for `span_of`.

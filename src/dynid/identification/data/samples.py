@@ -46,7 +46,7 @@ class Samples:
         tau: torques (N, n) [N m].
         settings: how the samples were made.
         quality: data quality of the raw signals, for every recording in order.
-        fine: states on a fine grid, from which `seen` computes, for every recording in order; () if the states
+        fine: states on a fine grid, from which `low_passed` computes, for every recording in order; () if the states
             themselves passed the torques' filter.
         torque_limits: largest torque of each joint's drive, (n,) [N m]; None in tests that do not need it.
         other_tau: torques of the current that was not chosen for `tau`, (N, n) [N m], NaN outside its record; None if
@@ -75,7 +75,7 @@ class Samples:
     def __len__(self) -> int:
         return len(self.time)
 
-    def seen(self, function: Function) -> FloatArray:
+    def low_passed(self, function: Function) -> FloatArray:
         """Return a function of the states after the low-pass that the torques have passed, (N, ...).
 
         Args:
@@ -86,4 +86,4 @@ class Samples:
         """
         if not self.fine:
             return function(self.q, self.dq, self.ddq)
-        return np.concatenate([part.seen(function) for part in self.fine])
+        return np.concatenate([part.low_passed(function) for part in self.fine])

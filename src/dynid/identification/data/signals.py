@@ -12,7 +12,7 @@ from dynid.errors import DataError
 from dynid.identification.settings import DataLimits, TorqueSource
 from dynid.model.parameters import BaseParameters
 from dynid.recording.interpolation import interpolate as interpolate  # re-exported
-from dynid.recording.periodic_holes import named_holes
+from dynid.recording.periodic_gaps import throttling_sentence
 from dynid.robot import FloatArray
 
 GAP_PERIODS = 1.5
@@ -93,7 +93,9 @@ class TimeAxis:
         """Text with the number of missing cycles, the longest gap, and the cause of gaps that have a known period."""
         longest_s = max((end - begin for begin, end in self.gaps), default=0.0)
         text = f"{self.missed} of {self.cycles}, longest gap {longest_s * 1e3:.3g} ms"
-        named = named_holes([end for _, end in self.gaps], [end - begin - self.period for begin, end in self.gaps])
+        named = throttling_sentence(
+            [end for _, end in self.gaps], [end - begin - self.period for begin, end in self.gaps]
+        )
         return f"{text}; {named}" if named else text
 
     def uneven(self, jitter_of_period: float) -> bool:

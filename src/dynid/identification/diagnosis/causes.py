@@ -1,7 +1,7 @@
 """Possible cause of a refused model: a spring at a joint that the model lacks. `steadiness` finds changes over time.
 
-Each cause is a group of regressor columns that is added to all parameters, as in `nearby`. The cause that explains most
-of the residual is reported if it explains at least half of a joint's squared error.
+Each cause is a group of regressor columns that is added to all parameters, as in `nuisance_columns`. The cause that
+explains most of the residual is reported if it explains at least half of a joint's squared error.
 """
 
 from collections.abc import Iterator
@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.diagnosis.nearby import beside, weighted_residual
+from dynid.identification.diagnosis.nuisance_columns import unspanned_part, weighted_residual
 from dynid.identification.estimators.regression import Regression
 from dynid.model.dynamics import ArmModel
 from dynid.robot import FloatArray
@@ -33,7 +33,7 @@ def cause_of(model: ArmModel, samples: Samples, regression: Regression) -> str:
     own, weights, y = (one.reshape(-1, n, *one.shape[1:])[few] for one in (own, weights, y))
     tried = [one._replace(columns=one.columns[few] * weights[..., None]) for one in _tried(model, samples)]
     rows = len(y) * n
-    freed = beside(
+    freed = unspanned_part(
         own.reshape(rows, -1),
         np.concatenate([y.reshape(rows, 1), *(one.columns.reshape(rows, -1) for one in tried)], axis=1),
     )

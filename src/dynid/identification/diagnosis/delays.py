@@ -1,11 +1,11 @@
 """Delays of torques relative to positions, found iteratively.
 
-One linear step from the given data, see `nearby`, is much too short for a long delay, because parameters and friction
-fitted to late torques absorb most of it. A slow motion with a delay of 60 ms may show only 20 ms, or 1 ms. So torques
-are read later by the estimated delay, everything is fitted again, and this is repeated until the remaining estimate is
-zero. This is a secant search for a root: first for a common delay of all torques, then from there for the joints that
-differ. A joint's own delay is its root plus the small remaining estimate. Standard deviations are those at the root,
-where the fit is good, and therefore smaller than those of the given data.
+One linear step from the given data, see `nuisance_columns`, is much too short for a long delay, because parameters and
+friction fitted to late torques absorb most of it. A slow motion with a delay of 60 ms may show only 20 ms, or 1 ms. So
+torques are read later by the estimated delay, everything is fitted again, and this is repeated until the remaining
+estimate is zero. This is a secant search for a root: first for a common delay of all torques, then from there for the
+joints that differ. A joint's own delay is its root plus the small remaining estimate. Standard deviations are those at
+the root, where the fit is good, and therefore smaller than those of the given data.
 """
 
 from collections.abc import Sequence
@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.identification.data.later import with_later_torques
+from dynid.identification.data.delayed_torques import with_shifted_torques
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.diagnosis.nearby import Unknown, among_others, unknowns
+from dynid.identification.diagnosis.nuisance_columns import Unknown, unknowns, with_scatter_of_joints
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import CoulombSettings, SuspicionLimits
 from dynid.model.dynamics import ArmModel
@@ -35,7 +35,7 @@ CONTRADICTION_Z = 3.0  # standard deviations between an axis's delay and the com
 SECANT_SLOPE = -0.1  # slope of the remaining delay, below which the secant is used; above it, steps double
 
 
-class Left(NamedTuple):
+class RemainingDelay(NamedTuple):
     """Remaining delays and torque errors of a fit to shifted torques.
 
     Attributes:
@@ -78,12 +78,12 @@ class DelaySearch:
         free: Sequence[Unknown],
     ) -> None:
         self.model, self.samples = model, samples
-        beside = regression.beside
-        self.coulomb, self.structure = coulomb, None if beside is None else beside.fit.structure
+        joint_friction = regression.joint_friction
+        self.coulomb, self.structure = coulomb, None if joint_friction is None else joint_friction.fit.structure
         self.given = _left(free, regression)
-        self._found: dict[bytes, Left] = {}
+        self._found: dict[bytes, RemainingDelay] = {}
 
-    def left(self, delays_s: FloatArray) -> Left:
+    def remaining(self, delays_s: FloatArray) -> RemainingDelay:
         """Return the delays that remain after torques are shifted by `delays_s` (n,) [s]; repeated calls are cached."""
         if not delays_s.any():
             return self.given
@@ -91,20 +91,20 @@ class DelaySearch:
             self._found[key] = self._fitted(delays_s)
         return self._found[key]
 
-    def _fitted(self, delays_s: FloatArray) -> Left:
-        later = with_later_torques(self.samples, delays_s)
+    def _fitted(self, delays_s: FloatArray) -> RemainingDelay:
+        later = with_shifted_torques(self.samples, delays_s)
         regression = Regression.stack(self.model, later, self.coulomb, structure=self.structure)
         return _left(unknowns(self.model, later, regression, ("delay",)), regression)
 
-    def explained(self, found: Left) -> float:
+    def explained(self, found: RemainingDelay) -> float:
         """Return the share of the squared errors that later torques remove, averaged over the axes."""
         before = np.maximum(self.given.sigma, np.finfo(float).tiny)
         return float(1.0 - np.mean((found.sigma / before) ** 2))
 
-    def worth(self, start_s: FloatArray, axis: int, delay_s: float) -> bool:
+    def reduces_error(self, start_s: FloatArray, axis: int, delay_s: float) -> bool:
         """Return whether the axis's error decreases if only its delay changes from `start_s` (n,) [s] to `delay_s`."""
         alone = np.where(np.arange(len(start_s)) == axis, delay_s, start_s)
-        return bool(self.left(alone).sigma[axis] ** 2 < MOST_REMAINING * self.left(start_s).sigma[axis] ** 2)
+        return bool(self.remaining(alone).sigma[axis] ** 2 < MOST_REMAINING * self.remaining(start_s).sigma[axis] ** 2)
 
     def root(self, start_s: FloatArray, which: NDArray[np.bool_], *, together: bool) -> Root | None:
         """Return the delays after which no delay remains; None if the search does not find them.
@@ -119,7 +119,7 @@ class DelaySearch:
         at, step, before = start_s, np.zeros_like(start_s), np.zeros_like(start_s)
         seen, open_ = np.ones_like(start_s), which
         for _ in range(ROUNDS):
-            value, deviation = self._of_axes(self.left(at), together=together)
+            value, deviation = self._of_axes(self.remaining(at), together=together)
             enough = np.maximum(ROOT_S, ROOT_DEVIATIONS * deviation)
             seen = np.where(np.abs(step) > enough, np.clip(-_slope(value, before, step), LEAST_VISIBLE, 1.0), seen)
             open_ = which & (np.abs(value) >= enough)
@@ -133,16 +133,16 @@ class DelaySearch:
         others = which & ~open_
         return self.root(start_s, others, together=False) if others.any() and not together else None
 
-    def _of_axes(self, left: Left, *, together: bool) -> tuple[FloatArray, FloatArray]:
+    def _of_axes(self, left: RemainingDelay, *, together: bool) -> tuple[FloatArray, FloatArray]:
         """Return remaining delays and their standard deviations by axis, (n,) [s]."""
         each = left.delays[1:]
         return _values([left.delays[0]] * len(each) if together else each)
 
 
-def _left(free: Sequence[Unknown], regression: Regression) -> Left:
+def _left(free: Sequence[Unknown], regression: Regression) -> RemainingDelay:
     solution = regression.solve()
     sigma = regression.axis_sigma(regression.residual(solution.phi, solution.friction))
-    return Left(tuple(one for one in free if one.kind == "delay"), sigma)
+    return RemainingDelay(tuple(one for one in free if one.kind == "delay"), sigma)
 
 
 def _values(unknowns: Sequence[Unknown]) -> tuple[FloatArray, FloatArray]:
@@ -168,7 +168,7 @@ def secant_step(value: FloatArray, before: FloatArray, step: FloatArray) -> Floa
     return np.clip(found, -most, most)
 
 
-def followed(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
+def iterated_delays(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
     """Return the delays of the given data: that of all torques, then those of each axis; relevant ones are iterated.
 
     If half of the axes have a delay that contradicts the common one, the common delay is that of a single linear step.
@@ -178,12 +178,12 @@ def followed(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) ->
         limits: limits of suspicions; delays far below them are not iterated.
         doubt: factor of the limit for each axis, (n,).
     """
-    given, n = among_others(search.given.delays)[0], len(doubt)
+    given, n = with_scatter_of_joints(search.given.delays)[0], len(doubt)
     root, common = None, given
     if abs(given.value) > max(given.deviation, 0.25 * SMALL * limits.delay_s):
         root = search.root(np.zeros(n), np.ones(n, dtype=bool), together=True)
-    if root is not None and (part := search.explained(search.left(root.delays_s))) >= 0.0:
-        now = among_others(search.left(root.delays_s).delays)[0]
+    if root is not None and (part := search.explained(search.remaining(root.delays_s))) >= 0.0:
+        now = with_scatter_of_joints(search.remaining(root.delays_s).delays)[0]
         value, deviation = float(root.delays_s.mean()) + now.value, now.deviation / float(root.seen[0])
         common = Unknown("delay", -1, value, deviation, max(given.explained, part))
         each = _each(search, root.delays_s, limits, doubt)
@@ -193,7 +193,7 @@ def followed(search: DelaySearch, limits: SuspicionLimits, doubt: FloatArray) ->
         each = _each(search, np.zeros(n), limits, doubt)
     if n == 1:
         each = (replace(common, axis=0),)
-    return (common, *among_others((common, *each))[1:])
+    return (common, *with_scatter_of_joints((common, *each))[1:])
 
 
 def _contradicts(one: Unknown, common_s: float) -> bool:
@@ -203,14 +203,14 @@ def _contradicts(one: Unknown, common_s: float) -> bool:
 
 def _each(search: DelaySearch, start_s: FloatArray, limits: SuspicionLimits, doubt: FloatArray) -> tuple[Unknown, ...]:
     """Return each axis's delay with its own deviation, iterated from torques that are `start_s` (n,) [s] later."""
-    before = search.left(start_s)
+    before = search.remaining(start_s)
     looks, spread = _values(before.delays[1:])
     which = np.isfinite(spread) & (np.abs(looks) > np.maximum(spread, SMALL * limits.delay_s * doubt))
     one_step = [replace(one, value=one.value + start_s[one.axis]) for one in before.delays[1:]]
     root = search.root(start_s, which, together=False) if which.any() else None
     if root is None:
         return tuple(one_step)
-    found = search.left(root.delays_s)
+    found = search.remaining(root.delays_s)
     part = search.explained(found) - search.explained(before)
     followed_ones = []
     for one, first in zip(found.delays[1:], one_step, strict=True):
@@ -218,6 +218,6 @@ def _each(search: DelaySearch, start_s: FloatArray, limits: SuspicionLimits, dou
         value, deviation = one.value + root.delays_s[axis], one.deviation / float(root.seen[axis])
         explained = max(one.explained, part) if moved else one.explained
         sure = moved and abs(value) - limits.deviations * deviation > limits.delay_s * doubt[axis]
-        worth = not sure or search.worth(start_s, axis, value)
+        worth = not sure or search.reduces_error(start_s, axis, value)
         followed_ones.append(Unknown("delay", axis, value, deviation, explained) if worth else first)
     return tuple(followed_ones)

@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.diagnosis.delays import DelaySearch, followed
+from dynid.identification.diagnosis.delays import DelaySearch, iterated_delays
 from dynid.identification.diagnosis.effort_meaning import KINDS as MEANINGS
 from dynid.identification.diagnosis.effort_meaning import meanings, words_of
 from dynid.identification.diagnosis.gear_losses import SAMPLES, OtherLosses, other_losses
-from dynid.identification.diagnosis.nearby import Unknown, doubt_of_delays, unknowns
-from dynid.identification.diagnosis.readings import Reading, Trials
+from dynid.identification.diagnosis.interpretations import Interpretation, Trials
+from dynid.identification.diagnosis.nuisance_columns import Unknown, doubt_of_delays, unknowns
 from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import CoulombSettings, SuspicionLimits
 from dynid.model.dynamics import ArmModel
@@ -37,11 +37,11 @@ class Suspicion:
     """A fault of the data that would explain them better than the given interpretation.
 
     Attributes:
-        kind: kind of the `Unknown` or `Reading` that the suspicion comes from.
+        kind: kind of the `Unknown` or `Interpretation` that the suspicion comes from.
         joints: names of the joints; () for all joints.
         strength: size relative to its limits; above 1 it is reported.
         words: description with both errors, or with the standard deviation.
-        gain: error reduction by a fitted `Reading`, as a sum of logarithms.
+        gain: error reduction by a fitted `Interpretation`, as a sum of logarithms.
         explained: share of the squared error that an `Unknown` removes.
     """
 
@@ -134,9 +134,9 @@ def diagnose(
     trials, joints = Trials(model, samples), samples.joint_names
     doubt = doubt_of_delays(samples, regression)
     free = unknowns(model, samples, regression)
-    delays = followed(DelaySearch(model, samples, regression, coulomb, free), limits, doubt)
+    delays = iterated_delays(DelaySearch(model, samples, regression, coulomb, free), limits, doubt)
     free = (*(one for one in free if one.kind != "delay"), *delays)
-    readings = [*trials.usual(), *(trials.exchanges() if thorough else ())]
+    readings = [*trials.set_up_faults(), *(trials.exchanges() if thorough else ())]
     sure = [one for one in free if confirmed(one, trials, limits)]
     found = _without_repeats([_weighed(one, trials, limits, joints, doubt) for one in sure])
     found += [suspicion_of(one, limits, joints) for one in (*meanings(trials, nominal), *readings)]
@@ -221,9 +221,9 @@ def _small(model: ArmModel, free: Sequence[Unknown], limits: SuspicionLimits, jo
 
 def _losses(model: ArmModel, samples: Samples, regression: Regression) -> OtherLosses | None:
     """Return the test of gear losses; None if all friction is in the base parameters, without dependence on load."""
-    if regression.beside is None:
+    if regression.joint_friction is None:
         return None
-    solution, law = regression.solve(), regression.beside.fit.point.law
+    solution, law = regression.solve(), regression.joint_friction.fit.point.law
     misfit = regression.misfit(solution.phi, solution.friction)
     return other_losses(Trials(model, samples, SAMPLES), solution.phi, law, misfit)
 
@@ -288,7 +288,7 @@ def _of_unknown(one: Unknown, limits: SuspicionLimits, joints: Sequence[str], do
     return Suspicion(one.kind, (joint,), size / limit, words)
 
 
-def suspicion_of(one: Reading, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
+def suspicion_of(one: Interpretation, limits: SuspicionLimits, joints: Sequence[str]) -> Suspicion:
     """Return the suspicion for an alternative interpretation; the weaker of gain and significance is its strength."""
     named = tuple(joints[k] for k in one.axes)
     if one.kind in MEANINGS:

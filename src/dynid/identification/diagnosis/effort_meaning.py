@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from dynid.identification.diagnosis.readings import Data, Reading, Trials
+from dynid.identification.diagnosis.interpretations import Data, Interpretation, Trials
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray
 
@@ -38,14 +38,14 @@ WORDS = {
 }
 
 
-def words_of(one: Reading, joints: tuple[str, ...]) -> str:
-    """Return the sentence about a reading of all efforts, given the names of all joints."""
+def words_of(one: Interpretation, joints: tuple[str, ...]) -> str:
+    """Return the sentence about an alternative interpretation of all efforts, given the names of all joints."""
     named = {"joint": joints[one.axis], "joints": ", ".join(joints[k] for k in one.axes)}
     return WORDS[one.kind].format(before=100 * one.before, after=100 * one.after, **named)
 
 
-def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Reading]:
-    """Yield what the efforts of all joints may be instead of motor torques.
+def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpretation]:
+    """Yield alternative interpretations of the efforts of all joints, which may be no motor torques.
 
     Args:
         trials: fits of the samples.
@@ -72,10 +72,10 @@ def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Reading
         yield _certain(EXTERNAL, (), own.relative)
 
 
-def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Reading:
+def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Interpretation:
     """Return a meaning that needs no fit of its own, from the relative errors (n,) of the data as given."""
     worst = int(np.nanargmax(relative))
-    return Reading(kind, axes, 0.0, np.inf, np.inf, worst, float(relative[worst]), 0.0)
+    return Interpretation(kind, axes, 0.0, np.inf, np.inf, worst, float(relative[worst]), 0.0)
 
 
 def _without_sign(data: Data) -> list[int]:

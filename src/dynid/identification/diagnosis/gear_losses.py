@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dynid.identification.diagnosis.readings import BLOCKS, Data, LinearFit, Trials
+from dynid.identification.diagnosis.interpretations import BLOCKS, Data, LinearFit, Trials
 from dynid.model.friction import KE, KM, FrictionLaw
 from dynid.robot import FloatArray
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from dynid.errors import DataError
 from dynid.identification.elastic.model import ElasticModel, ElasticStates
-from dynid.model.numerical_regrouping import grouping, independent_columns, is_silent
+from dynid.model.numerical_regrouping import grouping, independent_columns, is_zero_column
 from dynid.robot import FloatArray, read_only
 
 Kind = Literal["unidentifiable", "independent", "dependent"]
@@ -51,7 +51,7 @@ def classify(W: FloatArray, names: tuple[str, ...]) -> Classification:
     """
     if W.ndim != 2 or W.shape[0] <= W.shape[1] or W.shape[1] != len(names):
         raise DataError(f"{len(names)} parameters need one column each and more rows; got {W.shape}")
-    silent = is_silent(W)
+    silent = is_zero_column(W)
     kept = sorted(independent_columns(W, _order(names)))
     others = [k for k in range(len(names)) if k not in kept]
     K = np.zeros((len(kept), len(names)))

@@ -11,7 +11,7 @@ from dynid.identification.elastic.settings import STEP_S, ElasticFile, Stribeck
 from dynid.model.parameters import StandardParameters
 from dynid.robot import FloatArray, read_only
 
-LOOK_S = 0.05  # time between the instants at which candidates are evaluated [s]
+CHECK_INTERVAL_S = 0.05  # time between the instants at which candidates are evaluated [s]
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ def drawn_reference(model: ElasticModel) -> Reference:
     """Return the best-conditioned of the random spline motions of elastic.yaml, within the velocity limits."""
     spline = model.file.spline
     series = Series.of("spline", spline.duration_s, spline.control_points)
-    rng, times = np.random.default_rng(spline.seed), np.arange(0.0, spline.duration_s, LOOK_S)
+    rng, times = np.random.default_rng(spline.seed), np.arange(0.0, spline.duration_s, CHECK_INTERVAL_S)
     centre, amplitude = np.deg2rad(spline.centre_deg), np.deg2rad(spline.amplitude_deg)
     fit = np.linalg.pinv(series.rest)
     best, smallest = None, np.inf

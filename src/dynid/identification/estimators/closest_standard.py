@@ -140,9 +140,9 @@ def closest_standard(
         raise DataError(
             f"these a-priori parameters belong to another model: {len(prior.names)} names, not {len(names)}"
         )
-    W = samples.seen(model.standard_regressor)
+    W = samples.low_passed(model.standard_regressor)
     reference = np.zeros(len(names)) if prior is None else np.array(prior.values)
-    sigma = joint_sigma(samples.seen(model.regressor), samples.tau)
+    sigma = joint_sigma(samples.low_passed(model.regressor), samples.tau)
     scale, rank = _column_scale(model, columns, essential)
     difference = samples.tau - W @ reference
     rows = np.concatenate([W * scale, difference[..., None]], axis=-1) / sigma[:, None]

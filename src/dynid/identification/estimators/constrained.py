@@ -63,7 +63,7 @@ class SequentialPrograms:
             InfeasibleError: the bounds exclude every model.
         """
         plain, friction, regression = without_friction(model, samples, coulomb, known)
-        found = sequential_fit(model, plain.seen(model.standard_regressor), plain.tau, _bounds(model))
+        found = sequential_fit(model, plain.low_passed(model.standard_regressor), plain.tau, _bounds(model))
         return _estimate(self.name, model, samples, regression, found.standard, friction)
 
 

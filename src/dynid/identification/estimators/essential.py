@@ -22,7 +22,7 @@ from dynid.identification.estimators.torque_errors import TorqueErrors, torque_e
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
-from dynid.model.numerical_regrouping import is_silent
+from dynid.model.numerical_regrouping import is_zero_column
 from dynid.model.parameters import BaseParameters
 from dynid.robot import FloatArray, read_only
 
@@ -75,7 +75,7 @@ def joint_sigma(W: FloatArray, tau: FloatArray) -> FloatArray:
     """
     deviations = []
     for j in range(tau.shape[1]):
-        columns = W[:, j, ~is_silent(W[:, j])]
+        columns = W[:, j, ~is_zero_column(W[:, j])]
         R, order = qr(columns / np.linalg.norm(columns, axis=0), mode="r", pivoting=True, check_finite=False)
         diagonal = np.abs(np.diag(R))
         rank = int((diagonal > JOINT_RANK_TOLERANCE * diagonal[0]).sum())
@@ -142,8 +142,8 @@ def essential_parameters(model: ArmModel, samples: Samples, limit: float = DEVIA
     Raises:
         DataError: the samples do not determine the parameters, or no parameter is within the limit.
     """
-    W = samples.seen(model.regressor)
-    silent = is_silent(W.reshape(-1, W.shape[-1]))
+    W = samples.low_passed(model.regressor)
+    silent = is_zero_column(W.reshape(-1, W.shape[-1]))
     if silent.any():
         listed = ", ".join(model.names[k] for k in np.flatnonzero(silent))
         raise DataError(f"the motion does not excite {listed}: no torque depends on them; move their joints too")
@@ -204,7 +204,7 @@ def without_friction(
         return samples, None, found.regression
     regression, phi = found.regression, found.base
     left = regression.residual(phi.values, regression.friction_given(phi.values))[: len(samples)]
-    links = samples.seen(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, phi))
+    links = samples.low_passed(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, phi))
     return replace(samples, tau=links + left), found.friction, regression
 
 
@@ -222,7 +222,7 @@ class EssentialLeastSquares:
         plain, friction, regression = without_friction(model, samples, coulomb, known)
         found = essential_parameters(model, plain, self.limit)
         kappa, weakest = regression.conditioning()
-        residual = plain.tau - samples.seen(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, found.base))
+        residual = plain.tau - samples.low_passed(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, found.base))
         return Estimate(
             base=found.base,
             errors=torque_errors(samples.tau, samples.tau - residual),

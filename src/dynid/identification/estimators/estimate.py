@@ -81,8 +81,8 @@ def estimate_from(
     kappa, weakest = regression.conditioning()
     friction, count = None, int(solution.sliding.sum())
     spread = regression.spread(solution, weights, inflation)
-    if regression.beside is not None and solution.friction is not None:
-        friction = regression.beside.law(solution.friction, regression.friction_deviations(solution, spread))
+    if regression.joint_friction is not None and solution.friction is not None:
+        friction = regression.joint_friction.law(solution.friction, regression.friction_deviations(solution, spread))
     return Estimate(
         base=BaseParameters(regression.names, solution.phi, spread[count:, count:]),
         errors=torque_errors(tau, tau - regression.misfit(solution.phi, solution.friction), regression.dq),
@@ -110,8 +110,8 @@ def _belief(regression: Regression, solution: Solution, spread: FloatArray) -> B
     covariance = np.zeros((count + size, count + size))
     covariance[np.ix_(kept, kept)] = spread
     names, values, chosen = list(regression.names), solution.phi.tolist(), [*range(count, count + size)]
-    if regression.beside is not None and solution.friction is not None:
-        parameters = regression.beside.parameters
+    if regression.joint_friction is not None and solution.friction is not None:
+        parameters = regression.joint_friction.parameters
         own = [k for k, one in enumerate(parameters) if one.term == FB and len(one.axes) == 1]
         names = [f"FC{parameters[k].axes[0] + 1}" for k in own] + names
         values, chosen = solution.friction[own].tolist() + values, own + chosen

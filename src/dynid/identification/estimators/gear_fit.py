@@ -69,7 +69,7 @@ class Structure:
     shared: tuple[str, ...] = BY_SERVO
 
     def parameters(self, gears: Sequence[str]) -> tuple[Parameter, ...]:
-        """Return the parameters for axes with these gears, (n,); axes with equal names share parameters."""
+        """Return the structure's friction parameters; axes whose gears (n,) have equal names share parameters."""
         found = []
         for symbol in self.terms:
             term, shared = SYMBOLS.index(symbol), symbol in self.shared
@@ -364,7 +364,7 @@ class GearFitter:
         return None, share, used
 
     def linearised(self, known: KnownGears) -> GearFit:
-        """Return a known structure linearised at its point, without any step."""
+        """Return the fit of a known friction structure at its given values, linearised there without any iteration."""
         parameters, drift = known.structure.parameters(self.gears), known.structure.drift
         return self._linearised(known.structure, conforming(known.point, parameters, drift), None)
 
@@ -384,7 +384,7 @@ class GearFitter:
         target = self.rows.target - rows.tau + columns @ theta
         return GearFit(structure, parameters, point, rows, columns, theta, target)
 
-    def judged(self, fit: GearFit) -> GearFit:
+    def with_all_states(self, fit: GearFit) -> GearFit:
         """Return the same fit with the rows and derivatives of all states, including those near standstill."""
         point, terms = fit.point, sorted({one.term for one in fit.parameters})
         rows = self.rows.linearise(point.phi, point.law, point.drift, fit.rows.tm, terms)

@@ -116,25 +116,25 @@ def settle_links(
     te: FloatArray,
     tm: FloatArray,
 ) -> None:
-    """Compute the torques of base parameters at all states, and settle the motor torques for them; see `settle`.
+    """Compute the torques of base parameters at all states, and solve the motor torques for them as `settle` does.
 
     Args:
-        p: see `settle`.
+        p: parameters of friction, (terms, n).
         W: columns of the wanted torques, which belong to one joint each, (M, kept).
         G: columns of the load, (M, kept).
         joints: joint of each column, (kept,).
         phi: parameters of the columns, (kept,).
         rubs: whether each column is friction, (kept,), which drifts like the law's friction.
-        x: see `settle`.
-        s: see `settle`.
+        x: smoothed directions of dq, (M, n).
+        s: remaining share of the Stribeck friction, which decays with speed, (M, n).
         drift: relative change of friction per minute.
         minutes: times of the states [min], (M,).
-        dq: see `settle`.
-        ripple: see `settle`.
+        dq: velocities, (M, n) [rad/s].
+        ripple: deviations of the motor torque around each state, (M, n, R) [N m].
         links: result W phi, (M, n) [N m].
         rubbing: result of the friction columns alone, (M, n) [N m].
         te: result -G phi, (M, n) [N m].
-        tm: see `settle`.
+        tm: motor torques, (M, n) [N m]; guess on entry, result on exit.
     """
     loaded = loaded_axes(p)
     for k in range(dq.shape[0]):
@@ -167,18 +167,18 @@ def state_gradient(
     by_loads: bool,
     gradient: FloatArray,
 ) -> tuple[float, float]:
-    """Return the derivatives of axis i's mean friction in one state by tm and by te.
+    """Return the derivatives of axis i's mean friction in one state by motor torque tm and by load te.
 
     Args:
-        p: see `settle`; likewise x to tm, for one state.
+        p: parameters of friction, (terms, n).
         i: the axis.
-        x: see `settle`.
-        s: see `settle`.
-        warmth: see `settle`.
-        dq: see `settle`.
-        te: see `settle`.
-        ripple: see `settle`.
-        tm: see `settle`.
+        x: smoothed direction of the velocity.
+        s: remaining share of the Stribeck friction, which decays with speed.
+        warmth: factor of friction.
+        dq: velocity [rad/s].
+        te: load [N m].
+        ripple: deviations of the motor torque around the state, (R,) [N m].
+        tm: motor torque [N m].
         by_loads: whether friction may depend on the load; else both derivatives are 0.
         gradient: result, derivatives by the parameters of the axis, (terms,); zero on entry.
     """
@@ -203,16 +203,16 @@ def differentiate(
     tm: FloatArray,
     gradient: FloatArray,
 ) -> None:
-    """Compute derivatives of mean friction by the parameters of each axis; see `settle` for the other arguments.
+    """Compute the derivatives of mean friction in all states by the parameters of each axis.
 
     Args:
-        p: see `settle`.
-        x: see `settle`.
-        s: see `settle`.
-        dq: see `settle`.
-        te: see `settle`.
-        ripple: see `settle`.
-        tm: see `settle`.
+        p: parameters of friction, (terms, n).
+        x: smoothed directions of dq, (M, n).
+        s: remaining share of the Stribeck friction, which decays with speed, (M, n).
+        dq: velocities, (M, n) [rad/s].
+        te: loads, (M, n) [N m].
+        ripple: deviations of the motor torque around each state, (M, n, R) [N m].
+        tm: motor torques, (M, n) [N m].
         gradient: result, (M, n, terms); zero on entry.
     """
     for k in range(dq.shape[0]):
@@ -244,25 +244,25 @@ def derive(
     slides: FloatArray,
     out: FloatArray,
 ) -> None:
-    """Compute the derivatives of the tm that `settle_links` has found, times weights of the states.
+    """Compute the derivatives of the motor torques that `settle_links` has found, times weights of the states.
 
     Args:
-        p: see `settle_links`; likewise all arrays up to `tm`.
-        W: see `settle_links`.
-        G: see `settle_links`.
-        joints: see `settle_links`.
+        p: parameters of friction, (terms, n).
+        W: columns of the wanted torques, which belong to one joint each, (M, kept).
+        G: columns of the load, (M, kept).
+        joints: joint of each column, (kept,).
         changed: indices of the columns that friction changes, (c,).
-        rubs: see `settle_links`.
-        x: see `settle`.
-        s: see `settle`.
-        drift: see `settle_links`.
-        minutes: see `settle_links`.
-        dq: see `settle`.
-        ripple: see `settle`.
-        links: see `settle_links`.
-        rubbing: see `settle_links`.
-        te: see `settle_links`.
-        tm: see `settle`.
+        rubs: whether each column is friction, (kept,), which drifts like the law's friction.
+        x: smoothed directions of dq, (M, n).
+        s: remaining share of the Stribeck friction, which decays with speed, (M, n).
+        drift: relative change of friction per minute.
+        minutes: times of the states [min], (M,).
+        dq: velocities, (M, n) [rad/s].
+        ripple: deviations of the motor torque around each state, (M, n, R) [N m].
+        links: torques W phi of the links, (M, n) [N m].
+        rubbing: torques of the friction columns alone, (M, n) [N m].
+        te: loads -G phi, (M, n) [N m].
+        tm: motor torques, (M, n) [N m].
         terms: indices of the wanted friction parameters, (t,).
         slides: weights of the states, (M, n).
         out: result (M, (1 + t) n + c): derivatives by drift and by each wanted term, n columns each, and by the changed
@@ -310,7 +310,8 @@ def derive(
 def mean_gradient(law: FrictionLaw, dq: FloatArray, te: FloatArray, ripple: FloatArray, tm: FloatArray) -> FloatArray:
     """Return derivatives of mean friction by the parameters of its axis at given motor torques, (M, n, terms).
 
-    The arguments are those of `settle`.
+    The mean is over the torque ripple. The law gives the parameters of friction; dq (M, n) [rad/s] are velocities, te
+    and tm (M, n) [N m] loads and motor torques, and ripple (M, n, R) [N m] the deviations of the motor torque.
     """
     found = np.zeros((*dq.shape, len(law.values)))
     differentiate(law.values, law.directions(dq), law.fadings(dq), dq, te, ripple, tm, found)

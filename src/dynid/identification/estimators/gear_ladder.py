@@ -142,7 +142,7 @@ def excess_of(errors: FloatArray, best: FloatArray, least: float) -> tuple[float
     return float(difference.sum()), float(np.sqrt(len(difference)) * difference.std(ddof=1))
 
 
-def climb(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
+def select_structure(fitter: GearFitter, ladder: Sequence[Structure] = LADDER) -> Ladder:
     """Return the comparison of friction structures, with the fit of the one that the data support."""
     fits: list[tuple[GearFit, float]] = []  # fits and their misfits
     for structure in ladder:
@@ -193,17 +193,17 @@ def _raced(fitter: GearFitter, structure: Structure, starts: Sequence[Point | No
 
 def _settled(fitter: GearFitter, fit: GearFit) -> GearFit:
     """Return the converged fit with the smaller misfit: continued from `fit`, or started from the measured torques."""
-    first = to_the_end(fitter, fit)
+    first = fit_until_settled(fitter, fit)
     if not fit.structure.terms:
         return first
     second = fitter.fit(fit.structure, None, LAST_STEPS)
     if fitter.misfit(second) > fitter.misfit(first) - BETTER:
         return first
-    return to_the_end(fitter, second)
+    return fit_until_settled(fitter, second)
 
 
-def to_the_end(fitter: GearFitter, fit: GearFit) -> GearFit:
-    """Return the fit after it has settled, or after `ROUNDS` times all steps."""
+def fit_until_settled(fitter: GearFitter, fit: GearFit) -> GearFit:
+    """Return the fit, continued until it converges, for at most `ROUNDS` times its usual number of steps."""
     for _ in range(ROUNDS):
         if fit.settled:
             break

@@ -76,7 +76,7 @@ class Predicted:
     Attributes:
         tau: prediction after the low-pass, (N, n) [N m].
         sticking: whether states near standstill are included.
-        settled: settled states of each recording.
+        settled: torques of each recording's states that satisfy the friction equations.
     """
 
     tau: FloatArray
@@ -218,12 +218,12 @@ def _whole(parts: list[Linearised]) -> Linearised:
 
 
 class GearRows:
-    """Rows of all recordings in a set of samples.
+    """Regression rows with load-dependent friction, for all recordings in a set of samples.
 
     Args:
         model: model of the arm.
-        samples: states and torques. Without fine states, the samples themselves are used, without ripple and without a
-            mask.
+        samples: states and torques. Without states on a fine grid, the samples themselves are used, and every joint
+            counts as sliding.
         slow_rad_s: velocity below which a joint may stick [rad/s].
     """
 
@@ -336,7 +336,7 @@ def sliding_states(dq: FloatArray, slow_rad_s: float, width: int, slowest: Float
     Args:
         dq: velocities behind the states' filter, (M, n) [rad/s].
         slow_rad_s: speed below which joints may stick [rad/s].
-        width: width of the filter's smear, in states.
+        width: width over which the filter spreads a state, in states.
         slowest: least recorded velocities near the states, (M, n) [rad/s]; None if none were recorded.
     """
     slow = np.abs(dq) < slow_rad_s
@@ -349,7 +349,10 @@ def sliding_states(dq: FloatArray, slow_rad_s: float, width: int, slowest: Float
 
 
 def sliding_masks(samples: Samples, slow_rad_s: float) -> list[FloatArray]:
-    """Return `sliding_states` (M, n) of every recording's fine states, with the filter's smear as width."""
+    """Return masks (M, n) of every recording's fine states: 1 for states that slide, else 0, see `sliding_states`.
+
+    The width is that over which the torques' low-pass spreads a state.
+    """
     step = grid_step_s(samples.settings.interval_s, samples.fine[0])
     width = 2 * round(STICK_PERIODS / ((samples.settings.state_cutoff_hz or np.inf) * step)) + 1
     return [sliding_states(one.dq, slow_rad_s, width, one.slowest) for one in samples.fine]
@@ -387,7 +390,7 @@ def predicted_torques(
     Load-dependent friction takes into account the measured torque ripple above the samples' band; see `gear_kernels`.
     """
     if friction is None:
-        return samples.seen(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, phi))
+        return samples.low_passed(lambda q, dq, ddq: model.inverse_dynamics(q, dq, ddq, phi))
     if not samples.fine:
         ripple = np.zeros((len(samples), 1, model.axes))
         return np.asarray(np.sum(solved_torques(model, samples, samples.tau, ripple, phi, friction), axis=0))

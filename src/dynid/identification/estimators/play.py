@@ -39,7 +39,7 @@ class FoundPlay:
     Attributes:
         half: half the backlash, (n,) [rad; m for prismatic joints].
         deviations: standard deviations of half the backlash, (n,).
-        columns: D of sliding states, (N, n, n) [N m/rad].
+        columns: torques in sliding states per half backlash of each joint, (N, n, n) [N m/rad].
         taken: half the backlash by which the states were corrected, (n,); None is `significant`.
     """
 
@@ -108,7 +108,7 @@ def without_play(samples: Samples, half: FloatArray) -> Samples:
 
 
 def play_columns(rows: GearRows, fit: GearFit) -> FloatArray:
-    """Return D of sliding states at a fit, (N, n, n) [N m/rad]: torques of all axes per half backlash of each."""
+    """Return the torques of all axes per half backlash of each joint, in sliding states, (N, n, n) [N m/rad]."""
     model, samples, point = rows.model, rows.samples, fit.point
     phi = BaseParameters(model.names, point.phi)
     found = []

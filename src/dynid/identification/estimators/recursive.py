@@ -17,7 +17,6 @@ import numpy as np
 from scipy.linalg import qr
 
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.friction_beside import FrictionBeside
 from dynid.identification.estimators.gear_fit import (
     NO_ERROR,
     GearFit,
@@ -27,6 +26,7 @@ from dynid.identification.estimators.gear_fit import (
     with_parameters,
 )
 from dynid.identification.estimators.gear_rows import GearRows
+from dynid.identification.estimators.joint_friction import JointFriction
 from dynid.identification.estimators.solution import Solution, solve_triangle
 from dynid.identification.settings import CoulombSettings
 from dynid.model.dynamics import ArmModel
@@ -118,7 +118,7 @@ class RecursiveRegression:
             samples=self.samples + len(piece),
         )
 
-    def believing(self, phi: FloatArray, deviations: FloatArray, friction: FloatArray) -> "RecursiveRegression":
+    def with_prior(self, phi: FloatArray, deviations: FloatArray, friction: FloatArray) -> "RecursiveRegression":
         """Return the state with prior knowledge of base parameters and friction.
 
         The friction parameters' prior values are those of the linearisation point. The prior has its correct weight if
@@ -173,12 +173,12 @@ class RecursiveRegression:
 
 def _columns(fit: GearFit) -> FloatArray:
     """Return C and W of a fit, (N, n, k), without the columns of friction's shape."""
-    beside = FrictionBeside(fit, fit)
-    return np.concatenate([beside.columns, fit.rows.W], axis=2)
+    joint_friction = JointFriction(fit, fit)
+    return np.concatenate([joint_friction.columns, fit.rows.W], axis=2)
 
 
 def _target(fit: GearFit) -> FloatArray:
-    return FrictionBeside(fit, fit).target
+    return JointFriction(fit, fit).target
 
 
 def _appended(R: FloatArray, rows: FloatArray) -> FloatArray:

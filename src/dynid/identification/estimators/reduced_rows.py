@@ -48,7 +48,7 @@ class ReducedRows:
         return cls(np.zeros((GROUPS, axes, size, size)), np.zeros(axes), friction, base)
 
     def merge(self, triangles: Mapping[int, FloatArray], rows: FloatArray) -> None:
-        """Add triangles (n, k, k) by group, which represent these numbers of rows (n,)."""
+        """Add triangles (n, k, k), given by group, which represent these numbers of rows (n,)."""
         for group, more in triangles.items():
             self.R[group] = merged(self.R[group], more)
         self.rows += rows

@@ -14,7 +14,6 @@ from scipy.linalg import qr
 
 from dynid.errors import DataError, UndeterminedError
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.estimators.friction_beside import FrictionBeside, LeftOut
 from dynid.identification.estimators.gear_fit import GearFit, GearFitter, KnownGears, Structure
 from dynid.identification.estimators.gear_ladder import (
     LADDER,
@@ -22,10 +21,11 @@ from dynid.identification.estimators.gear_ladder import (
     BlockJudge,
     KnownStart,
     Ladder,
-    climb,
-    to_the_end,
+    fit_until_settled,
+    select_structure,
 )
 from dynid.identification.estimators.gear_rows import GearRows, sliding_rows
+from dynid.identification.estimators.joint_friction import JointFriction, LeftOut
 from dynid.identification.estimators.lags import find_lags
 from dynid.identification.estimators.play import FoundPlay, without_play
 from dynid.identification.estimators.prior_rows import prior_rows, prior_unit
@@ -59,7 +59,7 @@ class Regression:
         W: regressor, (N n, p).
         tau: torques, (N n,).
         interval_s: time between samples [s].
-        beside: friction in addition to the base parameters; None if there is none.
+        joint_friction: friction in addition to the base parameters; None if there is none.
         trust: weights of the rows, (N n,); None for equal weights.
         moving: axes that were faster than the settings' limit, (N, n).
         measured: measured torques (N, n), if `tau` is that of a linearisation.
@@ -80,7 +80,7 @@ class Regression:
     W: FloatArray
     tau: FloatArray
     interval_s: float
-    beside: FrictionBeside | None = None
+    joint_friction: JointFriction | None = None
     trust: FloatArray | None = None
     moving: NDArray[np.bool_] | None = None
     measured: FloatArray | None = None
@@ -132,7 +132,7 @@ class Regression:
         if coulomb is not None and coulomb.treatment == "estimated" and not model.structure.coulomb_friction:
             found = cls._with_friction(model, samples, coulomb, known, structure)
             return replace(found, prior=samples.prior)
-        W = samples.seen(model.regressor)
+        W = samples.low_passed(model.regressor)
         other = None if samples.other_tau is None else samples.other_tau.ravel()
         rows, interval = W.reshape(-1, len(model.names)), samples.settings.interval_s
         regression = cls(model.names, model.axes, rows, samples.tau.ravel(), interval, dq=samples.dq, other=other)
@@ -190,14 +190,16 @@ class Regression:
             fitter, fit, play = _without_play(fitter, fit, play, coulomb)
             rows = fitter.rows
         left_out = LeftOut.of(fitter, fit) if "km" in fit.structure.terms else None
-        beside = FrictionBeside(fit, fitter.judged(fit), ladder, play, delay, given=given, left_out=left_out)
+        joint_friction = JointFriction(
+            fit, fitter.with_all_states(fit), ladder, play, delay, given=given, left_out=left_out
+        )
         if not given and fit.structure.terms:
-            beside = beside.with_discrepancy(fitter)
-        W, tau, weight = [fit.columns[..., : len(lower)]], [beside.target], [trust]
+            joint_friction = joint_friction.with_discrepancy(fitter)
+        W, tau, weight = [fit.columns[..., : len(lower)]], [joint_friction.target], [trust]
         more = [rows.by_other_current[0]]
         # without friction nothing sticks, so all states count equally
         if not fit.structure.terms and (trust >= 1.0).sum() > len(lower):
-            W, tau, weight = [beside.judged.columns], [beside.judged.target], [np.ones_like(trust)]
+            W, tau, weight = [joint_friction.judged.columns], [joint_friction.judged.target], [np.ones_like(trust)]
             more = [np.zeros_like(samples.tau) if samples.other_tau is None else samples.other_tau - samples.tau]
         elif samples.fine:
             ratio = fitter.sigma(rows.target - fit.rows.tau) / fitter.standing_sigma(fit.point.phi)
@@ -214,7 +216,7 @@ class Regression:
             np.concatenate(W).reshape(-1, len(lower)),
             np.concatenate(tau).ravel(),
             samples.settings.interval_s,
-            beside,
+            joint_friction,
             np.concatenate(weight).ravel(),
             np.abs(samples.dq) >= max(coulomb.slow_rad_s, coulomb.transition_rad_s),
             samples.tau,
@@ -225,7 +227,7 @@ class Regression:
     @property
     def friction_size(self) -> int:
         """Number m of friction parameters in addition to the base parameters."""
-        return 0 if self.beside is None else self.beside.columns.shape[2]
+        return 0 if self.joint_friction is None else self.joint_friction.columns.shape[2]
 
     @property
     def torques(self) -> FloatArray:
@@ -249,23 +251,23 @@ class Regression:
 
     def columns(self) -> FloatArray:
         """Return [C W], (N n, m + p), or W alone without additional friction."""
-        if self.beside is None:
+        if self.joint_friction is None:
             return self.W
         return np.concatenate([self._friction_columns.reshape(len(self.tau), -1), self.W], axis=1)
 
     @cached_property
     def _friction_columns(self) -> FloatArray:
         """Matrix C, (rows, n, m), with zeros in the rows of standing states, which follow the others."""
-        assert self.beside is not None
-        columns = self.beside.columns
+        assert self.joint_friction is not None
+        columns = self.joint_friction.columns
         more = len(self.tau) // self.axes - len(columns)
         return np.concatenate([columns, np.zeros((more, *columns.shape[1:]))]) if more else columns
 
     def judged_rows(self) -> FloatArray:
         """Return the rows [C W tau] of all states, (N n, m + p + 1)."""
-        if self.beside is None:
+        if self.joint_friction is None:
             return np.column_stack([self.of_all_states.reshape(self.W.shape), self.torques.ravel()])
-        return self.beside.judged_rows()
+        return self.joint_friction.judged_rows()
 
     @cached_property
     def _whole_triangle(self) -> FloatArray:
@@ -308,18 +310,18 @@ class Regression:
     def _coulomb_columns(self) -> NDArray[np.bool_]:
         """Mask of the columns of [C W] that are Coulomb friction, whether base parameters or additional."""
         own = [name.rstrip("0123456789") == "FC" for name in self.names]
-        beside = [False] * self.friction_size
-        if self.beside is not None:
-            beside[: len(self.beside.parameters)] = [one.term == FB for one in self.beside.parameters]
-        return np.array(beside + own)
+        moving = [False] * self.friction_size
+        if self.joint_friction is not None:
+            moving[: len(self.joint_friction.parameters)] = [one.term == FB for one in self.joint_friction.parameters]
+        return np.array(moving + own)
 
     @cached_property
     def bounds(self) -> tuple[FloatArray, FloatArray]:
         """Lower and upper bounds of all columns; among base parameters, only Coulomb friction is bounded, by 0."""
         lower = np.where(self._coulomb_columns, 0.0, -np.inf)
         upper = np.full(len(lower), np.inf)
-        if self.beside is not None:
-            lower[: self.friction_size], upper[: self.friction_size] = self.beside.bounds
+        if self.joint_friction is not None:
+            lower[: self.friction_size], upper[: self.friction_size] = self.joint_friction.bounds
         return lower, upper
 
     @cached_property
@@ -348,7 +350,7 @@ class Regression:
         if slow := self._named(silence & moved):
             raise UndeterminedError(
                 f"the motion is too slow for {slow}: joints slower than coulomb_friction.slow_rad_s may stick, so what "
-                "they carry then says nothing; move their joints faster"
+                "their torque then gives no information; move their joints faster"
             )
         if silent := self._named(silence):
             raise UndeterminedError(
@@ -380,7 +382,7 @@ class Regression:
         """Whether Coulomb friction is estimated, as base parameters or in addition to them."""
         return bool(self._coulomb_columns.any())
 
-    def beside_friction(self) -> dict[str, float]:
+    def independence_from_coulomb(self) -> dict[str, float]:
         """Return the share of each parameter's column that Coulomb friction cannot reproduce, 0 to 1, by name."""
         coulomb, count = self._coulomb_columns, self.friction_size
         own = np.flatnonzero(~coulomb[count:]) + count
@@ -426,20 +428,20 @@ class Regression:
     def friction_given(self, phi: FloatArray) -> FloatArray | None:
         """Return the bounded friction parameters (m,) that fit best for given phi (p,); None without friction."""
         count = self.friction_size
-        if not count or self.beside is None:
+        if not count or self.joint_friction is None:
             return None
         R = self._weighted_triangle[:count]
         left = R[:, -1] - R[:, count:-1] @ phi
-        return bounded(np.column_stack([R[:, :count], left]), *self.beside.bounds)
+        return bounded(np.column_stack([R[:, :count], left]), *self.joint_friction.bounds)
 
     def friction_model(self, phi: FloatArray) -> FrictionLaw | None:
         """Return `friction_given` as a law, with deviations of the unconstrained fit; None without friction."""
-        if self.beside is None:
+        if self.joint_friction is None:
             return None
         values = self.friction_given(phi)
         solution = self.weighted_solution
         deviations = self.friction_deviations(solution, self.spread(solution, self.row_weights))
-        return self.beside.law(np.zeros(0) if values is None else values, deviations)
+        return self.joint_friction.law(np.zeros(0) if values is None else values, deviations)
 
     @cached_property
     def weighted_spread(self) -> FloatArray:
@@ -517,18 +519,18 @@ class Regression:
         own, base = self.columns(), np.full(len(self.names), np.inf)
         if self.prior is not None and self.prior.standard_deviations is not None:
             base = self.prior.standard_deviations
-        if self.beside is None:
+        if self.joint_friction is None:
             return own, base
-        more, known = self.beside.shape_columns
-        known = np.concatenate([self.beside.known, base, known])
+        more, known = self.joint_friction.shape_columns
+        known = np.concatenate([self.joint_friction.known, base, known])
         return np.concatenate([own, self._padded(more)], axis=1), known
 
     @property
     def _effects(self) -> FloatArray:
         """Torques of effects without a parameter, each at its likely size, (N n, k)."""
-        if self.beside is None or self.beside.effects is None:
+        if self.joint_friction is None or self.joint_friction.effects is None:
             return np.zeros((len(self.tau), 0))
-        return self._padded(self.beside.effects)
+        return self._padded(self.joint_friction.effects)
 
     def _padded(self, columns: FloatArray) -> FloatArray:
         """Return columns (N, n, k) of sliding states, extended by zeros for standing states, (rows n, k)."""
@@ -541,20 +543,22 @@ class Regression:
 
     def misfit(self, phi: FloatArray, friction: FloatArray | None = None) -> FloatArray:
         """Return measured minus predicted torques, (N, n) [N m], in all states, including those masked in the fit."""
-        if self.beside is None:
+        if self.joint_friction is None:
             return np.asarray(self.torques - self.of_all_states @ phi)
-        return self.beside.misfit(phi, np.zeros(self.friction_size) if friction is None else friction)
+        return self.joint_friction.misfit(phi, np.zeros(self.friction_size) if friction is None else friction)
 
     def residual(self, phi: FloatArray, friction: FloatArray | None = None) -> FloatArray:
         """Return the residual tau - W phi - C f, (N, n) [N m]."""
         left = (self.tau - self.W @ phi).reshape(-1, self.axes)
-        return left if friction is None or self.beside is None else left - self._friction_columns @ friction
+        return left if friction is None or self.joint_friction is None else left - self._friction_columns @ friction
 
     def axis_sigma(self, residual: FloatArray) -> FloatArray:
         """Return the standard deviation of every axis's residual on trusted rows, (n,) [N m].
 
-        The degrees of freedom of the fit are spread evenly over the axes. The residual is that of all rows, or of the
-        first N rows, (N, n), which are the samples without additional rows.
+        The degrees of freedom of the fit are spread evenly over the axes.
+
+        Args:
+            residual: residual of the samples, with or without that of rows that follow them, (N, n) [N m].
         """
         trusted = self.trusted.reshape(-1, self.axes)[: len(residual)].copy()
         trusted[:, ~trusted.any(axis=0)] = True  # an axis without trusted rows hardly moves, so all its rows are used
@@ -576,14 +580,14 @@ def _chosen_fit(
     The structure is that of a known fit, else the given one, else that of the settings, which may let the data decide.
     """
     if isinstance(known, KnownStart):
-        return to_the_end(fitter, fitter.fit(known.structure, known.point)), known.ladder
+        return fit_until_settled(fitter, fitter.fit(known.structure, known.point)), known.ladder
     if known is not None:
         return fitter.linearised(known), None
     if structure is None and coulomb.structure == "auto":
-        ladder = climb(fitter)
+        ladder = select_structure(fitter)
         return ladder.fit, ladder
     chosen = structure or next(one for one in LADDER if one.name == coulomb.structure)
-    return to_the_end(fitter, fitter.fit(chosen)), None
+    return fit_until_settled(fitter, fitter.fit(chosen)), None
 
 
 def _without_play(
@@ -598,7 +602,7 @@ def _without_play(
     while taken.any():
         rows = GearRows(fitter.rows.model, without_play(fitter.rows.samples, taken), coulomb.slow_rad_s)
         other = GearFitter(rows, fitter.gears, fitter.trust, fitter.lower, fitter.transition_rad_s)
-        found = to_the_end(other, other.fit(fit.structure, fit.point))
+        found = fit_until_settled(other, other.fit(fit.structure, fit.point))
         worse = (taken > 0.0) & (BlockJudge(other, sigma).of_axes(found).sum(axis=0) >= before)
         if not worse.any():
             return other, found, replace(play, taken=taken)

@@ -259,7 +259,7 @@ def samples_alike(errors: FloatArray) -> float:
     """Return the number of consecutive errors (N,) that carry as much information as one independent error, at least 1.
 
     Unmodelled friction causes errors that last for tenths of a second. If every sample counted as independent, the
-    first program would be trusted to the last digit, and mass on an axis would grow to the bounds. The number is twice
+    fit of the first link would seem far too certain, and mass on an axis would grow to the bounds. The number is twice
     the sum of the autocorrelations, up to the first that is not positive, minus one.
     """
     count = len(errors)

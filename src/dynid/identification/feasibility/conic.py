@@ -29,7 +29,7 @@ PROVEN = {"PrimalInfeasible": "infeasible", "DualInfeasible": "unbounded"}  # fi
 
 @dataclass(frozen=True, eq=False)
 class Cone:
-    """Constraint that A x + b lies in a cone; created by the functions below.
+    """Constraint that A x + b lies in a cone; created by `zero`, `positive`, `norm_below` or `semidefinite`.
 
     Attributes:
         kind: "zero" and "positive": all entries are zero or not negative; "norm": the first entry is at least the norm

@@ -295,7 +295,7 @@ def on_their_bounds(model: ArmModel, pi: FloatArray, margin: float, spread: floa
     names = model.regrouping.standard
     pi = np.array([_settled(name, value, model) for name, value in zip(names, pi, strict=True)])
     for j in range(model.chain_size):
-        pi[10 * j : 10 * j + 10] = lifted(pi[10 * j : 10 * j + 10], margin, spread)
+        pi[10 * j : 10 * j + 10] = raised_to_bounds(pi[10 * j : 10 * j + 10], margin, spread)
     return StandardParameters(names, pi, model.chain_size)
 
 
@@ -308,12 +308,13 @@ def _settled(name: str, value: float, model: ArmModel) -> float:
     return max(value, 0.0) if kind in FRICTION else value
 
 
-def lifted(parameters: FloatArray, margin: float, spread: float = 0.0) -> FloatArray:
+def raised_to_bounds(parameters: FloatArray, margin: float, spread: float = 0.0) -> FloatArray:
     """Return a link's standard parameters (10,), raised to the pseudo-inertia margin if they miss it slightly.
 
-    The margin I is that of `spread_out`. eps I is added to the pseudo-inertia: the second moments and the mass grow by
-    eps, so the inertias by 2 eps. Parameters that miss the margin by more than MARGIN_TOLERANCE are returned unchanged.
-    So an inertia changes by at most a fifth of the margin.
+    After subtraction of the minimal spread (`spread_out`), the pseudo-inertia must be at least margin I. eps I is added
+    to the pseudo-inertia: the second moments and the mass grow by eps, so the inertias by 2 eps. Parameters that miss
+    the margin by more than MARGIN_TOLERANCE are returned unchanged. So an inertia changes by at most a fifth of the
+    margin.
     """
     missing = margin - float(np.linalg.eigvalsh(spread_out(parameters, spread))[0])
     if not 0 < missing <= MARGIN_TOLERANCE * margin:

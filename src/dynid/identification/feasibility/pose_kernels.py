@@ -34,7 +34,10 @@ def keep_sign(pivots: Any, margin: Any) -> None:
 
 @compiled
 def margins(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any) -> int:
-    """Compute m per pose by a program of pivots and m; return how many of the chain's positions were out of range."""
+    """Compute the margin m = 1 / trace((M - eps I)^-1) per pose by a program of pivots and m.
+
+    Returns the number of the chain's positions that were out of range.
+    """
     positions, pivots, value = np.empty((chain, LANES)), np.empty((q.shape[1], LANES)), np.empty((1, LANES))
     outside = 0
     for first in range(0, len(q), LANES):
@@ -49,7 +52,10 @@ def margins(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any) -
 
 @compiled
 def slopes(program: int, chain: int, q: Any, phi: Any, eps: Any, margin: Any, slope: Any) -> int:
-    """Compute m and its derivatives per pose by a program; return how many positions were out of range."""
+    """Compute the margin m = 1 / trace((M - eps I)^-1) and its derivatives per pose by a program.
+
+    Returns the number of positions that were out of range.
+    """
     positions, pivots, value = np.empty((chain, LANES)), np.empty((q.shape[1], LANES)), np.empty((1, LANES))
     derivatives = np.empty((chain, LANES))
     outside = 0
@@ -162,9 +168,9 @@ class PoseKernels:
     """Compiled functions of poses q (N, n) [rad], phi (p,) and eps [kg m^2].
 
     Attributes:
-        margins: returns m, (N,) [kg m^2].
-        slopes: returns m, (N,), and its derivatives by the chain's positions, (N, c) [kg m^2 / rad]; they are
-            meaningless if m is not positive.
+        margins: returns the margin m = 1 / trace((M - eps I)^-1), (N,) [kg m^2].
+        slopes: returns the margin m, (N,), and its derivatives by the chain's positions, (N, c) [kg m^2 / rad]; they
+            are meaningless if m is not positive.
 
     Both raise DataError for positions out of the kernels' range.
     """

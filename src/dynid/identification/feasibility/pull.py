@@ -120,11 +120,11 @@ def pull_of_bounds(
     if value > pull_limit(1, freedom):
         problem = ConsistentProblem(model, model.limits(bounds))
         nearest = nearest_parameters(model, problem, estimate.values, metric) / problem.units
-        directions = reached_directions(problem, model.regrouping.K * problem.units, nearest)
+        directions = directions_at_bounds(problem, model.regrouping.K * problem.units, nearest)
     return BoundsPull(value, directions, freedom, model.names[worst], float(abs(away[worst]) / deviations[worst]))
 
 
-def reached_directions(problem: ConsistentProblem, by_x: FloatArray, x: FloatArray) -> int:
+def directions_at_bounds(problem: ConsistentProblem, by_x: FloatArray, x: FloatArray) -> int:
     """Return the number of independent directions of base parameters that bounds block at x (s,).
 
     Args:

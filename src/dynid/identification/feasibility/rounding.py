@@ -19,7 +19,7 @@ def rounding_of(values: Iterable[float]) -> float:
     return 0.5 * 10.0 ** min(last, 0)
 
 
-def left_open(functions: InertiaFunctions, phi: FloatArray, pose: FloatArray, rounding: float) -> float:
+def eigenvalue_rounding_error(functions: InertiaFunctions, phi: FloatArray, pose: FloatArray, rounding: float) -> float:
     """Return the largest change of the smallest eigenvalue of M at a pose by rounding of parameters [kg m^2].
 
     With v its eigenvector, the eigenvalue is v' M(q; phi) v, which is linear in phi. To first order, the change is the

@@ -55,7 +55,7 @@ def fit_arx(segments: Sequence[Segment], dt: float, first_order: FirstOrderFit) 
     """Return the least-squares fit of the ARX model over all usable sections.
 
     Args:
-        segments: as for `fit_first_order`.
+        segments: sections of the joint's motion without feedback.
         dt: time between two samples [s].
         first_order: first-order fit, which gives friction, load and dead time.
 

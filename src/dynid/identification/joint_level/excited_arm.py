@@ -36,11 +36,11 @@ def simulate_excitation(
         controller: settings of the FF+PD controller, which holds the other joints.
         joint: index of the excited joint.
         acceleration_limits: largest accelerations of the approach, (n,) [rad/s^2].
-        mount: see `ArmPlant`.
-        seed: see `ArmPlant`.
-        switched_off: see `ArmPlant`.
-        standard: see `ArmPlant`.
-        friction: see `ArmPlant`.
+        mount: a mount of robot.yaml; None is the default one.
+        seed: seed of all random nuisances.
+        switched_off: names of nuisances to leave out.
+        standard: standard parameters of the arm; None is the set that the robot's file names.
+        friction: friction law of the gears, or its name; None is the choice of robot.yaml.
 
     Raises:
         SafetyError: the joint cannot be excited; the message gives the reason.

@@ -24,7 +24,7 @@ from dynid.identification.estimators.regression import Regression
 from dynid.identification.settings import IdentificationSettings
 from dynid.identification.setup import Setup
 from dynid.model.dynamics import ArmModel
-from dynid.parallel import Map, watched
+from dynid.parallel import Map, with_progress
 from dynid.robot import FloatArray
 
 LINEAR = ("ols", "wls")  # estimators whose solution follows from triangles
@@ -131,17 +131,17 @@ def from_all(
     Raises:
         DataError: a recording has changed since it was found.
     """
-    beside = estimate.regression.beside
-    shape = 0 if beside is None else beside.shape_columns[0].shape[2]
+    joint_friction = estimate.regression.joint_friction
+    shape = 0 if joint_friction is None else joint_friction.shape_columns[0].shape[2]
     rows = ReducedRows.empty(model.axes, estimate.regression.friction_size, len(model.names), shape)
-    play = None if beside is None or beside.play is None else beside.play.significant
+    play = None if joint_friction is None or joint_friction.play is None else joint_friction.play.significant
     play = play if play is not None and play.any() else None
-    known = None if beside is None else beside.fit.known
+    known = None if joint_friction is None else joint_friction.fit.known
     how = model, setup, settings, held_out_share, known, play
     tasks = [Task(tuple(sources[k] for k in mine), mine, *how) for mine in _pieces(len(sources))]
     left_out: list[str] = []
     seconds = 0.0
-    for piece in watched(mapper, progress)(reduced, tasks):
+    for piece in with_progress(mapper, progress)(reduced, tasks):
         rows.merge(piece.triangles, piece.rows)
         left_out += piece.left_out
         seconds += piece.seconds

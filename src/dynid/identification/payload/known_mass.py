@@ -138,14 +138,14 @@ def arm_columns(
 
     `friction` contains the columns of such a change in the run with the body, see `load_columns`.
     """
-    W = [one.seen(model.regressor) for one in (without, carrying)]
+    W = [one.low_passed(model.regressor) for one in (without, carrying)]
     for j in range(model.chain_size):
         changed = np.concatenate([np.zeros((len(without), friction.shape[-1])), friction[:, j]])
         columns = np.column_stack([np.concatenate([W[0][:, j], W[1][:, j]]), changed])
         yield j, columns, np.concatenate([without.tau[:, j], carrying.tau[:, j]])
 
 
-def beside(columns: FloatArray, *values: FloatArray) -> tuple[int, list[FloatArray]]:
+def residuals_after_fit(columns: FloatArray, *values: FloatArray) -> tuple[int, list[FloatArray]]:
     """Return the number of independent columns (N, p), and the residuals of values (N,) or (N, k) after their fit."""
     own = columns[:, independent_columns(columns, range(columns.shape[1]))]
     basis = np.linalg.qr(own / np.linalg.norm(own, axis=0))[0]
@@ -154,7 +154,7 @@ def beside(columns: FloatArray, *values: FloatArray) -> tuple[int, list[FloatArr
 
 def _scale(columns: FloatArray, torque: FloatArray, tau: FloatArray, interval_s: float) -> tuple[float, float, float]:
     """Return c in tau = columns psi + c torque, its standard deviation, and the rms residual; torques (N,) [N m]."""
-    taken, (left, rest) = beside(columns, torque, tau)
+    taken, (left, rest) = residuals_after_fit(columns, torque, tau)
     strength = float(left @ left)
     if strength <= INVISIBLE_RESIDUAL**2 * float(torque @ torque) or strength == 0.0:
         return float("nan"), float("inf"), float("inf")

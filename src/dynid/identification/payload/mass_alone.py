@@ -19,7 +19,7 @@ from scipy.optimize import least_squares
 from dynid.errors import DataError
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.uncertainty import sandwich
-from dynid.identification.payload.known_mass import JointScale, arm_columns, beside, refuse_unseen
+from dynid.identification.payload.known_mass import JointScale, arm_columns, refuse_unseen, residuals_after_fit
 from dynid.identification.payload.payload import load_columns
 from dynid.model.dynamics import ArmModel
 from dynid.model.regressor import LINK_PARAMETERS
@@ -72,7 +72,7 @@ class _Rows:
         self.short: list[FloatArray] = []
         taken = 0
         for j, columns, tau in arm_columns(model, without, carrying, friction):
-            own, (self.columns[:, j], self.torque[:, j]) = beside(columns, added[:, j], tau)
+            own, (self.columns[:, j], self.torque[:, j]) = residuals_after_fit(columns, added[:, j], tau)
             if len(tau) <= own + len(LINK_PARAMETERS):
                 few = own + len(LINK_PARAMETERS)
                 raise DataError(f"{len(tau)} samples do not determine {few} parameters; record longer")

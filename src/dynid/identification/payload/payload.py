@@ -86,7 +86,9 @@ def load_columns(model: ArmModel, samples: Samples) -> tuple[FloatArray, FloatAr
         columns[:, :c] = standard_regressor(model.mdh, q[:, :c], dq[:, :c], ddq[:, :c], model.gravity)[..., -10:]
         return columns
 
-    return samples.seen(last), samples.seen(lambda q, dq, _: model.drive.columns(names, q, dq, np.zeros_like(dq)))
+    return samples.low_passed(last), samples.low_passed(
+        lambda q, dq, _: model.drive.columns(names, q, dq, np.zeros_like(dq))
+    )
 
 
 def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArray, FloatArray]:
@@ -94,7 +96,7 @@ def _stacked(model: ArmModel, before: Samples, after: Samples) -> tuple[FloatArr
     extra = np.concatenate(load_columns(model, after), axis=-1)
     parts, torques = [], []
     for samples, added in ((before, np.zeros((len(before), *extra.shape[1:]))), (after, extra)):
-        W = samples.seen(model.regressor)
+        W = samples.low_passed(model.regressor)
         sigma = joint_sigma(W, samples.tau)
         weights = row_weights(samples.dq, CoulombSettings()) / sigma  # low weights for sticking joints
         parts.append(np.concatenate([W, added], axis=-1) * weights[..., None])

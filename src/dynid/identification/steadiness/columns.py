@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.identification.data.samples import Samples
-from dynid.identification.diagnosis.nearby import across, links_regressor, sliding
+from dynid.identification.diagnosis.nuisance_columns import links_regressor, perpendicular_axes, sliding
 from dynid.identification.estimators.regression import Regression
 from dynid.model.drive import RESISTING, of_kinds
 from dynid.model.dynamics import ArmModel
@@ -18,11 +18,11 @@ STEP_RAD = 1e-4  # step of numerical derivatives by positions
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class TestedQuantity:
     """A quantity that may change during the recordings, with its regressor columns.
 
     Attributes:
-        kind: one of the names above.
+        kind: kind of the quantity: `BODY`, `ZERO`, `SCALE`, `OFFSET`, `FRICTION` or `MOUNT`.
         axes: indices of the joints concerned, from 0; () for a body, for the mount, and for all joints together.
         columns: torques per unit of the quantity, (N, n, k): per kg and kg m, per rad, per share, or per N m.
     """
@@ -32,7 +32,7 @@ class Reading:
     columns: FloatArray
 
 
-def readings(model: ArmModel, samples: Samples, regression: Regression) -> tuple[Reading, ...]:
+def tested_quantities(model: ArmModel, samples: Samples, regression: Regression) -> tuple[TestedQuantity, ...]:
     """Return all quantities that are tested, linearised at the least-squares fit of a regression."""
     solution = regression.solve()
     count, n = samples.q.shape
@@ -42,18 +42,18 @@ def readings(model: ArmModel, samples: Samples, regression: Regression) -> tuple
     rubs = whole - links
     each = np.eye(n)
     own = [(k,) for k in range(n)]
-    found = [Reading(BODY, (), _body(model, regression, count))]
-    found += [Reading(SCALE, (), whole[..., None])]
-    found += [Reading(SCALE, one, (whole * each[one])[..., None]) for one in own]
-    found += [Reading(OFFSET, one, np.broadcast_to(each[one], (count, n))[..., None]) for one in own]
-    found += [Reading(FRICTION, (), rubs[..., None])]
-    found += [Reading(FRICTION, one, (rubs * each[one])[..., None]) for one in own]
+    found = [TestedQuantity(BODY, (), _body(model, regression, count))]
+    found += [TestedQuantity(SCALE, (), whole[..., None])]
+    found += [TestedQuantity(SCALE, one, (whole * each[one])[..., None]) for one in own]
+    found += [TestedQuantity(OFFSET, one, np.broadcast_to(each[one], (count, n))[..., None]) for one in own]
+    found += [TestedQuantity(FRICTION, (), rubs[..., None])]
+    found += [TestedQuantity(FRICTION, one, (rubs * each[one])[..., None]) for one in own]
     found += _zeros(model, samples, base)
     if size := float(np.linalg.norm(model.gravity)):
-        tilts = [model.gravity_torque(samples.q, base, size * one) for one in across(model.gravity)]
-        found.append(Reading(MOUNT, (), np.stack(tilts, axis=2)))
+        tilts = [model.gravity_torque(samples.q, base, size * one) for one in perpendicular_axes(model.gravity)]
+        found.append(TestedQuantity(MOUNT, (), np.stack(tilts, axis=2)))
     slides = sliding(regression, count)[..., None]
-    return tuple(Reading(one.kind, one.axes, one.columns * slides) for one in found)
+    return tuple(TestedQuantity(one.kind, one.axes, one.columns * slides) for one in found)
 
 
 def _body(model: ArmModel, regression: Regression, count: int) -> FloatArray:
@@ -63,7 +63,7 @@ def _body(model: ArmModel, regression: Regression, count: int) -> FloatArray:
     return np.asarray(links_regressor(regression)[:count] @ of_load)
 
 
-def _zeros(model: ArmModel, samples: Samples, base: BaseParameters) -> list[Reading]:
+def _zeros(model: ArmModel, samples: Samples, base: BaseParameters) -> list[TestedQuantity]:
     """Return the effects of a small error of each joint's zero on the torques."""
     given = model.inverse_dynamics(samples.q, samples.dq, samples.ddq, base)
     found = []
@@ -71,5 +71,5 @@ def _zeros(model: ArmModel, samples: Samples, base: BaseParameters) -> list[Read
         moved = np.array(samples.q)
         moved[:, axis] += STEP_RAD
         change = model.inverse_dynamics(moved, samples.dq, samples.ddq, base) - given
-        found.append(Reading(ZERO, (axis,), (change / STEP_RAD)[..., None]))
+        found.append(TestedQuantity(ZERO, (axis,), (change / STEP_RAD)[..., None]))
     return found

@@ -59,7 +59,7 @@ class Information:
         self.own = products[:, parameters:, parameters:]
 
     def without(self, columns: Sequence[int], course: FloatArray, beside: bool) -> tuple[FloatArray, FloatArray]:
-        """Return D'D (k, k) and D'y (k,), any unit, of D, which is Z columns times a course (w,).
+        """Return D'D (k, k) and D'y (k,), any unit, of D, which is Z columns times a function of time (w,).
 
         D and y exclude the parts that X spans and, if `beside`, those that the constant Z columns span.
         """
@@ -79,7 +79,7 @@ class Information:
         return G, b
 
     def explains(self, columns: Sequence[int], course: FloatArray, beside: bool) -> float:
-        """Return the squared residual that Z columns times a course (w,), any unit, remove."""
+        """Return the squared residual that Z columns times a function of time (w,), any unit, remove."""
         G, b = self.without(columns, course, beside)
         inverse = self._inverse(G, columns, course)
         return float(b @ inverse @ b)
@@ -93,7 +93,7 @@ class Information:
         return np.asarray(scaled / np.outer(size, size))
 
     def fit(self, columns: Sequence[int], course: FloatArray, beside: bool) -> ChangeFit:
-        """Return the fit of Z columns times a course (w,), any unit, with its robust covariance over windows."""
+        """Return the fit of Z columns times a function of time (w,), any unit, with its robust covariance."""
         G, b = self.without(columns, course, beside)
         inverse = self._inverse(G, columns, course)
         values = inverse @ b
@@ -132,7 +132,10 @@ class Information:
         return _covariance(scores), _freedom(shown)
 
     def with_course(self, columns: Sequence[int], course: FloatArray) -> "Information":
-        """Return the same products with Z columns times a course (w,), any unit, among the parameters."""
+        """Return the products after Z columns times a function of time (w,), any unit, have become parameters.
+
+        The function of time has one value per window.
+        """
         c = [self.size + k for k in columns]
         more = self.products[:, :, c] * course[:, None, None]
         corner = more[:, c] * course[:, None, None]

@@ -14,9 +14,9 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from dynid.identification.data.samples import Samples
-from dynid.identification.diagnosis.nearby import weighted_residual
+from dynid.identification.diagnosis.nuisance_columns import weighted_residual
 from dynid.identification.estimators.regression import Regression
-from dynid.identification.steadiness.columns import OFFSET, Reading, readings
+from dynid.identification.steadiness.columns import OFFSET, TestedQuantity, tested_quantities
 from dynid.identification.steadiness.fit import ChangeFit, Information
 from dynid.identification.steadiness.windows import Windows
 from dynid.model.dynamics import ArmModel
@@ -40,9 +40,9 @@ class Change:
     """A change during the recordings, or a constant offset that the model does not have.
 
     Attributes:
-        kind: kind of the quantity, see `columns`.
+        kind: kind of the quantity, such as a body, a joint zero or friction.
         axes: joints, from 0; () for all joints together, for a body and for the mount.
-        course: course over time.
+        course: function of time of the change: step, drift or constant.
         values: sizes of the quantity's columns.
         chance: probability of a change this large if nothing changed, over all tested quantities.
         explained: share of the squared error that the change removes.
@@ -74,7 +74,7 @@ class Change:
 class _Tried(NamedTuple):
     """A tested quantity with a course over time, and the squared error that it explains."""
 
-    reading: Reading
+    reading: TestedQuantity
     columns: list[int]
     course: Course
     over: FloatArray
@@ -97,13 +97,13 @@ class HiddenOffset(NamedTuple):
 
 
 class Search:
-    """Search for changes in addition to one fit."""
+    """Search for changes of the arm in addition to the fit of one regression."""
 
     def __init__(self, robot: Robot, model: ArmModel, samples: Samples, regression: Regression) -> None:
         """Prepare the columns of all tested quantities and their products."""
         self.samples, self.regression = samples, regression
         self.windows = Windows.of(samples)
-        self.tried = readings(model, samples, regression)
+        self.tried = tested_quantities(model, samples, regression)
         # later rows belong to joints at rest, whose torque may be hidden by friction: no quantity has columns there
         rows = slice(0, len(samples) * model.axes)
         own, weights, y = (one[rows] for one in weighted_residual(samples, regression))
@@ -122,7 +122,7 @@ class Search:
         self.gravity = model.regressor(postures, still, still) * np.array(smooth)
 
     def courses(self) -> Iterator[tuple[Course, FloatArray, int]]:
-        """Yield courses (w,) from 0 to 1, any unit, with the window at which a step occurs."""
+        """Yield functions of time (w,) from 0 to 1, any unit, with the window at which a step occurs."""
         share = self.windows.share
         yield "drift", share, 0
         starts = np.flatnonzero(np.diff(self.windows.recording)) + 1

@@ -30,7 +30,7 @@ def with_fault(
     delay_s: float,
     chained: bool = True,
 ) -> Pieces:
-    """Return the pieces that are sent instead of a reply.
+    """Return the pieces of bytes that are sent instead of a reply under a line fault.
 
     Args:
         kind: the fault.

@@ -168,7 +168,7 @@ Fault = Annotated[LineFault | Unplugged | Stall | LaterFault | StartFault, Field
 
 
 class FaultScript(Strict):
-    """Faults of a bus with their times; see the module."""
+    """Script of faults of a servo bus, with their times."""
 
     schema_version: Literal[1] = 1
     seed: int = 0
@@ -258,7 +258,7 @@ class FaultInjector:
         return self._stalls[self.requests]
 
     def line(self, frames: list[bytes]) -> Pieces:
-        """Return the pieces that are sent instead of a reply now."""
+        """Return the pieces of bytes to send instead of a reply, under the faults that are active now."""
         now_s = self._now_s()
         if now_s is None:
             return list(frames)
@@ -303,12 +303,12 @@ class FaultInjector:
             return
         if isinstance(fault, SameId):
             if fault.servo is not None:
-                self.chain.give_id_of(fault.servo, fault.of)
+                self.chain.assign_duplicate_id(fault.servo, fault.of)
             else:
                 first = self.chain.servos[fault.of]
                 more = Servo(fault.of, first.get(table.MODEL_NUMBER))
                 more.set(table.PRESENT_POSITION, int(self._random.integers(table.COUNTS_PER_TURN)))
-                self.chain.twins[fault.of] = more
+                self.chain.duplicate_id_servos[fault.of] = more
             return
         code = FACTORY_BAUD_CODE
         if isinstance(fault, OtherBaudRate):

@@ -59,7 +59,7 @@ class Lines:
     command_sign: FloatArray | float = 1.0
     _seen: list[Reading] = field(default_factory=list)
 
-    def seen(self, time_s: float, reading: Reading) -> Reading:
+    def distorted_reading(self, time_s: float, reading: Reading) -> Reading:
         """Return the controller's view of a reading."""
         if time_s < self.silent_from_s:
             seen = self._state(time_s, reading)
@@ -198,7 +198,7 @@ class LockstepPair:
     def _control(self, readings: Sequence[Reading]) -> None:
         """Update the controller with this cycle's readings."""
         now_ns = max(one.stamp_ns for one in readings)
-        seen = [line.seen(self.time_s, one) for line, one in zip(self.lines, readings, strict=True)]
+        seen = [line.distorted_reading(self.time_s, one) for line, one in zip(self.lines, readings, strict=True)]
         if self.pair.stopped == "not started":
             self.pair.start(now_ns - round(self._cycle * 1e9), *[Reading(now_ns, one.q) for one in seen])
             for guard in self.guards:

@@ -211,14 +211,14 @@ def simulate(
         trajectory: motion of all axes of the robot.
         controller: controller of the arm, which is reset first; a `FeedforwardPd` is unchanged, since a compiled copy
             runs.
-        mount: as in `ArmPlant`.
-        seed: as in `ArmPlant`.
-        switched_off: as in `ArmPlant`.
-        q0: as in `ArmPlant`, (n,) [rad].
-        stops: as in `ArmPlant`, (n,) [rad].
-        standard: as in `ArmPlant`.
+        mount: a mount of robot.yaml; None is the default one.
+        seed: seed of all random nuisances.
+        switched_off: names of nuisances to leave out.
+        q0: start posture at rest, (n,) [rad]; None is near the robot's rest posture.
+        stops: lower and upper joint stops, (n,) each [rad]; None is slightly beyond the joint limits.
+        standard: standard parameters of the arm; None is the set that the robot's file names.
         to_rest: return to the rest posture at the end.
-        friction: as in `ArmPlant`.
+        friction: friction law of the gears, or its name; None is the choice of robot.yaml.
 
     Raises:
         SafetyError: the trajectory leaves the joint stops (the paper's families need wider ones), or the arm does not

@@ -27,7 +27,13 @@ class SteppedArm:
     """Simulated arm that is read and commanded once per cycle.
 
     Args:
-        mount, seed, switched_off, q0, standard, friction: as in `ArmPlant`.
+        robot: the robot.
+        mount: a mount of robot.yaml; None is the default one.
+        seed: seed of all random nuisances.
+        switched_off: names of nuisances to leave out.
+        q0: start posture at rest, (n,) [rad]; None is near the robot's rest posture.
+        standard: standard parameters of the arm; None is the set that the robot's file names.
+        friction: friction law of the gears, or its name; None is the choice of robot.yaml.
 
     Attributes:
         stamp_ns: time of the present state [ns].

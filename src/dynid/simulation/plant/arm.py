@@ -1,9 +1,9 @@
 """Simulated arm behind the servos: motor currents in, sensor readings out, MuJoCo in between.
 
 Current times torque constant plus torque noise moves the joints. The encoders measure them through a small backlash;
-the current sensors measure the servo's current, with their own noise. The servos quantise
-(the emulated bus, or the lock-step driver). The plant has no delay either: on the real-time chain the
-wire and the processes cause it, and in lock-step the loop does.
+the current sensors measure the servo's current, with their own noise. The servos quantise the readings, not the plant:
+the emulated bus does, or the lock-step driver. Nor has the plant a delay: on the real-time chain the wire and the
+processes cause it, in lock-step the loop.
 """
 
 import math

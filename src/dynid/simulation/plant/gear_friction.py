@@ -128,6 +128,6 @@ class GearFriction:
         self._loss[self._locked] = LOCKED_NM
 
     def lock(self, axes: Collection[int]) -> None:
-        """Lock these joints; see `ArmPlant.lock`."""
+        """Lock the joints with these indices from now on, as by a brake."""
         self._locked = list(axes)
         self.update(self._data.time)

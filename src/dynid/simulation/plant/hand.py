@@ -60,7 +60,7 @@ def pushed(pushes: Sequence[Push], time_s: float, size: int) -> FloatArray:
 
 
 class Lead:
-    """Hand that guides all joints along a path from their present posture, and then lets go.
+    """Hand that guides all joints along a path from their present posture, and then releases it.
 
     It pulls by a spring and a damper at every joint. It advances along the path only while the arm follows, so an arm
     that holds its posture is not forced.
@@ -81,7 +81,7 @@ class Lead:
 
     @property
     def done(self) -> bool:
-        """Whether the hand has let go."""
+        """Whether the hand has released the arm."""
         return self._time_s > self._path.duration + RELEASE_S
 
     def torques(self, dt: float, q: FloatArray, dq: FloatArray) -> FloatArray:

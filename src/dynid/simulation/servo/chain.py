@@ -15,7 +15,7 @@ from dynid.simulation.servo.instructions import GROUP_READS, RESET_ALL, bulk_wri
 from dynid.simulation.servo.own_loops import OwnLoops
 from dynid.simulation.servo.servo import REVERSED, Servo
 from dynid.simulation.servo.shafts import Shafts
-from dynid.simulation.servo.unstated import Unstated
+from dynid.simulation.servo.undocumented import UndocumentedBehaviour
 
 LONGEST_STEP_S = 0.001
 OVERHEATING, OVERLOAD = 1 << 2, 1 << 5  # bits of the hardware error status
@@ -32,12 +32,13 @@ class ServoChain:
 
     Attributes:
         servos: servos by ID; a test may remove, add or change one.
-        twins: second servos with the ID of another, by ID; a twin collides with the first servo whenever that answers.
+        duplicate_id_servos: second servos with the ID of another, by ID; each collides with the first one whenever that
+            answers.
         line_code: the host's baud rate as a register value; servos with another receive nothing. None matches all.
         knows_fast_read: whether the firmware is new enough for the fast sync read.
         replies_chained: whether a servo answers a sync or bulk read only after the reply of the previous one, as a
             logic analyser showed (DynamixelSDK issues 331 and 364): after a silent one, all others are silent.
-        unstated: behaviour that the e-manual leaves open, for all servos.
+        undocumented: behaviour that the e-manual leaves open, for all servos.
         time_s: the servos' clock [s].
         missed_writes: number of group writes to a register that a servo will miss, by ID and address.
         unread: IDs and addresses of registers whose reads a servo does not answer.
@@ -49,16 +50,17 @@ class ServoChain:
             raise ValueError(f"the plant has {plant.size} axes, robot {robot.name} has {robot.size}")
         self.robot, self.plant, self.lock_step = robot, plant, lock_step
         self._transmission, self._shafts = Transmission(robot), Shafts(robot)
-        self.unstated = Unstated()
+        self.undocumented = UndocumentedBehaviour()
         self.servos = {
-            one.servo_id: Servo(one.servo_id, one.model_number, baud_code, self.unstated) for one in robot.wired_servos
+            one.servo_id: Servo(one.servo_id, one.model_number, baud_code, self.undocumented)
+            for one in robot.wired_servos
         }
         self._wired_servos = [self.servos[servo_id] for servo_id in robot.all_servo_ids]
         for wired, servo in zip(robot.wired_servos, self._wired_servos, strict=True):  # as in robot.yaml
             servo.set(table.DRIVE_MODE, REVERSED if wired.reverse_mode else 0)
             servo.set(table.SECONDARY_ID, table.NO_ID if wired.obeys is None else wired.obeys)
         self._motors: Motors | None = getattr(plant, "motors", None)
-        self.twins: dict[int, Servo] = {}
+        self.duplicate_id_servos: dict[int, Servo] = {}
         self.missed_writes: dict[tuple[int, int], int] = {}
         self.unread: set[tuple[int, int]] = set()
         self.line_code: int | None = None
@@ -121,7 +123,7 @@ class ServoChain:
     def answer_damaged(self, servo_id: int) -> list[bytes]:
         """Return a servo's answer to an instruction that has arrived with a wrong CRC."""
         servo = self.servo_at(servo_id)
-        if servo is None or not self.unstated.crc_error_answered or _level(servo) < table.STATUS_RETURN_ALL:
+        if servo is None or not self.undocumented.crc_error_answered or _level(servo) < table.STATUS_RETURN_ALL:
             return []
         return [build_status(servo_id, table.CRC_ERROR | servo.alert)]
 
@@ -171,11 +173,11 @@ class ServoChain:
         self.servos[servo_id].set(register, count)
         self._update_drive()
 
-    def give_id_of(self, servo_id: int, other_id: int) -> None:
+    def assign_duplicate_id(self, servo_id: int, other_id: int) -> None:
         """Give the servo `servo_id` the ID of another, so that both answer."""
         twin = self.servos.pop(servo_id)
         twin.set(table.ID, other_id)
-        self.twins[other_id] = twin
+        self.duplicate_id_servos[other_id] = twin
 
     @property
     def torque_on(self) -> bool:
@@ -208,12 +210,12 @@ class ServoChain:
         replies = [(servo, *servo.read(address, size)) for servo, address, size in requested]
         if not fast:
             frames = [build_status(servo.servo_id, error | servo.alert, data) for servo, error, data in replies]
-            if not self.twins:
+            if not self.duplicate_id_servos:
                 return frames
             return [self._collided(frame, block[1:]) for frame, block in zip(frames, requested, strict=True)]
         # Each servo waits for the previous one's block, so a missing servo prevents the whole reply.
         incomplete = len(requested) < len(blocks) or any(error for _, error, _ in replies)
-        if not blocks or incomplete or self.twins or not self.knows_fast_read:
+        if not blocks or incomplete or self.duplicate_id_servos or not self.knows_fast_read:
             return []
         ids = [servo.servo_id for servo, _, _ in replies]
         return [build_fast_reply(ids, [servo.alert for servo, _, _ in replies], [data for _, _, data in replies])]
@@ -243,7 +245,7 @@ class ServoChain:
 
     def _receivers(self, servo_id: int) -> Iterable[Servo]:
         """Return the servos that execute a write to an ID, including those that have it as secondary ID."""
-        servo, twin = self.servo_at(servo_id), self.twins.get(servo_id)
+        servo, twin = self.servo_at(servo_id), self.duplicate_id_servos.get(servo_id)
         found = () if servo is None else (servo,)
         if twin is None and not self._followers:
             return found
@@ -253,7 +255,7 @@ class ServoChain:
         """Return the reply of the servo with this ID; of two servos with it, the superposition of both replies."""
         if instruction in (Instruction.READ, Instruction.CLEAR):
             self._refresh()
-        servo, twin = self.servo_at(servo_id), self.twins.get(servo_id)
+        servo, twin = self.servo_at(servo_id), self.duplicate_id_servos.get(servo_id)
         own = [] if servo is None else [servo, *([twin] if twin else [])]
         replies = [self._reply(one, instruction, payload) for one in own]
         in_eeprom = int.from_bytes(payload[:2], "little") < table.EEPROM_END
@@ -273,7 +275,7 @@ class ServoChain:
         error, data = carry_out(servo, instruction, payload)
         if level < _ANSWERED_FROM.get(instruction, table.STATUS_RETURN_ALL):
             return b""
-        return build_status(servo.servo_id if self.unstated.new_id_answers else servo_id, error | servo.alert, data)
+        return build_status(servo.servo_id if self.undocumented.new_id_answers else servo_id, error | servo.alert, data)
 
     def _is_unread(self, servo_id: int, payload: bytes) -> bool:
         """Return whether a read covers a register that its servo does not answer."""
@@ -282,12 +284,14 @@ class ServoChain:
 
     def _settle(self) -> None:
         """Update the receivers of each ID and the motor currents after a write."""
-        every = [*self.servos.values(), *self.twins.values()]
-        if any(servo.servo_id != servo_id for servo_id, servo in [*self.servos.items(), *self.twins.items()]):
+        every = [*self.servos.values(), *self.duplicate_id_servos.values()]
+        if any(
+            servo.servo_id != servo_id for servo_id, servo in [*self.servos.items(), *self.duplicate_id_servos.items()]
+        ):
             self.servos.clear()
-            self.twins.clear()
+            self.duplicate_id_servos.clear()
             for servo in every:
-                (self.twins if servo.servo_id in self.servos else self.servos)[servo.servo_id] = servo
+                (self.duplicate_id_servos if servo.servo_id in self.servos else self.servos)[servo.servo_id] = servo
         self._followers = {}
         for servo in every:
             secondary = servo.bytes[table.SECONDARY_ID.address]
@@ -297,7 +301,7 @@ class ServoChain:
 
     def _collided(self, frame: bytes, block: tuple[int, int]) -> bytes:
         """Return the received frame when a second servo with the sender's ID answers the same sync read."""
-        twin = self.twins.get(frame[4])
+        twin = self.duplicate_id_servos.get(frame[4])
         if twin is None:
             return frame
         error, data = twin.read(*block)

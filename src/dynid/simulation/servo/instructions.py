@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.protocol import Instruction
 from dynid.simulation.servo.servo import Servo
-from dynid.simulation.servo.unstated import ACCESS_ERROR, INSTRUCTION_ERROR, LENGTH_ERROR, RANGE_ERROR, RESULT_FAIL
+from dynid.simulation.servo.undocumented import ACCESS_ERROR, INSTRUCTION_ERROR, LENGTH_ERROR, RANGE_ERROR, RESULT_FAIL
 
 RESET_ALL = b"\xff"
 _KEPT_BY_RESET = {RESET_ALL: (), b"\x01": (table.ID,), b"\x02": (table.ID, table.BAUD_RATE)}
@@ -42,7 +42,7 @@ def _write(servo: Servo, payload: bytes) -> Answer:
 
 def _reg_write(servo: Servo, payload: bytes) -> Answer:
     address, data = int.from_bytes(payload[:2], "little"), payload[2:]
-    error = LENGTH_ERROR if not data else servo.refusal(address, data) if servo.unstated.registered_at_once else 0
+    error = LENGTH_ERROR if not data else servo.refusal(address, data) if servo.undocumented.registered_at_once else 0
     if not error:
         servo.registered = address, data
         servo.set(table.REGISTERED_INSTRUCTION, 1)
@@ -60,7 +60,7 @@ def _action(servo: Servo, _: bytes) -> Answer:
 def _factory_reset(servo: Servo, payload: bytes) -> Answer:
     if len(payload) != 1 or payload not in _KEPT_BY_RESET:
         return RANGE_ERROR if payload else LENGTH_ERROR, b""
-    if servo.torque_enabled and not servo.unstated.reset_with_torque:
+    if servo.torque_enabled and not servo.undocumented.reset_with_torque:
         return ACCESS_ERROR, b""
     servo.factory_reset(_KEPT_BY_RESET[payload])
     return 0, b""

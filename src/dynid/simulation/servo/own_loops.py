@@ -10,7 +10,7 @@ import numpy as np
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.safety.overload import Winding, load_motors
 from dynid.robot import Robot
-from dynid.simulation.servo.profile import Way
+from dynid.simulation.servo.profile import PositionProfile
 from dynid.simulation.servo.servo import Servo
 
 # defaults for unknown motors: XM430-W350 at 12 V (e-manual)
@@ -31,7 +31,7 @@ class OwnLoops:
         self._windings = [DEFAULT_WINDING if motors is None else motors[one.axis].winding for one in wired]
         self._units = robot.current_units[[one.axis for one in wired]]
         self._sums = np.zeros(len(wired))
-        self._ways: dict[int, Way] = {}
+        self._ways: dict[int, PositionProfile] = {}
 
     def forget(self, place: int) -> None:
         """Clear a loop's integrator when its torque is switched off."""
@@ -52,7 +52,7 @@ class OwnLoops:
         """Return a servo's reference position [counts] on the profile to its goal; a new goal starts a new profile."""
         way = self._ways.get(place)
         if way is None or way.goal != servo.get(table.GOAL_POSITION):
-            way = self._ways[place] = Way.of(servo, float(present) if way is None else way.advance(0.0))
+            way = self._ways[place] = PositionProfile.of(servo, float(present) if way is None else way.advance(0.0))
         return way.advance(steps)
 
     def _pwm(self, place: int, servo: Servo, dq: float, steps: float) -> float:

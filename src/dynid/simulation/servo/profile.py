@@ -16,7 +16,7 @@ ACCELERATION_PER_MS2 = 214.577 * table.COUNTS_PER_TURN / 60.0**2 * 1e-6
 
 
 @dataclass
-class Way:
+class PositionProfile:
     """Profile from a position to a goal, both in counts, at rest at both ends.
 
     Attributes:
@@ -34,7 +34,7 @@ class Way:
     elapsed_ms: float = 0.0
 
     @classmethod
-    def of(cls, servo: Servo, start: float) -> "Way":
+    def of(cls, servo: Servo, start: float) -> "PositionProfile":
         """Return the profile by a servo's present registers."""
         goal = float(servo.get(table.GOAL_POSITION))
         velocity, acceleration = servo.get(table.PROFILE_VELOCITY), servo.get(table.PROFILE_ACCELERATION)

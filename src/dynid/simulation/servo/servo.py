@@ -1,7 +1,7 @@
 """Emulated X-series servo: its control table and the rules for reading and writing it.
 
 Source of the rules: ROBOTIS e-manual, the models' pages and "DYNAMIXEL Protocol 2.0"; open points are switches
-of `Unstated`. `own_loops` computes the current in other modes than current mode.
+of `UndocumentedBehaviour`. `own_loops` computes the current in other modes than current mode.
 """
 
 import struct
@@ -10,7 +10,14 @@ from collections.abc import Sequence
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.control_table import Register
 from dynid.hardware.servos.models import DYNAMIXELS
-from dynid.simulation.servo.unstated import ACCESS_ERROR, LENGTH_ERROR, LIMIT_ERROR, RANGE_ERROR, RESULT_FAIL, Unstated
+from dynid.simulation.servo.undocumented import (
+    ACCESS_ERROR,
+    LENGTH_ERROR,
+    LIMIT_ERROR,
+    RANGE_ERROR,
+    RESULT_FAIL,
+    UndocumentedBehaviour,
+)
 
 _GOALS = (table.GOAL_PWM, table.GOAL_CURRENT, table.GOAL_VELOCITY, table.GOAL_POSITION)
 _PROFILE = (table.PROFILE_ACCELERATION, table.PROFILE_VELOCITY)
@@ -40,7 +47,7 @@ class Servo:
         servo_id: ID on the bus.
         model_number: model number in the answer to a ping; a model of `dynid.hardware.servos`.
         baud_code: value of the baud rate register.
-        unstated: behaviour that the e-manual leaves open; shared by the servos of a chain.
+        undocumented: behaviour that the e-manual leaves open; shared by the servos of a chain.
 
     Attributes:
         bytes: the control table.
@@ -49,8 +56,10 @@ class Servo:
         registered: (address, data) of a reg write that waits for its action.
     """
 
-    def __init__(self, servo_id: int, model_number: int, baud_code: int = 5, unstated: Unstated | None = None) -> None:
-        self.unstated = unstated or Unstated()
+    def __init__(
+        self, servo_id: int, model_number: int, baud_code: int = 5, undocumented: UndocumentedBehaviour | None = None
+    ) -> None:
+        self.undocumented = undocumented or UndocumentedBehaviour()
         model = DYNAMIXELS[model_number]
         self._entries, self._listed, self._indirect = model.entries, model.listed, model.indirect
         pointers = [range(one.pointers, one.pointers + 2 * (one.end - one.first)) for one in model.indirect]
@@ -91,7 +100,7 @@ class Servo:
         self._reset_goals()
         self.forget_turns()
         self.set(table.TORQUE_ENABLE, startup & _TORQUE_AT_START)
-        self._take_goal = self.torque_enabled and self.unstated.torque_on_holds
+        self._take_goal = self.torque_enabled and self.undocumented.torque_on_holds
         self.torque_was_enabled |= self.torque_enabled
 
     def store_backup(self) -> None:
@@ -176,7 +185,7 @@ class Servo:
     def trip_watchdog(self) -> None:
         """Trip the watchdog, as when the bus was silent for longer than the watchdog time."""
         self.set(table.BUS_WATCHDOG, table.WATCHDOG_TRIPPED)
-        for register in (*_PROFILE, *(() if self.unstated.goals_survive_trip else _GOALS[1:3])):
+        for register in (*_PROFILE, *(() if self.undocumented.goals_survive_trip else _GOALS[1:3])):
             self.set(register, 0)
 
     def raise_hardware_error(self, bits: int) -> None:
@@ -216,8 +225,8 @@ class Servo:
             return RANGE_ERROR, b""
         block = range(address, address + size)
         listed = [at in self._listed for at in block]
-        if not any(listed) or block.stop > table.TABLE_SIZE or not (all(listed) or self.unstated.gaps_readable):
-            return self.unstated.unlisted_error, b""
+        if not any(listed) or block.stop > table.TABLE_SIZE or not (all(listed) or self.undocumented.gaps_readable):
+            return self.undocumented.unlisted_error, b""
         targets = self._targets(block)
         if targets == list(block) and all(listed) and table.MOVING.address not in block:
             self._plain.add((address, size))
@@ -245,7 +254,7 @@ class Servo:
         if self.torque_enabled and not torque_before:
             if self.bytes[_MODE_AT] == table.POSITION_MODE:
                 self.forget_turns()
-            self._take_goal = self.unstated.torque_on_holds
+            self._take_goal = self.undocumented.torque_on_holds
         self.torque_was_enabled |= self.torque_enabled
         return 0
 
@@ -273,7 +282,7 @@ class Servo:
         while place < len(targets):
             entry = self._entries.get(targets[place])
             if entry is None:
-                return [], LENGTH_ERROR if targets[place] in self._listed else self.unstated.unlisted_error
+                return [], LENGTH_ERROR if targets[place] in self._listed else self.undocumented.unlisted_error
             register = entry.register
             after = place + register.size
             if targets[place:after] != list(range(register.address, register.end)):
@@ -285,7 +294,7 @@ class Servo:
     def _refusal(self, register: Register, value: int) -> int:
         if not register.writable or (register.in_eeprom and self.torque_enabled):
             return ACCESS_ERROR
-        rearms = register is table.BUS_WATCHDOG and value and not self.unstated.rearms_while_tripped
+        rearms = register is table.BUS_WATCHDOG and value and not self.undocumented.rearms_while_tripped
         read_only = self.watchdog_tripped and (register in _GOALS or rearms)
         if value not in self._entries[register.address].allowed or read_only:
             return RANGE_ERROR

@@ -36,7 +36,7 @@ PIECE_SAMPLES = 33  # samples per piece; dense, since the first piece, from rest
 
 
 @dataclass(frozen=True, eq=False)
-class Shown:
+class GuidedReplay:
     """A replay together with the recorded hand-guided motion.
 
     Attributes:
@@ -90,14 +90,14 @@ class Shown:
         return np.array([np.interp(then, self.path_time, column) for column in self.path.T]).T
 
 
-def shown_of(robot: Robot, bag: Path, name: str, speed: float = 1.0) -> Shown:
+def replay_of_bag(robot: Robot, bag: Path, name: str, speed: float = 1.0) -> GuidedReplay:
     """Return the replay of the hand-guided motion in a bag.
 
-    Arguments and errors are those of `guided_part` and `shown_motion`.
+    Arguments and errors are those of `guided_part` and `replay_motion`.
     """
     recording = load_driver_recording(bag, robot, needed=(REFERENCE,))
     limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
-    return shown_motion(name, robot.joint_names, *guided_part(recording), limits, speed)
+    return replay_motion(name, robot.joint_names, *guided_part(recording), limits, speed)
 
 
 def guided_part(recording: DriverRecording) -> tuple[FloatArray, FloatArray]:
@@ -152,9 +152,9 @@ def _longest_section(time: FloatArray, led: NDArray[np.bool_]) -> tuple[int, int
     return int(begins[longest]), int(lasts[longest])
 
 
-def shown_motion(
+def replay_motion(
     name: str, joints: tuple[str, ...], time: FloatArray, q: FloatArray, limits: MotionLimits, speed: float = 1.0
-) -> Shown:
+) -> GuidedReplay:
     """Return the replay of a hand-guided motion.
 
     Args:
@@ -180,13 +180,13 @@ def shown_motion(
         motion = through_points(name, joints, knots, points)
         allowed = _allowed(motion, limits)
         if allowed.min() >= 1.0:
-            return Shown(motion, read_only(points), read_only(shown_s), read_only(time), read_only(q))
+            return GuidedReplay(motion, read_only(points), read_only(shown_s), read_only(time), read_only(q))
         rate = rate * uniform_filter1d(
             minimum_filter1d(0.98 * allowed + 0.02 * (allowed >= 1.0), WINDOW_POINTS), WINDOW_POINTS
         )
     joint = joints[int(np.argmax(motion.peak_velocities / limits.velocity))]
     raise DataError(
-        f"what was shown as '{name}' jumps at {joint} and exceeds its limits at every speed; guide the arm again, "
+        f"the guided motion '{name}' jumps at {joint} and exceeds its limits at every speed; guide the arm again, "
         "smoothly"
     )
 

@@ -85,9 +85,9 @@ class ContactSense:
         if not self._settled:
             self._settled = self._found_motion(since_s, q)
         elif self.onset.contact:
-            self.onset.left(dt)
+            self.onset.end_contact_if_released(dt)
         elif self.onset.update():
-            self.onset.adopt()
+            self.onset.accept_hypothesis()
 
     def _found_motion(self, since_s: float, q: FloatArray) -> bool:
         """Return whether the initial motion is known; if the arm moved, restart the filter with its velocity."""

@@ -1,4 +1,4 @@
-"""Looks: judgements of the recording so far, with the resulting model and the width of its intervals."""
+"""Judgements of the recording so far (`Look`), with the resulting model and the width of its intervals."""
 
 import time
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from dynid.robot import FloatArray, Robot
 
 
 @dataclass(frozen=True, eq=False)
-class Looker:
+class RecordingJudge:
     """Judge of the recording so far of an adaptive run.
 
     Attributes:
@@ -55,12 +55,16 @@ class Looker:
 
         Data of a short motion are compatible with several structures, each with its own base parameters.
         """
-        beside = result.estimate.regression.beside
-        rivals = np.zeros((0, 0)) if beside is None or beside.ladder is None else beside.ladder.rivals
+        joint_friction = result.estimate.regression.joint_friction
+        rivals = (
+            np.zeros((0, 0))
+            if joint_friction is None or joint_friction.ladder is None
+            else joint_friction.ladder.rivals
+        )
         other = np.abs(rivals).max(axis=0) if rivals.size else 0.0
         return np.asarray(self.quantile(motion_s) * deviations(result) + other)
 
-    def judged(self, source: Recording, moved: float) -> tuple[Look, Identification | None]:
+    def judge_recording(self, source: Recording, moved: float) -> tuple[Look, Identification | None]:
         """Return the judgement of the whole recording, and the resulting model."""
         began = time.perf_counter()
         try:
@@ -82,10 +86,10 @@ class Looker:
         """
         regression = result.estimate.regression
         covariance = regression.whole_spread(regression.solve())
-        if regression.beside is None:
+        if regression.joint_friction is None:
             x = regression.of_all_states
         else:
-            x = regression.beside.judged_columns()
+            x = regression.joint_friction.judged_columns()
         variance = np.einsum("knp,pq,knq->n", x, covariance, x, optimize=True) / len(x)
         size = np.sqrt(np.mean(regression.torques**2, axis=0))
         size = np.maximum(size, LEAST_TORQUE * self.robot.torque_limits)

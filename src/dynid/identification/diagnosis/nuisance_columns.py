@@ -105,7 +105,7 @@ class Columns:
         return values, inverse @ self.scores(left, (self.y - left @ values)[:, None]) @ inverse
 
 
-def columns_beside(
+def nuisance_columns(
     model: ArmModel, samples: Samples, regression: Regression, kinds: Collection[str] = KINDS
 ) -> Columns:
     """Return the columns of every tested unknown, without the parts that the parameters can reproduce.
@@ -120,7 +120,7 @@ def columns_beside(
     named, columns = _columns(model, samples, regression, regression.solve().phi, kinds)
     left = columns * weights[:, None]
     lengths = np.linalg.norm(left, axis=0)
-    whole = beside(own, np.column_stack([left, y]))  # together, so that `own` is decomposed once
+    whole = unspanned_part(own, np.column_stack([left, y]))  # together, so that `own` is decomposed once
     left, y = whole[:, :-1], whole[:, -1]
     # the zero of a joint with a vertical axis does not change the torques: its column is only rounding
     least = np.maximum(LEAST_REMAINDER * lengths, ROUNDING * float(np.linalg.norm(regression.tau * weights)))
@@ -151,7 +151,7 @@ def unknowns(
 ) -> tuple[Unknown, ...]:
     """Return estimates of every tested unknown, each added alone to the parameters.
 
-    The standard deviations of delays do not include the scatter over the axes; `among_others` adds it.
+    The standard deviations of delays do not include the scatter over the axes; `with_scatter_of_joints` adds it.
 
     Args:
         model: the arm.
@@ -159,7 +159,7 @@ def unknowns(
         regression: regression of the samples.
         kinds: kinds of the unknowns to test.
     """
-    found = columns_beside(model, samples, regression, kinds)
+    found = nuisance_columns(model, samples, regression, kinds)
     left, y, seen = found.left, found.y, found.seen
     strength = np.where(seen, (left**2).sum(axis=0), np.inf)
     values = left.T @ y / strength
@@ -181,7 +181,7 @@ def unknowns(
     )
 
 
-def among_others(delays: Sequence[Unknown]) -> tuple[Unknown, ...]:
+def with_scatter_of_joints(delays: Sequence[Unknown]) -> tuple[Unknown, ...]:
     """Return delays, that of all torques first, with standard deviations that include the scatter over the axes.
 
     The deviation of the common delay includes the disagreement of the axes. That of one axis's delay includes the
@@ -190,7 +190,7 @@ def among_others(delays: Sequence[Unknown]) -> tuple[Unknown, ...]:
     common, *each = delays
     seen = [one for one in each if np.isfinite(one.deviation)]
     values, own = (np.array([getattr(one, name) for one in seen]) for name in ("value", "deviation"))
-    usual = dict(zip([one.axis for one in seen], usual_of_others(np.maximum(0.0, np.abs(values) - own)), strict=True))
+    usual = dict(zip([one.axis for one in seen], median_of_others(np.maximum(0.0, np.abs(values) - own)), strict=True))
     return (
         replace(common, deviation=max(common.deviation, deviation_in_common(values, own))),
         *(replace(one, deviation=float(np.hypot(one.deviation, usual.get(one.axis, 0.0)))) for one in each),
@@ -214,7 +214,7 @@ def deviation_in_common(values: FloatArray, deviations: FloatArray) -> float:
     return float(np.sum(1.0 / (deviations**2 + between)) ** -0.5)
 
 
-def usual_of_others(sizes: FloatArray) -> FloatArray:
+def median_of_others(sizes: FloatArray) -> FloatArray:
     """Return for each of several sizes (n,), any unit, the median of all others.
 
     A joint may have an effect of this size because the others have it, too.
@@ -224,7 +224,7 @@ def usual_of_others(sizes: FloatArray) -> FloatArray:
     return np.array([np.median(np.delete(sizes, k)) for k in range(len(sizes))])
 
 
-def beside(own: FloatArray, columns: FloatArray) -> FloatArray:
+def unspanned_part(own: FloatArray, columns: FloatArray) -> FloatArray:
     """Return the part of columns (rows, m) that the columns `own` (rows, k) do not span, any unit."""
     scale = np.linalg.norm(own, axis=0)
     own = own[:, scale > 0.0] / scale[scale > 0.0]
@@ -304,7 +304,7 @@ class _Effects:
     def _tilts(self) -> Iterator[tuple[int, FloatArray]]:
         gravity = self.model.gravity
         size = float(np.linalg.norm(gravity))
-        for k, direction in enumerate(across(gravity) if size else ()):
+        for k, direction in enumerate(perpendicular_axes(gravity) if size else ()):
             yield k, self.model.gravity_torque(self.samples.q, self.base, size * direction) * self.slides
 
 
@@ -333,7 +333,7 @@ def since_reversal(samples: Samples) -> FloatArray:
 
 
 def sliding(regression: Regression, count: int) -> FloatArray:
-    """Return 1.0 for the states (N, n) that make full rows of sliding joints, else 0.0."""
+    """Return 1.0 for samples (N, n) of full weight in which the joint slides throughout, else 0.0."""
     if regression.trust is None:
         return np.ones((count, regression.axes))
     full = regression.trust.reshape(-1, regression.axes)[:count] >= 1.0
@@ -350,9 +350,9 @@ def _links(regression: Regression, phi: FloatArray) -> FloatArray:
 
 def links_regressor(regression: Regression) -> FloatArray:
     """Return the regressor of the base parameters, without columns of the friction law, (N, n, p) [SI]."""
-    if regression.beside is None:
+    if regression.joint_friction is None:
         return regression.of_all_states
-    return regression.beside.judged.rows.W
+    return regression.joint_friction.judged.rows.W
 
 
 def unexplained_share(samples: Samples, regression: Regression) -> FloatArray:
@@ -369,7 +369,7 @@ def unexplained_share(samples: Samples, regression: Regression) -> FloatArray:
 
 
 def doubt_of_delays(samples: Samples, regression: Regression) -> FloatArray:
-    """Return the factor of the limit for each axis's own delay, (n,), which grows with the share of friction."""
+    """Return the factor (n,) by which the limit of each axis's delay grows with its share of friction."""
     links = _links(regression, regression.solve().phi)
     dry = np.std(samples.tau - links, axis=0) / np.maximum(np.std(links, axis=0), ROUNDING)
     return np.asarray(1.0 + BUILD_UP_FACTOR * dry)
@@ -382,6 +382,6 @@ def _rate(samples: Samples, torque: FloatArray) -> FloatArray:
     return np.concatenate([np.gradient(one, time, axis=0) for one, time in zip(*parts, strict=True)])
 
 
-def across(gravity: FloatArray) -> FloatArray:
+def perpendicular_axes(gravity: FloatArray) -> FloatArray:
     """Return two unit vectors (2, 3) that are perpendicular to the gravity vector (3,) and to each other, any unit."""
     return np.asarray(np.linalg.svd(gravity[None, :])[2][1:])

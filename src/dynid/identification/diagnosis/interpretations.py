@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 
-from dynid.identification.data.later import read_later
+from dynid.identification.data.delayed_torques import interpolate_later
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.estimators.gear_rows import sliding_states
 from dynid.identification.estimators.torque_errors import MOVING_RAD_S
@@ -107,7 +107,7 @@ class LinearFit(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Reading:
+class Interpretation:
     """An alternative interpretation of the data, compared with the data as given.
 
     Attributes:
@@ -214,7 +214,7 @@ class Trials:
                     load[at[:, i], i] = own[:, :-1] @ theta
         return LinearFit(left, links)
 
-    def compare(self, kind: str, axes: tuple[int, ...], data: Data, value: float = 0.0) -> Reading:
+    def compare(self, kind: str, axes: tuple[int, ...], data: Data, value: float = 0.0) -> Interpretation:
         """Return an interpretation, compared with the data as given.
 
         Args:
@@ -230,9 +230,9 @@ class Trials:
         difference, best = own.blocks - fit.blocks, int(np.argmax(gains))
         error = max(float(difference.std(ddof=1)) * np.sqrt(len(difference)), np.finfo(float).tiny)
         errors = float(own.relative[best]), float(fit.relative[best])
-        return Reading(kind, axes, value, float(gains.sum()), float(difference.sum()) / error, best, *errors)
+        return Interpretation(kind, axes, value, float(gains.sum()), float(difference.sum()) / error, best, *errors)
 
-    def as_extrapolated(self, kind: str, axis: int, value: float) -> Iterator[Reading]:
+    def as_extrapolated(self, kind: str, axis: int, value: float) -> Iterator[Interpretation]:
         """Yield fits of one axis's torque scale, position zero or position scale around its linear estimate.
 
         Args:
@@ -254,8 +254,11 @@ class Trials:
                 own = np.where(np.arange(self.model.axes) == axis, 1.0 / scale, one)
                 yield self.compare(kind, (axis,), self.given.with_factors(one, own), scale)
 
-    def usual(self) -> Iterator[Reading]:
-        """Yield interpretations that leave small errors at each joint alone, so that other checks may miss them."""
+    def set_up_faults(self) -> Iterator[Interpretation]:
+        """Yield fits of frequent set-up faults: another gear ratio, another mount, exchanged joints, and a delay.
+
+        They leave small errors at each joint alone, so that other checks may miss them.
+        """
         one = np.ones(self.model.axes)
         for k in range(self.model.chain_size):
             for factor in GEARS:
@@ -267,7 +270,7 @@ class Trials:
         for delay in DELAYS_S:
             yield self.compare("delay", (), self._shifted(delay), delay)
 
-    def _mounts(self) -> Iterator[Reading]:
+    def _mounts(self) -> Iterator[Interpretation]:
         """Yield fits with gravity reversed and along the perpendicular axes of the base, as for an arm on a wall.
 
         Effects that only another mount shows, such as the first link's moments about a vertical axis, are ignored,
@@ -286,12 +289,12 @@ class Trials:
                 tried = self.compare("mount", (), replace(self.given, gravity=gravity))
                 yield replace(tried, along=f"{'-' if sign < 0.0 else '+'}{name}")
 
-    def _exchanged(self, kind: str, i: int, j: int) -> Reading:
+    def _exchanged(self, kind: str, i: int, j: int) -> Interpretation:
         order = list(range(self.model.axes))
         order[i], order[j] = j, i
         return self.compare(kind, (i, j), self.given.reordered(order, torques_only=kind == "torque columns"))
 
-    def exchanges(self) -> Iterator[Reading]:
+    def exchanges(self) -> Iterator[Interpretation]:
         """Yield fits with flipped signs of all or single torques, and with torque columns or joints exchanged.
 
         Links of negative mass explain flipped torques of all joints as well as positive masses explain right ones.
@@ -305,12 +308,12 @@ class Trials:
             yield self.compare("sign", (k,), self.given.with_factors(np.ones(n), own))
         for i, j in combinations(range(n), 2):
             yield self._exchanged("torque columns", i, j)
-            if j > i + 1:  # `usual` exchanges neighbours
+            if j > i + 1:  # `set_up_faults` exchanges neighbours
                 yield self._exchanged("joints", i, j)
 
     def _shifted(self, delay: float) -> Data:
         """Return torques and friction speeds as they were `delay` [s] later, for each recording separately."""
-        tau, speed = (read_later(self.samples.time, one, delay) for one in (self.samples.tau, self.samples.dq))
+        tau, speed = (interpolate_later(self.samples.time, one, delay) for one in (self.samples.tau, self.samples.dq))
         return replace(self.given, tau=tau[self.chosen], speed=speed[self.chosen])
 
 

@@ -13,7 +13,7 @@ from dynid.robot import FloatArray
 HISTORY = 256  # length of the history; a longer time between two states is a gap that clears it
 
 
-class InForce:
+class TorqueHistory:
     """History of the torques that a driver wrote, updated every cycle.
 
     Args:
@@ -21,7 +21,7 @@ class InForce:
         delay_s: delay from the timestamp of a state to the effect of its answer [s].
 
     Attributes:
-        delay_s: that delay; it may be changed.
+        delay_s: the same delay [s], which may be changed.
         newest_ns: timestamp of the newest answer; -1 without one.
         missing: number of intervals whose first state has no known answer; the previous answer is used.
     """

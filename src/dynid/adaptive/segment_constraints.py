@@ -15,16 +15,17 @@ TRANSITION_RAD_S = 0.1  # transition velocity of friction's sign [rad/s]
 
 
 @dataclass(frozen=True, eq=False)
-class Doubt:
+class TorqueUncertainty:
     """Uncertainty of the current model's torques.
 
     Attributes:
-        spare: unknown friction, (n,) [N m].
+        unknown_friction: unknown friction, (n,) [N m].
         root: square root of the covariance of friction and base parameters, root root' = cov, (m + p, k).
-        columns: torques per unit of them, (N, n, m + p), from a regressor (N, n, p) and velocities (N, n).
+        columns: function that returns the torques per unit of friction and base parameters, (N, n, m + p), from a
+            regressor (N, n, p) and velocities (N, n).
     """
 
-    spare: FloatArray
+    unknown_friction: FloatArray
     root: FloatArray
     columns: Callable[[FloatArray, FloatArray], FloatArray]
 
@@ -34,13 +35,13 @@ class Doubt:
         Velocities are (N, n), the regressor (N, n, p).
         """
         # friction opposes motion: it adds to the load when lifting, and carries a part of it when lowering
-        rubbed = tau + self.spare * np.tanh(dq / TRANSITION_RAD_S)
+        rubbed = tau + self.unknown_friction * np.tanh(dq / TRANSITION_RAD_S)
         tau = np.where(np.abs(rubbed) > np.abs(tau), rubbed, tau)
         return np.asarray(tau + np.sign(tau) * TORQUE_SIGMAS * np.linalg.norm(self.columns(W, dq) @ self.root, axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
-class Frame:
+class SegmentConstraints:
     """Constraints of one segment.
 
     Attributes:
@@ -50,7 +51,7 @@ class Frame:
         tube: allowed tracking errors, (n,) [rad].
         load: used share of each servo's overload limit, (n,).
         lasting: root mean square of the torques that servos bear permanently, (n,) [N m].
-        doubt: uncertainty of the expected torques; None for none.
+        uncertainty: uncertainty of the expected torques; None for none.
     """
 
     limits: MotionLimits
@@ -59,13 +60,13 @@ class Frame:
     tube: FloatArray
     load: FloatArray
     lasting: FloatArray
-    doubt: Doubt | None = None
+    uncertainty: TorqueUncertainty | None = None
 
     def most_expected(self, states: Sequence[FloatArray], W: FloatArray) -> FloatArray:
         """Return torques (N, n) [N m] including their uncertainty, at states (N, n) with the regressor W (N, n, p)."""
         q, dq, ddq = states
         tau = self.expected(q, dq, ddq)
-        return tau if self.doubt is None else self.doubt.added(tau, dq, W)
+        return tau if self.uncertainty is None else self.uncertainty.added(tau, dq, W)
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,9 +5,9 @@ from functools import cached_property
 
 import numpy as np
 
-from dynid.adaptive.feed import Feed, feed, soft_torques
-from dynid.adaptive.frame import Doubt
+from dynid.adaptive.feedforward import Feedforward, feedforward, smooth_friction_torques
 from dynid.adaptive.information import Information
+from dynid.adaptive.segment_constraints import TorqueUncertainty
 from dynid.control.motion_check import Torques, model_torques
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
@@ -18,15 +18,15 @@ TRANSITION_RAD_S = 0.03  # transition velocity of friction's sign in the optimis
 
 
 @dataclass(frozen=True, eq=False)
-class Known:
+class CurrentModel:
     """Current model: source of the feedforward and of the torques in planning.
 
     Attributes:
         model: geometry and structure.
         phi: base parameters, (p,).
-        friction: friction besides them.
+        friction: friction law in addition to the base parameters.
         sigma: residual size of each axis, (n,) [N m].
-        identified: whether it comes from data alone.
+        identified: whether the parameters were identified from data alone, without the nominal arm.
         ratio: identified deviations of base parameters over the planned ones, (p,); None if not known yet.
     """
 
@@ -38,16 +38,16 @@ class Known:
     ratio: FloatArray | None = None
 
     @cached_property
-    def feed(self) -> Feed:
+    def feedforward(self) -> Feedforward:
         """Feedforward of the model."""
-        return feed(self.model, self.phi, self.friction)
+        return feedforward(self.model, self.phi, self.friction)
 
     @cached_property
     def expected(self) -> Torques:
         """Function of a motion's expected torques, with friction as steep as an optimisation can handle."""
-        return soft_torques(self.model, self.phi, self.friction, TRANSITION_RAD_S)
+        return smooth_friction_torques(self.model, self.phi, self.friction, TRANSITION_RAD_S)
 
-    def doubt(self, information: Information, unknown: FloatArray) -> Doubt:
+    def uncertainty(self, information: Information, unknown: FloatArray) -> TorqueUncertainty:
         """Return the uncertainty of torques after the segments so far.
 
         Args:
@@ -58,14 +58,14 @@ class Known:
         if not self.identified:  # `unknown` covers friction
             covariance[:-size] = covariance[:, :-size] = 0.0
         values, vectors = np.linalg.eigh(covariance)
-        spare = np.zeros_like(unknown) if self.identified else unknown
-        return Doubt(spare, vectors * np.sqrt(np.maximum(values, 0.0)), information.columns)
+        unknown_friction = np.zeros_like(unknown) if self.identified else unknown
+        return TorqueUncertainty(unknown_friction, vectors * np.sqrt(np.maximum(values, 0.0)), information.columns)
 
-    def most(self, doubt: Doubt) -> Torques:
+    def most(self, uncertainty: TorqueUncertainty) -> Torques:
         """Return a function of a motion's largest possible torques: the model's, increased by their uncertainty."""
         torques = model_torques(self.model, self.phi, self.friction)
 
         def most(q: FloatArray, dq: FloatArray, ddq: FloatArray) -> FloatArray:
-            return doubt.added(torques(q, dq, ddq), dq, self.model.regressor(q, dq, ddq))
+            return uncertainty.added(torques(q, dq, ddq), dq, self.model.regressor(q, dq, ddq))
 
         return most

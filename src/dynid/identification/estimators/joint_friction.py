@@ -50,7 +50,7 @@ class LeftOut:
 
 
 @dataclass(frozen=True, eq=False)
-class FrictionBeside:
+class JointFriction:
     """Friction in addition to the base parameters, linearised at a fit.
 
     Attributes:
@@ -106,7 +106,7 @@ class FrictionBeside:
         """Matrix C of torques per unit of every parameter, (N, n, m), including drift."""
         return self.fit.columns[..., self.fit.rows.W.shape[2] :][..., ~self._shape]
 
-    def with_discrepancy(self, fitter: GearFitter) -> "FrictionBeside":
+    def with_discrepancy(self, fitter: GearFitter) -> "JointFriction":
         """Return this friction with effects that the law does not describe, from residuals of the fitter's rows."""
         fit, rows = self.fit, fitter.rows
         residual = fit.target - fit.columns @ fit.theta

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from dynid.control.guided_replay import guided_part, replay_motion
 from dynid.control.motion_check import position_and_speed, robot_limits
-from dynid.control.shown import guided_part, shown_motion
 from dynid.errors import DataError, SafetyError
 from dynid.robot import FloatArray, load_robot
 from dynid.trajectory.families import load_excitation
@@ -32,19 +32,19 @@ def led(hurry: float = 1.0) -> FloatArray:
 
 def test_demonstration_within_limits_is_replayed_unchanged(tmp_path: Path) -> None:
     q = led()
-    shown = shown_motion("shown", ROBOT.joint_names, TIME, q, LIMITS)
+    shown = replay_motion("shown", ROBOT.joint_names, TIME, q, LIMITS)
     assert shown.slowed is None and shown.motion.duration == pytest.approx(TIME[-1])
     replayed = shown.motion.sample_all(TIME)[0]
     np.testing.assert_allclose(replayed, shown.shown_at(TIME), atol=np.deg2rad(0.5))
     shown.save(tmp_path / "shown.yaml")
     read = load_trajectory_file(tmp_path / "shown.yaml", EXCITATION, ROBOT.rest_posture)
     np.testing.assert_allclose(read.sample_all(TIME)[0], replayed, atol=1e-5)
-    half = shown_motion("slow", ROBOT.joint_names, TIME, q, LIMITS, speed=0.5)
+    half = replay_motion("slow", ROBOT.joint_names, TIME, q, LIMITS, speed=0.5)
     assert half.motion.duration == pytest.approx(2.0 * TIME[-1]) and "slowed to 50%" in half.in_words()
 
 
 def test_demonstration_beyond_limits_is_slowed_only_there() -> None:
-    shown = shown_motion("quick", ROBOT.joint_names, TIME, led(6.0), LIMITS)
+    shown = replay_motion("quick", ROBOT.joint_names, TIME, led(6.0), LIMITS)
     _, dq, ddq = shown.motion.sample_all(np.arange(0.0, shown.motion.duration, 0.001))
     assert (np.abs(dq) <= LIMITS.velocity).all() and (np.abs(ddq) <= LIMITS.acceleration).all()
     assert shown.slowed is not None
@@ -58,7 +58,7 @@ def test_demonstration_beyond_limits_is_slowed_only_there() -> None:
 def test_a_motion_that_stops_hard_brakes_longer() -> None:
     """A joint that sticks stops within a sample; the last brake must keep the limit as well."""
     q = led(3.0)[: np.searchsorted(TIME, 2.4)]
-    shown = shown_motion("stopped", ROBOT.joint_names, TIME[: len(q)], q, LIMITS)
+    shown = replay_motion("stopped", ROBOT.joint_names, TIME[: len(q)], q, LIMITS)
     inside = np.linspace(0.0, shown.motion.duration - 1e-6, 20_000)
     assert (np.abs(shown.motion.sample_all(inside)[2]) <= LIMITS.acceleration).all()
     assert shown.slowed is not None and shown.slowed[2] == pytest.approx(TIME[len(q) - 1])
@@ -67,7 +67,7 @@ def test_a_motion_that_stops_hard_brakes_longer() -> None:
 def test_a_path_beyond_joint_limits_is_refused_as_any_motion() -> None:
     far = led() + 6.0 * (led() - ROBOT.rest_posture)
     with pytest.raises(SafetyError, match=r"motion 'far' refused: .* deg at .* allowed is"):
-        position_and_speed(ROBOT).check([shown_motion("far", ROBOT.joint_names, TIME, far, LIMITS).motion])
+        position_and_speed(ROBOT).check([replay_motion("far", ROBOT.joint_names, TIME, far, LIMITS).motion])
 
 
 def recording(q: FloatArray, reference: FloatArray | None) -> Any:
@@ -103,7 +103,7 @@ def test_sag_after_torque_on_is_not_part_of_the_demonstration() -> None:
 
 def test_a_motion_that_begins_at_once_keeps_the_acceleration_limits() -> None:
     quick = led()[200:]
-    shown = shown_motion("quick", ROBOT.joint_names, TIME[: len(quick)], quick, LIMITS, speed=2.0)
+    shown = replay_motion("quick", ROBOT.joint_names, TIME[: len(quick)], quick, LIMITS, speed=2.0)
     _, _, ddq = shown.motion.sample_all(np.arange(0.0, 0.3, 1e-4))
     assert (np.abs(ddq) <= LIMITS.acceleration).all()
     position_and_speed(ROBOT).check([shown.motion])

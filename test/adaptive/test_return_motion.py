@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dynid.adaptive.way_back import DURATION_FACTOR, return_motion
+from dynid.adaptive.return_motion import DURATION_FACTOR, return_motion
 from dynid.robot import load_robot
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 

@@ -6,7 +6,7 @@ RESULT_FAIL, INSTRUCTION_ERROR, CRC_ERROR, RANGE_ERROR, LENGTH_ERROR, LIMIT_ERRO
 
 
 @dataclass
-class Unstated:
+class UndocumentedBehaviour:
     """Behaviour that the e-manual omits, or states differently from users' observations; tests try both values of each.
 
     Attributes:

@@ -15,14 +15,14 @@ SINKING_RAD_S, CARRIED_SHARE = 0.01, 0.5  # slow sinking, whose friction is the 
 
 
 @dataclass(frozen=True)
-class Feed:
+class Feedforward:
     """Torques along a reference, and torques at rest."""
 
     moving: Torques
     holding: Torques
 
 
-def soft_torques(
+def smooth_friction_torques(
     model: ArmModel, phi: BaseParameters, friction: FrictionLaw, transition_rad_s: float = TRANSITION_RAD_S
 ) -> Torques:
     """Return a function of a motion's torques whose friction changes its sign within a transition velocity [rad/s]."""
@@ -36,7 +36,7 @@ def soft_torques(
     return torques
 
 
-def feed(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> Feed:
+def feedforward(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> Feedforward:
     """Return the feedforward from base parameters and from the friction law in addition to them."""
     sharp = model_torques(model, phi, friction)
     plain = model_torques(model, phi, FrictionLaw.of(model.axes, {}))
@@ -50,4 +50,4 @@ def feed(model: ArmModel, phi: BaseParameters, friction: FrictionLaw) -> Feed:
         # if friction can carry more than the whole weight, the motor need not push against it
         return np.where(held * weight > 0.0, np.sign(weight) * np.minimum(np.abs(held), np.abs(weight)), 0.0)
 
-    return Feed(soft_torques(model, phi, friction), holding)
+    return Feedforward(smooth_friction_torques(model, phi, friction), holding)

@@ -57,14 +57,14 @@ def line(robot: Robot) -> Line:
 
 @pytest.mark.parametrize("takes_present", [True, False])
 def test_silent_servos_hold_their_joints_and_let_them_down_slowly(line: Line, takes_present: bool) -> None:
-    line.chain.unstated.torque_on_holds = takes_present
+    line.chain.undocumented.torque_on_holds = takes_present
     line.silent = set(line.chain.servos)
     start = line.plant.q.copy()
-    line.arm.unseen.begin(np.ones(line.plant.size, dtype=np.bool_), start)
-    line.cycles(1500, lambda _: line.arm.unseen.step(1.0, 0.001))
+    line.arm.servo_side_hold.begin(np.ones(line.plant.size, dtype=np.bool_), start)
+    line.cycles(1500, lambda _: line.arm.servo_side_hold.step(1.0, 0.001))
     assert np.abs(line.plant.q - start).max() < 0.1 and np.abs(line.plant.dq).max() < 0.01
     assert np.abs(line.plant.current_a).max() < 0.05  # the load and what carries it
-    line.cycles(500, lambda number: line.arm.unseen.step(1.0 - min(1.0, number / 200), 0.001))
+    line.cycles(500, lambda number: line.arm.servo_side_hold.step(1.0 - min(1.0, number / 200), 0.001))
     assert -1.0 < line.plant.dq.min() < line.plant.dq.max() < -0.1  # a fall would be at 4 rad/s by then
     with pytest.raises(
         BusError, match=r"not confirmed by any servo .* themselves now only brake them: support the arm"
@@ -77,11 +77,11 @@ def test_silent_servos_hold_their_joints_and_let_them_down_slowly(line: Line, ta
 def test_goals_are_the_encoders_own_angles(robot: Robot) -> None:
     joints = [one.model_copy(update={"zero_offset_rad": 0.3}) for one in robot.file.joints]
     line = Line(Robot(robot.file.model_copy(update={"joints": tuple(joints)}), robot.folder))
-    line.chain.unstated.torque_on_holds = False
+    line.chain.undocumented.torque_on_holds = False
     seen, start = line.arm.read().q, line.plant.q.copy()
     line.silent = set(line.chain.servos)
-    line.arm.unseen.begin(np.ones(line.plant.size, dtype=np.bool_), seen)
-    line.cycles(1500, lambda _: line.arm.unseen.step(1.0, 0.001))
+    line.arm.servo_side_hold.begin(np.ones(line.plant.size, dtype=np.bool_), seen)
+    line.cycles(1500, lambda _: line.arm.servo_side_hold.step(1.0, 0.001))
     assert np.abs(line.plant.q - start).max() < 0.1
 
 
@@ -91,14 +91,14 @@ def test_servo_that_boots_during_instructions_does_not_run_away(line: Line) -> N
     chosen = np.arange(line.plant.size) == axis
     servo = line.chain.servos[servo_id]
     line.silent = {servo_id}
-    line.arm.unseen.begin(chosen, line.plant.q)
+    line.arm.servo_side_hold.begin(chosen, line.plant.q)
 
     def told(number: int) -> None:
         if number == 2:  # after the mode
             servo.set(table.OPERATING_MODE, table.CURRENT_MODE)
             line.chain.restart(servo_id)
             assert servo.get(table.GOAL_CURRENT) == servo.get(table.CURRENT_LIMIT)
-        line.arm.unseen.step(1.0, 0.001)
+        line.arm.servo_side_hold.step(1.0, 0.001)
 
     line.chain.max_abs_current_a[:] = 0.0
     line.cycles(20, told)
@@ -110,8 +110,8 @@ def test_one_that_answers_again_is_switched_off_and_driven_as_before(line: Line)
     axis = 2
     servo = line.chain.servos[line.chain.robot.servo_ids[axis]]
     line.silent = {servo.servo_id}
-    line.arm.unseen.begin(np.arange(line.plant.size) == axis, line.plant.q)
-    line.cycles(20, lambda _: line.arm.unseen.step(1.0, 0.001))
+    line.arm.servo_side_hold.begin(np.arange(line.plant.size) == axis, line.plant.q)
+    line.cycles(20, lambda _: line.arm.servo_side_hold.step(1.0, 0.001))
     assert servo.get(table.OPERATING_MODE) == table.POSITION_MODE and servo.torque_enabled
     line.silent = set()
     line.arm.disable()

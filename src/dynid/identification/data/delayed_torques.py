@@ -11,7 +11,7 @@ from dynid.identification.data.preprocessing import Samples
 from dynid.robot import FloatArray
 
 
-def with_later_torques(samples: Samples, delays_s: FloatArray) -> Samples:
+def with_shifted_torques(samples: Samples, delays_s: FloatArray) -> Samples:
     """Return the samples with the torques that were recorded `delays_s` (n,) [s] later, for each recording separately.
 
     At the end of a recording, where no later torques exist, the last ones repeat. The current that was not chosen is
@@ -25,11 +25,11 @@ def with_later_torques(samples: Samples, delays_s: FloatArray) -> Samples:
     if fine:
         tau = np.concatenate([one.low_pass(one.tau) for one in fine])
     else:
-        tau = read_later(samples.time, samples.tau, delays_s)
+        tau = interpolate_later(samples.time, samples.tau, delays_s)
     return replace(samples, tau=tau, fine=fine, other_tau=None)
 
 
-def read_later(time: FloatArray, values: FloatArray, delays_s: FloatArray | float) -> FloatArray:
+def interpolate_later(time: FloatArray, values: FloatArray, delays_s: FloatArray | float) -> FloatArray:
     """Return values (N, n) as they were `delays_s` (n,) later [s], for each recording separately; any unit.
 
     Args:

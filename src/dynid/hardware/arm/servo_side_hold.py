@@ -25,7 +25,7 @@ BRAKING_S = 0.1  # time from zero to full strength: back EMF alone brakes a fast
 Instruction = tuple[Register, list[int], list[int]]  # register, raw values, IDs
 
 
-class UnseenHold:
+class ServoSideHold:
     """The servos of a bus that hold their joints themselves.
 
     Args:

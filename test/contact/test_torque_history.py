@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from dynid.contact.in_force import HISTORY, InForce
 from dynid.contact.recorded import torques_before
+from dynid.contact.torque_history import HISTORY, TorqueHistory
 from dynid.errors import ConfigurationError
 from dynid.identification.data.signals import Signals, Torques
 from dynid.identification.settings import load_identification
@@ -17,9 +17,9 @@ def constant(value: float) -> np.ndarray:
     return np.full(2, value)
 
 
-def test_an_answer_is_in_force_until_the_next_one_is_written() -> None:
+def test_a_torque_acts_until_the_next_one_is_written() -> None:
     """Stamps of 1 ms; what answers a state is written 0.4 ms later."""
-    found = InForce(2, 0.0004)
+    found = TorqueHistory(2, 0.0004)
     assert (found.between(0, MS) == 0.0).all(), "nothing was written yet"
     found.note(0, constant(10.0))
     found.note(MS, constant(20.0))
@@ -30,17 +30,17 @@ def test_an_answer_is_in_force_until_the_next_one_is_written() -> None:
     np.testing.assert_allclose(found.between(0, 2 * MS), constant((10.0 + 0.6 * 20.0) / 2.0))
 
 
-def test_a_command_that_is_a_cycle_late_is_not_taken_for_what_was_in_force() -> None:
+def test_late_command_is_not_counted_as_in_force() -> None:
     """Torques that alternate: the last command has the other sign than what the arm had."""
-    found = InForce(2)
+    found = TorqueHistory(2)
     for k in range(6):
         found.note(k * MS, constant((-1.0) ** k))
         if k:
             np.testing.assert_allclose(found.between((k - 1) * MS, k * MS), constant((-1.0) ** (k - 1)))
 
 
-def test_answers_that_are_missing_are_counted_and_a_clock_that_is_set_begins_anew() -> None:
-    found = InForce(2)
+def test_missing_torques_are_counted_and_a_clock_set_back_restarts() -> None:
+    found = TorqueHistory(2)
     for k in range(5):
         if k != 2:
             found.note(k * MS, constant(float(k)))
@@ -51,8 +51,8 @@ def test_answers_that_are_missing_are_counted_and_a_clock_that_is_set_begins_ane
     np.testing.assert_allclose(found.between(MS, 2 * MS), constant(7.0))
 
 
-def test_what_is_older_than_is_kept_is_not_missed() -> None:
-    found = InForce(2)
+def test_a_full_history_forgets_its_oldest_torques() -> None:
+    found = TorqueHistory(2)
     for k in range(2 * HISTORY):
         found.note(k * MS, constant(float(k)))
     begin = 2 * HISTORY - 10
@@ -60,7 +60,7 @@ def test_what_is_older_than_is_kept_is_not_missed() -> None:
 
 
 @pytest.mark.parametrize("cycle_s", [0.001, 0.002])
-def test_on_line_it_is_as_along_a_recording(cycle_s: float) -> None:
+def test_online_torques_equal_those_of_a_recording(cycle_s: float) -> None:
     """Stamps jitter, states are lost, and the delay of a recording is to the middle of a torque's effect."""
     robot, random = load_robot("crane_x7"), np.random.default_rng(4)
     settings = load_identification(robot)
@@ -70,7 +70,7 @@ def test_on_line_it_is_as_along_a_recording(cycle_s: float) -> None:
     given = Torques(time, tau, "goal", settings.goal_delay(robot, cycle_s, simulated=False))
     q = np.zeros((150, 2))
     signals = Signals(("a", "b"), time[seen], q, time[seen], q, np.ones(2), other=given)
-    along, online = torques_before(signals), InForce(2, transmission)
+    along, online = torques_before(signals), TorqueHistory(2, transmission)
     stamps = np.rint(time * 1e9).astype(int)
     for k in range(1, 150):
         for j in range(seen[k - 1], seen[k]):
@@ -80,7 +80,7 @@ def test_on_line_it_is_as_along_a_recording(cycle_s: float) -> None:
             np.testing.assert_allclose(found, along[k], atol=0.02)  # the hold is that of the median period
 
 
-def test_the_transmission_is_that_of_the_line() -> None:
+def test_the_transmission_delay_excludes_the_hold_of_the_cycle() -> None:
     """Of 0.9 ms to the middle of a goal current's effect, half a cycle of 1 ms is its own hold."""
     robot = load_robot("crane_x7")
     settings = load_identification(robot)

@@ -36,7 +36,7 @@ class RealtimeLimit(NamedTuple):
 DEFAULT_LIMIT = RealtimeLimit(0.95, 1.0)
 
 
-def limited_holes(ends_s: Sequence[float], lengths_s: Sequence[float], limit: RealtimeLimit = DEFAULT_LIMIT) -> int:
+def throttling_gaps(ends_s: Sequence[float], lengths_s: Sequence[float], limit: RealtimeLimit = DEFAULT_LIMIT) -> int:
     """Return the number of gaps that recur with the period of a real-time limit; 0 if their times may be random.
 
     Args:
@@ -54,9 +54,11 @@ def limited_holes(ends_s: Sequence[float], lengths_s: Sequence[float], limit: Re
     return int(np.count_nonzero(such)) if count >= FEWEST_STEPS and count >= LEAST_SHARE * len(steps) else 0
 
 
-def named_holes(ends_s: Sequence[float], lengths_s: Sequence[float], limit: RealtimeLimit = DEFAULT_LIMIT) -> str:
+def throttling_sentence(
+    ends_s: Sequence[float], lengths_s: Sequence[float], limit: RealtimeLimit = DEFAULT_LIMIT
+) -> str:
     """Return a sentence about gaps that recur with the period of a real-time limit; "" if there are none."""
-    count = limited_holes(ends_s, lengths_s, limit)
+    count = throttling_gaps(ends_s, lengths_s, limit)
     if not count:
         return ""
     return (

@@ -56,7 +56,7 @@ def find_logs(path: Path, robot: Robot, mapping: Mapping = None) -> list[FoundLo
         ConfigurationError: the mapping is invalid.
     """
     mappings = mappings_of(mapping)
-    return [examined(log) for place in places(path) for log in _logs_of(place, robot, mappings)]
+    return [with_summary(log) for place in places(path) for log in _logs_of(place, robot, mappings)]
 
 
 # -- where recordings are --------------------------------------------------------------------------------------
@@ -157,7 +157,7 @@ def _unusable(name: str, kind: str, path: Path, error: DynidError) -> FoundLog:
     return FoundLog(name, kind, _Refused(error), path, str(error))
 
 
-def examined(found: FoundLog) -> FoundLog:
+def with_summary(found: FoundLog) -> FoundLog:
     """Return the log with a summary of its content, or with the reason why it cannot be used."""
     if found.problem:
         return found
