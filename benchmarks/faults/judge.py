@@ -111,7 +111,7 @@ class ArmJudge:
         if not free:
             return np.full(len(trace.time_s), STANDSTILL_RAD_S)
         falling = np.abs(trace.dq[:, list(free)]).max(axis=1)
-        return np.maximum(PUSHED_RAD_S, PUSHED_VELOCITY_SHARE * falling)
+        return np.asarray(np.maximum(PUSHED_RAD_S, PUSHED_VELOCITY_SHARE * falling))
 
     def unstopped(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> list[str]:
         """Return a sentence for every joint that still moved later than `STANDSTILL_S` after the fault."""
