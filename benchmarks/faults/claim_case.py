@@ -26,9 +26,7 @@ HELD_S, PUSHED_S, STANDS_S = 1.5, 4.0, 1.0  # time of holding, longest push, tim
 WATCHED_S = 0.2  # time in which the arm must stand still [s]
 ROOM_RAD = 1.4  # distance of the joint from its limit on the pushed side [rad]
 OVERSHOOT_RAD = 0.35
-STANDSTILL_RAD = float(
-    np.deg2rad(1.0)
-)  # the hold first learns the push as a load, and corrects this while gears stick and slip
+STANDSTILL_RAD = float(np.deg2rad(1.0))  # largest movement of a standing joint, within its backlash
 WORDS = "commander says that the arm is held"
 
 

@@ -15,6 +15,7 @@ DAMPING_BEGINS_S = 0.025
 STANDSTILL_S = 1.0
 STANDSTILL_RAD_S = 0.05
 PUSHED_RAD_S = 0.2  # largest velocity of a held joint while an unread joint swings [rad/s]
+PUSHED_VELOCITY_SHARE = 0.1  # the same, as a share of the fastest unread joint's velocity at that moment
 STANDS_S = 0.3  # if servos are unreachable, an arm at rest by then has stopped correctly [s]
 PUSHED_SHARE = 0.005
 AFTER_WATCHDOG_S = 0.020
@@ -99,16 +100,26 @@ class ArmJudge:
         """Return the time from the fault until every joint, except the `free` ones, stood still permanently [s]."""
         after = trace.between(fault_s, np.inf)
         judged = [axis for axis in range(self.robot.size) if axis not in free]
-        slow = PUSHED_RAD_S if free else STANDSTILL_RAD_S
-        moving = np.flatnonzero((np.abs(after.dq[:, judged]) >= slow).any(axis=1))
+        moving = np.flatnonzero((np.abs(after.dq[:, judged]).T >= self._standstill(after, free)).any(axis=0))
         return float(after.time_s[moving[-1]] - fault_s) if len(moving) else 0.0
+
+    def _standstill(self, trace: ArmTrace, free: Collection[int]) -> FloatArray:
+        """Return the velocity below which a held joint counts as standing, (K,) [rad/s].
+
+        A brake is a damper: it yields in proportion to the torque with which the falling `free` axes push.
+        """
+        if not free:
+            return np.full(len(trace.time_s), STANDSTILL_RAD_S)
+        falling = np.abs(trace.dq[:, list(free)]).max(axis=1)
+        return np.maximum(PUSHED_RAD_S, PUSHED_VELOCITY_SHARE * falling)
 
     def unstopped(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> list[str]:
         """Return a sentence for every joint that still moved later than `STANDSTILL_S` after the fault."""
         late_s = self.stop_s(trace, fault_s, free)
         if late_s <= STANDSTILL_S:
             return []
-        after = np.abs(trace.between(fault_s + STANDSTILL_S, np.inf).dq)
+        late = trace.between(fault_s + STANDSTILL_S, np.inf)
+        after = np.where((np.abs(late.dq).T >= self._standstill(late, free)).T, np.abs(late.dq), 0.0)
         after[:, list(free)] = 0.0
         axis = int(after.max(axis=0).argmax())
         return [

@@ -17,6 +17,7 @@ from benchmarks.faults.judge import (
     HOLD_S,
     PUSHED_RAD_S,
     PUSHED_SHARE,
+    PUSHED_VELOCITY_SHARE,
     READ_AGE_S,
     STANDS_S,
     STANDSTILL_RAD_S,
@@ -46,9 +47,11 @@ The requirements are measured at the arm, not in the driver:
   A reply that is late, but not too late for its reading, need not be counted.
 - *Arm stops*: from {damping} ms after the fault the arm gains no speed (kinetic energy), every joint is slower than
   {speed} rad/s after {standstill} s and still is {hold} s later, and no joint touches its stop. *Other joints stop*:
-  the same, but with a limit of {pushed} rad/s. The joint whose servo cannot be read must only keep its current limit,
-  and the requirement ends for the others once that joint has dropped onto its stop. *Reached joints stop*: the same
-  for the servos before a cut cable; those behind it carry no current later than {watchdog} ms after their bus
+  the same, but with a limit of {pushed} rad/s, or {pushed_velocity} % of the velocity of the joint that cannot be read,
+  if that is more: brakes are dampers, and yield to a fall (*wrong CRC, for good*, seed 37: the shoulder falls at
+  3.9 rad/s and pushes the held elbow to 0.29 rad/s). The joint whose servo cannot be read must only keep its current
+  limit, and the requirement ends for the others once that joint has dropped onto its stop. *Reached joints stop*: the
+  same for the servos before a cut cable; those behind it carry no current later than {watchdog} ms after their bus
   watchdog's time. Half of the cables also carry the power. Falling joints push the held ones, whose kinetic energy
   may gain {pushed_share} % of the arm's energy in free fall. (Seed 15, cut behind servo number 3: the
   elbow drops with 1,880 mJ; its 2.4 N m vanish from the held shoulder, whose brake of 6 N m s/rad yields at 0.2 rad/s,
@@ -56,7 +59,7 @@ The requirements are measured at the arm, not in the driver:
 - *No worse than free fall*, also for the other and the reached joints: the whole arm stands after {stands} s, or never
   has more kinetic energy (within {gain} %) than the same arm from the same moment on in free fall. Free fall means:
   without the driver until the watchdogs trip, and then without current; without any power if the cut also interrupts
-  the power. If a cut leaves some joints reachable, the fall of the others with these joints fixed counts as well. A
+  the power. If a fault leaves some joints held, the fall of the others with these joints fixed counts as well. A
   forearm that drops from a held shoulder may have more energy than one that drops with it, and no instruction can stop
   it (seed 68, cut behind servo number 3: 1,261 mJ, in free fall of the whole arm 1,160 mJ). Releasing the shoulder
   would not help.
@@ -182,6 +185,7 @@ def fault_document(
         speed=STANDSTILL_RAD_S,
         standstill=STANDSTILL_S,
         pushed=PUSHED_RAD_S,
+        pushed_velocity=round(100 * PUSHED_VELOCITY_SHARE),
         hold=HOLD_S,
         watchdog=round(1e3 * AFTER_WATCHDOG_S),
         stands=STANDS_S,

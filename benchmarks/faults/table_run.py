@@ -42,6 +42,7 @@ REFERENCES = (UNDISTURBED, FREE_FALL, WITHOUT_POWER)
 MOST_FINDINGS = 3
 LONGEST_FINDING = 400
 CUT = "cable_cut"
+OTHERS_HELD = ("other joints stop", "reached joints stop")  # requirements of faults that leave some joints held
 AnyCase = FaultCase | StartCase | DriverCase
 EVERY_CASE: tuple[AnyCase, ...] = (
     *LOCKSTEP_CASES,
@@ -147,7 +148,7 @@ def run_lockstep(
     shared: list[ArmTrace] = []
     steps: list[tuple[FaultCase | None, Disturbed]] = [(None, one) for one in REFERENCES]
     for case, one in zip(cases, disturbed, strict=True):
-        steps += [(None, held_still(one, robot.size))] if case.expectation == "reached joints stop" else []
+        steps += [(None, held_still(one, robot.size))] if case.expectation in OTHERS_HELD else []
         steps.append((case, one))
 
     def conclude(index: int, run: LockstepRun) -> ArmTrace | Outcome:
@@ -155,7 +156,7 @@ def run_lockstep(
         if case is None:
             return run.trace
         falls = [shared[2] if one.unpowered else shared[1]]
-        falls += shared[-1:] if case.expectation == "reached joints stop" else []
+        falls += shared[-1:] if case.expectation in OTHERS_HELD else []
         return outcome(judge, case, one, seed, run, shared[0], falls)
 
     def learn(result: ArmTrace | Outcome) -> None:
@@ -167,7 +168,7 @@ def run_lockstep(
 
 
 def held_still(cut: Disturbed, size: int) -> Disturbed:
-    """Return the fall of the joints behind a cut, with the reachable joints fixed from the fault on."""
+    """Return the fall of the joints that are not reached or not read, the others fixed from the fault on."""
     fall = WITHOUT_POWER if cut.unpowered else FREE_FALL
     reached = tuple(axis for axis in range(size) if axis not in cut.axes)
     return replace(fall, locked=reached, window_s=cut.window_s)
@@ -184,7 +185,7 @@ def outcome(
 ) -> Outcome:
     """Judge one run by the arm's motion and by the driver's message about the fault.
 
-    `undisturbed` is the arm without it; `falls` are those of the whole arm, and of the joints that are not reached.
+    `undisturbed` is the arm without it; `falls` are those of the whole arm, and of the joints not reached or not read.
     """
     trace, fault_s = run.trace, run.fault_s
     found = judge.excess_current(trace) + judge.garbage(trace, run.published)
@@ -209,7 +210,7 @@ def outcome(
             stop_s = judge.current_off_s(trace, fault_s, axes)
         case "no worse than free fall":
             stop_s = judge.stop_s(trace.between(-np.inf, fault_s + STOP_WINDOW_S), fault_s)
-    if case.expectation in ("other joints stop", "reached joints stop", "no worse than free fall"):
+    if case.expectation in (*OTHERS_HELD, "no worse than free fall"):
         found += judge.worse_than_free_fall(trace, falls, fault_s)
     if CUT in run.injected:
         found += judge.current_left(trace, fault_s, run.watchdog_s, disturbed.axes)

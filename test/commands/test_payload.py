@@ -52,6 +52,48 @@ def test_a_payload_from_two_files(runs) -> None:
     assert code == 0 and "M6" in text and "MXR2" in text
 
 
+def joined(before: Path, after: Path) -> tuple[Path, float]:
+    """Write one CSV file of both runs, a second apart, and return it with the time of the change [s]."""
+    first, second = (np.genfromtxt(path, delimiter=",", names=True) for path in (before, after))
+    time = first.dtype.names[0]
+    second[time] += first[time][-1] - second[time][0] + 1.0
+    path = before.with_name("joined.csv")
+    header = before.read_text().splitlines()[0]
+    np.savetxt(path, np.concatenate([first, second]).tolist(), delimiter=",", header=header, comments="")
+    return path, float(second[time][0]) - 0.5
+
+
+@pytest.mark.slow
+def test_a_payload_taken_up_during_a_recording(runs) -> None:
+    before, after, mapping = runs
+    whole, change_s = joined(before, after)
+    code, found = as_json("payload", whole, "--change-at", change_s, "--mapping", mapping)
+    _, two = as_json("payload", before, after, "--mapping", mapping)
+    mass = found["payload"]["M6"]
+    assert code == 0 and abs(mass["value"] - 0.3) < max(4 * mass["standard_deviation"], 0.01)
+    assert mass["value"] == pytest.approx(two["payload"]["M6"]["value"], abs=0.002)
+    assert found["changes"]["MXR2"]["significant"]
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ((), "either a second recording AFTER or --change-at"),
+        (("after.csv", "--change-at", "3"), "either a second recording AFTER or --change-at"),
+        (("--change-at", "3", "--mapping-after", "mapping.yaml"), "--mapping-after belongs to a second recording"),
+    ],
+)
+def test_a_change_needs_a_second_recording_or_a_time(options: tuple[str, ...], words: str) -> None:
+    with pytest.raises(ConfigurationError, match=words):
+        run("payload", "before.csv", *options)
+
+
+def test_a_change_outside_of_the_recording_is_refused(write_run) -> None:
+    before = write_run(ARM, "before.csv")
+    with pytest.raises(DataError, match=r"before.csv has no rows from 1000 s; its motion lasts"):
+        run("payload", before, "--change-at", 1000, "--mapping", before.parent / "mapping.yaml")
+
+
 def test_the_same_run_twice_is_refused(runs) -> None:
     before, _, mapping = runs
     with pytest.raises(DataError, match="hold the same data"):

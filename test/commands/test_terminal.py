@@ -18,7 +18,7 @@ from benchmarks.cli import app
 from child import Child
 
 from dynid.commands import terminal
-from dynid.commands.hold import _printed_once
+from dynid.commands.collect import motion_bar
 from dynid.commands.terminal import FLAGS, flags_first, with_deviation
 from dynid.robot import load_robot
 
@@ -197,12 +197,11 @@ def test_a_value_is_written_to_the_second_digit_of_its_deviation(value: float, d
     assert with_deviation(value, deviation) == written
 
 
-def test_hold_prints_each_of_its_steps_once_without_a_terminal(
+def test_each_step_of_a_motion_is_printed_once_without_a_terminal(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("dynid.commands.terminal.is_quiet", lambda: False)  # others call the program with --quiet
-    shown: list[str] = []
-    report = _printed_once(lambda text, done, total: shown.append(text))
-    for text in ("checking", "checking", "released [now]", "released [now]"):
-        report(text, 0.0, 0.0)
-    assert len(shown) == 4 and capsys.readouterr().err == "checking\nreleased [now]\n"
+    with motion_bar() as report:
+        for text in ("checking", "checking", "released [now]", "released [now]"):
+            report(text, 0.0, 0.0)
+    assert capsys.readouterr().err == "checking\nreleased [now]\n"

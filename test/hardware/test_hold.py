@@ -44,16 +44,30 @@ def test_a_slow_joint_is_held_at_once_and_a_fast_one_after_a_while(
     assert (moved < 0.0).all()
 
 
-def test_hold_learns_the_load_and_yields_to_a_push(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
-    caps = robot.current_limits
+def test_hold_learns_the_load_of_a_sagging_joint_and_yields_to_a_push(
+    hold: Hold, robot: Robot, middle: np.ndarray
+) -> None:
+    caps, sags = robot.current_limits, np.full(8, -0.03)
     hold.drive(middle, STILL, None, caps)
-    first = hold.drive(middle - 0.022, STILL, None, caps)
+    first = hold.drive(middle - 0.022, sags, None, caps)
     for _ in range(500):
-        later = hold.drive(middle - 0.022, STILL, None, caps)
+        later = hold.drive(middle - 0.022, sags, None, caps)
     assert (later > 1.5 * first).all() and (hold.load > 0.0).all()  # within what never trips a servo
     hold.drive(middle - 0.5, STILL, None, caps)  # pushed away, farther than the slip
     load = hold.load.copy()
     assert (hold.drive(middle - 0.4, STILL, None, caps) - load <= 1e-9).all()  # held there now
+
+
+def test_a_joint_that_stands_away_from_its_held_position_is_held_where_it_stands(
+    hold: Hold, robot: Robot, middle: np.ndarray
+) -> None:
+    """Learning until its friction breaks would move it back a second after it came to rest."""
+    caps = robot.current_limits
+    hold.drive(middle, STILL, None, caps)
+    currents = [hold.drive(middle - 0.022, STILL, None, caps) for _ in range(1000)]
+    np.testing.assert_allclose(currents, np.broadcast_to(currents[0], (1000, 8)), rtol=1e-9)  # no step either
+    assert (hold.drive(middle - 0.012, STILL, None, caps) < currents[-1]).all()  # its spring ends there now
+    assert (hold.drive(middle - 0.032, STILL, None, caps) > currents[-1]).all()
 
 
 def test_what_the_spring_alone_carries_is_a_load_too(hold: Hold, robot: Robot, middle: np.ndarray) -> None:

@@ -6,7 +6,6 @@ import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -56,7 +55,7 @@ def spoilt(folder: Path, out: Path, **changes: object) -> Path:
     ],
 )
 def test_joints_have_short_names_that_are_no_number_alone(names: tuple[str, ...], labels: tuple[str, ...]) -> None:
-    assert joint_labels(SimpleNamespace(robot=SimpleNamespace(joint_names=names))) == labels  # type: ignore[arg-type]
+    assert joint_labels(names) == labels
 
 
 def test_identify_writes_a_report_that_says_what_the_model_is_worth(planar_result: Path) -> None:

@@ -193,13 +193,18 @@ def _adaptively(
 
 @contextmanager
 def motion_bar() -> "Iterator[Report]":
-    """Yield a function that shows the progress of the present motion."""
+    """Yield a function that shows the progress of the present motion; without a terminal it prints each new text."""
     console = stderr()
+    last = ""
     columns = (TextColumn("{task.description:48}"), BarColumn(), TimeElapsedColumn())
     with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
         task = bar.add_task("starting the chain", total=None)
 
         def report(text: str, done: float, total: float) -> None:
+            nonlocal last
             bar.update(task, description=text, completed=done, total=total or None)
+            if text != last and not console.is_terminal:  # whoever reads a log must know that the arm moves, too
+                console.print(text, markup=False, highlight=False, soft_wrap=True)
+            last = text
 
         yield report

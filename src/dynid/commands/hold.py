@@ -11,7 +11,7 @@ from dynid.commands import options as opt
 from dynid.commands.collect import motion_bar
 from dynid.commands.consent import YesOption, ask_before_moving, words_of_motions
 from dynid.commands.keys import STOP_KEY_NAMES, stop_keys
-from dynid.commands.terminal import print_json, say, stderr, stdout
+from dynid.commands.terminal import print_json, say, stdout
 
 if TYPE_CHECKING:
     from dynid.nodes.chain import Chain
@@ -62,27 +62,12 @@ def hold(
     folder = (logs or _dated()).absolute()
     refuse_existing(folder)
     options = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction)
-    with motion_bar() as bar, Chain(loaded, options, folder) as chain:
-        report = bar if stderr().is_terminal else _printed_once(bar)
+    with motion_bar() as report, Chain(loaded, options, folder) as chain:
         report("starting the chain", 0.0, 0.0)
         verdict, held = _run(chain, model_content, path, motions, report, seconds)
         report("bringing the arm to rest", 0.0, 0.0)
         lower_arm(chain.supervisor)
     _show(loaded, verdict, held, as_json)
-
-
-def _printed_once(report: "Report") -> "Report":
-    """Return a report that also prints each new text: without a terminal, too, a released arm is announced."""
-    last = ""
-
-    def both(text: str, done: float, total: float) -> None:
-        nonlocal last
-        report(text, done, total)
-        if text != last:
-            last = text
-            stderr().print(text, markup=False, highlight=False, soft_wrap=True)
-
-    return both
 
 
 def _dated() -> Path:

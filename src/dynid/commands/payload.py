@@ -1,4 +1,4 @@
-"""`dynid payload`: change between two runs, as a payload and as changed parameters, with uncertainty."""
+"""`dynid payload`: change between two runs or in one run, as payload and as changed parameters, with uncertainty."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -7,6 +7,7 @@ import typer
 
 from dynid.commands.options import DEFAULT_ROBOT, JsonOption, MappingOption, RobotOption, read_mapping
 from dynid.commands.terminal import print_json, say, stages, stdout, table
+from dynid.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from dynid.identification.changes import Change
@@ -15,24 +16,39 @@ if TYPE_CHECKING:
 
 def payload(
     before: Annotated[Path, typer.Argument(help="Bag or CSV of the arm before the change.")],
-    after: Annotated[Path, typer.Argument(help="Bag or CSV with a tool or payload at the last link.")],
+    after: Annotated[
+        Path | None, typer.Argument(help="Bag or CSV with a tool or payload at the last link.", show_default=False)
+    ] = None,
     robot: RobotOption = DEFAULT_ROBOT,
     mapping: MappingOption = None,
+    change_at: Annotated[
+        float | None, typer.Option(help="Split BEFORE at this second instead of reading a second recording [s].")
+    ] = None,
     mapping_after: Annotated[Path | None, typer.Option(help="Mapping of the second CSV file, if it differs.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Estimate what changed at the last link, and list base parameters that changed beyond their uncertainty."""
+    """Estimate what changed at the last link, and list base parameters that changed beyond their uncertainty.
+
+    The two parts of a recording that --change-at splits are fitted together, with the change as the only difference.
+    """
     from dynid.identification.changes import beyond_chance
     from dynid.identification.data.recordings import torque_sentence
     from dynid.identification.payload.payload import changes_between, find_payload
-    from dynid.identification.payload.two_runs import load_two_runs
+    from dynid.identification.payload.two_runs import load_two_runs, split_run
     from dynid.robot import load_robot
 
+    if (after is None) == (change_at is None):
+        raise ConfigurationError("give either a second recording AFTER or --change-at, the second of the change")
+    if change_at is not None and mapping_after is not None:
+        raise ConfigurationError("--mapping-after belongs to a second recording; --change-at splits the first one")
     loaded = load_robot(robot)
     first, second = read_mapping(mapping), read_mapping(mapping_after or mapping)
     with stages("payload", 3) as begin:
         begin("reading")
-        runs = load_two_runs(loaded, (before, after), (first, second))
+        if after is not None:
+            runs = load_two_runs(loaded, (before, after), (first, second))
+        elif change_at is not None:
+            runs = split_run(loaded, before, change_at, first)
         begin("estimating the load")
         found = find_payload(runs.model, *runs.samples)
         begin("comparing the parameters")

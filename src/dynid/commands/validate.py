@@ -37,6 +37,7 @@ def validate(
     from dynid.identification.data.recordings import simulated_sentence
     from dynid.identification.held_out import validate as run
     from dynid.reporting.tables import print_verdict
+    from dynid.reporting.verdict_words import joint_labels, outcome
     from dynid.robot import load_robot
 
     loaded = load_robot(robot)
@@ -58,12 +59,14 @@ def validate(
         errors = table(
             "torque errors", "bag", "axis", "RMSE [N m]", "mean normalised error (MNE)", "relative", "moving", words=2
         )
+        labels = (*joint_labels(loaded.joint_names), "all")
         for name, row in found.as_dict()["bags"].items():
-            for axis, one in (*row["axes"].items(), ("all", row)):
+            for axis, one in zip(labels, (*row["axes"].values(), row), strict=True):
                 errors.add_row(name, axis, *(_number(one[key]) for key in KEYS))
         stdout().print(errors)
         print_verdict(stdout(), found.verdict, f"{model} on {len(found.sources)} recording(s)")
         say(*filter(None, (*found.torques, *found.notes, simulated_sentence(found.simulated))), markup=False)
+        say(outcome(found.verdict.checks), markup=False)
     raise typer.Exit(0 if found.verdict.accepted else 1)
 
 

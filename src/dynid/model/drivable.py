@@ -9,11 +9,10 @@ from dynid.errors import ConfigurationError
 from dynid.model.transmission import Transmission
 from dynid.robot import Robot
 from dynid.robot.file import Joint
-from dynid.robot.servo_fields import undrivable_number
+from dynid.robot.servo_fields import TURN_COUNTS, undrivable_number
 from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import UrdfJoint, read_tree
 
-TURN_COUNTS = 4096  # counts per turn; after power-on an encoder knows its angle within one turn
 ENABLE_TOLERANCE_DEG = 6.0  # distance outside its limits at which a joint prevents enabling, slightly above 0.087 rad
 LIMIT_TOLERANCE = 0.01  # tolerance for rounded limits, relative and in rad or m
 

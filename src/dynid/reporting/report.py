@@ -92,7 +92,7 @@ def write_report(result: Result, path: Path, others: Sequence[Result] = (), trac
 
 
 def _context(result: Result, others: Sequence[Result]) -> dict[str, Any]:
-    labels, content = joint_labels(result), result.content
+    labels, content = joint_labels(result.robot.joint_names), result.content
     pose = worst_pose(result.robot, content)
     compared = comparison([result, *others]) if others else None
     rows = parameter_rows(result)

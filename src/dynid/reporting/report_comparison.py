@@ -39,7 +39,7 @@ def comparison(results: Sequence[Result]) -> dict[str, Any]:
         "setting_rows": _settings(results),
         "charts": {
             "titles": titles,
-            "joints": list(joint_labels(first)),
+            "joints": list(joint_labels(first.robot.joint_names)),
             "errors": _joint_errors(results),
             "names": names,
             "differences": [_differences(first, other) for other in results[1:]],

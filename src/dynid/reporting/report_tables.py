@@ -47,7 +47,8 @@ def check_rows(result: Result) -> list[dict[str, Any]]:
 
 def tiles(result: Result) -> list[dict[str, str]]:
     """Return the key figures of a result, each with its value and name."""
-    labels, found, judged = joint_labels(result), [], "torque error on held-out motions, joints in motion"
+    labels, found = joint_labels(result.robot.joint_names), []
+    judged = "torque error on held-out motions, joints in motion"
     pooled = result.pooled()
     if pooled is None and not any(row["kind"] == "held out" for row in result.motion_errors()):
         pooled, judged = result.pooled(result.cross_validated), "cross-validated torque error, joints in motion"
@@ -127,7 +128,7 @@ def friction_rows(result: Result) -> list[dict[str, str]]:
     law = result.content.friction()
     if law is None:
         return []
-    labels, rows = joint_labels(result), []
+    labels, rows = joint_labels(result.robot.joint_names), []
     for term, values in zip(TERMS, law.values, strict=True):
         for j in np.flatnonzero(values):
             deviation = np.nan if law.deviations is None else law.deviations[TERMS.index(term)][j]

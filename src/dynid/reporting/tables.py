@@ -8,6 +8,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from dynid.identification.prediction import Motion
+from dynid.reporting.verdict_words import joint_labels
 from dynid.verdict import Verdict
 
 _LIMIT_SIGNS = {"at most": "<=", "at least": ">=", "equals": "=="}
@@ -36,12 +37,12 @@ def verdict_table(verdict: Verdict, title: str) -> Table:
     return table
 
 
-def joint_table(motions: Sequence[Motion], joints: Sequence[str]) -> Table:
+def joint_table(motions: Sequence[Motion], joints: tuple[str, ...]) -> Table:
     """Return a table of each joint's relative torque error on every motion: in motion, and with samples at rest."""
     table = Table("joint", title="relative torque error in motion (with samples at rest)", title_justify="left")
     for one in motions:
         table.add_column(escape(f"{one.name}, {one.kind}"), justify="right")
-    for j, joint in enumerate(joints):
+    for j, joint in enumerate(joint_labels(joints)):
         errors = [(one.errors.moving_per_axis[j], one.errors.relative_per_axis[j]) for one in motions]
         table.add_row(escape(joint), *(f"{_percent(moving)} ({_percent(whole)})" for moving, whole in errors))
     return table

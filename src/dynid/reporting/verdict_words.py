@@ -85,11 +85,11 @@ def percent(value: float | None) -> str:
     return "–" if value is None else f"{100 * value:.3g} %"
 
 
-def joint_labels(result: Result) -> tuple[str, ...]:
+def joint_labels(joint_names: tuple[str, ...]) -> tuple[str, ...]:
     """Return short joint names with numbers, such as '2 shoulder tilt'; names that hold the number stay unchanged."""
-    names = short_names(result.robot.joint_names)
+    names = short_names(joint_names)
     if any(name.isdecimal() for name in names):
-        return result.robot.joint_names
+        return joint_names
     spaced = [name.replace("_", " ") for name in names]
     return tuple(name if re.search(rf"(?<!\d){j}$", name) else f"{j} {name}" for j, name in enumerate(spaced, start=1))
 
@@ -115,7 +115,7 @@ def in_words(result: Result) -> Words:
 
 
 def _prediction(result: Result) -> str:
-    pooled, labels = result.pooled(), joint_labels(result)
+    pooled, labels = result.pooled(), joint_labels(result.robot.joint_names)
     if pooled is not None:
         worst, error = worst_moving(pooled)
         names = _counted([one.name for one in result.held_out], "motion")

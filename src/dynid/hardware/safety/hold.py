@@ -18,7 +18,8 @@ UNCERTAINTY_FACTOR = 2.0  # load uncertainty over accelerating current: of 0 to 
 SOFT_ZONE_EXIT_RAD_S = 0.2  # speed at which a joint held in its soft zone is moved out of it
 STANDING_RAD_S = 0.02  # a slower joint stands; below the first step of a servo's velocity register
 RELIEF_RATE_A_S = 0.6  # rate at which a holding current yields [A/s], see `Relief`
-RESTS_WITHIN_RAD = 0.02  # position error below which the integral of a standing joint stops
+RESTS_WITHIN_RAD = 0.02  # position error above which a standing joint is captured again where it stands
+STANDS_S = 0.1  # standstill after which it is captured again [s]; longer than the bounces of gears with backlash
 FADE_TIME_CONSTANTS = 3.0  # time constants per `lower_s` in the fading current of an unread joint
 SPRING_RELAXATION_1_S = 100.0  # rate at which the spring of a lowered joint relaxes, up to the joint's allowed speed
 SLOW_DAMPING = 0.1  # share of damping on velocity within the allowed speed; excess velocity is damped fully
@@ -112,6 +113,7 @@ class Hold:
         self.load, self._load_uncertainty, self.held = np.zeros((3, robot.size))
         self._reference = np.zeros(robot.size)
         self._captured = np.zeros(robot.size, dtype=np.bool_)
+        self._stood_s = np.zeros(robot.size)
         self._followed = np.zeros(robot.size, dtype=np.bool_)  # joints whose spring already ends at the reference
         self._age_s = 0.0
         self._relief = Relief.of(robot, RELIEF_RATE_A_S)
@@ -180,7 +182,9 @@ class Hold:
         self._reference += np.minimum(np.maximum(outside_rad, -step_rad), step_rad)
         # At a standing joint, friction carries part of the missing load. Further learning would break it loose, and it
         # would stick again on the other side, and so on.
-        learning = (np.abs(dq) > STANDING_RAD_S) | (np.abs(stretch) > RESTS_WITHIN_RAD)
+        learning = np.abs(dq) > STANDING_RAD_S
+        self._stood_s = np.where(learning, 0.0, self._stood_s + step_s)
+        self._capture_standing(q, stretch, held)
         if self._relief is not None and (valid is None or valid.all()):
             self.load += self._relief.step(step_s, q, self.held)
             learning &= ~self._relief.gives
@@ -251,6 +255,20 @@ class Hold:
             return self.load
         missing = np.where(valid | self._captured, 0.0, self._load_uncertainty)
         return np.asarray(np.sign(self.load) * np.maximum(np.abs(self.load) - missing, 0.0))
+
+    def _capture_standing(self, q: FloatArray, stretch: FloatArray, held: NDArray[np.bool_]) -> None:
+        """Hold joints that stand away from their held positions where they stand, with the same current.
+
+        Args:
+            q: joint angles, (n,) [rad].
+            stretch: stretch of the springs, (n,) [rad]; set to zero for these joints.
+            held: mask of the joints that are read and captured, (n,).
+        """
+        standing = held & (self._stood_s > STANDS_S) & (np.abs(stretch) > RESTS_WITHIN_RAD)
+        if standing.any():
+            self.load += np.where(standing, self.stiffness * stretch, 0.0)
+            np.copyto(self._reference, q, where=standing)
+            stretch[standing] = 0.0
 
     def _capture(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
         """Hold the joints that have become slow enough at their present positions."""

@@ -120,12 +120,11 @@ def _present(bus: ServoBus) -> dict[int, int]:
 
 
 def _recorded(one: Snapshot) -> RecordedServo:
-    secondary = one.get(table.SECONDARY_ID)
     return RecordedServo(
         servo_id=one.servo_id,
         model_number=one.get(table.MODEL_NUMBER),
         reverse_mode=bool(one.get(table.DRIVE_MODE) & REVERSED),
-        obeys=None if secondary in (table.NO_ID, one.servo_id) else secondary,
+        obeys=one.obeys,
         homing_offset=one.get(table.HOMING_OFFSET),
     )
 

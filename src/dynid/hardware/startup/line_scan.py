@@ -38,14 +38,14 @@ class FoundServo:
         one = self.snapshot
         if one is None:
             return found | {"model": model_text(self.model_number), "registers": "not readable"}
-        model, secondary = one.model, one.get(table.SECONDARY_ID)
+        model = one.model
         unit_a = None if model is None else model.current_unit_a
         return found | {
             "model": model_text(self.model_number) if model is None else model.name,
             "firmware": one.get(table.FIRMWARE_VERSION),
             "operating_mode": table.OPERATING_MODES.get(one.get(table.OPERATING_MODE), "unknown"),
             "reverse_mode": bool(one.get(table.DRIVE_MODE) & REVERSED),
-            "obeys": None if secondary == table.NO_ID else secondary,
+            "obeys": one.obeys,
             "current_limit_a": None if unit_a is None else round(one.get(table.CURRENT_LIMIT) * unit_a, 3),
             "position_count": one.get(table.PRESENT_POSITION),
             "torque": bool(one.get(table.TORQUE_ENABLE)),

@@ -173,6 +173,12 @@ class Snapshot:
         """Model of the servo, by its register; None if dynid does not know the number."""
         return DYNAMIXELS.get(self.get(table.MODEL_NUMBER))
 
+    @property
+    def obeys(self) -> int | None:
+        """ID of another servo whose commands this one executes, too (its secondary ID); None without one."""
+        secondary = self.get(table.SECONDARY_ID)
+        return None if secondary in (table.NO_ID, self.servo_id) else secondary
+
 
 def read_snapshot(bus: ServoBus, servo_id: int) -> Snapshot:
     """Return the registers of one servo that a start depends on.

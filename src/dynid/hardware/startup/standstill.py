@@ -1,6 +1,7 @@
 """Division of a recording into motions and standstill."""
 
 import numpy as np
+from scipy import ndimage
 
 from dynid.errors import DataError
 from dynid.robot import FloatArray
@@ -45,5 +46,4 @@ def _moving(time: FloatArray, position_deg: FloatArray) -> "np.ndarray":
 
 def _runs(flags: "np.ndarray") -> list[tuple[int, int]]:
     """Return first and last row (exclusive) of each run of True."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], flags.astype(np.int8), [0]])))
-    return [(int(a), int(b)) for a, b in edges.reshape(-1, 2)]
+    return [(rows.start, rows.stop) for (rows,) in ndimage.find_objects(ndimage.label(flags)[0])]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import yaml
 from numpy.typing import NDArray
+from scipy import ndimage
 
 from dynid.control.controller import ControllerSettings
 from dynid.control.motion_check import nominal_torques
@@ -184,10 +185,9 @@ def segments(excited: ExcitedJoint, robot: Robot) -> tuple[list[Segment], float]
 
 def _stretches(driven: NDArray[np.bool_], late: NDArray[np.bool_]) -> Iterator[tuple[int, int]]:
     """Yield start and end of the sections in which `driven` holds, up to the first state that is late."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[0], driven.astype(np.int8), [0]]))).tolist()
-    for begin, end in zip(edges[::2], edges[1::2], strict=True):
-        gaps = np.flatnonzero(late[begin + 1 : end])
-        yield begin, begin + 1 + int(gaps[0]) if len(gaps) else end
+    for (states,) in ndimage.find_objects(ndimage.label(driven)[0]):
+        gaps = np.flatnonzero(late[states.start + 1 : states.stop])
+        yield states.start, states.start + 1 + int(gaps[0]) if len(gaps) else states.stop
 
 
 def identify_joint(excited: Sequence[ExcitedJoint], robot: Robot, controller: ControllerSettings) -> JointLevel:

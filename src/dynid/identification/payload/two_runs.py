@@ -1,11 +1,12 @@
-"""Loading of two runs of one arm for comparison, before and after a change."""
+"""Loading of two runs of one arm for comparison, before and after a change, or of one run that contains it."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 from dynid.errors import DataError
+from dynid.identification.data.parts import Span, parts_of
 from dynid.identification.data.preprocessing import Samples
-from dynid.identification.data.recordings import load_recording, refuse_other_setting, rows_of
+from dynid.identification.data.recordings import Recording, load_recording, refuse_other_setting, rows_of
 from dynid.identification.settings import load_identification
 from dynid.model.dynamics import ArmModel
 from dynid.recording.mapping import Mapping
@@ -26,13 +27,35 @@ def load_two_runs(robot: Robot, paths: tuple[Path, Path], mappings: tuple[Mappin
     Raises:
         DataError: both hold the same data, or they differ in mount or torque constants; also as for `load_recording`.
     """
-    settings = load_identification(robot)
     first, second = (load_recording(path, robot, mapping) for path, mapping in zip(paths, mappings, strict=True))
     if first.sha256 == second.sha256 and mappings[0] == mappings[1]:
         raise DataError(
             f"{first.path} and {second.path} hold the same data; give one run before and one after the change"
         )
     refuse_other_setting(first, second)
+    return _two_runs(robot, first, second)
+
+
+def split_run(robot: Robot, path: Path, change_s: float, mapping: Mapping = None) -> TwoRuns:
+    """Return the parts of one recording before and after a change of the arm.
+
+    Args:
+        robot: the robot.
+        path: the recording.
+        change_s: time of the change on the recording's axis [s].
+        mapping: mapping of the recording's columns, if it needs one.
+
+    Raises:
+        DataError: the recording has no rows before or after the change; also as for `load_recording`.
+    """
+    recording = load_recording(path, robot, mapping)
+    (before,), (after,) = (parts_of([recording], span) for span in (Span(None, change_s), Span(change_s, None)))
+    return _two_runs(robot, before, after)
+
+
+def _two_runs(robot: Robot, first: Recording, second: Recording) -> TwoRuns:
+    """Return the samples of two recordings of one mount, with a model of the arm."""
+    settings = load_identification(robot)
     structure = robot.file.structure.model_copy(update={"coulomb_friction": True})
     model = ArmModel.of(robot, mount=first.mount, structure=structure)
     settings = rows_of((first, second), settings).settings(settings)

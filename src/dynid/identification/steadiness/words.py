@@ -73,7 +73,9 @@ def _advice(change: Change, several: bool) -> str:
         return CAUSES[change.kind]
     if change.into or several:
         return f"{CAUSES[change.kind]}; identify the recordings before and after it alone"
-    return f"{CAUSES[change.kind]}; '--until {change.at:.0f}' and '--from {change.at:.0f}' identify each part alone"
+    parts = f"'--until {change.at:.0f}' and '--from {change.at:.0f}' identify each part alone"
+    load = f", and 'dynid payload RECORDING --change-at {change.at:.0f}' the load" if change.kind == BODY else ""
+    return f"{CAUSES[change.kind]}; {parts}{load}"
 
 
 def hidden_offset(found: Sequence[HiddenOffset], joints: Sequence[str]) -> str:
