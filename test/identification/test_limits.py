@@ -49,6 +49,7 @@ OWN = {
     "crane_x7": {"relative_torque_error": 0.15},
     "tx40": {**FEW_POSES, "condition_number": 20_000.0, "dynamic_error": 0.4},
     "openmanipulator_x": {**FEW_POSES, "lambda_min_kg_m2": 9.48e-6},
+    "viperx_300s": {**FEW_POSES, "lambda_min_kg_m2": 9.42e-6},
     "kr300": {
         **FEW_POSES,
         "condition_number": 1e6,

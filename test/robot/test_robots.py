@@ -19,6 +19,7 @@ COUNTS = {
     "planar_3r": (39, 17),
     "aloha_class": (81, 55),
     "openmanipulator_x": (55, 30),
+    "viperx_300s": (81, 48),
     "planar_2r_elastic": (26, 11),
     "puma_3dof": (39, 21),
     "serial_9dof": (117, 75),
