@@ -58,8 +58,7 @@ class GravityCompensation:
 
     def stuck(self, q: FloatArray) -> FloatArray:
         """Return the torque (n,) [N m] that static friction may carry or hide at a standing posture q (n,) [rad]."""
-        gravity = self._inverse_dynamics(q, self._still, self._still, self._links)
-        return self.model.friction.budget(self._still, gravity, -gravity)
+        return _static_friction(self.model, self._inverse_dynamics(q, self._still, self._still, self._links))
 
     def gains(self) -> Gains:
         """Return the friction share, and the model: phi and the additional friction."""
@@ -102,10 +101,19 @@ class ComputedTorque:
         load = -self._inverse_dynamics(q_ref, dq_ref, self._still, self._links) if self._law.depends_on_load else 0.0
         return self._law.motor_torque(dq_ref, wanted, load)
 
+    def stuck(self, q: FloatArray) -> FloatArray:
+        """Return the torque (n,) [N m] that static friction may carry or hide at a standing posture q (n,) [rad]."""
+        return _static_friction(self.model, self._inverse_dynamics(q, self._still, self._still, self._links))
+
     def gains(self) -> Gains:
         """Return K_P, K_V, Tf and the model: phi and the additional friction."""
         own = self.settings.gains()
         return {key: own[key] for key in ("K_P", "K_V", "Tf")} | _model_gains(self.model)
+
+
+def _static_friction(model: ControlModel, gravity: FloatArray) -> FloatArray:
+    """Return the largest torque of static friction (n,) [N m] under gravity torques (n,) [N m]."""
+    return model.friction.budget(np.zeros(len(gravity)), gravity, -gravity)
 
 
 def _dissipative(law: FrictionLaw) -> FrictionLaw:

@@ -43,6 +43,7 @@ from dynid.verdict import Verdict
 
 CONTROLLER = "computed_torque"
 READ_BACK_TIMEOUT_S = 60.0
+IDENTIFICATION_S = 600.0  # a minute for seven joints and 100 s of motion, and several on a slow or busy machine
 MOTIONS = ("demo_identification", "demo_validation")
 GENTLE_MOTIONS = ("gentle_identification", "gentle_validation")
 
@@ -192,7 +193,7 @@ def _identify(chain: Chain, bags: list[Path], output: Path) -> str:
     bag_lists = {"bags": [str(bags[0])], "validation_bags": [str(bags[1])]}
     chain.supervisor.set_parameters("identification", {**bag_lists, "output": str(output)})
     try:
-        return chain.supervisor.trigger("identification/identify", timeout_s=180.0)
+        return chain.supervisor.trigger("identification/identify", timeout_s=IDENTIFICATION_S)
     except NodeError as error:
         if (output / "model.yaml").is_file():
             return str(error)

@@ -28,6 +28,7 @@ from dynid.control.controller import TorqueLaw, load_controller
 from dynid.control.effort_bounds import EffortBound
 from dynid.control.holding_check import HoldingTorque
 from dynid.control.missing_states import MissingStates
+from dynid.control.model_laws import ComputedTorque, GravityCompensation
 from dynid.control.motion import MotionExecutor
 from dynid.control.motion_check import MotionCheck, Torques, model_torques, nominal_torques, robot_limits
 from dynid.control.open_loop import PREFIX, PROFILE
@@ -421,8 +422,8 @@ class ExecutorNode(Node):
 
     def _refuse_contradiction(self, law: TorqueLaw) -> None:
         """Raise SafetyError if a model-based law's gravity torque contradicts the torque that now holds the arm."""
-        if law.name in CONTROLLERS[1:]:
-            self._holding.refuse_contradiction(law)
+        if isinstance(law, GravityCompensation | ComputedTorque):
+            self._holding.refuse_contradiction(law, law.stuck(self._holding.q))
 
     def _take_over(self, law: TorqueLaw) -> None:
         if self._motion.active:
