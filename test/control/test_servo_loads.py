@@ -143,12 +143,18 @@ def test_a_moving_joint_is_not_relieved():
 
 @pytest.mark.slow
 def test_the_drivers_own_hold_does_not_learn_to_push(robot):
-    """An arm that creeps out of where it is held: what the hold learns then used to lift it through its friction."""
-    most = {}
-    for name in ("with", "without"):
-        arm = GuardedArm(robot, standard=heavier(robot, 1.1))
-        if name == "without":
-            arm.guard._hold._relief = None
-        arm.plant._held = False  # off its stand
-        most[name] = arm.run(8.0)
-    assert most["with"] < 0.05 and most["without"] > 0.5
+    """An arm that creeps out of where it is held: a hold that learns at standstill lifts it through its friction."""
+    arm = GuardedArm(robot, standard=heavier(robot, 1.1))
+    arm.plant._held = False  # off its stand
+    assert arm.run(8.0) < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("relieved", [True, False])
+def test_an_arm_whose_commander_is_lost_after_a_lift_needs_the_relief(robot, relieved):
+    """The driver's hold takes over a current that still pushes against friction."""
+    arm = lifted(robot, 1.0)
+    if not relieved:
+        arm.guard._hold._relief = None
+    arm.motion.update = lambda *_: None
+    assert (arm.run(3.0) > 1.0) == (not relieved)  # beyond 1 the servo trips
