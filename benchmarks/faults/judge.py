@@ -16,6 +16,7 @@ STANDSTILL_S = 1.0
 STANDSTILL_RAD_S = 0.05
 PUSHED_RAD_S = 0.2  # largest velocity of a held joint while an unread joint swings [rad/s]
 PUSHED_VELOCITY_SHARE = 0.1  # the same, as a share of the fastest unread joint's velocity at that moment
+MOST_PUSHED_RAD_S = 0.35  # the same, at any velocity of an unread joint [rad/s]
 STANDS_S = 0.3  # if servos are unreachable, an arm at rest by then has stopped correctly [s]
 PUSHED_SHARE = 0.005
 AFTER_WATCHDOG_S = 0.020
@@ -111,7 +112,7 @@ class ArmJudge:
         if not free:
             return np.full(len(trace.time_s), STANDSTILL_RAD_S)
         falling = np.abs(trace.dq[:, list(free)]).max(axis=1)
-        return np.asarray(np.maximum(PUSHED_RAD_S, PUSHED_VELOCITY_SHARE * falling))
+        return np.asarray(np.clip(PUSHED_VELOCITY_SHARE * falling, PUSHED_RAD_S, MOST_PUSHED_RAD_S))
 
     def unstopped(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> list[str]:
         """Return a sentence for every joint that still moved later than `STANDSTILL_S` after the fault."""

@@ -95,11 +95,11 @@ def test_a_joint_that_is_only_pushed_by_another_is_held(robot: Robot, judge: Arm
         assert len(judge.unstopped(trace(robot, lambda t, v=speed: np.full_like(t, v)), FAULT_S, free=(3,))) == found
 
 
-@pytest.mark.parametrize(("fall", "found"), [(4.0, 0), (2.0, 1)])
+@pytest.mark.parametrize(("fall", "pushed_rad_s", "found"), [(4.0, 0.3, 0), (2.0, 0.3, 1), (8.0, 0.4, 1)])
 def test_a_fast_fall_may_push_a_held_joint_at_a_tenth_of_its_velocity(
-    robot: Robot, judge: ArmJudge, fall: float, found: int
+    robot: Robot, judge: ArmJudge, fall: float, pushed_rad_s: float, found: int
 ) -> None:
-    pushed = trace(robot, lambda t: np.full_like(t, 0.3), axis=3)
+    pushed = trace(robot, lambda t: np.full_like(t, pushed_rad_s), axis=3)
     dq = pushed.dq.copy()
     dq[:, 1] = fall
     assert len(judge.unstopped(changed(pushed, dq=dq), FAULT_S, free=(1,))) == found

@@ -158,6 +158,16 @@ def test_unmodelled_load_is_detected_once_the_arm_stands(right_law):
         held(tau).refuse_contradiction(right_law)
 
 
+def test_the_models_own_friction_excuses_stiction_but_no_load(right_law):
+    stuck = GRAVITY + 0.15 * ROBOT.torque_limits * (np.arange(N) == 6)  # more than any joint's usual share
+    with pytest.raises(SafetyError, match=ROBOT.joint_names[6]):
+        held(stuck).refuse_contradiction(right_law, 0.0 * ROBOT.torque_limits)
+    held(stuck).refuse_contradiction(right_law, 0.1 * ROBOT.torque_limits)
+    loaded = GRAVITY + 0.8 * ROBOT.torque_limits * (np.arange(N) == 1)
+    with pytest.raises(SafetyError, match=ROBOT.joint_names[1]):  # whatever friction a wrong model has
+        held(loaded).refuse_contradiction(right_law, ROBOT.torque_limits)
+
+
 def test_weak_outside_support_does_not_contradict_the_model(right_law):
     held(0.02 * GRAVITY + 1e-3).refuse_contradiction(right_law)
 

@@ -70,6 +70,24 @@ def test_a_joint_that_stands_away_from_its_held_position_is_held_where_it_stands
     assert (hold.drive(middle - 0.032, STILL, None, caps) > currents[-1]).all()
 
 
+def test_time_in_which_a_joint_was_not_read_is_no_standstill(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
+    caps, unread = robot.current_limits, np.arange(8) != 1
+    hold.drive(middle, STILL, None, caps)
+    for _ in range(300):
+        hold.drive(middle, STILL, unread, caps)
+    hold.drive(middle - 0.05 * ~unread, STILL, None, caps)
+    assert hold.load[1] == pytest.approx(0.0, abs=1e-9)
+
+
+def test_a_blocked_joint_in_its_soft_zone_is_pushed_out_by_its_depth_alone(hold: Hold, robot: Robot) -> None:
+    caps = robot.current_limits
+    zone = robot.lower + load_safety(robot).soft_zone_rad
+    hold.drive(zone - 0.03, STILL, None, caps)
+    for _ in range(200):
+        pushed = hold.drive(zone - 0.03, STILL, None, caps)
+    assert (pushed <= hold.load + 0.031 * hold.stiffness).all() and (hold.load < caps).all()
+
+
 def test_a_load_held_by_the_position_spring_alone_counts_as_held(hold: Hold, robot: Robot, middle: np.ndarray) -> None:
     """Torque that goes off drops it all the same."""
     caps, off = robot.current_limits, 0.01 * (np.arange(8) == 1)  # nothing is learned so near

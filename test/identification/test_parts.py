@@ -29,7 +29,10 @@ def test_without_a_span_recordings_stay_as_they_are() -> None:
     assert parts_of([whole], Span()) == [whole]
 
 
-@pytest.mark.parametrize(("span", "words"), [((15.0, 5.0), "ends before it begins"), ((90.0, None), "has no rows")])
+@pytest.mark.parametrize(
+    ("span", "words"),
+    [((15.0, 5.0), "ends before it begins"), ((90.0, None), "has no rows"), ((np.nan, None), "no finite bounds")],
+)
 def test_a_span_without_rows_is_refused(span: tuple[float, float | None], words: str) -> None:
     with pytest.raises(DataError, match=words):
         parts_of([recorded(ROBOT)], Span(*span))[0].signals(SETTINGS)

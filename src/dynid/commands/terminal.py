@@ -46,6 +46,12 @@ class SafeConsole(Console):
         except MarkupError:
             return super().render_str(plain, **options | {"markup": False})
 
+    def on_broken_pipe(self) -> None:
+        """Go on silently if nobody reads messages any more: a motion must not end because of its progress."""
+        if not self.stderr:
+            super().on_broken_pipe()
+        self.quiet = True
+
 
 def stdout() -> Console:
     """Return the console for results, on standard output."""

@@ -9,6 +9,7 @@ from dynid.robot import FloatArray, Robot
 
 FRICTION_SHARE = 0.05  # share of the torque limit that friction may carry or hide
 STEADY_S, STANDING_RAD_S, AVERAGE_S = 0.5, 0.05, 0.1
+MOST_FRICTION_SHARE = 0.2  # the largest share that a model's friction may hide: the model is what is checked
 MODEL_ERROR = 0.5  # share of the expected torque that model errors may cause
 
 
@@ -32,7 +33,10 @@ class HoldingTorque:
 
     def __init__(self, robot: Robot) -> None:
         self._robot = robot
-        self._hidden = FRICTION_SHARE * robot.torque_limits
+        self._hidden, self._most_hidden = (
+            FRICTION_SHARE * robot.torque_limits,
+            MOST_FRICTION_SHARE * robot.torque_limits,
+        )
         self._tau, self._q = np.zeros((2, robot.size))
         self._steady_s, self._last_ns = 0.0, 0
 
@@ -64,7 +68,7 @@ class HoldingTorque:
         Args:
             law: the law that would hold the arm.
             friction: torque that friction may carry or hide according to a model, (n,) [N m]; it counts if it is larger
-                than `FRICTION_SHARE` of the torque limit.
+                than `FRICTION_SHARE` of the torque limit, up to `MOST_FRICTION_SHARE`.
 
         Raises:
             SafetyError: a joint is held against the expected direction, or, after it has stood for `STEADY_S`, by a
@@ -74,7 +78,9 @@ class HoldingTorque:
             return
         still = np.zeros(self._robot.size)
         expected, held = law.torque(self._q, still, self._q, still, still), self._tau
-        hidden = self._hidden if friction is None else np.maximum(self._hidden, friction)
+        hidden = self._hidden
+        if friction is not None:
+            hidden = np.minimum(np.maximum(hidden, friction), self._most_hidden)
         apart, carries = np.abs(held - expected), np.abs(held) > hidden
         wrong = carries & (held * expected < 0.0) & (np.abs(expected) > hidden)
         if self._steady_s >= STEADY_S:

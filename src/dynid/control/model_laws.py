@@ -131,3 +131,4 @@ def _warm_up(law: "GravityCompensation | ComputedTorque", size: int) -> None:
     """Compile the functions of a step, so that no control loop has to wait for the compiler."""
     still = np.zeros(size)
     law.torque(still, still, still, still, still)
+    law.stuck(still)

@@ -182,9 +182,11 @@ class Hold:
         self._reference += np.minimum(np.maximum(outside_rad, -step_rad), step_rad)
         # At a standing joint, friction carries part of the missing load. Further learning would break it loose, and it
         # would stick again on the other side, and so on.
-        learning = np.abs(dq) > STANDING_RAD_S
-        self._stood_s = np.where(learning, 0.0, self._stood_s + step_s)
-        self._capture_standing(q, stretch, held)
+        inside = outside_rad == 0.0  # in its soft zone a joint is moved out, so it is not held where it stands
+        moving = np.abs(dq) > STANDING_RAD_S
+        learning = moving | (~inside & (np.abs(stretch) > RESTS_WITHIN_RAD))
+        self._stood_s = np.where(moving | ~held, 0.0, self._stood_s + step_s)
+        self._capture_standing(q, stretch, held & inside)
         if self._relief is not None and (valid is None or valid.all()):
             self.load += self._relief.step(step_s, q, self.held)
             learning &= ~self._relief.yielding
@@ -262,10 +264,12 @@ class Hold:
         Args:
             q: joint angles, (n,) [rad].
             stretch: stretch of the springs, (n,) [rad]; set to zero for these joints.
-            held: mask of the joints that are read and captured, (n,).
+            held: mask of the joints that are read, captured and outside of their soft zones, (n,).
         """
         standing = held & (self._stood_s > STANDS_S) & (np.abs(stretch) > RESTS_WITHIN_RAD)
         if standing.any():
+            if self._relief is not None:
+                self._relief.reset()
             self.load += np.where(standing, self.stiffness * stretch, 0.0)
             np.copyto(self._reference, q, where=standing)
             stretch[standing] = 0.0

@@ -125,8 +125,8 @@ def oddities(found: Sequence[FoundServo], robot: Robot | None) -> Iterator[str]:
             continue
         if model is None or not model.has_current_control:
             yield f"servo {one.servo_id} is {model_text(one.model_number)}, which dynid does not drive"
-        obeyed = one.snapshot.get(table.SECONDARY_ID)
-        if obeyed != table.NO_ID:
+        obeyed = one.snapshot.obeys
+        if obeyed is not None:
             where = "" if obeyed in present else ", which does not answer"
             yield f"servo {one.servo_id} obeys servo {obeyed}{where}: shadow_ids: [{one.servo_id}] of that one's joint"
     if robot is not None:
@@ -147,7 +147,7 @@ def _against(found: Sequence[FoundServo], robot: Robot) -> Iterator[str]:
         elif one.snapshot is not None:
             if bool(one.snapshot.get(table.DRIVE_MODE) & REVERSED) != wired.reverse_mode:
                 yield f"{wired.label}: its reverse mode is not that of robot.yaml"
-            if one.snapshot.get(table.SECONDARY_ID) not in (table.NO_ID, wired.obeys):
+            if one.snapshot.obeys not in (None, wired.obeys):
                 yield f"{wired.label}: its secondary ID is not that of robot.yaml"
     known = {*robot.all_servo_ids, *robot.file.bus.other_ids}
     if unknown_servos := [one for one in found if one.servo_id not in known]:

@@ -39,6 +39,8 @@ def parts_of(sources: Sequence[Recording], span: Span) -> list[Recording]:
     """
     if span.whole:
         return list(sources)
+    if not np.isfinite([one for one in span if one is not None]).all():
+        raise DataError(f"the part{span.words} has no finite bounds: give seconds on the recording's axis")
     if span.begin_s is not None and span.end_s is not None and span.begin_s >= span.end_s:
         raise DataError(f"the part{span.words} ends before it begins: give a later end or an earlier begin")
     return [_part(one, span) for one in sources]
