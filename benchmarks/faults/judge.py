@@ -101,17 +101,17 @@ class ArmJudge:
         """Return the time from the fault until every joint, except the `free` ones, stood still permanently [s]."""
         after = trace.between(fault_s, np.inf)
         judged = [axis for axis in range(self.robot.size) if axis not in free]
-        moving = np.flatnonzero((np.abs(after.dq[:, judged]).T >= self._standstill(after, free)).any(axis=0))
+        moving = np.flatnonzero((np.abs(after.dq[:, judged]) >= self._standstill(after, free)).any(axis=1))
         return float(after.time_s[moving[-1]] - fault_s) if len(moving) else 0.0
 
     def _standstill(self, trace: ArmTrace, free: Collection[int]) -> FloatArray:
-        """Return the velocity below which a held joint counts as standing, (K,) [rad/s].
+        """Return the velocity below which a held joint counts as standing, (K, 1) [rad/s].
 
         A brake is a damper: it yields in proportion to the torque with which the falling `free` axes push.
         """
         if not free:
-            return np.full(len(trace.time_s), STANDSTILL_RAD_S)
-        falling = np.abs(trace.dq[:, list(free)]).max(axis=1)
+            return np.full((len(trace.time_s), 1), STANDSTILL_RAD_S)
+        falling = np.abs(trace.dq[:, list(free)]).max(axis=1, keepdims=True)
         return np.asarray(np.clip(PUSHED_VELOCITY_SHARE * falling, PUSHED_RAD_S, MOST_PUSHED_RAD_S))
 
     def unstopped(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> list[str]:
@@ -120,7 +120,8 @@ class ArmJudge:
         if late_s <= STANDSTILL_S:
             return []
         late = trace.between(fault_s + STANDSTILL_S, np.inf)
-        after = np.where((np.abs(late.dq).T >= self._standstill(late, free)).T, np.abs(late.dq), 0.0)
+        after = np.abs(late.dq)
+        after[after < self._standstill(late, free)] = 0.0
         after[:, list(free)] = 0.0
         axis = int(after.max(axis=0).argmax())
         return [

@@ -15,6 +15,7 @@ from benchmarks.faults.judge import (
     ENERGY_GAIN,
     FOLLOWS_RAD,
     HOLD_S,
+    MOST_PUSHED_RAD_S,
     PUSHED_RAD_S,
     PUSHED_SHARE,
     PUSHED_VELOCITY_SHARE,
@@ -48,14 +49,14 @@ The requirements are measured at the arm, not in the driver:
 - *Arm stops*: from {damping} ms after the fault the arm gains no speed (kinetic energy), every joint is slower than
   {speed} rad/s after {standstill} s and still is {hold} s later, and no joint touches its stop. *Other joints stop*:
   the same, but with a limit of {pushed} rad/s, or {pushed_velocity} % of the velocity of the joint that cannot be read,
-  if that is more, up to 0.35 rad/s: brakes are dampers, and yield to a fall (*wrong CRC, for good*, seed 37: the
-  shoulder falls at 3.9 rad/s and pushes the held elbow to 0.29 rad/s). The joint whose servo cannot be read must only
-  keep its current limit, and the requirement ends for the others once that joint has dropped onto its stop. *Reached
-  joints stop*: the same for the servos before a cut cable; those behind it carry no current later than {watchdog} ms
-  after their bus watchdog's time. Half of the cables also carry the power. Falling joints push the held ones, whose
-  kinetic energy may gain {pushed_share} % of the arm's energy in free fall. (Seed 15, cut behind servo number 3: the
-  elbow drops with 1,880 mJ; its 2.4 N m vanish from the held shoulder, whose brake of 6 N m s/rad yields at 0.2 rad/s,
-  3 mJ. In free fall it would have 2,330 mJ.)
+  if that is more, up to {most_pushed} rad/s: brakes are dampers, and yield to a fall (*wrong CRC, for good*, seed 37:
+  the shoulder falls at 3.9 rad/s and pushes the held elbow to 0.29 rad/s). The joint whose servo cannot be read must
+  only keep its current limit, and the requirement ends for the others once that joint has dropped onto its stop.
+  *Reached joints stop*: the same for the servos before a cut cable; those behind it carry no current later than
+  {watchdog} ms after their bus watchdog's time. Half of the cables also carry the power. Falling joints push the held
+  ones, whose kinetic energy may gain {pushed_share} % of the arm's energy in free fall. (Seed 15, cut behind servo
+  number 3: the elbow drops with 1,880 mJ; its 2.4 N m vanish from the held shoulder, whose brake of 6 N m s/rad yields
+  at 0.2 rad/s, 3 mJ. In free fall it would have 2,330 mJ.)
 - *No worse than free fall*, also for the other and the reached joints: the whole arm stands after {stands} s, or never
   has more kinetic energy (within {gain} %) than the same arm from the same moment on in free fall. Free fall means:
   without the driver until the watchdogs trip, and then without current; without any power if the cut also interrupts
@@ -186,6 +187,7 @@ def fault_document(
         standstill=STANDSTILL_S,
         pushed=PUSHED_RAD_S,
         pushed_velocity=round(100 * PUSHED_VELOCITY_SHARE),
+        most_pushed=MOST_PUSHED_RAD_S,
         hold=HOLD_S,
         watchdog=round(1e3 * AFTER_WATCHDOG_S),
         stands=STANDS_S,

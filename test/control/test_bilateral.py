@@ -12,7 +12,7 @@ from dynid.control.bilateral.pair import BOUND_J, SIDES, ArmPair, EnergyObserver
 from dynid.control.control_model import ControlModel
 from dynid.control.dynamics_kernel import compile_single
 from dynid.control.holding_check import HoldingTorque
-from dynid.control.model_laws import GravityCompensation
+from dynid.control.model_laws import GravityCompensation, static_friction
 from dynid.errors import ConfigurationError, DataError, SafetyError
 from dynid.hardware.safety.guard import SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent
@@ -173,10 +173,10 @@ def test_mirrored_joint_is_detected_by_the_holding_torque(sign):
         arm.command(signs * tau)
     law = GravityCompensation(MODEL, DYNAMICS)
     if sign > 0.0:
-        holding.refuse_contradiction(law, law.stuck(holding.q))
+        holding.refuse_contradiction(law, static_friction(law, holding.q))
         return
     with pytest.raises(SafetyError, match=r"tilt_joint is held by -0\.\d+ N m, but gravity_compensation expects 1\."):
-        holding.refuse_contradiction(law, law.stuck(holding.q))
+        holding.refuse_contradiction(law, static_friction(law, holding.q))
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from dynid.contact.observer import MomentumObserver
 from dynid.control.control_model import ControlModel, from_model_file
 from dynid.control.controller import ControllerSettings
 from dynid.control.dynamics_kernel import compile_single, within_a_turn
-from dynid.control.model_laws import ComputedTorque, GravityCompensation
+from dynid.control.model_laws import ComputedTorque, GravityCompensation, static_friction
 from dynid.control.motion_check import model_torques, nominal_torques
 from dynid.errors import SafetyError
 from dynid.export.mjcf import PlantOptions, compile_plant
@@ -77,7 +77,7 @@ def test_friction_that_hand_guiding_gives_grows_with_the_springs_load(dynamics) 
     own = GravityCompensation(ControlModel(ROBOT.name, ARM.structure_hash, PHI, law, True), dynamics)
     q = np.array([0.2, -0.4, 1.2])
     load = -(PLAIN.inverse_dynamics(q, 0 * q, 0 * q, PLAIN_PHI) + springs(q[None]))[0]
-    np.testing.assert_allclose(own.stuck(q), law.budget(np.zeros(3), -load, load), atol=1e-6)
+    np.testing.assert_allclose(static_friction(own, q), law.budget(np.zeros(3), -load, load), atol=1e-6)
 
 
 def test_motion_check_predicts_with_springs() -> None:

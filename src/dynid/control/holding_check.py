@@ -9,7 +9,7 @@ from dynid.robot import FloatArray, Robot
 
 FRICTION_SHARE = 0.05  # share of the torque limit that friction may carry or hide
 STEADY_S, STANDING_RAD_S, AVERAGE_S = 0.5, 0.05, 0.1
-MOST_FRICTION_SHARE = 0.2  # the largest share that a model's friction may hide: the model is what is checked
+MOST_FRICTION_SHARE = 0.2  # limit of that share by a model's friction, since the model itself may be wrong
 MODEL_ERROR = 0.5  # share of the expected torque that model errors may cause
 
 
@@ -33,10 +33,8 @@ class HoldingTorque:
 
     def __init__(self, robot: Robot) -> None:
         self._robot = robot
-        self._hidden, self._most_hidden = (
-            FRICTION_SHARE * robot.torque_limits,
-            MOST_FRICTION_SHARE * robot.torque_limits,
-        )
+        self._hidden = FRICTION_SHARE * robot.torque_limits
+        self._most_hidden = MOST_FRICTION_SHARE * robot.torque_limits
         self._tau, self._q = np.zeros((2, robot.size))
         self._steady_s, self._last_ns = 0.0, 0
 

@@ -56,10 +56,6 @@ class GravityCompensation:
         certain = np.tanh(np.maximum(np.abs(dq) - SIGN_RAD_S, 0.0) / GUIDED_TRANSITION_RAD_S)
         return holding + certain * helped
 
-    def stuck(self, q: FloatArray) -> FloatArray:
-        """Return the torque (n,) [N m] that static friction may carry or hide at a standing posture q (n,) [rad]."""
-        return _static_friction(self.model, self._inverse_dynamics(q, self._still, self._still, self._links))
-
     def gains(self) -> Gains:
         """Return the friction share, and the model: phi and the additional friction."""
         return {"friction_share": self.friction_share} | _model_gains(self.model)
@@ -101,19 +97,19 @@ class ComputedTorque:
         load = -self._inverse_dynamics(q_ref, dq_ref, self._still, self._links) if self._law.depends_on_load else 0.0
         return self._law.motor_torque(dq_ref, wanted, load)
 
-    def stuck(self, q: FloatArray) -> FloatArray:
-        """Return the torque (n,) [N m] that static friction may carry or hide at a standing posture q (n,) [rad]."""
-        return _static_friction(self.model, self._inverse_dynamics(q, self._still, self._still, self._links))
-
     def gains(self) -> Gains:
         """Return K_P, K_V, Tf and the model: phi and the additional friction."""
         own = self.settings.gains()
         return {key: own[key] for key in ("K_P", "K_V", "Tf")} | _model_gains(self.model)
 
 
-def _static_friction(model: ControlModel, gravity: FloatArray) -> FloatArray:
-    """Return the largest torque of static friction (n,) [N m] under gravity torques (n,) [N m]."""
-    return model.friction.budget(np.zeros(len(gravity)), gravity, -gravity)
+def static_friction(law: GravityCompensation | ComputedTorque, q: FloatArray) -> FloatArray:
+    """Return the torque (n,) [N m] that static friction may carry or hide at a standing posture q (n,) [rad].
+
+    It is that of the model's friction law under gravity; friction among the base parameters does not count.
+    """
+    gravity = law._inverse_dynamics(q, law._still, law._still, law._links)
+    return law.model.friction.budget(law._still, gravity, -gravity)
 
 
 def _dissipative(law: FrictionLaw) -> FrictionLaw:
@@ -128,7 +124,7 @@ def _model_gains(model: ControlModel) -> Gains:
 
 
 def _warm_up(law: "GravityCompensation | ComputedTorque", size: int) -> None:
-    """Compile the functions of a step, so that no control loop has to wait for the compiler."""
+    """Compile the functions of a step and of the check before it, so that no control loop waits for the compiler."""
     still = np.zeros(size)
     law.torque(still, still, still, still, still)
-    law.stuck(still)
+    static_friction(law, still)

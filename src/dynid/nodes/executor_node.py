@@ -28,7 +28,7 @@ from dynid.control.controller import TorqueLaw, load_controller
 from dynid.control.effort_bounds import EffortBound
 from dynid.control.holding_check import HoldingTorque
 from dynid.control.missing_states import MissingStates
-from dynid.control.model_laws import ComputedTorque, GravityCompensation
+from dynid.control.model_laws import ComputedTorque, GravityCompensation, static_friction
 from dynid.control.motion import MotionExecutor
 from dynid.control.motion_check import MotionCheck, Torques, model_torques, nominal_torques, robot_limits
 from dynid.control.open_loop import PREFIX, PROFILE
@@ -423,7 +423,7 @@ class ExecutorNode(Node):
     def _refuse_contradiction(self, law: TorqueLaw) -> None:
         """Raise SafetyError if a model-based law's gravity torque contradicts the torque that now holds the arm."""
         if isinstance(law, GravityCompensation | ComputedTorque):
-            self._holding.refuse_contradiction(law, law.stuck(self._holding.q))
+            self._holding.refuse_contradiction(law, static_friction(law, self._holding.q))
 
     def _take_over(self, law: TorqueLaw) -> None:
         if self._motion.active:

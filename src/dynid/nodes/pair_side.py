@@ -16,7 +16,7 @@ from std_srvs.srv import SetBool
 from dynid.control.bilateral.arm_messages import ArmMessages
 from dynid.control.bilateral.pair import SIDES, Reading
 from dynid.control.holding_check import HoldingTorque
-from dynid.control.model_laws import GravityCompensation
+from dynid.control.model_laws import GravityCompensation, static_friction
 from dynid.errors import DataError, DynidError, SafetyError
 from dynid.hardware.bus.clock import boot_id
 from dynid.hardware.loop.diagnostics import ENABLED, LOOP
@@ -145,7 +145,7 @@ class PairSide:
         if holding is None:
             return
         try:
-            holding.refuse_contradiction(law, law.stuck(holding.q))
+            holding.refuse_contradiction(law, static_friction(law, holding.q))
         except SafetyError as error:
             raise SafetyError(f"the {self.name}: {error}; check the joint's sign, too") from None
 

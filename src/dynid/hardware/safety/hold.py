@@ -85,7 +85,8 @@ class Hold:
     """Controller that holds every joint where it came to rest, by a spring and an integral that learns the load.
 
     The brake is not part of it: the guard applies one damping in all states. A joint is captured, that is, held at its
-    present position, once it is slow, or after a fixed time. All arrays are (n,), in joint order; currents in A.
+    present position, once it is slow, or after a fixed time. If it then stands away from that position, it is held
+    where it stands. All arrays are (n,), in joint order; currents in A.
 
     Args:
         robot: limits, torque constants, cycle time.

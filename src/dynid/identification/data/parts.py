@@ -34,8 +34,8 @@ def parts_of(sources: Sequence[Recording], span: Span) -> list[Recording]:
     """Return the recordings restricted to a span of time.
 
     Raises:
-        DataError: the span ends before it begins, or a recording that is in memory has no rows in it. Other recordings
-            raise this error when their signals are read.
+        DataError: the span is not finite or ends before it begins, or a recording that is in memory has no rows in it.
+            Other recordings raise this error when their signals are read.
     """
     if span.whole:
         return list(sources)
