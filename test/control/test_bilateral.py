@@ -296,14 +296,16 @@ def test_settings_that_make_no_sense_are_refused(wrong):
         BilateralSettings(**wrong)
 
 
-def cycles_of_two():
-    """A pair that is engaged, its drivers' clocks being an hour apart."""
+def cycles_of_two(before_ms=1):
+    """A pair that is engaged, its drivers' clocks being an hour apart; each arm has sent one state since then."""
     cycles = PairCycles(ArmPair(ROBOT, BilateralLaw(ROBOT, MODEL, MODEL, DYNAMICS)))
     with pytest.raises(SafetyError, match="no state of the leader yet"):
         cycles.engage()
-    for side, stamp_ns in enumerate(CLOCKS_NS):
-        assert cycles.take(side, Reading(stamp_ns, START)) is None
-    cycles.engage()
+    for since_ms in (-before_ms, 0):
+        if not since_ms:
+            cycles.engage()
+        for side, stamp_ns in enumerate(CLOCKS_NS):
+            assert cycles.take(side, Reading(stamp_ns + since_ms * MS, START)) is None
     return cycles
 
 
@@ -320,6 +322,23 @@ def test_cycle_ends_when_both_arms_have_sent_a_state():
         assert cycles.take(1, Reading(follower + int(k * MS / 1.2), START)) is None
         assert cycles.take(0, Reading(leader + k * MS, START)) is not None
     assert not cycles.pair.stopped
+
+
+def test_checks_that_take_long_do_not_end_the_coupling_that_they_allow():
+    cycles = cycles_of_two(before_ms=40)
+    for k in range(1, 20):
+        for side, stamp_ns in enumerate(CLOCKS_NS):
+            cycles.take(side, Reading(stamp_ns + k * MS, START))
+    assert not cycles.pair.stopped and cycles.cycles == 19
+
+
+def test_an_arm_that_is_silent_from_the_engagement_on_is_detected():
+    cycles = cycles_of_two()
+    cycles.pair.stop("disengaged")
+    cycles.engage()
+    for k in range(1, 12):
+        cycles.take(0, Reading(CLOCKS_NS[0] + k * MS, START))
+    assert "the follower's state is 9.0 ms old" in cycles.pair.stopped
 
 
 @pytest.mark.parametrize("silent", [0, 1])

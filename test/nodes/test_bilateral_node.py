@@ -57,10 +57,19 @@ def ended(client: Supervisor) -> str:
 
 
 def engaged(client: Supervisor) -> None:
-    """Both arms coupled for some hundred cycles; a busy host may end that, and then it is tried again."""
+    """Both arms coupled for some hundred cycles; it is tried again after a busy host has ended that.
+
+    Meanwhile the hand moves the limp leader to and fro, sometimes farther away than arms may be engaged.
+    """
     for _ in range(ATTEMPTS):
-        client.trigger("bilateral/engage", 90.0)
-        client.wait(lambda: client.reported("bilateral", "engaged") == "true" or bool(ended(client)), 20.0, "a report")
+        try:
+            client.trigger("bilateral/engage", 90.0)
+        except NodeError as error:
+            if "rad apart" not in str(error):
+                raise
+            continue
+        client.reports.pop("bilateral", None)  # of the time before
+        client.wait(lambda: client.reported("bilateral", "engaged") != "", 20.0, "a report")
         client.wait(
             lambda: number(client.reported("bilateral", "cycles")) >= CYCLES or " ms old" in ended(client),
             60.0,

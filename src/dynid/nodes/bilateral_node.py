@@ -77,6 +77,7 @@ class BilateralNode(Node):
             declare(self, name, getattr(default, name), f"see dynid.control.bilateral.law; {low:g} to {high:g}")
         self._models = self._accepted({"leader_model": leader, "follower_model": follower or leader})
         self._mount = self.robot.file.default_mount
+        self._expected: list[GravityCompensation] = []  # holding torques of both arms according to their models
         self._cycles = PairCycles(self._pair())
         check_parameters(self, self._on_set)
         self._arrived_s = [-np.inf, -np.inf]
@@ -121,9 +122,10 @@ class BilateralNode(Node):
 
     def _pair(self) -> ArmPair:
         """Return the coupled pair with the models of both arms and the present mount."""
-        self._dynamics = compile_single(ArmModel.of(self.robot, mount=self._mount))
+        dynamics = compile_single(ArmModel.of(self.robot, mount=self._mount))
         leader, follower = self._models
-        return ArmPair(self.robot, BilateralLaw(self.robot, leader, follower, self._dynamics, self._settings()))
+        self._expected = [GravityCompensation(one, dynamics) for one in self._models]
+        return ArmPair(self.robot, BilateralLaw(self.robot, leader, follower, dynamics, self._settings()))
 
     def _settings(self, changed: dict[str, object] | None = None) -> BilateralSettings:
         values = {name: self.get_parameter(name).value for name in ("mode", *RANGES)} | (changed or {})
@@ -265,8 +267,8 @@ class BilateralNode(Node):
         self._question = None
         if question.enabled and not question.refusals:
             try:
-                for side, model in zip(self._sides, self._models, strict=True):
-                    side.refuse_contradiction(GravityCompensation(model, self._dynamics))
+                for side, expected in zip(self._sides, self._expected, strict=True):
+                    side.refuse_contradiction(expected)
                 self._cycles.engage()
             except DynidError as error:
                 question.refusals.append(str(error))

@@ -4,7 +4,8 @@ Two drivers read their arms at the same rate, but not at the same moments, and e
 may even wait for its host while the other arm moves on. So the pair needs no common clock. A cycle is complete when
 both arms have sent a state. Its duration for each arm follows from that arm's own stamps. If one arm is silent, the
 other arm's clock determines that it is late. If both are silent, nothing is commanded, and both drivers stop their arms
-themselves.
+themselves. The first states after the engagement begin the first cycle, since those before may be older: the checks of
+an engagement take time.
 
 Stamps alone do not reveal a constant delay of all states of an arm. If a driver's stamps follow the clock of this host,
 they give the age of a state at its arrival, and a state that is too old counts as late. For a driver on another host,
@@ -29,6 +30,7 @@ class PairCycles:
         self._newest: list[Reading | None] = [None, None]
         self._ages_s = [0.0, 0.0]  # ages of the newest states at their arrival
         self._used_ns = [0, 0]  # stamps of the last cycle's states, by the drivers' clocks
+        self._begun = [False, False]  # whether the arm has sent a state since the arms were engaged
         self._now_ns = 0  # time of the pair since the arms were engaged
 
     def _both(self) -> tuple[Reading, Reading]:
@@ -44,7 +46,7 @@ class PairCycles:
         self.pair.check_postures(*self._both())
 
     def engage(self) -> None:
-        """Engage both arms at their present postures; the next cycle is the first that is commanded.
+        """Engage both arms at their present postures; their next states begin the first cycle that is commanded.
 
         Raises:
             SafetyError: an arm has sent no state, or the arms are too far apart.
@@ -55,7 +57,7 @@ class PairCycles:
             Reading(self._stamp(0, 0, 0), leader.q, leader.tau),
             Reading(self._stamp(1, 0, 0), follower.q, follower.tau),
         )
-        self._used_ns = [leader.stamp_ns, follower.stamp_ns]
+        self._used_ns, self._begun = [leader.stamp_ns, follower.stamp_ns], [False, False]
         self._now_ns = self.cycles = 0
 
     def take(self, side: int, reading: Reading, age_s: float | None = None) -> tuple[FloatArray, FloatArray] | None:
@@ -73,6 +75,9 @@ class PairCycles:
             return None
         self._newest[side], self._ages_s[side] = reading, age_s or 0.0
         if self.pair.stopped:
+            return None
+        if not self._begun[side]:
+            self._begun[side], self._used_ns[side] = True, reading.stamp_ns
             return None
         both = self._both()
         own_ns = [one.stamp_ns - used_ns for one, used_ns in zip(both, self._used_ns, strict=True)]
