@@ -1,16 +1,19 @@
 """Dynamic part of held-out errors: correct models stay within noise, wrong links and rotors are refused."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
 import pytest
 from arms import arm, nominal
 from recordings import recorded
+from scipy.signal import lfilter
 
 from dynid.identification import dynamic_errors as module
 from dynid.identification.checks import HELD_OUT, judge, worst_dynamics
 from dynid.identification.data.recordings import Recording
 from dynid.identification.dynamic_errors import DynamicError, dynamic_errors
+from dynid.identification.dynamic_rows import of_links
 from dynid.identification.held_out import validate
 from dynid.identification.settings import load_identification
 from dynid.model.friction import FrictionLaw
@@ -78,6 +81,27 @@ def test_a_correct_model_passes_the_dynamic_error_check() -> None:
     assert check.passed and check.limit == 0.1 and "of the dynamic torque, " in check.detail
     axes = judged.as_dict()["bags"]["made up"]["axes"]
     assert all(0.0 <= one["dynamic_error"] < one["dynamic_noise"] + 0.03 for one in axes.values())
+
+
+def slow_noise(seed: int, size_nm: float) -> Callable[[FloatArray], FloatArray]:
+    """Torques with noise that lasts for 0.3 s, of a deviation [N m]."""
+    share = np.exp(-0.01 / 0.3)
+
+    def added(tau: FloatArray) -> FloatArray:
+        driven = np.random.default_rng(seed).normal(0.0, size_nm * np.sqrt(1.0 - share**2), (len(tau) + 200, 8))
+        return np.asarray(tau + lfilter([1.0], [1.0, -share], driven, axis=0)[200:])
+
+    return added
+
+
+@pytest.mark.parametrize("seed", [4, 5, 10])
+def test_a_correct_model_passes_on_a_short_motion_with_slow_noise(seed: int) -> None:
+    """Some ninety rows, of which each joint's columns absorb most of the noise."""
+    short = recorded(ROBOT, seconds=6.0, seed=seed, noise=0.01, torques=slow_noise(seed, 0.05))
+    assert max(one.judged for one in found(RIGHT, short)) < SETTINGS.acceptance.dynamic_error
+    without_links = RIGHT.with_values(np.where(of_links(MODEL), 0.0, RIGHT.values))
+    wrong = found(without_links, short)
+    assert max(one.judged for one in wrong) > SETTINGS.acceptance.dynamic_error
 
 
 def test_wrong_friction_and_gravity_are_not_taken_for_dynamics() -> None:

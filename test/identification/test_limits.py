@@ -47,7 +47,7 @@ DATA = {
 FEW_POSES = {"fresh_poses": 20_000, "condition_number": 10_000.0}
 OWN = {
     "crane_x7": {"relative_torque_error": 0.15},
-    "tx40": {**FEW_POSES, "condition_number": 20_000.0, "dynamic_error": 0.4},
+    "tx40": {**FEW_POSES, "condition_number": 20_000.0},
     "openmanipulator_x": {**FEW_POSES, "lambda_min_kg_m2": 9.48e-6},
     "viperx_300s": {**FEW_POSES, "lambda_min_kg_m2": 9.42e-6},
     "kr300": {
@@ -55,7 +55,7 @@ OWN = {
         "condition_number": 1e6,
         "relative_torque_error": 0.3,
         "lambda_min_kg_m2": 0.01,
-        "dynamic_error": 0.4,
+        "dynamic_error": 0.25,
     },
 }
 

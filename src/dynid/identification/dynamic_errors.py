@@ -8,9 +8,10 @@ columns of one parameter group after the other: the rotor, the inertia or the fi
 
 Q is an orthonormal basis of the group's columns, e the remaining residual and d the dynamic torque. The error relates
 the torque that the group explains to the dynamic torque that the data show. Noise explains some torque, too. Its
-expectation, and the value that it exceeds once in a thousand cases, follow from the spectrum of the residual that
-remains after all groups are fitted. Errors are larger at some times than at others, so sums over windows of time are
-used if they give more. The expected error of a right model is therefore known for any motion and noise.
+expectation, and the value that it exceeds once in a thousand cases, follow from the residual that remains after all
+groups are fitted, corrected for the noise that this fit absorbs (`stationary_noise`). Errors are larger at some times
+than at others, so sums over windows of time are used if they give more. The expected error of a right model is
+therefore known for any motion and noise.
 
 One event must not refuse a model: the error is the smallest of those found without one of `BLOCKS` blocks of time.
 """
@@ -19,11 +20,12 @@ from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg import orth
-from scipy.special import gammainccinv
+from scipy.special import fdtri
 
 from dynid.identification.data.preprocessing import Samples
 from dynid.identification.dynamic_rows import DynamicRows, dynamic_rows, of_links
-from dynid.identification.estimators.uncertainty import score_covariance, window_width
+from dynid.identification.estimators.uncertainty import score_covariance
+from dynid.identification.stationary_noise import StationaryNoise
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameter_groups import ParameterGroup, parameter_groups
@@ -37,6 +39,7 @@ SLIDING_SHARE = 0.5  # least share of sliding states in a row that counts
 FEWEST = 10  # least number of rows in excess of the number of columns
 LARGE_SHARE = 0.8  # largest share of a group's squared columns in a block that may be left out
 SAME = 1e-6  # relative singular value of nuisance columns, below which it is rounding
+ROUNDING = 1e-9  # length of a column beside the longest one, below which it is rounding
 SHOWN = 1e-3  # least share of a column's length that gravity and friction cannot reproduce
 SEPARATE = 1e-2  # relative singular value of a group's columns, below which a direction is ignored
 
@@ -118,14 +121,17 @@ def _of_joint(
         return None
     left = _without(spanned, rows.residual[:, joint] * counts[:, 0])
     torque = _without(spanned, rows.torque[:, joint] * counts[:, 0])
-    residual = _without(together, left) * np.sqrt(used / freedom)
+    residual = _without(together, left)
+    noise_model = StationaryNoise.of(residual, np.hstack([spanned, together]), counts[:, 0], interval_s)
+    residual *= np.sqrt(used / freedom)
     found = []
     for group in groups:
         if places := [k for k in group.places if kept[k]]:
             Q = _basis(columns[:, places], SEPARATE)
             size = float(np.linalg.norm(torque + Q @ (Q.T @ left)))
             if size > 0.0:
-                expected, noise = _noise(Q, residual, used, interval_s)
+                covariances = noise_model.covariance(Q), score_covariance(Q * residual[:, None], interval_s)
+                expected, noise = np.max([_quantile(one, freedom) for one in covariances], axis=0)
                 found.append((group.words, _without_event(Q, left) / size, expected / size, noise / size))
     if not found:
         return None
@@ -133,29 +139,16 @@ def _of_joint(
     return DynamicError(joint, *max(found, key=lambda one: one[1] - one[3]), shown)
 
 
-def _noise(Q: FloatArray, residual: FloatArray, used: int, interval_s: float) -> tuple[float, float]:
-    """Return the root mean square of || Q' e || for noise like the residual (N,), and its `CHANCE` quantile [N m]."""
-    width = window_width(len(residual), interval_s)
-    spectrum = np.zeros((Q.shape[1], Q.shape[1]))
-    for lag in range(min(width, len(residual) - 1) + 1):
-        share = (1.0 - lag / (width + 1)) * float(residual[lag:] @ residual[: len(residual) - lag]) / used
-        product = share * Q[lag:].T @ Q[: len(Q) - lag]
-        spectrum += product if lag == 0 else product + product.T
-    windows = score_covariance(Q * residual[:, None], interval_s)
-    both = [_quantile(one) for one in (spectrum, windows)]
-    return max(one[0] for one in both), max(one[1] for one in both)
-
-
-def _quantile(covariance: FloatArray) -> tuple[float, float]:
+def _quantile(covariance: FloatArray, freedom: int) -> tuple[float, float]:
     """Return the root mean square of a normal vector's length, and the length exceeded with `CHANCE`, any unit.
 
-    The covariance of the vector is given; the quantile uses Satterthwaite's approximation.
+    The covariance of the vector is given, estimated with `freedom` degrees of freedom; the squared length follows an F
+    distribution by Satterthwaite's approximation.
     """
-    mean, variance = float(np.trace(covariance)), 2.0 * float(np.sum(covariance**2))
-    if mean <= 0.0 or variance <= 0.0:
+    mean, square = float(np.trace(covariance)), float(np.sum(covariance**2))
+    if mean <= 0.0 or square <= 0.0:
         return 0.0, 0.0
-    half = mean**2 / variance  # half of the degrees of freedom
-    return float(np.sqrt(mean)), float(np.sqrt(mean / half * gammainccinv(half, CHANCE)))
+    return float(np.sqrt(mean)), float(np.sqrt(mean * fdtri(mean**2 / square, freedom, 1.0 - CHANCE)))
 
 
 def _without_event(Q: FloatArray, left: FloatArray) -> float:
@@ -176,7 +169,11 @@ def _without(basis: FloatArray, values: FloatArray) -> FloatArray:
 
 
 def _basis(columns: FloatArray, least: float) -> FloatArray:
-    """Return an orthonormal basis (N, k) of unit-length columns, without singular values below `least`."""
+    """Return an orthonormal basis (N, k) of unit-length columns, without singular values below `least`.
+
+    Columns that are rounding beside the longest one do not count.
+    """
     sizes = np.linalg.norm(columns, axis=0)
-    columns = columns[:, sizes > 0.0] / sizes[sizes > 0.0]
+    shown = sizes > ROUNDING * sizes.max(initial=0.0)
+    columns = columns[:, shown] / sizes[shown]
     return np.asarray(orth(columns, rcond=least)) if columns.shape[1] else columns

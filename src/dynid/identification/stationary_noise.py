@@ -1,0 +1,72 @@
+"""Autocovariance of the noise in a fit, from the residual that the fit leaves.
+
+A fit of many columns to few rows absorbs most of the noise, and most of all the slow noise, which its columns resemble.
+So the residual's own spectrum is too small where it matters. With P = D - B B', B an orthonormal basis of the columns
+and D the rows that count, stationary noise of the autocovariance sum_b p_b k_b(lag) leaves a residual r = P e with
+
+    E[r' K_b r] = sum_c tr(K_b P K_c P) p_c,    K_b[i, j] = k_b(i - j).
+
+These equations, divided by the square roots of their diagonal, are solved for the variances p_b >= 0 of white noise and
+of noise with the correlation times `CORRELATION_S`, as MINQUE does for components of variance (C. R. Rao, J.
+Multivariate Analysis 1, 1971). Components that the fit absorbs as a whole are left out.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import matmul_toeplitz
+from scipy.optimize import nnls
+from scipy.signal import correlate
+
+from dynid.robot import FloatArray
+
+CORRELATION_S = (0.0, 0.1, 0.3, 1.0)  # correlation times of the components of noise; 0 is white [s]
+ROUNDING = 1e-12  # share of a component that a fit leaves, below which it is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class StationaryNoise:
+    """Noise of a row, as a sum of components.
+
+    Attributes:
+        variances: variances of the components that the fit leaves, (c,) [squared unit of the rows].
+        kernels: correlation of each component by lag, (c, N) [-].
+    """
+
+    variances: FloatArray
+    kernels: FloatArray
+
+    @classmethod
+    def of(cls, residual: FloatArray, basis: FloatArray, counts: FloatArray, interval_s: float) -> "StationaryNoise":
+        """Return the noise that explains the residual of a fit.
+
+        Args:
+            residual: residual, (N,), zero in rows that do not count.
+            basis: orthonormal basis of the fitted columns, (N, k), zero in rows that do not count.
+            counts: 1 for each row that counts, else 0, (N,).
+            interval_s: time between rows [s].
+        """
+        kernels = np.array([_correlation(one, len(residual), interval_s) for one in CORRELATION_S])
+        pairs = correlate(counts, counts, method="auto")[len(counts) - 1 :].clip(0.0)  # of counted rows, by lag
+        pairs[1:] *= 2.0
+        smooth = np.array([matmul_toeplitz(one, basis) for one in kernels])
+        inner = np.einsum("nk,cnl->ckl", basis, smooth)
+        matrix = np.einsum("bn,cn,n->bc", kernels, kernels, pairs)
+        rounding = ROUNDING * np.diag(matrix)
+        matrix -= 2.0 * np.einsum("n,bnk,cnk->bc", counts, smooth, smooth)
+        matrix += np.einsum("bkl,ckl->bc", inner, inner)
+        seen = np.array([residual @ matmul_toeplitz(one, residual) for one in kernels])
+        left = np.diag(matrix) > rounding
+        scale = np.sqrt(np.diag(matrix)[left])
+        return cls(nnls(matrix[np.ix_(left, left)] / scale[:, None], seen[left] / scale)[0], kernels[left])
+
+    def covariance(self, columns: FloatArray) -> FloatArray:
+        """Return the covariance (k, k) of columns' @ noise for columns (N, k)."""
+        kernel = self.variances @ self.kernels
+        return np.asarray(columns.T @ matmul_toeplitz(kernel, columns))
+
+
+def _correlation(time_s: float, count: int, interval_s: float) -> FloatArray:
+    """Return the correlation (count,) [-] of noise with a correlation time [s], by lag."""
+    lags = np.arange(count, dtype=float)
+    return np.exp(-lags * interval_s / time_s) if time_s else (lags == 0.0).astype(float)
