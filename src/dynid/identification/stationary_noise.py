@@ -16,7 +16,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.linalg import matmul_toeplitz
 from scipy.optimize import nnls
-from scipy.signal import correlate
 
 from dynid.robot import FloatArray
 
@@ -47,8 +46,7 @@ class StationaryNoise:
             interval_s: time between rows [s].
         """
         kernels = np.array([_correlation(one, len(residual), interval_s) for one in CORRELATION_S])
-        pairs = correlate(counts, counts, method="auto")[len(counts) - 1 :].clip(0.0)  # of counted rows, by lag
-        pairs[1:] *= 2.0
+        pairs = _pairs(counts)
         smooth = np.array([matmul_toeplitz(one, basis) for one in kernels])
         inner = np.einsum("nk,cnl->ckl", basis, smooth)
         matrix = np.einsum("bn,cn,n->bc", kernels, kernels, pairs)
@@ -64,6 +62,14 @@ class StationaryNoise:
         """Return the covariance (k, k) of columns' @ noise for columns (N, k)."""
         kernel = self.variances @ self.kernels
         return np.asarray(columns.T @ matmul_toeplitz(kernel, columns))
+
+
+def _pairs(counts: FloatArray) -> FloatArray:
+    """Return the number of ordered pairs of rows that count, by their lag, (N,), for counts (N,) of 0 and 1."""
+    spectrum = np.fft.rfft(counts, 2 * len(counts))
+    pairs = np.fft.irfft(np.abs(spectrum) ** 2)[: len(counts)].round()
+    pairs[1:] *= 2.0
+    return np.asarray(pairs)
 
 
 def _correlation(time_s: float, count: int, interval_s: float) -> FloatArray:
