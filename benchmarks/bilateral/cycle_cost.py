@@ -58,11 +58,11 @@ def two_arms(
     law = BilateralLaw(robot, model, model, dynamics, settings)
     pair, arms = PairCycles(ArmPair(robot, law)), [ArmMessages(robot.joint_names) for _ in SIDES]
     start = np.deg2rad(START_DEG)
-    for stamp_ns in (-1, 0):
-        for side in range(2):
-            pair.take(side, Reading(stamp_ns, start))
-        if stamp_ns < 0:
-            pair.engage()
+    for side in range(2):
+        pair.take(side, Reading(-1, start))
+    pair.engage()
+    for side in range(2):  # begins the first cycle
+        pair.take(side, Reading(0, start))
     applied: list[bytes] = []
 
     def cycle(stamp_ns: int, raw: list[bytes]) -> bool:

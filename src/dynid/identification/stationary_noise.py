@@ -59,7 +59,7 @@ class StationaryNoise:
         return cls(nnls(matrix[np.ix_(left, left)] / scale[:, None], seen[left] / scale)[0], kernels[left])
 
     def covariance(self, columns: FloatArray) -> FloatArray:
-        """Return the covariance (k, k) of columns' @ noise for columns (N, k)."""
+        """Return the covariance (k, k) of C' e for columns C (N, k) and the noise e (N,)."""
         kernel = self.variances @ self.kernels
         return np.asarray(columns.T @ matmul_toeplitz(kernel, columns))
 
