@@ -91,9 +91,17 @@ def stored_arrays(path: Path, most: int = MOST_ARRAY_BYTES) -> Iterator["np.lib.
             yield arrays
 
 
-def yaml_text(content: Any, width: int = 140) -> str:
-    """Return plain values as YAML text, with keys in their original order."""
-    return str(yaml.dump(content, Dumper=_SAFE_DUMPER, sort_keys=False, width=width, allow_unicode=True))
+def yaml_text(content: Any, width: int = 140, rows: bool = False) -> str:
+    """Return plain values as YAML text of lines up to `width`, with keys in their original order.
+
+    With `rows`, lists and mappings that hold only plain values are written in one line each, in brackets.
+    """
+    style = None if rows else False
+    return str(
+        yaml.dump(
+            content, Dumper=_SAFE_DUMPER, sort_keys=False, width=width, allow_unicode=True, default_flow_style=style
+        )
+    )
 
 
 def load_validated(path: Path, schema: type[Schema]) -> Schema:

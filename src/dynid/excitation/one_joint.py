@@ -8,7 +8,7 @@ parameters that its gravity and coupling involve, so several postures are visite
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, count, takewhile
 
 import numpy as np
 
@@ -108,11 +108,7 @@ class OneJointExcitation:
         return filter(self._allowed, chain([first], randoms))
 
     def _allowed(self, posture: FloatArray) -> bool:
-        try:
-            self._check.check([approach(posture, posture, self._robot.joint_names)])
-        except SafetyError:
-            return False
-        return True
+        return self._passes(approach(posture, posture, self._robot.joint_names))
 
     def _fastest(self, joint: int, posture: FloatArray, wish: OneJointWish) -> tuple[PolynomialTrajectory, Sine]:
         """Return the sine of the highest allowed frequency, at the largest feasible amplitude."""
@@ -120,34 +116,51 @@ class OneJointExcitation:
         amplitude, name = wish.amplitude * room, self._robot.joint_names[joint]
         least = min(LEAST_AMPLITUDE_SHARE * (self._upper[joint] - self._lower[joint]), amplitude)
         while 0.0 < least <= amplitude:
-            best, frequency = None, LOWEST_RAD_S
-            while (piece := self._sine(joint, posture, amplitude, frequency, wish.periods)) is not None:
-                best = piece, Sine(name, amplitude, frequency)
-                frequency *= FREQUENCY_RATIO
-            if best is not None:
-                return best
+            if (found := self._highest(joint, posture, amplitude, wish.periods)) is not None:
+                piece, frequency = found
+                return piece, Sine(name, amplitude, frequency)
             amplitude *= AMPLITUDE_FACTOR
         raise SafetyError(f"joint {name} cannot move by {np.rad2deg(least):.1f} deg at a posture: choose another")
 
-    def _sine(
-        self, joint: int, posture: FloatArray, amplitude: float, frequency: float, periods: int
-    ) -> PolynomialTrajectory | None:
-        """Return a windowed sine of one joint, or None if it violates a limit."""
-        duration = 2.0 * np.pi / frequency * periods
-        times = np.linspace(0.0, duration, max(round(duration / KNOT_S), 12 * periods) + 1)
-        moved = _windowed(times, amplitude, frequency, 2.0 * np.pi / frequency)
-        if np.abs(moved[1]).max() > self._velocity[joint]:
-            return None
+    def _highest(
+        self, joint: int, posture: FloatArray, amplitude: float, periods: int
+    ) -> tuple[PolynomialTrajectory, float] | None:
+        """Return the sine of the highest allowed frequency and that frequency, or None if none is allowed.
+
+        All frequencies follow the same path, and speed, acceleration and dynamic torques grow with the frequency. So
+        bisection finds the limit; it begins with short motions, which are checked soonest.
+        """
+        speed = self._velocity[joint]
+        frequencies = list(
+            takewhile(
+                lambda frequency: np.abs(_sine(amplitude, frequency, periods)[1][1]).max() <= speed,
+                (LOWEST_RAD_S * FREQUENCY_RATIO**k for k in count()),
+            )
+        )
+        best, allowed, refused = None, -1, len(frequencies)
+        while refused - allowed > 1:
+            middle = (allowed + refused) // 2
+            piece = self._piece(joint, posture, *_sine(amplitude, frequencies[middle], periods))
+            if self._passes(piece):
+                allowed, best = middle, (piece, frequencies[middle])
+            else:
+                refused = middle
+        return best
+
+    def _piece(self, joint: int, posture: FloatArray, times: FloatArray, moved: FloatArray) -> PolynomialTrajectory:
+        """Return the motion of one joint by `moved`, (3, N), at `times`, (N,) [s], while the others hold a posture."""
         rows = np.zeros((3, len(times), self._robot.size))
         rows[0] = posture
         rows[:, :, joint] += moved
         rows[1:, [0, -1]] = 0.0
-        piece = through_points("sine", self._robot.joint_names, times, *rows)
+        return through_points("sine", self._robot.joint_names, times, *rows)
+
+    def _passes(self, motion: PolynomialTrajectory) -> bool:
         try:
-            self._check.check([piece])
+            self._check.check([motion])
         except SafetyError:
-            return None
-        return piece
+            return False
+        return True
 
     def _joined(self, name: str, pieces: list[PolynomialTrajectory]) -> PolynomialTrajectory:
         """Return the pieces joined by pauses, and by moves between postures."""
@@ -165,6 +178,13 @@ class OneJointExcitation:
             rows.append(np.array(piece.sample_all(piece.knots)))
             rows[-1][1:, [0, -1]] = 0.0
         return through_points(name, self._robot.joint_names, np.concatenate(times), *np.concatenate(rows, axis=1))
+
+
+def _sine(amplitude: float, frequency: float, periods: int) -> tuple[FloatArray, FloatArray]:
+    """Return the times of a windowed sine's knots, (N,) [s], and its values and derivatives there, (3, N)."""
+    duration = 2.0 * np.pi / frequency * periods
+    times = np.linspace(0.0, duration, max(round(duration / KNOT_S), 12 * periods) + 1)
+    return times, _windowed(times, amplitude, frequency, 2.0 * np.pi / frequency)
 
 
 def _windowed(times: FloatArray, amplitude: float, frequency: float, blend_s: float) -> FloatArray:

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pinocchio
-import yaml
 
 from dynid.codegen.compile import compile_regressor
 from dynid.control.motion_check import MotionCheck, MotionLimits, model_torques, robot_limits
@@ -18,6 +17,7 @@ from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.parameters import BaseParameters
 from dynid.model.standard import load_nominal
+from dynid.resources import yaml_text
 from dynid.robot import FloatArray, Robot
 from dynid.trajectory.families import Excitation
 from dynid.trajectory.motion import Motion
@@ -271,4 +271,4 @@ def trajectory_file(motion: PolynomialTrajectory) -> str:
         "joint_names": list(motion.joint_names),
         "points": list(points),
     }
-    return yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=200)
+    return yaml_text(content, width=200, rows=True)

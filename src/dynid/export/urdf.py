@@ -6,13 +6,12 @@ the file states this. `rotor_inertias` returns them as a separate file, and the 
 
 import xml.etree.ElementTree as ElementTree  # safe: DOCTYPEs are refused before parsing
 
-import yaml
-
 from dynid.errors import ConfigurationError
 from dynid.model.mdh import MdhChain
 from dynid.model.parameters import StandardParameters
 from dynid.model.springs import is_spring
 from dynid.model.standard import LinkInertia, six, springs_among, to_link_frame
+from dynid.resources import yaml_text
 from dynid.robot import Robot
 from dynid.robot.urdf_text import read_urdf_text
 
@@ -137,4 +136,4 @@ def rotor_inertias(robot: Robot, standard: StandardParameters) -> str:
     """Return the rotor inertias per joint as YAML text, the file that supplements the URDF [kg m^2; kg if sliding]."""
     values = dict(zip(robot.joint_names, map(float, standard.axis("IA")), strict=True))
     head = "# rotor inertias [kg m^2; kg where a joint slides] for the URDF in this folder; use them as armature\n"
-    return head + yaml.safe_dump({"rotor_inertia_kg_m2": values}, sort_keys=False)
+    return head + yaml_text({"rotor_inertia_kg_m2": values})

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import yaml
 from pydantic import Field
 
 from dynid.errors import DataError
@@ -17,7 +16,7 @@ from dynid.model.drive import kind_and_number
 from dynid.model.mdh import MdhChain
 from dynid.model.parameters import StandardParameters
 from dynid.model.springs import JointSpring, SpringTerm, is_spring, joint_springs, power_of
-from dynid.resources import load_validated, write_whole
+from dynid.resources import load_validated, write_whole, yaml_text
 from dynid.robot import FloatArray, Robot, Strict, Vector3, read_only
 
 FILE_DECIMALS = 12
@@ -247,4 +246,4 @@ def springs_of(robot: Robot, content: StandardFile) -> tuple[JointSpring, ...]:
 
 def save_standard(path: Path, content: StandardFile) -> None:
     """Write a standard-parameter file; an existing one is never overwritten."""
-    write_whole(path, yaml.safe_dump(content.model_dump(mode="json", exclude_none=True), sort_keys=False, width=140))
+    write_whole(path, yaml_text(content.model_dump(mode="json", exclude_none=True)))

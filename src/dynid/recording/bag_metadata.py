@@ -7,12 +7,11 @@ from functools import cache, lru_cache
 from pathlib import Path, PurePath
 from typing import Any, Literal
 
-import yaml
-
 from dynid.documents import parse_yaml, read_yaml
 from dynid.durable import new_file, sync_folder
 from dynid.errors import DataError, cut, one_line
 from dynid.recording.messages import type_store
+from dynid.resources import yaml_text
 
 BAG_VERSION = 9  # the schema of ROS 2 Jazzy
 METADATA_NAME = "metadata.yaml"
@@ -22,7 +21,6 @@ _PROVISIONAL = {"dynid_provisional": "true"}
 _EMPTY_START_NS = 2**63 - 1  # start time that rosbag2 writes for a bag without messages
 _FOREVER = {"sec": 9223372036, "nsec": 854775807}  # rmw's infinite duration
 _TRANSIENT_LOCAL, _BEST_EFFORT = ("transient_local", 1), ("best_effort", 2)  # values in Jazzy and in older releases
-_Dumper: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 MOST_FILES = 100_000  # maximum number of data files of one bag
 
 
@@ -150,12 +148,7 @@ def metadata_text(
         "custom_data": dict(_PROVISIONAL) if provisional else None,
         "ros_distro": "rosbags",
     }
-    return to_yaml(information)
-
-
-def to_yaml(content: Any) -> str:
-    """Return content as YAML text, with keys in their original order."""
-    return str(yaml.dump(content, Dumper=_Dumper, default_flow_style=False, sort_keys=False))
+    return yaml_text(information)
 
 
 def write_metadata(folder: Path, information: str, *, durable: bool = False) -> None:

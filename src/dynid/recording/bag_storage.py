@@ -12,7 +12,8 @@ from typing import IO, Any, cast
 from mcap.writer import CompressionType, Writer
 
 from dynid.durable import sync_file
-from dynid.recording.bag_metadata import BAG_VERSION, Topic, definition, to_yaml
+from dynid.recording.bag_metadata import BAG_VERSION, Topic, definition
+from dynid.resources import yaml_text
 
 _PIECE_BYTES = 2**16  # size of a write [bytes]: a non-preemptible kernel runs no other thread during a write
 
@@ -71,7 +72,7 @@ class McapFile:
         kind = topic.message_type
         if kind not in self._schemas:
             self._schemas[kind] = self._writer.register_schema(kind, "ros2msg", definition(kind)[0].encode())
-        qos = {"offered_qos_profiles": to_yaml(topic.offered_qos())}
+        qos = {"offered_qos_profiles": yaml_text(topic.offered_qos())}
         return self._writer.register_channel(topic.name, "cdr", self._schemas[kind], qos)
 
     def write(self, topic: int, stamp_ns: int, raw: bytes | memoryview) -> None:
@@ -124,7 +125,7 @@ class SqliteFile:
         if not types.fetchone():
             defined = (topic.message_type, "ros2msg", text, digest)
             self._insert("INSERT INTO message_definitions VALUES (NULL, ?, ?, ?, ?)", defined)
-        row = (topic.name, topic.message_type, "cdr", to_yaml(topic.offered_qos()), digest)
+        row = (topic.name, topic.message_type, "cdr", yaml_text(topic.offered_qos()), digest)
         return int(self._insert("INSERT INTO topics VALUES (NULL, ?, ?, ?, ?, ?)", row).lastrowid or 0)
 
     def write(self, topic: int, stamp_ns: int, raw: bytes | memoryview) -> None:

@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 
 from dynid.errors import ConfigurationError
 from dynid.model.chain import SerialChain
 from dynid.model.gear_presets import FILE_NAME as GEAR_FILE
 from dynid.model.standard import AxisRow, LinkRow, StandardFile, save_standard, six
-from dynid.resources import guarded, whole_folder, write_whole
+from dynid.resources import guarded, whole_folder, write_whole, yaml_text
 from dynid.robot import FloatArray, RobotFile
 from dynid.robot.draft_drives import (
     LAMBDA_MIN,
@@ -424,8 +423,8 @@ def write_draft(draft: Draft, urdf: Path, folder: Path) -> None:
     name = draft.content["name"]
     text = read_urdf_text(urdf)
     content = {key: value for key, value in draft.content.items() if key != "undecided"}
-    body = yaml.safe_dump(content, sort_keys=False, width=140, default_flow_style=None, allow_unicode=True)
-    body += "\n" + yaml.safe_dump({"undecided": draft.questions}, sort_keys=False, width=110, allow_unicode=True)
+    body = yaml_text(content, rows=True)
+    body += "\n" + yaml_text({"undecided": draft.questions}, width=110)
     with whole_folder(folder) as work:
         write_whole(work / f"{name}.urdf", text)
         copy_meshes(read_tree(text, str(urdf)), urdf.parent, work)
@@ -433,6 +432,6 @@ def write_draft(draft: Draft, urdf: Path, folder: Path) -> None:
         write_whole(work / "identification.yaml", IDENTIFICATION.format(least=draft.lambda_min))
         if draft.gears.file.servos:
             gears = draft.gears.file.model_dump(mode="json", exclude_defaults=True)
-            write_whole(work / GEAR_FILE, GEAR_HEAD + yaml.safe_dump(gears, sort_keys=False, width=140))
+            write_whole(work / GEAR_FILE, GEAR_HEAD + yaml_text(gears))
         if not isinstance(draft.nominal, str):
             save_standard(work / "models" / "nominal.yaml", draft.nominal)

@@ -4,11 +4,10 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-import yaml
 from pydantic import Discriminator, Field, RootModel, Tag, model_validator
 
 from dynid.errors import ConfigurationError
-from dynid.resources import load_validated, refuse_existing, write_whole
+from dynid.resources import load_validated, refuse_existing, write_whole, yaml_text
 from dynid.robot import FloatArray, NonNegative, Strict
 from dynid.trajectory.excitation_schema import WaypointMotion
 from dynid.trajectory.families import DEFAULT_PROFILE, Excitation
@@ -188,7 +187,7 @@ def save_trajectory_file(path: Path, motion: PolynomialTrajectory, positions: Fl
     rows = zip(np.round(motion.knots, 6).tolist(), np.round(positions, 7).tolist(), strict=True)
     points = tuple(TimedPoint(time_s=t, positions_rad=tuple(row)) for t, row in rows)
     content = PointFile(schema_version=1, name=motion.name, joint_names=motion.joint_names, points=points)
-    text = yaml.safe_dump(content.model_dump(mode="json", exclude_none=True), sort_keys=False, width=140)
+    text = yaml_text(content.model_dump(mode="json", exclude_none=True))
     refuse_existing(path)
     write_whole(path, text)
 
@@ -206,7 +205,7 @@ def save_stops(path: Path, motion: Trajectory) -> None:
     )
     content = PointFile(schema_version=1, name=motion.name, joint_names=motion.joint_names, points=points)
     refuse_existing(path)
-    write_whole(path, yaml.safe_dump(content.model_dump(mode="json"), sort_keys=False, width=140))
+    write_whole(path, yaml_text(content.model_dump(mode="json")))
 
 
 def named_motion(excitation: Excitation, name: str, profile: str = DEFAULT_PROFILE) -> Motion:

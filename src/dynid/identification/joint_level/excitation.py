@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 from scipy import ndimage
 
@@ -19,7 +18,7 @@ from dynid.hardware.bus.control_table import POSITION_RAD_PER_COUNT
 from dynid.identification.joint_level.arx import ArxFit, fit_arx
 from dynid.identification.joint_level.first_order import LEAD, FirstOrderFit, Segment, fit_first_order
 from dynid.recording.driver_recording import DriverRecording
-from dynid.resources import write_whole
+from dynid.resources import write_whole, yaml_text
 from dynid.robot import FloatArray, Robot
 
 GAP_CYCLES = 1.5
@@ -259,4 +258,4 @@ def write_controller(path: Path, found: Sequence[JointLevel], controller: Contro
         + "# They serve to execute motions, not as a model. The gains are copied from the previous file.\n"
     )
     content = json.loads(controller_settings(found, controller).model_dump_json())
-    write_whole(path, head + yaml.safe_dump(content, sort_keys=False, default_flow_style=None, width=120))
+    write_whole(path, head + yaml_text(content, width=120, rows=True))
