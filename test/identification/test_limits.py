@@ -50,6 +50,7 @@ OWN = {
     "tx40": {**FEW_POSES, "condition_number": 20_000.0},
     "openmanipulator_x": {**FEW_POSES, "lambda_min_kg_m2": 9.48e-6},
     "viperx_300s": {**FEW_POSES, "lambda_min_kg_m2": 9.42e-6},
+    "omx_leader": {**FEW_POSES, "lambda_min_kg_m2": 1.28e-6},
     "kr300": {
         **FEW_POSES,
         "condition_number": 1e6,

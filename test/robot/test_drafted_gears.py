@@ -47,16 +47,23 @@ def test_published_gears_of_a_known_servo_are_proposed_and_simulated(tmp_path: P
     assert [axis.rotor_inertia_kg_m2 for axis in draft.nominal.axes] == [0.0123] * 4
 
 
+def test_a_small_servo_with_published_figures_is_not_scaled(tmp_path: Path) -> None:
+    draft, robot = drafted(tmp_path, "XL330-M288")
+    assert load_gears(robot).gears == {"XL330-M288": load_gears(load_robot("omx_leader")).gears["XL330-M288"]}
+    assert not isinstance(draft.nominal, str)
+    assert draft.nominal.axes[0].rotor_inertia_kg_m2 == 0.00257
+
+
 def test_other_servos_get_the_nearest_gear_scaled_and_the_source_says_so(tmp_path: Path) -> None:
     """Torques grow with the stall torque, what is per torque falls with it, and shapes stay."""
-    draft, robot = drafted(tmp_path, "XL330-M288")
-    gear, known = load_gears(robot).gears["XL330-M288"], load_gears(load_robot("crane_x7")).gears["MX-64"]
-    share = 0.52 / 6.0
-    assert "no published figures; MX-64 scaled by 0.0867, the ratio of stall torques" in gear.source
+    draft, robot = drafted(tmp_path, "XC330-M181")
+    gear, known = load_gears(robot).gears["XC330-M181"], load_gears(load_robot("omx_leader")).gears["XL330-M288"]
+    share = 0.60 / 0.52
+    assert "no published figures; XL330-M288 scaled by 1.15, the ratio of stall torques" in gear.source
     for symbol, power in {"fs": 1, "fv": 1, "kmq": -1, "km": 0, "kms": 0, "ws": 0, "a": 0}.items():
         assert gear.models["M6"][symbol] == pytest.approx(known.models["M6"][symbol] * share**power, rel=1e-3), symbol
     assert not isinstance(draft.nominal, str)
-    assert draft.nominal.axes[0].rotor_inertia_kg_m2 == pytest.approx(share * 0.0123, rel=1e-2)
+    assert draft.nominal.axes[0].rotor_inertia_kg_m2 == pytest.approx(share * 0.00257, rel=1e-2)
 
 
 def test_an_unknown_gear_leaves_the_arm_with_viscous_friction(tmp_path: Path) -> None:

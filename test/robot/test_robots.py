@@ -20,6 +20,7 @@ COUNTS = {
     "aloha_class": (81, 55),
     "openmanipulator_x": (55, 30),
     "viperx_300s": (81, 48),
+    "omx_leader": (68, 39),
     "planar_2r_elastic": (26, 11),
     "puma_3dof": (39, 21),
     "serial_9dof": (117, 75),

@@ -1,7 +1,7 @@
 """Friction of a drafted robot's gears, known from its servo models: friction.yaml and proposals for its joints.
 
-Published figures are those of CRANE-X7's friction.yaml. For a servo that is not listed there, the figures of the gear
-nearest in stall torque are scaled by the ratio of stall torques; its source says so.
+Published figures are those of the friction.yaml of CRANE-X7 and OMX leader. For a servo that is not listed there, the
+figures of the gear nearest in stall torque are scaled by the ratio of stall torques; its source says so.
 """
 
 import math
@@ -22,7 +22,9 @@ from dynid.robot.draft_servos import joint_constant, joint_torque_nm, model_of, 
 from dynid.robot.file import Joint
 
 MODEL = "M6"  # friction of the simulated arm
-ROTORS_KG_M2 = {"MX-64": 0.0123, "MX-106": 0.026}  # rotor inertia at the shaft, from the same publication's M6 fits
+PUBLISHED_BY = ("crane_x7", "omx_leader")  # robots whose friction.yaml has published figures
+# Servos with published figures: rotor inertia at the shaft, from the same publication's M6 fits.
+ROTORS_KG_M2 = {"MX-64": 0.0123, "MX-106": 0.026, "XL330-M288": 0.00257}
 MODERATE = 0.4  # continuous torque of a drive [share of its torque limit]
 STARTING = 0.6  # share of the torque limit that starts a joint from its rest posture
 GROWS = {"N*m": 1.0, "N*m*s/rad": 1.0, "1/(N*m)": -1.0}  # power of the stall torque that scales a figure, by unit
@@ -118,19 +120,26 @@ def _advice(row: dict[str, Any], needed_a: float) -> str:
 
 def draft_gears(rows: Sequence[dict[str, Any]]) -> DraftedGears:
     """Return the gears of all servo models that joints of robot.yaml name."""
-    published = load_validated(share_folder() / "config" / "crane_x7" / FILE_NAME, GearFile)
+    published, siblings = _published()
     servos: dict[str, str] = {}
     gears: dict[str, Gear] = {}
     rotors: dict[str, float] = {}
     for name in dict.fromkeys(row["servo_model"] for row in rows if "servo_model" in row):
-        gear = name if name in published.gears else published.servos.get(name)
+        gear = name if name in published else siblings.get(name)
         if gear is not None:
-            servos[name], gears[gear], rotors[name] = gear, published.gears[gear], ROTORS_KG_M2[gear]
+            servos[name], gears[gear], rotors[name] = gear, published[gear], ROTORS_KG_M2[gear]
         elif (known := dynamixel_named(name)) is not None and (stall := _stall_nm(known)) is not None:
             near, share = _nearest(stall)
-            servos[name], gears[name] = name, _scaled(published.gears[near], near, share)
+            servos[name], gears[name] = name, _scaled(published[near], near, share)
             rotors[name] = three_figures(share * ROTORS_KG_M2[near])
     return DraftedGears(GearFile(schema_version=1, servos=servos, gears=gears), rotors)
+
+
+def _published() -> tuple[dict[str, Gear], dict[str, str]]:
+    """Return the gears with published figures by servo model, and the servo models that such a gear stands in for."""
+    files = [load_validated(share_folder() / "config" / robot / FILE_NAME, GearFile) for robot in PUBLISHED_BY]
+    gears = {name: file.gears[name] for file in files for name in ROTORS_KG_M2 if name in file.gears}
+    return gears, {name: gear for file in files for name, gear in file.servos.items() if gear in gears}
 
 
 def _stall_nm(model: Dynamixel | None) -> float | None:

@@ -19,6 +19,7 @@ NEGATIVE = 0.02  # largest torque of the other sign, over the largest torque, of
 FEWEST = 3  # least number of joints, all of which move to both sides and never change the sign of their torque
 UNEXPLAINED = 0.8  # least relative error of joints whose torque hardly depends on the motion
 LARGE_ERROR = 0.3  # least relative error of joints whose torque may lack a sign
+MOST_GRAVITY = 0.5  # largest share of the nominal arm's gravity that efforts net of gravity may show
 
 WORDS = {
     NET_OF_GRAVITY: (
@@ -56,13 +57,8 @@ def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpr
     seen = np.isfinite(own.relative)
     if not seen.any():
         return
-    net = None
-    if np.linalg.norm(given.gravity) > 0.0:
-        net = trials.compare(NET_OF_GRAVITY, (), replace(given, gravity=np.zeros(3)))
-        if nominal is not None:
-            whole = given.tau + trials.model.gravity_torque(given.q, nominal, given.gravity)
-            added = trials.compare(NET_OF_GRAVITY, (), replace(given, tau=whole, recorded=given.tau))
-            net = max(net, added, key=lambda one: one.gain)
+    net = _net_of_gravity(trials, nominal)
+    if net is not None:
         yield net
     unsigned = _without_sign(given)
     if len(unsigned) >= FEWEST and np.nanmax(own.relative[unsigned]) > LARGE_ERROR:
@@ -70,6 +66,27 @@ def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpr
     least = float(np.median(own.relative[seen]))
     if least > UNEXPLAINED and not unsigned and (net is None or net.gain < 1.0) and seen.sum() >= FEWEST:
         yield _certain(EXTERNAL, (), own.relative)
+
+
+def _net_of_gravity(trials: Trials, nominal: BaseParameters | None) -> Interpretation | None:
+    """Return the interpretation that the efforts lack gravity; None if the mount has none.
+
+    Friction that grows with load may fit better with another load, so the interpretation gains nothing if the efforts
+    as given show most of the nominal arm's gravity.
+    """
+    given = trials.given
+    if np.linalg.norm(given.gravity) == 0.0:
+        return None
+    net = trials.compare(NET_OF_GRAVITY, (), replace(given, gravity=np.zeros(3)))
+    if nominal is None:
+        return net
+    gravity = trials.model.gravity_torque(given.q, nominal, given.gravity)
+    fitted = replace(nominal, values=trials.linear(given).phi)
+    shown = trials.model.gravity_torque(given.q, fitted, given.gravity)
+    if np.sum(shown * gravity) > MOST_GRAVITY * np.sum(gravity**2):
+        return replace(net, gain=0.0)
+    added = trials.compare(NET_OF_GRAVITY, (), replace(given, tau=given.tau + gravity, recorded=given.tau))
+    return max(net, added, key=lambda one: one.gain)
 
 
 def _certain(kind: str, axes: tuple[int, ...], relative: FloatArray) -> Interpretation:

@@ -97,13 +97,14 @@ class Fit:
 
 
 class LinearFit(NamedTuple):
-    """Errors [N m] of the sliding samples by axis, and link torques of all samples, (N, n) [N m].
+    """Errors [N m] of the sliding samples by axis, link torques (N, n) [N m] of all samples, base parameters (p,).
 
-    Axes with too few sliding samples have no errors.
+    Axes with too few sliding samples have no errors. Friction parameters are 0.
     """
 
     left: dict[int, FloatArray]
     links: FloatArray
+    phi: FloatArray
 
 
 @dataclass(frozen=True)
@@ -200,6 +201,7 @@ class Trials:
         rms = np.array([_rms(data.tau[at[:, i], i]) for i in range(n)])
         seen = [i for i in range(n) if at[:, i].sum() >= FEWEST and rms[i] > 0.0]
         sigma, links, load = rms[seen], np.zeros_like(data.tau), np.zeros_like(data.tau)
+        phi = np.zeros(len(self._links))
         left: dict[int, FloatArray] = {}
         for _ in range(rounds if seen else 0):  # no fit without enough sliding samples
             rows = [_rows(W[at[:, i], i], data, i, load) for i in seen]
@@ -207,12 +209,13 @@ class Trials:
             theta = _solved(np.concatenate([R / one for R, one in zip(triangles, sigma, strict=True)]), self._lower)
             left = {i: own[:, :-1] @ theta - own[:, -1] for i, own in zip(seen, rows, strict=True)}
             sigma = np.maximum([_rms(one) for one in left.values()], least * rms[seen])
-            links = W @ theta[: W.shape[2]]
+            phi[self._links] = theta[: W.shape[2]]
+            links = W @ phi[self._links]
             load = links if load_of == "joint" else W @ np.where(self._rotors, 0.0, theta[: W.shape[2]])
             if load_of == "motor":
                 for i, own in zip(seen, rows, strict=True):
                     load[at[:, i], i] = own[:, :-1] @ theta
-        return LinearFit(left, links)
+        return LinearFit(left, links, phi)
 
     def compare(self, kind: str, axes: tuple[int, ...], data: Data, value: float = 0.0) -> Interpretation:
         """Return an interpretation, compared with the data as given.

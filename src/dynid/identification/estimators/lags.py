@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dynid.identification.data.fine_states import FineStates, grid_step_s
+from dynid.identification.data.zero_phase import butterworth_sections, filtered_both_ways
 from dynid.identification.estimators.discrepancy import friction_functions
 from dynid.identification.estimators.gear_fit import GearFit, GearFitter
 from dynid.identification.estimators.gear_rows import GearRows
@@ -32,6 +33,7 @@ PRIOR_BUILT_UP = 0.3  # prior standard deviation of that friction, relative to t
 PRIOR_OTHER = 3.0  # prior standard deviation of friction outside the law, relative to the residual's
 UNSURE_S = 1.5e-3  # error of a joint's apparent delay if friction is as large as the links' torques [s]
 UNLIKE = 0.3  # smallest scatter of backlash between joints, relative to their mean
+SLOW_SHARE = 0.25  # cut-off frequency of the torques' derivative, relative to that of the rows
 RIDGE = 1e-9  # relative ridge: inseparable columns keep small factors
 
 
@@ -134,15 +136,18 @@ def pooled(values: FloatArray, deviations: FloatArray) -> tuple[FloatArray, Floa
 def _late_columns(rows: GearRows, fit: GearFit) -> tuple[FloatArray, FloatArray]:
     """Return torques of sliding states per second of each axis's delay, (N, n, n) [N m/s], and ratios (n,).
 
-    The torques are those of links alone, because friction may have a delay of its own. The ratios are friction over
-    link torques.
+    The torques are those of links alone, because friction may have a delay of its own. Their derivative is low-passed:
+    a controller turns errors of the encoders into torque, which correlates with their derivatives, so fast errors would
+    look like a negative delay. The ratios are friction over link torques.
     """
     model, samples, point = rows.model, rows.samples, fit.point
     phi, found, links = BaseParameters(model.names, point.phi), [], []
     for states in samples.fine:
         step = grid_step_s(samples.settings.interval_s, states)
         torque = model.inverse_dynamics(states.q, states.dq, states.ddq, phi)
-        found.append(-np.gradient(torque, step, axis=0)[..., None] * np.eye(model.axes))
+        slow = butterworth_sections(2, SLOW_SHARE * samples.settings.cutoff_hz, 1.0 / step)
+        rate = filtered_both_ways(slow, np.gradient(torque, step, axis=0))
+        found.append(-rate[..., None] * np.eye(model.axes))
         links.append(torque)
     whole, measured = np.concatenate(links), np.concatenate([one.tau for one in samples.fine])
     size = np.maximum(np.std(whole, axis=0), np.finfo(float).tiny)
