@@ -73,9 +73,9 @@ def test_from_a_strange_urdf_to_an_accepted_model(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["aloha_class", "openmanipulator_x", "omx_leader"])
 def test_low_cost_arms_that_come_with_dynid_are_accepted(tmp_path: Path, name: str) -> None:
-    """All but the first have gears whose friction grows with load; at the last, gravity is small, and encoders are coarse.
+    """All but the first have gears whose friction grows with load. The last one's gravity is small beside friction.
 
-    So coarse that a controller's reaction to their steps looked like a delay.
+    Its controller's reaction to the steps of its encoders is no delay.
     """
     found = accepted(Path(name), tmp_path)
     assert found["accepted"]

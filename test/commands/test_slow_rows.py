@@ -66,3 +66,16 @@ def test_model_from_slow_late_rows_passes_through_every_command(write_run: Calla
     rest, still = np.array(ROBOT.rest_posture), np.zeros(ROBOT.size)
     selection.controller.reset(rest)
     assert np.isfinite(selection.controller.update(0.001, rest, rest + 0.01, still, still)).all()
+
+
+@pytest.mark.slow
+def test_the_delay_of_a_slow_log_is_estimated_whatever_makes_its_rows(
+    write_run: Callable[..., Path], tmp_path: Path
+) -> None:
+    """A low-pass suits 50 rows per second as well, if the arm's motion is slow enough."""
+    log = late(write_run(ROBOT, "1.csv", rate_hz=RATE_HZ, seconds=40.0, seed=1))
+    found = run("identify", str(log), "--mapping", str(tmp_path / "mapping.yaml"), "--out", str(tmp_path / "model"))
+    assert found["rows"] == "Rows are filtered and decimated."
+    (delay,) = found["setup"]
+    assert delay["value"] == pytest.approx(LATE_ROWS / RATE_HZ, abs=2e-3)
+    assert not [check for check in found["checks"] if check["id"] == "suspicion" and not check["passed"]]

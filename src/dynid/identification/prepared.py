@@ -21,6 +21,7 @@ from dynid.robot import Robot
 # structure is chosen from SAMPLE_INSTANTS, while the parameters are still fitted to the rows of all recordings.
 MOST_INSTANTS, SAMPLE_INSTANTS = 100_000, 60_000
 MOST_ROWS = 500_000  # recorded rows kept in memory; other recordings are read again when they are needed
+SLOW_LOG_S = 0.012  # period of recorded rows beyond which the torques' delay is estimated with the set-up [s]
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,8 +128,9 @@ def prepare(
 ) -> Prepared:
     """Choose how rows are made, estimate the unknowns of the set-up, and make the samples.
 
-    The torque delay is also estimated if rows are averaged and no delay is stated. If the recordings exceed the memory,
-    the samples come from some of them.
+    The torque delay is also estimated if rows are averaged or recorded slowly, and no delay is stated: torques and
+    positions of a slow logger often come from different cycles. If the recordings exceed the memory, the samples come
+    from some of them.
 
     Args:
         robot: the robot as it is described.
@@ -154,7 +156,8 @@ def prepare(
     given = used[0].mount
     found = Setup.given(robot, given)
     estimates: tuple[SetupEstimate, ...] = ()
-    unknown_delay = averaged and not any(one.torque_delay_s for one in spans)
+    slow = averaged or any(one.axis.period > SLOW_LOG_S for one in spans)
+    unknown_delay = slow and not any(one.torque_delay_s for one in spans)
     if setup or unknown_delay:
         found, estimates = estimate_setup(robot, used, settings, setup, progress, delay=unknown_delay)
         used = [found.read(one) for one in used]
