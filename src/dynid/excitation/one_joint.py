@@ -15,6 +15,7 @@ import numpy as np
 from dynid.control.motion_check import MotionCheck
 from dynid.errors import ConfigurationError, SafetyError
 from dynid.robot import FloatArray, Robot
+from dynid.trajectory.motion import Motion
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 from dynid.trajectory.trajectory import approach
 
@@ -155,7 +156,7 @@ class OneJointExcitation:
         rows[1:, [0, -1]] = 0.0
         return through_points("sine", self._robot.joint_names, times, *rows)
 
-    def _passes(self, motion: PolynomialTrajectory) -> bool:
+    def _passes(self, motion: Motion) -> bool:
         try:
             self._check.check([motion])
         except SafetyError:
