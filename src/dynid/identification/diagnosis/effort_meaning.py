@@ -69,22 +69,23 @@ def meanings(trials: Trials, nominal: BaseParameters | None) -> Iterator[Interpr
 
 
 def _net_of_gravity(trials: Trials, nominal: BaseParameters | None) -> Interpretation | None:
-    """Return the interpretation that the efforts lack gravity; None if the mount has none.
+    """Return the interpretation that the efforts lack gravity; None if it is ruled out.
 
-    Friction that grows with load may fit better with another load, so the interpretation gains nothing if the efforts
-    as given show most of the nominal arm's gravity.
+    It is ruled out by a mount without gravity, and by efforts that show most of the nominal arm's gravity: friction
+    that grows with load may fit better with another load.
     """
     given = trials.given
     if np.linalg.norm(given.gravity) == 0.0:
         return None
-    net = trials.compare(NET_OF_GRAVITY, (), replace(given, gravity=np.zeros(3)))
+    without = replace(given, gravity=np.zeros(3))
     if nominal is None:
-        return net
+        return trials.compare(NET_OF_GRAVITY, (), without)
     gravity = trials.model.gravity_torque(given.q, nominal, given.gravity)
-    fitted = replace(nominal, values=trials.linear(given).phi)
+    fitted = replace(nominal, values=trials.as_given.phi)
     shown = trials.model.gravity_torque(given.q, fitted, given.gravity)
     if np.sum(shown * gravity) > MOST_GRAVITY * np.sum(gravity**2):
-        return replace(net, gain=0.0)
+        return None
+    net = trials.compare(NET_OF_GRAVITY, (), without)
     added = trials.compare(NET_OF_GRAVITY, (), replace(given, tau=given.tau + gravity, recorded=given.tau))
     return max(net, added, key=lambda one: one.gain)
 

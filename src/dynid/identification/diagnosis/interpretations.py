@@ -89,11 +89,13 @@ class Fit:
         relative: error of each axis over its torque, (n,); NaN if it hardly slides.
         links: share of each axis's torque that is due to the links, at most 1, (n,).
         blocks: squared relative errors by blocks of time, (b,).
+        phi: base parameters, (p,) [SI]; those of friction are 0.
     """
 
     relative: FloatArray
     links: FloatArray
     blocks: FloatArray
+    phi: FloatArray
 
 
 class LinearFit(NamedTuple):
@@ -180,7 +182,7 @@ class Trials:
             relative[i] = max(_rms(left) / rms, LEAST)
             blocks += np.bincount(place[at[:, i]], (left / rms) ** 2 / len(left), minlength=BLOCKS)
             links[i] = min(1.0, _rms(found.links[at[:, i], i]) / rms)
-        return Fit(relative, links, blocks)
+        return Fit(relative, links, blocks, found.phi)
 
     def links(self, data: Data, phi: FloatArray) -> FloatArray:
         """Return link torques (N, n) [N m] of base parameters (p,), without friction of any axis."""
