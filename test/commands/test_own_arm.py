@@ -75,7 +75,7 @@ def test_from_a_strange_urdf_to_an_accepted_model(tmp_path: Path) -> None:
 def test_low_cost_arms_that_come_with_dynid_are_accepted(tmp_path: Path, name: str) -> None:
     """All but the first have gears whose friction grows with load. The last one's gravity is small beside friction.
 
-    Its controller's reaction to the steps of its encoders is no delay.
+    Torques with which its controller reacts to the steps of its encoders are not taken for a delay.
     """
     found = accepted(Path(name), tmp_path)
     assert found["accepted"]
