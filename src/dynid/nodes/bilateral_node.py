@@ -38,7 +38,6 @@ LONGEST_CYCLE_S = 0.0011
 SILENT_S = 3.0  # time without states of both arms that ends the coupling [s]; a simulated arm pauses up to 2 s
 STALE_STATE_S = 0.2
 HELD_S = 0.8  # time for which drivers hold the arms before coupling, to measure their holding torques [s]
-ANSWER_S = 60.0  # limit for the drivers' answers [s]; a driver lowers its arm before it switches torque off
 MODEL_HINT = "give the path of an accepted model.yaml as parameter {}"
 
 
@@ -49,7 +48,6 @@ class _Question:
     Attributes:
         enabled: whether torque is to be switched on.
         answer: pending answer to the caller of `~/engage` or `~/disengage`.
-        until_s: time by which both drivers must have answered [s].
         answers: number of drivers that have answered.
         refusals: reasons why the request fails.
         couple_s: time at which both arms have been held long enough to be coupled [s].
@@ -57,7 +55,6 @@ class _Question:
 
     enabled: bool
     answer: Answer
-    until_s: float
     answers: int = 0
     refusals: list[str] = field(default_factory=list)
     couple_s: float = np.inf
@@ -80,7 +77,6 @@ class BilateralNode(Node):
         self._expected: list[GravityCompensation] = []  # holding torques of both arms according to their models
         self._cycles = PairCycles(self._pair())
         check_parameters(self, self._on_set)
-        self._arrived_s = [-np.inf, -np.inf]
         self._question: _Question | None = None  # request to both drivers that is still open
         self._fall_back = ""
         self._diagnostics = self.create_publisher(DiagnosticArray, "diagnostics", 10)
@@ -166,7 +162,6 @@ class BilateralNode(Node):
     # -- cycles ------------------------------------------------------------------------------------------------------
 
     def _on_reading(self, side: int, reading: Reading, age_s: float | None) -> None:
-        self._arrived_s[side] = time.monotonic()
         torques = self._cycles.take(side, reading, age_s)
         if torques is not None:
             law = self._cycles.pair.law
@@ -199,7 +194,7 @@ class BilateralNode(Node):
 
     def _poll(self) -> None:
         pair, now_s = self._cycles.pair, time.monotonic()
-        if not pair.stopped and now_s - max(self._arrived_s) > SILENT_S:
+        if not pair.stopped and now_s - max(side.arrived_s for side in self._sides) > SILENT_S:
             self._end(f"neither arm has sent a state for {SILENT_S:g} s")
         if pair.fell_back != self._fall_back:
             self._fall_back = pair.fell_back
@@ -210,8 +205,8 @@ class BilateralNode(Node):
         question = self._question
         if question is not None and now_s > question.couple_s:
             self._conclude(question)
-        elif question is not None and now_s > question.until_s:
-            question.refusals.append(f"a driver did not answer within {ANSWER_S:g} s")
+        elif question is not None and (overdue := [side.overdue for side in self._sides if side.overdue]):
+            question.refusals += overdue
             self._conclude(question)
 
     # -- services ----------------------------------------------------------------------------------------------------
@@ -220,9 +215,9 @@ class BilateralNode(Node):
         try:
             if self._question is not None or not self._cycles.pair.stopped:
                 raise SafetyError("the arms are engaged already, or about to be: disengage them first")
-            for side, arrived_s in zip(self._sides, self._arrived_s, strict=True):
+            for side in self._sides:
                 side.refuse()
-                if time.monotonic() - arrived_s > STALE_STATE_S:
+                if time.monotonic() - side.arrived_s > STALE_STATE_S:
                     raise SafetyError(f"no joint_states of the {side.name} arrive: activate its driver")
             self._refuse_slow_drivers()
             self._take_mount()
@@ -240,7 +235,7 @@ class BilateralNode(Node):
         self._ask_both(False, answer)
 
     def _ask_both(self, enabled: bool, answer: Answer) -> None:
-        self._question = _Question(enabled, answer, time.monotonic() + ANSWER_S)
+        self._question = _Question(enabled, answer)
         for side in self._sides:
             side.set_enabled(enabled, partial(self._answered, self._question))
 
@@ -295,9 +290,9 @@ class BilateralNode(Node):
             "stopped": pair.stopped,
             "fell_back": pair.fell_back,
         }
-        for side, arrived_s in zip(self._sides, self._arrived_s, strict=True):
+        for side in self._sides:
             values |= {
-                f"{side.name}_state_age_s": f"{now_s - arrived_s:.3f}",
+                f"{side.name}_state_age_s": f"{now_s - side.arrived_s:.3f}",
                 f"{side.name}_clock": side.clock,
                 f"{side.name}_driver": side.state,
                 f"{side.name}_malformed": str(side.malformed),

@@ -6,6 +6,7 @@ All topic and service names are in the namespace of the arm's driver, `leader` o
 import time
 from collections.abc import Callable
 
+import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray
 from rclpy.node import Node
 from rclpy.task import Future
@@ -26,6 +27,7 @@ from dynid.recording.settings import HardwareSettings, reported_settings
 from dynid.robot import FloatArray, Robot
 
 Answered = Callable[[str], None]
+ANSWER_S = 60.0  # limit for a driver's answer [s of the arm's time]; a driver lowers its arm before torque goes off
 
 
 class PairSide:
@@ -43,6 +45,7 @@ class PairSide:
         settings: settings that the driver reported; None before the first report.
         state: state that the driver last reported.
         malformed: number of messages that were ignored.
+        arrived_s: monotonic time at which the newest state arrived [s].
     """
 
     def __init__(
@@ -58,6 +61,9 @@ class PairSide:
         self.settings: HardwareSettings | None = None
         self.state, self.malformed, self._refusal, self._boot_id = "", 0, "", boot_id()
         self._messages = ArmMessages(robot.joint_names)
+        self.arrived_s = -np.inf
+        self._stamp_ns = 0  # timestamp of the newest state, on the arm's clock
+        self._request: tuple[Future, float, int] | None = None  # open one, and when it was made by both clocks [s, ns]
         self._holding: HoldingTorque | None = None  # set while the driver holds the arm before the coupling
         self._commands = node.create_publisher(JointState, f"{self.name}/joint_commands", STREAM)
         self._felt = node.create_publisher(JointState, f"{self.name}/external_torque", STREAM)
@@ -95,6 +101,7 @@ class PairSide:
             return
         if reading is None:
             return
+        self.arrived_s, self._stamp_ns = time.monotonic(), reading.stamp_ns
         if self._holding is not None:
             state = self._messages.state
             self._holding.note(reading.stamp_ns, state["position"], state["velocity"], state["effort"])
@@ -153,6 +160,8 @@ class PairSide:
         """Request torque on or off from the driver; `answered` receives "" or the reason for a refusal."""
 
         def done(future: Future) -> None:
+            if self._request is not None and self._request[0] is future:
+                self._request = None
             response, error = (None, future.exception()) if future.exception() else (future.result(), None)
             if response is None:
                 answered(f"the {self.name}'s driver did not answer: {error}")
@@ -160,7 +169,24 @@ class PairSide:
                 answered("" if response.success else f"the {self.name}'s driver refused: {response.message}")
 
         self.state = ""  # the former state does not hold after this request
-        self._enable.call_async(SetBool.Request(data=enabled)).add_done_callback(done)
+        future = self._enable.call_async(SetBool.Request(data=enabled))
+        self._request = future, time.monotonic(), self._stamp_ns
+        future.add_done_callback(done)
+
+    @property
+    def overdue(self) -> str:
+        """Sentence about a request that its driver should have answered by now, else "".
+
+        Time counts on the arm's clock while its states arrive, since a simulated arm pauses while its host is busy, and
+        on this host's clock without states.
+        """
+        if self._request is None:
+            return ""
+        _, asked_s, asked_ns = self._request
+        silent_s = time.monotonic() - max(self.arrived_s, asked_s)
+        if max(silent_s, (self._stamp_ns - asked_ns) * 1e-9) <= ANSWER_S:
+            return ""
+        return f"the {self.name}'s driver did not answer within {ANSWER_S:g} s"
 
     def command(self, tau: FloatArray, external: FloatArray) -> None:
         """Publish torque commands that answer the newest state, and the external torques, (n,) each [N m]."""
