@@ -56,25 +56,28 @@ class FaultCase:
             counted ("counted"), counted if it cost a reading ("counted if felt"), or is none of the driver's business
             ("").
         make: the fault with everything random about it.
+        followers_only: whether it is one of joints with several servos, and left out for robots without them.
     """
 
     name: str
     expectation: Expectation
     named: str
     make: Callable[[Random, Robot], Disturbed]
+    followers_only: bool = False
 
 
 @dataclass(frozen=True)
 class StartCase:
     """A row of the table in which the driver must refuse to start, or to switch torque on if it `enables`.
 
-    `named` is what its words must match.
+    `named` is what its words must match; `followers_only` as in `FaultCase`.
     """
 
     name: str
     named: str
     make: Callable[[Random, Robot], tuple[Fault, ...]]
     enables: bool = False
+    followers_only: bool = False
 
 
 def _line(kind: LineFaultKind, one: bool, lasting: bool, random: Random, robot: Robot) -> Disturbed:
@@ -134,9 +137,11 @@ def _cut(reached: int, random: Random, robot: Robot) -> Disturbed:
     """Return a cut of the chain: only the first servos are reached; the others keep or lose their power."""
     left, powered = reached % robot.size, bool(random.integers(2))
     last = robot.servo_ids[left - 1] if left else None
+    halved = {one.axis for one in robot.followers} & {left - 1}  # its other servos are behind the cut
     return Disturbed(
         faults=lambda at_s: (CableCut(kind="cable_cut", at_s=at_s, servo=last, powered=powered),),
         axes=tuple(range(left, robot.size)),
+        halved=tuple(halved),
         unpowered=not powered,
         window_s=STOP_WINDOW_S if left else FALL_WINDOW_S,
     )

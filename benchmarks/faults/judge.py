@@ -11,7 +11,7 @@ from dynid.hardware.bus.control_table import POSITION_RAD_PER_COUNT
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.servo.trace import ArmTrace
 
-DAMPING_BEGINS_S = 0.025
+DAMPING_BEGINS_S, DAMPING_BEGINS_CYCLES = 0.025, 10  # whichever is later
 STANDSTILL_S = 1.0
 STANDSTILL_RAD_S = 0.05
 PUSHED_RAD_S = 0.2  # largest velocity of a held joint while an unread joint swings [rad/s]
@@ -22,7 +22,9 @@ PUSHED_SHARE = 0.005
 AFTER_WATCHDOG_S = 0.020
 HOLD_S = 0.2  # time after `STANDSTILL_S` in which the arm must stand still [s]
 ENERGY_GAIN = 1.05
-NEGLIGIBLE_J = 0.001  # energy of an outstretched CRANE-X7 with all joints at 0.1 rad/s [J]
+NEGLIGIBLE_RAD_S = (
+    0.069  # an arm in its zero posture with all joints that slow has a negligible energy (CRANE-X7: 1 mJ)
+)
 FOLLOWS_RAD = 0.02  # largest distance from the undisturbed motion [rad]
 READ_AGE_S = 0.003  # largest age of a published state at its stamp [s]
 
@@ -49,6 +51,8 @@ class ArmJudge:
         self._data = mujoco.MjData(model)
         self._stops = default_stops(robot)
         self._position_error = 0.5 * backlash_rad + POSITION_RAD_PER_COUNT
+        self._damping_begins_s = max(DAMPING_BEGINS_S, DAMPING_BEGINS_CYCLES * robot.file.bus.cycle_s)
+        self._negligible_j = self._energy(np.zeros(robot.size), np.full(robot.size, NEGLIGIBLE_RAD_S))
 
     def excess_current(self, trace: ArmTrace) -> list[str]:
         """Return a sentence for every joint whose motor current exceeded its limit."""
@@ -77,24 +81,24 @@ class ArmJudge:
     def late_damping(
         self, trace: ArmTrace, fault_s: float, free: Collection[int] = (), falling: ArmTrace | None = None
     ) -> list[str]:
-        """Return sentences if the arm gained speed later than `DAMPING_BEGINS_S` after the fault.
+        """Return sentences if the arm gained speed later than 25 ms or ten cycles after the fault.
 
         Measured by the kinetic energy of all but the `free` axes: from then on it must not exceed what it was then, and
         `PUSHED_SHARE` of what the whole arm has in free fall (`falling`): that is how hard the free axes may push.
         """
-        after = trace.between(fault_s + DAMPING_BEGINS_S, np.inf)
+        after = trace.between(fault_s + self._damping_begins_s, np.inf)
         if not len(after.time_s):
             return []
         energy = self.kinetic_energy(after, free)
-        allowed = ENERGY_GAIN * energy[0] + NEGLIGIBLE_J
+        allowed = ENERGY_GAIN * energy[0] + self._negligible_j
         if falling is not None and energy.max() > allowed:
             allowed += PUSHED_SHARE * self.kinetic_energy(falling.between(fault_s, np.inf)).max()
         if energy.max() <= allowed:
             return []
-        late_s = after.time_s[int(energy.argmax())] - fault_s
+        late_ms, begins_ms = 1e3 * (after.time_s[int(energy.argmax())] - fault_s), 1e3 * self._damping_begins_s
         return [
-            f"the arm gained speed until {1e3 * late_s:.0f} ms after the fault: "
-            f"{1e3 * energy[0]:.1f} mJ at {1e3 * DAMPING_BEGINS_S:.0f} ms, {1e3 * energy.max():.1f} mJ at most later"
+            f"the arm gained speed until {late_ms:.0f} ms after the fault: "
+            f"{1e3 * energy[0]:.1f} mJ at {begins_ms:.0f} ms, {1e3 * energy.max():.1f} mJ at most later"
         ]
 
     def stop_s(self, trace: ArmTrace, fault_s: float, free: Collection[int] = ()) -> float:
@@ -156,7 +160,7 @@ class ArmJudge:
             return []
         most, *fallen = (self.kinetic_energy(one.between(fault_s, np.inf)).max() for one in (trace, *falls))
         allowed = max(fallen)
-        if most <= ENERGY_GAIN * allowed + NEGLIGIBLE_J:
+        if most <= ENERGY_GAIN * allowed + self._negligible_j:
             return []
         return [f"the arm had {1e3 * most:.1f} mJ at most, in free fall {1e3 * allowed:.1f} mJ"]
 
@@ -191,8 +195,12 @@ class ArmJudge:
         speeds = trace.dq.copy()
         speeds[:, list(free)] = 0.0
         for k, (q, dq) in enumerate(zip(trace.q, speeds, strict=True)):
-            self._data.qpos[:], self._data.qvel[:] = q, dq
-            mujoco.mj_fwdPosition(self._model, self._data)
-            mujoco.mj_energyVel(self._model, self._data)
-            energy[k] = self._data.energy[1]
+            energy[k] = self._energy(q, dq)
         return energy
+
+    def _energy(self, q: FloatArray, dq: FloatArray) -> float:
+        """Return the kinetic energy at one moment [J]."""
+        self._data.qpos[:], self._data.qvel[:] = q, dq
+        mujoco.mj_fwdPosition(self._model, self._data)
+        mujoco.mj_energyVel(self._model, self._data)
+        return float(self._data.energy[1])

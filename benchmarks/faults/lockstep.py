@@ -34,6 +34,8 @@ STOP_WINDOW_S = STANDSTILL_S + HOLD_S
 MOTION_WINDOW_S = 0.3
 FALL_WINDOW_S = 3.0  # time in which a falling arm reaches its stops [s]
 LONGEST_START_S = 10.0
+REOPEN_ATTEMPTS, REOPEN_AFTER_S = 8, 0.5  # of a person, while the driver says that the arm moves
+MOVES = "hold the arm still and try again"
 
 Counters = dict[str, int]
 Result = TypeVar("Result")
@@ -48,6 +50,7 @@ class Disturbed:
         commands: change of the commands from then on.
         world: event at that moment, such as a step of the clock.
         axes: axes of the affected servos; None are all.
+        halved: axes that lose one of their servos, and so a part of their torque.
         unpowered: whether those servos lose their power, too.
         locked: joints that are fixed from then on, for a comparison.
         noticed_s: delay after which the driver may notice the fault [s]; more than 0 for data that it reads rarely.
@@ -60,12 +63,18 @@ class Disturbed:
     commands: Disturbance | None = None
     world: Callable[[SimulatedClock], None] | None = None
     axes: tuple[int, ...] = ()
+    halved: tuple[int, ...] = ()
     unpowered: bool = False
     locked: tuple[int, ...] = ()
     noticed_s: float = 0.0
     driver_gone_s: float = 0.0
     window_s: float = STOP_WINDOW_S
     reopen_s: float | None = None
+
+    @property
+    def not_held(self) -> tuple[int, ...]:
+        """Axes that the driver cannot be expected to hold."""
+        return (*self.axes, *self.halved)
 
 
 @dataclass(frozen=True, eq=False)
@@ -226,13 +235,21 @@ class LockstepChain:
         self.clock.advance_to(moment_ns)
         self.line.settle(moment_ns)
         self.driver.start = replace(self.driver.start, take_over=True)
-        try:
-            self.driver.open()
-            sample = self.driver.read()
-            self.driver.close()
-        except BusError as error:
-            return str(error)
-        return "" if sample.complete else "opened again, but not all servos answer"
+        refused = ""
+        for _ in range(REOPEN_ATTEMPTS):
+            try:
+                self.driver.open()
+                sample = self.driver.read()
+                self.driver.close()
+            except BusError as error:
+                refused = str(error)
+                if MOVES not in refused:
+                    return refused
+                self.driver.bus.close()
+                self.clock.sleep(REOPEN_AFTER_S)
+                continue
+            return "" if sample.complete else "opened again, but not all servos answer"
+        return refused
 
     # -- in the control loop -----------------------------------------------------------------------------------
 

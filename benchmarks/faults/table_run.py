@@ -11,6 +11,7 @@ from benchmarks.faults.cases import LOCKSTEP_CASES, START_CASES, FaultCase, Star
 from benchmarks.faults.claim_case import CLAIM_CASES
 from benchmarks.faults.driver_cases import DRIVER_CASES, DriverCase
 from benchmarks.faults.file_cases import DISK_CASES
+from benchmarks.faults.follower_cases import FOLLOWER_CASES, FOLLOWER_STARTS
 from benchmarks.faults.judge import ArmJudge
 from benchmarks.faults.lockstep import (
     FALL_WINDOW_S,
@@ -23,7 +24,7 @@ from benchmarks.faults.lockstep import (
 )
 from benchmarks.faults.motion import random_piece
 from benchmarks.faults.trials import TRIAL_CASES
-from dynid.errors import UnknownNameError
+from dynid.errors import ConfigurationError, UnknownNameError
 from dynid.hardware.loop.diagnostics import LINE, LOOP
 from dynid.hardware.safety.guard import SafetyGuard
 from dynid.parallel import in_processes
@@ -51,6 +52,8 @@ EVERY_CASE: tuple[AnyCase, ...] = (
     *DRIVER_CASES,
     *CLAIM_CASES,
     *DISK_CASES,
+    *FOLLOWER_CASES,
+    *FOLLOWER_STARTS,
 )
 
 
@@ -109,6 +112,11 @@ def chosen_cases(names: Sequence[str]) -> tuple[AnyCase, ...]:
     return tuple(every[name] for name in names or every)
 
 
+def needs_followers(case: AnyCase) -> bool:
+    """Return whether a case is about joints with several servos."""
+    return isinstance(case, FaultCase | StartCase) and case.followers_only
+
+
 @dataclass(frozen=True)
 class SeedJob:
     """Job of all faults of one seed."""
@@ -121,7 +129,7 @@ class SeedJob:
 def run_seed(job: SeedJob) -> list[Outcome]:
     """Inject every fault of a job once and return the outcomes."""
     robot = load_robot(job.robot)
-    cases = chosen_cases(job.names)
+    cases = [case for case in chosen_cases(job.names) if robot.followers or not needs_followers(case)]
     outcomes = run_lockstep(robot, [case for case in cases if isinstance(case, FaultCase)], job.seed)
     starts = [case for case in cases if isinstance(case, StartCase)]
     outcomes += [start_outcome(robot, case, job.seed) for case in starts]
@@ -168,9 +176,9 @@ def run_lockstep(
 
 
 def held_still(cut: Disturbed, size: int) -> Disturbed:
-    """Return the fall of the joints that are not reached or not read, the others fixed from the fault on."""
+    """Return the fall of the joints that the driver cannot hold, the others fixed from the fault on."""
     fall = WITHOUT_POWER if cut.unpowered else FREE_FALL
-    reached = tuple(axis for axis in range(size) if axis not in cut.axes)
+    reached = tuple(axis for axis in range(size) if axis not in cut.not_held)
     return replace(fall, locked=reached, window_s=cut.window_s)
 
 
@@ -195,7 +203,7 @@ def outcome(
         case "motion continues":
             found += must_go_on(judge, case, run, undisturbed)
         case "arm stops" | "other joints stop" | "reached joints stop":
-            free = disturbed.axes if case.expectation != "arm stops" else ()
+            free = disturbed.not_held if case.expectation != "arm stops" else ()
             # what is read now and then counts from its notice on; later than that, the arm is let down
             noticed_s = min(run.noticed_s, fault_s + disturbed.noticed_s) if disturbed.noticed_s else fault_s
             watched = trace.between(-np.inf, noticed_s + STOP_WINDOW_S) if disturbed.noticed_s else trace
@@ -273,7 +281,16 @@ def lockstep_outcomes(
         names: names of the faults; all without names.
         first_seed: first seed.
         processes: None is one per core.
+
+    Raises:
+        UnknownNameError: no such fault.
+        ConfigurationError: a named fault is one of joints with several servos, and the robot has none.
     """
-    chosen_cases(names)
+    second = [case.name for case in chosen_cases(names) if needs_followers(case)] if names else []
+    if second and not load_robot(robot).followers:
+        raise ConfigurationError(
+            f"robot '{robot}' has no joint with several servos, so '{second[0]}' cannot be injected: choose a robot "
+            "whose robot.yaml has shadow_ids or paired, such as viperx_300s"
+        )
     jobs = [SeedJob(robot, first_seed + index, names) for index in range(runs)]
     yield from (found for _, found in in_processes(run_seed, jobs, processes))

@@ -19,6 +19,7 @@ VOLTAGE_SHUTDOWN = 1 << 0  # input voltage: without this bit a dip is only an al
 VOLTAGE_RESERVE_V = 1.0  # smallest distance of the voltage from its limits without a warning
 REVERSED = 1 << 0  # reverse bit of the drive mode
 PAIR_DIFFERENCE_DEG = 3.0  # largest position difference between aligned servos of one joint
+STANDING_RAD_S = 0.1  # greatest speed of a joint whose servos are compared, read some milliseconds apart
 
 
 @dataclass(frozen=True)
@@ -150,19 +151,33 @@ def _is_unknown_shadow(robot: Robot, wired: WiredServo, obeyed: int) -> bool:
 
 
 def _apart(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
-    """Yield a finding for each servo whose position disagrees with the first servo of its joint."""
+    """Yield a finding for each servo whose position disagrees with the first servo of its joint.
+
+    The servos were read one after the other, so positions of a joint that moves say nothing.
+    """
     first = snapshots[: robot.size]
     for wired, snapshot in zip(robot.followers, snapshots[robot.size :], strict=True):
         leader, before = robot.wired_servos[wired.axis], first[wired.axis]
         position = snapshot.get(table.PRESENT_POSITION)
         degrees = mismatch_deg(wired, leader, position, before.get(table.PRESENT_POSITION))
-        if abs(degrees) > PAIR_DIFFERENCE_DEG:
+        if abs(degrees) <= PAIR_DIFFERENCE_DEG:
+            continue
+        ids, speed = (wired.servo_id, leader.servo_id), max(_speed(snapshot), _speed(before))
+        if speed > STANDING_RAD_S:
+            text = f"joint {wired.joint} moves at {speed:.1f} rad/s, so its servos' positions cannot be compared"
+            yield Finding("alignment", "error", text, "hold the arm still and try again", "", ids)
+        else:
             text = f"{wired.label} stands {degrees:.1f} deg from servo {leader.servo_id}, which moves the same joint"
             remedy = (
                 "the two are mounted or set differently: with torque off, correct the horn, or the homing offset of "
                 f"servo {wired.servo_id} (or its centre_count in robot.yaml), until both positions agree"
             )
-            yield Finding("alignment", "error", text, remedy, "", (wired.servo_id, leader.servo_id))
+            yield Finding("alignment", "error", text, remedy, "", ids)
+
+
+def _speed(snapshot: Snapshot) -> float:
+    """Return the speed that a servo reports [rad/s]."""
+    return abs(snapshot.get(table.PRESENT_VELOCITY)) * table.VELOCITY_RAD_S_PER_COUNT
 
 
 def _setup(wired: WiredServo, snapshot: Snapshot, wanted_a: float) -> Iterator[Finding]:

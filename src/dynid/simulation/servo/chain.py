@@ -18,6 +18,7 @@ from dynid.simulation.servo.shafts import Shafts
 from dynid.simulation.servo.undocumented import UndocumentedBehaviour
 
 LONGEST_STEP_S = 0.001
+_BAUD_CODES = {rate: code for code, rate in table.BAUD_RATES.items()}
 OVERHEATING, OVERLOAD = 1 << 2, 1 << 5  # bits of the hardware error status
 
 
@@ -27,7 +28,7 @@ class ServoChain:
     Args:
         robot: gives IDs, models and the centre count.
         plant: the arm; its axes are the robot's joints in order.
-        baud_code: value of the servos' baud rate register.
+        baud_code: value of the servos' baud rate register; None for the rate of the robot's bus.
         lock_step: advance time by one control cycle with every sync write of goal currents, and not otherwise.
 
     Attributes:
@@ -45,15 +46,15 @@ class ServoChain:
         max_abs_current_a: largest current commanded to each motor since the start, (n,) [A].
     """
 
-    def __init__(self, robot: Robot, plant: Plant, *, baud_code: int = 5, lock_step: bool = False) -> None:
+    def __init__(self, robot: Robot, plant: Plant, *, baud_code: int | None = None, lock_step: bool = False) -> None:
         if plant.size != robot.size:
             raise ValueError(f"the plant has {plant.size} axes, robot {robot.name} has {robot.size}")
         self.robot, self.plant, self.lock_step = robot, plant, lock_step
         self._transmission, self._shafts = Transmission(robot), Shafts(robot)
         self.undocumented = UndocumentedBehaviour()
+        code = _BAUD_CODES[robot.file.bus.baudrate] if baud_code is None else baud_code
         self.servos = {
-            one.servo_id: Servo(one.servo_id, one.model_number, baud_code, self.undocumented)
-            for one in robot.wired_servos
+            one.servo_id: Servo(one.servo_id, one.model_number, code, self.undocumented) for one in robot.wired_servos
         }
         self._wired_servos = [self.servos[servo_id] for servo_id in robot.all_servo_ids]
         for wired, servo in zip(robot.wired_servos, self._wired_servos, strict=True):  # as in robot.yaml
