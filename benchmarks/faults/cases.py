@@ -11,6 +11,8 @@ from benchmarks.faults.lockstep import FALL_WINDOW_S, MOTION_WINDOW_S, STOP_WIND
 from benchmarks.faults.motion import Disturbance, JointCommand
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.control_table import Register
+from dynid.hardware.bus.slow_state import ROUND
+from dynid.hardware.loop.cycle import SLOW_POLL_S
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.faults.line import LineFaultKind
 from dynid.simulation.faults.script import (
@@ -39,7 +41,7 @@ Expectation = Literal[
 ]
 SERVO_WINDOW_S = 0.4  # the watchdog's time plus a margin [s]
 REBOOT_WINDOW_S = 0.7  # slow values are read once in half a second [s]
-NOTICED_S = 0.65  # a round of slow values plus the cycles of the fault [s]
+BESIDES_S = 0.15  # time besides a round of slow values until a change is noticed [s]
 SUSPENDED_S = 0.5
 LASTING_S = 60.0  # longer than any run [s]
 LONGEST_CHAIN = 8  # number of servos; in a shorter chain some cuts are at the same place
@@ -229,6 +231,12 @@ def _same_id(random: Random, robot: Robot) -> tuple[Fault, ...]:
     return (SameId(kind="same_id", servo=None if random.integers(2) else first, of=other),)
 
 
+def noticed_s(robot: Robot) -> float:
+    """Return the longest time until the driver notices a change that only its slow values show [s]."""
+    turns = len(ROUND) * len(robot.wired_servos) + 1
+    return SLOW_POLL_S * turns * (2 if robot.followers else 1) + BESIDES_S
+
+
 def _changed(register: Register, value: int, random: Random, robot: Robot) -> Disturbed:
     """Return a setting of one servo that changes while torque is on."""
     servo = int(random.choice(robot.servo_ids))
@@ -236,7 +244,8 @@ def _changed(register: Register, value: int, random: Random, robot: Robot) -> Di
     def faults(at_s: float) -> tuple[Fault, ...]:
         return (OtherValue(kind="register", at_s=at_s, servo=servo, register_name=register.name, value=value),)
 
-    return Disturbed(faults=faults, noticed_s=NOTICED_S, window_s=NOTICED_S + STOP_WINDOW_S)
+    seen_s = noticed_s(robot)
+    return Disturbed(faults=faults, noticed_s=seen_s, window_s=seen_s + STOP_WINDOW_S)
 
 
 def _not_armed(random: Random, robot: Robot) -> tuple[Fault, ...]:

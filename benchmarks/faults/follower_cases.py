@@ -9,7 +9,7 @@ from functools import partial
 
 import numpy as np
 
-from benchmarks.faults.cases import LASTING_S, NOTICED_S, FaultCase, StartCase
+from benchmarks.faults.cases import LASTING_S, FaultCase, StartCase, noticed_s
 from benchmarks.faults.lockstep import STOP_WINDOW_S, Disturbed
 from dynid.hardware.bus import control_table as table
 from dynid.robot import Robot
@@ -17,7 +17,7 @@ from dynid.robot.robot import WiredServo
 from dynid.simulation.faults.script import Fault, LineFault, OtherValue, ServoError, ServoReboot
 
 Random = np.random.Generator
-SILENT_S = 1.65  # a second without a reply, and a round of slow values
+SILENCE_S = 1.0  # time without a reply after which the driver names a servo [s]
 HOT_DEG_C = 95  # beyond the limit of every servo
 SLIPPED_COUNTS = (80, 600)  # 7 to 53 deg, in either direction
 
@@ -26,38 +26,44 @@ def _second(random: Random, robot: Robot) -> WiredServo:
     return robot.followers[int(random.integers(len(robot.followers)))]
 
 
-def _disturbed(fault: Fault, axis: int, noticed_s: float) -> Disturbed:
+def _disturbed(fault: Fault, axis: int, seen_s: float) -> Disturbed:
     """Return a disturbance by a fault of a joint's second servo that the driver notices by its slow values."""
     return Disturbed(
         faults=lambda at_s: (fault.model_copy(update={"at_s": at_s}),),
         halved=(axis,),
-        noticed_s=noticed_s,
-        window_s=noticed_s + STOP_WINDOW_S,
+        noticed_s=seen_s,
+        window_s=seen_s + STOP_WINDOW_S,
     )
 
 
 def _silent(random: Random, robot: Robot) -> Disturbed:
     """Return a second servo that obeys and does not answer."""
     servo = _second(random, robot)
-    return _disturbed(LineFault(kind="missing_reply", servo=servo.servo_id, for_s=LASTING_S), servo.axis, SILENT_S)
+    return _disturbed(
+        LineFault(kind="missing_reply", servo=servo.servo_id, for_s=LASTING_S), servo.axis, SILENCE_S + noticed_s(robot)
+    )
 
 
 def _unplugged(random: Random, robot: Robot) -> Disturbed:
     """Return a second servo that has lost its plug, and its power with it."""
     servo = _second(random, robot)
-    return _disturbed(ServoReboot(kind="reboot", servo=servo.servo_id, absent_s=LASTING_S), servo.axis, SILENT_S)
+    return _disturbed(
+        ServoReboot(kind="reboot", servo=servo.servo_id, absent_s=LASTING_S), servo.axis, SILENCE_S + noticed_s(robot)
+    )
 
 
 def _shut_down(random: Random, robot: Robot) -> Disturbed:
     servo = _second(random, robot)
-    return _disturbed(ServoError(kind="hardware_error", servo=servo.servo_id, error="overload"), servo.axis, NOTICED_S)
+    return _disturbed(
+        ServoError(kind="hardware_error", servo=servo.servo_id, error="overload"), servo.axis, noticed_s(robot)
+    )
 
 
 def _hot(random: Random, robot: Robot) -> Disturbed:
     servo = _second(random, robot)
     register = table.PRESENT_TEMPERATURE.name
     hot = OtherValue(kind="register", servo=servo.servo_id, register_name=register, value=HOT_DEG_C)
-    return _disturbed(hot, servo.axis, NOTICED_S)
+    return _disturbed(hot, servo.axis, noticed_s(robot))
 
 
 def _slipped(random: Random, robot: Robot) -> Disturbed:
@@ -66,7 +72,7 @@ def _slipped(random: Random, robot: Robot) -> Disturbed:
     counts = int(random.integers(*SLIPPED_COUNTS)) * int(random.choice((-1, 1)))
     register = table.HOMING_OFFSET.name
     slipped = OtherValue(kind="register", servo=servo.servo_id, register_name=register, value=counts)
-    return _disturbed(slipped, servo.axis, NOTICED_S)
+    return _disturbed(slipped, servo.axis, noticed_s(robot))
 
 
 def _reversed(random: Random, robot: Robot) -> tuple[Fault, ...]:

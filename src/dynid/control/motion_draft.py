@@ -1,4 +1,4 @@
-"""Drafts of a robot's first motions and gains from its limits; every drafted motion has passed `MotionCheck`.
+"""Drafts of a robot's first motions, gains and hold from its limits; every drafted motion has passed `MotionCheck`.
 
 Postures are random within the limits, but the same for each run on one robot. At some postures each joint in turn makes
 a large motion while the others move a little, which separates their parameters. The ways between postures move all
@@ -42,6 +42,7 @@ STILL_RAD_S = 1e-3  # a slower reference counts as rest, which has no direction
 USABLE = 0.85  # share of the torque limit for motions if gear friction is known; the rest is for feedback
 WEAK_SHARE = 0.2  # share of postures at which a joint must lack torque before a message names it
 FILES = ("excitation.yaml", "controller.yaml")
+HOLD_FILE = "safety.yaml"
 SLOW, MIDDLE, FAST = 0.35, 0.7, 1.0
 HEAD = """\
 # Drafted by 'dynid robot motions' from the limits of robot.yaml and from {standard}.
@@ -52,14 +53,20 @@ GAINS = """\
 # Drafted by 'dynid robot motions': M_hat and D_hat from {standard}, rotors and friction
 # as proposed there. Gentle gains; the arm sags under gravity. 'dynid joint-id' measures M_hat and D_hat on the arm.
 """
+HOLD = """\
+# Settings of the safety guard that differ from its defaults; src/dynid/hardware/safety/settings.py documents all of them.
+# Drafted by 'dynid robot motions' from {standard} and robot.yaml: rough values with which the
+# driver's hold separates the load from acceleration and friction. Measure the table, if there is one: table_height_m.
+"""
 
 
 @dataclass(frozen=True, eq=False)
 class MotionDraft:
-    """Contents of excitation.yaml and controller.yaml, and whether contact between links was checked."""
+    """Contents of excitation.yaml, controller.yaml and safety.yaml, and whether contact between links was checked."""
 
     excitation: dict[str, Any]
     controller: dict[str, Any]
+    safety: dict[str, Any]
     contact: bool
 
 
@@ -250,11 +257,29 @@ def draft_motions(robot: Robot) -> MotionDraft:
     }
     excitation = Excitation(ExcitationFile.model_validate(content), robot)
     drafter.check.check([excitation.trajectory(name) for name in excitation.names])
-    return MotionDraft(content, _gains(robot, drafter), drafter.collision is not None and drafter.collision.pairs > 0)
+    contact = drafter.collision is not None and drafter.collision.pairs > 0
+    return MotionDraft(content, _gains(robot, drafter), _hold(robot, drafter), contact)
+
+
+def _viscous_friction(robot: Robot) -> list[float]:
+    """Return the viscous friction of the nominal parameters, n of them [N m s/rad; N s/m]."""
+    file = load_validated(robot.folder / robot.file.simulation.standard_parameters, StandardFile)
+    return _figures(np.array([axis.viscous_friction_nm_s_per_rad for axis in file.axes]))
+
+
+def _hold(robot: Robot, drafter: _Drafter) -> dict[str, Any]:
+    """Return what the driver's hold should know; see `dynid.hardware.safety.hold.DriveEstimate`."""
+    nuisances = robot.file.simulation.nuisances
+    coulomb = {} if nuisances is None else {"coulomb_friction_nm": list(nuisances.coulomb_friction_nm)}
+    return {
+        "schema_version": 1,
+        "inertia_kg_m2": _figures(drafter.inertia.mean(axis=0)),
+        "viscous_friction_nm_s_rad": _viscous_friction(robot),
+        **coulomb,
+    }
 
 
 def _gains(robot: Robot, drafter: _Drafter) -> dict[str, Any]:
-    file = load_validated(robot.folder / robot.file.simulation.standard_parameters, StandardFile)
     carrying = drafter.stiction() / (STIFFNESS * STUCK_RAD)
     mean = drafter.inertia.mean(axis=0)
     inertia = np.maximum(1.2 * mean, np.minimum(carrying, MOST_INERTIA * mean))
@@ -263,7 +288,7 @@ def _gains(robot: Robot, drafter: _Drafter) -> dict[str, Any]:
         "proportional_gain_1_s2": [STIFFNESS] * robot.size,
         "velocity_gain_1_s": [40.0] * robot.size,
         "inertia_kg_m2": _figures(inertia),
-        "damping_nm_s_rad": _figures(np.array([axis.viscous_friction_nm_s_per_rad for axis in file.axes])),
+        "damping_nm_s_rad": _viscous_friction(robot),
         "pseudo_differentiation_s": 0.002,
     }
 
@@ -274,7 +299,9 @@ def _figures(values: FloatArray) -> list[float]:
 
 
 def write_motions(robot: Robot, folder: Path) -> MotionDraft:
-    """Write drafts of excitation.yaml and controller.yaml into a folder; errors as in `draft_motions`.
+    """Write drafts of excitation.yaml and controller.yaml into a folder, and of safety.yaml where there is none.
+
+    Errors are those of `draft_motions`, too.
 
     Raises:
         OutputExistsError: one of the files exists; nothing is written.
@@ -286,4 +313,6 @@ def write_motions(robot: Robot, folder: Path) -> MotionDraft:
     contact = ", and for contact of its links" if draft.contact else "; contact of links was NOT looked for"
     write_whole(folder / FILES[0], HEAD.format(standard=standard, contact=contact) + yaml_text(draft.excitation))
     write_whole(folder / FILES[1], GAINS.format(standard=standard) + yaml_text(draft.controller))
+    if not (folder / HOLD_FILE).exists():
+        write_whole(folder / HOLD_FILE, HOLD.format(standard=standard) + yaml_text(draft.safety))
     return draft
