@@ -275,6 +275,19 @@ def test_servos_as_delivered_are_brought_to_the_bus(robot: Robot, bus: EmulatedS
     assert not look(robot, bus).must_act
 
 
+def test_servos_in_a_foreign_mode_are_left_where_no_program_surprises_the_arm(
+    robot: Robot, healthy: EmulatedServoBus
+) -> None:
+    """In current mode with the goal that the change of mode sets, the arm would run when torque is switched on."""
+    for servo in healthy.chain.servos.values():
+        servo.set(table.OPERATING_MODE, 4)
+    lines = apply_fixes(robot, healthy.port, None, ["eeprom"])
+    assert lines[0] == "servo 2: operating mode 4 -> 3" and len(lines) == 8
+    for servo in healthy.chain.servos.values():
+        assert servo.get(table.OPERATING_MODE) == table.POSITION_MODE and servo.get(table.GOAL_CURRENT) == 0
+    assert "settings" not in [one.check for one in look(robot, healthy).findings]
+
+
 @pytest.mark.usefixtures("busy_host")
 def test_torque_and_errors_are_fixed_by_name_only(robot: Robot, healthy: EmulatedServoBus) -> None:
     healthy.chain.servos[3].set(table.TORQUE_ENABLE, 1)

@@ -16,8 +16,9 @@ from dynid.hardware.bus.slow_state import ARMED
 from dynid.hardware.loop.diagnostics import OK, WARN, servo_status
 from dynid.hardware.safety.guard import SafetyGuard
 from dynid.hardware.startup.bring_up import StartOptions
-from dynid.robot import Robot
+from dynid.robot import Robot, load_robot
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
+from dynid.simulation.servo.servo import Servo
 from dynid.simulation.servo.undocumented import RANGE_ERROR, UndocumentedBehaviour
 
 
@@ -99,6 +100,56 @@ def test_a_silent_servo_leaves_no_other_in_current_mode(robot: Robot, bus: Emula
         arm.close()
     assert not arm.bus.is_open
     assert {one.get(table.OPERATING_MODE) for one in bus.chain.servos.values()} == {table.POSITION_MODE}
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_start_that_fails_half_way_leaves_no_servo_in_current_mode(
+    robot: Robot, bus: EmulatedServoBus, late: bool
+) -> None:
+    arm = DynamixelArm(robot, bus.port)
+    write = arm.bus.write
+
+    def refused(servo_id: int, register: table.Register, value: int) -> None:
+        if servo_id == 5 and (register is table.BUS_WATCHDOG or (late and register is table.GOAL_CURRENT)):
+            raise BusError("servo 5: the cable is loose")
+        write(servo_id, register, value)
+
+    arm.bus.write = refused  # type: ignore[method-assign]
+    named = rf"cable is loose; servo 5 \({robot.joint_names[3]}\) did not confirm position mode: in current mode"
+    with pytest.raises(BusError, match=named if late else "cable is loose$"):
+        arm.open()
+    for servo in bus.chain.servos.values():
+        assert servo.get(table.OPERATING_MODE) == table.POSITION_MODE
+        assert late or servo.get(table.GOAL_CURRENT) == 0
+
+
+def with_other(robot: Robot, bus: EmulatedServoBus) -> tuple[Robot, Servo]:
+    """The robot with a further servo on its line, 99, and that servo."""
+    line = robot.file.bus.model_copy(update={"other_ids": (99,)})
+    servo = bus.chain.servos[99] = Servo(99, 1020)
+    return Robot(robot.file.model_copy(update={"bus": line}), robot.folder), servo
+
+
+def test_other_servos_on_the_line_may_neither_follow_nor_drive(robot: Robot, bus: EmulatedServoBus) -> None:
+    loaded, other = with_other(robot, bus)
+    other.set(table.SECONDARY_ID, 3)
+    with pytest.raises(BusError, match=r"servo 99, one of other_ids .* obeys servo 3 .*shadow_ids: \[99\]"):
+        DynamixelArm(loaded, bus.port).open()
+    other.set(table.SECONDARY_ID, table.NO_ID)
+    other.set(table.TORQUE_ENABLE, 1)
+    with pytest.raises(BusError, match=r"servo 99, one of other_ids .* has torque on"):
+        DynamixelArm(loaded, bus.port).open()
+    other.set(table.TORQUE_ENABLE, 0)
+    with DynamixelArm(loaded, bus.port):
+        assert not other.torque_enabled
+
+
+def test_the_hottest_servo_of_a_joint_counts_beside_one_that_was_not_read() -> None:
+    arm = DynamixelArm(load_robot("viperx_300s"), "/dev/no_such_port", allow_real_port=True)
+    temperatures = np.full(len(arm.robot.wired_servos), 40.0)
+    temperatures[1], temperatures[arm.robot.size] = np.nan, 74.0
+    found = arm.by_joint(temperatures)
+    assert found[1] == 74.0 and (np.delete(found, 1) == 40.0).all()
 
 
 def test_line_without_servos_is_reported(robot: Robot, bus: EmulatedServoBus) -> None:

@@ -1,6 +1,7 @@
 """Silent servos that hold their joints themselves, on a simulated line."""
 
 from collections.abc import Callable
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,11 +10,14 @@ from plain_bus import IndependentAxesPlant
 
 from dynid.errors import BusError
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
+from dynid.hardware.arm.servo_side_hold import ServoSideHold
 from dynid.hardware.bus import control_table as table
-from dynid.robot import FloatArray, Robot
+from dynid.hardware.servos.models import DYNAMIXELS
+from dynid.robot import FloatArray, Robot, load_robot
 from dynid.simulation.servo.chain import ServoChain
 
 LOAD_A = 0.3
+SUPPLY_V = 12.0  # of all robots that ship
 
 
 class Loaded(IndependentAxesPlant):
@@ -121,3 +125,30 @@ def test_one_that_answers_again_is_switched_off_and_driven_as_before(line: Line)
     modes = {one.get(table.OPERATING_MODE) for one in line.chain.servos.values()}
     assert modes == {table.CURRENT_MODE} and servo.get(table.GOAL_PWM) == table.FULL_PWM
     assert line.chain.summary()["drive_current_a"] == pytest.approx([LOAD_A] * line.plant.size, abs=0.002)
+
+
+@pytest.mark.parametrize("name", ["viperx_300s", "openmanipulator_x", "omx_leader", "crane_x7"])
+def test_servos_that_hold_their_joints_keep_the_limits_of_current(name: str) -> None:
+    """In position mode no goal current limits a servo: at the voltage that it gets, a stalled motor must keep it."""
+    robot = load_robot(name)
+    written: dict[int, int] = {}
+
+    def sync_write(register: table.Register, values: list[int], servo_ids: list[int]) -> None:
+        written.update(zip(servo_ids, values, strict=True) if register is table.GOAL_PWM else ())
+
+    hold = ServoSideHold(SimpleNamespace(sync_write=sync_write), robot)  # type: ignore[arg-type]
+    hold.begin(np.ones(robot.size, dtype=np.bool_), np.zeros(robot.size))
+    for _ in range(300):
+        hold.step(1.0, 0.001)
+    limits = np.minimum(robot.current_limits, robot.torque_limits / robot.joint_constants)
+    for wired in robot.wired_servos:
+        stall_a = max(point.current_a for point in DYNAMIXELS[wired.model_number].stall if point.supply_v <= SUPPLY_V)
+        pwm = written[wired.servo_id]
+        assert 0 < pwm <= table.FULL_PWM and pwm / table.FULL_PWM * stall_a <= limits[wired.axis] * (1.0 + 1e-3)
+
+
+def test_servo_without_a_published_stall_current_only_brakes() -> None:
+    robot = load_robot("openmanipulator_x")
+    models = {name: one.model_copy(update={"model_number": 1270}) for name, one in robot.file.servos.items()}
+    hold = ServoSideHold(SimpleNamespace(), Robot(robot.file.model_copy(update={"servos": models}), robot.folder))  # type: ignore[arg-type]
+    assert not hold._largest_pwm.any()

@@ -54,7 +54,7 @@ GAINS = """\
 # as proposed there. Gentle gains; the arm sags under gravity. 'dynid joint-id' measures M_hat and D_hat on the arm.
 """
 HOLD = """\
-# Settings of the safety guard that differ from its defaults; src/dynid/hardware/safety/settings.py documents all of them.
+# Settings of the safety guard that differ from its defaults; src/dynid/hardware/safety/settings.py documents them all.
 # Drafted by 'dynid robot motions' from {standard} and robot.yaml: rough values with which the
 # driver's hold separates the load from acceleration and friction. Measure the table, if there is one: table_height_m.
 """

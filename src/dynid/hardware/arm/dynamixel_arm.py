@@ -28,12 +28,12 @@ from dynid.hardware.bus.state_exchange import CycleCounters, StateReading
 from dynid.hardware.bus.state_kernels import goal_counts, states_in_si
 from dynid.hardware.safety.limit_kernels import all_finite
 from dynid.hardware.startup.bring_up import StartOptions, reboot_faulty, start_up
+from dynid.hardware.startup.position_mode import CONFIRM_ATTEMPTS, CONSEQUENCE, leave_position_mode
 from dynid.hardware.startup.servo_snapshot import read_snapshot
 from dynid.model.drivable import refuse_undrivable
 from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot
 
-CONFIRM_ATTEMPTS = 3
 NO_SERVO_REPLIES = "any servo (is the cable plugged in, and the power on?)"
 
 
@@ -230,8 +230,7 @@ class DynamixelArm:
     def close(self) -> None:
         """Set zero current, switch torque off, set position mode, and close the port, if it is open.
 
-        In current mode, a servo has its current limit as goal after power-on and obeys no position limits, so it would
-        run away when its torque is next switched on. In position mode it stays where it is.
+        See `dynid.hardware.startup.position_mode` for why.
 
         Raises:
             BusError: torque off or the mode was not confirmed; the port is closed nevertheless, and every servo that
@@ -243,32 +242,13 @@ class DynamixelArm:
             try:
                 self.disable()
             finally:  # set the mode even if a servo did not confirm torque off
-                unconfirmed = self._leave_position_mode()
+                unconfirmed = leave_position_mode(self.bus, self._all_ids)
         finally:
             self.bus.close()
         if unconfirmed:
-            raise BusError(
-                f"torque is off, but {', '.join(unconfirmed)} did not confirm position mode: in current mode they "
-                "would run with full current at the next torque on; switch their power off, and start and end the "
-                "driver once"
-            )
-
-    def _leave_position_mode(self) -> list[str]:
-        """Set all servos to position mode with goal current 0; return the joints whose servo did not confirm it."""
-        names = {wired.servo_id: wired.joint for wired in self.robot.wired_servos}
-        unconfirmed = list(names)
-        for _ in range(CONFIRM_ATTEMPTS):
-            unconfirmed = [servo_id for servo_id in unconfirmed if not self._took_position_mode(servo_id)]
-        return [names[servo_id] for servo_id in unconfirmed]
-
-    def _took_position_mode(self, servo_id: int) -> bool:
-        """Set one servo to position mode with goal current 0; return whether it confirmed that."""
-        try:
-            self.bus.write(servo_id, table.OPERATING_MODE, table.POSITION_MODE)
-            self.bus.write(servo_id, table.GOAL_CURRENT, 0)  # the change of mode has set it to the limit
-        except BusError:
-            return False
-        return True
+            names = {wired.servo_id: wired.joint for wired in self.robot.wired_servos}
+            joints = ", ".join(names[servo_id] for servo_id in unconfirmed)
+            raise BusError(f"torque is off, but {joints} did not confirm position mode: {CONSEQUENCE}")
 
     def __enter__(self) -> "DynamixelArm":
         self.open()
@@ -347,7 +327,7 @@ class DynamixelArm:
             return values
         found = values[:size].copy()
         for wired, value in zip(self.robot.followers, values[size:].tolist(), strict=True):
-            found[wired.axis] = max(found[wired.axis], value)
+            found[wired.axis] = np.fmax(found[wired.axis], value)  # NaN where a servo's value is not known
         return found
 
     def begin_slow_polls(self) -> None:

@@ -16,6 +16,7 @@ from dynid.hardware.bus.control_table import Register
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.servo_units import ServoUnits
 from dynid.hardware.safety.overload import load_motors
+from dynid.hardware.servos.models import DYNAMIXELS
 from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot
 from dynid.robot.servo_fields import WiredServo
@@ -30,7 +31,8 @@ class ServoSideHold:
 
     Args:
         bus: the bus.
-        robot: current limits; its `motors.yaml`, if there is one, gives the voltage that drives them.
+        robot: limits of current and torque; `motors.yaml`, or else the models' published stall currents, give the
+            voltage that drives them. A model of which neither is known only brakes.
 
     Attributes:
         held: mask of the servos that hold their joints, (n,).
@@ -40,11 +42,8 @@ class ServoSideHold:
         self._bus, self._units, self._zeros = bus, ServoUnits(robot), robot.zero_offsets
         self._wired = robot.wired_servos
         self.held, self._transmission = np.zeros(robot.size, dtype=np.bool_), Transmission(robot)
-        motors = load_motors(robot)
-        share = np.ones(robot.size)
-        if motors is not None:
-            stall_currents = [one.winding.supply_v / one.winding.resistance_ohm for one in motors]
-            share = np.minimum(1.0, robot.current_limits / stall_currents)
+        limits = np.minimum(robot.current_limits, robot.torque_limits / robot.joint_constants)
+        share = np.minimum(1.0, limits / _stall_currents(robot))
         self._largest_pwm = np.floor(table.FULL_PWM * share)
         self._strength = self._sent_strength = 0.0
         self._instructions: deque[list[Instruction]] = deque()  # one list per control cycle
@@ -138,3 +137,13 @@ class ServoSideHold:
     def _centre(self, servo: WiredServo) -> int:
         """Return the centre count of the first servo of a servo's joint."""
         return self._wired[servo.axis].centre_count
+
+
+def _stall_currents(robot: Robot) -> FloatArray:
+    """Return the current of each joint's servos at full voltage and standstill, (n,) [A]; infinity if not known."""
+    motors = load_motors(robot)
+    if motors is not None:
+        return np.array([one.winding.supply_v / one.winding.resistance_ohm for one in motors])
+    known = [DYNAMIXELS.get(servo.model_number) for servo in robot.servo_models]
+    points = [() if model is None else model.stall for model in known]
+    return np.array([max((point.current_a for point in one), default=np.inf) for one in points])

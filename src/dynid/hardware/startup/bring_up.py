@@ -13,6 +13,7 @@ from dynid.hardware.bus.simulated_line import is_simulated_port
 from dynid.hardware.safety.settings import load_safety
 from dynid.hardware.servos.models import model_text
 from dynid.hardware.startup import servo_snapshot
+from dynid.hardware.startup.position_mode import CONSEQUENCE, leave_position_mode
 from dynid.hardware.startup.servo_checks import (
     FACTORY_BAUD_RATE,
     Finding,
@@ -72,7 +73,8 @@ def start_up(bus: ServoBus, robot: Robot, options: StartOptions, *, simulated: b
 
 
 def _start_up(bus: ServoBus, robot: Robot, options: StartOptions, simulated: bool) -> list[str]:
-    check_servos(bus, robot, simulated)
+    presence = check_servos(bus, robot, simulated)
+    _refuse_driven_others(bus, robot, [one for one in robot.file.bus.other_ids if one in presence.models])
     snapshots = _snapshots(bus, robot)
     refused = [one for one in _judged(robot, snapshots) if not options.allow(one)]
     if refused:
@@ -85,8 +87,25 @@ def _start_up(bus: ServoBus, robot: Robot, options: StartOptions, simulated: boo
     return changed + configure(bus, robot, snapshots)
 
 
-def check_servos(bus: ServoBus, robot: Robot, simulated: bool) -> None:
-    """Compare the servos that answer with the robot's servos.
+def _refuse_driven_others(bus: ServoBus, robot: Robot, other_ids: list[int]) -> None:
+    """Raise BusError if one of the other servos on the line has torque on, or obeys a servo of the robot."""
+    for servo_id in other_ids:
+        obeyed = bus.read(servo_id, table.SECONDARY_ID)
+        if obeyed in robot.all_servo_ids:
+            raise BusError(
+                f"servo {servo_id}, one of other_ids in robot.yaml, obeys servo {obeyed} by its secondary ID and would "
+                f"move with it: if both move one joint, write shadow_ids: [{servo_id}] to that joint; else set the "
+                "secondary ID to 255 with DYNAMIXEL Wizard"
+            )
+        if bus.read(servo_id, table.TORQUE_ENABLE):
+            raise BusError(
+                f"servo {servo_id}, one of other_ids in robot.yaml, has torque on: the driver leaves it alone, so it "
+                "would keep its torque when the arm stops; end the program that drives it, and switch its torque off"
+            )
+
+
+def check_servos(bus: ServoBus, robot: Robot, simulated: bool) -> servo_snapshot.Presence:
+    """Compare the servos that answer with the robot's servos, and return those that answer.
 
     Raises:
         BusError: servos are missing, unexpected, of another model, or send corrupted packets; one message with all of
@@ -94,7 +113,7 @@ def check_servos(bus: ServoBus, robot: Robot, simulated: bool) -> None:
     """
     presence = servo_snapshot.find_servos(bus, robot, simulated)
     if presence.complete:
-        return
+        return presence
     elsewhere = servo_snapshot.find_elsewhere(bus, simulated) if presence.missing else {}
     raise BusError(with_arguments(presence_text(bus, robot, presence, elsewhere), bus.port))
 
@@ -174,24 +193,41 @@ def _judged(robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[Find
 def configure(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[str]:
     """Set torque off, current mode, full PWM, goal current 0, watchdog off; write only EEPROM values that differ.
 
+    If that fails, all servos are set to position mode again.
+
     Returns:
         One line for each lasting change of an EEPROM register.
+
+    Raises:
+        BusError: a servo did not confirm a write; the message names servos that may still be in current mode.
     """
     labels = {one.servo_id: one.label for one in robot.wired_servos}
-    limited_ids = {one.servo_id for one in snapshots if one.get(table.GOAL_PWM) < table.FULL_PWM}
     for servo_id in labels:
         bus.write(servo_id, table.TORQUE_ENABLE, 0)
-    for servo_id, register, _, wanted in eeprom_differences(robot, snapshots):
-        bus.write(servo_id, register, wanted)
-    for servo_id in labels:
-        bus.write(servo_id, table.BUS_WATCHDOG, 0)  # a tripped watchdog would refuse the goals
-        if servo_id in limited_ids:
-            bus.write(servo_id, table.GOAL_PWM, table.FULL_PWM)
-        bus.write(servo_id, table.GOAL_CURRENT, 0)  # after the mode: its change sets the goal to the current limit
+    try:
+        _set_up(bus, robot, snapshots)
+    except BaseException as error:
+        left = leave_position_mode(bus, labels)
+        if isinstance(error, BusError) and left:
+            names = ", ".join(labels[servo_id] for servo_id in left)
+            raise BusError(f"{error}; {names} did not confirm position mode: {CONSEQUENCE}") from error
+        raise
     return [
         f"{labels[servo_id]}: {register.name} {found} -> {wanted}"
         for servo_id, register, found, wanted in unfit_settings(robot, snapshots)
     ]
+
+
+def _set_up(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> None:
+    """Write the settings of all servos, whose torque is off."""
+    limited_ids = {one.servo_id for one in snapshots if one.get(table.GOAL_PWM) < table.FULL_PWM}
+    for servo_id, register, _, wanted in eeprom_differences(robot, snapshots):
+        bus.write(servo_id, register, wanted)
+    for servo_id in robot.all_servo_ids:
+        bus.write(servo_id, table.BUS_WATCHDOG, 0)  # a tripped watchdog would refuse the goals
+        if servo_id in limited_ids:
+            bus.write(servo_id, table.GOAL_PWM, table.FULL_PWM)
+        bus.write(servo_id, table.GOAL_CURRENT, 0)  # after the mode: its change sets the goal to the current limit
 
 
 def reboot_faulty(bus: ServoBus, robot: Robot, snapshots: list[servo_snapshot.Snapshot]) -> list[str]:

@@ -10,6 +10,7 @@ from dynid.hardware.bus.dialogue import PATIENT_S
 from dynid.hardware.bus.servo_bus import ServoBus
 from dynid.hardware.bus.usb_latency import SYSTEM, set_latency
 from dynid.hardware.startup.bring_up import reboot_faulty
+from dynid.hardware.startup.position_mode import write_position_mode
 from dynid.hardware.startup.servo_checks import unfit_settings
 from dynid.hardware.startup.servo_snapshot import Snapshot, find_elsewhere, read_snapshot
 from dynid.robot import Robot
@@ -105,12 +106,19 @@ def _reboot(servos: _ConnectedServos) -> list[str]:
 
 
 def _eeprom(servos: _ConnectedServos) -> list[str]:
-    """Write the settings that the driver relies on, if they differ."""
+    """Write the settings that the driver relies on, if they differ; servos in a foreign mode get position mode.
+
+    Current mode is set by the driver's start alone, which also sets the goal current.
+    """
     lines = []
     for servo_id, register, found, wanted in unfit_settings(servos.robot, servos.snapshots()):
+        mode = register is table.OPERATING_MODE
         with servos.bus.patiently():
-            servos.bus.write(servo_id, register, wanted)
-        lines.append(f"servo {servo_id}: {register.name} {found} -> {wanted}")
+            if mode:
+                write_position_mode(servos.bus, servo_id)
+            else:
+                servos.bus.write(servo_id, register, wanted)
+        lines.append(f"servo {servo_id}: {register.name} {found} -> {table.POSITION_MODE if mode else wanted}")
     return lines
 
 
