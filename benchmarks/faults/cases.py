@@ -106,13 +106,18 @@ def _lasting(name: str, kind: LineFaultKind, one: bool = False) -> FaultCase:
     return FaultCase(f"{name}, for good", expectation, "servo|reply|answer", partial(_line, kind, one, True))
 
 
+def _servo_of(axis: int, robot: Robot) -> dict[str, tuple[int, ...]]:
+    """Return which axes lose all or a part of their torque without the first servo of an axis."""
+    return {"halved" if any(one.axis == axis for one in robot.followers) else "axes": (axis,)}
+
+
 def _alert(error: HardwareError, random: Random, robot: Robot) -> Disturbed:
     """Return a servo's hardware error; with the factory's shutdown register only the voltage error keeps torque on."""
     axis = int(random.integers(robot.size))
     stops = error == "input voltage"
     return Disturbed(
         faults=lambda at_s: (ServoError(kind="hardware_error", at_s=at_s, servo=robot.servo_ids[axis], error=error),),
-        axes=(axis,),
+        **_servo_of(axis, robot),
         window_s=STOP_WINDOW_S if stops else SERVO_WINDOW_S,
     )
 
@@ -121,7 +126,7 @@ def _reboot(random: Random, robot: Robot) -> Disturbed:
     axis, absent_s = int(random.integers(robot.size)), float(random.uniform(0.0, 0.3))
     return Disturbed(
         faults=lambda at_s: (ServoReboot(kind="reboot", at_s=at_s, servo=robot.servo_ids[axis], absent_s=absent_s),),
-        axes=(axis,),
+        **_servo_of(axis, robot),
         window_s=REBOOT_WINDOW_S,
     )
 

@@ -144,6 +144,17 @@ class ArmJudge:
             if after.current_a[:, axis].any()
         ]
 
+    def share_left(self, trace: ArmTrace, fault_s: float, watchdog_s: float, axes: Collection[int]) -> list[str]:
+        """Return a sentence for every axis that carries more than its servos can when one of them is off."""
+        after = trace.between(fault_s + watchdog_s + AFTER_WATCHDOG_S, np.inf)
+        found = []
+        for axis in axes:
+            count, largest = self.robot.file.joints[axis].servo_count, np.abs(after.current_a[:, axis]).max(initial=0.0)
+            limit = self.robot.current_limits[axis] * (count - 1) / count
+            if largest > limit + 0.01 * self.robot.current_units[axis]:
+                found.append(f"{self.robot.joint_names[axis]} carried {largest:.3f} A with a servo less: {limit:.3f} A")
+        return found
+
     def current_off_s(self, trace: ArmTrace, fault_s: float, axes: Collection[int]) -> float:
         """Return the time from the fault until the axes carried no current any more [s]."""
         after = trace.between(fault_s, np.inf)

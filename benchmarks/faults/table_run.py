@@ -215,6 +215,7 @@ def outcome(
         case "servo without current" | "arm without current":
             axes = disturbed.axes if case.expectation == "servo without current" else every
             found += judge.current_left(trace, fault_s, run.watchdog_s, axes)
+            found += judge.share_left(trace, fault_s, run.watchdog_s, disturbed.halved)
             stop_s = judge.current_off_s(trace, fault_s, axes)
         case "no worse than free fall":
             stop_s = judge.stop_s(trace.between(-np.inf, fault_s + STOP_WINDOW_S), fault_s)
