@@ -11,6 +11,7 @@ from small_arm import small_arm
 from dynid.control.motion_draft import STIFFNESS, STUCK_RAD, write_motions
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
+from dynid.hardware.safety.settings import load_safety
 from dynid.model.chain import SerialChain
 from dynid.model.drivable import beyond_urdf
 from dynid.model.gear_presets import at_joint, gear_friction, known_models, load_gears
@@ -91,6 +92,24 @@ def test_gains_overcome_stiction_within_a_few_degrees(tmp_path: Path) -> None:
     at_rest = gear_friction(robot).budget(np.zeros(4))
     stuck_rad = at_rest / (STIFFNESS * np.array(gains["inertia_kg_m2"]))
     assert (stuck_rad < STUCK_RAD).all() and STUCK_RAD < np.deg2rad(5.0)
+
+
+def test_the_hold_knows_rough_inertia_and_friction_and_keeps_what_its_owner_wrote(tmp_path: Path) -> None:
+    _, robot = drafted(tmp_path)
+    write_motions(robot, robot.folder)
+    settings = load_safety(robot)
+    gains = yaml.safe_load((robot.folder / "controller.yaml").read_text())
+    assert settings.inertia_kg_m2 is not None and settings.viscous_friction_nm_s_rad is not None
+    assert (0.0 < np.array(settings.inertia_kg_m2)).all() and (
+        np.array(settings.inertia_kg_m2) < gains["inertia_kg_m2"]
+    ).all()
+    assert robot.file.simulation.nuisances is not None
+    assert settings.coulomb_friction_nm == robot.file.simulation.nuisances.coulomb_friction_nm
+    for name in ("excitation.yaml", "controller.yaml"):
+        (robot.folder / name).unlink()
+    (robot.folder / "safety.yaml").write_text("schema_version: 1\nhold_s: 3.0\n", encoding="utf-8")
+    write_motions(robot, robot.folder)
+    assert load_safety(robot).hold_s == 3.0 and load_safety(robot).inertia_kg_m2 is None
 
 
 def test_limits_stay_at_the_urdf_effort_and_a_question_names_the_current(tmp_path: Path) -> None:

@@ -138,11 +138,14 @@ def _drafted_motions(folder: Path, nominal: "StandardFile | str") -> str:
 @robot.command("motions")
 def motions(
     robot: Annotated[str, typer.Argument(help="Robot name, or a folder with a robot.yaml.")],
-    out: Annotated[Path | None, typer.Option(help="Folder for the two files; default: the robot's own.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Folder for the files; default: the robot's own.")] = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Draft excitation.yaml and controller.yaml from a robot's limits, for simulate, excite and trajectories."""
-    from dynid.control.motion_draft import FILES, write_motions
+    """Draft motions, gains and the driver's hold from a robot's limits.
+
+    Writes excitation.yaml and controller.yaml, and safety.yaml where there is none.
+    """
+    from dynid.control.motion_draft import FILES, HOLD_FILE, write_motions
     from dynid.robot import load_robot
     from dynid.trajectory.families import load_excitation
 
@@ -155,7 +158,7 @@ def motions(
         print_json({"folder": str(folder), "duration_s": seconds})
         return
     say(*(f"{name:22} {duration:7.1f} s" for name, duration in seconds.items()))
-    say(f"{folder / FILES[0]} and {FILES[1]}: read what they say on safety")
+    say(f"{folder / FILES[0]}, {FILES[1]} and {HOLD_FILE}: read what they say on safety")
 
 
 @robot.command("check")
