@@ -1,7 +1,7 @@
 """Faults that the benchmark injects: the event, the required outcome, and the words that must name the cause."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal
 
@@ -106,29 +106,30 @@ def _lasting(name: str, kind: LineFaultKind, one: bool = False) -> FaultCase:
     return FaultCase(f"{name}, for good", expectation, "servo|reply|answer", partial(_line, kind, one, True))
 
 
-def _servo_of(axis: int, robot: Robot) -> dict[str, tuple[int, ...]]:
-    """Return which axes lose all or a part of their torque without the first servo of an axis."""
-    return {"halved" if any(one.axis == axis for one in robot.followers) else "axes": (axis,)}
+def _without_first_servo(axis: int, robot: Robot, disturbed: Disturbed) -> Disturbed:
+    """Return a fault of the first servo of an axis, which then loses its torque, or a part of it."""
+    shared = any(one.axis == axis for one in robot.followers)
+    return replace(disturbed, halved=(axis,)) if shared else replace(disturbed, axes=(axis,))
 
 
 def _alert(error: HardwareError, random: Random, robot: Robot) -> Disturbed:
     """Return a servo's hardware error; with the factory's shutdown register only the voltage error keeps torque on."""
     axis = int(random.integers(robot.size))
     stops = error == "input voltage"
-    return Disturbed(
+    disturbed = Disturbed(
         faults=lambda at_s: (ServoError(kind="hardware_error", at_s=at_s, servo=robot.servo_ids[axis], error=error),),
-        **_servo_of(axis, robot),
         window_s=STOP_WINDOW_S if stops else SERVO_WINDOW_S,
     )
+    return _without_first_servo(axis, robot, disturbed)
 
 
 def _reboot(random: Random, robot: Robot) -> Disturbed:
     axis, absent_s = int(random.integers(robot.size)), float(random.uniform(0.0, 0.3))
-    return Disturbed(
+    disturbed = Disturbed(
         faults=lambda at_s: (ServoReboot(kind="reboot", at_s=at_s, servo=robot.servo_ids[axis], absent_s=absent_s),),
-        **_servo_of(axis, robot),
         window_s=REBOOT_WINDOW_S,
     )
+    return _without_first_servo(axis, robot, disturbed)
 
 
 def _unplug(random: Random, _: Robot) -> Disturbed:

@@ -13,7 +13,7 @@ from benchmarks.faults.cases import LASTING_S, FaultCase, StartCase, noticed_s
 from benchmarks.faults.lockstep import STOP_WINDOW_S, Disturbed
 from dynid.hardware.bus import control_table as table
 from dynid.robot import Robot
-from dynid.robot.robot import WiredServo
+from dynid.robot.servo_fields import WiredServo
 from dynid.simulation.faults.script import Fault, LineFault, OtherValue, ServoError, ServoReboot
 
 Random = np.random.Generator
