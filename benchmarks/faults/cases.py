@@ -9,10 +9,10 @@ import numpy as np
 
 from benchmarks.faults.lockstep import FALL_WINDOW_S, MOTION_WINDOW_S, STOP_WINDOW_S, Disturbed
 from benchmarks.faults.motion import Disturbance, JointCommand
+from dynid.hardware.arm.cycle_rate import SLOW_POLL_S
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.control_table import Register
 from dynid.hardware.bus.slow_state import ROUND
-from dynid.hardware.loop.cycle import SLOW_POLL_S
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.faults.line import LineFaultKind
 from dynid.simulation.faults.script import (
