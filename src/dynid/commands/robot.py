@@ -143,7 +143,7 @@ def motions(
 ) -> None:
     """Draft motions, gains and the driver's hold from a robot's limits.
 
-    Writes excitation.yaml and controller.yaml, and safety.yaml where there is none.
+    Writes excitation.yaml and controller.yaml, and safety.yaml unless it exists.
     """
     from dynid.control.motion_draft import FILES, HOLD_FILE, write_motions
     from dynid.robot import load_robot

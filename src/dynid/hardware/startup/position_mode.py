@@ -1,4 +1,4 @@
-"""Position mode with goal current 0: the state in which servos are left, because no program can surprise an arm in it.
+"""Position mode with goal current 0: the state in which servos are left, because they stay in place when enabled.
 
 In current mode, a servo has its current limit as goal after power-on and after a change of mode, and it obeys no
 position limits. It would run away when any program switches its torque on. In position mode it stays where it is.
