@@ -224,3 +224,27 @@ def test_every_part_of_a_motion_stays_in_the_free_space_and_an_arm_outside_may_c
             check.check(parts)
     check.check([out])
     MotionCheck(ROBOT, usual, torques, box=box_of(ROBOT, "none")).check([into])
+
+
+def test_an_approach_that_begins_outside_comes_in_directly_and_stays_inside(torques):
+    usual, box = robot_limits(ROBOT, EXCITATION.acceleration_limits), box_of(ROBOT, "")
+    check, still = MotionCheck(ROBOT, usual, torques, box=box), np.zeros(8)
+    # found by an independent review: 4 mm beyond the border at first, and then 0.2 m below the table
+    ends = np.deg2rad([[-9.0, -80, 67, -50, 5, -39, 27, 0], [-121, -81, -106, -127, 92, 48, -21, 0]])
+    deep = approach(*ends, NAMES)
+    along = box.shortfall(deep.sample_all(np.linspace(0.0, deep.duration, 200))[0], still)
+    assert 0.0 < along[0] < 0.02 and along[-1] < 0.0 and along.max() > 0.15
+    with pytest.raises(SafetyError, match=r"'table' .* less 0\.\d+ m since the motion begins outside; lead the arm"):
+        check.check([deep])
+    # first inside, then out again by less than at the start
+    low = REST.copy()
+    low[[1, 3]] = np.deg2rad([-89.0, -60.0])
+    assert box.shortfall(low[None], still)[0] > 0.05
+    share = np.linspace(0.0, 1.0, 200)[:, None]
+    missing = box.shortfall(REST + share * (low - REST), still)
+    slight = REST + float(share[np.argmax(missing > 0.01), 0]) * (low - REST)
+    assert 0.01 < box.shortfall(slight[None], still)[0] < box.shortfall(low[None], still)[0]
+    again = through("again", NAMES, np.array([low, REST, slight, REST]), np.full(8, 0.5), np.full(8, 1.0))
+    with pytest.raises(SafetyError, match="of the border 'table'"):
+        check.check([again])
+    check.check([approach(low, REST, NAMES)])

@@ -290,18 +290,17 @@ class MotionCheck:
     def _stays_inside(self, part: Motion, *, first: bool) -> None:
         """Raise SafetyError if a motion leaves the free space.
 
-        A first motion may begin outside, such as on the table, and end inside.
+        A first motion may begin outside, such as on the table, if it comes in directly.
         """
         if self._box is None:
             return
         still = np.zeros(len(self._names))
-        if first and len(part.knots) > 1 and self._box.shortfall(part.start[None], still)[0] > 0.0:
-            if self._box.shortfall(part.end[None], still)[0] <= 0.0:
-                return
+        enters = first and len(part.knots) > 1 and self._box.shortfall(part.start[None], still)[0] > 0.0
         try:
-            self._box.prove(part, still)
+            (self._box.prove_entry if enters else self._box.prove)(part, still)
         except SafetyError as error:
+            lead = "lead the arm by hand into the free space first, " if enters else ""
             raise SafetyError(
-                f"{error}; describe the free space around this arm in a file for the executor's parameter scene "
+                f"{error}; {lead}describe the free space around this arm in a file for the executor's parameter scene "
                 f"(--scene of `dynid collect`), or give 'none' if nothing is near"
             ) from error

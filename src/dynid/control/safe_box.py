@@ -13,6 +13,8 @@ than
 
 If that is less than the sphere's clearance minus the margin, for every sphere and every border, the span is proven.
 Otherwise it is halved. Samples alone would prove nothing.
+
+A motion that begins outside is proven in the same way with an allowance for each border, see `SafeBox.prove_entry`.
 """
 
 from dataclasses import dataclass
@@ -36,8 +38,10 @@ FIRST_SPAN_S, SHORTEST_SPAN_S = 0.02, 2e-4  # initial span, and the span at whic
 BATCH = 2048  # spans per batch
 NO_SCENE = "none"  # scene setting that means no scene
 LONGEST_RATIO = 1.2  # largest ratio of length to width covered by one sphere
+ENTRY_M = 1e-3  # distance by which a motion that begins outside may go farther out, and cross back on its way in [m]
 Point = tuple[float, float, float]
 LinkNumber = Annotated[int, Field(ge=1)]
+Spans = tuple[NDArray[np.int64], FloatArray, FloatArray]  # piece of each time span, its begin and its end [s], (N,)
 
 
 class Border(Strict):
@@ -274,11 +278,15 @@ class SafeBox:
 
         Joints may be off by tube (n,) [rad].
         """
+        return np.asarray(self._shortfalls(q, tube).max(axis=1, initial=-np.inf))
+
+    def _shortfalls(self, q: FloatArray, tube: FloatArray) -> FloatArray:
+        """Return the missing clearance (N, B) [m] of postures q (N, n) [rad] at each border, as `shortfall` does."""
         c = self._mdh.size
         centres, levers = self._places(q[:, :c])
         moved = levers @ tube[:c] + 0.5 * self._second_order(np.tile(tube[:c], (len(q), 1)))
         clearances, _ = self._clearances(centres)
-        return np.asarray((self.scene.margin_m + moved - clearances).max(axis=(0, 2), initial=-np.inf))
+        return np.asarray((self.scene.margin_m + moved - clearances).max(axis=2, initial=-np.inf).T)
 
     def _second_order(self, d: FloatArray) -> FloatArray:
         """Return sum_ij r_max(i,j) d_i d_j of every sphere for d (N, c), (N, S) [m]: a second-order bound."""
@@ -292,30 +300,51 @@ class SafeBox:
             SafetyError: the motion leaves the free space, or the proof fails; names link, border, time and distance.
         """
         pieces = motion.pieces()
-        counts = np.maximum(1, np.ceil(pieces.durations / FIRST_SPAN_S)).astype(np.int64)
-        piece = np.repeat(np.arange(len(counts)), counts)
-        place = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
-        width = (pieces.durations / counts)[piece]
-        begin, end = place * width, (place + 1) * width
+        spans = _first_spans(pieces)
+        self._prove_spans(motion, pieces, spans, np.zeros((len(spans[0]), 1)), tube)
+
+    def prove_entry(self, motion: Motion, tube: FloatArray) -> None:
+        """Raise SafetyError unless a motion that begins outside provably comes in directly, and then stays inside.
+
+        At each border it may be as far outside as at its start, and `ENTRY_M` farther, until it is inside first. From
+        then on it may be outside by `ENTRY_M`, and no longer at all once it was inside by `ENTRY_M`. Joints may be off
+        by tube (n,) [rad].
+
+        Raises:
+            SafetyError: the motion ends outside, goes farther out, or comes out again; as `prove`.
+        """
+        pieces = motion.pieces()
+        spans = piece, begin, _ = _first_spans(pieces)
+        missing = self._shortfalls(np.vstack([pieces.derivatives(piece, begin, 1)[0], motion.end]), tube)
+        least = np.minimum.accumulate(missing, axis=0)
+        allowed = np.where(least > 0.0, np.maximum(missing[0], 0.0) + ENTRY_M, np.where(least > -ENTRY_M, ENTRY_M, 0.0))
+        if (missing[-1] > 0.0).any():
+            allowed[:] = 0.0  # it ends outside, so the way is refused as any other
+        self._prove_spans(motion, pieces, spans, allowed[:-1], tube)
+
+    def _prove_spans(self, motion: Motion, pieces: Pieces, spans: Spans, allowed: FloatArray, tube: FloatArray) -> None:
+        """Raise SafetyError unless all time spans are proven to be outside each border by at most `allowed` (N, B) [m].
+
+        One column of `allowed` counts for all borders.
+        """
+        piece, begin, end = spans
         while len(piece):
             parts = [slice(first, first + BATCH) for first in range(0, len(piece), BATCH)]
-            left = [self._unproven(motion, pieces, piece[part], begin[part], end[part], tube) for part in parts]
+            left = [
+                self._unproven(motion, pieces, (piece[part], begin[part], end[part]), allowed[part], tube)
+                for part in parts
+            ]
             unproven = np.concatenate(left)
-            piece, begin, end = piece[unproven], begin[unproven], end[unproven]
+            piece, begin, end, allowed = piece[unproven], begin[unproven], end[unproven], allowed[unproven]
             middle = 0.5 * (begin + end)
             if (end - begin < 2.0 * SHORTEST_SPAN_S).any():
                 k = int(np.argmin(end - begin))
-                self._refuse(motion, pieces, int(piece[k]), float(middle[k]), tube)
+                self._refuse(motion, pieces, int(piece[k]), float(middle[k]), allowed[k], tube)
             piece, begin, end = np.tile(piece, 2), np.append(begin, middle), np.append(middle, end)
+            allowed = np.tile(allowed, (2, 1))
 
     def _unproven(
-        self,
-        motion: Motion,
-        pieces: Pieces,
-        piece: NDArray[np.int64],
-        begin: FloatArray,
-        end: FloatArray,
-        tube: FloatArray,
+        self, motion: Motion, pieces: Pieces, spans: Spans, allowed: FloatArray, tube: FloatArray
     ) -> NDArray[np.bool_]:
         """Return a mask (N,) of the time spans that are not proven.
 
@@ -323,30 +352,45 @@ class SafeBox:
             SafetyError: the middle of a span is outside already.
         """
         c = self._mdh.size
+        piece, begin, end = spans
         q, away = (one[:, :c] for one in pieces.around(piece, begin, end))
         d = away + tube[:c]
         centres, levers = self._places(q)
         clearances, _ = self._clearances(centres)
-        free = clearances.min(axis=0, initial=np.inf) - self.scene.margin_m
+        free = (clearances + allowed.T[:, :, None]).min(axis=0, initial=np.inf) - self.scene.margin_m
         still = levers @ tube[:c]
         lost = np.flatnonzero((free - still < 0.0).any(axis=1))
         if len(lost):
-            self._refuse(motion, pieces, int(piece[lost[0]]), float(0.5 * (begin + end)[lost[0]]), tube)
+            k = int(lost[0])
+            self._refuse(motion, pieces, int(piece[k]), float(0.5 * (begin + end)[k]), allowed[k], tube)
         moved = np.einsum("nsc,nc->ns", levers, d) + 0.5 * self._second_order(d)
         return np.asarray((moved > free).any(axis=1))
 
-    def _refuse(self, motion: Motion, pieces: Pieces, piece: int, time: float, tube: FloatArray) -> None:
+    def _refuse(
+        self, motion: Motion, pieces: Pieces, piece: int, time: float, allowed: FloatArray, tube: FloatArray
+    ) -> None:
         q = pieces.derivatives(np.array([piece]), np.array([time]), 1)[0][:, : self._mdh.size]
         centres, levers = self._places(q)
         clearances, names = self._clearances(centres)
-        off = levers[0] @ tube[: self._mdh.size]
-        border, sphere = (int(k) for k in np.unravel_index(np.argmin(clearances[:, 0] - off), clearances[:, 0].shape))
+        off, allowed = levers[0] @ tube[: self._mdh.size], np.broadcast_to(allowed, len(names))
+        room = clearances[:, 0] + allowed[:, None] - off
+        border, sphere = (int(k) for k in np.unravel_index(np.argmin(room), room.shape))
+        outside = f", less {allowed[border]:.3f} m since the motion begins outside" if allowed[border] > 0.0 else ""
         raise SafetyError(
             f"motion '{motion.name}' refused: link {int(self._spheres.links[sphere]) + 1} comes within "
             f"{clearances[border, 0, sphere]:.3f} m of the border '{names[border]}' at "
             f"{pieces.begins[piece] + time:.3f} s; expected at least the margin of {self.scene.margin_m} m and "
-            f"{off[sphere]:.3f} m by which the joints may be off their reference"
+            f"{off[sphere]:.3f} m by which the joints may be off their reference{outside}"
         )
+
+
+def _first_spans(pieces: Pieces) -> Spans:
+    """Return the time spans of at most `FIRST_SPAN_S` into which a motion is divided at first."""
+    counts = np.maximum(1, np.ceil(pieces.durations / FIRST_SPAN_S)).astype(np.int64)
+    piece = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(len(piece)) - np.repeat(np.cumsum(counts) - counts, counts)
+    width = (pieces.durations / counts)[piece]
+    return piece, place * width, (place + 1) * width
 
 
 def _homogeneous(points: FloatArray) -> FloatArray:
