@@ -18,10 +18,11 @@ from dynid.control.plan import plan_motion
 from dynid.control.safe_box import box_of
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
+from dynid.hardware.safety.guard import SafetyGuard
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import load_standard
-from dynid.robot import load_robot
+from dynid.robot import Robot, load_robot
 from dynid.trajectory.families import load_excitation
 from dynid.trajectory.files import LONGEST_S
 from dynid.trajectory.polynomial import through_points
@@ -248,3 +249,20 @@ def test_an_approach_that_begins_outside_comes_in_directly_and_stays_inside(torq
     with pytest.raises(SafetyError, match="of the border 'table'"):
         check.check([again])
     check.check([approach(low, REST, NAMES)])
+
+
+def test_torque_limits_are_kept_as_the_guard_keeps_them(torques):
+    joints = [
+        joint.model_copy(update={"torque_limit_nm": 3.0} if k == 1 else {}) for k, joint in enumerate(ROBOT.file.joints)
+    ]
+    weak = Robot(ROBOT.file.model_copy(update={"joints": tuple(joints)}), ROBOT.folder)
+    limits, usual = (robot_limits(one, EXCITATION.acceleration_limits).torque for one in (weak, ROBOT))
+    assert limits[1] == pytest.approx(0.9 * 3.0)
+    np.testing.assert_array_equal(np.delete(limits, 1), np.delete(usual, 1))
+    np.testing.assert_allclose(limits, 0.9 * SafetyGuard(weak).current_limits * weak.joint_constants)
+    target = REST.copy()
+    target[[1, 3]] = np.deg2rad([60.0, -20.0])
+    motion = through("reach", NAMES, np.array([REST, target]), np.full(8, 0.8), np.full(8, 2.0))
+    checker(torques).check([motion])
+    with pytest.raises(SafetyError, match=rf"{NAMES[1]} needs .* allowed is -2\.700 to 2\.700"):
+        MotionCheck(weak, robot_limits(weak, EXCITATION.acceleration_limits), torques).check([motion])

@@ -47,7 +47,10 @@ class MotionLimits:
 
 
 def robot_limits(robot: Robot, acceleration: FloatArray) -> MotionLimits:
-    """Return a robot's limits with accelerations (n,) [rad/s^2]; torques are `CURRENT_SHARE` of the current limits."""
+    """Return a robot's limits with accelerations (n,) [rad/s^2].
+
+    Torques are `CURRENT_SHARE` of those that the driver lets pass: it keeps both current limits and torque limits.
+    """
     torque = CURRENT_SHARE * robot.drive_limits * robot.drive_constants
     return MotionLimits(robot.lower, robot.upper, reachable_speed(robot), acceleration, torque)
 

@@ -269,9 +269,11 @@ class Robot:
 
     @cached_property
     def drive_limits(self) -> FloatArray:
-        """Largest commands, (n,): `current_limits` [A], or torque limits [N m] if no joint has a current limit."""
-        bare = all(j.current_limit_a is None for j in self.file.joints)
-        return read_only(self.torque_limits / self.drive_constants) if bare else self.current_limits
+        """Largest commands, (n,) [A], or [N m] if all commands are torques; both current and torque limits are kept."""
+        if all(j.current_limit_a is None for j in self.file.joints):
+            return read_only(self.torque_limits / self.drive_constants)
+        stated = np.array([np.inf if j.torque_limit_nm is None else j.torque_limit_nm for j in self.file.joints])
+        return read_only(np.minimum(self.current_limits, stated / self.drive_constants))
 
     @property
     def nuisances(self) -> Nuisances:
