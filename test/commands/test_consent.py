@@ -13,7 +13,8 @@ from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.commands import consent
-from dynid.commands.consent import ask, words_of_motions
+from dynid.commands.consent import ask, words_of_motions, words_within_limits
+from dynid.control.plan import APPROACH_RAD_S
 from dynid.errors import SafetyError
 from dynid.hardware.bus import control_table as table
 from dynid.robot import Robot, load_robot
@@ -77,6 +78,8 @@ def test_the_line_says_how_far_how_fast_and_how_long() -> None:
     q = np.rad2deg(motion.sample_all(np.linspace(0.0, motion.duration, 5000))[0])
     low, high = min(q[:, 3].min(), -90.0), max(q[:, 3].max(), -90.0)  # the rest posture, too
     assert f"4: {low:.0f} to {high:.0f}" in text
+    for line in (text, words_within_limits(ROBOT, "guided", 0.5, "until Ctrl-C")):
+        assert line.endswith(f"between its present and its rest posture, at up to {max(APPROACH_RAD_S):.2f} rad/s")
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 YesOption = Annotated[bool, typer.Option("--yes", help="Confirm beforehand what a REAL arm will do: for scripts.")]
 SAMPLES = 2000  # number of samples of a motion to find its range
-APPROACH = "before and after that it moves slowly between its present and its rest posture"
 
 
 def ask_before_moving(robot: "Robot", port: str | None, motion: str, yes: bool) -> None:
@@ -64,7 +63,7 @@ def words_of_motions(robot: "Robot", motions: Sequence["Motion"]) -> str:
     seconds = sum(motion.duration for motion in motions)
     return (
         f"{names}; {ranges(q.min(axis=0), q.max(axis=0))}; at up to {fastest.max():.2f} rad/s "
-        f"(joint {int(fastest.argmax()) + 1}); for {seconds:.0f} s; {APPROACH}"
+        f"(joint {int(fastest.argmax()) + 1}); for {seconds:.0f} s; {words_of_approach()}"
     )
 
 
@@ -76,4 +75,17 @@ def ranges(lower: "FloatArray", upper: "FloatArray") -> str:
 
 def words_within_limits(robot: "Robot", law: str, fastest_rad_s: float, seconds: str) -> str:
     """Return a description of a motion whose path is not known beforehand: joint limits, peak velocity, duration."""
-    return f"{law}; {ranges(robot.lower, robot.upper)}; at up to {fastest_rad_s:.2f} rad/s; {seconds}; {APPROACH}"
+    return (
+        f"{law}; {ranges(robot.lower, robot.upper)}; at up to {fastest_rad_s:.2f} rad/s; {seconds}; "
+        f"{words_of_approach()}"
+    )
+
+
+def words_of_approach() -> str:
+    """Return a description of the ways to and from a motion, with the largest speed at which they may be planned."""
+    from dynid.control.plan import APPROACH_RAD_S
+
+    return (
+        "before and after that it moves between its present and its rest posture, at up to "
+        f"{max(APPROACH_RAD_S):.2f} rad/s"
+    )
