@@ -74,6 +74,8 @@ class GuardedArm:
     Attributes:
         load: overload share of each servo by its own count, (n,) [-].
         command_a: current that the executor commanded last, (n,) [A].
+        torque: torques that the servos report, (n,) [N m].
+        stamp_ns: timestamp of the present state [ns].
     """
 
     def __init__(
@@ -97,9 +99,9 @@ class GuardedArm:
         self.guard = SafetyGuard(robot, settings, mount)
         self.guard.handle(GuardEvent.ENABLE)
         self.motion = MotionExecutor(robot, FeedforwardPd(load_controller(robot)), check)
-        self._cycle_s, self._stamp_ns = robot.file.bus.cycle_s, 0
+        self._cycle_s, self.stamp_ns = robot.file.bus.cycle_s, 0
         self._tau: FloatArray | None = None
-        self.q = np.zeros(robot.size)
+        self.q, self.torque = np.zeros((2, robot.size))
         self.cycle()
 
     @property
@@ -114,12 +116,14 @@ class GuardedArm:
         """Advance by one cycle of the driver: read, guard, write, answer; commands take effect one cycle late."""
         nuisances, reading = self.plant.nuisances, self.plant.measure()
         self.q, dq = quantise(reading.q, nuisances.position_step), quantise(reading.dq, nuisances.velocity_step)
-        self.guard.set_load(quantise(reading.current_a, nuisances.current_step), self._cycle_s)
+        present = quantise(reading.current_a, nuisances.current_step)
+        self.torque = present * self.robot.joint_constants
+        self.guard.set_load(present, self._cycle_s)
         current = self.guard.filter(self._tau, 0.0, self.q, dq).current_a
         self.plant.set_currents(quantise(current, nuisances.current_step))
         self.plant.advance(self._cycle_s)
-        self._stamp_ns += round(self._cycle_s * 1e9)
-        step = self.motion.update(self._stamp_ns, self.q)
+        self.stamp_ns += round(self._cycle_s * 1e9)
+        step = self.motion.update(self.stamp_ns, self.q)
         self._tau = None if step is None else step.tau
 
     def run(self, seconds: float) -> float:
@@ -129,9 +133,8 @@ class GuardedArm:
     def execute(self, motion: Motion, *, to_rest: bool = True) -> float:
         """Execute a whole motion, and return the highest load of a servo; errors are those of the executor."""
         start = self.motion.start_posture(self.q)
-        self.motion.begin(
-            plan_motion(self.robot, motion, start, self.motion.check, to_rest=to_rest), self.q, self._stamp_ns
-        )
+        plan = plan_motion(self.robot, motion, start, self.motion.check, to_rest=to_rest, load=self.guard.load)
+        self.motion.begin(plan, self.q, self.stamp_ns)
         most, left = 0.0, round(LONGEST_S / self._cycle_s)
         while self.motion.moving and left:
             most, left = max(most, self._loaded()), left - 1

@@ -162,7 +162,7 @@ def run_case(robot: Robot, cause: str, law: str, seed: int) -> Runaway:
     except SafetyError:
         return Runaway(cause, law, seed, True, 0.0, False, ())
     arm.pass_on(float(random.uniform(2.0, 5.0)))
-    arm.motion.cancel(arm._stamp_ns)
+    arm.motion.cancel(arm.stamp_ns)
     arm.pass_on(AFTER_S)
     arm.plant.check()
     return judged(arm, cause, law, seed)

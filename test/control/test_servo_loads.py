@@ -4,14 +4,16 @@ import numpy as np
 import pytest
 from benchmarks.guarded_arm import LIFTED, GuardedArm, heavier, lift, nominal_check
 
-from dynid.control.motion_check import position_and_speed
-from dynid.control.plan import APPROACH_RAD_S, transfer
+from dynid.control.motion_check import MotionCheck, position_and_speed, robot_limits
+from dynid.control.plan import APPROACH_RAD_S, plan_motion, transfer
+from dynid.control.servo_loads import ServoLoads
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import LIMITED, OverloadModel
 from dynid.hardware.safety.relief import LAG_S, SLIP_RAD, Relief
 from dynid.model.friction import FrictionLaw
 from dynid.robot import Robot, load_robot
 from dynid.trajectory.families import load_excitation
+from dynid.trajectory.trajectory import approach
 
 HOME = np.deg2rad([0.0, 0.0, 0.0, -20.0, 0.0, 0.0, 0.0, 0.0])
 NOMINAL_A = 0.75  # of joint 4
@@ -55,6 +57,54 @@ def test_an_arm_a_tenth_heavier_is_lifted_and_moved_within_the_overload(robot, c
     arm = GuardedArm(robot, standard=heavier(robot, 1.1), check=check)
     assert arm.execute(load_excitation(robot).trajectory("gentle_validation")) < 0.7
     assert arm.run(1.0) < LIMITED and arm.motion.phase == "done"
+
+
+def test_a_motion_begins_with_the_load_that_the_servos_carry(robot):
+    """A motion that is refused as a whole may not be run in pieces, each of which begins with rested servos."""
+    names, rest, lower = robot.joint_names, np.array(robot.rest_posture), 0.8
+    carried = 0.78 * np.eye(8)[LIFTED] * robot.joint_constants
+
+    def torques(q, dq, ddq):
+        return np.tile(carried, (len(q), 1))
+
+    check = MotionCheck(robot, robot_limits(robot, np.full(8, 10.0)), torques)
+    motion, used = approach(rest, rest + 0.1, names), lower * np.eye(8)[LIFTED]
+    for rested in (None, np.zeros(8), lower - used):
+        plan_motion(robot, motion, rest, check, load=rested)
+    with pytest.raises(SafetyError, match=rf"{names[LIFTED]} carries .*, or let the servo rest first: 80% were used"):
+        plan_motion(robot, motion, rest, check, load=used)
+
+
+def test_loads_are_counted_as_the_guard_counts_them(robot, check):
+    arm, loads = GuardedArm(robot, check=check), ServoLoads(robot)
+    arm.motion.begin(plan_motion(robot, lift(robot), arm.q, check, to_rest=False), arm.q, arm.stamp_ns)
+    loads.note(arm.stamp_ns, arm.torque)
+    for _ in range(3000):
+        arm.cycle()
+        loads.note(arm.stamp_ns, arm.torque)
+    assert arm.guard.load.max() > 0.02
+    np.testing.assert_allclose(loads.now, arm.guard.load, atol=1e-6)
+
+
+def test_loads_without_the_drivers_count_decay_and_wrong_ones_are_left_out(robot):
+    overload = OverloadModel.of(robot)
+    loads, none, second_ns = ServoLoads(robot), np.zeros(8), 10**9
+    loads.report(np.full(8, 0.5))
+    loads.note(5 * second_ns, none)
+    np.testing.assert_array_equal(loads.now, 0.5)  # when the time before began is unknown
+    loads.note(6 * second_ns, none)
+    np.testing.assert_allclose(loads.now, 0.5 - overload.nominal / overload.trips)
+    decayed = loads.now
+    loads.note(3 * second_ns, np.full(8, 100.0))  # a driver that started anew
+    loads.note(4 * second_ns, np.full(8, np.nan))
+    loads.report(np.full(3, 0.9))
+    loads.report(np.full(8, np.nan))
+    np.testing.assert_array_equal(loads.now, decayed)
+    loads.note(4 * second_ns, none)
+    loads.report(np.full(8, 0.9))
+    np.testing.assert_array_equal(loads.now, 0.9)
+    loads.now[:] = 0.0
+    assert loads.now.min() == 0.9
 
 
 def test_heavier_arm_at_default_speed_leaves_its_reference(robot):

@@ -22,7 +22,7 @@ from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from dynid.contact.contact_report import ContactReport, digest
 from dynid.control.control_model import ControlModel
 from dynid.errors import NodeError
-from dynid.hardware.loop.diagnostics import LOOP, STATE, TIMES_OFF
+from dynid.hardware.loop.diagnostics import LOADS, LOOP, STATE, TIMES_OFF
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
 from dynid.model.standard import from_file
@@ -300,6 +300,31 @@ def test_missing_states_are_named_before_the_joint(client: Supervisor, node: Pro
         r"crane_x7_\w+ is .* deg off its reference",
         node.last_error(),
     )
+
+
+def test_a_motion_is_checked_with_the_load_that_the_driver_counts(client: Supervisor, node: Process) -> None:
+    arm = PerfectArm(client, ROBOT.rest_posture)
+    reports = client.node.create_publisher(DiagnosticArray, "diagnostics", 10)
+    arm.wait_until_seen()
+    client.wait(lambda: reports.get_subscription_count() > 1, 30.0, "the executor's subscription")
+
+    def answer(load: str) -> str:
+        reports.publish(DiagnosticArray(status=[DiagnosticStatus(name=LOOP, values=[KeyValue(key=LOADS, value=load)])]))
+        try:
+            return begin(client)
+        except NodeError as error:
+            return str(error)
+
+    for malformed in ("much", "0.99", "nan " * 8):  # none is taken for a load
+        reports.publish(
+            DiagnosticArray(status=[DiagnosticStatus(name=LOOP, values=[KeyValue(key=LOADS, value=malformed)])])
+        )
+    refusal = "let the servo rest first: "
+    client.wait(lambda: refusal in answer("2.0 " * 8), 10.0, "the refusal")
+    arm.wait_on(0.5)  # without a further report the load decays, and is not forgotten
+    with pytest.raises(NodeError, match="let the servo rest first: 1[5-9]"):
+        begin(client)
+    client.wait(lambda: "refused" not in answer("0.1 " * 8), 10.0, "the motion")
 
 
 def test_torque_off_clears_the_command(client: Supervisor, node: Process) -> None:

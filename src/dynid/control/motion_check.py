@@ -27,6 +27,7 @@ from dynid.trajectory.polynomial import PolynomialTrajectory
 STEP_S, COARSE_S = 0.002, 0.02
 ROUNDING_S = 1e-6  # rounding of the times of points
 TOLERANCE = 1e-6  # relative tolerance of a limit, for rounding errors
+USED = 0.05  # overload share before a motion that a refusal mentions
 HELD_S = 10.0  # time for which the end posture is assumed to be held
 CURRENT_SHARE = 0.9  # share of the current limit for a planned motion; the rest is reserved for feedback
 # Ratio of a joint's lifting current to its holding current, due to gear friction: up to 2.0 at joint 4 of CRANE-X7
@@ -136,14 +137,15 @@ class MotionCheck:
             SafetyError: a limit is exceeded; names motion, joint or links, time since the start of that motion, value
                 and limit.
         """
-        load = np.zeros(len(self._names)) if load is None else load
+        load = used = np.zeros(len(self._names)) if load is None else load
         for number, part in enumerate(parts, 1):
             self._no_short_piece(part)
             pieces = part.pieces()
             self._kinematics(part, pieces)
             if self.torques is not None:
                 for cells in cells_of(pieces):
-                    load = self._check_torques(part, cells, load, last=cells.last and number == len(parts))
+                    last = cells.last and number == len(parts)
+                    load = self._check_torques(part, cells, load, used, last=last)
             self._no_contact(part, pieces)
             self._stays_inside(part, first=number == 1)
 
@@ -205,8 +207,13 @@ class MotionCheck:
             piece, since, joint, value = found
             self._refuse(part, joint, float(pieces.begins[piece]) + since, value, (lower, upper), what, shown)
 
-    def _check_torques(self, part: Motion, cells: Cells, load: FloatArray, *, last: bool) -> FloatArray:
-        """Raise SafetyError if motors cannot give the torques; return the overload share (n,) [-] after these spans."""
+    def _check_torques(
+        self, part: Motion, cells: Cells, load: FloatArray, used: FloatArray, *, last: bool
+    ) -> FloatArray:
+        """Raise SafetyError if motors cannot give the torques; return the overload share (n,) [-] after these spans.
+
+        The share is `load` (n,) before these spans, and was `used` (n,) before the first motion.
+        """
         assert self.torques is not None
         limit = self._limits.torque
         found = cells.torques(self.torques)
@@ -225,7 +232,7 @@ class MotionCheck:
             count = round(HELD_S / STEP_S)
             times = np.append(times, cells.times[-1, -1] + STEP_S * np.arange(count))
             tau, steps = np.vstack([tau, np.tile(held, (count, 1))]), np.append(steps, np.full(count, STEP_S))
-        return self._no_overload(part, times, tau, steps, load)
+        return self._no_overload(part, times, tau, steps, load, used)
 
     def _within(
         self,
@@ -261,11 +268,12 @@ class MotionCheck:
         )
 
     def _no_overload(
-        self, part: Motion, times: FloatArray, tau: FloatArray, steps: FloatArray, load: FloatArray
+        self, part: Motion, times: FloatArray, tau: FloatArray, steps: FloatArray, load: FloatArray, used: FloatArray
     ) -> FloatArray:
         """Raise SafetyError if torques tau (N, n) [N m] would trip a servo; return the final overload share (n,) [-].
 
-        The overload share starts at `load` (n,) [-]; each row of torques lasts for its step (N,) [s].
+        The overload share starts at `load` (n,) [-], and was `used` (n,) before the first motion; each row of torques
+        lasts for its step (N,) [s].
         """
         if self._overload is None:
             return load
@@ -274,10 +282,12 @@ class MotionCheck:
         beyond = ~(loads < LIMITED)
         if beyond.any():
             row, joint = (int(k) for k in np.argwhere(beyond)[0])
+            rest = f", or let the servo rest first: {used[joint]:.0%} were used up before" if used[joint] > USED else ""
             raise SafetyError(
                 f"motion '{part.name}' refused: {self._names[joint]} carries {abs(current[row, joint]):.3f} A at "
                 f"{times[row]:.3f} s and would load its servo to {loads[row, joint]:.0%} of the overload that "
                 f"switches it off; allowed is less than {LIMITED:.0%}: let the joint carry less, or for a shorter time"
+                f"{rest}"
             )
         return np.asarray(loads[-1])
 

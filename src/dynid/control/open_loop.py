@@ -160,6 +160,7 @@ def plan_excitation(
     limits: MotionLimits,
     gravity: Torques,
     settings: ExcitationSettings | None = None,
+    load: FloatArray | None = None,
 ) -> MotionPlan:
     """Return the plan that excites one joint about the rest posture.
 
@@ -172,6 +173,7 @@ def plan_excitation(
         limits: limits of positions, speeds and torques for the excitation.
         gravity: function that gives the gravity torque, see `OpenLoopJoint`.
         settings: excitation settings; None is the defaults.
+        load: share of each servo's overload capacity that is used up already, (n,) [-]; None is zero.
 
     Raises:
         SafetyError: the torque would exceed the joint's limit, or its posture leaves no room.
@@ -181,8 +183,8 @@ def plan_excitation(
     inertia, damping = controller.inertia_kg_m2[joint], controller.damping_nm_s_rad[joint]
     size = inertia * chosen.acceleration_rad_s2 + damping * chosen.speed_rad_s
     still = np.zeros((1, robot.size))
-    load = abs(float(gravity(posture[None], still, still)[0, joint]))
-    needed = min(chosen.levels) * size + load
+    carried = abs(float(gravity(posture[None], still, still)[0, joint]))
+    needed = min(chosen.levels) * size + carried
     if not needed <= limits.torque[joint]:
         raise SafetyError(
             f"exciting {name} needs {needed:.3f} N m, allowed are {limits.torque[joint]:.3f} N m: lower its speed or "
@@ -192,7 +194,7 @@ def plan_excitation(
     window = _window(robot, joint, posture, limits, chosen)
     step_s = robot.file.bus.cycle_s
     most = float(limits.torque[joint])
-    breakaway = Breakaway(size, most - load)
+    breakaway = Breakaway(size, most - carried)
     parts = [Part("approach", there)]
     for sign in (1.0, -1.0):
         ramp = Ramp(posture, joint, sign, breakaway)
@@ -205,7 +207,7 @@ def plan_excitation(
             parts.append(Part("trajectory", path, law, window))
     duration = sum(part.path.duration + LONGEST_RETURN_S for part in parts[1:])
     back = transfer(check, posture, robot.rest_posture, robot.joint_names, name="rest")
-    check.check([there, back])
+    check.check([there, back], load)
     parts.append(Part("rest", back))
     return MotionPlan(f"{PREFIX}{joint + 1}", duration, read_only(start), tuple(parts))
 

@@ -171,6 +171,7 @@ def plan_motion(
     *,
     to_rest: bool = True,
     added: TorqueCurve | None = None,
+    load: FloatArray | None = None,
 ) -> MotionPlan:
     """Return approach, motion and way to the rest posture, checked as a whole; running motions are not affected.
 
@@ -181,6 +182,7 @@ def plan_motion(
         check: the check to pass.
         to_rest: return to the rest posture; otherwise the arm is held at the end of the motion.
         added: torques that are added to the law's along the motion.
+        load: share of each servo's overload capacity that is used up already, (n,) [-]; None is zero.
 
     Raises:
         DataError: the motion is for other joints.
@@ -207,5 +209,5 @@ def plan_motion(
         back = transfer(check, motion.end, robot.rest_posture, names, name="rest")
         motions.append(back)
         parts.append(Part("rest", back))
-    check.check(motions)
+    check.check(motions, load)
     return MotionPlan(motion.name, motion.duration, read_only(start), tuple(parts))

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus
 from rclpy.event_handler import QoSSubscriptionMatchedInfo, SubscriptionEventCallbacks
 from rclpy.lifecycle import LifecycleNode
@@ -11,11 +12,12 @@ from rclpy.qos import DurabilityPolicy, QoSProfile
 from sensor_msgs.msg import JointState
 
 from dynid.errors import SafetyError
-from dynid.hardware.loop.diagnostics import ENDED, LOOP, STATE, TIMES_OFF
+from dynid.hardware.loop.diagnostics import ENDED, LOADS, LOOP, STATE, TIMES_OFF
 from dynid.hardware.safety.guard_states import GuardState
 from dynid.nodes.common import NEWEST
 from dynid.nodes.polled_subscription import PolledSubscription
 from dynid.recording.messages import header_stamp_ns
+from dynid.robot import FloatArray
 
 COMMAND_TOPIC = "joint_commands"
 STOPPED_BY_DRIVER = (GuardState.STOPPING.value, GuardState.FAULT.value, ENDED)
@@ -31,6 +33,7 @@ class TorqueWatch:
         went_off: called if torque was switched off since the last report.
         took_over: called with the driver's status message when the driver stops following commands. It then brakes,
             holds and lowers the arm, whatever is commanded.
+        loaded: called with the used shares of the servos' overload capacity that the driver counts, (n,) [-].
 
     Attributes:
         fault: message of the fault for which the driver stops the arm; "" without a fault.
@@ -41,8 +44,13 @@ class TorqueWatch:
     """
 
     def __init__(
-        self, node: Node, went_off: Callable[[], None], took_over: Callable[[str], None] = lambda _: None
+        self,
+        node: Node,
+        went_off: Callable[[], None],
+        took_over: Callable[[str], None] = lambda _: None,
+        loaded: Callable[[FloatArray], None] = lambda _: None,
     ) -> None:
+        self._loaded = loaded
         self._times_off, self._enabled, self._went_off, self._took_over = "", False, went_off, took_over
         self.fault, self.off, self.drives, self.reports, self.incomplete = "", False, False, 0, 0
         self._last_stop = ""  # why the driver stopped the arm last, until torque is on again
@@ -57,6 +65,8 @@ class TorqueWatch:
         self.reports += 1
         incomplete = values.get("incomplete", "")
         self.incomplete = int(incomplete) if incomplete.isdecimal() else self.incomplete
+        if (loads := _loads_of(values.get(LOADS, ""))) is not None:
+            self._loaded(loads)
         state = values.get(STATE, status.message.partition(",")[0])
         self.fault = status.message if status.level == DiagnosticStatus.ERROR else ""
         self.off = state == GuardState.DISABLED.value
@@ -83,6 +93,14 @@ class TorqueWatch:
         if self.off:
             reason = f" since the driver stopped the arm ({self._last_stop})" if self._last_stop else ""
             raise SafetyError(f"nothing is moved: torque is off{reason}; switch it on with hardware/enable")
+
+
+def _loads_of(text: str) -> FloatArray | None:
+    """Return the overload shares (n,) [-] in a status of the driver; None if there are none, or they are malformed."""
+    try:
+        return np.array([float(word) for word in text.split()]) if text else None
+    except ValueError:
+        return None
 
 
 class SinglePublisherSubscription:

@@ -49,6 +49,7 @@ class ArmStream:
         self.robot, self.recording = robot, GrowingRecording()
         self._overload = OverloadModel.of(robot)
         self.load, self.most_load, self.overloaded = np.zeros(robot.size), None, False
+        self._begun = False  # whether the driver's load has been taken over
         set_middleware_defaults()
         self._context = rclpy.Context()
         rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
@@ -66,7 +67,7 @@ class ArmStream:
         self._node.create_timer(LOAD_EVERY_S, self._follow_load)
         self._loaded, self._loaded_until_ns = 0, 0  # number and last timestamp [ns] of the applied commands in the load
         self._failure = ""
-        TorqueWatch(self._node, lambda: self.fail("torque was switched off"))
+        TorqueWatch(self._node, lambda: self.fail("torque was switched off"), loaded=self._on_load)
         self._stopped, self._interval_s = threading.Event(), sys.getswitchinterval()
         self._thread = threading.Thread(target=self._spin, name="arm stream", daemon=True)
 
@@ -171,6 +172,15 @@ class ArmStream:
     def _on_status(self, message: String) -> None:
         status = read_status(message.data)
         self._statuses[status.id] = status
+
+    def _on_load(self, load: FloatArray) -> None:
+        """Begin with the first load that the driver reports, (n,) [-]: what the servos carried before counts, too.
+
+        From then on the commands are counted, with which segments are planned.
+        """
+        known = self._overload is not None and load.shape == self.load.shape and bool(np.isfinite(load).all())
+        if known and not self._begun:
+            self.load, self._begun = np.maximum(load, 0.0), True
 
     def _follow_load(self) -> None:
         if self._overload is None or self.recording.count(APPLIED_COMMANDS) == self._loaded:

@@ -36,6 +36,7 @@ from dynid.control.plan import MotionPlan
 from dynid.control.safe_box import NO_SCENE, box_of
 from dynid.control.selection import CONTROLLERS, ControllerSelection
 from dynid.control.self_collision import SelfCollision
+from dynid.control.servo_loads import ServoLoads
 from dynid.control.sway import MOST_RAD, checked_sway
 from dynid.errors import ConfigurationError, DataError, DynidError, SafetyError
 from dynid.hardware.loop.realtime import SWITCH_INTERVAL_S, prefer_latency
@@ -104,7 +105,8 @@ class ExecutorNode(Node):
         self._box = box_of(self.robot, str(declare(self, "scene", "", text)))
         self._motion = MotionExecutor(self.robot, self._selection.controller)
         self._motion.check = self._check()
-        self._requests = MotionRequests(excitation, self._motion, self._selection.settings, self._limits)
+        self._loads = ServoLoads(self.robot)
+        self._requests = MotionRequests(excitation, self._motion, self._selection.settings, self._limits, self._loads)
         self._report = ExperimentReport(self, self._motion)
         self._waiting: list[Answer] = []  # answers of ~/release, due when the arm stands
         self._q = np.zeros(self.robot.size)
@@ -127,7 +129,7 @@ class ExecutorNode(Node):
             ),
         )
         self.create_subscription(JointTrajectory, "joint_trajectory", self._on_trajectory, 10, raw=True)
-        self._driver = TorqueWatch(self, self._on_torque_off, self._on_driver_stop)
+        self._driver = TorqueWatch(self, self._on_torque_off, self._on_driver_stop, self._loads.report)
         self._missing, self._cycle_s = MissingStates(), 0.0  # cycle that the driver reports [s]; 0: unknown
         self._pushed: tuple[str, int] | None = None  # message of a pushed arm, number of the driver's reports then
         self._execute = DeferredTrigger(self, "~/execute", self._on_execute)
@@ -327,6 +329,7 @@ class ExecutorNode(Node):
             return  # not this arm's states
         self._stamp_ns, self._q = state[0], state[1]["position"]
         self._holding.note(self._stamp_ns, self._q, state[1]["velocity"], state[1]["effort"])
+        self._loads.note(self._stamp_ns, state[1]["effort"])
         self._arrival_s = time.monotonic()
         self._missing.note(self._stamp_ns)
         if self._driver.off or self._driver.drives:

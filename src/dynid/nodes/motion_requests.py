@@ -15,6 +15,7 @@ from dynid.control.motion import MotionExecutor
 from dynid.control.motion_check import MotionLimits
 from dynid.control.open_loop import PREFIX, excited_joint, plan_excitation
 from dynid.control.plan import MotionPlan, plan_motion
+from dynid.control.servo_loads import ServoLoads
 from dynid.errors import ConfigurationError, DataError, DynidError, SafetyError
 from dynid.nodes.common import seconds
 from dynid.nodes.preparation import Preparation
@@ -39,15 +40,21 @@ class MotionRequests:
         motion: executor that provides the check and the posture at which a motion begins.
         controller: settings whose M_hat and D_hat size the excitation of a joint.
         limits: limits for the excitation of a joint.
+        loads: estimate of the servos' overload, with which every check begins.
 
     Attributes:
         approach_rad: largest distance from the arm at which a motion that comes as a message may begin [rad].
     """
 
     def __init__(
-        self, excitation: Excitation, motion: MotionExecutor, controller: ControllerSettings, limits: MotionLimits
+        self,
+        excitation: Excitation,
+        motion: MotionExecutor,
+        controller: ControllerSettings,
+        limits: MotionLimits,
+        loads: ServoLoads,
     ) -> None:
-        self._excitation, self._motion = excitation, motion
+        self._excitation, self._motion, self._loads = excitation, motion, loads
         self._controller, self._limits = controller, limits
         self.preparation: Preparation[MotionPlan] = Preparation()
         self.approach_rad = APPROACH_RAD
@@ -84,7 +91,9 @@ class MotionRequests:
                 f"'{name}' needs a prediction of the arm's gravity torques, which is not available here"
             )
         joint = excited_joint(robot, name)
-        return plan_excitation(robot, self._controller, joint, start, check, self._limits, check.torques)
+        return plan_excitation(
+            robot, self._controller, joint, start, check, self._limits, check.torques, load=self._loads.now
+        )
 
     def from_message(self, raw: bytes, q: FloatArray, done: Outcome) -> None:
         """Start to plan a serialized JointTrajectory from position q (n,) [rad]; the arm is held at its end.
@@ -113,7 +122,7 @@ class MotionRequests:
 
         def plan() -> MotionPlan:
             motion, added = build()
-            return plan_motion(robot, motion, start, check, to_rest=to_rest, added=added)
+            return plan_motion(robot, motion, start, check, to_rest=to_rest, added=added, load=self._loads.now)
 
         self.preparation.start(plan, done)
 
