@@ -179,6 +179,30 @@ def test_a_good_model_passes_the_gate(gate: ModelGate) -> None:
     gate.check(replace(model(), friction=FrictionLaw.of(N, {"fb": 0.1})))
 
 
+@pytest.mark.parametrize("joint", [0, 7])
+def test_a_model_of_other_torque_constants_is_refused_by_joint_and_values(gate: ModelGate, joint: int) -> None:
+    """Its torques would be off by the ratio of the constants, which no other check notices."""
+    content = load_validated(ROBOT.folder / "models" / "paper.yaml", ModelFile)
+
+    def based_on(factor: float) -> ControlModel:
+        constants = ROBOT.joint_constants * np.where(np.arange(N) == joint, factor, 1.0)
+        read = from_model_file(content.model_copy(update={"torque_constants_nm_per_a": tuple(constants.tolist())}), ARM)
+        return replace(model(), torque_constants=read.torque_constants)
+
+    for factor in (1.0, 1.009, 0.991):
+        gate.check(based_on(factor))
+    gate.check(model())  # unknown constants, such as of a published model
+    own = ROBOT.joint_constants[joint]
+    for factor in (1.011, 0.989, 1.0 / 1.3, float("nan")):
+        words = (
+            f"torque constant of {factor * own:.4g} N m/A at {ROBOT.joint_names[joint]}, but robot.yaml says {own:.4g}"
+        )
+        with pytest.raises(SafetyError, match=f"{words}.* restore the constant, or identify again"):
+            gate.check(based_on(factor))
+    with pytest.raises(SafetyError, match="has 3 torque constants; expected 8"):
+        gate.check(replace(model(), torque_constants=(1.0, 1.0, 1.0)))
+
+
 def test_friction_law_of_the_file_adds_to_the_base_parameters() -> None:
     content = load_validated(ROBOT.folder / "models" / "paper.yaml", ModelFile)
     assert not from_model_file(content, ARM).friction.terms

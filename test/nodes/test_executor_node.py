@@ -322,7 +322,7 @@ def test_a_motion_is_checked_with_the_load_that_the_driver_counts(client: Superv
     refusal = "let the servo rest first: "
     client.wait(lambda: refusal in answer("2.0 " * 8), 10.0, "the refusal")
     arm.wait_on(0.5)  # without a further report the load decays, and is not forgotten
-    with pytest.raises(NodeError, match="let the servo rest first: 1[5-9]"):
+    with pytest.raises(NodeError, match=r"let the servo rest first: 1[5-9]"):
         begin(client)
     client.wait(lambda: "refused" not in answer("0.1 " * 8), 10.0, "the motion")
 

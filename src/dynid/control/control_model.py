@@ -18,6 +18,7 @@ from dynid.robot import Robot, read_only
 GATE_POSES = 1 << 17  # number of poses; takes three milliseconds, so a gate check fits between control cycles
 GATE_SEED = 20260515
 RELATIVE_DIFFERENCE = 1e-6  # largest relative difference: rounding in the file
+CONSTANTS_TOLERANCE = 0.01  # largest relative difference of torque constants
 SPEED_POSES, LIMIT_FACTOR = 256, 10.0  # poses for the torque check at full speed; factor over the torque limits
 
 
@@ -32,6 +33,7 @@ class ControlModel:
         friction: friction terms in addition to the base parameters; all zero if there are no such terms. Friction terms
             among the base parameters (FV, and FC, OF, FS, FCM if the structure has them) are not repeated here.
         accepted: whether the model passed its verdict.
+        torque_constants: torque constants at the joints that the parameters are based on, (n,) [N m/A]; () if unknown.
     """
 
     robot: str
@@ -39,6 +41,7 @@ class ControlModel:
     phi: BaseParameters
     friction: FrictionLaw
     accepted: bool
+    torque_constants: tuple[float, ...] = ()
 
 
 def from_model_file(content: ModelFile, model: ArmModel) -> ControlModel:
@@ -51,7 +54,8 @@ def from_model_file(content: ModelFile, model: ArmModel) -> ControlModel:
         _refuse_no_bodies(content, model)
     phi = content.base_parameters(model)
     friction = friction_or_zero(content.friction(), model.axes)
-    return ControlModel(content.robot, content.structure_hash, phi, friction, content.accepted)
+    constants = content.torque_constants_nm_per_a
+    return ControlModel(content.robot, content.structure_hash, phi, friction, content.accepted, constants)
 
 
 def _refuse_no_bodies(content: ModelFile, model: ArmModel) -> None:
@@ -113,8 +117,9 @@ class ModelGate:
         """Raise SafetyError with a one-sentence reason if the model must not move the arm.
 
         Raises:
-            SafetyError: the model belongs to another robot or structure, is not accepted, is not positive definite, has
-                friction for another number of axes, or predicts torques far beyond the drives' limits.
+            SafetyError: the model belongs to another robot or structure, is not accepted, is based on other torque
+                constants, is not positive definite, has friction for another number of axes, or predicts torques far
+                beyond the drives' limits.
         """
         hint = "; the controllers keep their model"
         if candidate.robot != self._robot.name:
@@ -128,6 +133,7 @@ class ModelGate:
             )
         if not candidate.accepted:
             raise SafetyError(f"the model did not pass its verdict{hint}")
+        self._refuse_other_constants(candidate.torque_constants, hint)
         if candidate.friction.axes != self._model.axes:
             raise SafetyError(
                 f"the model's friction has {candidate.friction.axes} axes; expected {self._model.axes}{hint}"
@@ -147,3 +153,22 @@ class ModelGate:
         if not pivots[worst] > 0.0:
             degrees = ", ".join(f"{x:.0f}" for x in np.rad2deg(self._poses[worst]))
             raise SafetyError(f"the model's inertia matrix is not positive definite at ({degrees}) deg{hint}")
+
+    def _refuse_other_constants(self, constants: tuple[float, ...], hint: str) -> None:
+        """Raise SafetyError if torque constants (n,) [N m/A] are not robot.yaml's: they scale all torques of a model.
+
+        Nothing is refused if the model has none, or the robot: torques were then commanded and measured as such.
+        """
+        if not constants or not self._robot.has_torque_constants:
+            return
+        own = self._robot.joint_constants
+        if len(constants) != len(own):
+            raise SafetyError(f"the model has {len(constants)} torque constants; expected {len(own)}{hint}")
+        wrong = np.flatnonzero(~(np.abs(np.array(constants) - own) <= CONSTANTS_TOLERANCE * own))
+        if len(wrong):
+            joint = int(wrong[0])
+            raise SafetyError(
+                f"the model is based on a torque constant of {constants[joint]:.4g} N m/A at "
+                f"{self._robot.joint_names[joint]}, but robot.yaml says {own[joint]:.4g} N m/A: restore the constant, "
+                f"or identify again from a recording with the new one{hint}"
+            )

@@ -89,8 +89,8 @@ def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory
     """
     if not model.accepted:
         raise SafetyError(f"the model of {model.robot.name} did not pass its checks, so it must not carry an arm")
-    ControlledModel(model.robot, model.arm(), model.base, model.friction_law, model.accepted).refuse_unfit()
-    robot = model.robot
+    robot, constants = model.robot, model.torque_constants
+    ControlledModel(robot, model.arm(), model.base, model.friction_law, model.accepted, constants).refuse_unfit()
     limits = robot_limits(robot, load_excitation(robot).acceleration_limits)
     try:  # nominal torques, as the executor uses without a model, since the model is not checked yet
         torques: Torques | None = nominal_torques(robot, model.mount)

@@ -45,6 +45,7 @@ class ControlledModel:
     base: BaseParameters
     law: FrictionLaw | None
     accepted: bool
+    torque_constants: tuple[float, ...] = ()
 
     def refuse_unfit(self) -> None:
         """Raise SafetyError if the model must not move the arm: it was not accepted, or `ModelGate` rejects it."""
@@ -54,7 +55,8 @@ class ControlledModel:
                 "study it without an arm"
             )
         law, name = friction_or_zero(self.law, self.arm.axes), self.robot.name
-        candidate = ControlModel(name, self.arm.structure_hash, self.base, law, self.accepted)
+        constants = self.torque_constants
+        candidate = ControlModel(name, self.arm.structure_hash, self.base, law, self.accepted, constants)
         ModelGate(self.robot, self.arm).check(candidate)
 
     def constants(self, share: float) -> Constants:

@@ -219,7 +219,8 @@ class Model:
         stated = (proportional_gain_1_s2, velocity_gain_1_s, torque_limits_nm, velocity_filter_s)
         shares = {"gravity_share": gravity_share, "friction_share": friction_share}
         settings = LoopSettings.of(self.robot, rate_hz, dict(zip(SETTING_NAMES, stated, strict=True)), shares)
-        fed = ControlledModel(self.robot, self.arm(), self.base, self.friction_law, self.accepted)
+        constants = self.torque_constants
+        fed = ControlledModel(self.robot, self.arm(), self.base, self.friction_law, self.accepted, constants)
         if not rejected:
             fed.refuse_unfit()
         return LoopController(fed, settings)
