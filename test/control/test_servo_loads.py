@@ -1,7 +1,11 @@
 """Loads of servos outside of motions, in lock-step: slow approaches, and held joints with opposing friction."""
 
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
+import yaml
 from benchmarks.guarded_arm import LIFTED, GuardedArm, heavier, lift, nominal_check
 
 from dynid.control.motion_check import MotionCheck, position_and_speed, robot_limits
@@ -13,7 +17,7 @@ from dynid.hardware.safety.relief import LAG_S, SLIP_RAD, Relief
 from dynid.model.friction import FrictionLaw
 from dynid.robot import Robot, load_robot
 from dynid.trajectory.families import load_excitation
-from dynid.trajectory.trajectory import approach
+from dynid.trajectory.trajectory import approach, through
 
 HOME = np.deg2rad([0.0, 0.0, 0.0, -20.0, 0.0, 0.0, 0.0, 0.0])
 NOMINAL_A = 0.75  # of joint 4
@@ -208,3 +212,32 @@ def test_an_arm_whose_commander_is_lost_after_a_lift_needs_the_relief(robot, rel
         arm.guard._hold._relief = None
     arm.motion.update = lambda *_: None
     assert (arm.run(3.0) > 1.0) == (not relieved)  # beyond 1 the servo trips
+
+
+def slowed(robot: Robot, folder: Path, limit_m_s: float) -> Robot:
+    """The same robot with a limit for the tool's speed."""
+    own = folder / "slowed"
+    shutil.copytree(robot.folder, own)
+    content = yaml.safe_load((own / "robot.yaml").read_text(encoding="utf-8"))
+    content["urdf"] = str(robot.urdf_path)
+    (own / "robot.yaml").write_text(yaml.safe_dump(content), encoding="utf-8")
+    with (own / "safety.yaml").open("a", encoding="utf-8") as file:
+        file.write(f"\ntool_limit_m_s: {limit_m_s}\n")
+    return load_robot(own).at_cycle(robot.file.bus.cycle_s)
+
+
+@pytest.mark.slow
+def test_approach_and_return_keep_the_tool_limit_of_the_driver(robot, tmp_path):
+    limited, names = slowed(robot, tmp_path, 0.25), robot.joint_names
+    far = np.array(robot.rest_posture)
+    far[[0, 3]] = 1.2, np.deg2rad(-40.0)
+    look = through("look", names, np.array([far, far + 0.05 * np.eye(8)[0]]), np.full(8, 0.1), np.full(8, 0.5))
+    motions = [look, approach(far, far + 0.002, names)]
+    for motion in motions:
+        arm = GuardedArm(limited, check=nominal_check(limited), q0=limited.rest_posture, limits=False)
+        arm.execute(motion)
+        assert arm.motion.phase == "done" and not arm.guard.fault_text
+    fast = through("fast", names, np.array([far, far + 0.8 * np.eye(8)[0]]), np.full(8, 1.0), np.full(8, 4.0))
+    plan_motion(robot, fast, far, nominal_check(robot))
+    with pytest.raises(SafetyError, match=r"'fast' refused: the tool or a link moves at .* allowed is 0\.212 m/s, 85%"):
+        plan_motion(limited, fast, far, nominal_check(limited))

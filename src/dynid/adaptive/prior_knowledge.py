@@ -26,8 +26,8 @@ def motion_limits(robot: Robot, profile: str) -> MotionLimits:
     fastest = file.profiles[profile].speed_scale * max((max(row) for row in file.speed_factors.values()), default=1.0)
     lower, upper = excitation.limits(profile)
     velocity = np.minimum(fastest * np.array(file.velocity_rad_s), robot.velocity_limits)
-    torque = robot_limits(robot, velocity).torque
-    return MotionLimits(lower, upper, velocity, fastest * excitation.acceleration_limits, torque)
+    usual, acceleration = robot_limits(robot, velocity), fastest * excitation.acceleration_limits
+    return MotionLimits(lower, upper, velocity, acceleration, usual.torque, usual.tool_m_s)
 
 
 def first_tube(robot: Robot) -> FloatArray:

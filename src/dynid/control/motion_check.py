@@ -12,8 +12,10 @@ from dynid.control.motion_cells import NODES, Cells, cells_of
 from dynid.control.motion_cells import Torques as Torques
 from dynid.control.safe_box import SafeBox
 from dynid.control.self_collision import SelfCollision
+from dynid.control.tool_speed import SLOWER, TOOL_SHARE, ToolSpeed
 from dynid.errors import SafetyError
 from dynid.hardware.safety.overload import LIMITED, OverloadModel, reachable_speed
+from dynid.hardware.safety.settings import load_safety
 from dynid.model.drive import KINDS, of_kinds
 from dynid.model.dynamics import ArmModel
 from dynid.model.friction import FrictionLaw
@@ -38,13 +40,17 @@ Shown = Callable[[FloatArray], FloatArray]
 
 @dataclass(frozen=True, eq=False)
 class MotionLimits:
-    """Limits of a motion, each (n,): positions [rad], speeds [rad/s], accelerations [rad/s^2], torques [N m]."""
+    """Limits of a motion, each (n,): positions [rad], speeds [rad/s], accelerations [rad/s^2], torques [N m].
+
+    `tool_m_s` is the driver's limit for the speed of the tool and of the other links' ends [m/s], None without one.
+    """
 
     lower: FloatArray
     upper: FloatArray
     velocity: FloatArray
     acceleration: FloatArray
     torque: FloatArray
+    tool_m_s: float | None = None
 
 
 def robot_limits(robot: Robot, acceleration: FloatArray) -> MotionLimits:
@@ -53,7 +59,8 @@ def robot_limits(robot: Robot, acceleration: FloatArray) -> MotionLimits:
     Torques are `CURRENT_SHARE` of those that the driver lets pass: it keeps both current limits and torque limits.
     """
     torque = CURRENT_SHARE * robot.drive_limits * robot.drive_constants
-    return MotionLimits(robot.lower, robot.upper, reachable_speed(robot), acceleration, torque)
+    tool_m_s = load_safety(robot).tool_limit_m_s
+    return MotionLimits(robot.lower, robot.upper, reachable_speed(robot), acceleration, torque, tool_m_s)
 
 
 def position_and_speed(robot: Robot) -> "MotionCheck":
@@ -121,6 +128,7 @@ class MotionCheck:
         self._names, self._limits, self.torques, self._collision = robot.joint_names, limits, torques, collision
         self._robot, self._efforts, self._box = robot, efforts, box
         self._overload = None if torques is None else OverloadModel.of(robot)
+        self._tool = None if limits.tool_m_s is None else ToolSpeed(robot, limits.tool_m_s)
 
     def check(self, parts: Sequence[Motion], load: FloatArray | None = None) -> None:
         """Raise SafetyError if one of a sequence of motions exceeds a limit.
@@ -142,6 +150,7 @@ class MotionCheck:
             self._no_short_piece(part)
             pieces = part.pieces()
             self._kinematics(part, pieces)
+            self._tool_speed(part)
             if self.torques is not None:
                 for cells in cells_of(pieces):
                     last = cells.last and number == len(parts)
@@ -176,6 +185,28 @@ class MotionCheck:
         held = self.torques(q, np.zeros_like(q), np.zeros_like(q)) / self._robot.joint_constants
         current = np.where(held * dq > 0.0, LIFTING, 1.0) * held
         return float(self._overload.along(np.zeros(len(self._names)), current, COARSE_S).max())
+
+    def pace_within_tool_limit(self, way: Motion) -> float:
+        """Return by which factor a way's pace must be reduced to keep the tool's speed; 1 if it is kept.
+
+        A short way that does not reach its pace needs more than one reduction.
+        """
+        peak = 0.0 if self._tool is None else float(self._tool.along(way)[1].max())
+        return 1.0 if self._tool is None or peak <= self._tool.allowed_m_s else SLOWER * self._tool.allowed_m_s / peak
+
+    def _tool_speed(self, part: Motion) -> None:
+        """Raise SafetyError if the tool or another link's end moves faster than the driver's limit allows."""
+        if self._tool is None:
+            return
+        times, speeds = self._tool.along(part)
+        beyond = np.flatnonzero(~(speeds <= self._tool.allowed_m_s))
+        if len(beyond):
+            k = int(beyond[0])
+            raise SafetyError(
+                f"motion '{part.name}' refused: the tool or a link moves at {speeds[k]:.3f} m/s at {times[k]:.3f} s; "
+                f"allowed is {self._tool.allowed_m_s:.3f} m/s, {TOOL_SHARE:.0%} of tool_limit_m_s in safety.yaml: plan "
+                "it slower"
+            )
 
     def _no_short_piece(self, part: Motion) -> None:
         """Raise SafetyError if points of a motion are closer in time than one control cycle."""

@@ -1,5 +1,6 @@
 """Plan of an executor: a motion with its approach and its way to the rest posture, checked as a whole."""
 
+import itertools
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -9,6 +10,7 @@ from dynid.control.added_torque import TorqueCurve
 from dynid.control.controller import TorqueLaw
 from dynid.control.motion_check import MotionCheck
 from dynid.control.path_time_scaling import BRAKE_RAD_S2
+from dynid.control.tool_speed import ATTEMPTS
 from dynid.errors import DataError, SafetyError
 from dynid.robot import FloatArray, Robot, read_only
 from dynid.trajectory.motion import Motion
@@ -149,11 +151,21 @@ def transfer(
     """Return the slowest way between two postures, (n,) [rad], that keeps every servo's overload share low.
 
     Gravity and friction load servos on such a way, and a faster way loads them for a shorter time. Without a torque
-    prediction the usual speed is taken.
+    prediction the usual speed is taken. Every way keeps `tool_limit_m_s` of safety.yaml.
     """
-    ways = [approach(q_from, q_to, names, pace, pace / RAMP_S, name) for pace in APPROACH_RAD_S]
-    chosen, least = ways[0], np.inf
-    for one in ways:
+
+    def way(pace: float) -> Trajectory:
+        found = approach(q_from, q_to, names, pace, pace / RAMP_S, name)
+        for _ in range(ATTEMPTS):
+            if (factor := check.pace_within_tool_limit(found)) == 1.0:
+                break
+            pace *= factor
+            found = approach(q_from, q_to, names, pace, pace / RAMP_S, name)
+        return found
+
+    ways = map(way, APPROACH_RAD_S)
+    chosen, least = next(ways), np.inf
+    for one in itertools.chain((chosen,), ways):
         load = check.lifting_load(one)
         if load is None or load >= least:
             break

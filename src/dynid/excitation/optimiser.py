@@ -195,7 +195,9 @@ class ExcitationOptimiser:
             UnknownNameError: no such profile.
         """
         bounds = self.bounds(profile)
-        limits = MotionLimits(bounds.lower, bounds.upper, bounds.velocity, bounds.acceleration, bounds.torque)
+        limits = MotionLimits(
+            bounds.lower, bounds.upper, bounds.velocity, bounds.acceleration, bounds.torque, self._limits.tool_m_s
+        )
         check = MotionCheck(self._robot, limits, self._torques, self._collision)
         return OneJointExcitation(self._robot, bounds.lower, bounds.upper, bounds.velocity, check)
 

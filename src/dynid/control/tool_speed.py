@@ -1,0 +1,37 @@
+"""Speed of the tool, and of the other links' ends, along a motion: `tool_limit_m_s` of safety.yaml is a fault."""
+
+import numpy as np
+
+from dynid.hardware.safety.posture import Posture
+from dynid.robot import FloatArray, Robot
+from dynid.trajectory.motion import Motion
+
+TOOL_SHARE = 0.85  # share of the limit for a planned motion; the rest is for tracking errors and noise of velocities
+SAMPLE_S = 0.01  # time between samples [s]; a link's end changes its speed by a few cm/s within it
+SLOWER = 0.98  # factor below the pace that would just keep the limit, so that few attempts suffice
+ATTEMPTS = 20  # attempts to find a pace: a short way is slowed by less than its pace
+
+
+class ToolSpeed:
+    """Limit for the speed of the fastest link's end along motions, as the driver's guard computes it.
+
+    Args:
+        robot: robot with URDF and tool.
+        limit_m_s: `tool_limit_m_s` of safety.yaml [m/s].
+
+    Attributes:
+        allowed_m_s: highest speed of a planned motion [m/s].
+    """
+
+    def __init__(self, robot: Robot, limit_m_s: float) -> None:
+        self._posture, self.limit_m_s, self.allowed_m_s = Posture(robot), limit_m_s, TOOL_SHARE * limit_m_s
+
+    def along(self, motion: Motion) -> tuple[FloatArray, FloatArray]:
+        """Return times [s] and the speeds [m/s] of the fastest link's end at them, (N,) each."""
+        times = np.linspace(0.0, motion.duration, 1 + int(np.ceil(motion.duration / SAMPLE_S)))
+        q, dq, _ = motion.sample_all(times)
+        found = np.empty(len(times))
+        for k in range(len(times)):
+            self._posture.place(q[k])
+            found[k] = self._posture.speed(dq[k])
+        return times, found
