@@ -1,15 +1,19 @@
 """Reasons why a robot with servos cannot be driven, and invalid values of a robot file."""
 
+import math
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import yaml
+from geared_arms import variant
 
-from dynid.errors import ConfigurationError
+from dynid.errors import ConfigurationError, SafetyError
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
+from dynid.hardware.safety.guard import SafetyGuard, SafetySettings, load_safety
 from dynid.hardware.startup.doctor import examine
-from dynid.model.drivable import refuse_undrivable, undrivable
+from dynid.model.drivable import ENABLE_TOLERANCE_DEG, beyond_encoder, refuse_undrivable, undrivable
 from dynid.resources import share_folder
 from dynid.robot import Robot, known_robots, load_robot
 from dynid.robot.check import check_robot
@@ -79,3 +83,24 @@ def test_a_sliding_joint_is_not_driven_by_its_name(tmp_path: Path) -> None:
 def test_figures_that_no_servo_can_have_are_refused(tmp_path: Path, changes: dict[str, Any], words: str) -> None:
     with pytest.raises(ConfigurationError, match=words):
         changed(tmp_path, TILT, **changes)
+
+
+def test_no_permitted_tolerance_enables_a_joint_whose_encoder_starts_a_turn_off(tmp_path: Path) -> None:
+    """The widest limits that pass without the encoder's range leave room for the largest tolerance on both sides."""
+    ratio, size = 3.0, 3
+    joints = [joint.model_dump(exclude_none=True) for joint in variant("direct", tmp_path).file.joints]
+    for joint in joints:
+        joint |= {"gear_ratio": ratio, "torque_constant_nm_per_a": 2.0, "lower_deg": -54.0, "upper_deg": 54.0}
+    robot = variant("geared", tmp_path, joints=joints)
+    assert not list(beyond_encoder(robot))
+    (robot.folder / "safety.yaml").write_text("schema_version: 1\nenable_tolerance_rad: 0.2\n")
+    with pytest.raises(ConfigurationError, match=r"safety\.yaml.*enable_tolerance_rad.*0\.2"):
+        load_safety(robot)
+    for tolerance in (0.0, 0.087, math.radians(ENABLE_TOLERANCE_DEG)):
+        guard = SafetyGuard(robot, SafetySettings(enable_tolerance_rad=tolerance))
+        farthest = robot.upper + tolerance
+        guard.check_posture(farthest - 1e-9)
+        for true in np.linspace(-farthest + 1e-6, farthest - 1e-6, 50):
+            for turn in (-2.0 * np.pi / ratio, 2.0 * np.pi / ratio):
+                with pytest.raises(SafetyError, match="its limits are"):
+                    guard.check_posture(true + turn * np.eye(size)[0])

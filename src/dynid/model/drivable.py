@@ -13,7 +13,7 @@ from dynid.robot.servo_fields import TURN_COUNTS, undrivable_number
 from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import UrdfJoint, read_tree
 
-ENABLE_TOLERANCE_DEG = 6.0  # distance outside its limits at which a joint prevents enabling, slightly above 0.087 rad
+ENABLE_TOLERANCE_DEG = 6.0  # largest `enable_tolerance_rad` of safety.yaml: a joint farther out prevents enabling
 LIMIT_TOLERANCE = 0.01  # tolerance for rounded limits, relative and in rad or m
 
 

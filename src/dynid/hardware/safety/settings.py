@@ -1,10 +1,12 @@
 """Settings of the safety guard, and the loader of a robot's `safety.yaml`."""
 
+import math
 from typing import Literal
 
 from pydantic import Field
 
 from dynid.errors import ConfigurationError
+from dynid.model.drivable import ENABLE_TOLERANCE_DEG
 from dynid.resources import load_validated
 from dynid.robot import NonNegative, Positive, Robot, Strict
 
@@ -80,7 +82,8 @@ class SafetySettings(Strict):
         guiding_alone_s: time for which the arm must stand by itself, after a law without a reference has taken over,
             before hand guiding is permitted.
         guiding_alone_rad: movement of a joint within that time at which the arm is held.
-        enable_tolerance_rad: enable is refused while a joint reads farther than this outside its limits.
+        enable_tolerance_rad: enable is refused while a joint reads farther than this outside its limits. At most 6 deg:
+            encoders that may start a turn off are permitted only if such a reading is farther out.
         derate_from_deg_c: servo temperature above which the current limit falls linearly.
         derate_to_deg_c: servo temperature at which the current limit has fallen to `derated_fraction`.
         derated_fraction: fraction of the current limit that remains for a hot servo, or one whose slow values are lost.
@@ -140,7 +143,7 @@ class SafetySettings(Strict):
     guiding_load_m: float = Field(default=0.04, ge=0.02)
     guiding_alone_s: NonNegative = 0.3
     guiding_alone_rad: Positive = 0.06
-    enable_tolerance_rad: NonNegative = 0.087
+    enable_tolerance_rad: float = Field(default=0.087, ge=0.0, le=math.radians(ENABLE_TOLERANCE_DEG))
     derate_from_deg_c: float = 65.0
     derate_to_deg_c: float = 75.0
     derated_fraction: float = Field(default=0.3, gt=0.0, le=1.0)
