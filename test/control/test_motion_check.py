@@ -5,17 +5,24 @@ import tracemalloc
 import numpy as np
 import pytest
 
+from dynid.control.control_model import ControlModel
+from dynid.control.controller import load_controller
+from dynid.control.dynamics_kernel import compile_single
+from dynid.control.ff_pd import FeedforwardPdLaw
+from dynid.control.model_laws import ComputedTorque
 from dynid.control.motion_check import (
     STEP_S,
     MotionCheck,
     MotionLimits,
     model_torques,
+    nominal_parameters,
     nominal_torques,
     position_and_speed,
     robot_limits,
 )
 from dynid.control.plan import plan_motion
 from dynid.control.safe_box import box_of
+from dynid.control.sag import Sag
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import SafetyError
 from dynid.hardware.safety.guard import SafetyGuard
@@ -32,6 +39,7 @@ ROBOT = load_robot("crane_x7")
 EXCITATION = load_excitation(ROBOT)
 REST = np.array(ROBOT.rest_posture)
 NAMES = ROBOT.joint_names
+ARM = ArmModel.of(ROBOT)
 
 
 @pytest.fixture(scope="module")
@@ -266,3 +274,40 @@ def test_torque_limits_are_kept_as_the_guard_keeps_them(torques):
     checker(torques).check([motion])
     with pytest.raises(SafetyError, match=rf"{NAMES[1]} needs .* allowed is -2\.700 to 2\.700"):
         MotionCheck(weak, robot_limits(weak, EXCITATION.acceleration_limits), torques).check([motion])
+
+
+def test_an_arm_that_sags_or_sways_keeps_the_free_space(torques):
+    """The reference may pass, and the arm not: the default law has no gravity torque."""
+    usual, box, settings = (
+        robot_limits(ROBOT, EXCITATION.acceleration_limits),
+        box_of(ROBOT, ""),
+        load_controller(ROBOT),
+    )
+    sagging = Sag.of(settings, FeedforwardPdLaw(settings))
+
+    def check(sag: Sag) -> MotionCheck:
+        return MotionCheck(ROBOT, usual, torques, box=box, sag=sag)
+
+    low, still = np.deg2rad([-71.0, -71, 5, -32, 36, -46, 25, 0]), np.zeros(8)  # stretched out just above the table
+    assert box.shortfall(low[None], still)[0] < -0.002
+    down = approach(REST, low, NAMES)
+    tube = sagging.along(down, torques)
+    gravity = torques(low[None], *np.zeros((2, 1, 8)))[0]
+    stiffness = np.array(settings.inertia_kg_m2) * np.array(settings.proportional_gain_1_s2)
+    assert (tube >= np.abs(gravity) / stiffness - 1e-12).all() and 0.02 < tube.max() < 0.2
+    assert box.shortfall((low - gravity / stiffness)[None], still)[0] > 0.0  # where the arm comes to rest
+    check(Sag(None)).check([down])
+    check(sagging).check([down], carried=True)
+    with pytest.raises(SafetyError, match=r"of the border 'table' .* by which the joints may be off their reference"):
+        check(sagging).check([down])
+    with pytest.raises(SafetyError, match=r"motion 'approach, then held' refused.*'table'"):
+        check(Sag(None, 0.04)).check([down])
+    check(Sag(None, 0.04)).check([down, approach(low, REST, NAMES)])  # sways at its end only
+    assert Sag.of(settings, ComputedTorque(settings, nominal(), compile_single(ARM)), 0.04).stiffness is None
+    for name in ("demo_identification", "demo_validation", "gentle_identification", "gentle_validation"):
+        plan_motion(ROBOT, EXCITATION.trajectory(name, "limited"), REST, check(sagging))
+
+
+def nominal() -> ControlModel:
+    phi = nominal_parameters(ROBOT, ARM)
+    return ControlModel(ROBOT.name, ARM.structure_hash, phi, FrictionLaw.of(8, {}), True)

@@ -11,6 +11,7 @@ from dynid.control.effort_bounds import EffortBound
 from dynid.control.motion_cells import NODES, Cells, cells_of
 from dynid.control.motion_cells import Torques as Torques
 from dynid.control.safe_box import SafeBox
+from dynid.control.sag import Sag
 from dynid.control.self_collision import SelfCollision
 from dynid.control.tool_speed import SLOWER, TOOL_SHARE, ToolSpeed
 from dynid.errors import SafetyError
@@ -25,6 +26,7 @@ from dynid.robot import FloatArray, Robot
 from dynid.trajectory.motion import Motion
 from dynid.trajectory.pieces import Pieces
 from dynid.trajectory.polynomial import PolynomialTrajectory
+from dynid.trajectory.trajectory import approach
 
 STEP_S, COARSE_S = 0.002, 0.02
 ROUNDING_S = 1e-6  # rounding of the times of points
@@ -114,6 +116,7 @@ class MotionCheck:
         collision: self-collision check; None skips it.
         efforts: bound on torques that come with a motion; None skips it.
         box: free space around the arm; None skips it.
+        sag: expected deviation from the reference, with which the arm must stay in the free space; None is zero.
     """
 
     def __init__(
@@ -124,13 +127,14 @@ class MotionCheck:
         collision: SelfCollision | None = None,
         efforts: EffortBound | None = None,
         box: SafeBox | None = None,
+        sag: Sag | None = None,
     ) -> None:
         self._names, self._limits, self.torques, self._collision = robot.joint_names, limits, torques, collision
-        self._robot, self._efforts, self._box = robot, efforts, box
+        self._robot, self._efforts, self._box, self._sag = robot, efforts, box, sag
         self._overload = None if torques is None else OverloadModel.of(robot)
         self._tool = None if limits.tool_m_s is None else ToolSpeed(robot, limits.tool_m_s)
 
-    def check(self, parts: Sequence[Motion], load: FloatArray | None = None) -> None:
+    def check(self, parts: Sequence[Motion], load: FloatArray | None = None, *, carried: bool = False) -> None:
         """Raise SafetyError if one of a sequence of motions exceeds a limit.
 
         Positions, speeds and accelerations are checked exactly. Torques are checked on cubics over a few milliseconds
@@ -140,6 +144,7 @@ class MotionCheck:
             parts: motions in their order.
             load: share of each servo's overload capacity that is used up before the first motion, (n,) [-]; None is
                 zero.
+            carried: whether the motions come with torques of their own, which carry gravity: then nothing sags.
 
         Raises:
             SafetyError: a limit is exceeded; names motion, joint or links, time since the start of that motion, value
@@ -156,7 +161,7 @@ class MotionCheck:
                     last = cells.last and number == len(parts)
                     load = self._check_torques(part, cells, load, used, last=last)
             self._no_contact(part, pieces)
-            self._stays_inside(part, first=number == 1)
+            self._stays_inside(part, first=number == 1, last=number == len(parts), carried=carried)
 
     def refuse_efforts(self, motion: Motion, added: TorqueCurve) -> None:
         """Raise SafetyError if efforts along a motion do not match this arm, see `EffortBound`."""
@@ -331,17 +336,23 @@ class MotionCheck:
                 f"({posture}) deg"
             )
 
-    def _stays_inside(self, part: Motion, *, first: bool) -> None:
-        """Raise SafetyError if a motion leaves the free space.
+    def _stays_inside(self, part: Motion, *, first: bool, last: bool, carried: bool) -> None:
+        """Raise SafetyError if a motion leaves the free space, sagging as expected.
 
-        A first motion may begin outside, such as on the table, if it comes in directly.
+        A first motion may begin outside, such as on the table, if it comes in directly. At the end of the last one the
+        held arm may sway. Nothing sags if the motion's own torques carry gravity.
         """
         if self._box is None:
             return
-        still = np.zeros(len(self._names))
-        enters = first and len(part.knots) > 1 and self._box.shortfall(part.start[None], still)[0] > 0.0
+        tube = np.zeros(len(self._names))
+        if self._sag is not None and not carried:
+            tube = self._sag.along(part, self.torques)
+        enters = first and len(part.knots) > 1 and self._box.shortfall(part.start[None], tube)[0] > 0.0
         try:
-            (self._box.prove_entry if enters else self._box.prove)(part, still)
+            (self._box.prove_entry if enters else self._box.prove)(part, tube)
+            if last and self._sag is not None and self._sag.sway_rad > 0.0:
+                held = approach(part.end, part.end, self._names, name=f"{part.name}, then held")
+                self._box.prove(held, tube + self._sag.sway_rad)
         except SafetyError as error:
             lead = "lead the arm by hand into the free space first, " if enters else ""
             raise SafetyError(

@@ -221,5 +221,5 @@ def plan_motion(
         back = transfer(check, motion.end, robot.rest_posture, names, name="rest")
         motions.append(back)
         parts.append(Part("rest", back))
-    check.check(motions, load)
+    check.check(motions, load, carried=added is not None)
     return MotionPlan(motion.name, motion.duration, read_only(start), tuple(parts))

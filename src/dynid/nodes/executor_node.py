@@ -34,6 +34,7 @@ from dynid.control.motion_check import MotionCheck, Torques, model_torques, nomi
 from dynid.control.open_loop import PREFIX, PROFILE
 from dynid.control.plan import MotionPlan
 from dynid.control.safe_box import NO_SCENE, box_of
+from dynid.control.sag import Sag
 from dynid.control.selection import CONTROLLERS, ControllerSelection
 from dynid.control.self_collision import SelfCollision
 from dynid.control.servo_loads import ServoLoads
@@ -103,7 +104,7 @@ class ExecutorNode(Node):
         self._limits = robot_limits(self.robot, excitation.acceleration_limits)
         text = f"free space of all motions: a YAML file, '' for the robot's scene.yaml if it has one, or '{NO_SCENE}'"
         self._box = box_of(self.robot, str(declare(self, "scene", "", text)))
-        self._motion = MotionExecutor(self.robot, self._selection.controller)
+        self._motion, self._sway_rad = MotionExecutor(self.robot, self._selection.controller), 0.0
         self._motion.check = self._check()
         self._loads = ServoLoads(self.robot)
         self._requests = MotionRequests(excitation, self._motion, self._selection.settings, self._limits, self._loads)
@@ -194,6 +195,8 @@ class ExecutorNode(Node):
         text = f"amplitude by which a held arm sways, so that it feels [rad]; 0: it stands, at most {MOST_RAD}"
         amplitude = declare(self, SWAY[0], settings.sway_rad, text)
         self._selection.controller.sway(amplitude, declare(self, SWAY[1], settings.sway_hz, "how often it sways [Hz]"))
+        self._sway_rad = float(amplitude)
+        self._motion.check = self._check()
 
     def _read_model(self, path: str) -> ControlModel:
         return from_model_file(read_model_file(Path(path)), self._selection.arm_model)
@@ -220,8 +223,8 @@ class ExecutorNode(Node):
         self._keep_payload()
         self._contact.set(contact)
         self._motion.tolerance = tolerance
-        if box is not None:
-            self._box = box[0]
+        if box is not None or sway[0] != self._sway_rad:
+            self._box, self._sway_rad = self._box if box is None else box[0], float(sway[0])
             self._motion.check = self._check()
         self._requests.approach_rad = approach_rad
         self._selection.controller.sway(*sway)
@@ -247,9 +250,9 @@ class ExecutorNode(Node):
     ) -> None:
         before = self._motion.controller.law
         self._selection.exchange(name=name, model=model, friction_share=share, switch=self._take_over, gated=gated)
-        if model is not None:
-            self._motion.check = self._check()
         law = self._motion.controller.law
+        if model is not None or law is not before:  # the model predicts torques, the law decides how far the arm sags
+            self._motion.check = self._check()
         if law is not before:
             self._report.law_changed(law)
             self.get_logger().info(f"controller {law.name}{' with a new model' if model else ''}")
@@ -266,7 +269,8 @@ class ExecutorNode(Node):
         else:
             torques = model_torques(self._selection.arm_model, model.phi, model.friction)
         efforts = EffortBound(self.robot, self._selection.settings)
-        return MotionCheck(self._motion.robot, self._limits, torques, self._collision, efforts, self._box)
+        sag = Sag.of(self._selection.settings, self._motion.controller.law, self._sway_rad)
+        return MotionCheck(self._motion.robot, self._limits, torques, self._collision, efforts, self._box, sag)
 
     def _on_hardware_settings(self, message: String) -> None:
         """Apply mount and cycle time that the hardware node reports; the mount sets the direction of gravity.

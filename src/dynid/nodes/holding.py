@@ -16,11 +16,13 @@ import numpy as np
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
+from dynid.control.controller import load_controller
 from dynid.control.ff_pd import FeedforwardPdLaw
 from dynid.control.model_laws import GravityCompensation
 from dynid.control.motion_check import MotionCheck, Torques, nominal_torques, robot_limits
 from dynid.control.plan import plan_motion
 from dynid.control.safe_box import box_of
+from dynid.control.sag import Sag
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import ConfigurationError, DataError, DynidError, NodeError, SafetyError
 from dynid.nodes.collect import Report, execute, silent, wait_for_arm
@@ -96,7 +98,9 @@ def check_motions(model: Model, scene: str = "") -> tuple[Trajectory, Trajectory
         torques: Torques | None = nominal_torques(robot, model.mount)
     except DynidError:
         torques = None
-    check = MotionCheck(robot, limits, torques, SelfCollision(robot), None, box_of(robot, scene))
+    settings = load_controller(robot)
+    sag = Sag.of(settings, FeedforwardPdLaw(settings))  # the executor's law during both motions
+    check = MotionCheck(robot, limits, torques, SelfCollision(robot), None, box_of(robot, scene), sag)
     first = sway_motion(robot, robot.rest_posture, "hold_check_1")
 
     def allows(motion: Trajectory) -> None:

@@ -1,0 +1,48 @@
+"""Deviation of an arm from its reference that is known beforehand: sagging under gravity, and swaying while held."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dynid.control.controller import ControllerSettings, TorqueLaw
+from dynid.control.model_laws import ComputedTorque, GravityCompensation
+from dynid.control.motion_cells import Torques
+from dynid.robot import FloatArray
+from dynid.trajectory.motion import Motion
+
+SAMPLE_S = 0.02  # time between samples [s]; within it, gravity changes by a few percent of the sag at most
+
+
+@dataclass(frozen=True, eq=False)
+class Sag:
+    """Expected deviation from the reference.
+
+    Attributes:
+        stiffness: torque per deviation at rest of a law that does not carry gravity, (n,) [N m/rad]; None for a law
+            that does.
+        sway_rad: amplitude by which a held arm sways [rad].
+    """
+
+    stiffness: FloatArray | None
+    sway_rad: float = 0.0
+
+    @classmethod
+    def of(cls, settings: ControllerSettings, law: TorqueLaw, sway_rad: float = 0.0) -> "Sag":
+        """Return the deviation with a law, whose stiffness is M_hat K_P; swaying by an amplitude [rad]."""
+        if isinstance(law, GravityCompensation | ComputedTorque):
+            return cls(None, sway_rad if law.follows_reference else 0.0)
+        return cls(np.array(settings.inertia_kg_m2) * np.array(settings.proportional_gain_1_s2), sway_rad)
+
+    def along(self, motion: Motion, torques: Torques | None) -> FloatArray:
+        """Return how far each joint may sag along a motion, (n,) [rad]: the largest gravity torque over its stiffness.
+
+        `torques` predicts torques; without it, or with a law that carries gravity, nothing sags. Friction holds a
+        joint up to its own share of that distance away, to either side, which is not known without a model.
+        """
+        size = len(motion.start)
+        if self.stiffness is None or torques is None:
+            return np.zeros(size)
+        q = motion.sample_all(np.arange(0.0, motion.duration + SAMPLE_S, SAMPLE_S))[0]
+        still = np.zeros_like(q)
+        carried = np.abs(torques(q, still, still)).max(axis=0)
+        return np.where(carried > 0.0, carried / np.maximum(self.stiffness, 1e-9), 0.0)
