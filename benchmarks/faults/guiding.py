@@ -146,7 +146,7 @@ class GuidedArm(GuardedArm):
         self._cycles = 0
         super().__init__(robot, standard=standard, hand=self.tool_hand, limits=False, effects=EFFECTS, **options)
         self.plant.set_currents(np.full(robot.size, NEARLY_NOTHING_A))  # the stand no longer supports the arm
-        self.motion.hold(self.q, self._stamp_ns)
+        self.motion.hold(self.q, self.stamp_ns)
         self.pass_on(HELD_S)
         self.law = law
 

@@ -109,11 +109,11 @@ class WatchedArm(GuardedArm):
         current = self.guard.filter(self._tau, 0.0, self.q, dq).current_a
         self.plant.set_currents(quantise(current, nuisances.current_step))
         self.plant.advance(self._cycle_s)
-        self._stamp_ns += round(self._cycle_s * 1e9)
-        self.holding.note(self._stamp_ns, self.q, dq, reading.current_a * self.robot.joint_constants)
+        self.stamp_ns += round(self._cycle_s * 1e9)
+        self.holding.note(self.stamp_ns, self.q, dq, reading.current_a * self.robot.joint_constants)
         self._press(current)
         try:
-            step = self.motion.update(self._stamp_ns, self.q)
+            step = self.motion.update(self.stamp_ns, self.q)
         except SafetyError as error:
             self.said.append(str(error))
             step = None
@@ -133,11 +133,11 @@ class WatchedArm(GuardedArm):
 
     def begin(self, plan: MotionPlan) -> None:
         """Begin a plan at the present posture."""
-        self.motion.begin(plan, self.q, self._stamp_ns)
+        self.motion.begin(plan, self.q, self.stamp_ns)
 
     def hold(self) -> None:
         """Hold the arm at its present posture."""
-        self.motion.hold(self.q, self._stamp_ns)
+        self.motion.hold(self.q, self.stamp_ns)
 
     def pass_on(self, seconds: float) -> None:
         """Run for a time [s]."""
