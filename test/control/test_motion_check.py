@@ -243,7 +243,7 @@ def test_an_approach_that_begins_outside_comes_in_directly_and_stays_inside(torq
     deep = approach(*ends, NAMES)
     along = box.shortfall(deep.sample_all(np.linspace(0.0, deep.duration, 200))[0], still)
     assert 0.0 < along[0] < 0.02 and along[-1] < 0.0 and along.max() > 0.15
-    with pytest.raises(SafetyError, match=r"'table' .* less 0\.\d+ m since the motion begins outside; lead the arm"):
+    with pytest.raises(SafetyError, match=r"'table' .* less 0\.\d+ m since the motion begins outside; move the arm"):
         check.check([deep])
     # first inside, then out again by less than at the start
     low = REST.copy()

@@ -354,7 +354,7 @@ class MotionCheck:
                 held = approach(part.end, part.end, self._names, name=f"{part.name}, then held")
                 self._box.prove(held, tube + self._sag.sway_rad)
         except SafetyError as error:
-            lead = "lead the arm by hand into the free space first, " if enters else ""
+            lead = "move the arm by hand into the free space first, " if enters else ""
             raise SafetyError(
                 f"{error}; {lead}describe the free space around this arm in a file for the executor's parameter scene "
                 f"(--scene of `dynid collect`), or give 'none' if nothing is near"
