@@ -311,7 +311,7 @@ class SafeBox:
         by tube (n,) [rad].
 
         Raises:
-            SafetyError: the motion ends outside, goes farther out, or comes out again; as `prove`.
+            SafetyError: the motion ends outside, leaves its allowance, or comes out again; as `prove`.
         """
         pieces = motion.pieces()
         spans = piece, begin, _ = _first_spans(pieces)
