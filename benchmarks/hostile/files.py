@@ -17,10 +17,10 @@ from mcap.writer import CompressionType, Writer
 from benchmarks.children import child_environment
 from benchmarks.resident import run_measured
 from dynid.recording.bag_metadata import METADATA_NAME, Topic
-from dynid.recording.bag_reader import JOURNAL_MAGIC
 from dynid.recording.bag_storage import SqliteFile
 from dynid.recording.bag_writer import BagWriter
 from dynid.recording.messages import STRING, encode_string
+from dynid.recording.sqlite_reader import JOURNAL_MAGIC
 from dynid.robot import load_robot
 
 # limits of memory [MiB], processor time with the program's start [s], and address space [GiB]
@@ -206,14 +206,30 @@ def growing_file(folder: Path, victim: Path, chance: random.Random) -> list[str]
     return ["bag", "info", str(bag)]
 
 
-def foreign_journal(folder: Path, victim: Path, chance: random.Random) -> list[str]:
-    """Make a database whose journal names a file that SQLite deletes after it has rolled the journal back."""
+def _database(folder: Path, *statements: str) -> Path:
+    """Make a bag of a database with one topic and no messages; return its data file."""
     bag = folder / "bag"
     bag.mkdir()
     with closing(sqlite3.connect(bag / "x.db3")) as database:
         database.executescript(SqliteFile.TABLES)
         database.execute("INSERT INTO topics VALUES (1, '/a', ?, 'cdr', '', '')", (STRING,))
+        for statement in statements:
+            database.execute(statement)
         database.commit()
+    return bag / "x.db3"
+
+
+def linked_log(folder: Path, victim: Path, chance: random.Random) -> list[str]:
+    """Make a database whose write-ahead log is a link to another file, which SQLite cuts off when it has read it."""
+    file = _database(folder)
+    file.with_name(f"{file.name}-{chance.choice(('wal', 'shm', 'journal'))}").symlink_to(victim)
+    return ["bag", chance.choice(("info", "repair")), str(file.parent)]
+
+
+def foreign_journal(folder: Path, victim: Path, chance: random.Random) -> list[str]:
+    """Make a database whose journal names a file that SQLite deletes after it has rolled the journal back."""
+    bag = _database(folder).parent
+    with closing(sqlite3.connect(bag / "x.db3")) as database:
         ((size,),) = database.execute("PRAGMA page_size").fetchall()
         ((pages,),) = database.execute("PRAGMA page_count").fetchall()
     words = [0, chance.randrange(2**32), pages, 512, size]
@@ -275,6 +291,7 @@ FILE_CASES = (
     FileCase("bag: chunks that become gigabytes", "DYNID_BAG_GIB", growing_chunks),
     FileCase("bag: packed file that becomes gigabytes", "DYNID_BAG_GIB", growing_file),
     FileCase("bag: journal that names another file", "names another file", foreign_journal),
+    FileCase("bag: write-ahead log that is a link", "is a link", linked_log),
     FileCase("bag: links where a repair writes", "", planted_link),
     FileCase("bag: topic that commands the terminal", "/a", commanding_topic),
     FileCase("logs: a thousand folders deep", "folders deep", deep_folders),

@@ -1,13 +1,8 @@
 """Reader of rosbag2 bags: folder or single file, MCAP or sqlite3, split, compressed, or left by a killed recorder."""
 
 import hashlib
-import os
-import shutil
-import sqlite3
-import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
-from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -16,6 +11,7 @@ from dynid.recording.bag_budget import BagBudget
 from dynid.recording.bag_metadata import STORAGE_SUFFIXES, BagMetadata, Topic, read_metadata, topic_of
 from dynid.recording.mcap_reader import McapContent, mcap_content, read_mcap
 from dynid.recording.raw_messages import RawMessages, from_blocks, from_list, joined
+from dynid.recording.sqlite_reader import SqliteContent, pending_files, read_packed_sqlite, read_sqlite
 from dynid.recording.unpack import unpacked_message, unpacked_pieces
 from dynid.resources import guarded
 
@@ -82,10 +78,6 @@ def sha256_of(files: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-STEPS = 100_000  # SQLite instructions between two checks of a query's length; also allowed excess of data [bytes]
-MOST_TOPICS = 10_000
-JOURNAL_MAGIC = bytes.fromhex("d9d505f920a163d7")  # SQLite: starts a journal, and follows the name of a super-journal
-ROW_OVERHEAD = 150  # memory of one row's Python objects, besides its data [bytes]
 _FileContent = tuple[Sequence[TopicContent], str | None]  # topics, and a finding for the reader
 
 
@@ -103,7 +95,8 @@ def read_bag(path: Path | str) -> Bag:
 
 def _read_bag(path: Path) -> Bag:
     files, storage, packed, findings = _locate(path)
-    budget = BagBudget(path, files)
+    beside = [one for file in files if storage == "sqlite3" for one in pending_files(file.resolve()).values()]
+    budget = BagBudget(path, [*files, *beside])
     read = _read_mcap if storage == "mcap" else _read_sqlite
     if packed == "file":
         read = _read_packed_mcap if storage == "mcap" else _read_packed_sqlite
@@ -186,81 +179,15 @@ def _mcap_topics(path: Path, found: McapContent) -> _FileContent:
     return topics, "; ".join(said) or None
 
 
-def _read_packed_sqlite(path: Path, budget: BagBudget) -> _FileContent:
-    with tempfile.TemporaryDirectory(prefix="dynid_bag_") as folder:
-        unpacked = Path(folder) / "unpacked.db3"
-        with unpacked.open("wb") as stream:
-            for piece in unpacked_pieces(path):
-                budget.take_disk(len(piece))
-                stream.write(piece)
-        return _query(unpacked, budget, immutable=True), None
-
-
 def _read_sqlite(path: Path, budget: BagBudget) -> _FileContent:
-    journal = path.with_name(path.name + "-journal")
-    if not journal.is_file() or not journal.stat().st_size:
-        return _query(path, budget, immutable=True), None
-    refuse_other_files(journal)
-    # A copy is opened, since SQLite would roll back the original in place and reading must not change a bag.
-    with tempfile.TemporaryDirectory(prefix="dynid_bag_") as folder:
-        for file in (path, journal):
-            budget.take_disk(file.stat().st_size)
-            shutil.copy(file, folder)
-        topics = _query(Path(folder) / path.name, budget, immutable=False)
-    return topics, f"{path.name} has an unfinished transaction, which was ignored"
+    return _sqlite_topics(read_sqlite(path, budget))
 
 
-def refuse_other_files(journal: Path) -> None:
-    """Raise DataError if an SQLite journal names a super-journal, as for a transaction over several databases.
-
-    After a rollback SQLite deletes the named file, whatever and wherever it is. A recorder writes to one database only,
-    so its journal names no other file.
-    """
-    with journal.open("rb") as stream:
-        stream.seek(-min(len(JOURNAL_MAGIC), journal.stat().st_size), os.SEEK_END)
-        if stream.read() == JOURNAL_MAGIC:
-            raise DataError(
-                f"{journal.name} names another file, which SQLite would delete: no recorder writes such a journal; "
-                "remove it to read what was committed before"
-            )
+def _read_packed_sqlite(path: Path, budget: BagBudget) -> _FileContent:
+    return _sqlite_topics(read_packed_sqlite(path, budget))
 
 
-def _query(path: Path, budget: BagBudget, *, immutable: bool) -> tuple[TopicContent, ...]:
-    mode = "mode=ro&immutable=1" if immutable else "mode=rw"
-    try:
-        with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as database:
-            _refuse_programs(database, path)
-            rows = database.execute("SELECT id, name, type, serialization_format, offered_qos_profiles FROM topics")
-            if len(topics := rows.fetchmany(MOST_TOPICS + 1)) > MOST_TOPICS:
-                raise DataError(f"{path.name} has more than {MOST_TOPICS} topics")
-            log_ns: dict[int, list[int]] = defaultdict(list)
-            data: dict[int, list[bytes]] = defaultdict(list)
-            size, most = 0, 2 * path.stat().st_size + STEPS
-            for identifier, stamp, raw in database.execute("SELECT topic_id, timestamp, data FROM messages"):
-                if (size := size + len(raw)) > most:
-                    raise DataError(f"{path.name} holds more data than its size allows: its pages form a loop")
-                budget.take(2 * len(raw) + ROW_OVERHEAD)
-                log_ns[identifier].append(stamp)
-                data[identifier].append(raw)
-    except sqlite3.Error as error:
-        raise DataError(f"{path.name} is not a rosbag2 sqlite3 file, or is damaged: {error}") from error
-    if others := sorted({f"{name} ({form})" for _, name, _, form, _ in topics if form != "cdr"}):
-        raise DataError(f"topics that are not encoded as cdr: {', '.join(others)}")
-    return tuple(
-        TopicContent.of(topic_of(name, kind, qos), from_list(log_ns[identifier], data[identifier]))
-        for identifier, name, kind, _, qos in topics
-    )
-
-
-def _refuse_programs(database: sqlite3.Connection, path: Path) -> None:
-    """Raise DataError if an SQLite file's topics or messages are not plain tables, and interrupt endless queries."""
-    database.execute("PRAGMA trusted_schema = OFF")
-    looks = iter(range(100 + path.stat().st_size // 1000))  # reading a row of a few bytes takes about ten instructions
-    database.set_progress_handler(lambda: int(next(looks, None) is None), STEPS)
-    kinds = dict(database.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table'").fetchall())
-    for name in ("topics", "messages"):
-        if not str(kinds.get(name)).upper().startswith("CREATE TABLE"):
-            raise DataError(f"{path.name} has no table '{name}', which a rosbag2 sqlite3 file has")
-        columns = database.execute("SELECT hidden FROM pragma_table_xinfo(?)", (name,))
-        if any(hidden for (hidden,) in columns):
-            raise DataError(f"{path.name} computes columns of its table '{name}'; a rosbag2 file does not")
+def _sqlite_topics(found: SqliteContent) -> _FileContent:
+    return [
+        TopicContent.of(topic, from_list(found.log_ns[key], found.data[key])) for key, topic in found.topics.items()
+    ], found.said or None

@@ -10,9 +10,10 @@ from pathlib import Path
 from dynid.durable import sync_file, sync_folder, take_name
 from dynid.errors import DataError
 from dynid.recording.bag_metadata import metadata_text, read_metadata, write_metadata
-from dynid.recording.bag_reader import Bag, read_bag, refuse_other_files
+from dynid.recording.bag_reader import Bag, read_bag
 from dynid.recording.bag_writer import BagWriter, lock_folder
 from dynid.recording.mcap_reader import read_mcap
+from dynid.recording.sqlite_reader import JOURNAL, LOG, pending_files
 from dynid.resources import refuse_existing
 
 
@@ -29,7 +30,7 @@ def repair_bag(folder: Path | str) -> Repair:
     """Finish an unfinished bag in its folder, so that every reader opens it.
 
     An MCAP file without an index is rewritten; the old file stays in the folder with the suffix `.damaged`. A sqlite3
-    file is rolled back to its last commit. A missing or provisional metadata.yaml is replaced by a final one.
+    file is rolled back to its last commit, or completed from its write-ahead log. A missing or provisional metadata.yaml is replaced by a final one.
 
     Raises:
         InputNotFoundError: the folder does not exist.
@@ -46,7 +47,7 @@ def repair_bag(folder: Path | str) -> Repair:
     if lock is None:
         raise DataError(f"the bag {folder} is still being recorded; stop the recorder first")
     try:
-        finish = _roll_back if bag.storage == "sqlite3" else _rewrite
+        finish = _settle if bag.storage == "sqlite3" else _rewrite
         files = bag.files
         del bag  # so that only one copy is in memory at a time
         actions = [action for path in files for action in finish(path)]
@@ -59,18 +60,27 @@ def repair_bag(folder: Path | str) -> Repair:
     return Repair(folder, tuple(actions), read_bag(folder).counts)
 
 
-def _roll_back(path: Path) -> list[str]:
-    journal = path.with_name(path.name + "-journal")
-    if not journal.is_file():
+def _settle(path: Path) -> list[str]:
+    """Roll an sqlite3 file back to its last commit, and move its write-ahead log into it; return what was done."""
+    if path.is_symlink():
+        raise DataError(f"{path} is a link to {path.resolve()}, which a repair would change: repair the bag it is in")
+    beside = pending_files(path)
+    if not beside:
         return []
-    refuse_other_files(journal)
-    with closing(sqlite3.connect(path)) as database:
-        database.execute("SELECT COUNT(*) FROM topics").fetchone()  # opening alone does not read the journal
-    if journal.is_file() and journal.stat().st_size:
-        raise DataError(f"{path.name}: its journal could not be rolled back")
+    try:
+        with closing(sqlite3.connect(path, timeout=1.0)) as database:
+            database.execute("SELECT COUNT(*) FROM topics").fetchone()  # opening alone does not read the journal
+            ((busy, _, _),) = database.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    except sqlite3.Error as error:
+        raise DataError(f"{path} could not be repaired, and its messages are still there: {error}") from error
+    if busy:
+        raise DataError(f"{path} is still opened by another program, such as its recorder: stop that program first")
+    if left := [file.name for file in pending_files(path).values()]:
+        raise DataError(f"{path}: SQLite could not take in {', '.join(left)}: is another program using the bag?")
     sync_file(path)
     sync_folder(path.parent)
-    return [f"{path.name} rolled back to its last commit"]
+    done = {JOURNAL: "rolled back to its last commit", LOG: "completed from its write-ahead log"}
+    return [f"{path.name} {done[end]}" for end in beside]
 
 
 def _rewrite(path: Path) -> list[str]:
