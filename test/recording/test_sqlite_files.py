@@ -1,4 +1,4 @@
-"""Sqlite3 files of bags as recorders leave them: with a write-ahead log, with wrong topics, or larger than they look."""
+"""Sqlite3 files of bags: with a write-ahead log, with messages of unknown topics, or larger than they look."""
 
 import os
 import shutil

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from dynid.errors import DataError, InputNotFoundError, UnknownNameError
 from dynid.recording.bag_budget import BagBudget
-from dynid.recording.bag_metadata import STORAGE_SUFFIXES, BagMetadata, Topic, read_metadata, topic_of
+from dynid.recording.bag_metadata import STORAGE_SUFFIXES, BagMetadata, Topic, read_metadata
 from dynid.recording.mcap_reader import McapContent, mcap_content, read_mcap
 from dynid.recording.raw_messages import RawMessages, from_blocks, from_list, joined
 from dynid.recording.sqlite_reader import SqliteContent, pending_files, read_packed_sqlite, read_sqlite

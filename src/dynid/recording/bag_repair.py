@@ -30,7 +30,8 @@ def repair_bag(folder: Path | str) -> Repair:
     """Finish an unfinished bag in its folder, so that every reader opens it.
 
     An MCAP file without an index is rewritten; the old file stays in the folder with the suffix `.damaged`. A sqlite3
-    file is rolled back to its last commit, or completed from its write-ahead log. A missing or provisional metadata.yaml is replaced by a final one.
+    file is rolled back to its last commit, or completed from its write-ahead log. A missing or provisional
+    metadata.yaml is replaced by a final one.
 
     Raises:
         InputNotFoundError: the folder does not exist.
