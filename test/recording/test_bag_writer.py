@@ -26,6 +26,7 @@ from dynid.errors import (
     OutputWriteError,
     UnknownNameError,
 )
+from dynid.recording import mcap_reader
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.bag_repair import repair_bag
 from dynid.recording.bag_writer import BagWriter, Topic
@@ -479,6 +480,27 @@ def test_files_of_other_recorders(tmp_path: Path, compression: CompressionType) 
     for wrong in ("- {depth: 3}", "- 5", "["):
         with pytest.raises(DataError, match="'/joint_states' has no valid quality of service"):
             read_bag(written(qos=wrong))
+
+
+def test_damaged_cache_of_compiled_code_is_not_called_a_damaged_bag(
+    experiment, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(*_: object) -> None:
+        raise EOFError("Ran out of input")
+
+    damaged.stats = mcap_reader.message_run.stats  # type: ignore[attr-defined]
+    bag = experiment.write(tmp_path / "bag")
+    mcap_reader._load_compiled.cache_clear()
+    with monkeypatch.context() as changed:
+        changed.setattr(mcap_reader, "message_run", damaged)
+        with pytest.raises(ConfigurationError) as caught:
+            read_bag(bag)
+    folder, said = mcap_reader.message_run.stats.cache_path, str(caught.value)
+    assert str(caught.value).startswith(
+        f"the cache of compiled code in {folder} is damaged or cannot be read (EOFError"
+    )
+    assert said.endswith("delete that folder and try again")
+    assert read_bag(bag).findings == ()
 
 
 def test_damaged_sqlite(experiment, tmp_path: Path) -> None:

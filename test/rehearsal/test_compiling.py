@@ -40,14 +40,16 @@ def test_second_call_finds_the_stamp(folder: Path, robot: Robot) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changed", ["cache", "sources"])
+@pytest.mark.parametrize("changed", ["cache", "cut", "sources"])
 def test_missing_files_are_compiled_again(folder: Path, robot: Robot, tmp_path: Path, changed: str) -> None:
     compiling.ensure_compiled(robot, report=lambda _: None)
     (stamp,) = folder.glob("compiled-*.json")
     content = json.loads(stamp.read_text())
-    content["cache"].append(str(tmp_path / "gone.nbi")) if changed == "cache" else content["sources"].update(
-        {__file__: [0, 0]}
-    )
+    if changed == "cut":
+        file, size = next(iter(content["cache"].items()))
+        os.truncate(file, size - 1)
+    more = {"cache": {str(tmp_path / "gone.nbi"): 0}, "cut": {}, "sources": {__file__: [0, 0]}}[changed]
+    content["sources" if changed == "sources" else "cache"].update(more)
     stamp.write_text(json.dumps(content))
     assert compiling.ensure_compiled(robot, report=lambda _: None)
 

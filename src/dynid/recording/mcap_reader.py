@@ -7,6 +7,7 @@ Record format: https://mcap.dev/spec
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from struct import Struct
 
@@ -17,11 +18,11 @@ from mcap.records import Channel, Chunk, Schema
 from mcap.writer import MCAP0_MAGIC
 from numpy.typing import NDArray
 
-from dynid.errors import DataError
+from dynid.errors import ConfigurationError, DataError, cut, one_line
 from dynid.recording.bag_budget import BagBudget, BagBudgetError
 from dynid.recording.bag_metadata import Topic, topic_of
-from dynid.recording.mcap_kernels import message_run
-from dynid.recording.raw_messages import Block
+from dynid.recording.mcap_kernels import copy_slices, message_run
+from dynid.recording.raw_messages import Block, from_blocks
 from dynid.recording.unpack import unpacked_chunk
 
 MOST_RECORDS, CHANNEL_RECORDS = 500_000, 50  # maximum number of records of some 10 us each; a channel counts as 50
@@ -88,7 +89,9 @@ def mcap_content(path: Path, data: bytes, budget: BagBudget) -> McapContent:
 
     Raises:
         DataError: the content is invalid, see `read_mcap`.
+        ConfigurationError: the compiled functions cannot be loaded.
     """
+    _load_compiled()
     if not data.startswith(MCAP0_MAGIC):
         raise DataError(f"{path} is not an MCAP file: it does not start with MCAP's magic bytes")
     content = McapContent(budget)
@@ -100,6 +103,25 @@ def mcap_content(path: Path, data: bytes, budget: BagBudget) -> McapContent:
         raise DataError(f"{path} is damaged: {error}; none of its records was used") from error
     content.lost_bytes = len(data) - end
     return content
+
+
+@cache
+def _load_compiled() -> None:
+    """Load the compiled functions on a file without messages, so that no error of theirs looks like one of a bag.
+
+    Raises:
+        ConfigurationError: numba's cache of them is damaged; the message says which folder to delete.
+    """
+    try:
+        raw, none = np.frombuffer(MCAP0_MAGIC, dtype=np.uint8), np.zeros((0, 4), dtype=np.int64)
+        message_run(raw, len(raw))
+        from_blocks([Block(raw, none[:, 1], none[:, 2], none[:, 3])])
+    except Exception as error:  # of numba, pickle or the system
+        folders = dict.fromkeys(str(one.stats.cache_path) for one in (message_run, copy_slices))
+        raise ConfigurationError(
+            f"the cache of compiled code in {', '.join(folders)} is damaged or cannot be read "
+            f"({type(error).__name__}: {cut(one_line(str(error)), 200)}): delete that folder and try again"
+        ) from error
 
 
 def _walk(data: bytes | memoryview, position: int, content: McapContent, *, top: bool) -> int:

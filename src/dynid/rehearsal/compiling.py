@@ -104,17 +104,21 @@ def _state(path: str | Path) -> list[int]:
 
 
 def _is_valid(stamp: Path) -> bool:
-    """Return whether all sources in the stamp are unchanged, and all cache files in it exist."""
+    """Return whether all sources in the stamp are unchanged, and no cache file in it is missing or shorter.
+
+    A cache file grows when another process compiles the function for other types.
+    """
     try:
         content = json.loads(stamp.read_text(encoding="utf-8"))
         unchanged = all(_state(file) == state for file, state in content["sources"].items())
-        return unchanged and all(os.path.exists(file) for file in content["cache"])
+        return unchanged and all(os.path.getsize(file) >= size for file, size in content["cache"].items())
     except (OSError, ValueError, KeyError, TypeError, AttributeError):  # no stamp, or a foreign one
         return False
 
 
 def _write_stamp(stamp: Path, files: Files) -> None:
-    content = {"sources": {file: _state(file) for file in sorted(files.sources)}, "cache": sorted(files.cache)}
+    sizes = {file: os.path.getsize(file) for file in sorted(files.cache)}
+    content = {"sources": {file: _state(file) for file in sorted(files.sources)}, "cache": sizes}
     part = stamp.with_suffix(f".{os.getpid()}")
     part.write_text(json.dumps(content), encoding="utf-8")
     os.replace(part, stamp)
