@@ -45,11 +45,10 @@ def test_missing_files_are_compiled_again(folder: Path, robot: Robot, tmp_path: 
     compiling.ensure_compiled(robot, report=lambda _: None)
     (stamp,) = folder.glob("compiled-*.json")
     content = json.loads(stamp.read_text())
-    if changed == "cut":
-        file, size = next(iter(content["cache"].items()))
-        os.truncate(file, size - 1)
-    more = {"cache": {str(tmp_path / "gone.nbi"): 0}, "cut": {}, "sources": {__file__: [0, 0]}}[changed]
-    content["sources" if changed == "sources" else "cache"].update(more)
+    (tmp_path / "cut.nbi").write_bytes(b"123")
+    more = {"cache": {"gone.nbi": 0}, "cut": {"cut.nbi": 4}}.get(changed, {})
+    content["cache"] |= {str(tmp_path / name): size for name, size in more.items()}
+    content["sources"] |= {__file__: [0, 0]} if changed == "sources" else {}
     stamp.write_text(json.dumps(content))
     assert compiling.ensure_compiled(robot, report=lambda _: None)
 
