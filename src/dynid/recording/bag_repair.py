@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from dynid.durable import sync_file, sync_folder, take_name
-from dynid.errors import DataError
+from dynid.errors import BagWriteError, DataError
 from dynid.recording.bag_metadata import metadata_text, read_metadata, write_metadata
-from dynid.recording.bag_reader import Bag, read_bag
-from dynid.recording.bag_writer import BagWriter, lock_folder
+from dynid.recording.bag_reader import read_bag
+from dynid.recording.bag_writer import lock_folder
+from dynid.recording.mcap_copy import copy_mcap
 from dynid.recording.mcap_reader import read_mcap
 from dynid.recording.sqlite_reader import JOURNAL, LOG, pending_files
 from dynid.resources import refuse_existing
@@ -51,9 +52,18 @@ def repair_bag(folder: Path | str) -> Repair:
         finish = _settle if bag.storage == "sqlite3" else _rewrite
         files = bag.files
         del bag  # so that only one copy is in memory at a time
-        actions = [action for path in files for action in finish(path)]
         metadata = read_metadata(folder)
-        if metadata is None or metadata.provisional:
+        unfinished = metadata is None or metadata.provisional
+        if unfinished and len(files) != 1:  # checked before any change
+            raise DataError(
+                f"the bag {folder} is split into {len(files)} files and has no final metadata.yaml, which dynid writes "
+                f"for one file only; nothing was changed: write it with 'ros2 bag reindex {folder}', and repair again"
+            )
+        for path in files if finish is _rewrite else ():
+            if not read_mcap(path).complete:
+                _refuse_taken(path)
+        actions = [action for path in files for action in finish(path)]
+        if unfinished:
             _write_final_metadata(folder)
             actions.append("metadata.yaml written")
     finally:
@@ -85,34 +95,66 @@ def _settle(path: Path) -> list[str]:
 
 
 def _rewrite(path: Path) -> list[str]:
+    """Write an MCAP file without an index anew, beside the old one; return what was done."""
     if read_mcap(path).complete:
         return []
-    old = path.with_name(path.name + ".damaged")
-    refuse_existing(old)
-    source = read_bag(path)
+    old = _kept(path)
+    _refuse_taken(path)
+    bag = read_bag(path)
+    text = metadata_text(bag.storage, path.name, bag.topics.values(), bag.counts, bag.span_ns, provisional=False)
+    del bag
     with tempfile.TemporaryDirectory(dir=path.parent, prefix=".repair.") as work:
-        writer = BagWriter(Path(work) / path.stem, source.topics.values())
-        writer.open()
+        made = Path(work) / path.name
         try:
-            for stamp_ns, name, raw in _in_order(source):
-                writer.write(name, stamp_ns, raw)
-        finally:
-            writer.close()
-        path.rename(old)
-        take_name(Path(work) / path.stem / f"{path.stem}.mcap", path)
+            copy_mcap(path, made, text)
+            sync_file(made)
+            _exchange(path, made, old)
+        except OSError as error:
+            reason = error.strerror or type(error).__name__
+            raise BagWriteError(f"the bag {path.parent} cannot be repaired: {path.name}: {reason}") from error
     return [f"{path.name} rewritten with an index; the old file is {old.name}"]
 
 
-def _in_order(bag: Bag) -> list[tuple[int, str, bytes]]:
-    topics = ((name, topic.messages) for name, topic in bag.topics.items())
-    entries = [(log, name, raw) for name, all_ in topics for log, raw in zip(all_.log_ns.tolist(), all_, strict=True)]
-    return sorted(entries, key=lambda entry: entry[0])
+def _kept(path: Path) -> Path:
+    """Return the name that an MCAP file gets when it is replaced."""
+    return path.with_name(path.name + ".damaged")
+
+
+def _refuse_taken(path: Path) -> None:
+    """Raise OutputExistsError if another file has the name that an MCAP file gets when it is replaced."""
+    old = _kept(path)
+    if not old.is_symlink() and old.exists() and old.samefile(path):
+        old.unlink()  # second name of the same file, from a repair that was interrupted within `_exchange`
+    refuse_existing(old)
+
+
+def _exchange(path: Path, made: Path, old: Path) -> None:
+    """Put a new file in place of another one, which gets the name `old`; raises OSError, and then nothing has changed.
+
+    The name never lacks a file, so that an interrupted repair leaves a bag that can be repaired again.
+    """
+    try:
+        os.link(path, old)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without a second name for a file
+        path.rename(old)
+        try:
+            take_name(made, path)
+        except OSError:
+            old.rename(path)
+            raise
+        return
+    try:
+        os.replace(made, path)
+    except OSError:
+        old.unlink()
+        raise
+    sync_folder(path.parent)
 
 
 def _write_final_metadata(folder: Path) -> None:
     bag = read_bag(folder)
-    if len(bag.files) != 1:
-        raise DataError(f"the bag {folder} is split into {len(bag.files)} files; its metadata.yaml cannot be rebuilt")
     topics = bag.topics.values()
     text = metadata_text(bag.storage, bag.files[0].name, topics, bag.counts, bag.span_ns, provisional=False)
     write_metadata(folder, text, durable=True)

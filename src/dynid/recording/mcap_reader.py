@@ -27,7 +27,7 @@ from dynid.recording.unpack import unpacked_chunk
 
 MOST_RECORDS, CHANNEL_RECORDS = 500_000, 50  # maximum number of records of some 10 us each; a channel counts as 50
 _MESSAGE_OVERHEAD = 80  # memory for position, time and size of a message while topics are assembled [bytes]
-_RECORD = Struct("<BQ")
+RECORD = Struct("<BQ")  # start of a record: opcode and length of its content
 
 
 @dataclass
@@ -130,20 +130,20 @@ def _walk(data: bytes | memoryview, position: int, content: McapContent, *, top:
     while True:
         position = _take_messages(raw, position, content)
         content.count(1)
-        if position + _RECORD.size > len(data):
+        if position + RECORD.size > len(data):
             break
-        kind, length = _RECORD.unpack_from(data, position)
-        start = position + _RECORD.size
+        kind, length = RECORD.unpack_from(data, position)
+        start = position + RECORD.size
         end = start + length
         if end > len(data):
             break
         if kind == Opcode.MESSAGE:
             raise DataError(f"a message record of {length} bytes is shorter than its header")
         if kind == Opcode.CHUNK and top:
-            chunk = Chunk.read(_stream(view[start:end]))
+            chunk = Chunk.read(record_stream(view[start:end]))
             _walk(unpacked_chunk(chunk, content.budget), 0, content, top=False)
         elif kind == Opcode.SCHEMA:
-            schema = Schema.read(_stream(view[start:end]))
+            schema = Schema.read(record_stream(view[start:end]))
             content.types[schema.id] = schema.name
         elif kind == Opcode.CHANNEL:
             _add_topic(view[start:end], content)
@@ -184,8 +184,9 @@ class _Record:
         return found
 
 
-def _stream(record: memoryview) -> ReadDataStream:
-    return ReadDataStream(_Record(record))  # type: ignore[arg-type]  # of a stream, only `read` is used
+def record_stream(record: bytes | memoryview) -> ReadDataStream:
+    """Return a record's content in the form from which the mcap library decodes it."""
+    return ReadDataStream(_Record(memoryview(record)))  # type: ignore[arg-type]  # of a stream, only `read` is used
 
 
 def _add_topic(record: memoryview, content: McapContent) -> None:
@@ -196,7 +197,7 @@ def _add_topic(record: memoryview, content: McapContent) -> None:
         return
     content.described[identifier] = described
     content.count(CHANNEL_RECORDS)
-    channel = Channel.read(_stream(record))
+    channel = Channel.read(record_stream(record))
     if channel.message_encoding != "cdr":
         raise DataError(f"topic '{channel.topic}' is encoded as '{channel.message_encoding}', expected 'cdr'")
     qos = channel.metadata.get("offered_qos_profiles", "")
