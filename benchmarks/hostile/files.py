@@ -226,6 +226,19 @@ def linked_log(folder: Path, victim: Path, chance: random.Random) -> list[str]:
     return ["bag", chance.choice(("info", "repair")), str(file.parent)]
 
 
+def growing_topics(folder: Path, victim: Path, chance: random.Random) -> list[str]:
+    """Make a database of some kilobytes whose topics share one long default value, which makes gigabytes of them."""
+    length, count = chance.randrange(200_000, 400_000), chance.randrange(5000, 9000)
+    file = _database(
+        folder,
+        "ALTER TABLE topics DROP COLUMN offered_qos_profiles",
+        "WITH RECURSIVE n(k) AS (SELECT 2 UNION ALL SELECT k + 1 FROM n WHERE k < "
+        f"{count}) INSERT INTO topics SELECT k, '/' || k, '{STRING}', 'cdr', '' FROM n",
+        f"ALTER TABLE topics ADD COLUMN offered_qos_profiles TEXT NOT NULL DEFAULT '{'a' * length}'",
+    )
+    return ["bag", "info", str(file)]
+
+
 def foreign_journal(folder: Path, victim: Path, chance: random.Random) -> list[str]:
     """Make a database whose journal names a file that SQLite deletes after it has rolled the journal back."""
     bag = _database(folder).parent
@@ -291,6 +304,7 @@ FILE_CASES = (
     FileCase("bag: chunks that become gigabytes", "DYNID_BAG_GIB", growing_chunks),
     FileCase("bag: packed file that becomes gigabytes", "DYNID_BAG_GIB", growing_file),
     FileCase("bag: journal that names another file", "names another file", foreign_journal),
+    FileCase("bag: topics that become gigabytes", "more data than its size allows", growing_topics),
     FileCase("bag: write-ahead log that is a link", "is a link", linked_log),
     FileCase("bag: links where a repair writes", "", planted_link),
     FileCase("bag: topic that commands the terminal", "/a", commanding_topic),

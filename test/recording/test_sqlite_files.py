@@ -1,12 +1,14 @@
 """Sqlite3 files of bags: with a write-ahead log, with messages of unknown topics, or larger than they look."""
 
 import os
+import random
 import shutil
 import sqlite3
 from contextlib import closing
 from pathlib import Path
 
 import pytest
+from benchmarks.hostile.files import growing_topics
 
 from dynid.errors import DataError
 from dynid.recording import bag_budget
@@ -108,3 +110,27 @@ def test_bag_that_another_program_still_writes_is_not_repaired(tmp_path: Path) -
             repair_bag(bag)
         database.execute("COMMIT")
     assert read_bag(bag).counts == {"/a": 1001} and not (bag / "metadata.yaml").exists()
+
+
+def test_topics_that_are_larger_than_their_file_are_refused(tmp_path: Path) -> None:
+    """They were read before anything was charged to the budget: 300 kB of them took 3 GiB."""
+    arguments = growing_topics(tmp_path, tmp_path / "victim", random.Random(0))
+    with pytest.raises(
+        DataError, match=r"x\.db3 holds more data than its size allows: \d+ bytes, expected at"
+    ):
+        read_bag(arguments[-1])
+
+
+def test_topics_are_charged_to_the_budget(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    bag = logged_bag(tmp_path)
+    repair_bag(bag)
+    with closing(sqlite3.connect(bag / "bag_0.db3")) as database:
+        database.execute("DELETE FROM messages")
+        database.execute("UPDATE topics SET offered_qos_profiles = ?", (" " * 100_000,))
+        database.commit()
+    (bag / "metadata.yaml").unlink()
+    assert read_bag(bag).counts == {"/a": 0}
+    monkeypatch.setattr(bag_budget, "BASE_BYTES", 150_000)
+    monkeypatch.setattr(bag_budget, "SIZE_FACTOR", 0)
+    with pytest.raises(DataError, match="takes more than"):
+        read_bag(bag)

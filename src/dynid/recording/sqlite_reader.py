@@ -109,13 +109,18 @@ def _query(path: Path, budget: BagBudget, *, immutable: bool) -> SqliteContent:
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?{mode}", uri=True)) as database:
             _refuse_programs(database, path, held)
-            rows = database.execute("SELECT id, name, type, serialization_format, offered_qos_profiles FROM topics")
-            if len(topics := rows.fetchmany(MOST_TOPICS + 1)) > MOST_TOPICS:
-                raise DataError(f"{path.name} has more than {MOST_TOPICS} topics")
-            size, most = 0, 2 * held + STEPS
+            most, size, topics = 2 * held + STEPS, 0, []
+            for row in database.execute(
+                "SELECT id, name, type, serialization_format, offered_qos_profiles FROM topics"
+            ):
+                own = sum(len(one) for one in row if isinstance(one, str | bytes))
+                size = _within(size + own, most, path)
+                budget.take(2 * own + ROW_OVERHEAD)
+                topics.append(row)
+                if len(topics) > MOST_TOPICS:
+                    raise DataError(f"{path.name} has more than {MOST_TOPICS} topics")
             for identifier, stamp, raw in database.execute("SELECT topic_id, timestamp, data FROM messages"):
-                if (size := size + len(raw)) > most:
-                    raise DataError(f"{path.name} holds more data than its size allows: its pages form a loop")
+                size = _within(size + len(raw), most, path)
                 budget.take(2 * len(raw) + ROW_OVERHEAD)
                 content.log_ns[identifier].append(stamp)
                 content.data[identifier].append(raw)
@@ -125,6 +130,16 @@ def _query(path: Path, budget: BagBudget, *, immutable: bool) -> SqliteContent:
         raise DataError(f"topics that are not encoded as cdr: {', '.join(others)}")
     content.topics = {identifier: topic_of(name, kind, qos) for identifier, name, kind, _, qos in topics}
     return content
+
+
+def _within(size: int, most: int, path: Path) -> int:
+    """Return the size of what was read [bytes]; raise DataError if it is more than the file can hold."""
+    if size > most:
+        raise DataError(
+            f"{path.name} holds more data than its size allows: {size} bytes, expected at most {most}; its pages form "
+            "a loop, or its columns have defaults: no recorder writes such a file"
+        )
+    return size
 
 
 def _refuse_programs(database: sqlite3.Connection, path: Path, held: int) -> None:
