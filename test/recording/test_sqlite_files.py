@@ -15,6 +15,7 @@ from dynid.recording import bag_budget
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.bag_repair import repair_bag
 from dynid.recording.bag_storage import SqliteFile
+from dynid.recording.bag_writer import BagWriter, Topic
 from dynid.recording.messages import STRING, encode_string
 
 RAW = encode_string("x" * 100)
@@ -115,9 +116,7 @@ def test_bag_that_another_program_still_writes_is_not_repaired(tmp_path: Path) -
 def test_topics_that_are_larger_than_their_file_are_refused(tmp_path: Path) -> None:
     """They were read before anything was charged to the budget: 300 kB of them took 3 GiB."""
     arguments = growing_topics(tmp_path, tmp_path / "victim", random.Random(0))
-    with pytest.raises(
-        DataError, match=r"x\.db3 holds more data than its size allows: \d+ bytes, expected at"
-    ):
+    with pytest.raises(DataError, match=r"x\.db3 holds more data than its size allows: \d+ bytes, expected at"):
         read_bag(arguments[-1])
 
 
@@ -134,3 +133,44 @@ def test_topics_are_charged_to_the_budget(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr(bag_budget, "SIZE_FACTOR", 0)
     with pytest.raises(DataError, match="takes more than"):
         read_bag(bag)
+
+
+def test_messages_of_topics_that_a_database_does_not_describe_are_counted(tmp_path: Path) -> None:
+    bag = logged_bag(tmp_path)
+    repair_bag(bag)
+    with closing(sqlite3.connect(bag / "bag_0.db3")) as database:
+        database.execute("UPDATE messages SET topic_id = 7 WHERE timestamp < 200")
+        database.commit()
+    found = read_bag(bag)
+    assert found.counts == {"/a": 800}
+    assert found.findings == (
+        "bag_0.db3 has 200 messages of channels that it does not describe, which were ignored",
+        "metadata.yaml states 1000 messages, but 800 were read: messages or whole files are missing, or the file is of "
+        "another bag",
+    )
+
+
+@pytest.mark.parametrize(("stated", "found"), [("1001", True), ("999", True), ("1000", False), ("x", False)])
+def test_number_of_messages_that_metadata_states_is_compared(tmp_path: Path, stated: str, found: bool) -> None:
+    bag = logged_bag(tmp_path)
+    repair_bag(bag)
+    text = (bag / "metadata.yaml").read_text()
+    (bag / "metadata.yaml").write_text(text.replace("message_count: 1000", f"message_count: {stated}"))
+    said = read_bag(bag).findings
+    assert bool(said) == found
+    assert not found or said[0].startswith(f"metadata.yaml states {stated} messages, but 1000 were read")
+
+
+def test_files_of_another_storage_are_named(tmp_path: Path) -> None:
+    bag = logged_bag(tmp_path)
+    repair_bag(bag)
+    writer = BagWriter(tmp_path / "other", [Topic("/b", STRING)])
+    writer.open()
+    writer.close()
+    shutil.copy(tmp_path / "other" / "other.mcap", bag)
+    assert read_bag(bag).findings == ()
+    (bag / "metadata.yaml").unlink()
+    assert read_bag(bag).findings == (
+        "metadata.yaml is missing",
+        "bag_0.db3 ignored: without metadata.yaml, a bag has files of one storage",
+    )

@@ -87,12 +87,21 @@ def definition(message_type: str) -> tuple[str, str]:
 
 @dataclass(frozen=True)
 class BagMetadata:
-    """Fields of metadata.yaml that a reader needs; `packed` says whether zstd compressed files or messages."""
+    """Fields of metadata.yaml that a reader needs.
+
+    Attributes:
+        storage: "mcap" or "sqlite3".
+        files: names of the data files.
+        packed: whether zstd compressed files or messages.
+        provisional: whether the bag was still being written.
+        messages: stated number of messages; None if the file states none.
+    """
 
     storage: str
     files: tuple[str, ...]
     packed: Literal["none", "file", "message"]
     provisional: bool
+    messages: int | None = None
 
 
 def metadata_text(
@@ -191,6 +200,7 @@ def read_metadata(folder: Path) -> BagMetadata | None:
         storage = str(information["storage_identifier"])
         mode = str(information.get("compression_mode") or "none").lower()
         form = str(information.get("compression_format") or "").lower()
+        stated = information.get("message_count")
         custom = information.get("custom_data") or {}
         provisional = all(custom.get(key) == value for key, value in _PROVISIONAL.items())
     except (KeyError, TypeError, AttributeError) as error:
@@ -204,4 +214,5 @@ def read_metadata(folder: Path) -> BagMetadata | None:
         )
     if len(files) != len(set(files)) or len(files) > MOST_FILES:
         raise DataError(f"{path} names {len(files)} data files, one of them twice or more than {MOST_FILES}")
-    return BagMetadata(storage, files, mode, provisional)  # type: ignore[arg-type] # one of the three
+    messages = stated if isinstance(stated, int) else None
+    return BagMetadata(storage, files, mode, provisional, messages)  # type: ignore[arg-type] # one of the three

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dynid.errors import DataError, InputNotFoundError, UnknownNameError
+from dynid.errors import DataError, InputNotFoundError, UnknownNameError, cut
 from dynid.recording.bag_budget import BagBudget
 from dynid.recording.bag_metadata import STORAGE_SUFFIXES, BagMetadata, Topic, read_metadata
 from dynid.recording.mcap_reader import McapContent, mcap_content, read_mcap
@@ -94,7 +94,8 @@ def read_bag(path: Path | str) -> Bag:
 
 
 def _read_bag(path: Path) -> Bag:
-    files, storage, packed, findings = _locate(path)
+    files, metadata, findings = _locate(path)
+    storage, packed = metadata.storage, metadata.packed
     beside = [one for file in files if storage == "sqlite3" for one in pending_files(file.resolve()).values()]
     budget = BagBudget(path, [*files, *beside])
     read = _read_mcap if storage == "mcap" else _read_sqlite
@@ -106,30 +107,40 @@ def _read_bag(path: Path) -> Bag:
         for topic in topics_of_file:
             groups[topic.name].append(_unpacked(topic, budget) if packed == "message" else topic)
     topics = {name: _merged(groups[name], budget) for name in sorted(groups)}
+    count = sum(len(topic.messages) for topic in topics.values())
+    if not metadata.provisional and metadata.messages not in (None, count):
+        findings.append(
+            f"metadata.yaml states {metadata.messages} messages, but {count} were read: messages or whole files are "
+            "missing, or the file is of another bag"
+        )
     return Bag(path, storage, files, topics, tuple(findings))
 
 
-def _locate(path: Path) -> tuple[tuple[Path, ...], str, str, list[str]]:
-    """Return the data files of a bag, its storage, the kind of compression, and findings for the reader."""
+def _locate(path: Path) -> tuple[tuple[Path, ...], BagMetadata, list[str]]:
+    """Return the data files of a bag, its metadata, and findings for the reader."""
     if not path.exists():
         raise InputNotFoundError(f"no such bag: {path}")
     if path.is_file():
         storages = [storage for storage, suffix in STORAGE_SUFFIXES.items() if path.suffix == suffix]
         if not storages:
             raise DataError(f"{path} is not a bag: expected a rosbag2 folder, or a .mcap or .db3 file")
-        return (path,), storages[0], "none", []
+        return (path,), BagMetadata(storages[0], (path.name,), "none", False), []
     metadata = read_metadata(path)
     findings = []
     if metadata is None:
         metadata = _guessed(path)
+        others = [one.name for suffix in STORAGE_SUFFIXES.values() for one in path.glob(f"*{suffix}")]
+        ignored = sorted(set(others) - set(metadata.files))
         findings.append("metadata.yaml is missing")
+        if ignored:
+            findings.append(f"{cut(', '.join(ignored))} ignored: without metadata.yaml, a bag has files of one storage")
     elif metadata.provisional:
         findings.append("metadata.yaml is provisional: the recorder was killed, or is still recording")
     files = tuple(path / name for name in metadata.files)
     missing = [file.name for file in files if not file.is_file()]
     if missing:
         raise DataError(f"the bag {path} lacks the data file {', '.join(missing)} that its metadata.yaml names")
-    return files, metadata.storage, metadata.packed, findings
+    return files, metadata, findings
 
 
 def _guessed(folder: Path) -> BagMetadata:
@@ -172,22 +183,28 @@ def _mcap_topics(path: Path, found: McapContent) -> _FileContent:
     topics = [TopicContent.of(topic, from_blocks(found.blocks.get(key, []))) for key, topic in found.topics.items()]
     lost = f"{found.lost_bytes} bytes of an unfinished record were ignored"
     said = [] if found.complete else [f"{path.name} is truncated, the file is cut off: no index at its end, {lost}"]
-    if strange := sum(
-        len(one.log_ns) for key in found.blocks.keys() - found.topics.keys() for one in found.blocks[key]
-    ):
-        said.append(f"{path.name} has {strange} messages of channels that it does not describe, which were ignored")
+    unknown = found.blocks.keys() - found.topics.keys()
+    said += _strange(path, sum(len(one.log_ns) for key in unknown for one in found.blocks[key]))
     return topics, "; ".join(said) or None
 
 
 def _read_sqlite(path: Path, budget: BagBudget) -> _FileContent:
-    return _sqlite_topics(read_sqlite(path, budget))
+    return _sqlite_topics(path, read_sqlite(path, budget))
 
 
 def _read_packed_sqlite(path: Path, budget: BagBudget) -> _FileContent:
-    return _sqlite_topics(read_packed_sqlite(path, budget))
+    return _sqlite_topics(path, read_packed_sqlite(path, budget))
 
 
-def _sqlite_topics(found: SqliteContent) -> _FileContent:
-    return [
+def _sqlite_topics(path: Path, found: SqliteContent) -> _FileContent:
+    topics = [
         TopicContent.of(topic, from_list(found.log_ns[key], found.data[key])) for key, topic in found.topics.items()
-    ], found.said or None
+    ]
+    said = [found.said] if found.said else []
+    said += _strange(path, sum(len(found.log_ns[key]) for key in found.log_ns.keys() - found.topics.keys()))
+    return topics, "; ".join(said) or None
+
+
+def _strange(path: Path, count: int) -> list[str]:
+    """Return the finding about messages of topics that a file does not describe; empty without such messages."""
+    return [f"{path.name} has {count} messages of channels that it does not describe, which were ignored"] * bool(count)
