@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import os
 import random
 import subprocess
 import sys
@@ -312,6 +313,35 @@ def test_folder_that_is_closed_to_us_is_named(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr(Path, "iterdir", refuse)
     (found,) = find_logs(tmp_path, ROBOT)
     assert found.problem == f"{tmp_path} cannot be read: Permission denied"
+
+
+def test_folders_that_are_closed_or_too_deep_do_not_end_the_search(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As for a folder without the permission to search it, whose files cannot even be asked for."""
+    (tmp_path / "closed").mkdir()
+    (tmp_path / "z.csv").write_text("t\n0\n")
+    at = os.open(tmp_path, os.O_RDONLY)
+    for _ in range(20):  # together longer than a path may be
+        os.mkdir("d" * 250, dir_fd=at)
+        inner = os.open("d" * 250, os.O_RDONLY, dir_fd=at)
+        os.close(at)
+        at = inner
+    os.close(at)
+    stat = Path.stat
+
+    def refuse(path: Path, **more: Any) -> os.stat_result:
+        if path.parent.name == "closed":
+            raise PermissionError(13, "Permission denied", str(path))
+        return stat(path, **more)
+
+    monkeypatch.setattr(Path, "stat", refuse)
+    closed, deep, csv = find_logs(tmp_path, ROBOT)
+    assert closed.problem == f"{tmp_path / 'closed'} cannot be read: Permission denied"
+    assert deep.problem.endswith("... cannot be read: File name too long") and len(deep.problem) < 300
+    assert csv.kind == "CSV"
+    with pytest.raises(DataError, match="cannot be read: Permission denied"):
+        find_logs(tmp_path / "closed" / "x", ROBOT)
 
 
 def test_xacro_file_is_named_as_such(tmp_path: Path) -> None:

@@ -76,9 +76,13 @@ def places(path: Path) -> list[Place]:
 
     Raises:
         InputNotFoundError: the folder or file does not exist.
-        DataError: it contains no recording.
+        DataError: it contains no recording, or the path cannot be read.
     """
-    if not path.exists():
+    try:
+        exists = path.exists()
+    except OSError as error:
+        raise _unreadable(path, error) from error
+    if not exists:
         raise InputNotFoundError(f"no such folder or file: {path}")
     found = list(_look(path, set()))
     if not found:
@@ -94,23 +98,25 @@ def _look(path: Path, seen: set[tuple[int, int]], deep: int = 0) -> Iterator[Pla
         seen: device and inode of the folders visited so far; they prevent endless recursion through links.
         deep: number of folders between the start of the search and this path.
     """
-    if deep > DEEPEST:
-        yield Place("folder", path, DataError(f"it is more than {DEEPEST} folders deep"))
-    elif is_data_set(path):
-        yield Place("LeRobot", path)
-    elif is_bag(path):
-        yield Place("bag", path)
-    elif path.is_file() and is_csv(path):
-        yield Place("CSV", path)
-    elif path.is_dir() and (key := (path.stat().st_dev, path.stat().st_ino)) not in seen:
-        seen.add(key)
-        try:
-            inside = sorted(path.iterdir())
-        except OSError as error:
-            yield Place("folder", path, DataError(f"{path} cannot be read: {error.strerror}"))
-            return
-        for one in inside:
-            yield from _look(one, seen, deep + 1)
+    try:
+        if deep > DEEPEST:
+            yield Place("folder", path, DataError(f"it is more than {DEEPEST} folders deep"))
+        elif is_data_set(path):
+            yield Place("LeRobot", path)
+        elif is_bag(path):
+            yield Place("bag", path)
+        elif path.is_file() and is_csv(path):
+            yield Place("CSV", path)
+        elif path.is_dir() and (key := (path.stat().st_dev, path.stat().st_ino)) not in seen:
+            seen.add(key)
+            for one in sorted(path.iterdir()):
+                yield from _look(one, seen, deep + 1)
+    except OSError as error:  # no permission, or a path longer than the system takes
+        yield Place("folder", path, _unreadable(path, error))
+
+
+def _unreadable(path: Path, error: OSError) -> DataError:
+    return DataError(f"{cut(str(path), 200)} cannot be read: {error.strerror}")
 
 
 def is_bag(path: Path) -> bool:
