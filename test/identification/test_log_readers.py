@@ -10,8 +10,10 @@ from typer.testing import CliRunner
 
 from dynid.cli import app
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError
+from dynid.identification.data import log_search
 from dynid.identification.data.log_search import FoundLog, find_logs
 from dynid.recording.bag_metadata import Topic
+from dynid.recording.bag_reader import Bag, read_bag
 from dynid.recording.bag_writer import BagWriter
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.messages import DYNAMIC_JOINT_STATE, JOINT_STATE, JointStateEncoder, type_store
@@ -63,6 +65,29 @@ def test_a_bag_of_two_arms_holds_two_logs_with_their_own_goals(tmp_path: Path) -
     other = second.read()
     assert np.allclose(other.q, 0.5 * q)
     assert (other.tau, other.goal) == (None, None)
+
+
+def test_a_bag_of_many_topics_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each of 400 topics read the whole bag again: 2.5 MB took minutes."""
+    _, q, tau = motion()
+    paths = [write(tmp_path / name, {f"/{k}/states": (ROBOT.joint_names, q, tau) for k in range(3)}) for name in "ab"]
+    reads: list[Path] = []
+
+    def counted(path: Path) -> Bag:
+        reads.append(path)
+        return read_bag(path)
+
+    monkeypatch.setattr(log_search, "read_bag", counted)
+    found = find_logs(tmp_path, ROBOT)
+    assert reads == paths and len(found) == 6 and not any(one.problem for one in found)
+    assert not log_search._SEARCHED  # no bag stays in memory
+    assert np.allclose(found[4].read().q, q) and len(reads) == 3
+
+
+def test_a_problem_is_one_line_whatever_a_bag_names(tmp_path: Path) -> None:
+    _, q, _ = motion()
+    (found,) = find_logs(write(tmp_path / "bag", {"/a\nb": (("x", "y\nz", "w"), q, None)}), ROBOT)
+    assert found.problem and "\n" not in found.problem
 
 
 def test_dynamic_joint_states_of_ros2_control_are_a_log(tmp_path: Path) -> None:

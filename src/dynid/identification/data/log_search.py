@@ -11,9 +11,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
-from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError, cut
+from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError, cut, one_line
 from dynid.recording.bag_metadata import STORAGE_SUFFIXES
-from dynid.recording.bag_reader import read_bag
+from dynid.recording.bag_reader import Bag, read_bag
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import is_csv, read_csv
 from dynid.recording.foreign_bag import Topics, logs_of, topic_log
@@ -56,7 +56,10 @@ def find_logs(path: Path, robot: Robot, mapping: Mapping = None) -> list[FoundLo
         ConfigurationError: the mapping is invalid.
     """
     mappings = mappings_of(mapping)
-    return [with_summary(log) for place in places(path) for log in _logs_of(place, robot, mappings)]
+    try:
+        return [with_summary(log) for place in places(path) for log in _logs_of(place, robot, mappings)]
+    finally:
+        _SEARCHED.clear()
 
 
 # -- where recordings are --------------------------------------------------------------------------------------
@@ -160,7 +163,7 @@ class _Refused:
 
 
 def _unusable(name: str, kind: str, path: Path, error: DynidError) -> FoundLog:
-    return FoundLog(name, kind, _Refused(error), path, str(error))
+    return FoundLog(name, kind, _Refused(error), path, one_line(str(error)))  # it may quote names from the file
 
 
 def with_summary(found: FoundLog) -> FoundLog:
@@ -201,11 +204,27 @@ class _CsvFile:
         return read_csv(self.path, self.robot, self.mapping)
 
 
+_State = tuple[Path, tuple[tuple[str, int, int], ...]]
+_SEARCHED: dict[_State, Bag] = {}  # the bag whose logs `find_logs` reads just now; one of many topics is read once
+
+
+def _state(path: Path) -> _State:
+    """Return a bag's path, and the name, modification time [ns] and size of each of its files."""
+    files = sorted(path.iterdir()) if path.is_dir() else [path]
+    states = [(one.name, one.stat()) for one in files if one.exists()]
+    return path, tuple((name, state.st_mtime_ns, state.st_size) for name, state in states)
+
+
 def _bag(path: Path, robot: Robot, mapping: BagMapping) -> Iterator[FoundLog]:
+    _SEARCHED.clear()  # before the next bag is read, so that only one is in memory
     try:
-        groups = logs_of(read_bag(path), robot, mapping)
-    except DynidError as error:
-        yield _unusable(str(path), "bag", path, error)
+        state = _state(path)
+        bag = _SEARCHED[state] = read_bag(path)
+        groups = logs_of(bag, robot, mapping)
+        del bag
+    except (DynidError, OSError) as error:
+        known = error if isinstance(error, DynidError) else _unreadable(path, error)
+        yield _unusable(str(path), "bag", path, known)
         return
     for topics in groups:
         yield FoundLog(f"{path}:{'+'.join(topics)}", "bag", _BagTopics(path, topics, robot, mapping), path)
@@ -221,7 +240,8 @@ class _BagTopics:
     mapping: BagMapping
 
     def __call__(self) -> Log:
-        return topic_log(read_bag(self.path), self.topics, self.robot, self.mapping)
+        bag = _SEARCHED.get(_state(self.path)) if _SEARCHED else None
+        return topic_log(bag or read_bag(self.path), self.topics, self.robot, self.mapping)
 
 
 def episodes_at(path: Path, robot: Robot, mapping: BagMapping) -> Iterator[FoundLog]:
