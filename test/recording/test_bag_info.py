@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from dynid.recording.bag_info import bag_info, missed_cycles
+from dynid.recording.messages import encode_string
 
 START = 1_700_000_000_000_000_000
 
@@ -72,3 +73,12 @@ def test_bad_content_is_a_finding(experiment, tmp_path: Path) -> None:
     experiment.messages["joint_states"][7] = (stamp, raw[:30])
     info = bag_info(experiment.write(tmp_path / "bag"))
     assert len(info.findings) == 1 and "message 7 of topic '/joint_states' cannot be decoded" in info.findings[0]
+
+
+@pytest.mark.parametrize("cycle_s", [5e-324, 1e-5, 1e300])
+def test_cycle_time_that_no_driver_has_is_a_finding(experiment, tmp_path: Path, cycle_s: float) -> None:
+    text = experiment.settings.model_copy(update={"cycle_s": cycle_s}).model_dump_json()
+    experiment.messages["hardware_settings"] = [(experiment.messages["hardware_settings"][0][0], encode_string(text))]
+    info = bag_info(experiment.write(tmp_path / "bag"))
+    assert f"topic '/hardware_settings': cycle_s is {cycle_s}, expected 0.0005 to 0.02" in info.findings[0]
+    assert all(topic.drops is None for topic in info.topics)

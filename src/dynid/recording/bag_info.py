@@ -11,7 +11,7 @@ from dynid.errors import DataError
 from dynid.recording.bag_reader import Bag, TopicContent, read_bag, sha256_of
 from dynid.recording.completeness import late_starts
 from dynid.recording.series import joint_series, strings
-from dynid.recording.settings import HardwareSettings, parse_settings
+from dynid.recording.settings import LONGEST_CYCLE_S, SHORTEST_CYCLE_S, HardwareSettings, parse_settings
 from dynid.recording.topics import EXPERIMENT, HARDWARE_SETTINGS, JOINT_STATES, STAMPED
 
 DRIFT_BLOCK = 1000
@@ -153,6 +153,11 @@ def _drops(states: TopicContent, bag: Bag, findings: list[str]) -> Drops:
     texts = strings(bag[settings_topic]) if settings_topic in bag.topics else []
     if texts:
         cycle = parse_settings(settings_topic, texts[-1], HardwareSettings).cycle_s
+        if not SHORTEST_CYCLE_S <= cycle <= LONGEST_CYCLE_S:
+            raise DataError(
+                f"topic '{settings_topic}': cycle_s is {cycle}, expected {SHORTEST_CYCLE_S} to {LONGEST_CYCLE_S}, so "
+                "missed cycles cannot be counted: correct the driver's settings"
+            )
     else:
         cycle = float(np.median(np.diff(series.stamp_ns))) / 1e9
     if cycle <= 0:
