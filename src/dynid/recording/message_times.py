@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dynid.errors import DataError
 from dynid.recording.series import JointSeries
 from dynid.robot import FloatArray
 
@@ -17,6 +18,9 @@ def increasing_times(stamp_ns: NDArray[np.int64], notes: list[str]) -> tuple[Flo
     """Return times (N,) [s] that start at 0, and a mask (N,) of those that are later than all before.
 
     If a clock is set back, as when a simulator restarts, a new piece starts after a gap.
+
+    Raises:
+        DataError: the stamps only go back.
     """
     time = _forward(stamp_ns, 1.0, notes)
     later = _later(time)
@@ -32,11 +36,19 @@ def _forward(stamp_ns: NDArray[np.int64], steps_per_step: float, notes: list[str
         stamp_ns: stamps, (N,) [ns].
         steps_per_step: mean number of rows of all publishers in one step of the most frequent publisher.
         notes: list to which a note is added if the stamps are set back.
+
+    Raises:
+        DataError: the stamps only go back.
     """
     time = (stamp_ns - stamp_ns[0]) / 1e9 if len(stamp_ns) else np.zeros(0)
     steps = np.diff(time)
     back = np.flatnonzero(steps < -SET_BACK_S)
     forward = steps[steps > 0.0]
+    if len(back) and not len(forward):
+        raise DataError(
+            f"the stamps of {len(time)} messages only go back, by {-steps.min():.3g} s at most, expected stamps that "
+            "advance: set the publisher's clock right and record again"
+        )
     for row in back.tolist():
         gap = CLOCK_GAP_STEPS * steps_per_step * float(np.median(forward))
         time[row + 1 :] += time[: row + 1].max() - time[row + 1] + gap
@@ -55,6 +67,9 @@ def common_times(series: Sequence[JointSeries], notes: list[str]) -> list[tuple[
 
     The axis follows the stamps. If a publisher sends no stamps, or if the stamps come from differing clocks, the axis
     follows the recorder's log times.
+
+    Raises:
+        DataError: the stamps only go back.
     """
     stamps, logs = [one.stamp_ns for one in series], [one.log_ns for one in series]
     late = [float(np.median(log - stamp)) / 1e9 for log, stamp in zip(logs, stamps, strict=True)]
