@@ -36,6 +36,32 @@ def test_the_reader_of_logs_reads_it_back(tmp_path):
         write_lerobot(tmp_path / "set", episodes, ROBOT.joint_names, ROBOT.name)
 
 
+def data_set(folder, columns, names, rows=60, episodes=1):
+    """A data set of another writer: the given columns (N, n) of CRANE-X7, with the given names of their entries."""
+    (folder / "meta").mkdir(parents=True)
+    (folder / "data").mkdir()
+    features = {key: {"names": value} for key, value in names.items()}
+    (folder / "meta" / "info.json").write_text(json.dumps({"fps": 30, "features": features}))
+    count = len(next(iter(columns.values())))
+    table = {"timestamp": np.arange(count) / 30.0, "episode_index": np.arange(count) * episodes // count}
+    table |= {key: values.tolist() for key, values in columns.items()}
+    parquet.write_table(pyarrow.table(table), folder / "data" / "file.parquet")
+    return folder
+
+
+def test_currents_need_a_unit(tmp_path):
+    """A data set does not say whether its currents are in A or in mA; none of them is a torque."""
+    columns = episode(scale=0.3, rows=60).columns
+    own = {"observation.state": columns["observation.state"], "observation.current": columns["observation.effort"]}
+    folder = data_set(tmp_path / "set", own, {"observation.state": ROBOT.joint_names})
+    for mapping in (None, {"torque": {"unit": "N m"}}, {"torque": {"unit": "kg cm"}}):
+        (found,) = find_logs(folder, ROBOT, mapping)
+        assert "holds currents without a unit in column observation.current: give --effort A or mA" in found.problem
+    (found,) = find_logs(folder, ROBOT, {"torque": {"unit": "A"}})
+    constants = ROBOT.joint_constants
+    np.testing.assert_allclose(found.read().tau, own["observation.current"] * constants, atol=1e-6)
+
+
 def test_data_set_meets_version_3(tmp_path):
     folder = tmp_path / "set"
     write_lerobot(folder, [episode(), episode("release"), episode()], ROBOT.joint_names, ROBOT.name, fps=50)

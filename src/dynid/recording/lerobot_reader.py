@@ -1,7 +1,7 @@
 """Reader of LeRobot data sets: a folder with `meta/info.json`, in which every episode is a separate log.
 
-The columns read are `observation.state`, `observation.effort` or `.current`, and `action`. Reading parquet files
-requires pyarrow, `pip install dynid[lerobot]`.
+The columns read are `observation.state`, `observation.effort` or `.current`, and `action`. No data set says in which
+unit its currents are, so the caller has to. Reading parquet files requires pyarrow, `pip install dynid[lerobot]`.
 """
 
 import re
@@ -23,7 +23,8 @@ from dynid.robot import FloatArray, Robot
 
 MOST_EPISODES = 10_000  # maximum number of episodes in a file
 EPISODE = "episode_index"
-STATE, ACTION, TORQUES = "observation.state", "action", ("observation.effort", "observation.current")
+STATE, ACTION, CURRENT = "observation.state", "action", "observation.current"
+TORQUES = ("observation.effort", CURRENT)
 UNIT_HINT = "are --position and --effort right?"
 
 
@@ -91,7 +92,10 @@ def read_episode(data: DataSet, file: Path, episode: int, robot: Robot, mapping:
         conversion = mapping.conversion(robot)
         _refuse_far_data_set(data, order, conversion.position_factors, robot)
         time = found.get("timestamp", np.arange(len(found[STATE])) / float(data.info.get("fps") or 30.0))
-        effort = next((found[key][:, order] for key in TORQUES if key in found), None)
+        key = next((one for one in TORQUES if one in found), None)
+        if key == CURRENT and not conversion.torque_constants:
+            raise DataError(f"{name} holds currents without a unit in column {CURRENT}: give --effort A or mA")
+        effort = None if key is None else found[key][:, order]
         goal = found[ACTION][:, order] if ACTION in found else None
         rows = measured(name, conversion, time, found[STATE][:, order], effort, goal)
         return joint_log(rows, conversion, UNIT_HINT, mount=mapping.mount, torque_delay_s=mapping.torque_delay_s)
