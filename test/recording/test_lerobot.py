@@ -62,6 +62,48 @@ def test_currents_need_a_unit(tmp_path):
     np.testing.assert_allclose(found.read().tau, own["observation.current"] * constants, atol=1e-6)
 
 
+def test_every_column_is_ordered_by_its_own_names(tmp_path):
+    """Efforts and actions may list the joints in another order than the states do."""
+    columns = {key: value for key, value in episode(scale=0.3, rows=60).columns.items() if "external" not in key}
+    turned = {key: value[:, ::-1] if key != "observation.state" else value for key, value in columns.items()}
+    names = {
+        "observation.state": [f"{one}.pos" for one in ROBOT.joint_names],
+        "observation.effort": [f"{one}.effort" for one in ROBOT.joint_names[::-1]],
+        "action": ROBOT.joint_names[::-1],
+    }
+    (found,) = find_logs(data_set(tmp_path / "named", turned, names), ROBOT)
+    np.testing.assert_allclose(found.read().tau, columns["observation.effort"], atol=1e-6)
+    np.testing.assert_allclose(found.read().goal, columns["action"], atol=1e-6)
+    back = {key: value[:, ::-1] for key, value in columns.items()}  # without own names, in the order of the states
+    (found,) = find_logs(data_set(tmp_path / "one", back, {"observation.state": ROBOT.joint_names[::-1]}), ROBOT)
+    np.testing.assert_allclose(found.read().tau, columns["observation.effort"], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("names", "words"),
+    [
+        (["a", "b", "c", "d", "e", "f", "g", "h"], "named a, b, c, d, e, f, g, h; expected the joints"),
+        ([*ROBOT.joint_names, "more"], "9 names for 8 entries in observation.effort"),
+        ([*ROBOT.joint_names[:-1], ROBOT.joint_names[0], ROBOT.joint_names[-1]], "two entries named"),
+    ],
+)
+def test_efforts_of_other_names_are_refused(tmp_path, names, words):
+    columns = episode(scale=0.3, rows=60).columns
+    own = {key: columns[key] for key in ("observation.state", "observation.effort")}
+    named = {"observation.state": ROBOT.joint_names, "observation.effort": names}
+    (found,) = find_logs(data_set(tmp_path / "set", own, named), ROBOT)
+    assert words in found.problem and "\n" not in found.problem
+
+
+def test_actions_that_are_no_goals_of_the_joints_are_left_out_and_noted(tmp_path):
+    columns = episode(scale=0.3, rows=60).columns
+    own = {key: columns[key] for key in ("observation.state", "observation.effort")} | {"action": np.ones((60, 3))}
+    named = {"observation.state": ROBOT.joint_names, "action": ["dx", "dy", "dz"]}
+    (found,) = find_logs(data_set(tmp_path / "set", own, named), ROBOT)
+    log = found.read()
+    assert log.goal is None and "no goals are read: set episode 0 has 3 entries in action, named dx" in log.notes[0]
+
+
 def test_data_set_meets_version_3(tmp_path):
     folder = tmp_path / "set"
     write_lerobot(folder, [episode(), episode("release"), episode()], ROBOT.joint_names, ROBOT.name, fps=50)

@@ -25,6 +25,12 @@ MOST_EPISODES = 10_000  # maximum number of episodes in a file
 EPISODE = "episode_index"
 STATE, ACTION, CURRENT = "observation.state", "action", "observation.current"
 TORQUES = ("observation.effort", CURRENT)
+SUFFIXES = {  # suffixes that LeRobot and other writers append to a joint's name, by column
+    STATE: (".pos",),
+    ACTION: (".pos",),
+    TORQUES[0]: (".effort", ".torque"),
+    CURRENT: (".current", ".effort"),
+}
 UNIT_HINT = "are --position and --effort right?"
 
 
@@ -88,16 +94,23 @@ def read_episode(data: DataSet, file: Path, episode: int, robot: Robot, mapping:
         found = read_columns(file, [STATE, ACTION, *TORQUES, "timestamp", EPISODE], (EPISODE, episode))
         if STATE not in found or found[STATE].ndim != 2:
             raise DataError(f"{name} has no column {STATE} of lists")
-        order = _order(data.info, robot, mapping.names(robot), found[STATE].shape[1], name)
+        joints = mapping.names(robot)
+        order = _state_order(data.info, robot, joints, found[STATE].shape[1], name)
         conversion = mapping.conversion(robot)
         _refuse_far_data_set(data, order, conversion.position_factors, robot)
         time = found.get("timestamp", np.arange(len(found[STATE])) / float(data.info.get("fps") or 30.0))
         key = next((one for one in TORQUES if one in found), None)
         if key == CURRENT and not conversion.torque_constants:
             raise DataError(f"{name} holds currents without a unit in column {CURRENT}: give --effort A or mA")
-        effort = None if key is None else found[key][:, order]
-        goal = found[ACTION][:, order] if ACTION in found else None
-        rows = measured(name, conversion, time, found[STATE][:, order], effort, goal)
+        effort, goal, notes = None, None, list[str]()
+        if key is not None:
+            effort = found[key][:, _own_order(data.info, key, found[key], order, joints, name)]
+        if ACTION in found:
+            try:
+                goal = found[ACTION][:, _own_order(data.info, ACTION, found[ACTION], order, joints, name)]
+            except DataError as error:  # actions may be anything, such as steps of the hand, and only goals are missed
+                notes.append(f"no goals are read: {error}")
+        rows = measured(name, conversion, time, found[STATE][:, order], effort, goal, notes=tuple(notes))
         return joint_log(rows, conversion, UNIT_HINT, mount=mapping.mount, torque_delay_s=mapping.torque_delay_s)
 
 
@@ -129,18 +142,28 @@ def _refuse_far_data_set(data: DataSet, order: list[int], factors: FloatArray, r
     refuse_beyond_limits(ends, robot, f"{data.path.name} as a whole (meta/stats.json)", "is --position right?")
 
 
-def _order(info: dict[str, Any], robot: Robot, joints: tuple[str, ...], columns: int, name: str) -> list[int]:
+def _names(info: dict[str, Any], key: str) -> list[str]:
+    """Return the names of a column's entries without LeRobot's suffix for the quantity; [] if the data set has none."""
+    feature = info.get("features", {}).get(key)
+    names = (feature.get("names") if isinstance(feature, dict) else None) or []
+    if isinstance(names, dict):
+        names = next(iter(names.values()), [])
+    return [_without_suffix(str(one), SUFFIXES[key]) for one in names]
+
+
+def _without_suffix(name: str, suffixes: tuple[str, ...]) -> str:
+    return next((name.removesuffix(one) for one in suffixes if name.endswith(one)), name)
+
+
+def _state_order(info: dict[str, Any], robot: Robot, joints: tuple[str, ...], columns: int, name: str) -> list[int]:
     """Return the column of each robot joint in a state: by name, or in file order without joint names.
 
     Raises:
         DataError: the names are neither the joints' names nor numbers, or the number of columns differs.
     """
-    names = info.get("features", {}).get(STATE, {}).get("names") or []
-    if isinstance(names, dict):
-        names = next(iter(names.values()), [])
-    plain = [str(one).removesuffix(".pos") for one in names]
+    plain = _names(info, STATE)
     if set(joints) <= set(plain):
-        return [plain.index(joint) for joint in joints]
+        return _places(plain, joints, columns, STATE, name)
     if columns != robot.size:
         raise DataError(f"{name} has {columns} states; robot '{robot.name}' has {robot.size} joints with other names")
     if plain and not _counted(plain):
@@ -150,6 +173,47 @@ def _order(info: dict[str, Any], robot: Robot, joints: tuple[str, ...], columns:
             "in robot.yaml, or list them as `joints` in a mapping"
         )
     return list(range(columns))
+
+
+def _own_order(
+    info: dict[str, Any], key: str, values: FloatArray, of_state: list[int], joints: tuple[str, ...], name: str
+) -> list[int]:
+    """Return the column of each robot joint in efforts, currents or actions: by their own names, or as in the state.
+
+    Args:
+        info: content of meta/info.json.
+        key: name of the column.
+        values: its values, (N, k).
+        of_state: column of each joint in the state.
+        joints: names of the joints in the data set.
+        name: name of the episode.
+
+    Raises:
+        DataError: neither the names are the joints' nor the names and the number of entries are the state's.
+    """
+    plain, of_states, columns = _names(info, key), _names(info, STATE), values.shape[-1] if values.ndim == 2 else 0
+    if set(joints) <= set(plain):
+        return _places(plain, joints, columns, key, name)
+    fit = max(of_state) < columns == (len(of_states) or len(of_state))
+    if fit and (not plain or plain == of_states or (_counted(plain) and of_state == list(range(columns)))):
+        return of_state
+    raise DataError(
+        f"{name} has {columns} entries in {key}, named {cut(', '.join(plain), 300) or 'nothing'}; expected the joints "
+        f"{', '.join(joints)}, or the names and the number of {STATE}: correct the names in meta/info.json"
+    )
+
+
+def _places(plain: list[str], joints: tuple[str, ...], columns: int, key: str, name: str) -> list[int]:
+    """Return the place of each joint among the names of a column's entries.
+
+    Raises:
+        DataError: a joint is named twice, or there are more or fewer names than entries.
+    """
+    twice = next((one for one in joints if plain.count(one) > 1), None)
+    if twice is not None or len(plain) != columns:
+        fault = f"{len(plain)} names for {columns} entries" if twice is None else f"two entries named {cut(twice)}"
+        raise DataError(f"{name} has {fault} in {key}, expected one name for each: correct meta/info.json")
+    return [plain.index(joint) for joint in joints]
 
 
 def _counted(names: list[str]) -> bool:
