@@ -37,6 +37,8 @@ ORDER = (
     "durable",
     "resources",
     "parent",
+    "foreign_files",
+    "limited",
     "threads",
     "parallel",
     "hardware.servos",

@@ -20,6 +20,7 @@ from dynid.documents import parse_yaml, read_json, read_yaml
 from dynid.errors import ConfigurationError, DataError, DynidError
 from dynid.identification.data.log_search import find_logs
 from dynid.identification.feasibility.belief import Belief
+from dynid.model.link_shapes import LinkShapes
 from dynid.recording import csv_table
 from dynid.recording.bag_reader import read_bag
 from dynid.recording.bag_repair import repair_bag
@@ -97,6 +98,51 @@ def test_mesh_that_claims_more_than_it_has_is_refused(tmp_path: Path, name: str)
         path.write_text(chain(1, more=f'<collision><geometry><mesh filename="{mesh}"/></geometry></collision>'))
         (box,) = shape_boxes(path, ["j1"])
         assert isinstance(box, str) == (mesh == name)
+
+
+CRASHING = {
+    "faces.ply": b"ply\nformat ascii 1.0\nelement vertex 3\nproperty float x\nproperty float y\nproperty float z\n"
+    b"element face 1\nproperty list uchar int vertex_indices\nend_header\n0 0 0\n1 0 0\n0 1 0\n3 0 1 999999999\n",
+    "itself.dae": b'<?xml version="1.0"?><COLLADA version="1.4.1"><library_nodes><node id="a"><instance_node url="#a"/>'
+    b'<instance_node url="#a"/></node></library_nodes><library_visual_scenes><visual_scene id="s"><node id="n">'
+    b'<instance_node url="#a"/></node></visual_scene></library_visual_scenes><scene><instance_visual_scene url="#s"/>'
+    b"</scene></COLLADA>",
+}
+
+
+def test_meshes_that_crash_their_reader_are_refused_and_others_are_read(tmp_path: Path) -> None:
+    """assimp ends the process that reads these files, so another one reads them."""
+    path = tmp_path / "x.urdf"
+    shape = '<collision><geometry><mesh filename="{}"/></geometry></collision>'
+    for name, content in CRASHING.items():
+        (tmp_path / name).write_bytes(content)
+    (tmp_path / "good.stl").write_bytes(stl(10))
+    for name in CRASHING:
+        path.write_text(chain(1, more=shape.format("good.stl") + shape.format(name)))
+        (box,) = shape_boxes(path, ["j1"])
+        assert str(box).startswith(f"the mesh {tmp_path / name} cannot be read")
+        with pytest.raises(ConfigurationError, match=f"the mesh .*{name} cannot be read"):
+            LinkShapes(path, ("j1",))
+    path.write_text(chain(1, more=shape.format("good.stl")))
+    assert not isinstance(shape_boxes(path, ["j1"])[0], str)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "words"),
+    [
+        ("a.stl", stl(1).replace(stl(1)[96:100], b"\0\0\xc0\x7f"), "a.stl has vertices that are not finite numbers"),
+        ("a.gltf", b"{}", "a.gltf is of a format that is not read, expected .stl, .dae"),
+    ],
+    ids=["not a number", "format"],
+)
+def test_mesh_without_usable_points_is_refused(tmp_path: Path, name: str, content: bytes, words: str) -> None:
+    path = tmp_path / "x.urdf"
+    (tmp_path / name).write_bytes(content)
+    path.write_text(chain(1, more=f'<collision><geometry><mesh filename="{name}"/></geometry></collision>'))
+    (box,) = shape_boxes(path, ["j1"])
+    assert words in str(box)
+    with pytest.raises(ConfigurationError, match=words):
+        LinkShapes(path, ("j1",))
 
 
 def test_mesh_without_end_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

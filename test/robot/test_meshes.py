@@ -4,12 +4,14 @@ import shutil
 from pathlib import Path
 
 import numpy as np
+import pinocchio
 import pytest
 import yaml
 
 from dynid.control.motion_draft import write_motions
 from dynid.control.self_collision import SelfCollision
 from dynid.errors import ConfigurationError
+from dynid.model.link_shapes import LinkShapes
 from dynid.robot import load_robot
 from dynid.robot.check import check_robot
 from dynid.robot.draft import draft_robot, write_draft
@@ -76,6 +78,32 @@ def test_a_drafted_robot_takes_its_meshes_along(tmp_path: Path, name: str) -> No
     assert collision.contact_at(np.array([0.0, 0.3, 0.3])) is None
     folded = collision.contact_at(np.array([0.0, 2.0, 2.6]))
     assert folded is not None and set(folded) == {"upper", "hand"}
+
+
+def test_contact_of_meshes_is_as_pinocchio_finds_it(tmp_path: Path) -> None:
+    """Another process reads the files, and their points take their places among the shapes."""
+    urdf = package(tmp_path / "arm_description", "../meshes/{}.stl")
+    for mesh in (tmp_path / "arm_description" / "meshes").iterdir():  # in millimetres, as many are
+        half, middle = ((50, 50, 50), (0, 0, -50)) if mesh.stem == "base" else ((20, 20, 130), (0, 0, 150))
+        box(mesh, half, middle)
+    urdf.write_text(urdf.read_text().replace('.stl"', '.stl" scale="0.001 0.001 0.001"'))
+    names = ("to_upper", "to_fore", "to_hand")
+    shapes = LinkShapes(urdf, names)
+    text = urdf.read_text().replace("../meshes", str(tmp_path / "arm_description" / "meshes"))
+    model = pinocchio.buildModelFromXML(text)
+    own = pinocchio.buildGeomFromUrdfString(model, text, pinocchio.GeometryType.COLLISION)
+    own.addAllCollisionPairs()
+    pairs = {("base", "fore"), ("base", "hand"), ("upper", "hand")}
+    touched = 0
+    for q in np.random.default_rng(0).uniform(-2.9, 2.9, (200, 3)):
+        data, results = model.createData(), own.createData()
+        pinocchio.computeCollisions(model, data, own, results, q, False)
+        links = [shape.name.rpartition("_")[0] for shape in own.geometryObjects]
+        found = zip(own.collisionPairs, results.collisionResults, strict=True)
+        known = {(links[pair.first], links[pair.second]) for pair, one in found if one.isCollision()}
+        assert set(shapes.touching(q)) == known & pairs
+        touched += len(known & pairs)
+    assert touched > 10
 
 
 def test_missing_mesh_prevents_driving_and_names_its_place(tmp_path: Path) -> None:

@@ -1,12 +1,55 @@
 """Collision shapes of an arm's links, and which of them touch at a posture (pinocchio and coal)."""
 
+import xml.etree.ElementTree as ElementTree  # DOCTYPEs, the way to external entities, are refused before parsing
 from pathlib import Path
+from typing import Any
 
 from dynid.errors import ConfigurationError
 from dynid.model.pinocchio_library import pinocchio
 from dynid.robot import FloatArray
+from dynid.robot.mesh_points import Mesh, load_meshes, mesh_of
 from dynid.robot.meshes import tree_with_meshes
-from dynid.robot.urdf_tree import with_limited_turns
+from dynid.robot.urdf_tree import UrdfTree, with_limited_turns
+
+try:
+    import coal
+except ImportError:
+    import hppfcl as coal  # name of coal in older versions of pinocchio
+
+
+def _without_meshes(tree: UrdfTree) -> dict[str, Mesh]:
+    """Replace the meshes of collision shapes by spheres; return the meshes by pinocchio's names of the shapes.
+
+    Only a child process may read the files, so pinocchio must not.
+
+    Raises:
+        ConfigurationError: a mesh cannot be read.
+    """
+    shapes = {
+        f"{link.get('name')}_{k}": collision.find("geometry")
+        for link in tree.element.findall("link")
+        for k, collision in enumerate(link.findall("collision"))
+    }
+    drawn = {name: one for name, one in shapes.items() if one is not None and one.find("mesh") is not None}
+    load_meshes(Path(mesh.get("filename", "")) for one in drawn.values() for mesh in one.findall("mesh"))
+    found = {}
+    for name, geometry in drawn.items():
+        (mesh, *_) = geometry.findall("mesh")
+        found[name] = mesh_of(mesh, Path(mesh.get("filename", "")))
+        geometry.clear()
+        ElementTree.SubElement(geometry, "sphere", radius="1")
+    return found
+
+
+def _bounding_tree(urdf: Path, mesh: Mesh) -> Any:
+    """Return coal's tree of a mesh, with which it finds contact."""
+    made = coal.BVHModelOBBRSS()
+    made.beginModel(len(mesh.triangles), len(mesh.vertices))
+    made.addVertices(mesh.vertices)
+    made.addTriangles(mesh.triangles)
+    if made.endModel() != 0:
+        raise ConfigurationError(f"{urdf}: a mesh of its collision shapes has no triangles that can be used")
+    return made
 
 
 class LinkShapes:
@@ -20,7 +63,9 @@ class LinkShapes:
     """
 
     def __init__(self, urdf: Path, joint_names: tuple[str, ...]) -> None:
-        text = with_limited_turns(tree_with_meshes(urdf))
+        tree = tree_with_meshes(urdf)
+        meshes = _without_meshes(tree)
+        text = with_limited_turns(tree)
         try:
             self._model = pinocchio.buildModelFromXML(text)
             self._shapes = pinocchio.buildGeomFromUrdfString(self._model, text, pinocchio.GeometryType.COLLISION)
@@ -30,6 +75,8 @@ class LinkShapes:
         if missing:
             raise ConfigurationError(f"{urdf} has no joint {', '.join(missing)}")
         self._places = [self._model.joints[self._model.getJointId(name)].idx_q for name in joint_names]
+        for name, mesh in meshes.items():
+            self._shapes.geometryObjects[self._shapes.getGeometryId(name)].geometry = _bounding_tree(urdf, mesh)
         self._data = self._model.createData()
         self._neutral = pinocchio.neutral(self._model)
         self._add_pairs()

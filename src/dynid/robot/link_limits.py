@@ -6,6 +6,7 @@ next and contains the box of the centre of mass, widened by `REACH_SHARE` of the
 `LEAST_MARGIN_M`.
 """
 
+import contextlib
 import xml.etree.ElementTree as ElementTree  # DOCTYPEs, the way to external entities, are refused before parsing
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,7 +22,8 @@ from dynid.model.mdh import MdhChain
 from dynid.model.pinocchio_library import pinocchio
 from dynid.robot import FloatArray, PhysicalBounds, Robot, read_only
 from dynid.robot.file import LinkBounds
-from dynid.robot.meshes import find_mesh, refuse_large
+from dynid.robot.mesh_points import load_meshes, mesh_of, numbers
+from dynid.robot.meshes import find_mesh, refuse_unfit
 from dynid.robot.urdf_text import read_urdf_text
 from dynid.robot.urdf_tree import read_tree
 
@@ -161,6 +163,7 @@ def shape_boxes(urdf: Path, joints: tuple[str, ...], chain: SerialChain | None =
     for frame in serial.model.frames:
         if frame.type == pinocchio.FrameType.BODY and frame.parentJoint > 0 and frame.name in links:
             riding[frame.parentJoint - 1].append((links[frame.name], frame.placement.homogeneous))
+    _load_together(riding, urdf.parent)
     found: list[Box | str] = []
     for j, bodies in enumerate(riding):
         origins = [np.zeros(3)]
@@ -191,8 +194,8 @@ def _corners(link: ElementTree.Element, kind: str, placement: FloatArray, folder
         if shape is None:
             continue
         given = {} if origin is None else origin.attrib
-        R = placement[:3, :3] @ pinocchio.rpy.rpyToMatrix(_numbers(given.get("rpy", "0 0 0")))
-        at = placement[:3, :3] @ _numbers(given.get("xyz", "0 0 0")) + placement[:3, 3]
+        R = placement[:3, :3] @ pinocchio.rpy.rpyToMatrix(numbers(given.get("rpy", "0 0 0")))
+        at = placement[:3, :3] @ numbers(given.get("xyz", "0 0 0")) + placement[:3, 3]
         centre, half = _half_size(shape, R, folder)
         yield from (at + R @ centre - half, at + R @ centre + half)
 
@@ -200,27 +203,17 @@ def _corners(link: ElementTree.Element, kind: str, placement: FloatArray, folder
 def _half_size(shape: ElementTree.Element, R: FloatArray, folder: Path) -> Box:
     """Return a shape's centre in its own frame, and its half size along axes rotated by R (3, 3) [m]."""
     if shape.tag == "box":
-        return np.zeros(3), np.abs(R) @ _numbers(shape.get("size", "")) / 2
+        return np.zeros(3), np.abs(R) @ numbers(shape.get("size", "")) / 2
     if shape.tag == "mesh":
         lower, upper = _mesh_box(shape, folder)
         return (lower + upper) / 2, np.abs(R) @ (upper - lower) / 2
-    (radius,) = _numbers(shape.get("radius", ""), 1)
+    (radius,) = numbers(shape.get("radius", ""), 1)
     if shape.tag == "sphere":
         return np.zeros(3), np.full(3, radius)
-    (length,) = _numbers(shape.get("length", ""), 1)
+    (length,) = numbers(shape.get("length", ""), 1)
     along = np.abs(R[:, 2])
     ends = radius if shape.tag == "capsule" else radius * np.sqrt(np.maximum(1.0 - along**2, 0.0))
     return np.zeros(3), along * length / 2 + ends
-
-
-def _numbers(text: str, count: int = 3) -> FloatArray:
-    try:
-        values = np.array([float(word) for word in text.split()])
-    except ValueError:
-        values = np.zeros(0)
-    if len(values) != count:
-        raise ConfigurationError(f"a shape of the URDF has '{text}', expected {count} numbers")
-    return values
 
 
 def _mesh_box(shape: ElementTree.Element, folder: Path) -> Box:
@@ -229,19 +222,21 @@ def _mesh_box(shape: ElementTree.Element, folder: Path) -> Box:
     Raises:
         ConfigurationError: the file is missing or cannot be read.
     """
-    try:
-        import coal
-    except ImportError:
-        import hppfcl as coal  # name of coal in older versions of pinocchio
-
     path = find_mesh(shape.get("filename", ""), folder)
-    refuse_large(path)
-    try:
-        mesh = coal.MeshLoader().load(str(path), _numbers(shape.get("scale", "1 1 1")))
-    except Exception as error:  # each format's reader raises its own kind
-        raise ConfigurationError(f"the mesh {path} cannot be read") from error
-    points = np.asarray(mesh.vertices())
+    refuse_unfit(path)
+    points = mesh_of(shape, path).vertices
     return points.min(axis=0), points.max(axis=0)
+
+
+def _load_together(riding: Sequence[Sequence[tuple[ElementTree.Element, FloatArray]]], folder: Path) -> None:
+    """Read all meshes of the links at once; those that cannot be read are reported when they are needed."""
+    paths = []
+    for name in {mesh.get("filename", "") for bodies in riding for body, _ in bodies for mesh in body.iter("mesh")}:
+        with contextlib.suppress(ConfigurationError):
+            path = find_mesh(name, folder)
+            refuse_unfit(path)
+            paths.append(path)
+    load_meshes(sorted(paths))
 
 
 def robot_shapes(robot: Robot) -> list[Box | str]:

@@ -44,8 +44,12 @@ def find_mesh(name: str, folder: Path) -> Path:
     return found
 
 
-def refuse_large(mesh: Path) -> None:
-    """Raise ConfigurationError if a mesh is larger than `MOST_BYTES`: it would take minutes and gigabytes."""
+def refuse_unfit(mesh: Path) -> None:
+    """Raise ConfigurationError for a mesh of another format, or larger than `MOST_BYTES`, which would take minutes."""
+    if mesh.suffix.lower() not in MESH_SUFFIXES:
+        raise ConfigurationError(
+            f"the mesh {mesh} is of a format that is not read, expected {', '.join(MESH_SUFFIXES)}: convert it"
+        )
     if (size := mesh.stat().st_size) > MOST_BYTES:
         raise ConfigurationError(
             f"the mesh {mesh} has {size / 2**20:.1f} MiB, expected at most {MOST_BYTES / 2**20:.0f}: simplify it"
@@ -56,7 +60,8 @@ def tree_with_meshes(urdf: Path) -> UrdfTree:
     """Return a URDF's tree with the resolved mesh paths of its collision shapes.
 
     Raises:
-        ConfigurationError: the URDF cannot be used, or a mesh is too large or missing; names where to put it.
+        ConfigurationError: the URDF cannot be used, or a mesh is missing, too large or of another format; names where
+            to put it.
     """
     tree, folder = read_tree(read_urdf_text(urdf), str(urdf)), urdf.parent
     for mesh in tree.element.findall(COLLISION_MESH_PATH):
@@ -68,7 +73,7 @@ def tree_with_meshes(urdf: Path) -> UrdfTree:
                 f"{error}, so contact of links cannot be checked: put it at {folder / FOLDER / _inside(name)}, "
                 "name the folder that holds its package in ROS_PACKAGE_PATH, or give the URDF a box in its place"
             ) from error
-        refuse_large(found)
+        refuse_unfit(found)
         mesh.set("filename", str(found))
     return tree
 

@@ -1,0 +1,91 @@
+"""Work that `limited` does in a child process: loading meshes, and expanding xacro files.
+
+This module imports little, so that the child starts soon.
+"""
+
+import contextlib
+import json
+import math
+import os
+import resource
+import signal
+import struct
+import time
+from pathlib import Path
+from typing import IO, Any
+
+MEMORY_BYTES = 2**30  # beyond what the interpreter and its libraries take; 335,000 triangles take half of it
+MESH_CPU_S, MESH_WALL_S = 10, 30
+XACRO_CPU_S, XACRO_WALL_S = 20, 60
+MOST_TRIANGLES, MOST_VERTICES = 400_000, 1_200_000  # maximum of a mesh; a file of 16 MiB as STL has 335,000 triangles
+UNREADABLE, TOO_LARGE = -1, -2  # instead of a number of vertices
+
+
+def serve(work: str, request: Any) -> None:
+    """Do the work "meshes" or "xacro", and write its result to standard output, to which nothing else may write."""
+    out = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    if work == "meshes":
+        _load_meshes(request, out)
+    else:
+        _expand(request, out)
+    out.close()
+
+
+def limit_memory() -> None:
+    """Limit the memory of this process to what it has and `MEMORY_BYTES`; it leaves no core file."""
+    with contextlib.suppress(OSError, ValueError):
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+        own = pages * resource.getpagesize() + MEMORY_BYTES
+        resource.setrlimit(resource.RLIMIT_AS, (own, own))
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def limit_time(cpu_s: int, wall_s: int) -> None:
+    """Let the system end this process after a further `cpu_s` of processor time or `wall_s` of time [s]."""
+    resource.setrlimit(resource.RLIMIT_CPU, (math.ceil(time.process_time()) + cpu_s, resource.RLIM_INFINITY))
+    signal.alarm(wall_s)  # without a handler it ends the process, whatever library is at work
+
+
+def _load_meshes(paths: list[str], out: IO[bytes]) -> None:
+    """Write a mark once ready, then each mesh: number of vertices and of triangles, coordinates, and indices."""
+    import numpy as np
+
+    try:
+        import coal
+    except ImportError:
+        import hppfcl as coal  # name of coal in older versions of pinocchio
+
+    limit_memory()
+    out.write(b"R")
+    for path in paths:
+        out.flush()
+        limit_time(MESH_CPU_S, MESH_WALL_S)
+        try:
+            mesh = coal.MeshLoader().load(path, np.ones(3))
+            vertices = np.array(mesh.vertices(), dtype="<f8").reshape(-1, 3)
+            count = mesh.num_tris
+            if count > MOST_TRIANGLES or len(vertices) > MOST_VERTICES:
+                out.write(struct.pack("<qq", TOO_LARGE, count))
+                continue
+            found = [mesh.tri_indices(k) for k in range(count)]
+            triangles = np.array([(one[0], one[1], one[2]) for one in found], dtype="<i8")
+        except Exception:  # each format's reader raises its own kind
+            out.write(struct.pack("<qq", UNREADABLE, 0))
+            continue
+        out.write(struct.pack("<qq", len(vertices), count) + vertices.tobytes() + triangles.tobytes())
+
+
+def _expand(request: dict[str, Any], out: IO[bytes]) -> None:
+    """Write JSON with the "text" that a xacro file expands to, or the "error" of xacro."""
+    import xacro
+
+    limit_memory()
+    limit_time(XACRO_CPU_S, XACRO_WALL_S)
+    try:
+        found = {"text": xacro.process_file(request["path"], mappings=request["arguments"]).toxml()}
+    except MemoryError:
+        found = {"error": f"it needs more than {MEMORY_BYTES // 2**20} MiB"}
+    except Exception as error:  # xacro evaluates expressions of the file, so any exception is possible
+        found = {"error": str(error) or type(error).__name__}
+    out.write(json.dumps(found).encode())
