@@ -58,6 +58,21 @@ def bag_without_topics(tmp_path: Path) -> Path:
     return tmp_path / "words"
 
 
+# -- what a terminal shows -------------------------------------------------------------------------------------
+
+
+def test_errors_hold_no_terminal_commands_of_a_file(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """A name in the file could clear the screen, or set the title of the window."""
+    file = tmp_path / "run.csv"
+    file.write_text("t,a\x1b[2J,b\x1b]0;title\x07\n" + "0,1,2\n" * 30)
+    assert run(monkeypatch, "robot", "mapping", str(file), "--out", str(tmp_path / "m.yaml"), "--rate-hz", "9") == 1
+    assert "\x1b" not in (said := sentence(capsys)) and "\x07" not in said and "a [2J" in said
+    assert run(monkeypatch, "demo", "--nope\x1b[2J") == 2
+    assert "\x1b" not in sentence(capsys)
+
+
 # -- wrong arguments -------------------------------------------------------------------------------------------
 
 

@@ -66,7 +66,7 @@ def run(app: typer.Typer, name: str | None = None) -> None:
     try:
         code = app(args=flags_first(sys.argv[1:]) or NO_ARGUMENTS, prog_name=name, standalone_mode=False)
     except DynidError as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"error: {one_line(str(error))}", file=sys.stderr)  # a message may quote a file, which holds anything
         sys.exit(1)
     except _UsageError as error:
         print(f"error: {_sentence(error)}", file=sys.stderr)
@@ -93,7 +93,7 @@ def _sentence(error: Exception) -> str:
     """Return a sentence on the fault in the arguments, and on the help to read."""
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "dynid"
-    message = " ".join(error.format_message().split())  # type: ignore[attr-defined]
+    message = one_line(error.format_message())  # type: ignore[attr-defined]
     return f"{message} (see '{command} --help')"
 
 
