@@ -1,8 +1,10 @@
 """The command line: invalid input gives one sentence on standard error and a non-zero exit code, and loses nothing."""
 
 import json
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -67,10 +69,62 @@ def test_errors_hold_no_terminal_commands_of_a_file(
     """A name in the file could clear the screen, or set the title of the window."""
     file = tmp_path / "run.csv"
     file.write_text("t,a\x1b[2J,b\x1b]0;title\x07\n" + "0,1,2\n" * 30)
-    assert run(monkeypatch, "robot", "mapping", str(file), "--out", str(tmp_path / "m.yaml"), "--rate-hz", "9") == 1
+    words = "robot", "mapping", str(file), "--robot", "planar_3r", "--out", str(tmp_path / "m.yaml")
+    assert run(monkeypatch, *words) == 1
     assert "\x1b" not in (said := sentence(capsys)) and "\x07" not in said and "a [2J" in said
     assert run(monkeypatch, "demo", "--nope\x1b[2J") == 2
     assert "\x1b" not in sentence(capsys)
+
+
+# -- signals ---------------------------------------------------------------------------------------------------
+
+WRITES = """
+import sys, time
+from pathlib import Path
+from dynid import cli
+from dynid.parallel import in_processes
+from dynid.resources import whole_folder
+
+def command(**_):
+    with whole_folder(Path(sys.argv[1])) as folder:
+        (folder / "half").write_text("x")
+        print("begun", flush=True)
+        if sys.argv[2] == "alone":
+            time.sleep(60)
+        list(in_processes(time.sleep, [60, 60], 2))
+
+if __name__ == "__main__":
+    cli.app = command
+    cli.main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("how", ["alone", "in processes"])
+def test_a_command_that_is_asked_to_end_leaves_nothing_half_written(tmp_path: Path, number: int, how: str) -> None:
+    (tmp_path / "command.py").write_text(WRITES)
+    words = [sys.executable, str(tmp_path / "command.py"), str(tmp_path / "out" / "result"), how]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None and process.stdout.readline() == "begun\n"
+        if how != "alone":
+            time.sleep(1.0)  # its processes start
+        process.send_signal(number)
+        assert process.wait(30) == 128 + number
+    assert not list((tmp_path / "out").iterdir())
+
+
+def test_handlers_of_signals_are_the_command_s_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A program that imports dynid keeps its own, and a signal that nohup ignores stays ignored."""
+    before = signal.getsignal(signal.SIGTERM)
+    earlier = signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    try:
+        seen = []
+        monkeypatch.setattr(cli, "app", lambda **_: seen.extend(map(signal.getsignal, cli.ENDING)))
+        run(monkeypatch)
+        assert seen[0] is not before and seen[1] == signal.SIG_IGN == signal.getsignal(signal.SIGHUP)
+        assert signal.getsignal(signal.SIGTERM) == before
+    finally:
+        signal.signal(signal.SIGHUP, earlier)
 
 
 # -- wrong arguments -------------------------------------------------------------------------------------------

@@ -1,8 +1,13 @@
 """Identify the dynamics of a robot arm from motor currents. An error is one sentence and a non-zero exit code."""
 
+import contextlib
 import io
 import os
+import signal
 import sys
+import threading
+from collections.abc import Iterator
+from types import FrameType
 from typing import Annotated
 
 import typer
@@ -13,6 +18,7 @@ from dynid.commands.terminal import flags_first, set_level
 from dynid.errors import DynidError, one_line
 
 INTERRUPTED = 130
+ENDING = (signal.SIGTERM, signal.SIGHUP)
 NO_ARGUMENTS = ["--help"]  # arguments of `dynid` if none are given
 # UsageError of the click version that typer uses, which is either the package or typer's own copy.
 _UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -49,8 +55,37 @@ app = app_of(Commands)
 
 
 def main() -> None:
-    """Run the `dynid` command."""
-    run(app)
+    """Run the `dynid` command; a request to end (SIGTERM, SIGHUP) leaves no half-written results behind."""
+    with _ending_cleanly():
+        run(app)
+
+
+@contextlib.contextmanager
+def _ending_cleanly() -> Iterator[None]:
+    """Convert signals that ask this process to end to a SystemExit while the block runs, so that it cleans up.
+
+    A signal that is ignored, as by nohup, stays so. Commands that end in an order of their own set their own handlers.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    own = [number for number in ENDING if signal.getsignal(number) == signal.SIG_DFL]
+    for number in own:
+        signal.signal(number, _end)
+    try:
+        yield
+    finally:
+        for number in own:
+            if signal.getsignal(number) == _end:
+                signal.signal(number, signal.SIG_DFL)
+
+
+def _end(number: int, _: FrameType | None) -> None:
+    """Leave the program; a second SIGTERM ends it at once, and a terminal that closes may send SIGHUP twice."""
+    for one, after in ((signal.SIGHUP, signal.SIG_IGN), (signal.SIGTERM, signal.SIG_DFL)):
+        if signal.getsignal(one) == _end:
+            signal.signal(one, after)
+    sys.exit(128 + number)
 
 
 def run(app: typer.Typer, name: str | None = None) -> None:

@@ -131,6 +131,10 @@ def _pool(count: int) -> Iterator[ProcessPoolExecutor]:
         pool = ProcessPoolExecutor(count, multiprocessing.get_context("spawn"), initializer=_begin)
         try:
             yield pool
+        except SystemExit:  # this process was asked to end, but its children were not
+            for child in multiprocessing.active_children():
+                child.terminate()
+            raise
         finally:
             pool.shutdown(cancel_futures=True)
 
