@@ -7,8 +7,10 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from dynid.errors import ConfigurationError, DataError, InputNotFoundError, UnknownNameError
+from dynid.recording.csv_draft import draft_mapping
 from dynid.recording.csv_mapping import CsvMapping
 from dynid.recording.csv_reader import is_csv, read_csv
 from dynid.recording.log import Log
@@ -106,11 +108,11 @@ def test_motors_turn_joints_through_gears_and_coupling(tmp_path: Path) -> None:
     """Power is the same on both sides, and motor 6 of the TX-40 turns with both wrist joints."""
     rng = np.random.default_rng(1)
     motors, torques = np.cumsum(rng.normal(size=(30, 6)), axis=0), rng.normal(size=(30, 6))
-    header = ",".join([f"m{k}" for k in range(6)] + [f"i{k}" for k in range(6)])
-    path = write(tmp_path / "motors.csv", np.hstack([motors, torques]), header)
+    header = ",".join(f"{name}{k}" for name in "miv" for k in range(6))
+    path = write(tmp_path / "motors.csv", np.hstack([motors, torques, motors]), header)
     group = {"side": "motor", "unit": "rad", "columns": [f"m{k}" for k in range(6)]}
     torque = {"side": "motor", "unit": "N m", "columns": [f"i{k}" for k in range(6)]}
-    velocity = {**group, "unit": "rad/s"}
+    velocity = {**group, "unit": "rad/s", "columns": [f"v{k}" for k in range(6)]}
     found = read(path, GEARED, time=None, rate_hz=100, position=group, torque=torque, velocity=velocity)
     np.testing.assert_allclose(found.q[:, 0] * 32, motors[:, 0])
     np.testing.assert_allclose(32 * (found.q[:, 4] + found.q[:, 5]), motors[:, 5])
@@ -224,13 +226,49 @@ def test_a_last_line_without_an_end_is_noted(tmp_path: Path) -> None:
         ({"torque": {"columns": ["tau1", "tau2", "tau3"], "unit": "A"}}, "joint_1 .* has no torque_constant_nm_per_a"),
         ({"torque": {"columns": ["tau1", "tau2", "tau3"], "unit": ["A", "A", "N m"]}}, "as currents and some not"),
         ({"rows": [0, 51]}, "has 50 rows; the mapping asks for rows 0 to 51"),
-        ({"time": {"column": "tau1"}}, "time .* does not come after"),
+        (
+            {"time": {"column": "tau1"}, "torque": {"columns": ["t", "tau2", "tau3"], "unit": "N m"}},
+            "time .* does not come after",
+        ),
         ({"mount": "nowhere"}, "unknown mount 'nowhere'"),
     ],
 )
 def test_a_mapping_that_does_not_fit_is_named(file: Path, changes: dict[str, Any], words: str) -> None:
     with pytest.raises((ConfigurationError, DataError, UnknownNameError), match=words):
         read(file, **changes)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"position": {"columns": ["q1", "q1", "q3"], "unit": "rad"}}, "'q1' is named for position and again for pos"),
+        ({"torque": {"columns": ["q1", "tau2", "tau3"], "unit": "N m"}}, "'q1' is named for position and again for"),
+        ({"time": {"column": "q2"}}, "'q2' is named for position and again for time"),
+    ],
+)
+def test_a_column_with_two_meanings_is_refused(changes: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValidationError, match=words):
+        mapping(**changes)
+
+
+def test_a_column_that_is_named_by_name_and_by_number_is_refused(file: Path) -> None:
+    torque = {"columns": [2, 6, 7], "unit": "N m"}
+    with pytest.raises(DataError, match="'q1' and 2 are the same column, 2; expected another one"):
+        read(file, torque=torque)
+    with pytest.raises(DataError, match="'q1' and 2 are the same column"):
+        read(file, torque=torque | {"file": file.name})
+
+
+def test_errors_about_wide_files_are_short(tmp_path: Path) -> None:
+    names = [f"column{k}" for k in range(20_000)]
+    path = tmp_path / "wide.csv"
+    path.write_text("\n".join([",".join(names), *[",".join(["0"] * len(names))] * 3]))
+    with pytest.raises(DataError, match="no column 't'; its columns are: column0, ") as refused:
+        read(path)
+    assert len(str(refused.value)) < 600
+    with pytest.raises(DataError, match="its columns are column0, ") as refused:
+        draft_mapping(path, PLANAR, 100.0)
+    assert len(str(refused.value)) < 900
 
 
 def test_time_that_jumps_back_is_named_with_its_line(tmp_path: Path) -> None:

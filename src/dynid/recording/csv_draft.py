@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dynid.errors import DataError
+from dynid.errors import DataError, cut
 from dynid.recording.csv_header import Header, header_of
 from dynid.recording.csv_mapping import TIME_UNITS
 from dynid.recording.csv_names import (
@@ -95,7 +95,8 @@ def _missing(csv: Path, kind: str, header: Header, told: list[ColumnName | None]
     return DataError(
         f"{csv} has no {robot.size} measured {kind} columns for robot '{robot.name}' by name ({words} with a number, "
         f"or with the joints' names {', '.join(robot.joint_names)}){partly}; its columns are "
-        f"{', '.join(header.names)}: name another robot with --robot, rename the columns, or write the mapping by hand"
+        f"{cut(', '.join(header.names), 300)}: name another robot with --robot, rename the columns, or write the "
+        "mapping by hand"
     )
 
 

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
+from dynid.errors import cut, shown
 from dynid.recording.quantity import Quantity
 from dynid.robot import Positive, Strict
 
@@ -87,4 +88,20 @@ class CsvMapping(Strict):
             raise ValueError("the decimal sign and the delimiter cannot both be a comma")
         if self.rows is not None and self.rows[1] is not None and self.rows[1] <= self.rows[0]:
             raise ValueError(f"rows {list(self.rows)} is an empty range; the second number is the row after the last")
+        return self
+
+    @model_validator(mode="after")
+    def _columns(self) -> "CsvMapping":
+        """Refuse a column that has two meanings in one file."""
+        named = [(group.file, column, name) for name, group in self.groups.items() for column in group.columns]
+        named += [] if self.time is None else [(None, self.time.column, "time")]
+        seen: dict[tuple[str | None, Column], str] = {}
+        for file, column, name in named:
+            if (earlier := seen.get((file, column))) is not None:
+                where = "" if file is None else f" of {cut(file)}"
+                raise ValueError(
+                    f"column {shown(column)}{where} is named for {earlier} and again for {name}; expected another "
+                    "column for each value"
+                )
+            seen[file, column] = name
         return self

@@ -15,7 +15,7 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
-from dynid.errors import DataError, InputNotFoundError
+from dynid.errors import DataError, InputNotFoundError, cut, shown
 from dynid.robot import FloatArray
 
 COMMENT = "#"
@@ -174,7 +174,7 @@ class _Lines:
         places = [k for k, name in enumerate(self.header) if name == column]
         if len(places) != 1:
             fault = f"has the column '{column}' twice" if places else f"has no column '{column}'"
-            raise DataError(f"{self.path} {fault}; its columns are: {', '.join(self.header)}")
+            raise DataError(f"{self.path} {fault}; its columns are: {cut(', '.join(self.header), 300)}")
         return places[0]
 
     def name(self, place: int) -> str:
@@ -238,6 +238,12 @@ def read_table(
     lines = _Lines(path, delimiter, decimal)
     dated = None if instants is None else lines.place(instants)
     places = [lines.place(column) for column in columns]
+    for k, place in enumerate(places):
+        if place in places[:k]:
+            raise DataError(
+                f"{path}: {shown(columns[places.index(place)])} and {shown(columns[k])} are the same column, "
+                f"{place + 1}; expected another one for each value"
+            )
     first, end = rows or (0, None)
     parts, numbers, bad = [], [], list[BadRow]()
     for place, (own, text) in zip(count(0, ROWS_AT_ONCE), lines.pieces(), strict=False):
