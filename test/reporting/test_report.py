@@ -254,3 +254,47 @@ def test_no_text_can_end_the_script_or_become_a_tag(planar_result: Path, tmp_pat
     assert "<" not in embedded({"name": "</script><script>alert(1)</script>"})
     folder = spoilt(planar_result, tmp_path / "evil", source="<img src=x onerror=alert(1)>")
     assert "<img" not in render_report(open_result(folder))
+
+
+@pytest.mark.parametrize(
+    ("arrays", "campaign", "provenance", "words"),
+    [
+        ({"0_predicted": 10}, {}, {}, r"npz has measured torques of shape \(\d+, 3\), but predicted \(10, 3\); remove"),
+        ({"0_time": 10}, {}, {}, r"npz has measured torques of shape \(\d+, 3\), but time \(10,\); remove it"),
+        ({}, {"processing": 5}, {}, "is not a valid result folder, or is damaged"),
+        ({}, {"held_out": {"result": {"x": {}}}}, {}, "is not a valid result folder, or is damaged: 'relative'"),
+        (None, {}, {"bags": [5]}, "is not a valid result folder, or is damaged"),
+        (None, {}, {"bags": [{"path": "/", "used": "x"}]}, "a bag is 'x', expected one of held out, fitted"),
+        ({}, {}, {"simulation": 5, "bags": "x", "settings": []}, "is not a valid result folder, or is damaged"),
+    ],
+)
+def test_damaged_results_and_those_of_other_versions_are_one_sentence(
+    planar_result: Path, tmp_path: Path, arrays: dict | None, campaign: dict, provenance: dict, words: str
+) -> None:
+    """None of them is a traceback: files are cut off or edited, or written by other versions."""
+    content = yaml.safe_load((planar_result / "model.yaml").read_text())
+    folder = spoilt(planar_result, tmp_path / "bad", provenance=content["provenance"] | provenance)
+    if "simulation" in provenance:
+        folder = spoilt(planar_result, tmp_path / "worse", provenance={"note": "none"})
+    if campaign:
+        (folder / "campaign.json").write_text(json.dumps(campaign))
+    with np.load(folder / FILE_NAME) as stored:
+        own = dict(stored)
+    (folder / FILE_NAME).unlink()
+    if arrays is not None:
+        np.savez_compressed(folder / FILE_NAME, **own | {key: own[key][:rows] for key, rows in arrays.items()})
+    with pytest.raises(DataError, match=words) as refused:
+        write_report(open_result(folder), tmp_path / "report.html")
+    assert "\n" not in str(refused.value) and not (tmp_path / "report.html").exists()
+
+
+def test_settings_of_another_version_are_refused_if_torques_are_to_be_predicted(
+    planar_result: Path, tmp_path: Path
+) -> None:
+    content = yaml.safe_load((planar_result / "model.yaml").read_text())
+    provenance = content["provenance"] | {"settings": content["provenance"]["settings"] | {"new_field": 1}}
+    folder = spoilt(planar_result, tmp_path / "other", provenance=provenance)
+    open_result(folder)  # its torques are stored
+    with pytest.raises(DataError, match=r"new_field is unknown.*; identify the model again") as refused:
+        open_result(folder, recordings=[tmp_path / "run"])
+    assert "\n" not in str(refused.value)

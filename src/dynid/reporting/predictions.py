@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import get_args
 
 import numpy as np
+from pydantic import ValidationError
 
-from dynid.errors import DataError
+from dynid.errors import DataError, cut, shown
 from dynid.identification.data.recordings import Kind
 from dynid.identification.held_out import validate
 from dynid.identification.prediction import Motion
@@ -16,7 +17,7 @@ from dynid.identification.settings import IdentificationSettings, load_identific
 from dynid.model.model_file import ModelFile
 from dynid.recording.csv_reader import is_csv
 from dynid.recording.mapping import Mapping
-from dynid.resources import stored_arrays, write_whole
+from dynid.resources import invalid_fields, stored_arrays, write_whole
 from dynid.robot import Robot
 from dynid.runtime.model import Model
 
@@ -50,17 +51,22 @@ def load_predictions(folder: Path) -> tuple[Motion, ...]:
     try:
         with stored_arrays(path) as stored:
             count = sum(key.endswith("_names") for key in stored.files)
-            return tuple(_stored_motion(stored, k) for k in range(count))
+            return tuple(_stored_motion(path, stored, k) for k in range(count))
     except DataError as error:
         raise DataError(f"{error}; remove it, and name the motions to predict instead") from error
 
 
-def _stored_motion(stored: np.lib.npyio.NpzFile, k: int) -> Motion:
+def _stored_motion(path: Path, stored: np.lib.npyio.NpzFile, k: int) -> Motion:
     name, kind, sha256 = (str(text) for text in stored[f"{k}_names"])
     time, dq, measured, predicted = (np.asarray(stored[f"{k}_{key}"], dtype=np.float64) for key in _ARRAYS)
     role = next(one for one in get_args(Kind) if one == kind)
     known = f"{k}_deviations"
     deviations = np.asarray(stored[known], dtype=np.float64) if known in stored.files else None
+    tables = [("dq", dq), ("predicted", predicted)] + ([] if deviations is None else [("deviations", deviations)])
+    wrong = next((f"{key} {one.shape}" for key, one in tables if one.shape != measured.shape), "")
+    if measured.ndim != 2 or time.shape != measured.shape[:1] or wrong:
+        wrong = wrong or f"time {time.shape}"
+        raise DataError(f"{path} has measured torques of shape {measured.shape}, but {cut(wrong)}")
     return Motion(name, role, sha256, time, dq, measured, predicted, float(stored[f"{k}_moved"]), deviations)
 
 
@@ -68,8 +74,16 @@ def recorded_bags(content: ModelFile) -> list[tuple[Path, Kind, Mapping]]:
     """Return the bags named in the provenance that still exist at their path, with their use and their mapping.
 
     Model files of older versions do not name their bags, which gives [].
+
+    Raises:
+        DataError: a bag has an unknown use.
     """
     rows = [(Path(row["path"]), row["used"]) for row in content.provenance.get("bags", []) if "used" in row]
+    if unknown := [used for _, used in rows if used not in get_args(Kind)]:
+        raise DataError(
+            f"the provenance of the model file says that a bag is {shown(unknown[0])}, expected one of "
+            f"{', '.join(get_args(Kind))}: identify the model again"
+        )
     described = content.provenance.get("mapping_of_bags", {})
     there = [(path, used) for path, used in rows if path.is_absolute() and path.exists() and not is_csv(path)]
     return [(path, used, described.get(used)) for path, used in there]
@@ -86,10 +100,18 @@ def predicted_with(robot: Robot, content: ModelFile, recordings: Sequence[tuple[
     Raises:
         InputNotFoundError: a recording does not exist.
         ConfigurationError: a mapping is invalid.
-        DataError: a recording cannot be used, or has other torque constants.
+        DataError: a recording cannot be used, or has other torque constants; or the settings are of another version.
     """
     stored = content.provenance.get("settings")
-    settings = IdentificationSettings.model_validate(stored) if stored else load_identification(robot)
+    if not recordings:
+        return []
+    try:
+        settings = IdentificationSettings.model_validate(stored) if stored else load_identification(robot)
+    except ValidationError as error:
+        raise DataError(
+            f"the settings in the model file are not those of this version of dynid, so no torques can be predicted: "
+            f"{invalid_fields(error, IdentificationSettings)}; identify the model again"
+        ) from error
     model = Model.of_file(robot, content)
     found = [validate(model, [path], settings=settings, mapping=mapping).motions[0] for path, _, mapping in recordings]
     return [replace(one, kind=kind) for one, (_, kind, _) in zip(found, recordings, strict=True)]

@@ -37,7 +37,7 @@ from dynid.reporting.residuals import residuals
 from dynid.reporting.result_folder import Result
 from dynid.reporting.tracking_table import tracking_rows
 from dynid.reporting.verdict_words import in_words, joint_labels, percent
-from dynid.resources import write_whole, yaml_text
+from dynid.resources import guarded, write_whole, yaml_text
 
 FILE_NAME = "report.html"
 LARGEST_BYTES = 5_000_000
@@ -87,8 +87,10 @@ def write_report(result: Result, path: Path, others: Sequence[Result] = (), trac
 
     Raises:
         OutputExistsError: the file exists.
+        DataError: a result folder is damaged, or of another version.
     """
-    write_whole(path, render_report(result, others, tracked))
+    with guarded(result.folder, "result folder"):
+        write_whole(path, render_report(result, others, tracked))
 
 
 def _context(result: Result, others: Sequence[Result]) -> dict[str, Any]:

@@ -134,16 +134,22 @@ def open_result(
         raise InputNotFoundError(
             f"{folder} holds no model.yaml: name a result folder of identify, campaign or demo (--out)"
         )
-    content = read_model_file(place / "model.yaml")
-    loaded = robot if isinstance(robot, Robot) else load_robot(robot or content.robot)
-    tables = {path.stem: _rows(path) for path in sorted((place / "tables").glob("*.csv"))}
-    stored = load_predictions(place)
-    motions = list(stored) or predicted_with(loaded, content, recorded_bags(content))
-    for one in predicted_with(loaded, content, [(path, "held out", mapping) for path in recordings]):
-        if one.sha256 not in {other.sha256 for other in motions}:
-            motions.append(one)
-    motions.sort(key=lambda one: ("held out", "cross-validated", "fitted").index(one.kind))
-    return Result(place, loaded, content, _summary(place / "campaign.json"), tables, tuple(motions))
+    with guarded(place, "result folder"):
+        content = read_model_file(place / "model.yaml")
+        loaded = robot if isinstance(robot, Robot) else load_robot(robot or content.robot)
+        tables = {path.stem: _rows(path) for path in sorted((place / "tables").glob("*.csv")) if path.is_file()}
+        stored = load_predictions(place)
+        if other := next((one for one in stored if one.measured.shape[1] != loaded.size), None):
+            raise DataError(
+                f"{place} has torques of {other.measured.shape[1]} joints; robot '{loaded.name}' has {loaded.size}: "
+                "name the robot of the model with --robot"
+            )
+        motions = list(stored) or predicted_with(loaded, content, recorded_bags(content))
+        for one in predicted_with(loaded, content, [(path, "held out", mapping) for path in recordings]):
+            if one.sha256 not in {other.sha256 for other in motions}:
+                motions.append(one)
+        motions.sort(key=lambda one: ("held out", "cross-validated", "fitted").index(one.kind))
+        return Result(place, loaded, content, _summary(place / "campaign.json"), tables, tuple(motions))
 
 
 def _summary(path: Path) -> dict[str, Any]:
