@@ -16,7 +16,6 @@ from typing import IO, Any
 
 MEMORY_BYTES = 2**30  # beyond what the interpreter and its libraries take; 335,000 triangles take half of it
 MESH_CPU_S, MESH_WALL_S = 10, 30
-XACRO_CPU_S, XACRO_WALL_S = 20, 60
 MOST_TRIANGLES, MOST_VERTICES = 400_000, 1_200_000  # maximum of a mesh; a file of 16 MiB as STL has 335,000 triangles
 UNREADABLE, TOO_LARGE = -1, -2  # instead of a number of vertices
 
@@ -81,11 +80,11 @@ def _expand(request: dict[str, Any], out: IO[bytes]) -> None:
     import xacro
 
     limit_memory()
-    limit_time(XACRO_CPU_S, XACRO_WALL_S)
+    limit_time(request["cpu_s"], request["wall_s"])
     try:
         found = {"text": xacro.process_file(request["path"], mappings=request["arguments"]).toxml()}
-    except MemoryError:
-        found = {"error": f"it needs more than {MEMORY_BYTES // 2**20} MiB"}
     except Exception as error:  # xacro evaluates expressions of the file, so any exception is possible
-        found = {"error": str(error) or type(error).__name__}
+        of_memory = isinstance(error, MemoryError) or isinstance(error.__context__, MemoryError)
+        reason = str(error) or type(error).__name__
+        found = {"error": f"it needs more than {MEMORY_BYTES // 2**20} MiB" if of_memory else reason}
     out.write(json.dumps(found).encode())

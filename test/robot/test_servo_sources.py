@@ -10,7 +10,7 @@ from dynid.cli import app
 from dynid.errors import ConfigurationError, UnknownNameError
 from dynid.model.drivable import undrivable
 from dynid.resources import share_folder
-from dynid.robot import load_robot
+from dynid.robot import load_robot, xacro_file
 from dynid.robot.check import check_robot
 from dynid.robot.draft import draft_robot, write_draft
 from dynid.robot.draft_servos import cycle_s
@@ -203,6 +203,29 @@ def test_invalid_xacro_is_refused_with_the_reason(tmp_path: Path) -> None:
     path.write_text('<robot xmlns:xacro="http://www.ros.org/wiki/xacro"><link name="${a + b}"/></robot>')
     with pytest.raises(ConfigurationError, match=r"xacro cannot expand .*bad.xacro \(arguments: a:=1\)"):
         expanded(path, {"a": "1"})
+
+
+def test_errors_of_xacro_are_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "bad.xacro"
+    path.write_text('<robot xmlns:xacro="http://www.ros.org/wiki/xacro"><link name="${a +\n\n b}"/></robot>')
+    with pytest.raises(ConfigurationError) as refused:
+        expanded(path, {})
+    assert "\n" not in str(refused.value) and "'a' is not defined" in str(refused.value)
+
+
+TWICE = (
+    '<xacro:macro name="m" params="n"><xacro:if value="${n > 0}"><xacro:m n="${n - 1}"/><xacro:m n="${n - 1}"/>'
+    '</xacro:if></xacro:macro><xacro:m n="40"/>'
+)
+
+
+@pytest.mark.parametrize("inner", [TWICE, '<link name="${9**9**9}"/>', '<link name="${[0] * 10**10}"/>'])
+def test_xacro_without_end_is_ended(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, inner: str) -> None:
+    monkeypatch.setattr(xacro_file, "CPU_S", 2)
+    path = tmp_path / "long.xacro"
+    path.write_text(f'<robot xmlns:xacro="http://www.ros.org/wiki/xacro">{inner}</robot>')
+    with pytest.raises(ConfigurationError, match=r"xacro cannot expand .*long\.xacro.*: it (takes|needs) more than"):
+        expanded(path, {})
 
 
 # -- friction that nobody has figures of -------------------------------------------------------------------------

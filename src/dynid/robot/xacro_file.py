@@ -1,13 +1,23 @@
-"""Expansion of xacro files with their arguments, by the `xacro` package."""
+"""Expansion of xacro files with their arguments, by the `xacro` package.
 
+A xacro file is a program: its macros may call themselves, and its expressions may take any time. It runs in a child
+process with limits of time and memory.
+"""
+
+import json
 import os
 from collections.abc import Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from xml.etree import ElementTree
 
-from dynid.errors import ConfigurationError, InputNotFoundError
+from dynid.errors import ConfigurationError, InputNotFoundError, cut, one_line
+from dynid.foreign_files import MEMORY_BYTES
+from dynid.limited import in_child
+from dynid.robot.urdf_text import MOST_URDF_BYTES
 
 SUFFIX = ".xacro"
+CPU_S, WALL_S = 20, 60  # limits of an expansion; the largest robots take 2 s
 
 
 def expanded(path: Path, arguments: Mapping[str, str]) -> str:
@@ -19,24 +29,34 @@ def expanded(path: Path, arguments: Mapping[str, str]) -> str:
     """
     if not path.is_file():
         raise InputNotFoundError(f"no such xacro file: {path}")
-    try:
-        import xacro  # slow to import, and part of ROS
-    except ImportError:
+    if find_spec("xacro") is None:  # part of ROS
         raise ConfigurationError(
             f"{path} is a xacro file, and xacro is not installed: expand it where ROS is, by 'xacro {path.name} > "
             "robot.urdf'"
-        ) from None
-    try:
-        text = xacro.process_file(str(path), mappings=dict(arguments)).toxml()
-    except Exception as error:  # xacro evaluates expressions of the file, so any exception is possible
+        )
+    text, fault = _expanded_in_child(path, arguments)
+    if fault:
         given = ", ".join(f"{name}:={value}" for name, value in arguments.items()) or "none"
         raise ConfigurationError(
-            f"xacro cannot expand {path} (arguments: {given}): {error}; packages that it names must be in "
+            f"xacro cannot expand {path} (arguments: {given}): {fault}; packages that it names must be in "
             f"AMENT_PREFIX_PATH, which is '{os.environ.get('AMENT_PREFIX_PATH', '')}'"
-        ) from error
+        )
     root = ElementTree.fromstring(text)  # noqa: S314 - made by xacro just now
     for mesh in root.iter("mesh"):
         name = mesh.get("filename", "")
         if "://" not in name and not name.startswith("/"):
             mesh.set("filename", str((path.parent / name).resolve()))
     return ElementTree.tostring(root, encoding="unicode")
+
+
+def _expanded_in_child(path: Path, arguments: Mapping[str, str]) -> tuple[str, str]:
+    """Return the text that a xacro file expands to, and why it cannot be expanded; one of them is ""."""
+    request = {"path": str(path.absolute()), "arguments": dict(arguments), "cpu_s": CPU_S, "wall_s": WALL_S}
+    output, code = in_child("xacro", request, 2 * WALL_S)
+    if code != 0:
+        return "", f"it takes more than {CPU_S} s or {MEMORY_BYTES // 2**20} MiB, or ends Python ({code})"
+    found = json.loads(output)
+    text = str(found.get("text", ""))
+    if len(text) > MOST_URDF_BYTES:
+        return "", f"it becomes a URDF of {len(text)} characters, expected at most {MOST_URDF_BYTES}"
+    return text, cut(one_line(str(found.get("error", ""))), 300)
