@@ -1,6 +1,7 @@
 """LeRobot data sets: written ones are read back by the reader of logs and by a reader of the published format."""
 
 import json
+import os
 
 import numpy as np
 import pytest
@@ -102,6 +103,15 @@ def test_actions_that_are_no_goals_of_the_joints_are_left_out_and_noted(tmp_path
     (found,) = find_logs(data_set(tmp_path / "set", own, named), ROBOT)
     log = found.read()
     assert log.goal is None and "no goals are read: set episode 0 has 3 entries in action, named dx" in log.notes[0]
+
+
+def test_pipes_in_place_of_files_are_left_alone(tmp_path):
+    """Opening one would wait for ever."""
+    columns = episode(scale=0.3, rows=60).columns
+    names = {"observation.state": ROBOT.joint_names}
+    folder = data_set(tmp_path / "set", {"observation.state": columns["observation.state"]}, names)
+    os.mkfifo(folder / "data" / "a.parquet")
+    assert len(find_logs(folder, ROBOT)) == 1
 
 
 def test_data_set_meets_version_3(tmp_path):

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import os
 import re
 import shutil
 from dataclasses import replace
@@ -298,3 +299,11 @@ def test_settings_of_another_version_are_refused_if_torques_are_to_be_predicted(
     with pytest.raises(DataError, match=r"new_field is unknown.*; identify the model again") as refused:
         open_result(folder, recordings=[tmp_path / "run"])
     assert "\n" not in str(refused.value)
+
+
+def test_pipes_among_the_tables_are_left_alone(planar_result: Path, tmp_path: Path) -> None:
+    """Opening one would wait for ever."""
+    folder = spoilt(planar_result, tmp_path / "piped")
+    (folder / "tables").mkdir(exist_ok=True)
+    os.mkfifo(folder / "tables" / "bags.csv")
+    assert "bags" not in open_result(folder).tables

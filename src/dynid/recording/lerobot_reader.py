@@ -58,7 +58,7 @@ class DataSet:
 
     def files(self) -> list[Path]:
         """Return the parquet files of the data set; raise DataError if it has none."""
-        files = sorted((self.path / "data").rglob("*.parquet"))
+        files = [one for one in sorted((self.path / "data").rglob("*.parquet")) if one.is_file()]
         if not files:
             raise DataError(f"{self.path} has no parquet file below data")
         return files
