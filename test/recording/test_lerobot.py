@@ -8,6 +8,7 @@ import pytest
 
 from dynid.errors import DataError, OutputExistsError
 from dynid.identification.data.log_search import find_logs
+from dynid.recording import parquet_columns
 from dynid.recording.lerobot import Episode, write_lerobot
 from dynid.robot import load_robot
 
@@ -103,6 +104,32 @@ def test_actions_that_are_no_goals_of_the_joints_are_left_out_and_noted(tmp_path
     (found,) = find_logs(data_set(tmp_path / "set", own, named), ROBOT)
     log = found.read()
     assert log.goal is None and "no goals are read: set episode 0 has 3 entries in action, named dx" in log.notes[0]
+
+
+def test_a_row_group_of_many_episodes_is_read_once(tmp_path, monkeypatch):
+    """Reading it anew for each of 500 episodes would take minutes."""
+    columns = episode(scale=0.3, rows=6000).columns
+    own = {key: columns[key] for key in ("observation.state", "observation.effort")}
+    names = {"observation.state": ROBOT.joint_names}
+    folder = data_set(tmp_path / "set", own, names, episodes=100)
+    read = []
+    batches = parquet_columns._batches
+    monkeypatch.setattr(parquet_columns, "_batches", lambda *given: read.append(given[3]) or batches(*given))
+    logs = find_logs(folder, ROBOT)
+    assert len(logs) == 100 and not any(one.problem for one in logs)
+    assert len(read) == 2  # the numbers of the episodes, and then all columns
+    for k in (0, 57, 99):
+        np.testing.assert_allclose(logs[k].read().tau, own["observation.effort"][60 * k : 60 * k + 60], atol=1e-6)
+    monkeypatch.setattr(parquet_columns, "MOST_KEPT", 1000)
+    np.testing.assert_allclose(logs[57].read().tau, own["observation.effort"][57 * 60 : 58 * 60], atol=1e-6)
+    assert len(read) == 3
+    other = data_set(
+        tmp_path / "other", {**own, "observation.effort": 2 * own["observation.effort"]}, names, episodes=100
+    )
+    monkeypatch.setattr(parquet_columns, "MOST_KEPT", 10**7)
+    logs[0].read()
+    (other / "data" / "file.parquet").replace(folder / "data" / "file.parquet")
+    np.testing.assert_allclose(logs[0].read().tau, 2 * own["observation.effort"][:60], atol=1e-6)
 
 
 def test_pipes_in_place_of_files_are_left_alone(tmp_path):

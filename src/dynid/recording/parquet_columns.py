@@ -4,16 +4,20 @@ Reading requires pyarrow, `pip install dynid[lerobot]`.
 """
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dynid.errors import ConfigurationError, DataError, cut
 from dynid.resources import guarded
 from dynid.robot import FloatArray
 
 MOST_NUMBERS = 20_000_000  # maximum values of a row group's column, and of one call: 13 h of 14 joints at 30 Hz
+MOST_KEPT = 20_000_000  # maximum values of row groups that are kept between calls; more are read anew for each episode
 _ROWS = 8192  # number of rows read at once
 
 
@@ -39,6 +43,10 @@ def read_columns(file: Path, wanted: Sequence[str], only: tuple[str, float] | No
         if only is not None and only[0] not in names:
             raise DataError(f"{file} has no column {only[0]}")
         groups = [k for k in range(parquet.num_row_groups) if _may_hold(parquet, k, only)]
+        if only is not None and _count(parquet, groups, names) <= MOST_KEPT:
+            status = file.stat()
+            kept = _kept(file, status.st_mtime_ns, status.st_size, tuple(groups), tuple(names), only[0])
+            return kept.rows_of(only[1])
         parts: dict[str, list[FloatArray]] = {name: [] for name in names}
         total = 0
         for batch in _batches(file, parquet, groups, names):
@@ -51,6 +59,43 @@ def read_columns(file: Path, wanted: Sequence[str], only: tuple[str, float] | No
             for name, values in arrays.items():
                 parts[name].append(values)
         return {name: _joined(file, name, part) for name, part in parts.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class _Kept:
+    """Columns of some row groups, and their rows ordered by one column, so that each value's rows are found at once."""
+
+    columns: dict[str, FloatArray]
+    order: NDArray[np.int64]
+    values: FloatArray
+
+    def rows_of(self, value: float) -> dict[str, FloatArray]:
+        """Return the columns in the rows with a value, in the order of the file."""
+        first, end = np.searchsorted(self.values, [value, np.nextafter(value, np.inf)])
+        rows = self.order[first:end]
+        return {name: column[rows] for name, column in self.columns.items()}
+
+
+@lru_cache(maxsize=1)
+def _kept(file: Path, changed_ns: int, size: int, groups: tuple[int, ...], names: tuple[str, ...], key: str) -> _Kept:
+    """Read row groups that hold several episodes once for all of them; the time of change and size tell files apart."""
+    from pyarrow.parquet import ParquetFile
+
+    with file.open("rb") as stream:
+        parts: dict[str, list[FloatArray]] = {name: [] for name in names}
+        for batch in _batches(file, ParquetFile(stream), groups, names):
+            for name in names:
+                parts[name].append(_numbers(file, name, batch.column(name)))
+    columns = {name: _joined(file, name, part) for name, part in parts.items()}
+    order = np.argsort(columns[key], kind="stable")
+    return _Kept(columns, order, columns[key][order])
+
+
+def _count(parquet: Any, groups: Sequence[int], names: Sequence[str]) -> int:
+    """Return the number of values in columns of row groups."""
+    rows = [parquet.metadata.row_group(group) for group in groups]
+    columns = [one.column(k) for one in rows for k in range(one.num_columns)]
+    return sum(one.num_values for one in columns if one.path_in_schema.partition(".")[0] in names)
 
 
 def _may_hold(parquet: Any, group: int, only: tuple[str, float] | None) -> bool:
