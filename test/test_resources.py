@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynid.documents import MOST_YAML_ALIASES, read_json, read_yaml
-from dynid.errors import ConfigurationError, DynidError, InputNotFoundError, UnknownNameError, shown
-from dynid.resources import load_validated
+from dynid.errors import ConfigurationError, DataError, DynidError, InputNotFoundError, UnknownNameError, shown
+from dynid.resources import guarded, load_validated
 from dynid.robot.file import RobotFile
 
 BILLION = "a: &a [x, x]\n" + "".join(
@@ -101,3 +101,10 @@ def test_any_text_is_a_value_or_one_sentence(tmp_path_factory: pytest.TempPathFa
         read(tmp_path_factory.getbasetemp(), text)
     except DynidError as error:
         assert "file.yaml" in str(error)
+
+
+def test_a_file_that_is_too_large_for_the_memory_is_not_called_damaged() -> None:
+    with pytest.raises(DataError, match=r"^run\.csv takes more memory than this machine has free: split it") as refused:
+        with guarded("run.csv", "CSV recording"):
+            raise MemoryError
+    assert "not a valid" not in str(refused.value)

@@ -70,6 +70,11 @@ def guarded(path: Path | str, what: str, kind: type[DynidError] = DataError) -> 
     except DynidError as error:
         error.args = (one_line(str(error)),)
         raise
+    except MemoryError as error:
+        raise kind(
+            f"{path} takes more memory than this machine has free: split it, or read it on a larger machine; if it is "
+            f"small, it is a damaged {what}"
+        ) from error
     except Exception as error:
         reason = one_line(str(error))[:300] or type(error).__name__
         raise kind(f"{path} is not a valid {what}, or is damaged: {reason}") from error
