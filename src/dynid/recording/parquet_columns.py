@@ -78,7 +78,7 @@ class _Kept:
 
 @lru_cache(maxsize=1)
 def _kept(file: Path, changed_ns: int, size: int, groups: tuple[int, ...], names: tuple[str, ...], key: str) -> _Kept:
-    """Read row groups that hold several episodes once for all of them; the time of change and size tell files apart."""
+    """Read row groups of several episodes once for all of them; time of change and size identify the content."""
     from pyarrow.parquet import ParquetFile
 
     with file.open("rb") as stream:
