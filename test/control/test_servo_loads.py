@@ -82,6 +82,8 @@ def test_a_motion_begins_with_the_load_that_the_servos_carry(robot):
 def test_loads_are_counted_as_the_guard_counts_them(robot, check):
     arm, loads = GuardedArm(robot, check=check), ServoLoads(robot)
     arm.motion.begin(plan_motion(robot, lift(robot), arm.q, check, to_rest=False), arm.q, arm.stamp_ns)
+    loads.note(arm.stamp_ns, np.full(robot.size, 100.0))  # before the driver's first report nothing is counted
+    loads.report(np.zeros(robot.size))
     loads.note(arm.stamp_ns, arm.torque)
     for _ in range(3000):
         arm.cycle()

@@ -12,8 +12,9 @@ LONGEST_STEP_S = 1.0  # longest time for which a current is assumed to have flow
 class ServoLoads:
     """Used share of each servo's overload capacity, counted from measured torques as the driver's guard counts it.
 
-    The driver's own count replaces the estimate whenever it arrives. Without it, the estimate goes on: it rises with
-    the current and decays while the servos carry less than their nominal currents.
+    The driver's own count replaces the estimate whenever it arrives. In between the estimate goes on: it rises with
+    the current and decays while the servos carry less than their nominal currents. The driver reports its count only
+    while it limits overload; before the first report the load is zero, since the servos' model is not known to hold.
 
     Args:
         robot: robot whose servos are counted; without motors.yaml their load is unknown and stays zero.
@@ -21,7 +22,7 @@ class ServoLoads:
 
     def __init__(self, robot: Robot) -> None:
         self._overload, self._transmission = OverloadModel.of(robot), Transmission(robot)
-        self._load, self._last_ns = np.zeros(robot.size), 0
+        self._load, self._last_ns, self._reported = np.zeros(robot.size), 0, False
         if self._overload is not None:
             self._constants = robot.joint_constants
             self._overload.step(self._load, self._load, 0.0)  # compile now, not while the arm moves
@@ -40,7 +41,7 @@ class ServoLoads:
             stamp_ns: timestamp of the state [ns].
             torque: torques that the servos report; a state that is not finite is left out.
         """
-        if self._overload is None or not np.isfinite(torque).all():
+        if self._overload is None or not self._reported or not np.isfinite(torque).all():
             return
         passed_s = (stamp_ns - self._last_ns) * 1e-9 if 0 < self._last_ns < stamp_ns else 0.0
         self._last_ns = stamp_ns
@@ -50,4 +51,5 @@ class ServoLoads:
     def report(self, load: FloatArray) -> None:
         """Take over the driver's own count, (n,) [-]; values that are not finite and positive or zero are left out."""
         if self._overload is not None and load.shape == self._load.shape:
+            self._reported = True
             self._load = np.where(np.isfinite(load) & (load >= 0.0), load, self._load)

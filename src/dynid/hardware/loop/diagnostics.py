@@ -31,7 +31,7 @@ ENDED = "ended"  # value of `STATE` after an error ended the loop
 RATE = "cycle rate"  # key of the loop's status: whether this machine keeps it
 TIMES_OFF = "times_torque_off"  # key of the loop's status: number of times that torque was switched off
 WARMEST = "warmest [deg C]"  # key of the servos' status; missing until all servos were read
-LOADS = "overload"  # key of the loop's status: used shares of the servos' overload capacity, in order of the axes
+LOADS = "overload"  # key of the loop's status, if overload is limited: used shares of the servos' capacity, by axis
 THROTTLED = "holes"  # key of the loop's status: explanation of gaps that the kernel's real-time limit causes
 FOUND_AGAIN = "switch the arm's power off; or, once it answers again, call hardware/reopen, which switches torque off"
 LATENESS_FAULTS = ("no reply", "no complete reading", "bus watchdog tripped")  # a slow machine may cause them, too
@@ -100,8 +100,9 @@ def loop_status(loop: ControlLoop, published: int, last_stamp_ns: int, commander
         COMMANDERS: str(commanders),
         TIMES_OFF: str(loop.times_off),
         STATE: ENDED if loop.error else str(loop.guard.state.value),
-        LOADS: " ".join(f"{share:.4f}" for share in loop.guard.load.tolist()),
     }
+    if loop.guard.settings.overload_limits:
+        values[LOADS] = " ".join(f"{share:.4f}" for share in loop.guard.load.tolist())
     if loop.throttling:
         values[THROTTLED] = loop.throttling
     level = ERROR if loop.error or loop.guard.state is GuardState.FAULT else OK
