@@ -23,6 +23,7 @@ from benchmarks.faults.lockstep import (
     run_start,
 )
 from benchmarks.faults.motion import random_piece
+from benchmarks.faults.start_trials import START_TRIALS
 from benchmarks.faults.trials import TRIAL_CASES
 from dynid.errors import ConfigurationError, UnknownNameError
 from dynid.hardware.loop.diagnostics import LINE, LOOP
@@ -54,6 +55,7 @@ EVERY_CASE: tuple[AnyCase, ...] = (
     *DISK_CASES,
     *FOLLOWER_CASES,
     *FOLLOWER_STARTS,
+    *START_TRIALS,
 )
 
 

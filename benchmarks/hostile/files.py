@@ -144,6 +144,50 @@ def entities(folder: Path, victim: Path, chance: random.Random) -> list[str]:
     return ["robot", "new", "x", "--urdf", str(folder / "x.urdf")]
 
 
+# -- meshes and tables ---------------------------------------------------------------------------------------------
+
+ONE_JOINT = """<robot name="arm"><link name="base"/><link name="link">
+<inertial><origin xyz="0 0 0.1"/><mass value="1"/>
+<inertia ixx="0.1" ixy="0" ixz="0" iyy="0.1" iyz="0" izz="0.1"/></inertial>
+<collision><geometry><mesh filename="{}"/></geometry></collision></link>
+<joint name="joint" type="revolute"><parent link="base"/><child link="link"/><axis xyz="0 1 0"/>
+<limit lower="-1" upper="1" effort="9" velocity="1"/></joint></robot>
+"""
+
+
+def _with_mesh(folder: Path, name: str, content: str) -> list[str]:
+    (folder / name).write_text(content, encoding="utf-8")
+    (folder / "arm.urdf").write_text(ONE_JOINT.format(name), encoding="utf-8")
+    return ["robot", "new", "arm", "--urdf", str(folder / "arm.urdf")]
+
+
+def foreign_vertex(folder: Path, victim: Path, chance: random.Random) -> list[str]:
+    """Make a mesh with a triangle of vertices that it does not have, which crash assimp's reader."""
+    head = "ply\nformat ascii 1.0\nelement vertex 3\n" + "".join(f"property float {axis}\n" for axis in "xyz")
+    faces = "element face 1\nproperty list uchar int vertex_indices\nend_header\n"
+    triangle = f"3 0 1 {chance.randrange(10**8, 2 * 10**9)}\n"
+    return _with_mesh(folder, "shape.ply", f"{head}{faces}0 0 0\n1 0 0\n0 1 0\n{triangle}")
+
+
+def endless_scene(folder: Path, victim: Path, chance: random.Random) -> list[str]:
+    """Make a COLLADA scene with a node that contains itself."""
+    inner = '<instance_node url="#a"/>' * chance.randrange(1, 4)
+    scene = '<visual_scene id="s"><node id="n"><instance_node url="#a"/></node></visual_scene>'
+    text = (
+        f'<?xml version="1.0"?><COLLADA version="1.4.1"><library_nodes><node id="a">{inner}</node></library_nodes>'
+        f"<library_visual_scenes>{scene}</library_visual_scenes>"
+        '<scene><instance_visual_scene url="#s"/></scene></COLLADA>'
+    )
+    return _with_mesh(folder, "shape.dae", text)
+
+
+def commanding_header(folder: Path, victim: Path, chance: random.Random) -> list[str]:
+    """Make a table with a column name that contains terminal commands."""
+    order = chance.choice(("\x1b]0;x\x07", "\x1b[2J\x1b[H", "\x1b[8m"))
+    (folder / "x.csv").write_text(f'"a{order}","b"\n1,2\n', encoding="utf-8")
+    return ["robot", "mapping", str(folder / "x.csv"), "--robot", "planar_3r", "--out", str(folder / "mapping.yaml")]
+
+
 # -- bags ----------------------------------------------------------------------------------------------------------
 
 
@@ -299,6 +343,9 @@ FILE_CASES = (
     FileCase("robot: a field given twice", "is given twice", given_twice),
     FileCase("robot: limits beyond the URDF's", "URDF", wide_limits),
     FileCase("URDF: entities", "DOCTYPE", entities),
+    FileCase("mesh: a triangle of vertices that it does not have", "cannot be read", foreign_vertex),
+    FileCase("mesh: a scene that contains itself", "cannot be read", endless_scene),
+    FileCase("table: header that commands the terminal", "", commanding_header),
     FileCase("bag: nested quality of service", "deep", nested_quality),
     FileCase("bag: nested metadata.yaml", "deep", nested_metadata),
     FileCase("bag: chunks that become gigabytes", "DYNID_BAG_GIB", growing_chunks),

@@ -32,6 +32,12 @@ CARELESS_WRITER = (
     "pathlib.Path(sys.argv[-1], '..', '..', 'beside').touch()"
 )
 
+CARELESS_MESH = (
+    "import sys, pathlib, numpy, coal\n"
+    "mesh = next(one for one in pathlib.Path('.').glob('shape.*'))\n"
+    "coal.MeshLoader().load(str(mesh.absolute()), numpy.ones(3))"
+)
+
 
 @pytest.mark.parametrize(
     ("name", "program", "words"),
@@ -44,6 +50,9 @@ CARELESS_WRITER = (
         ("robot: a field given twice", "raise KeyError(1)", "a traceback: KeyError: 1; it did not say"),
         ("URDF: entities", "print('DOCTYPE', bytearray(1500 << 20)[:0])", "MiB, expected at most 1024"),
         ("bag: topic that commands the terminal", "print('/a', chr(27))", "it commanded the terminal"),
+        ("table: header that commands the terminal", "print(open('x.csv').read())", "it commanded the terminal"),
+        ("mesh: a triangle of vertices that it does not have", CARELESS_MESH, "it ended by signal"),
+        ("mesh: a scene that contains itself", CARELESS_MESH, "it ended by signal"),
         ("logs: nested description", "raise SystemExit(7)", "it ended with code 7"),
     ],
 )
