@@ -41,7 +41,7 @@ Expectation = Literal[
 ]
 SERVO_WINDOW_S = 0.4  # the watchdog's time plus a margin [s]
 REBOOT_WINDOW_S = 0.7  # slow values are read once in half a second [s]
-BESIDES_S = 0.15  # time besides a round of slow values until a change is noticed [s]
+NOTICE_MARGIN_S = 0.15  # time that the driver may take beyond a round of slow values [s]
 SUSPENDED_S = 0.5
 LASTING_S = 60.0  # longer than any run [s]
 LONGEST_CHAIN = 8  # number of servos; in a shorter chain some cuts are at the same place
@@ -240,7 +240,7 @@ def _same_id(random: Random, robot: Robot) -> tuple[Fault, ...]:
 def noticed_s(robot: Robot) -> float:
     """Return the longest time until the driver notices a change that only its slow values show [s]."""
     turns = len(ROUND) * len(robot.wired_servos) + 1
-    return SLOW_POLL_S * turns * (2 if robot.followers else 1) + BESIDES_S
+    return SLOW_POLL_S * turns * (2 if robot.followers else 1) + NOTICE_MARGIN_S
 
 
 def _changed(register: Register, value: int, random: Random, robot: Robot) -> Disturbed:

@@ -23,6 +23,7 @@ from dynid.hardware.loop.cycle import ControlLoop
 from dynid.hardware.loop.diagnostics import line_status, loop_status, state_text
 from dynid.hardware.safety.guard import SafetyGuard
 from dynid.hardware.safety.guard_states import GuardEvent, GuardState
+from dynid.hardware.startup.servo_checks import HOLD_STILL
 from dynid.robot import FloatArray, Robot
 from dynid.simulation.faults.script import Fault, FaultInjector, FaultScript
 from dynid.simulation.plant.arm import ArmPlant
@@ -35,7 +36,6 @@ MOTION_WINDOW_S = 0.3
 FALL_WINDOW_S = 3.0  # time in which a falling arm reaches its stops [s]
 LONGEST_START_S = 10.0
 REOPEN_ATTEMPTS, REOPEN_AFTER_S = 8, 0.5  # of a person, while the driver says that the arm moves
-MOVES = "hold the arm still and try again"
 
 Counters = dict[str, int]
 Result = TypeVar("Result")
@@ -243,7 +243,7 @@ class LockstepChain:
                 self.driver.close()
             except BusError as error:
                 refused = str(error)
-                if MOVES not in refused:
+                if HOLD_STILL not in refused:
                     return refused
                 self.driver.bus.close()
                 self.clock.sleep(REOPEN_AFTER_S)

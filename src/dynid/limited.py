@@ -1,4 +1,4 @@
-"""Work on files of strangers in a child process with limits of memory and time.
+"""Work on foreign files in a child process with limits of memory and time.
 
 Libraries in C++ crash on some damaged files, and others let a file of some bytes run for hours. A child process takes
 the crash, and the system ends it at its limits. What it may do is in `foreign_files`.

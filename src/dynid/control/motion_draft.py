@@ -257,8 +257,8 @@ def draft_motions(robot: Robot) -> MotionDraft:
     }
     excitation = Excitation(ExcitationFile.model_validate(content), robot)
     drafter.check.check([excitation.trajectory(name) for name in excitation.names])
-    contact = drafter.collision is not None and drafter.collision.pairs > 0
-    return MotionDraft(content, _gains(robot, drafter), _hold(robot, drafter), contact)
+    contact, viscous = drafter.collision is not None and drafter.collision.pairs > 0, _viscous_friction(robot)
+    return MotionDraft(content, _gains(robot, drafter, viscous), _hold(robot, drafter, viscous), contact)
 
 
 def _viscous_friction(robot: Robot) -> list[float]:
@@ -267,19 +267,19 @@ def _viscous_friction(robot: Robot) -> list[float]:
     return _figures(np.array([axis.viscous_friction_nm_s_per_rad for axis in file.axes]))
 
 
-def _hold(robot: Robot, drafter: _Drafter) -> dict[str, Any]:
+def _hold(robot: Robot, drafter: _Drafter, viscous: list[float]) -> dict[str, Any]:
     """Return what the driver's hold should know; see `dynid.hardware.safety.hold.DriveEstimate`."""
     nuisances = robot.file.simulation.nuisances
     coulomb = {} if nuisances is None else {"coulomb_friction_nm": list(nuisances.coulomb_friction_nm)}
     return {
         "schema_version": 1,
         "inertia_kg_m2": _figures(drafter.inertia.mean(axis=0)),
-        "viscous_friction_nm_s_rad": _viscous_friction(robot),
+        "viscous_friction_nm_s_rad": viscous,
         **coulomb,
     }
 
 
-def _gains(robot: Robot, drafter: _Drafter) -> dict[str, Any]:
+def _gains(robot: Robot, drafter: _Drafter, viscous: list[float]) -> dict[str, Any]:
     carrying = drafter.stiction() / (STIFFNESS * STUCK_RAD)
     mean = drafter.inertia.mean(axis=0)
     inertia = np.maximum(1.2 * mean, np.minimum(carrying, MOST_INERTIA * mean))
@@ -288,7 +288,7 @@ def _gains(robot: Robot, drafter: _Drafter) -> dict[str, Any]:
         "proportional_gain_1_s2": [STIFFNESS] * robot.size,
         "velocity_gain_1_s": [40.0] * robot.size,
         "inertia_kg_m2": _figures(inertia),
-        "damping_nm_s_rad": _viscous_friction(robot),
+        "damping_nm_s_rad": viscous,
         "pseudo_differentiation_s": 0.002,
     }
 

@@ -1,6 +1,5 @@
 """Plan of an executor: a motion with its approach and its way to the rest posture, checked as a whole."""
 
-import itertools
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -155,23 +154,23 @@ def transfer(
     """
 
     def way(pace: float) -> Trajectory:
-        found = approach(q_from, q_to, names, pace, pace / RAMP_S, name)
-        for _ in range(ATTEMPTS):
+        for _ in range(1 + ATTEMPTS):
+            found = approach(q_from, q_to, names, pace, pace / RAMP_S, name)
             if (factor := check.pace_within_tool_limit(found)) == 1.0:
                 break
             pace *= factor
-            found = approach(q_from, q_to, names, pace, pace / RAMP_S, name)
         return found
 
-    ways = map(way, APPROACH_RAD_S)
-    chosen, least = next(ways), np.inf
-    for one in itertools.chain((chosen,), ways):
-        load = check.lifting_load(one)
+    chosen = way(APPROACH_RAD_S[0])
+    least = check.lifting_load(chosen)
+    for pace in APPROACH_RAD_S[1:]:
+        if least is None or least <= LIGHT_LOAD:
+            break
+        faster = way(pace)
+        load = check.lifting_load(faster)
         if load is None or load >= least:
             break
-        chosen, least = one, load
-        if load <= LIGHT_LOAD:
-            break
+        chosen, least = faster, load
     return chosen
 
 

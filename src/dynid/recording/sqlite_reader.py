@@ -78,8 +78,8 @@ def pending_files(path: Path) -> dict[str, Path]:
     for file in beside.values():
         if file.is_symlink() or (file.exists() and not file.is_file()):
             raise DataError(
-                f"{file} is a link or a folder, expected a file, which SQLite writes: no recorder makes such a one; "
-                "remove it to read what was committed before"
+                f"{file} is a link or a folder, expected a file: SQLite would write to it, and no recorder leaves one "
+                "there; remove it to read what was committed before"
             )
     found = {end: file for end, file in beside.items() if end != INDEX and file.is_file() and file.stat().st_size}
     if JOURNAL in found:

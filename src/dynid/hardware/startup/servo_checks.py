@@ -19,6 +19,7 @@ VOLTAGE_SHUTDOWN = 1 << 0  # input voltage: without this bit a dip is only an al
 VOLTAGE_RESERVE_V = 1.0  # smallest distance of the voltage from its limits without a warning
 REVERSED = 1 << 0  # reverse bit of the drive mode
 PAIR_DIFFERENCE_DEG = 3.0  # largest position difference between aligned servos of one joint
+HOLD_STILL = "hold the arm still and try again"
 STANDING_RAD_S = 0.1  # greatest speed of a joint whose servos are compared, read some milliseconds apart
 
 
@@ -165,7 +166,7 @@ def _apart(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
         ids, speed = (wired.servo_id, leader.servo_id), max(_speed(snapshot), _speed(before))
         if speed > STANDING_RAD_S:
             text = f"joint {wired.joint} moves at {speed:.1f} rad/s, so its servos' positions cannot be compared"
-            yield Finding("alignment", "error", text, "hold the arm still and try again", "", ids)
+            yield Finding("alignment", "error", text, HOLD_STILL, "", ids)
         else:
             text = f"{wired.label} stands {degrees:.1f} deg from servo {leader.servo_id}, which moves the same joint"
             remedy = (
