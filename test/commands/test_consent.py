@@ -15,8 +15,9 @@ from dynid.cli import app
 from dynid.commands import consent
 from dynid.commands.consent import ask, words_of_motions, words_within_limits
 from dynid.control.plan import APPROACH_RAD_S
-from dynid.errors import SafetyError
+from dynid.errors import NodeError, SafetyError
 from dynid.hardware.bus import control_table as table
+from dynid.hardware.startup.doctor_fixes import apply_fixes
 from dynid.robot import Robot, load_robot
 from dynid.simulation.bus.servo_bus import EmulatedServoBus
 from dynid.trajectory.families import load_excitation
@@ -50,7 +51,7 @@ def answered(monkeypatch: pytest.MonkeyPatch, yes: bool) -> list[str]:
 def test_without_a_terminal_only_yes_is_consent(port: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SafetyError, match=f"nothing was done on {port}: there is no terminal .* --yes"):
         ask(port, "it will move", yes=False)
-    ask(port, "it will move", yes=True)
+    assert ask(port, "it will move", yes=True)
     assert capsys.readouterr().err == "it will move\n" * 2
 
 
@@ -60,12 +61,12 @@ def test_a_refused_confirmation_raises_a_safety_error(port: str, monkeypatch: py
         ask(port, "it will move", yes=False)
     assert len(asked) == 1 and "emergency stop" in asked[0]
     answered(monkeypatch, yes=True)
-    ask(port, "it will move", yes=False)
+    assert ask(port, "it will move", yes=False)
 
 
 def test_a_simulated_arm_needs_no_consent(bus: EmulatedServoBus, capsys: pytest.CaptureFixture[str]) -> None:
-    ask(None, "it will move", yes=False)
-    ask(bus.port, "it will move", yes=False)
+    assert not ask(None, "it will move", yes=False)
+    assert not ask(bus.port, "it will move", yes=False)
     assert capsys.readouterr().err == ""
 
 
@@ -101,6 +102,27 @@ def test_commands_do_not_move_a_real_arm_without_consent(
     assert isinstance(shown.exception, SafetyError) or "confirm beforehand with --yes" in shown.output
 
 
+@pytest.mark.parametrize(("given", "allowed"), [("simulated", "false"), ("real", "true")])
+def test_the_driver_gets_no_more_consent_than_was_given(
+    bus: EmulatedServoBus, port: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, allowed: str
+) -> None:
+    """A port that led to a simulated arm when nobody was asked may lead to a real one when the driver opens it."""
+    processes = pytest.importorskip("dynid.nodes.processes", reason="ROS 2 for Python is not installed")
+    started: list[dict[str, str]] = []
+
+    def start_module(_: object, module: str, name: str, parameters: dict[str, str]) -> None:
+        started.append(parameters)
+        raise NodeError("no further")
+
+    monkeypatch.setattr(processes.ProcessGroup, "start_node", lambda *_, **__: None)
+    monkeypatch.setattr(processes.ProcessGroup, "start_module", start_module)
+    chosen = bus.port if given == "simulated" else port
+    arguments = ["collect", "V01", "--out", str(tmp_path / "out"), "--real-arm", chosen, "--yes"]
+    shown = CliRunner().invoke(app, arguments)
+    assert "no further" in f"{shown.exception} {shown.output}" and len(started) == 1
+    assert (started[0]["port_name"], started[0]["allow_real_port"]) == (chosen, allowed)
+
+
 def test_doctor_changes_no_real_servo_without_consent(robot: Robot, bus: EmulatedServoBus) -> None:
     relay = Relay(bus.port)
     try:
@@ -109,6 +131,9 @@ def test_doctor_changes_no_real_servo_without_consent(robot: Robot, bus: Emulate
         assert refused.exit_code != 0 and relay.written == b""
         assert "will change: settings in their EEPROM" in refused.output
         assert all(servo.get(table.RETURN_DELAY_TIME) == 250 for servo in bus.chain.servos.values())
+        with pytest.raises(SafetyError, match="nobody confirmed"):  # as if it was a simulated line when asked
+            apply_fixes(robot, relay.port, None, ["eeprom"])
+        assert relay.written == b""
         CliRunner().invoke(app, [*arguments, "--yes"])
         assert all(servo.get(table.RETURN_DELAY_TIME) == 0 for servo in bus.chain.servos.values())
     finally:

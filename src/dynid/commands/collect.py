@@ -91,7 +91,8 @@ def collect(
         from dynid.nodes.collection import CollectionOptions, run_collection
     chain = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction)
     if adaptive:
-        ask_before_moving(loaded, real_arm, _adaptive_words(loaded, longest, after), yes)
+        consented = ask_before_moving(loaded, real_arm, _adaptive_words(loaded, longest, after), yes)
+        chain = replace(chain, consented=consented)
         _adaptively(loaded, chain, out.absolute(), None if scene is None else Path(scene), longest, after, as_json)
     chain = replace(chain, scene=_checked_scene(loaded, scene))
     from dynid.hardware.safety.settings import load_safety
@@ -102,7 +103,8 @@ def collect(
     names = tuple(chosen_names(trajectories or (), excitation.names))
     motions = {name: excitation.trajectory(name, profile) for name in names}
     durations = {name: motion.duration for name, motion in motions.items()}
-    ask_before_moving(loaded, real_arm, words_of_motions(loaded, list(motions.values())), yes)
+    consented = ask_before_moving(loaded, real_arm, words_of_motions(loaded, list(motions.values())), yes)
+    chain = replace(chain, consented=consented)
     limit = load_safety(loaded).derate_from_deg_c if cool_to is None else cool_to
     options = CollectionOptions(names, profile, chain, out.absolute(), limit)
     console = stderr() if as_json else stdout()

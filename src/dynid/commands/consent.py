@@ -17,7 +17,7 @@ YesOption = Annotated[bool, typer.Option("--yes", help="Confirm beforehand what 
 SAMPLES = 2000  # number of samples of a motion to find its range
 
 
-def ask_before_moving(robot: "Robot", port: str | None, motion: str, yes: bool) -> None:
+def ask_before_moving(robot: "Robot", port: str | None, motion: str, yes: bool) -> bool:
     """Describe what a real arm on a port will do, and continue only with consent; see `ask`.
 
     Args:
@@ -26,14 +26,21 @@ def ask_before_moving(robot: "Robot", port: str | None, motion: str, yes: bool) 
         motion: description of the motion: its range, speed and duration.
         yes: whether consent was given beforehand.
 
+    Returns:
+        Whether there is consent to move a real arm; False if the line is simulated, and nobody was asked.
+
     Raises:
         SafetyError: consent was not given.
     """
-    ask(port, f"the REAL arm on {port} ({robot.file.title}) will move: {motion}", yes)
+    return ask(port, f"the REAL arm on {port} ({robot.file.title}) will move: {motion}", yes)
 
 
-def ask(port: str | None, sentence: str, yes: bool) -> None:
+def ask(port: str | None, sentence: str, yes: bool) -> bool:
     """Print what will happen on a port, and ask for consent at a terminal unless the line is simulated.
+
+    Returns:
+        True with consent, False for a simulated line. Pass it on to what opens the port: another device may have taken
+        its place by then.
 
     Raises:
         SafetyError: consent was not given, or there is no terminal and `yes` was not given.
@@ -41,16 +48,17 @@ def ask(port: str | None, sentence: str, yes: bool) -> None:
     from dynid.hardware.bus.simulated_line import is_simulated_port
 
     if port is None or is_simulated_port(port):
-        return
+        return False
     print(sentence, file=sys.stderr, flush=True)  # even with --quiet
     if yes:
-        return
+        return True
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise SafetyError(
             f"nothing was done on {port}: there is no terminal for the confirmation; confirm beforehand with --yes"
         )
     if not typer.confirm("Is its workspace clear, and the emergency stop within reach?", err=True):
         raise SafetyError(f"nothing was done on {port}: not confirmed")
+    return True
 
 
 def words_of_motions(robot: "Robot", motions: Sequence["Motion"]) -> str:

@@ -1,6 +1,7 @@
 """`dynid demo`: the whole chain, from motor current to a controller that uses the model."""
 
 import time
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated
@@ -93,7 +94,8 @@ def demo(
     motions = chosen_motions(loaded, identification or usual[0], validation or usual[1])
     if real_arm is not None:
         trajectories = [named_motion(load_excitation(loaded), wanted) for wanted in motions.values()]
-        ask_before_moving(loaded, real_arm, words_of_motions(loaded, trajectories + trajectories[1:] * gain), yes)
+        shown = words_of_motions(loaded, trajectories + trajectories[1:] * gain)
+        chain = replace(chain, consented=ask_before_moving(loaded, real_arm, shown, yes))
     began = time.monotonic()
     console = stderr() if as_json else stdout()
     verdict = run_demo(loaded, DemoOptions(chain, output, motions, gain=gain), console)

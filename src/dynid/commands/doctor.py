@@ -49,13 +49,14 @@ def doctor(
 
     loaded = load_robot(robot)
     chosen = port or loaded.file.bus.port
+    consented = False
     if fix and (changes := [CHANGES[name] for name in fix if name in CHANGES]):
-        ask(
+        consented = ask(
             chosen,
             f"the servos of the REAL arm on {chosen} ({loaded.file.title}) will change: {'; '.join(changes)}",
             yes,
         )
-    fixed = apply_fixes(loaded, chosen, baudrate, fix) if fix else []
+    fixed = apply_fixes(loaded, chosen, baudrate, fix, consented=consented) if fix else []
     found = _with_arguments(examine(loaded, chosen, baudrate, cycles=cycles), robot, baudrate)
     if as_json:
         content = {"port": found.port, "baudrate": found.baudrate, "robot": loaded.name, "fixed": fixed}

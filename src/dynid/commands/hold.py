@@ -58,10 +58,12 @@ def hold(
     motions = check_motions(model_content)
     how_long = "until a key is pressed" if seconds is None else f"for {seconds:g} s"
     motion = f"{words_of_motions(loaded, motions)}; then it is released for hand guiding, {how_long}"
-    ask_before_moving(loaded, real_arm, motion, yes)
+    consented = ask_before_moving(loaded, real_arm, motion, yes)
     folder = (logs or _dated()).absolute()
     refuse_existing(folder)
-    options = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction)
+    options = ChainOptions(
+        robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction, consented=consented
+    )
     with motion_bar() as report, Chain(loaded, options, folder) as chain:
         report("starting the chain", 0.0, 0.0)
         verdict, held = _run(chain, model_content, path, motions, report, seconds)

@@ -162,11 +162,11 @@ def joint_id(
             places = [(index, (folder / f"joint_{index + 1}",)) for index in chosen_joints(loaded, wanted)]
             common = (mount, seed, tuple(without or ()), friction, not (live or real_arm), record is not None)
             jobs = [_Job(robot, index, bag, *common) for index, bag in places]
-            if real_arm:
-                ask_before_moving(loaded, real_arm, _excitation_words(loaded, [index for index, _ in places]), yes)
+            shown = _excitation_words(loaded, [index for index, _ in places])
+            consented = ask_before_moving(loaded, real_arm, shown, yes)
             folder.mkdir(parents=True, exist_ok=True)
         if live or real_arm:
-            _excite_live(loaded, jobs, folder, real_arm)
+            _excite_live(loaded, jobs, folder, real_arm, consented)
         found: dict[int, JointLevel] = {}
         with progress_bar("identifying joints", len(jobs)) as advance:
             for index, result in in_processes(_identify, jobs):
@@ -200,14 +200,16 @@ def _excitation_words(robot: "Robot", joints: Sequence[int]) -> str:
     return words_within_limits(robot, motion, chosen.fastest_rad_s, f"for at most {len(joints) * motion_s:.0f} s")
 
 
-def _excite_live(robot: "Robot", jobs: Sequence[_Job], folder: Path, port: str | None) -> None:
+def _excite_live(robot: "Robot", jobs: Sequence[_Job], folder: Path, port: str | None, consented: bool) -> None:
     """Excite joints one after the other through the running nodes, with one bag each."""
     from dynid.control.open_loop import PREFIX, PROFILE
     from dynid.nodes.chain import Chain, ChainOptions
     from dynid.nodes.supervisor import lower_arm
 
     first = jobs[0]
-    options = ChainOptions(first.robot, port, first.mount, first.without, first.seed, friction=first.friction)
+    options = ChainOptions(
+        first.robot, port, first.mount, first.without, first.seed, friction=first.friction, consented=consented
+    )
     with progress_bar("exciting joints", len(jobs)) as advance, Chain(robot, options, folder / "logs") as chain:
         chain.bring_up()
         for job in jobs:

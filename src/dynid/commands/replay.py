@@ -51,10 +51,12 @@ def replay(
     shown, motion = None, source.absolute()
     if not is_file_name(source.name):
         shown, motion = replay_of_bag(loaded, source, out.name, speed), folder / "motion.yaml"
-    _ask(loaded, real_arm, shown, motion, yes)
+    consented = _ask(loaded, real_arm, shown, motion, yes)
     if shown is not None:
         shown.save(motion)
-    options = ChainOptions(robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction)
+    options = ChainOptions(
+        robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction, consented=consented
+    )
     with motion_bar() as report, Chain(loaded, options, folder / "logs") as chain:
         chain.bring_up()
         found = replay_recorded(chain, path, motion, folder / "bag", report, shown)
@@ -73,11 +75,12 @@ def replay(
     raise typer.Exit(0 if error_deg <= TOLERANCE_DEG else 1)
 
 
-def _ask(robot: "Robot", port: str | None, shown: "GuidedReplay | None", motion: Path, yes: bool) -> None:
-    """Ask for consent before a real arm follows a motion shown by hand or a file."""
+def _ask(robot: "Robot", port: str | None, shown: "GuidedReplay | None", motion: Path, yes: bool) -> bool:
+    """Ask for consent before a real arm follows a motion shown by hand or a file, and return whether there is any."""
     from dynid.trajectory.families import load_excitation
     from dynid.trajectory.files import named_motion
 
-    if port is not None:
-        planned = named_motion(load_excitation(robot), str(motion)) if shown is None else shown.motion
-        ask_before_moving(robot, port, words_of_motions(robot, [planned]), yes)
+    if port is None:
+        return False
+    planned = named_motion(load_excitation(robot), str(motion)) if shown is None else shown.motion
+    return ask_before_moving(robot, port, words_of_motions(robot, [planned]), yes)

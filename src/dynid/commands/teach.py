@@ -56,10 +56,18 @@ def teach(
         float(loaded.velocity_limits.max()),
         f"until it has rested for {rest:g} s",
     )
-    ask_before_moving(loaded, real_arm, what, yes)
+    consented = ask_before_moving(loaded, real_arm, what, yes)
     lead = None if real_arm else hand
     options = ChainOptions(
-        robot, real_arm, mount, tuple(without or ()), seed, identification=False, friction=friction, lead=lead
+        robot,
+        real_arm,
+        mount,
+        tuple(without or ()),
+        seed,
+        identification=False,
+        friction=friction,
+        lead=lead,
+        consented=consented,
     )
     refuse_existing(out)
     bag, motion = out.absolute() / "bag", out.absolute() / "motion.yaml"

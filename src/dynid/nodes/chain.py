@@ -9,7 +9,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from types import FrameType
 from typing import Protocol
@@ -49,6 +49,8 @@ class ChainOptions:
     Attributes:
         robot: robot name or folder, as the nodes take it.
         real_port: serial port of a real arm; None starts the simulated one.
+        consented: whether there is consent to move the real arm on that port. Without it the driver refuses a line that
+            does not prove to be simulated.
         mount: name of a mount in robot.yaml; None is its default.
         switched_off: nuisance effects of the simulated arm that are switched off.
         seed: seed of the simulated arm's noise.
@@ -75,6 +77,7 @@ class ChainOptions:
 
     robot: str
     real_port: str | None = None
+    consented: bool = field(default=False, kw_only=True)
     mount: str | None = None
     switched_off: tuple[str, ...] = ()
     seed: int = 0
@@ -183,7 +186,7 @@ class Chain:
         if self.options.real_port is None:
             parameters["baudrate"] = self._simulated_baudrate()
         else:
-            parameters["allow_real_port"] = "true"
+            parameters["allow_real_port"] = str(self.options.consented).lower()
         if self._clock is not None:
             parameters["clock_file"] = str(self._clock)
         if self.options.rate_hz:

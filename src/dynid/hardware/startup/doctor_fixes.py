@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from dynid.errors import BusError, BusTimeoutError, UnknownNameError
+from dynid.errors import BusError, BusTimeoutError, SafetyError, UnknownNameError
 from dynid.hardware.bus import control_table as table
 from dynid.hardware.bus.dialogue import PATIENT_S
 from dynid.hardware.bus.servo_bus import ServoBus
@@ -27,7 +27,13 @@ class _ConnectedServos:
 
 
 def apply_fixes(
-    robot: Robot, port: str, baudrate: int | None, names: Sequence[str], system: Path = SYSTEM
+    robot: Robot,
+    port: str,
+    baudrate: int | None,
+    names: Sequence[str],
+    system: Path = SYSTEM,
+    *,
+    consented: bool = False,
 ) -> list[str]:
     """Apply the named fixes, in the order of `FIXES`.
 
@@ -37,12 +43,14 @@ def apply_fixes(
         baudrate: baud rate that the servos shall use [bit/s]; None for the robot's.
         names: names of fixes, as in `FIXES`.
         system: root of the system's device files.
+        consented: whether there is consent to change the servos of a real arm; those of a simulated line need none.
 
     Returns:
         One line for every change.
 
     Raises:
         UnknownNameError: no such fix.
+        SafetyError: servos would be changed on a line that is not simulated, without consent; nothing was sent.
         BusError: a change was not possible.
     """
     for name in names:
@@ -54,6 +62,11 @@ def apply_fixes(
     bus = ServoBus(port, baudrate or robot.file.bus.baudrate, robot.servo_ids)
     bus.open()
     try:
+        if not (consented or bus.simulated) and any(FIXES[name] is not _nothing for name in names):
+            raise SafetyError(
+                f"port {port} is not a simulated servo bus, and nobody confirmed that its servos are changed: repeat "
+                "the command"
+            )
         servos = _ConnectedServos(bus, robot, system)
         for name, fix in FIXES.items():
             if name in names:
