@@ -92,20 +92,25 @@ class PaddedRows:
         padded[:edge] = 2.0 * values[0] - values[edge:0:-1]
         padded[-edge:] = 2.0 * values[-1] - values[-2 : -edge - 2 : -1]
         begin = steady_states(sections)
-        _filter(sections, begin, padded)
-        _filter(sections, begin, padded[::-1])
+        _filter(sections, begin, padded, False)
+        _filter(sections, begin, padded, True)
         return values
 
 
 @numba.njit(cache=True)
-def _filter(sections: FloatArray, begin: FloatArray, values: FloatArray) -> None:
-    """Filter values (M, k) in place, in transposed direct form II, from the steady state of their first row."""
+def _filter(sections: FloatArray, begin: FloatArray, values: FloatArray, backward: bool) -> None:
+    """Filter values (M, k) in place, in transposed direct form II, from the steady state of their first row in time.
+
+    `backward` reverses time. A reversed view would be slower: its columns would be filtered one by one.
+    """
     rows, columns = values.shape
     first, second = np.empty((2, len(sections), columns))
+    start = rows - 1 if backward else 0
     for s in range(len(sections)):
         for c in range(columns):  # a loop, because numba would take two seconds to compile an array expression
-            first[s, c], second[s, c] = begin[s, 0] * values[0, c], begin[s, 1] * values[0, c]
-    for t in range(rows):
+            first[s, c], second[s, c] = begin[s, 0] * values[start, c], begin[s, 1] * values[start, c]
+    for step in range(rows):
+        t = rows - 1 - step if backward else step
         for s in range(len(sections)):
             b0, b1, b2, _, a1, a2 = sections[s]
             for c in range(columns):
