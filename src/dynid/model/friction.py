@@ -294,11 +294,12 @@ def add_shape_gradient(p: FloatArray, i: int, dq: float, out: FloatArray) -> Non
     """
     if dq == 0.0 or not p[WS, i] > 0.0:
         return
-    power = (abs(dq) / p[WS, i]) ** p[AS, i]
+    logarithm = math.log(abs(dq) / p[WS, i])
+    power = math.exp(p[AS, i] * logarithm)
     faded = p[FS, i] * out[FS] + p[KMS, i] * out[KMS] + p[KES, i] * out[KES]
     faded += p[KMQ, i] * out[KMQ] + p[KEQ, i] * out[KEQ]
     out[WS] = faded * p[AS, i] * power / p[WS, i]
-    out[AS] = -faded * power * math.log(abs(dq) / p[WS, i])
+    out[AS] = -faded * power * logarithm
 
 
 @numba.njit(cache=True)

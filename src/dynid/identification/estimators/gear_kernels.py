@@ -111,18 +111,21 @@ def settle_links(
     minutes: FloatArray,
     dq: FloatArray,
     ripple: FloatArray,
+    slides: FloatArray,
     links: FloatArray,
     rubbing: FloatArray,
     te: FloatArray,
     tm: FloatArray,
 ) -> None:
-    """Compute the torques of base parameters at all states, and solve the motor torques for them as `settle` does.
+    """Compute the torques of base parameters at states, and solve the motor torques for them as `settle` does.
+
+    States of weight 0 get no torques, and their motor torque stays the guess.
 
     Args:
         p: parameters of friction, (terms, n).
         W: columns of the wanted torques, which belong to one joint each, (M, kept).
         G: columns of the load, (M, kept).
-        joints: joint of each column, (kept,).
+        joints: joint of each column in ascending order, (kept,).
         phi: parameters of the columns, (kept,).
         rubs: whether each column is friction, (kept,), which drifts like the law's friction.
         x: smoothed directions of dq, (M, n).
@@ -131,25 +134,31 @@ def settle_links(
         minutes: times of the states [min], (M,).
         dq: velocities, (M, n) [rad/s].
         ripple: deviations of the motor torque around each state, (M, n, R) [N m].
+        slides: weights of the states, (M, n).
         links: result W phi, (M, n) [N m].
         rubbing: result of the friction columns alone, (M, n) [N m].
         te: result -G phi, (M, n) [N m].
         tm: motor torques, (M, n) [N m]; guess on entry, result on exit.
     """
     loaded = loaded_axes(p)
+    ends = np.searchsorted(joints, np.arange(dq.shape[1] + 1))
     for k in range(dq.shape[0]):
-        links[k], rubbing[k], te[k] = 0.0, 0.0, 0.0
-        for c in range(len(joints)):
-            j, torque = joints[c], W[k, c] * phi[c]
-            links[k, j] += torque
-            if rubs[c]:
-                rubbing[k, j] += torque
-            te[k, j] -= G[k, c] * phi[c]
         warmth = 1.0 + drift * minutes[k]
         for i in range(dq.shape[1]):
-            wanted = links[k, i] + drift * minutes[k] * rubbing[k, i]
+            link = rub = load = 0.0
+            if slides[k, i] == 0.0:
+                links[k, i] = rubbing[k, i] = te[k, i] = 0.0
+                continue
+            for c in range(ends[i], ends[i + 1]):
+                torque = W[k, c] * phi[c]
+                link += torque
+                load -= G[k, c] * phi[c]
+                if rubs[c]:
+                    rub += torque
+            links[k, i], rubbing[k, i], te[k, i] = link, rub, load
+            wanted = link + drift * minutes[k] * rub
             tm[k, i] = settled_torque(
-                p, i, x[k, i], s[k, i], warmth, dq[k, i], te[k, i], wanted, ripple[k, i], tm[k, i], loaded[i]
+                p, i, x[k, i], s[k, i], warmth, dq[k, i], load, wanted, ripple[k, i], tm[k, i], loaded[i]
             )
 
 
@@ -277,7 +286,11 @@ def derive(
     gradient = np.empty(p.shape[0])
     for k in range(dq.shape[0]):
         warmth = 1.0 + drift * minutes[k]
+        out[k, : (1 + count) * n] = 0.0
         for i in range(n):
+            by_own[i] = by_warm[i] = by_torque[i] = 0.0
+            if slides[k, i] == 0.0:
+                continue
             gradient[:] = 0.0
             by_motor, by_load = state_gradient(
                 p,

@@ -140,6 +140,10 @@ class _Stretch:
         fill(values)
         return self._states.low_pass_sharp(values) if self._is_series else values
 
+    def _weights(self, sticking: bool) -> FloatArray:
+        """Return the weights of all states, (M, n): 1 with `sticking`, else 0 for states near standstill."""
+        return np.ones_like(self.slides) if sticking else self.slides
+
     def predict(
         self, phi: FloatArray, law: FrictionLaw, drift: float, guess: FloatArray, sticking: bool
     ) -> tuple[FloatArray, _Settled]:
@@ -147,7 +151,7 @@ class _Stretch:
         links, rubbing, te = (np.empty(self.dq.shape) for _ in range(3))
         shape, tm = (self._directions(law), law.fadings(self.dq)), guess.copy()
         own = (law.values, self.W, self.G, self.joints, phi[self.parameters], self.rubs, *shape, drift, self.minutes)
-        settle_links(*own, self.dq, self.ripple, links, rubbing, te, tm)
+        settle_links(*own, self.dq, self.ripple, self._weights(sticking), links, rubbing, te, tm)
 
         def friction(out: FloatArray) -> None:
             np.subtract(tm, links, out=out)
@@ -162,12 +166,11 @@ class _Stretch:
         """Return predicted torques (N, n) with their derivatives; see `GearRows.derived`."""
         changed = np.flatnonzero(self.rubs & (at.drift != 0.0) | at.law.depends_on_load)
         n, asked = tau.shape[1], np.array(terms, dtype=np.int64)
-        slides = np.ones_like(self.slides) if sticking else self.slides
 
         def derivatives(out: FloatArray) -> None:
             own = (at.law.values, self.W, self.G, self.joints, changed, self.rubs, *at.shape, at.drift, self.minutes)
             settled = (self.dq, self.ripple, at.links, at.rubbing, at.te, at.tm)
-            derive(*own, *settled, asked, slides, out)
+            derive(*own, *settled, asked, self._weights(sticking), out)
 
         seen = self._filtered((1 + len(terms)) * n + len(changed), derivatives, sticking)
         whole = (self._whole_W if sticking else self.sliding_W).copy()
