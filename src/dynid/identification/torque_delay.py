@@ -61,7 +61,7 @@ def _costs(
     costs = np.zeros(len(delays))
     whole = np.concatenate(rows) if rows else np.zeros((0, model.axes, size))
     for i in range(model.axes):
-        R = triangle(whole[:, i : i + 1])
+        R = triangle([whole[:, i]])
         A, b = R[:, : -len(delays)], R[:, -len(delays) :]
         moved = np.linalg.norm(A, axis=0) > 0.0
         if moved.any() and b.any():

@@ -288,7 +288,7 @@ class GearFitter:
             point = conforming(start or self.begin(structure), structure.parameters(self.gears), structure.drift)
             here = self._weighed(self._linearised(structure, point, None))
         left, share = steps - 1, 1.0
-        while True:
+        while left > 0 or not enough:  # with `enough`, whoever continues the fit finds out whether it has settled
             there, slope, change = self._step(here)
             if change < SETTLED or left <= 0:
                 return replace(here.fit, settled=change < SETTLED, change=change)
@@ -301,7 +301,8 @@ class GearFitter:
             slow |= self.misfit(found) - left * gained > rival
             here = self._weighed(found)
             if (enough or rival < np.inf) and slow:
-                return found
+                break
+        return here.fit
 
     def _weighed(self, fit: GearFit) -> "_Weighed":
         """Return the fit with weights from its own residuals, which stay fixed during the next step."""
@@ -430,11 +431,13 @@ class GearFitter:
     ) -> FloatArray:
         """Return the bounded least-squares solution, with weights of rows (N, n) and of standing states (n,)."""
         size = columns.shape[2]
-        rows = np.concatenate([columns, target[..., None]], axis=2) * weights[..., None]
+        joints = (
+            np.column_stack([columns[:, j], target[:, j]]) * weights[:, j, None] for j in range(target.shape[1])
+        )  # one after the other, so that each stays in the processor's cache
         more, prior = self.standing_rows(held, size), self.rows.samples.prior
         if prior is not None:
             more = np.concatenate([more, prior_rows(prior, 1.0, 0, size - len(self.lower))])
-        return bounded(triangle(rows, more), lower, upper)
+        return bounded(triangle(joints, more), lower, upper)
 
 
 def _misfit(sigma: FloatArray) -> float:

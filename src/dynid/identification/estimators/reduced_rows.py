@@ -61,7 +61,7 @@ class ReducedRows:
     def triangle(self, weights: FloatArray, more: FloatArray | None = None) -> FloatArray:
         """Return R (m + p + 1, m + p + 1) of all rows [C W tau], weighted per joint (n,), and of additional rows."""
         scaled = (self.R * weights[:, None, None])[..., self._shapeless]
-        return triangle(scaled.swapaxes(1, 2).reshape(-1, len(weights), scaled.shape[-1]), more)
+        return triangle(scaled.swapaxes(0, 1).reshape(len(weights), -1, scaled.shape[-1]), more)
 
     def wider(self, solution: Solution, weights: FloatArray, deviations: FloatArray) -> FloatArray:
         """Return factors (q,), 1 or more, by which deviations must grow to cover contradictions between groups.

@@ -285,7 +285,7 @@ class Regression:
         for scale in (weights, self.trust):
             if scale is not None:
                 rows *= scale[:, None]
-        return triangle(rows.reshape(-1, self.axes, rows.shape[1]), self._prior_rows(weights))
+        return triangle(rows.reshape(-1, self.axes, rows.shape[1]).swapaxes(0, 1), self._prior_rows(weights))
 
     def _prior_rows(self, weights: FloatArray | None) -> FloatArray | None:
         """Return rows [C W tau] that hold base parameters near their prior values; None without a prior."""

@@ -4,6 +4,8 @@ The torque of a joint does not depend on links before it, so the rows of the las
 joint's rows are reduced to a triangle first, over its own columns; then the triangles of all joints are reduced to one.
 """
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
@@ -12,32 +14,24 @@ from scipy.optimize import lsq_linear
 from dynid.robot import FloatArray
 
 
-def triangle(rows: FloatArray, more: FloatArray | None = None) -> FloatArray:
+def triangle(joints: Iterable[FloatArray], more: FloatArray | None = None) -> FloatArray:
     """Return R (k, k) with R'R = A'A for the rows A.
 
     Args:
-        rows: rows of n joints, (N, n, k).
+        joints: rows of each joint, (N, k).
         more: additional rows that belong to no joint, (m, k).
     """
-    parts = [np.zeros((0, rows.shape[2])) if more is None else more[more.any(axis=1)]]
-    for own in rows.swapaxes(0, 1):
+    parts = [] if more is None else [more[more.any(axis=1)]]
+    for own in joints:
         there = own.any(axis=0)
-        columns = np.asfortranarray(own[:, there])
-        R = _upper(columns)
-        whole = np.zeros((len(R), rows.shape[2]))
-        whole[:, there] = R
+        columns = np.asarray(np.linalg.qr(own[:, there], mode="r"))
+        whole = np.zeros((len(columns), own.shape[1]))
+        whole[:, there] = columns
         parts.append(whole)
-    R = np.zeros((rows.shape[2], rows.shape[2]))
-    found = _upper(np.asfortranarray(np.concatenate(parts)))
+    found = np.asarray(np.linalg.qr(np.concatenate(parts), mode="r"))
+    R = np.zeros((found.shape[1], found.shape[1]))
     R[: len(found)] = found
     return R
-
-
-def _upper(rows: FloatArray) -> FloatArray:
-    """Return R of rows, with at most as many rows as columns; the argument is overwritten."""
-    if not rows.size:
-        return np.zeros((0, rows.shape[1]))
-    return np.asarray(qr(rows, mode="r", check_finite=False, overwrite_a=True)[0][: rows.shape[1]])
 
 
 def bounded(R: FloatArray, lower: FloatArray, upper: FloatArray) -> FloatArray:
