@@ -59,7 +59,7 @@ class Information:
         self.own = products[:, parameters:, parameters:]
 
     def without(self, columns: Sequence[int], course: FloatArray, beside: bool) -> tuple[FloatArray, FloatArray]:
-        """Return D'D (k, k) and D'y (k,), any unit, of D, which is Z columns times a function of time (w,).
+        """Return D'D (..., k, k) and D'y (..., k), any unit, of D: Z columns times functions of time (..., w).
 
         D and y exclude the parts that X spans and, if `beside`, those that the constant Z columns span.
         """
@@ -67,30 +67,31 @@ class Information:
         own, target = self.own[:, c][:, :, c], self.own[:, c, -1]
         across = np.tensordot(course, self.across[:, :, c], 1)
         y = self.across[:, :, -1].sum(axis=0)
-        G = np.tensordot(course**2, own, 1) - across.T @ across
-        b = course @ target - across.T @ y
+        G = np.tensordot(course**2, own, 1) - across.swapaxes(-1, -2) @ across
+        b = course @ target - across.swapaxes(-1, -2) @ y
         if beside:
             constant = self.across[:, :, c].sum(axis=0)
             Z = own.sum(axis=0) - constant.T @ constant
             mixed = np.tensordot(course, own, 1) - constant.T @ across  # Z'D
             left = target.sum(axis=0) - constant.T @ y
             inverse = np.linalg.pinv(Z, rcond=SEPARATE, hermitian=True)
-            G, b = G - mixed.T @ inverse @ mixed, b - mixed.T @ inverse @ left
+            removed = mixed.swapaxes(-1, -2) @ inverse
+            G, b = G - removed @ mixed, b - removed @ left
         return G, b
 
-    def explains(self, columns: Sequence[int], course: FloatArray, beside: bool) -> float:
-        """Return the squared residual that Z columns times a function of time (w,), any unit, remove."""
-        G, b = self.without(columns, course, beside)
-        inverse = self._inverse(G, columns, course)
-        return float(b @ inverse @ b)
+    def explains(self, columns: Sequence[int], courses: FloatArray, beside: bool) -> FloatArray:
+        """Return the squared residuals (...) that Z columns times functions of time (..., w), any unit, remove."""
+        G, b = self.without(columns, courses, beside)
+        return np.asarray(np.einsum("...i,...ij,...j", b, self._inverse(G, columns, courses), b))
 
     def _inverse(self, G: FloatArray, columns: Sequence[int], course: FloatArray) -> FloatArray:
-        """Return the inverse of D'D in directions that the parameters do not reproduce."""
+        """Return the inverse of D'D (..., k, k) in directions that the parameters do not reproduce."""
         size = np.sqrt(np.maximum(course**2 @ self.own[:, list(columns), list(columns)], np.finfo(float).tiny))
-        values, vectors = np.linalg.eigh(G / np.outer(size, size))
+        unit = size[..., :, None] * size[..., None, :]
+        values, vectors = np.linalg.eigh(G / unit)
         kept = values > SEPARATE
-        scaled = (vectors[:, kept] / values[kept]) @ vectors[:, kept].T
-        return np.asarray(scaled / np.outer(size, size))
+        scaled = (vectors * (kept / np.where(kept, values, 1.0))[..., None, :]) @ vectors.swapaxes(-1, -2)
+        return np.asarray(scaled / unit)
 
     def fit(self, columns: Sequence[int], course: FloatArray, beside: bool) -> ChangeFit:
         """Return the fit of Z columns times a function of time (w,), any unit, with its robust covariance."""

@@ -157,13 +157,13 @@ class Search:
         self, information: Information, courses: Sequence[tuple[Course, FloatArray, int]], constant: FloatArray
     ) -> list[_Tried]:
         """Return all tested quantities with all courses."""
-        found = []
+        found, every = [], np.array([over for _, over, _ in courses])
         for one, columns in zip(self.tried, self.places, strict=True):
-            for course, over, window in courses:
-                explained = information.explains(columns, over, True)
+            removed = information.explains(columns, every, True).tolist()
+            for (course, over, window), explained in zip(courses, removed, strict=True):
                 found.append(_Tried(one, columns, course, over, window, explained))
             if one.kind == OFFSET:
-                explained = information.explains(columns, constant, False)
+                explained = float(information.explains(columns, constant, False))
                 found.append(_Tried(one, columns, "constant", constant, 0, explained))
         return found
 
