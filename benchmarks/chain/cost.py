@@ -14,7 +14,7 @@ from typing import Any
 from benchmarks.chain.cost_chain import NAMES
 from benchmarks.chain.cost_floor import bus_floor, node_floor
 from benchmarks.children import CHECKOUT
-from dynid.codegen.kernels import CACHE_VARIABLE, cache_folder
+from dynid.codegen.cache import CACHE_VARIABLE, cache_folder
 from dynid.errors import DynidError
 
 HERE, BESIDE = "here", "beside"

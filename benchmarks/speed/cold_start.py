@@ -6,7 +6,7 @@ import sys
 import time
 from pathlib import Path
 
-from dynid.codegen.kernels import CACHE_VARIABLE
+from dynid.codegen.cache import CACHE_VARIABLE
 from dynid.errors import DataError
 from dynid.identification.campaign.run import Runner
 from dynid.identification.settings import load_identification

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.children import child_environment
-from dynid.codegen.kernels import CACHE_VARIABLE
+from dynid.codegen.cache import CACHE_VARIABLE
 from dynid.errors import DataError
 from dynid.rehearsal.compiling import FIRST_ROBOT, JOB_GROUPS
 from dynid.rehearsal.job import JOBS

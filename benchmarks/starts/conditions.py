@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.children import child_environment
-from dynid.codegen.kernels import CACHE_VARIABLE
+from dynid.codegen.cache import CACHE_VARIABLE
 
 BUSY = "while True: pass"
 MOST_MISSED = 0.01  # share of cycles, from which on a rate counts as not kept

@@ -112,7 +112,7 @@ def test_an_unusable_cache_folder_is_reported_and_replaced(tmp_path: Path) -> No
     in_the_way.write_text("not a folder")
     code = (
         "import warnings, numpy as np; warnings.simplefilter('always')\n"
-        "from dynid.codegen.kernels import cache_folder\n"
+        "from dynid.codegen.cache import cache_folder\n"
         "folder = cache_folder(); print(folder, folder.is_dir())"
     )
     environment = {**os.environ, "DYNID_CACHE": str(in_the_way / "below")}

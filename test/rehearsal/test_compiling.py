@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from dynid.codegen import kernels
+from dynid.codegen import cache
 from dynid.errors import ConfigurationError, SafetyError
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
 from dynid.hardware.loop.cycle import ControlLoop
@@ -23,12 +23,12 @@ SMALL = (("recording",), ("recording",))  # jobs that compile nothing
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty cache, and jobs that take no time."""
-    monkeypatch.setenv(kernels.CACHE_VARIABLE, str(tmp_path / "cache"))
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path / "cache"))
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "numba"))
     monkeypatch.setattr(compiling, "JOB_GROUPS", SMALL)
-    kernels.cache_folder.cache_clear()
+    cache.cache_folder.cache_clear()
     yield tmp_path / "cache"
-    kernels.cache_folder.cache_clear()
+    cache.cache_folder.cache_clear()
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from typing import IO, NamedTuple
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
-from dynid.codegen.kernels import cache_folder, is_private
+from dynid.codegen.cache import cache_folder, is_private
 from dynid.errors import ConfigurationError
 from dynid.robot import Robot, load_robot
 from dynid.threads import THREAD_VARIABLES
