@@ -3,7 +3,6 @@
 import contextlib
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -17,6 +16,7 @@ import numpy as np
 
 from benchmarks.children import child_environment
 from benchmarks.peers.exchange import load_found, write_given
+from benchmarks.peers.group_time import Late, group_seconds, output_within
 from benchmarks.peers.judge import Candidate, candidate_of, judge_candidate, own_candidate, true_candidate
 from benchmarks.peers.table import OWN, PEERS, TRUTH, Peer
 from dynid.control.controller import load_controller
@@ -35,7 +35,6 @@ from dynid.trajectory.families import load_excitation
 IDENTIFICATION, HELD_OUT, PROFILE, SEED = "demo_identification", ("V01", "V02"), "limited", 1
 PLANTS = {"gear friction": "M6", "viscous friction": "viscous"}
 STEP_S = 0.001
-MARGIN_S = 60.0  # additional wall time for importing and compiling [s]
 Progress = Callable[[str], None]
 
 
@@ -139,13 +138,11 @@ def run_peer(peer: Peer, folder: Path, python: Path, seconds: float) -> dict[str
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        preexec_fn=_limit(seconds),
     )
     try:
-        output, errors = child.communicate(timeout=MARGIN_S + 4.0 * seconds)
-    except subprocess.TimeoutExpired:
-        error = f"no result in {MARGIN_S + 4.0 * seconds:.0f} s"
-        return {"processor_s": None, "memory_mb": None, "error": error}
+        output, errors = output_within(child, seconds)
+    except Late as late:
+        return {"processor_s": group_seconds(child.pid), "memory_mb": None, "error": str(late)}
     finally:
         with contextlib.suppress(ProcessLookupError):  # also end workers that a peer left running
             os.killpg(child.pid, signal.SIGKILL)
@@ -153,24 +150,13 @@ def run_peer(peer: Peer, folder: Path, python: Path, seconds: float) -> dict[str
     lines = output.strip().splitlines()
     if child.returncode or not lines:
         last = (errors.strip().splitlines() or ["no message"])[-1]
-        over = child.returncode in (-24, -9)
-        error = f"no result in {seconds:g} s of processor time" if over else f"ended with {child.returncode}: {last}"
-        return {"processor_s": seconds if over else None, "memory_mb": None, "error": error}
+        return {"processor_s": None, "memory_mb": None, "error": f"ended with {child.returncode}: {last}"}
     figures: dict[str, Any] = json.loads(lines[-1])
     return figures
 
 
 def _environment() -> dict[str, str]:
     return {**os.environ, **child_environment()}
-
-
-def _limit(seconds: float) -> Callable[[], None]:
-    """Return a function that limits a child's processor time; the system ends the child with SIGXCPU."""
-
-    def apply() -> None:
-        resource.setrlimit(resource.RLIMIT_CPU, (int(seconds), int(seconds) + 5))
-
-    return apply
 
 
 def found_candidate(peer: Peer, case: Case, folder: Path) -> tuple[Candidate, str]:

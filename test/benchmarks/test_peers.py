@@ -1,5 +1,9 @@
 """`./run benchmark peers`: scripts of the compared programs, the judge, and rows of programs that fail."""
 
+import contextlib
+import os
+import signal
+import subprocess
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -11,6 +15,7 @@ from benchmarks.cli import app
 from benchmarks.peers import pinocchio_least_squares, pinocchio_sdp
 from benchmarks.peers.benchmark import chain_urdf, missed, run_peer
 from benchmarks.peers.exchange import Found, read_given, write_given
+from benchmarks.peers.group_time import Late, output_within
 from benchmarks.peers.judge import candidate_of, gravity_error, judge_candidate, own_candidate, true_candidate
 from benchmarks.peers.rows import chain_model, prior
 from benchmarks.peers.table import OWN, PEERS, Peer
@@ -139,7 +144,30 @@ def test_missing_and_late_peers_are_rows_with_a_message(tmp_path: Path) -> None:
         longer = {key: np.tile(columns[key], (300, 1)) if columns[key].ndim == 2 else columns[key] for key in columns}
     np.savez(tmp_path / "identification.npz", **longer)
     late = run_peer(PEERS[1], tmp_path, Path(sys.executable), 1.0)
-    assert late["error"] == "no result in 1 s of processor time"
+    assert late["error"] == "no result in 1 s of processor time" and late["processor_s"] > 1.0
+
+
+def test_processor_time_of_a_peers_workers_counts() -> None:
+    """A limit for each process alone would let a pool start new workers without end."""
+    busy = "import subprocess, sys; subprocess.run([sys.executable, '-c', 'while True: pass'])"
+    for program, within in ((busy, False), ("print('found')", True)):
+        child = subprocess.Popen(
+            [sys.executable, "-c", program],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        try:
+            if within:
+                assert output_within(child, 60.0) == ("found\n", "")
+                continue
+            with pytest.raises(Late, match=r"no result in 0\.5 s of processor time"):
+                output_within(child, 0.5)
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(child.pid, signal.SIGKILL)
+            child.communicate()
 
 
 def test_promises_that_do_not_hold_are_named() -> None:
