@@ -131,7 +131,7 @@ def test_doctor_changes_no_real_servo_without_consent(robot: Robot, bus: Emulate
         assert refused.exit_code != 0 and relay.written == b""
         assert "will change: settings in their EEPROM" in refused.output
         assert all(servo.get(table.RETURN_DELAY_TIME) == 250 for servo in bus.chain.servos.values())
-        with pytest.raises(SafetyError, match="nobody confirmed"):  # as if it was a simulated line when asked
+        with pytest.raises(SafetyError, match="were not confirmed"):  # as if it was a simulated line when asked
             apply_fixes(robot, relay.port, None, ["eeprom"])
         assert relay.written == b""
         CliRunner().invoke(app, [*arguments, "--yes"])

@@ -64,8 +64,8 @@ def apply_fixes(
     try:
         if not (consented or bus.simulated) and any(FIXES[name] is not _nothing for name in names):
             raise SafetyError(
-                f"port {port} is not a simulated servo bus, and nobody confirmed that its servos are changed: repeat "
-                "the command"
+                f"port {port} is not a simulated servo bus, and changes of its servos were not confirmed: repeat the "
+                "command"
             )
         servos = _ConnectedServos(bus, robot, system)
         for name, fix in FIXES.items():
