@@ -21,7 +21,7 @@ class Arming:
         bus: the open bus.
         robot: names and current limits.
         watchdog_count: value for the bus watchdogs, in counts.
-        slow: receives the settings that were read back as those that must not change.
+        slow: stores the settings that were read back, as the reference for later changes.
     """
 
     def __init__(self, bus: ServoBus, robot: Robot, watchdog_count: int, slow: SlowState) -> None:

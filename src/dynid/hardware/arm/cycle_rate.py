@@ -13,13 +13,15 @@ from dynid.errors import BusError, ConfigurationError
 from dynid.hardware.arm.dynamixel_arm import DynamixelArm
 
 RATES_HZ = (1000, 500, 333, 250)  # periods are whole milliseconds, like the ticks of USB adapters
-SLOW_POLL_S = 0.020  # interval between two reads of slow data, each of which lengthens a cycle
+# interval between two reads of slow data (temperature, errors, settings) [s]; each of them lengthens a cycle
+SLOW_POLL_S = 0.020
 CYCLES, SLOW_POLLS = 50, 12  # cycles and reads of slow data in one measurement
 # Number of consecutive cycles, and of reads of slow data, per mean. A reply that was read late makes the next one look
 # early, and so does the phase of an adapter's tick; both hardly affect the sum of several cycles.
 RUN, SLOW_RUN = 10, 4
-SEARCH_S = 2.0  # longest repetition of the measurement of a slow line, because the host may be busy
-TICK_S = 0.0006  # longer reads show an adapter with ticks: direct reads take a quarter of this, others twice
+SEARCH_S = 2.0  # longest time to repeat the measurement while it shows a slow line: the host may only be busy [s]
+# a read of slow data longer than this shows an adapter with ticks: other adapters need a quarter of it, those twice [s]
+TICK_S = 0.0006
 MARGIN = 1.1  # smallest ratio of the period to the mean time that a cycle needs
 
 
@@ -31,7 +33,7 @@ class CycleRate:
         rate_hz: one of `RATES_HZ`.
         cycle_s: period of the cycle [s].
         round_trip_s: time of a read of all servos and the write of their goal currents [s].
-        slow_s: time of a read of slow data [s].
+        slow_s: time of a read of slow data (temperature, errors, settings) [s].
         allowed_hz: highest rate that these times allow; 0 if they allow none.
         fixed: whether a user has fixed the rate.
     """
@@ -67,11 +69,11 @@ def period_s(rate_hz: int) -> float:
 
 
 def choose_rate(round_trip_s: float, slow_s: float) -> int:
-    """Return the highest rate whose cycle fits a mean round trip, its share of slow data and a margin; 0 if none does.
+    """Return the highest rate [Hz] whose cycle fits a round trip, a share of slow data and a margin; 0 if none does.
 
     Args:
         round_trip_s: time of a read of all servos and the write of their goal currents [s].
-        slow_s: time of a read of slow data [s].
+        slow_s: time of a read of slow data (temperature, errors, settings) [s].
     """
     for rate_hz in RATES_HZ:
         period = period_s(rate_hz)
@@ -145,7 +147,7 @@ def _round_trip_s(arm: DynamixelArm) -> float:
 
 
 def _slow_data_s(arm: DynamixelArm) -> float:
-    """Return the shortest mean time of consecutive reads of slow data [s].
+    """Return the shortest mean time of consecutive reads of slow data (temperature, errors, settings) [s].
 
     Raises:
         BusError: the port is lost.

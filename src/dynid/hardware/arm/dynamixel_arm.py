@@ -67,7 +67,7 @@ class ArmSample(NamedTuple):
 
 
 class DynamixelArm:
-    """The servos of one robot as one arm.
+    """Robot arm of DYNAMIXEL servos on one bus, driven by motor currents.
 
     Args:
         robot: IDs, models, limits, centre counts, torque constants.
@@ -125,7 +125,8 @@ class DynamixelArm:
         self._transmission = Transmission(robot)
         self.watchdog_s = self.watchdog_count * table.WATCHDOG_S_PER_COUNT
         self.changed: list[str] = []
-        self._torque_is_ours = False  # whether this arm switched torque on, and off was not confirmed
+        # whether torque may be on: this object switched it on, and torque off was not confirmed since
+        self._torque_is_ours = False
         self.servo_side_hold = ServoSideHold(self.bus, robot)
         self._all_ids = robot.all_servo_ids
         self._nobody = np.zeros(robot.size, dtype=np.bool_)  # mask that all samples without an alert share
@@ -171,7 +172,7 @@ class DynamixelArm:
     def enable(self) -> None:
         """Arm the watchdogs, and switch torque on with goal current 0; switch it off again on failure.
 
-        Every servo must confirm it.
+        Every servo must confirm that its torque is on.
 
         Raises:
             BusError: a servo did not switch its torque on, by name; the message also says if torque off was not
@@ -230,7 +231,7 @@ class DynamixelArm:
     def close(self) -> None:
         """Set zero current, switch torque off, set position mode, and close the port, if it is open.
 
-        See `dynid.hardware.startup.position_mode` for why.
+        `dynid.hardware.startup.position_mode` explains why position mode is set.
 
         Raises:
             BusError: torque off or the mode was not confirmed; the port is closed nevertheless, and every servo that
@@ -321,13 +322,13 @@ class DynamixelArm:
         return self._transmission.motor_currents(current_a)
 
     def by_joint(self, values: FloatArray) -> FloatArray:
-        """Return the largest of the values of each joint's servos, (n,), from values of all servos (m,)."""
+        """Return the largest value among the servos of each joint, (n,), from values of all servos, (m,)."""
         size = self.robot.size
         if len(values) == size:
             return values
         found = values[:size].copy()
         for wired, value in zip(self.robot.followers, values[size:].tolist(), strict=True):
-            found[wired.axis] = np.fmax(found[wired.axis], value)  # NaN where a servo's value is not known
+            found[wired.axis] = np.fmax(found[wired.axis], value)  # fmax ignores NaN, which marks an unknown value
         return found
 
     def begin_slow_polls(self) -> None:
@@ -335,9 +336,10 @@ class DynamixelArm:
         self._slow.begin()
 
     def slow_poll(self) -> bool:
-        """Read one block of slow values (temperature, errors, settings) from one servo; a round takes 3 m + 1 calls.
+        """Read one block of slow values (temperature, errors, settings) from one servo.
 
-        Without an answer the old value stays.
+        A round over all m servos takes 3 m + 1 calls, twice as many if joints have further servos. If a servo does not
+        answer, its old values stay.
 
         Returns:
             Whether a servo's temperature was read.
@@ -389,7 +391,7 @@ class DynamixelArm:
         return lines
 
     def _unconfirmed(self, torque_enable: int) -> list[str]:
-        """Return the servos (ID and joint name) whose torque enable does not read back as this, after retries."""
+        """Return labels (ID, joint) of the servos whose torque enable differs from the given value, after retries."""
         unconfirmed: list[str] = []
         for _ in range(CONFIRM_ATTEMPTS):
             values, valid = self.bus.sync_read(table.TORQUE_ENABLE, self._all_ids)

@@ -1,8 +1,9 @@
-"""Holding of joints by their own servos while these do not answer: instructions to them may still arrive.
+"""Hold of joints by their own servos, in position mode, while these servos do not answer the driver.
 
-No servo confirms an instruction, so each is sent twice. Only a few instructions are sent per control cycle, because the
-other motors need their currents meanwhile. The goal current is set to 0 as well, although position mode does not use
-it: if a servo boots in between, it stays in current mode, and would run away when torque comes on.
+Instructions may still reach a servo whose answers are lost. No servo confirms an instruction, so each is sent twice.
+Only a few instructions are sent per control cycle, because the other motors need their currents meanwhile. The goal
+current is set to 0 as well, although position mode does not use it: a servo that boots in between stays in current
+mode, and a nonzero goal current would make it run away when torque comes on.
 """
 
 from collections import deque
@@ -22,7 +23,7 @@ from dynid.robot import FloatArray, Robot
 from dynid.robot.servo_fields import WiredServo
 
 TIMES_SENT = 2  # number of times that each instruction is sent
-BRAKING_S = 0.1  # time from zero to full strength: back EMF alone brakes a fast joint
+BRAKING_S = 0.1  # time in which a servo's own hold reaches full strength; until then back EMF brakes a fast joint
 Instruction = tuple[Register, list[int], list[int]]  # register, raw values, IDs
 
 
@@ -79,7 +80,7 @@ class ServoSideHold:
         self._instructions += repeated((table.GOAL_CURRENT, 0), (table.TORQUE_ENABLE, 1))
 
     def step(self, strength: float, step_s: float) -> None:
-        """Write the next instructions; must be called once per control cycle.
+        """Send the next instructions of the hold to the servos; must be called once per control cycle.
 
         Args:
             strength: share of the voltage for the current limit that the servos may use, 1 to 0; at 0 a motor only
@@ -127,7 +128,7 @@ class ServoSideHold:
         self.forget()
 
     def forget(self) -> None:
-        """Clear all state, because the servos were set up again."""
+        """Clear the record of servos that hold their joints, because all servos were set up again."""
         self._instructions.clear()
         self.held[:] = False
 

@@ -15,13 +15,14 @@ def boot_id() -> str:
 class Clock:
     """Clock interface of the driver; this implementation uses the system clock."""
 
-    # A time that never steps [ns]: the system's function itself, because a control cycle calls it a dozen times.
+    # Monotonic time, which never steps [ns]. It is the system's function itself, because a control cycle calls it a
+    # dozen times.
     monotonic_ns = staticmethod(time.monotonic_ns)
 
     def line_ns(self) -> int:
-        """Return the time by which bytes travel on the line [ns].
+        """Return the time by which transfers on the line are measured [ns].
 
-        It is `monotonic_ns`, except for a clock that is held while bytes travel.
+        It equals `monotonic_ns`, except for a clock that is held while bytes travel.
         """
         return self.monotonic_ns()
 

@@ -2,7 +2,8 @@
 
 Protocol 2.0 has no sequence numbers. An answer is identified by the servo's ID and its number of parameters, and the
 host delivers answers in the order of their questions. So a late answer belongs to the earlier question that is still
-unanswered. The answer to a ping proves that no answer to an earlier question will follow: that question got silence.
+unanswered. The answer to a ping proves that no answer to an earlier question will follow: that question stays
+unanswered.
 """
 
 import contextlib
@@ -77,7 +78,7 @@ class Question:
 
 
 class Dialogue:
-    """Dialogue with one servo at a time that separates late answers from present ones.
+    """Dialogue with one servo at a time that distinguishes late answers from answers to the present question.
 
     Args:
         bus: the line, its clock and its parser.
@@ -216,7 +217,7 @@ class Dialogue:
         return SilentLineError(f"no servo on {port} answers: no answer in {SILENCE_S:.0f} s, {cause}")
 
     def _send(self, sent: Question, wanted: Question, wait_s: float) -> Answer:
-        """Send a question, and wait for the answer to `wanted`, or for the proof that it does not come."""
+        """Send a question, and wait until the answer to `wanted` arrives or a later answer proves that it will not."""
         bus = self._bus
         damaged, mismatched = bus.parser.crc_errors + bus.parser.malformed, 0
         with bus.line() as port:

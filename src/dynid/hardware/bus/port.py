@@ -46,7 +46,7 @@ class WaitingPortHandler(PortHandler):
         return True
 
     def send(self, frame: bytes) -> None:
-        """Write a whole frame.
+        """Write a whole frame to the serial port.
 
         Raises:
             OSError: the line does not accept the frame.

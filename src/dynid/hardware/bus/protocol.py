@@ -220,7 +220,7 @@ class PacketParser:
         return self.crc_errors_by_id.total()
 
     def reset(self) -> None:
-        """Discard buffered bytes."""
+        """Discard the buffered bytes of an incomplete packet."""
         self._buffer.clear()
 
     def feed(self, data: bytes) -> list[Packet]:
@@ -242,7 +242,7 @@ class PacketParser:
         return packets
 
     def _align(self) -> bool:
-        """Move the buffer to the next header; return False while too few bytes are there to judge its length."""
+        """Drop the bytes before the next header; return whether the buffer is long enough to judge packet length."""
         start = self._buffer.find(HEADER)
         if start < 0:
             keep = next((n for n in (3, 2, 1) if self._buffer.endswith(HEADER[:n])), 0)

@@ -127,7 +127,7 @@ class ServoBus:
             close_port(handler)
 
     def line(self) -> AbstractContextManager[WaitingPortHandler]:
-        """Return the open port as a context manager, which closes it if it breaks.
+        """Return the open port as a context manager, which closes the port if the connection breaks.
 
         Raises:
             BusError: the port is closed, or breaks inside the context.
@@ -231,11 +231,11 @@ class ServoBus:
         return bytes(data)
 
     def _parts(self, servo_id: int, address: int, size: int) -> list[tuple[int, int]]:
-        """Return (address, size) of the reads for a range: split into listed parts once a servo has refused gaps."""
+        """Return (address, size) of the reads of a range of registers; it is split once a servo has refused gaps."""
         return self._listed_parts(servo_id, address, size) if self._gaps_refused else [(address, size)]
 
     def _listed_parts(self, servo_id: int, address: int, size: int) -> list[tuple[int, int]]:
-        """Return (address, size) of the parts of a range that the servo's model lists; all models if unknown."""
+        """Return (address, size) of the parts of a range that the servo's model lists, or every model if unknown."""
         return table.listed_parts(address, size, self.models.get(servo_id))
 
     def _insist(self, action: str, servo_id: int, frame: bytes, size: int = 0) -> bytes:
@@ -372,9 +372,9 @@ class ServoBus:
     def ask_to_the_end(
         self, port: WaitingPortHandler, request: bytes, reply_size: int, margin_s: float | None
     ) -> Iterator[list[protocol.Packet]]:
-        """Send a request, and yield the packets of each arrival, see `arrivals`, with a final look after the timeout.
+        """Send a request, and yield the packets of each arrival; read the port once more after the timeout.
 
-        On a host that stalled, the reply may have arrived in time but be unread.
+        The time limit is that of `arrivals`. On a host that stalled, the reply may have arrived in time but be unread.
 
         Args:
             port: the open port.

@@ -13,7 +13,8 @@ from dynid.robot.servo_fields import mismatch_deg
 
 UNKNOWN = -2
 TORQUE, WATCHDOG, CLIMATE, MODE, LIMITS, PLACE = range(6)
-ROUND = (TORQUE, WATCHDOG, CLIMATE)  # blocks read in every round; of the EEPROM blocks, one per round
+# blocks read from every servo in each round; a round ends with one EEPROM block of one servo
+ROUND = (TORQUE, WATCHDOG, CLIMATE)
 IN_EEPROM = (MODE, LIMITS)
 FOLLOWER_BLOCKS = (
     PLACE,
@@ -175,7 +176,7 @@ class SlowPoll:
         return answered, temperature or (answered and block == CLIMATE)
 
     def _next(self) -> tuple[int, int]:
-        """Return the servo and the block that are next in turn."""
+        """Return the indices of the servo and of the block that are polled next."""
         size, followers = len(self._wired), len(self._wired) - self._joints
         self._followers_next = bool(followers) and not self._followers_next
         if self._followers_next:

@@ -35,7 +35,7 @@ _GOAL = np.dtype([("id", "u1"), ("current", "<i2")])
 
 
 class StateCycle:
-    """Exchange with all servos of a bus at once, by prebuilt frames.
+    """Exchange of states and goal currents with all servos of a bus at once, by prebuilt frames.
 
     A missing servo makes the fast read fail for all, so plain reads follow a failed one. In a plain read, each servo
     waits for the reply of the one before, so a missing servo silences all servos after it. Therefore only the first
@@ -450,7 +450,7 @@ class StateCycle:
         return all(damaged[one] > before.get(one, 0) for one in missing)
 
     def _judge(self, request: StateRequest, fast: bool, seen: set[int], started_ns: int, ended_ns: int) -> None:
-        """Stamp a read, count its errors, and mark its values as not valid if its timing belongs to another read.
+        """Timestamp a read, count its errors, and mark its values as not valid if its timing is that of another read.
 
         Args:
             request: the request of this read.
@@ -496,7 +496,7 @@ class StateCycle:
         return False
 
     def _doubt(self, now_ns: int) -> None:
-        """Start a quarantine for a reply that may still come, and tag the sizes of the next requests."""
+        """Start a quarantine for a reply that may still come, and give the next requests distinct sizes."""
         doubled_s = self.quarantine_s * 2 ** max(0, self._silent_reads - 1)
         duration_s = max(self.quarantine_s, min(doubled_s, LONGEST_QUARANTINE_S))
         self._quarantine_until_ns = now_ns + int(duration_s * 1e9)

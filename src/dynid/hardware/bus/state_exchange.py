@@ -36,7 +36,7 @@ class StateRequest:
 
 
 class StateRequests:
-    """Requests to the same servos, built when they are first needed.
+    """Cache of state requests to the same servos, each built when it is first needed.
 
     Args:
         servo_ids: IDs of the requested servos, in the order of their replies.

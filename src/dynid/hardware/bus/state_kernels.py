@@ -1,4 +1,4 @@
-"""Compiled passes over all servos at once: the reply to a fast read, and conversions between counts and SI.
+"""Compiled functions for all servos at once: reply to a fast read, and conversions between counts and SI.
 
 The conversions are identical to `ServoUnits` to the bit.
 """

@@ -18,13 +18,15 @@ from dynid.robot import FloatArray
 
 Handed = Callable[[ArmSample, FloatArray], None]
 STALLED_SHARE = 0.5  # a stall of this process longer than this share of the watchdog time causes a check
-CONTRADICTIONS = 10  # states with two answers before a fault: fewer may be a controller faster than the cycle
+# consecutive states with two different answers that are a fault; fewer may come from a controller faster than the cycle
+CONTRADICTIONS = 10
 DIFFERENT_SHARE = 0.02  # smallest torque difference between two commands that counts, as a share of the torque limit
 OVERLOAD_ADVICE = "its current was limited for too long; let it rest, and give it less to carry"
 SUSPECTED_S = 0.004  # interval between checks for servos that do not drive
-LONGEST_SLOW_POLL_DELAY = 4  # in poll intervals: a loop that is always late must still read temperatures
-ANSWERED_CYCLES = 1.5  # a commander less behind than this is punctual: one answer may be on its way
-LONGEST_ANSWER_CYCLES = 3.5  # a commander farther behind than this does not answer each state
+# longest delay of a slow poll, in poll intervals: a loop that is always late must still read temperatures
+LONGEST_SLOW_POLL_DELAY = 4
+ANSWERED_CYCLES = 1.5  # largest lag of a punctual commander, in cycles: one answer may be on its way
+LONGEST_ANSWER_CYCLES = 3.5  # smallest lag, in cycles, of a commander that does not answer every state
 LONGEST_STEP_S = 0.05  # longest time step, so that a stall of the host does not end a stop
 
 
@@ -38,7 +40,7 @@ class ArmCycle:
         on_cycle: called after each write with the sample and the written goal currents, (n,) [A].
         on_waiting: called with the same arguments one cycle later, while the next request is on the wire.
         slow_poll_every: number of cycles per read of slow data (temperature, errors, settings).
-        feedback_timeout_s: time of missing replies from a servo that is a fault while torque is on [s].
+        feedback_timeout_s: time without a reply from a servo after which the silence is a fault while torque is on [s].
         take_commands: called before the newest command is used; it may call `set_command`.
 
     Attributes:

@@ -37,7 +37,7 @@ STOP_TIMEOUT_S = 32.0  # longer than the longest stop of an arm that is lowered 
 
 
 class ControlLoop:
-    """Loop that runs an arm cyclically.
+    """Control loop that runs an arm cycle after cycle.
 
     Args:
         arm: an open arm; only the loop may use it while it runs.
@@ -170,7 +170,7 @@ class ControlLoop:
         self._cycle.set_command(tau, self._clock.monotonic_ns() * 1e-9 if stamp_s is None else stamp_s, held)
 
     def fault(self, text: str) -> None:
-        """Stop the arm by a fault that was found outside the loop; it latches until it is cleared."""
+        """Stop the arm because of a fault that was found outside the loop; the fault latches until it is cleared."""
         self._cycle.pending_faults.append(text)
 
     def enable(self, timeout_s: float = 5.0) -> None:
@@ -192,7 +192,7 @@ class ControlLoop:
         self._ask(GuardEvent.DISABLE, timeout_s, meanwhile)
 
     def clear_fault(self, timeout_s: float = 5.0) -> None:
-        """Leave the fault state.
+        """Clear the latched fault, so that torque may be switched on again.
 
         Raises:
             SafetyError: the arm is still being stopped.
@@ -218,7 +218,7 @@ class ControlLoop:
 
     @property
     def throttling(self) -> str:
-        """Message that the kernel stopped real-time programs once per period of its limit; "" unless gaps show that."""
+        """Message that the kernel stopped real-time programs once per period of its limit; "" if no gaps show it."""
         return self._holes.text if self.fifo else ""
 
     def statistics(self) -> LoopStatistics:

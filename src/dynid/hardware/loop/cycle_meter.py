@@ -78,7 +78,8 @@ class CycleMeter:
         self.cycles = self.incomplete = self.skipped = self.late = 0
         self.commands_out_of_order = 0
         self.started_ns = 0
-        self._guard = {reason: 0 for reason in Reason if reason is not Reason.DISABLED}  # off is no intervention
+        # torque off is not an intervention
+        self._guard = {reason: 0 for reason in Reason if reason is not Reason.DISABLED}
         self._period_ns = period_ns
         self._behind = 0
         self._busy_ns = np.zeros(WINDOW, dtype=np.int64)
@@ -86,7 +87,7 @@ class CycleMeter:
         self._durations = array("q", [0]) * BINS
 
     def add(self, busy_ns: int, late_ns: int, complete: bool, *, skipped: int = 0) -> None:
-        """Count one cycle.
+        """Count one cycle of the control loop.
 
         Args:
             busy_ns: duration of the cycle [ns].

@@ -33,11 +33,11 @@ class CyclePace:
         return self._trial.text
 
     def restart(self) -> None:
-        """Start a new window, because a loop has just started, or torque is on."""
+        """Start a new time window of the trial, because a loop has just started, or torque is on."""
         self._window_start = None
 
     def evaluate(self, loop: ControlLoop) -> None:
-        """Judge the time since the last window once it is long enough; must be called often while torque is off."""
+        """Judge the cycle rate over the last time window once that is complete; call it often while torque is off."""
         now = loop.counts()
         if self._window_start is None or now.cycles < self._window_start.cycles:
             self._window_start = now if now.cycles else None
@@ -61,7 +61,7 @@ class CyclePace:
         return True
 
     def may_enable(self) -> bool:
-        """Return whether torque may come on at the present rate; not before its last windows were kept.
+        """Return whether torque may come on: a user has fixed the rate, or the last time windows kept it.
 
         Raises:
             SafetyError: not even the lowest rate is kept.

@@ -28,19 +28,22 @@ from dynid.hardware.bus.simulated_line import is_simulated_port
 REPLY_PATIENCE_S, REPLY_PATIENCE_AFTER_S = 1.0, 0.02
 COMMANDER_PATIENCE_S, COMMANDER_PATIENCE_AFTER_S = 2.0, 0.0
 KEPT_UP_CYCLES = 1000
-LONGEST_CHECK_INTERVAL_S = 0.01  # longest time between two looks that counts: a longer one is a stall of the host
+# longest time between two checks that counts towards a timeout: a longer one is a stall of the host
+LONGEST_CHECK_INTERVAL_S = 0.01
 DRIVER_GONE_S = 0.25  # time beyond the end of a cycle after which the simulated arm checks for a driver
 LOCK_TIMEOUT_S = 1.0  # wait for the lock, which a check for a driver holds briefly
-LONGEST_SHARE = 0.9  # of the period: longest advance of the arm's time within a cycle
-TOLERATED_SHARE = 0.5  # of the period: a cycle that begins later than this is counted from its late start
-CHECK_INTERVAL_S = 0.0001  # interval between looks while waiting
+LONGEST_SHARE = 0.9  # longest advance of the arm's time within a cycle, as a share of the period
+# largest delay of a cycle's start, as a share of the period; a cycle that begins later is counted from its late start
+TOLERATED_SHARE = 0.5
+CHECK_INTERVAL_S = 0.0001  # interval between two checks while waiting
 NEVER_PAUSES_NS = 2**62  # length of a cycle that never pauses
 # One cycle: its start by the system's and by the arm's time, and the longest advance of the arm's time [ns].
 _CYCLE = struct.Struct("<qqq")
-# Layout: number of the present cycle (0 before the first), one slot for even and one for odd numbers, values of the arm
+# Layout of the page: number of the present cycle (0 before the first), one slot for even and one for odd cycle numbers,
+# then the values that the arm writes.
 _ARM, _TICK_AT, _UNTIL_AT = struct.Struct("<q"), 56, 64
 _SIZE = _UNTIL_AT + _ARM.size
-ARM_TICK_SHARE = 0.15  # of an adapter's tick: upper bound of the driver's own time in a cycle
+ARM_TICK_SHARE = 0.15  # upper bound of the driver's own time in a cycle, as a share of an adapter's tick
 LAST_NUMBER = 254  # even, so that its successor, 1, is odd
 
 
@@ -198,7 +201,7 @@ class ClockPage:
 
 
 class _AdaptiveTimeout:
-    """Timeout of a wait, which is shorter soon after an earlier wait that timed out.
+    """Timeout of a wait; it is shorter for some time after an earlier wait has timed out.
 
     Only time during which the process regularly calls `exhausted` counts, so a stall of the host does not.
     """
@@ -278,7 +281,7 @@ class PausedClock(Clock):
             time.sleep(CHECK_INTERVAL_S)
         now_ns = time.monotonic_ns()
         in_time = before_ns < deadline_ns and now_ns - due_ns <= self._tolerated_delay_ns
-        # time continued without a process that was stalled too long; it catches up cycle by cycle
+        # the arm's time continued while a process stalled too long; that process catches up cycle by cycle
         self._begin_at(due_ns if in_time else now_ns, deadline_ns, self._cap_ns)
 
     def pace(self, period_ns: int) -> None:

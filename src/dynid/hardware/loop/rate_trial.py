@@ -55,12 +55,12 @@ class Window:
 
     @property
     def caused_by_servos(self) -> bool:
-        """Whether servos' replies are the cause: most missing cycles lack a reply, and cycles begin in time."""
+        """Whether servos cause the missing cycles: most of these lack a reply, and cycles begin in time."""
         return self.late <= LATE_SHARE * self.planned and 2 * self.incomplete > self.missing
 
     @property
     def cause(self) -> str:
-        """Reason why the rate is not kept."""
+        """Reason why the cycle rate was not kept in this time window."""
         return "servos do not reply in time" if self.caused_by_servos else "this machine is too busy or too slow"
 
     def describe(self, since: str = "") -> str:
@@ -72,7 +72,7 @@ class Window:
 
 
 class RateTrial:
-    """Decision, window after window, at which rate the cycle continues.
+    """Decision about the rate of the control cycle, made anew after each time window.
 
     Args:
         rate_hz: first rate to try: the highest that the line allows, or one that a user has fixed.
@@ -93,11 +93,11 @@ class RateTrial:
 
     @property
     def kept(self) -> bool:
-        """Whether the rate was kept in the last windows."""
+        """Whether the cycle rate was kept in the last time windows."""
         return not self.needed or self._successes >= KEPT_WINDOWS
 
     def note(self, window: Window) -> None:
-        """Add a window at the present rate."""
+        """Record the result of another time window at the present rate."""
         self.last = window
         self._successes = self._successes + 1 if window.kept else 0
         self._failures = 0 if self.kept else self._failures + (not window.kept)
@@ -111,7 +111,7 @@ class RateTrial:
         return True
 
     def exhausted(self, after: int) -> bool:
-        """Return whether not even the lowest rate was kept in `after` windows."""
+        """Return whether not even the lowest cycle rate was kept, in at least `after` time windows."""
         return self.needed and not self.fixed and self.rate_hz == RATES_HZ[-1] and self._failures >= after
 
     @property
@@ -140,11 +140,11 @@ class RunWatch:
         self._marks: tuple[CycleCounts, CycleCounts] | None = None
 
     def begin(self, counts: CycleCounts) -> None:
-        """Start the record when torque comes on."""
+        """Start the record of missed cycles when torque comes on."""
         self._first, self._marks = counts, (counts, counts)
 
     def note(self, now_ns: int, meter: CycleMeter) -> None:
-        """Take the loop's counters at a time of its clock [ns]; must be called in every cycle that follows commands."""
+        """Record the loop's counters at a time of its clock [ns]; call it in each cycle that follows commands."""
         if self._marks is not None and now_ns - self._marks[1].now_ns >= MARK_NS:
             self._marks = self._marks[1], meter.counts(now_ns)
 

@@ -56,7 +56,7 @@ def _set_scheduling(policy: int, slice_ns: int, nice: int) -> bool:
 
 
 def _runs_in_real_time() -> bool:
-    """Return whether this thread was started under SCHED_FIFO or SCHED_RR, which is stronger than its own request."""
+    """Return whether this thread runs under a real-time policy, SCHED_FIFO or SCHED_RR."""
     return hasattr(os, "sched_getscheduler") and os.sched_getscheduler(0) in (os.SCHED_FIFO, os.SCHED_RR)
 
 

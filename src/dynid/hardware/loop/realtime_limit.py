@@ -41,7 +41,7 @@ class ShareMeter:
         self._before: tuple[int, int] | None = None
 
     def restart(self) -> None:
-        """Start a new measurement."""
+        """Start a new measurement of the processor share."""
         self._before = None
 
     def note(self, longest_s: float = 1.0) -> None:
@@ -75,7 +75,7 @@ class GapWatch:
 
     @property
     def text(self) -> str:
-        """Explanation of the gaps if they came with the period of the limit; "" if they did not."""
+        """Explanation of the gaps if they recur with the period of the kernel's limit; "" if they do not."""
         if self._limit is None or len(self._holes) <= 1:
             return ""
         holes = tuple(self._holes)

@@ -36,7 +36,7 @@ from dynid.model.transmission import Transmission
 from dynid.robot import FloatArray, Robot, read_only
 
 __all__ = ["GuardResult", "GuardState", "SafetyGuard", "SafetySettings", "load_safety"]
-LONGEST_WAIT_SHARE = 0.3  # of `command_timeout_s`: longest wait for a silent servo that is counted in advance
+LONGEST_WAIT_SHARE = 0.3  # longest wait for a silent servo that counts in advance, as a share of `command_timeout_s`
 
 
 class GuardResult(NamedTuple):
@@ -87,7 +87,7 @@ class SafetyGuard:
         self._cycle_s = robot.file.bus.cycle_s
         self._fade = float(np.exp(-self._cycle_s / self.settings.release_s))
         self._ramp_step = self._cycle_s / max(self.settings.current_ramp_s, self._cycle_s)
-        self._share = 0.0  # share of the command against the hold, 0 to 1
+        self._share = 0.0  # share of the command in the current, 0 to 1; the rest is that of the hold
         self._posture = Posture(robot, mount, self.settings.table_height_m)
         self._hold, self._stop = Hold(robot, self.settings), StopSequence(self.settings, self._posture)
         self._limits = self._limits_by_row(robot)
@@ -164,7 +164,7 @@ class SafetyGuard:
         self.handle(GuardEvent.FAULT)
 
     def abandon_stop(self) -> None:
-        """End the stop at once, without any further current."""
+        """End the stop of the arm at once, without any further current."""
         self._stop.end()
 
     def set_temperatures(self, deg_c: FloatArray) -> None:
@@ -217,7 +217,7 @@ class SafetyGuard:
         return np.asarray(self._limited_s > LIMITED_S)
 
     def check_posture(self, q: FloatArray) -> None:
-        """Refuse joint angles, (n,) [rad], that the joints cannot have because a servo's zero is wrong.
+        """Raise an error for joint angles, (n,) [rad], far outside the joint limits: a servo's zero may be wrong.
 
         Raises:
             SafetyError: joints outside their limits by more than `enable_tolerance_rad`, or not finite, by name.
@@ -260,7 +260,8 @@ class SafetyGuard:
         step_s = self._cycle_s if step_s is None else step_s
         refusal = None
         if self.state is GuardState.ENABLED:
-            # cycles that wait for a silent servo are long: what is too old before the next one counts as too old now
+            # cycles that wait for a silent servo are long: a command or reading that will be too old before the next is
+            # refused now
             later_s = min(step_s, LONGEST_WAIT_SHARE * self.settings.command_timeout_s) if feedback_age_s > 0.0 else 0.0
             refusal = self._refusal(command_tau, command_age_s + later_s, feedback_age_s + later_s)
             self._watch_commands(refusal, step_s)
@@ -337,7 +338,7 @@ class SafetyGuard:
         return Reason.COMMANDS_ENDED if self.stop_text else Reason.STOPPING
 
     def _advance_stop(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float) -> Phase:
-        """Advance the stop by one cycle and return its phase."""
+        """Advance the stop of the arm by one cycle and return its phase."""
         stop, before = self._stop, self._stop.phase
         stop.advance(q, dq, self._hold.held / self._full_caps, step_s, valid)
         if before in (Phase.HOLD, Phase.RELEASED) and stop.phase is Phase.LOWER:
@@ -353,7 +354,7 @@ class SafetyGuard:
     def _carry(
         self, phase: Phase, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None, step_s: float
     ) -> FloatArray:
-        """Return the current (n,) [A] of a stop: that of holding without its damping, or of lowering with it."""
+        """Return the current (n,) [A] of a stop: of holding without damping, or of lowering with damping."""
         if phase is Phase.HOLD:
             return self._hold.drive(q, dq, valid, self._caps, step_s)
         self._posture.place(q)
@@ -406,7 +407,7 @@ class SafetyGuard:
         return Reason.NO_FEEDBACK if feedback_age_s > self.settings.command_timeout_s else None
 
     def _watch_tool(self, limit_m_s: float, q: FloatArray, dq: FloatArray) -> None:
-        """Latch a fault if the tool, or another link's end, exceeds the limit of all modes [m/s]."""
+        """Latch a fault if the tool, or another link's end, is faster than `limit_m_s` [m/s] in any mode."""
         self._posture.place(q)
         speed = self._posture.speed(dq)
         if not speed <= limit_m_s:

@@ -4,7 +4,7 @@ from enum import Enum
 
 
 class GuardState(Enum):
-    """State of the guard.
+    """State of the safety guard.
 
     DISABLED: no torque. ENABLED: commands pass. STOPPING: damped stop. FAULT: damped stop, latched until cleared.
     """
@@ -16,7 +16,7 @@ class GuardState(Enum):
 
 
 class GuardEvent(Enum):
-    """Event that moves the guard from one state to the next."""
+    """Event that moves the safety guard from one state to the next."""
 
     ENABLE = "enable"
     DISABLE = "disable"

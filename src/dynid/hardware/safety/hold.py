@@ -14,7 +14,8 @@ LONGEST_STEP_CYCLES = 5  # longest time step that the hold integrates, in cycles
 UPDATE_EVERY_CYCLES = 4  # cycles per update of the means, which cover some hundred cycles
 SLOW_RAD_S = 0.05  # transition velocity of the friction law: Coulomb friction is full above it
 MIN_WEIGHT = 0.9  # weight of the means from which they are used; reached after some two averaging times
-UNCERTAINTY_FACTOR = 2.0  # load uncertainty over accelerating current: of 0 to 3 the least motion if no servo replies
+# ratio of load uncertainty to accelerating current; of 0 to 3, this gave the least motion while no servo replied
+UNCERTAINTY_FACTOR = 2.0
 SOFT_ZONE_EXIT_RAD_S = 0.2  # speed at which a joint held in its soft zone is moved out of it
 STANDING_RAD_S = 0.02  # a slower joint stands; below the first step of a servo's velocity register
 RELIEF_RATE_A_S = 0.6  # rate at which a holding current yields [A/s], see `Relief`
@@ -46,12 +47,12 @@ class DriveEstimate:
         self._weight = 0.0  # weight of the tracked cycles in the means, 0 to 1
 
     def reset(self) -> None:
-        """Clear the means."""
+        """Clear the running means of current and velocity."""
         self._current[:] = self._dq[:] = 0.0
         self._weight = 0.0
 
     def track(self, current: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
-        """Include one cycle in the means.
+        """Include one cycle in the running means of current and velocity.
 
         Args:
             current: currents, (n,) [A].
@@ -260,7 +261,7 @@ class Hold:
         return np.asarray(np.sign(self.load) * np.maximum(np.abs(self.load) - missing, 0.0))
 
     def _capture_standing(self, q: FloatArray, stretch: FloatArray, held: NDArray[np.bool_]) -> None:
-        """Hold joints that stand away from their held positions where they stand, with the same current.
+        """Hold joints that stand away from their held positions at their present positions, with the same current.
 
         Args:
             q: joint angles, (n,) [rad].
@@ -276,7 +277,7 @@ class Hold:
             stretch[standing] = 0.0
 
     def _capture(self, q: FloatArray, dq: FloatArray, valid: NDArray[np.bool_] | None) -> None:
-        """Hold the joints that have become slow enough at their present positions."""
+        """Capture the joints that have become slow enough: hold them at their present positions."""
         now = ~self._captured
         if self._age_s < self._settings.capture_s:
             now &= np.abs(dq) < self._settings.capture_velocity_rad_s

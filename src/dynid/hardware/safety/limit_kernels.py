@@ -1,4 +1,4 @@
-"""Compiled limits of the guard, each one pass over all joints.
+"""Compiled functions that apply the guard's limits, each to all joints at once.
 
 A numpy call on eight numbers takes some microseconds, whatever it computes, and a control cycle would need dozens.
 """
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dynid.robot import FloatArray
 
-# Bits of a pass's result: the limits that acted.
+# Bits of the result of `limit_currents`: the limits that acted.
 SOFT_ZONE, WITHIN_ZONES, TOO_FAST, CAPPED, TOO_SUDDEN = 1, 2, 4, 8, 16
 # Rows of the joints' constants in `limits`, (6, n).
 SOFT_LOWER, SOFT_UPPER, VELOCITY, RATE_STEP, DAMPING, STIFFNESS = range(6)
@@ -23,7 +23,7 @@ def _clipped(value: float, limit: float) -> float:
 
 @numba.njit(cache=True)
 def within(values: FloatArray, limits: FloatArray) -> bool:
-    """Return whether all values (n,) are numbers of at most their limits (n,) in magnitude, in any unit."""
+    """Return whether the magnitude of each value (n,) is at most its limit (n,), in any unit; False for NaN."""
     for j in range(len(limits)):
         if not abs(values[j]) <= limits[j]:
             return False
@@ -160,7 +160,8 @@ def limit_currents(
     for j in range(size):
         if near_zone:
             inside = min(max(q[j], limits[SOFT_LOWER, j]), limits[SOFT_UPPER, j])
-            spring = commanded * (limits[STIFFNESS, j] * (inside - q[j]))  # against gravity
+            # spring that holds the joint inside against gravity
+            spring = commanded * (limits[STIFFNESS, j] * (inside - q[j]))
             if low[j]:
                 drive[j] = spring if drive[j] < spring else drive[j]
             if high[j]:

@@ -120,4 +120,4 @@ class LoadHistory:
         except OSError as error:
             self.problem = f"the servos' load cannot be kept for a restart: {self.path}: {error.strerror}"
             return
-        self._on_disk = load.max(initial=0.0) >= WRITTEN_FROM  # one more write records an unloaded arm
+        self._on_disk = load.max(initial=0.0) >= WRITTEN_FROM  # once the load is low, a last write records it

@@ -17,7 +17,7 @@ BALANCE_LEFT_RAD = 0.05  # movement after which a leaned joint has left its bala
 LONGEST_LEAN_RAD = 0.35  # movement after which leaning ends: gravity is stronger there
 BALANCE_HEIGHT_M = 0.015  # smallest mean height of the links above a joint's axis that can balance there
 UNREAD_S = 0.1  # time without any reading after which no servo is expected to reply
-NO_HOLDING_SHARE = 0.02  # share of its limit below which a current holds nothing
+NO_HOLDING_SHARE = 0.02  # share of the current limit below which a current carries no load
 LEANS_PER_STOP = 2  # each joint in balance is leaned to both sides
 LONGEST_LEAN_S = 1.5  # after this time a moving joint continues by gravity
 
@@ -32,7 +32,7 @@ class Phase(Enum):
 
 
 class StopSequence:
-    """Sequence of a stop, bounded in time.
+    """Sequence of phases that stops and lowers an arm, bounded in time.
 
     The arm is held until it stands, then lowered until no current holds it. Joints that carry their links above their
     axis may stand there in balance, so a small current pushes them to either side; a joint that moves is lowered
@@ -73,13 +73,13 @@ class StopSequence:
         self._unseen_s = self._settings.longest_stop_s
 
     def end(self) -> None:
-        """End the stop at once."""
+        """End the stop of the arm at once, so that torque may go off."""
         self.done = True
 
     def advance(
         self, q: FloatArray, dq: FloatArray, held: FloatArray, step_s: float, valid: NDArray[np.bool_] | None = None
     ) -> None:
-        """Advance the stop by one cycle.
+        """Advance the stop of the arm by one control cycle.
 
         Args:
             q: joint angles, (n,) [rad].
@@ -101,7 +101,7 @@ class StopSequence:
         self.done = self.rested or self._elapsed_s >= longest_s - ROUNDING_S
 
     def _take_step(self, q: FloatArray, dq: FloatArray, held: FloatArray, step_s: float) -> None:
-        """Advance the present phase by one cycle, and enter the next phase if this one is over."""
+        """Advance the present phase of the stop by one cycle, and enter the next phase if this one is over."""
         settings = self._settings
         still = bool((np.abs(dq) < settings.stop_velocity_rad_s).all())
         if self.phase is not Phase.HOLD and np.abs(q - self._anchor).max() > STANDSTILL_RAD:

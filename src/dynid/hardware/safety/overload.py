@@ -17,7 +17,8 @@ from dynid.resources import load_validated
 from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict, read_only
 
 WARNING, LIMITED = 0.75, 0.85  # shares of overload capacity: a warning, and the current limit begins to fall
-FULLY_DERATED, DERATING_FLOOR = 0.95, 0.97  # capacity where the limit has fallen to that share of the nominal current
+# used capacity at which the current limit is lowest, and that limit as a share of the nominal current
+FULLY_DERATED, DERATING_FLOOR = 0.95, 0.97
 MAX_DROOP_FACTOR = 2.0  # ratio of the largest possible droop to that of motors.yaml, which is an assumption
 LIMITED_S = 5.0  # an arm that needs more than its limit for this long is stopped and lowered [s]
 
@@ -120,7 +121,7 @@ def known_droop(robot: Robot) -> FloatArray | None:
 
 @dataclass(frozen=True, eq=False)
 class OverloadModel:
-    """Overload law of n servos.
+    """Model of the overload protection of n servos.
 
     Attributes:
         nominal: squared nominal currents, (n,) [A^2].

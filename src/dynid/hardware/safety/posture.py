@@ -236,12 +236,15 @@ class Posture:
         return self._jacobian
 
     def reach(self) -> FloatArray:
-        """Return the top speed of a link's end per velocity of each joint, in any posture, (n,) [m/rad]; 0 if none."""
+        """Return the top speed of a link's end per velocity of each joint, in any posture, (n,) [m/rad].
+
+        It is 0 for decoupled joints, which move no link of the chain.
+        """
         lengths = np.append(np.linalg.norm(self._steps[1:], axis=1), np.linalg.norm(self._tool))
         slides = np.append(self._slides[1:], 0.0) > 0.0
         longest = np.cumsum(np.where(slides, UNREACHABLE_M, lengths)[::-1])[
             ::-1
-        ]  # a slide moves what is behind it away
+        ]  # a prismatic joint makes the reach of the joints before it unbounded
         found = np.zeros(len(self.height))
         found[: self._count] = np.where(self._slides > 0.0, 1.0, longest)
         return found

@@ -40,7 +40,7 @@ class Relief:
         return None if overload is None else cls(overload, np.full(robot.size, pace))
 
     def reset(self) -> None:
-        """Restart with the next step, because the joints are no longer held, or held at another position."""
+        """Restart the relief with the next step, because joints are no longer held, or are held at another position."""
         self._restarting = True
 
     def step(self, dt: float, q: FloatArray, current_a: FloatArray) -> FloatArray:

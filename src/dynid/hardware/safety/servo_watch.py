@@ -21,9 +21,9 @@ class ServoWatch:
 
     Args:
         robot: names and servo IDs.
-        feedback_timeout_s: time of missing replies that is a fault [s].
-        fault_deg_c: temperature that is a fault [deg C].
-        slow_lost_s: age of slow values that is a fault [s].
+        feedback_timeout_s: time without a reply after which the silence is a fault [s].
+        fault_deg_c: temperature from which on it is a fault [deg C].
+        slow_lost_s: age of slow values (temperature, errors, settings) above which it is a fault [s].
     """
 
     def __init__(self, robot: Robot, feedback_timeout_s: float, fault_deg_c: float, slow_lost_s: float) -> None:
@@ -63,7 +63,7 @@ class ServoWatch:
         return self._incomplete_reads > 0 and missed_lately
 
     def silence(self, now_ns: int) -> str:
-        """Return the fault of servos that were silent for too long, '' without one."""
+        """Return a fault message about servos that were silent for too long; '' if there are none."""
         if self.missing_s(now_ns) <= self._timeout_s or self._incomplete_reads < MIN_INCOMPLETE_READS:
             return ""
         silent = self.silent(now_ns)
@@ -79,7 +79,7 @@ class ServoWatch:
         return now_ns - self._answered_ns > self._timeout_s * 1e9
 
     def alerts(self, alert: NDArray[np.bool_], slow: SlowState) -> str:
-        """Return the fault of servos that report a hardware error, '' without one.
+        """Return a fault message about servos that report a hardware error; '' if there are none.
 
         Args:
             alert: mask of the servos that report an error, (n,).
@@ -91,7 +91,7 @@ class ServoWatch:
         return f"hardware error at {', '.join(found)}"
 
     def slow_fault(self, slow: SlowState) -> str:
-        """Return the first fault that the slow data show, '' without one."""
+        """Return a message about the first fault that the slow data show; '' if there is none."""
         error = slow.hardware_error > 0
         if error.any():
             return self.alerts(error, slow)
@@ -106,7 +106,7 @@ class ServoWatch:
         return self._changed(slow)
 
     def _changed(self, slow: SlowState) -> str:
-        """Return the fault of settings that changed while torque is on, '' without one."""
+        """Return a fault message about settings that changed while torque is on; '' if there are none."""
         found = [
             f"{self._labels[axis]} has {ARMED[column].name} {slow.armed[axis, column]} instead of "
             f"{slow.wanted[axis, column]}"
@@ -115,7 +115,7 @@ class ServoWatch:
         return f"{'; '.join(found)}: a setting changed while torque was on" if found else ""
 
     def overdue(self, age_s: FloatArray) -> str:
-        """Return the fault of servos whose slow values are too old, '' without one.
+        """Return a fault message about servos whose slow values are too old; '' if there are none.
 
         Args:
             age_s: age of each servo's oldest slow value, (m,) [s].
@@ -129,7 +129,7 @@ class ServoWatch:
         )
 
     def disagreement(self, slow: SlowState, now_ns: int) -> str:
-        """Return the fault of servos of one joint that disagree in position, or do not reply; '' without one."""
+        """Return a fault message about servos of one joint that disagree in position or do not reply; '' if none do."""
         apart = np.abs(slow.mismatch_deg) > PAIR_DIFFERENCE_DEG
         if apart.any():
             at = int(np.flatnonzero(apart)[0])

@@ -91,7 +91,7 @@ def examine(
 
 
 def _unchecked(robot: Robot, findings: list[Finding], snapshots: Mapping[int, Snapshot]) -> Iterator[Finding]:
-    """List the preconditions of a start that could not be checked."""
+    """Yield an error that lists the preconditions of a start that could not be checked."""
     checks = {finding.check for finding in findings}
     unread = tuple(servo_id for servo_id in robot.all_servo_ids if servo_id not in snapshots)
     parts = [f"registers of servo{'s' * (len(unread) > 1)} {', '.join(map(str, unread))}"] if unread else []

@@ -75,7 +75,7 @@ class HandMotions(Strict):
 
     @property
     def time(self) -> FloatArray:
-        """Times, (N,) [s]."""
+        """Times of the samples, (N,) [s]."""
         return read_only(self.time_s)
 
     @property

@@ -48,7 +48,7 @@ class WatchedLine:
         self.rows: list[tuple[int, ...]] = []
 
     def take(self) -> None:
-        """Append the present positions to the rows, after an interval of sampling.
+        """Wait for one sampling interval, then append the servos' present positions to the recording.
 
         Raises:
             BusError: a servo does not answer.
@@ -74,7 +74,7 @@ class WatchedLine:
                 raise BusError(f"servo {named} on {self._bus.port} no longer answers: check power and cable")
 
     def motions(self, steps: Sequence[tuple[int, int]] = ()) -> HandMotions:
-        """Return the samples taken so far, with the rows of each step."""
+        """Return the recording so far, with the row range of each step."""
         return HandMotions(
             port=self._bus.port,
             baudrate=self._bus.baudrate,
@@ -130,10 +130,10 @@ def _recorded(one: Snapshot) -> RecordedServo:
 
 
 def refuse_torque(servo_ids: Sequence[int], port: str) -> None:
-    """Refuse servos that have torque on: a hand would move against them.
+    """Raise an error if servos have torque on, because a hand would move against them.
 
     Raises:
-        SafetyError: one of the IDs is given.
+        SafetyError: `servo_ids` is not empty.
     """
     if servo_ids:
         raise SafetyError(
@@ -151,7 +151,7 @@ def record_for(line: WatchedLine, seconds: float) -> HandMotions:
 
 
 def record_guided(line: WatchedLine, matcher: Matcher, user: User, pose: str) -> HandMotions:
-    """Ask for each joint's motion and then for the pose; repeat what is ambiguous until it is not.
+    """Ask for each joint's motion and then for the pose; repeat each step until it is unambiguous.
 
     Args:
         line: the servos.
@@ -180,7 +180,7 @@ def record_guided(line: WatchedLine, matcher: Matcher, user: User, pose: str) ->
 
 
 def _posed(line: WatchedLine, matcher: Matcher, user: User, pose: str) -> tuple[int, int]:
-    """Ask for the pose until it is held still, and return its rows."""
+    """Ask the user for the pose until it is held still, and return the row range of its samples."""
     while True:
         user.ask(f"pose: bring the arm to {pose}, hold it still, and press Enter")
         while not user.confirmed():
@@ -197,13 +197,13 @@ def _posed(line: WatchedLine, matcher: Matcher, user: User, pose: str) -> tuple[
 
 
 def _refused(line: WatchedLine, user: User, begin: int, error: DataError) -> None:
-    """Say why a step was refused, and drop its rows."""
+    """Show the user why a step was refused, and drop the samples of that step."""
     del line.rows[begin:], line.times[begin:]
     user.ask(f"not accepted: {error}")
 
 
 def _instruction(robot: Robot, axis: int) -> str:
-    """Return what the user does with a joint."""
+    """Return the instruction that asks the user to move one joint."""
     joint = robot.file.joints[axis]
     how = "in its positive direction, as its panel of the figure of dynid robot poses shows"
     if joint.role == "decoupled":

@@ -21,7 +21,7 @@ DEG_PER_COUNT = float(np.rad2deg(POSITION_RAD_PER_COUNT))
 
 @dataclass(frozen=True)
 class Follower:
-    """A further servo of a joint: a shadow by its secondary ID, or a pair by robot.yaml.
+    """Further servo of a joint: a shadow that obeys by its secondary ID, or one that robot.yaml pairs.
 
     Attributes:
         index: its column in the recording.
@@ -52,7 +52,7 @@ class Evidence:
 
 
 class Matcher:
-    """Judge of hand motions: which servo moves which joint.
+    """Evaluator of hand motions that finds which servo moves which joint.
 
     Args:
         robot: joints in order, with limits and gear ratios; servo IDs may be missing or wrong.
@@ -77,7 +77,7 @@ class Matcher:
                 )
 
     def _followers(self) -> dict[int, tuple[Follower, ...]]:
-        """Return the further servos of each first one, by columns."""
+        """Return the further servos of each joint's first servo, by the column of the first servo."""
         found: dict[int, list[Follower]] = {}
         for index, one in enumerate(self.servos):
             first = self._index.get(-1 if one.obeys is None else one.obeys, index)
@@ -102,7 +102,7 @@ class Matcher:
         return f"joint {axis + 1} ({self.robot.joint_names[axis]})"
 
     def joint(self, axis: int, counts: IntArray, before: Sequence[Evidence] = ()) -> Evidence:
-        """Return the evidence in the motion of one joint.
+        """Return the servo that moved a joint, as evidence from the positions of all servos during the motion.
 
         Args:
             axis: index of the joint that was to be moved.
@@ -135,7 +135,7 @@ class Matcher:
         return found
 
     def leader(self, counts: IntArray) -> int:
-        """Return the column of the servo that turned most in counts (N, m), without further servos of a joint."""
+        """Return the column of the servo that turned most in positions (N, m), without further servos of a joint."""
         return self._largest(np.maximum(*_turned(counts)))
 
     def _largest(self, size: FloatArray) -> int:
@@ -143,7 +143,7 @@ class Matcher:
         return int(np.argmax(np.where(first, size, -1.0)))
 
     def _refuse_too_small(self, axis: int, index: int, size: FloatArray) -> None:
-        """Refuse a motion below `MOVED_DEG`, or beyond the joint's range."""
+        """Raise DataError if a motion is smaller than `MOVED_DEG`, or larger than the joint's range."""
         joint, name, servo = self.robot.file.joints[axis], self.label(axis), self.servos[index].servo_id
         turned, gear = float(size[index]), abs(joint.gear_ratio)
         if turned < MOVED_DEG * gear:
@@ -160,7 +160,7 @@ class Matcher:
             )
 
     def _refuse_company(self, axis: int, index: int, size: FloatArray, upward: "np.ndarray") -> None:
-        """Refuse a motion in which servos of other joints turned, too."""
+        """Raise DataError if servos of other joints turned, too."""
         own = {index, *(one.index for one in self.followers.get(index, ()))}
         others = [one for one in np.argsort(-size) if int(one) not in own]
         if not others or size[index] >= ALONE_FACTOR * size[others[0]]:
@@ -175,7 +175,7 @@ class Matcher:
         )
 
     def _refuse_loose(self, found: Evidence, follower: Follower, up: float, down: float) -> None:
-        """Refuse a further servo that does not turn as the joint's first one does."""
+        """Raise DataError if a further servo does not turn as the first servo of its joint does."""
         first, second = self.servos[found.index], self.servos[follower.index]
         turned = up if up > down else -down
         names = f"servo {second.servo_id} {'obeys' if follower.shadow else 'is paired with'} servo {first.servo_id}"
@@ -215,7 +215,7 @@ class Matcher:
 
 
 def refuse_unmatchable(robot: Robot) -> None:
-    """Refuse robots whose joints are not moved by one servo shaft each.
+    """Raise an error for a robot whose joints are not moved by one servo shaft each.
 
     Raises:
         ConfigurationError: a joint slides, or motors move several joints.

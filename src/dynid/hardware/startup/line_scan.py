@@ -33,7 +33,7 @@ class FoundServo:
     snapshot: Snapshot | None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all data as plain values."""
+        """Return all data of the servo as plain values, such as for JSON."""
         found: dict[str, Any] = {"id": self.servo_id, "baudrate": self.baudrate, "model_number": self.model_number}
         one = self.snapshot
         if one is None:

@@ -18,7 +18,7 @@ from dynid.robot.draft_servos import cycle_s
 from dynid.robot.file import Joint, RobotFile
 from dynid.robot.servo_fields import TURN_COUNTS, undrivable_number, within_half_turn
 
-KEPT_DEG = 5.0  # a hand sets a pose this well: a zero of robot.yaml within it is kept [deg]
+KEPT_DEG = 5.0  # accuracy of a pose that is set by hand: a zero of robot.yaml that differs by less is kept [deg]
 PAIR_KEPT_DEG = 1.0  # tolerance between the two servos of a pair, which one shaft couples [deg]
 OUTSIDE_DEG = 10.0  # margin beyond a joint's limits, for limit stops that are wider than robot.yaml's limits [deg]
 FIELDS = ("servo_id", "servo_model", "direction", "reverse_mode", "centre_count", "zero_offset_rad", "shadow_ids")
@@ -26,12 +26,12 @@ FIELDS = ("servo_id", "servo_model", "direction", "reverse_mode", "centre_count"
 
 @dataclass(frozen=True)
 class JointMatch:
-    """Servo, sign and zero of a joint, by the evidence.
+    """Servo, sign and zero of a joint, as its hand motion shows them.
 
     Attributes:
         name: name of the joint.
-        turned_deg: how far the register turned when the joint was moved in its positive direction [deg].
-        zero_error_deg: error of robot.yaml's zero at this servo, at the joint, within half a turn of the servo [deg].
+        turned_deg: signed motion of the servo's register while the joint was moved in its positive direction [deg].
+        zero_error_deg: error of robot.yaml's zero as an angle of the joint, known up to whole turns of the servo [deg].
         row: entry of the joint under `joints` of robot.yaml.
         changes: changed fields, as "field: old -> new".
     """
@@ -43,7 +43,7 @@ class JointMatch:
     changes: tuple[str, ...]
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all data as plain values, with defaults of robot.yaml for fields that the row lacks."""
+        """Return all data of the match as plain values, with defaults of robot.yaml for fields that the row lacks."""
         fields = {key: self.row.get(key, Joint.model_fields[key].default) for key in FIELDS}
         fields["shadow_ids"] = list(fields["shadow_ids"])
         found = {"name": self.name, "turned_deg": round(self.turned_deg, 1)}
@@ -143,12 +143,12 @@ def _pair(
 
 
 def _centre(position: float, direction: int, joint: Joint, angle: float) -> float:
-    """Return the register at angle zero [counts], from that in the pose and the joint's angle there [rad]."""
+    """Return the register at angle zero [counts], from its value [counts] and the joint's angle [rad] in the pose."""
     return position - direction * joint.gear_ratio * float(np.rad2deg(angle)) / DEG_PER_COUNT
 
 
 def _set(row: dict[str, Any], key: str, value: Any, default: Any) -> None:
-    """Write a field that differs from its default, or that the row has."""
+    """Write a field to the row if it differs from its default; otherwise remove it."""
     if value != default:
         row[key] = value
     else:
@@ -171,7 +171,7 @@ def _model_name(robot: Robot, number: int) -> str:
 
 
 def _servos(robot: Robot, names: Mapping[int, str], rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the block `servos`: entries of robot.yaml where it has the model, else proposals."""
+    """Return the block `servos`: entries of robot.yaml for models that it contains, else proposals."""
     used = {row["servo_model"] for row in rows}
     block: dict[str, Any] = {}
     for number, name in names.items():
@@ -229,7 +229,7 @@ def _outside(
 
 
 def _invalid(robot: Robot, blocks: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what makes robot.yaml with the blocks invalid, or keeps the driver from knowing a joint's angle."""
+    """Yield reasons why robot.yaml with these blocks would be invalid, or would leave a joint's angle ambiguous."""
     try:
         file = RobotFile.model_validate(robot.file.model_dump(mode="json", exclude_unset=True) | dict(blocks))
         yield from beyond_encoder(Robot(file, robot.folder))

@@ -154,7 +154,7 @@ def _is_unknown_shadow(robot: Robot, wired: WiredServo, obeyed: int) -> bool:
 def _apart(robot: Robot, snapshots: Sequence[Snapshot]) -> Iterator[Finding]:
     """Yield a finding for each servo whose position disagrees with the first servo of its joint.
 
-    The servos were read one after the other, so positions of a joint that moves say nothing.
+    The servos were read one after the other, so positions of a moving joint cannot be compared.
     """
     first = snapshots[: robot.size]
     for wired, snapshot in zip(robot.followers, snapshots[robot.size :], strict=True):

@@ -37,7 +37,7 @@ def moving_ranges(time: FloatArray, position_deg: FloatArray) -> tuple[list[tupl
 
 
 def _moving(time: FloatArray, position_deg: FloatArray) -> "np.ndarray":
-    """Return whether the arm moves around each row, (N,)."""
+    """Return a mask (N,) of the rows around which the arm moves."""
     first = np.searchsorted(time, time - WINDOW_S / 2)
     last = np.searchsorted(time, time + WINDOW_S / 2, side="right")
     spans = (np.ptp(position_deg[a:b], axis=0).max() for a, b in zip(first, last, strict=True))
