@@ -12,7 +12,7 @@ from dynid.errors import SafetyError
 from dynid.robot import FloatArray, Robot
 
 BLEND_S = 0.5  # time over which a step in the added torque is blended
-STOP_BLEND_S = 0.1  # the same for an arm that left its reference: the added torque may be the cause
+STOP_BLEND_S = 0.1  # blend time for an arm that left its reference: shorter, because the added torque may be the cause
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +68,7 @@ class AddedTorque:
         self._difference, self._left_s, self._blend_s = np.zeros(size), 0.0, BLEND_S
 
     def follow(self, curve: TorqueCurve) -> None:
-        """Start to add the torques of a new motion, blending over from those added now."""
+        """Start to add the torques of a new motion, blended from those that are added now."""
         self._curve, self._blend_s = curve, BLEND_S
         self._difference, self._left_s = self.now - curve.at(0.0), BLEND_S
 

@@ -42,7 +42,8 @@ class ArmController:
         self._is_guided = False
         self._dq, self._guided_dq = np.zeros((2, size))
         self._reference = np.zeros((3, size))
-        self._difference = np.zeros(size)  # former torque at the switch minus that of `_holding`, else of the new law
+        # former torque at the switch minus the torque of `_holding` if set, else of the new law
+        self._difference = np.zeros(size)
         # Law that is faded out with its feedback active, and its last reference
         self._holding: TorqueLaw | None = None
         self._decay = np.zeros((3, size))
@@ -51,7 +52,7 @@ class ArmController:
 
     @property
     def law(self) -> TorqueLaw:
-        """The law that runs now."""
+        """Control law that runs now."""
         return self._law
 
     @property
@@ -60,7 +61,7 @@ class ArmController:
         return self._dq
 
     def reset(self, q: FloatArray) -> None:
-        """Start at rest at the measured posture q, (n,) [rad]: the first velocity estimate is 0."""
+        """Reset the controller to rest at the measured posture q, (n,) [rad]: the first velocity estimate is 0."""
         self._velocity.reset(q)
         self._former, self._holding, self._left_s, self._started = None, None, 0.0, False
         self._is_guided = False

@@ -155,9 +155,10 @@ class ModelGate:
             raise SafetyError(f"the model's inertia matrix is not positive definite at ({degrees}) deg{hint}")
 
     def _refuse_other_constants(self, constants: tuple[float, ...], hint: str) -> None:
-        """Raise SafetyError if torque constants (n,) [N m/A] are not robot.yaml's: they scale all torques of a model.
+        """Raise SafetyError if torque constants (n,) [N m/A] differ from robot.yaml's, which scale the model.
 
-        Nothing is refused if the model has none, or the robot: torques were then commanded and measured as such.
+        Nothing is refused if the model or the robot has no torque constants: torques were then commanded and measured
+        directly.
         """
         if not constants or not self._robot.has_torque_constants:
             return

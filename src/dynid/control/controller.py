@@ -9,10 +9,11 @@ from dynid.errors import ConfigurationError
 from dynid.resources import load_validated
 from dynid.robot import FloatArray, NonNegative, Positive, Robot, Strict
 
-# Does not drive a joint even if friction is overestimated by 40 %; warm gears, with a fifth less friction, make 25 %.
-# It halves the guiding force at all joints of the simulated CRANE-X7 except its loaded shoulder.
+# Default share of friction that is compensated. It does not drive a joint even if the model overestimates friction by
+# 40 %; warm gears, which have a fifth less friction, cause an overestimate of 25 %. The share halves the guiding force
+# at all joints of the simulated CRANE-X7 except its loaded shoulder.
 FRICTION_SHARE = 0.68
-MOST_GAIN = 2e5  # above the gain of any real arm; larger values could overflow
+MOST_GAIN = 2e5  # largest accepted gain, above that of any real arm; larger values could overflow
 Gains = dict[str, float | tuple[float, ...]]
 
 

@@ -31,7 +31,7 @@ class PseudoDifferentiator:
         self._started = False
 
     def reset(self, x: FloatArray) -> None:
-        """Start at rest at x, (n,) [rad]: the output is 0 until x changes, so there is no kick."""
+        """Reset the filter to rest at x, (n,) [rad]: the output is 0 until x changes, so there is no jump."""
         self._input = np.array(x, dtype=np.float64)
         self._output = np.zeros_like(self._input)
         self._started = True

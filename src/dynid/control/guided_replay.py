@@ -24,7 +24,7 @@ from dynid.trajectory.files import save_trajectory_file
 from dynid.trajectory.polynomial import PolynomialTrajectory, through_points
 
 MOVED_RAD = 0.05  # least travel of the most moved joint in a hand-guided motion
-STANDSTILL_S, SETTLED_S = 1.0, 0.3  # standstill before hand guiding; its last part, after the sag
+STANDSTILL_S, SETTLED_S = 1.0, 0.3  # standstill before hand guiding, and its last part, in which the sag is over
 STILL_RAD = 0.005  # largest motion of a standing arm: more than encoder noise
 GAP_S = 0.02  # longest gap between states within one hand-guided part
 GRID_S, POINT_S = 0.005, 0.05

@@ -45,7 +45,7 @@ class GuidingComponents:
 
     @classmethod
     def of(cls, robot: Robot) -> "GuidingComponents":
-        """Return the components for a robot, compiled."""
+        """Return the guiding components of a robot, with their functions compiled."""
         settings = load_safety(robot)
         hold = Hold(robot, settings)
         speed = GuidingSpeed(robot, settings, hold.damping * robot.joint_constants)
@@ -99,7 +99,7 @@ class Guiding:
         self._alone_s = 0.0 if led else FADE_IN_S + self.components.settings.guiding_alone_s
 
     def restart(self, law: TorqueLaw, q: FloatArray) -> None:
-        """Start anew without a hold, at q (n,) [rad], because torque is or was off, or the driver moves the arm."""
+        """Restart monitoring without a hold at q (n,) [rad]: torque is or was off, or the driver moves the arm."""
         self.end()
         self.begin(law, q)
 
@@ -183,7 +183,7 @@ class Guiding:
         return "nothing" if self._law is None else self._law.name
 
     def _loaded(self, dt: float, dq: FloatArray) -> str:
-        """Return a message if a load moves the arm; "" if not, or if the arm has not yet been seen at rest."""
+        """Return a message if a load moves the arm; "" if not, or while the arm has not stood still yet."""
         load, speed, observer = self.components.load, self.components.speed, self._observer
         if observer is None or self._alone_s > 0.0:
             return ""

@@ -29,7 +29,7 @@ class GuidingSpeed:
         self._reach = self.posture.reach()
 
     def update(self, q: FloatArray, dq: FloatArray) -> None:
-        """Update the speeds from joint angles q and velocities dq, (n,) [rad, rad/s]."""
+        """Update joint and tool speeds from joint angles q and velocities dq, (n,) [rad, rad/s]."""
         self.posture.place(q)
         self.tool_m_s, self._joint_rad_s = self.posture.speed(dq), float(np.abs(dq).max())
 

@@ -9,7 +9,8 @@ from dynid.robot import FloatArray, Robot
 
 FRICTION_SHARE = 0.05  # share of the torque limit that friction may carry or hide
 STEADY_S, STANDING_RAD_S, AVERAGE_S = 0.5, 0.05, 0.1
-MOST_FRICTION_SHARE = 0.2  # limit of that share by a model's friction, since the model itself may be wrong
+# upper limit of that share if a model predicts more friction, since the model itself may be wrong
+MOST_FRICTION_SHARE = 0.2
 MODEL_ERROR = 0.5  # share of the expected torque that model errors may cause
 
 

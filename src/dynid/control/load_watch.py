@@ -28,22 +28,23 @@ EVEN_SPREAD, EVEN_LONG_SPREAD, STEADY = 0.16, 0.21, 0.3
 # Least mean force [N], largest unexplained share and largest spread of a load that explains nearly all on a long path:
 # joints that stick at first hide a part of the load
 HEAVY_N, CLEAR_SHARE, UNEVEN_SPREAD = 3.0, 0.15, 0.4
-SPEED_FACTOR = 1.1  # factor of the speed at which damping starts, above which a hand does not guide the tool
+SPEED_FACTOR = 1.1  # tool speed over the speed at which damping starts, above which a load needs no other evidence
 LONG_FACTOR, LIGHT_N = 1.5, 2.0  # factor of `guiding_load_m` for a long path; mean force below which it is required
 INTERRUPTION_S = 0.12  # duration of an interruption that restarts the path
 FILTER_S = 0.03  # time constant of the filter for external torques, which contain encoder noise
 EXCLUDED_M = 0.015  # start of the path, excluded because a hand accelerates the tool there as well
 LEAST_GAIN_M2_S2 = 0.015  # least gain of the tool's squared speed along the rest of the path, by linear regression
-# Path [m], pause [s]; integrals over the path of the force, its square and the unexplained share, and over the rest of
-# it of the squared speed, and that times the rest
+# Indices of the state: path [m]; interruption [s]; integrals over the path of the force, the squared force and the
+# unexplained share; integrals over the path beyond `EXCLUDED_M` of the squared speed, and of the squared speed times
+# that path.
 PATH, LOST_S, FORCE, FORCE_2, LEFT, SPEED_2, SPEED_2_PATH = range(7)
 
 
 @numba.njit(cache=True)
 def force_along(external: FloatArray, rise: FloatArray, dq: FloatArray, moving: float) -> tuple[float, float]:
-    """Return the force [N] along a direction at the tool that best explains external torques, and a share.
+    """Return the force [N] along a direction at the tool that best explains external torques, and the residual.
 
-    The share is the part of the torques' norm that the force does not explain [-].
+    The residual is the share of the torques' norm that the force does not explain [-].
 
     Args:
         external: external torques, (n,) [N m].
@@ -121,7 +122,7 @@ class LoadWatch:
         self.update(0.0, np.zeros(1), np.zeros(1), np.zeros((3, 1)), np.zeros(3))  # compile now, not in a cycle
 
     def clear(self) -> None:
-        """Discard the path and forces so far."""
+        """Discard the accumulated path and forces of a possible load."""
         self._state[:], self._smooth, self.force_n = 0.0, np.zeros(0), 0.0
 
     def update(self, dt: float, external: FloatArray, dq: FloatArray, jacobian: FloatArray, up: FloatArray) -> None:

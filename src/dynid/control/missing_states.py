@@ -10,7 +10,7 @@ class MissingStates:
         self._first_ns = self._last_ns = self._count = self._incomplete = 0
 
     def begin(self, incomplete: int) -> None:
-        """Start to count at the next state; `incomplete` is the driver's count of incomplete cycles until now."""
+        """Start to count at the next state; `incomplete` is the driver's present count of incomplete cycles."""
         self._first_ns, self._incomplete = 0, incomplete
 
     def note(self, stamp_ns: int) -> None:

@@ -11,9 +11,10 @@ from dynid.model.drive import KINDS, RESISTING, of_kinds
 from dynid.model.friction import FrictionLaw
 from dynid.robot import FloatArray, read_only
 
-# Speed below which motion is uncertain: noise of two encoder steps looks like 0.06 rad/s (`arm_controller.LED_S`).
+# Speed below which motion is uncertain: noise of two encoder steps looks like 0.06 rad/s
+# (`arm_controller.GUIDED_AVERAGE_S`).
 SIGN_RAD_S = 0.08
-GUIDED_TRANSITION_RAD_S = 0.1  # range of speed above it over which friction compensation grows
+GUIDED_TRANSITION_RAD_S = 0.1  # range of speed above `SIGN_RAD_S` over which friction compensation grows
 
 
 class GravityCompensation:

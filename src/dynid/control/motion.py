@@ -197,7 +197,7 @@ class MotionExecutor:
         self._enter(stamp_ns)
 
     def follow_limp(self, q: FloatArray, stamp_ns: int) -> None:
-        """Move the held posture with an arm whose torque is off, at q (n,) [rad].
+        """Let the held posture follow an arm whose torque is off, at q (n,) [rad].
 
         Otherwise the arm would be pulled back when torque comes on.
         """
@@ -436,7 +436,7 @@ class MotionExecutor:
         self._given[:] = 0.0
 
     def _enter(self, stamp_ns: int) -> None:
-        """Start the first of the remaining parts."""
+        """Start the first of the remaining parts of the motion."""
         part = self._parts[0]
         self.phase, self._began_ns = part.phase, stamp_ns
         if part.phase != "hold" and (not self.phases or self.phases[-1][0] != part.phase):

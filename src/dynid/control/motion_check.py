@@ -31,7 +31,7 @@ from dynid.trajectory.trajectory import approach
 STEP_S, COARSE_S = 0.002, 0.02
 ROUNDING_S = 1e-6  # rounding of the times of points
 TOLERANCE = 1e-6  # relative tolerance of a limit, for rounding errors
-USED = 0.05  # overload share before a motion that a refusal mentions
+USED = 0.05  # overload share before a motion, above which a refusal mentions it
 HELD_S = 10.0  # time for which the end posture is assumed to be held
 CURRENT_SHARE = 0.9  # share of the current limit for a planned motion; the rest is reserved for feedback
 # Ratio of a joint's lifting current to its holding current, due to gear friction: up to 2.0 at joint 4 of CRANE-X7
@@ -56,7 +56,7 @@ class MotionLimits:
 
 
 def robot_limits(robot: Robot, acceleration: FloatArray) -> MotionLimits:
-    """Return a robot's limits with accelerations (n,) [rad/s^2].
+    """Return a robot's limits of motion, with acceleration limits (n,) [rad/s^2].
 
     Torques are `CURRENT_SHARE` of those that the driver lets pass: it keeps both current limits and torque limits.
     """
@@ -171,7 +171,7 @@ class MotionCheck:
     def check_start(self, motion: Motion) -> None:
         """Raise SafetyError if a motion begins beyond a position limit.
 
-        The way there cannot be checked, since not even its torques are known.
+        The approach to such a start cannot be checked, since not even its torques are known.
 
         Raises:
             SafetyError: the start is beyond a limit, see `check`.
@@ -192,7 +192,7 @@ class MotionCheck:
         return float(self._overload.along(np.zeros(len(self._names)), current, COARSE_S).max())
 
     def pace_within_tool_limit(self, way: Motion) -> float:
-        """Return by which factor a way's pace must be reduced to keep the tool's speed; 1 if it is kept.
+        """Return the factor by which a way's pace must be multiplied to keep the tool's speed limit; 1 if it is kept.
 
         A short way that does not reach its pace needs more than one reduction.
         """

@@ -136,7 +136,7 @@ class _Drafter:
         return np.asarray(np.where(starts, np.abs(needed - held), 0.0).max(axis=(0, 1)))
 
     def _starting(self) -> tuple[FloatArray, FloatArray]:
-        """Return the torques that hold all sampled poses, (K, n), and that start from them to both sides, (2, K, n)."""
+        """Return torques that hold sampled poses, (K, n), and that start motion from them both ways, (2, K, n)."""
         rest = np.zeros_like(self._poses)
         held = self.torques(self._poses, rest, rest)
         return held, np.array([self.friction.starting_torque(held, sign) for sign in (1.0, -1.0)])
@@ -268,7 +268,10 @@ def _viscous_friction(robot: Robot) -> list[float]:
 
 
 def _hold(robot: Robot, drafter: _Drafter, viscous: list[float]) -> dict[str, Any]:
-    """Return what the driver's hold should know; see `dynid.hardware.safety.hold.DriveEstimate`."""
+    """Return safety settings with rough inertia and friction of the joints, which the driver's hold needs.
+
+    See `dynid.hardware.safety.hold.DriveEstimate` for their use.
+    """
     nuisances = robot.file.simulation.nuisances
     coulomb = {} if nuisances is None else {"coulomb_friction_nm": list(nuisances.coulomb_friction_nm)}
     return {

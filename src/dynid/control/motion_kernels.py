@@ -1,4 +1,4 @@
-"""Compiled passes of a motion's cycle over all joints, identical to numpy to the bit.
+"""Compiled functions of a motion's cycle, each for all joints at once, with the same results as numpy to the bit.
 
 A numpy call on eight numbers takes some microseconds, whatever it computes, and a control cycle would need dozens.
 """

@@ -31,7 +31,7 @@ class PathTimeScaling:
         self._rate = BRAKE_RAD_S2 / max(peak_velocity, LEAST_PEAK_RAD_S)
 
     def brake(self) -> None:
-        """Brake to rest and stay there."""
+        """Brake the path to rest, where it stays."""
         self._target = 0.0
 
     def slowed(self, factor: float) -> None:
@@ -39,7 +39,7 @@ class PathTimeScaling:
         self.value *= factor
 
     def advance(self, dt: float) -> tuple[float, float]:
-        """Advance by dt [s]; return the path time that passed [s] and the slope of the rate [1/s]."""
+        """Advance the scaling by dt [s]; return the path time that passed [s] and the slope of the rate [1/s]."""
         before = self.value
         if before == self._target:
             return before * dt, 0.0

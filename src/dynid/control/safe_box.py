@@ -294,7 +294,7 @@ class SafeBox:
         return np.asarray((d**2 + 2.0 * d * before) @ self._reach.T)
 
     def prove(self, motion: Motion, tube: FloatArray) -> None:
-        """Raise SafetyError unless a motion provably stays inside while the joints are within tube (n,) [rad] of it.
+        """Raise SafetyError unless a motion provably stays in free space while joints are within tube (n,) [rad] of it.
 
         Raises:
             SafetyError: the motion leaves the free space, or the proof fails; names link, border, time and distance.
@@ -306,8 +306,8 @@ class SafeBox:
     def prove_entry(self, motion: Motion, tube: FloatArray) -> None:
         """Raise SafetyError unless a motion that begins outside provably comes in directly, and then stays inside.
 
-        At each border it may be as far outside as at its start, and `ENTRY_M` farther, until it is inside first. From
-        then on it may be outside by `ENTRY_M`, and no longer at all once it was inside by `ENTRY_M`. Joints may be off
+        Until it is first inside a border, the motion may be as far outside as at its start, plus `ENTRY_M`. After that
+        it may be outside by `ENTRY_M`. Once it was inside by `ENTRY_M`, it may not be outside at all. Joints may be off
         by tube (n,) [rad].
 
         Raises:

@@ -15,7 +15,7 @@ SAMPLE_S = 0.02  # time between samples [s]; within it, gravity changes by a few
 
 @dataclass(frozen=True, eq=False)
 class Sag:
-    """Expected deviation from the reference.
+    """Expected deviation of an arm from its reference.
 
     Attributes:
         stiffness: torque per deviation at rest of a law that does not carry gravity, (n,) [N m/rad]; None for a law
@@ -28,7 +28,10 @@ class Sag:
 
     @classmethod
     def of(cls, settings: ControllerSettings, law: TorqueLaw, sway_rad: float = 0.0) -> "Sag":
-        """Return the deviation with a law, whose stiffness is M_hat K_P; swaying by an amplitude [rad]."""
+        """Return the deviation to expect under a control law; `sway_rad` is the amplitude of swaying [rad].
+
+        A law that does not carry gravity has the stiffness M_hat K_P.
+        """
         if isinstance(law, GravityCompensation | ComputedTorque):
             return cls(None, sway_rad if law.follows_reference else 0.0)
         return cls(np.array(settings.inertia_kg_m2) * np.array(settings.proportional_gain_1_s2), sway_rad)
@@ -36,8 +39,8 @@ class Sag:
     def along(self, motion: Motion, torques: Torques | None) -> FloatArray:
         """Return how far each joint may sag along a motion, (n,) [rad]: the largest gravity torque over its stiffness.
 
-        `torques` predicts torques; without it, or with a law that carries gravity, nothing sags. Friction holds a
-        joint up to its own share of that distance away, to either side, which is not known without a model.
+        `torques` predicts torques; without it, or with a law that carries gravity, nothing sags. Friction may hold a
+        joint still farther away, to either side; this is not included, because it is unknown without a model.
         """
         size = len(motion.start)
         if self.stiffness is None or torques is None:

@@ -40,7 +40,7 @@ class ControllerSelection:
 
     @cached_property
     def gate(self) -> ModelGate:
-        """The gate that a model must pass."""
+        """Gate that a model must pass before it may move the arm."""
         return ModelGate(self.robot, self.arm_model)
 
     @cached_property
@@ -99,7 +99,7 @@ class ControllerSelection:
             model: model for the laws; None keeps the present model.
             friction_share: share of friction that gravity compensation gives, 0 to 1; None keeps the present share.
             switch: function that hands over to the law and may refuse; None is the controller's own `switch_to`.
-            gated: skip the gate, because the model is one that passed it plus a payload.
+            gated: whether to skip the gate, for a model that has passed it and differs by a payload only.
 
         Raises:
             UnknownNameError: there is no such law.

@@ -115,7 +115,7 @@ class SelfCollision(LinkShapes):
         return self._contact(pieces, _Spans.whole(pieces, STEP_RAD), every, STEP_RAD)
 
     def _contact(self, pieces: Pieces, spans: _Spans, pairs: NDArray[np.int64], step: float) -> Contact | None:
-        """Return the first contact of some pairs within time spans.
+        """Return the first contact of some pairs of links within time spans.
 
         A pair's distance is computed again only after the joints may have moved by enough to use up the last distance.
         """

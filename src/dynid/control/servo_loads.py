@@ -14,7 +14,7 @@ class ServoLoads:
 
     The driver's own count replaces the estimate whenever it arrives. In between the estimate goes on: it rises with
     the current and decays while the servos carry less than their nominal currents. The driver reports its count only
-    while it limits overload; before the first report the load is zero, since the servos' model is not known to hold.
+    while it limits overload; before the first report the load is zero, because the model of the servos may not apply.
 
     Args:
         robot: robot whose servos are counted; without motors.yaml their load is unknown and stays zero.
@@ -29,13 +29,13 @@ class ServoLoads:
 
     @property
     def now(self) -> FloatArray:
-        """Present estimate, (n,) [-]: 1 switches a servo off. The array is a copy."""
+        """Present estimate of used overload capacity, (n,) [-]: at 1 a servo switches off. The array is a copy."""
         return self._load.copy()
 
     def note(self, stamp_ns: int, torque: FloatArray) -> None:
         """Count the measured torques, (n,) [N m] at the joints, since the previous state.
 
-        A timestamp that is not later than the previous one only begins anew: the driver has restarted.
+        A timestamp that is not later than the previous one shows that the driver has restarted, and adds no load.
 
         Args:
             stamp_ns: timestamp of the state [ns].
@@ -49,7 +49,7 @@ class ServoLoads:
         self._load = self._overload.step(self._load, current, min(passed_s, LONGEST_STEP_S))
 
     def report(self, load: FloatArray) -> None:
-        """Take over the driver's own count, (n,) [-]; values that are not finite and positive or zero are left out."""
+        """Replace the estimate by the driver's own count, (n,) [-]; negative values and non-finite ones are ignored."""
         if self._overload is not None and load.shape == self._load.shape:
             self._reported = True
             self._load = np.where(np.isfinite(load) & (load >= 0.0), load, self._load)

@@ -12,11 +12,11 @@ class StampWatch:
         self._stale = 0
 
     def clear(self) -> None:
-        """Restart the check, at any time."""
+        """Reset the count of stale stamps."""
         self._stale = 0
 
     def fault(self, last_ns: int, stamp_ns: int) -> str:
-        """Return a sentence about what is wrong with a stamp that follows the newest one, both [ns]; "" if nothing is.
+        """Return the fault of a stamp that follows the newest one, both [ns], as a sentence; "" if there is none.
 
         A stamp that only repeats, or is slightly older, is no fault; the caller must skip its state.
         """

@@ -75,18 +75,22 @@ class SwayingController(ArmController):
         self._now = self._wanted
 
     def sway(self, amplitude_rad: float, frequency_hz: float) -> None:
-        """Set amplitude and frequency; they apply once the present swaying has faded. Raises as `checked_sway`."""
+        """Set amplitude and frequency of the swaying; they apply once the present swaying has faded.
+
+        Raises:
+            ConfigurationError: amplitude or frequency is not valid, see `checked_sway`.
+        """
         self._wanted = checked_sway(amplitude_rad, frequency_hz)
 
     def reset(self, q: FloatArray) -> None:
-        """Start at rest at the measured posture q, (n,) [rad]; swaying starts anew."""
+        """Reset the controller to rest at the measured posture q, (n,) [rad]; swaying starts anew."""
         super().reset(q)
         self._level = self._time_s = self._stood_s = 0.0
 
     def update(
         self, dt: float, q: FloatArray, q_ref: FloatArray, dq_ref: FloatArray, ddq_ref: FloatArray
     ) -> FloatArray:
-        """Return the torque (n,) [N m] like `ArmController.update`, all (n,); a standing reference sways."""
+        """Return the torque (n,) [N m] as `ArmController.update` does, all (n,), while a standing reference sways."""
         if not self._level:
             self._now = self._wanted
         standing = self.law.follows_reference and stands(dq_ref, ddq_ref)

@@ -1,4 +1,4 @@
-"""Speed of the tool, and of the other links' ends, along a motion: `tool_limit_m_s` of safety.yaml is a fault."""
+"""Speed of the tool and of the other links' ends along a planned motion, kept below `tool_limit_m_s` of safety.yaml."""
 
 import numpy as np
 
@@ -8,8 +8,8 @@ from dynid.trajectory.motion import Motion
 
 TOOL_SHARE = 0.85  # share of the limit for a planned motion; the rest is for tracking errors and noise of velocities
 SAMPLE_S = 0.01  # time between samples [s]; a link's end changes its speed by a few cm/s within it
-SLOWER = 0.98  # factor below the pace that would just keep the limit, so that few attempts suffice
-ATTEMPTS = 20  # attempts to find a pace: a short way is slowed by less than its pace
+SLOWER = 0.98  # ratio of the next pace to the one that would just keep the limit, so that few attempts suffice
+ATTEMPTS = 20  # most attempts to find a pace: on a short way, a lower pace lowers the peak speed by less
 
 
 class ToolSpeed:

@@ -143,7 +143,7 @@ def four_channel_accelerations(
 def unilateral_accelerations(
     y: FloatArray, gains: Gains, reflected: float, leader: FloatArray, M_l: FloatArray, follower: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the accelerations a_l and a_f, (n,) each [rad/s^2], if the follower servoes the leader's position.
+    """Return the accelerations a_l and a_f, (n,) each [rad/s^2], if the follower tracks the leader's position.
 
     The leader gets `reflected` times the follower's external torque. The arms are (rows, n) in SI; y (n,) [rad] is
     their position difference, and M_l, M_f (n, n) [kg m^2] are their inertias.

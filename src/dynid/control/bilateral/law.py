@@ -161,7 +161,7 @@ class BilateralLaw:
         self.difference[:] = self._offset[:] = 0.0
 
     def reset(self, q_leader: FloatArray, q_follower: FloatArray) -> FloatArray:
-        """Start at rest at both measured postures, (n,) each [rad]; the follower then aligns with the leader slowly.
+        """Reset both arms to rest at their measured postures, (n,) each [rad]; the follower then aligns slowly.
 
         Returns:
             Position difference that the follower has to travel, (n,) [rad].

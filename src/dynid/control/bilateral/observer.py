@@ -89,7 +89,7 @@ class ArmObserver:
         self.model, self._phi, self._gears = model, model.phi.values, model.friction.values
 
     def reset(self, q: FloatArray) -> None:
-        """Start at rest at the measured posture q, (n,) [rad], with zero external torque."""
+        """Reset the estimates to rest at the measured posture q, (n,) [rad], with zero external torque."""
         self.rows[:] = 0.0
         self.rows[Q] = self.rows[ANCHOR] = q
         self._sent.clear()

@@ -122,11 +122,11 @@ class EnergyObserver:
         self._kinetic: float | None = None
 
     def reset(self) -> None:
-        """Restart with E at its upper bound."""
+        """Restart the observer with the energy E at its upper bound."""
         self.energy_j, self._kinetic, self.kinetic_j = CREDIT_J, None, (0.0, 0.0)
 
     def update(self, dt: float) -> None:
-        """Advance E by one cycle of dt [s], after the law's update."""
+        """Advance the energy E by one cycle of dt [s], after the law's update."""
         settings, leader, follower = self._law.settings, self._law.leader, self._law.follower
         weight = settings.force_scale / settings.position_scale
         kinetic_l, power_l, friction_l = energy_terms(leader.rows, leader.inertia)
@@ -144,8 +144,8 @@ class ArmPair:
     """Runner of a bilateral law that stops at any fault of the arms; each pair of arms needs its own.
 
     Attributes:
-        stopped: why nothing is commanded any more; "" while the pair runs.
-        fell_back: why the mode is not the requested one; "" if it is.
+        stopped: reason why the pair stopped commanding torques; "" while it runs.
+        fell_back: reason why the pair left the requested mode; "" if it did not.
         energy: energy observer, see `EnergyObserver`.
     """
 
