@@ -16,8 +16,10 @@ from dynid.runtime.model import Model
 BoolArray = NDArray[np.bool_]
 
 STATES, SEED = 25, 20261127
-TOLERANCE, SINGLE_TOLERANCE = 1e-9, 1e-4  # relative to the largest value, or absolute if that is below 1
-STEP_MARGIN = 1e-4  # distance from |tm| = |te| within which `float` may find the other side of friction's step [-]
+# of double and float results: relative to the largest value, or absolute if that is below 1
+TOLERANCE, SINGLE_TOLERANCE = 1e-9, 1e-4
+# relative distance from friction's step at |tm| = |te| within which `float` may find the other solution
+STEP_MARGIN = 1e-4
 
 
 def write_c(folder: Path, source: CSource) -> list[str]:
@@ -64,9 +66,9 @@ def _values(source: CSource) -> dict[str, str]:
 
 
 def ambiguous_torques(model: Model, q: FloatArray, dq: FloatArray, ddq: FloatArray) -> BoolArray:
-    """Return which torques of states (N, n) are one of two that satisfy the friction law, (N, n).
+    """Return a mask (N, n) of the torques at states (N, n) for which two solutions satisfy the friction law.
 
-    Rounding decides which of them is found, so that `float` may give the other one.
+    Rounding decides which solution is found, so `float` may give the other one.
     """
     if model.friction_law is None:
         return np.zeros(q.shape, dtype=bool)
@@ -76,7 +78,7 @@ def ambiguous_torques(model: Model, q: FloatArray, dq: FloatArray, ddq: FloatArr
 
 
 def ambiguous_friction(model: Model, dq: FloatArray, load: FloatArray) -> BoolArray:
-    """Return which friction torques of states (N, n) are one of two that satisfy the friction law, (N, n)."""
+    """Return a mask (N, n) of friction torques at states (N, n) for which two solutions satisfy the friction law."""
     if model.friction_law is None:
         return np.zeros(dq.shape, dtype=bool)
     own = replace(model, friction_law=None).friction(dq, load)
@@ -84,7 +86,7 @@ def ambiguous_friction(model: Model, dq: FloatArray, load: FloatArray) -> BoolAr
 
 
 def _with_a_double(law: FrictionLaw, dq: FloatArray, wanted: FloatArray, te: FloatArray) -> BoolArray:
-    """Return whether a motor torque exists on either side of the step of friction at tm = -te, (N, n)."""
+    """Return a mask (N, n) of motor torques with a solution on each side of friction's step at tm = -te."""
     sides = np.sort([-te * (1.0 - STEP_MARGIN), -te * (1.0 + STEP_MARGIN)], axis=0)
     low, high = (tm - wanted - law.torque(dq, tm, te) for tm in sides)
     near = STEP_MARGIN * np.abs(te)

@@ -97,7 +97,7 @@ class LoopController:
         self.tau[:], self._started = 0.0, False
 
     def reset(self, q: FloatArray) -> None:
-        """Start at rest at measured positions q, (n,) [rad]; the velocity estimate is 0 until they change.
+        """Reset the controller to rest at measured positions q, (n,) [rad]; the velocity estimate starts at 0.
 
         Raises:
             DataError: q is not (n,).

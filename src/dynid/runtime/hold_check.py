@@ -118,7 +118,7 @@ class HeldTorques:
 
     @property
     def excess(self) -> FloatArray:
-        """Ratio of the difference to the allowed one, (n,); at most 1 passes."""
+        """Ratio of the deviation from the model to the allowed deviation, (n,); at most 1 passes."""
         return np.asarray(np.abs(self.measured - self.expected) / self.allowed)
 
 
@@ -136,7 +136,7 @@ def _mean(rows: FloatArray, chosen: BoolArray) -> FloatArray:
 
 
 def holding_verdict(model: Model, shown: Sequence[HeldTorques]) -> Verdict:
-    """Return one check per joint, over all postures so far."""
+    """Return a verdict with one check of the holding torque per joint, over all postures so far."""
     return Verdict(tuple(_check(k, name, shown) for k, name in enumerate(model.robot.joint_names)))
 
 

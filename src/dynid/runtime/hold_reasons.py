@@ -62,6 +62,6 @@ def _explanations(
 
 
 def _fit(column: FloatArray, values: FloatArray) -> float:
-    """Return the factor of a column that fits some values best; 0 for an empty column."""
+    """Return the factor by which a column must be scaled to fit some values best; 0 for a column of zeros."""
     size = float((column * column).sum())
     return float((column * values).sum()) / size if size else 0.0

@@ -260,7 +260,7 @@ class Model:
         return ArrayFriction.of(whole_friction(self.robot, self.base, self.friction_law), xp)
 
     def _states(self, *given: FloatArray) -> tuple[FloatArray, tuple[int, ...]]:
-        """Return quantities as one new array (k, N, n), and the original shape of each.
+        """Return k quantities, such as q and dq, as one new array (k, N, n), and their common original shape.
 
         Raises:
             DataError: they are not numbers, or not all of one shape (n,) or (N, n).

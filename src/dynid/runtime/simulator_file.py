@@ -71,7 +71,7 @@ def model_of_text(text: str, robot: Robot, name: str) -> Model:
 
 
 class _SimulatorFile:
-    """File loaded by MuJoCo, with all joints at zero."""
+    """MJCF or URDF loaded by MuJoCo, with all joints at zero."""
 
     def __init__(self, text: str, robot: Robot, name: str) -> None:
         self.robot, self.name = robot, name
