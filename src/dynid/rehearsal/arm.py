@@ -46,7 +46,8 @@ def rehearse_arm(robot: Robot, plant: Plant | None = None) -> None:
         with contextlib.suppress(DynidError), contextlib.ExitStack() as used:
             arm.open()
             used.callback(arm.close)
-            arm.write_currents(np.zeros(robot.size))  # also from an array that may be changed, as the search for a rate
+            # also compiles for a writable array, which the search for a rate passes
+            arm.write_currents(np.zeros(robot.size))
             guard = SafetyGuard(robot, load_safety(robot).model_copy(update=SHORT_STOP))
             loop = ControlLoop(arm, guard, on_waiting=count, slow_poll_every=1)
             loop.start()

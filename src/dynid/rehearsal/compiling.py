@@ -70,7 +70,7 @@ def ensure_compiled(robot: Robot, mount: str | None = None, report: Callable[[st
 def _ensure(
     robot: Robot, mount: str, shares: tuple[tuple[str, ...], ...], message: str, report: Callable[[str], None] | None
 ) -> bool:
-    """Run the jobs of each share in its own process unless their stamp is valid; return whether they were run."""
+    """Run each group of jobs in its own process unless the stamp is valid; return whether they were run."""
     folder = cache_folder()
     if is_private(folder):
         return False  # without a shared cache each process compiles for itself
@@ -90,7 +90,7 @@ def _ensure(
 
 
 def _key(robot: Robot, mount: str) -> str:
-    """Return a key of what compiled functions depend on besides dynid's sources: robot, mount, versions, cache."""
+    """Return a hash of all that compiled functions depend on besides dynid's sources: robot, mount, versions, cache."""
     files = sorted(path for path in [*robot.folder.rglob("*"), robot.urdf_path] if path.is_file())
     versions = [platform.python_version(), platform.machine(), *(version(name) for name in ("numba", "numpy"))]
     given = repr(([(str(path), _state(path)) for path in files], versions, mount, os.environ.get("NUMBA_CACHE_DIR")))
@@ -139,7 +139,7 @@ def _shown(message: str, jobs: int, *, quiet: bool) -> Iterator[Callable[[], Non
 
 
 def _compile(robot: Robot, mount: str, shares: tuple[tuple[str, ...], ...], advance: Callable[[], None]) -> Files:
-    """Run the shares in parallel; return the files of the compiled functions."""
+    """Run each group of jobs in its own process, in parallel; return the files of the compiled functions."""
     environment = {**os.environ, **dict.fromkeys(THREAD_VARIABLES, "1"), "MUJOCO_GL": "disable"}
     environment.pop("DYNID_LATE_WORK", None)
     command = [sys.executable, "-m", "dynid.rehearsal.job", str(robot.folder), mount]

@@ -21,7 +21,7 @@ STATE_CYCLES = 5  # number of cycles in each state
 
 
 def rehearse_motions(robot: Robot, mount: str | None = None) -> None:
-    """Check a short motion of the robot and follow it with every control law, on invented states.
+    """Check a short motion of the robot and follow it with every control law, on artificial states.
 
     Args:
         robot: the robot that is about to be commanded.
