@@ -43,7 +43,8 @@ from dynid.verdict import Verdict
 
 CONTROLLER = "computed_torque"
 READ_BACK_TIMEOUT_S = 60.0
-IDENTIFICATION_S = 600.0  # a minute for seven joints and 100 s of motion, and several on a slow or busy machine
+# timeout of an identification: seven joints and 100 s of motion take a minute, and several on a slow or busy machine
+IDENTIFICATION_S = 600.0
 MOTIONS = ("demo_identification", "demo_validation")
 GENTLE_MOTIONS = ("gentle_identification", "gentle_validation")
 
@@ -226,7 +227,8 @@ def _compared(robot: Robot, model_file: ModelFile, published: dict[str, object],
         why = "" if model_file.accepted else ", because the model was not accepted"
         same, unset = float("nan"), f"the node has not published all parameters{why}"
     on_disk = urdf_torque_difference(robot, model, model_file, (folder / "model.urdf").read_text(encoding="utf-8"))
-    if unset and not (model_file.accepted or published["accepted"]):  # as it must be: there is nothing to compare
+    # a rejected model must not be published, so there is nothing to compare
+    if unset and not (model_file.accepted or published["accepted"]):
         return Published(float("nan"), same, unset, len(values), float("nan"), on_disk)
     torque = urdf_torque_difference(robot, model, model_file, str(published["robot_description"]))
     matching = published["structure_hash"] == model_file.structure_hash and published["accepted"] == model_file.accepted
