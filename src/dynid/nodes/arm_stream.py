@@ -174,9 +174,10 @@ class ArmStream:
         self._statuses[status.id] = status
 
     def _on_load(self, load: FloatArray) -> None:
-        """Begin with the first load that the driver reports, (n,) [-]: what the servos carried before counts, too.
+        """Start from the first load that the driver reports, (n,) [-], so that earlier currents count, too.
 
-        From then on the commands are counted, with which segments are planned.
+        From then on, `_follow_load` adds the load of the applied commands, which are also what segments are planned
+        with.
         """
         known = self._overload is not None and load.shape == self.load.shape and bool(np.isfinite(load).all())
         if known and not self._begun:

@@ -31,7 +31,8 @@ from dynid.trajectory.polynomial import PolynomialTrajectory, rest_to_rest
 
 POINT_S = 0.02  # time between the points of a motion that is sent [s]
 SERIES = "adaptive"  # start of the series name; a token of the run follows, since topics may keep earlier data
-OWN_PARAMETERS = ("controller", "series", "scene", "path_tolerance_rad")  # of the executor, restored at the end
+# parameters of the executor that are restored at the end
+OWN_PARAMETERS = ("controller", "series", "scene", "path_tolerance_rad")
 HOLD_S = 1.0  # time for which the arm is held after a motion [s], as for the simulated arm in lock-step
 START_S, STANDING_S, STATES_S = 30.0, 15.0, 20.0  # time limits [s]: start of a motion, standstill, first states
 # Time limit is DURATION_FACTOR * duration + MARGIN_S [s]; a simulated arm waits for a busy host
@@ -178,7 +179,7 @@ class CommandedArm:
         )
 
     def source(self, name: str) -> Recording:
-        """Return all data recorded since the start as a source of that name."""
+        """Return all data recorded since the start as a recording with this name."""
         return recording_of_driver(self._stream.recording.recording(name, self.robot), self.robot)
 
     # -- motions -----------------------------------------------------------------------------------------------------

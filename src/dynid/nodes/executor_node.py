@@ -409,7 +409,7 @@ class ExecutorNode(Node):
         self._report.update(reason)
 
     def _look(self) -> None:
-        """Do the work that does not wait for a state, and report a changed condition."""
+        """Do the periodic work that needs no new state, and report a changed condition."""
         try:
             self._poll()
         finally:

@@ -146,7 +146,7 @@ class GoalMonitor:
         return "" if moment is None else _first_beyond(self.tolerances.path, moment, moment.desired, "path")
 
     def off_goal(self, moment: Moment | None) -> str:
-        """Return a sentence about the first goal tolerance that is violated (last point, at rest), or ""."""
+        """Return a sentence about the first violated goal tolerance (last point, at rest), or "" if all are kept."""
         if moment is None:
             return "no state of the arm was received" if self.tolerances.goal else ""
         end = {"position": self._end, "velocity": np.zeros(len(self._joints))}

@@ -29,5 +29,6 @@ def middleware_defaults(environment: Mapping[str, str], rmw: str) -> dict[str, s
     if chosen or not rmw.startswith("rmw_fastrtps"):
         return {RANGE: requested}
     if requested == "LOCALHOST":
-        return {RANGE: "SYSTEM_DEFAULT", **dict.fromkeys(PROFILE_FILES, str(LOCALHOST_PROFILE))}  # range from profile
+        # range: set by the profile
+        return {RANGE: "SYSTEM_DEFAULT", **dict.fromkeys(PROFILE_FILES, str(LOCALHOST_PROFILE))}
     return {TRANSPORTS: "UDPv4"}

@@ -63,7 +63,8 @@ class PairSide:
         self._messages = ArmMessages(robot.joint_names)
         self.arrived_s = -np.inf
         self._stamp_ns = 0  # timestamp of the newest state, on the arm's clock
-        self._request: tuple[Future, float, int] | None = None  # open one, and when it was made by both clocks [s, ns]
+        # pending request, and when it was made by the clocks of host and arm [s, ns]
+        self._request: tuple[Future, float, int] | None = None
         self._holding: HoldingTorque | None = None  # set while the driver holds the arm before the coupling
         self._commands = node.create_publisher(JointState, f"{self.name}/joint_commands", STREAM)
         self._felt = node.create_publisher(JointState, f"{self.name}/external_torque", STREAM)

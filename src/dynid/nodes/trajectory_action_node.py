@@ -73,7 +73,7 @@ class GoalWatch:
         self.begin()
 
     def begin(self) -> None:
-        """Start the time in which the executor must answer; called when the goal is sent."""
+        """Start the time limit for the executor's answer; called when the goal is sent."""
         self._begin_s = self._last_sign_s = self._now()
 
     def on_reference(self) -> None:
