@@ -49,7 +49,7 @@ def adaptive(
 
 
 def chosen_settings(longest: float | None, after: Path | None, precision: float | None = None) -> "AdaptiveSettings":
-    """Return the settings of a run; report a `longest` motion [s] that is not possible as a wrong option.
+    """Return the settings of a run; an impossible duration `longest` [s] is reported as a wrong option.
 
     `precision` limits the intervals of links and rotors [%], see `AdaptiveSettings.as_precise_as`; None is the default.
     """
@@ -68,7 +68,7 @@ def exit_code(result: "AdaptiveResult") -> int:
 
 
 def change_lines(changes: "Sequence[Change]") -> list[str]:
-    """Return one line of text for every change."""
+    """Return one line of text for every changed parameter."""
     if not changes:
         return ["  no parameter changed beyond chance"]
     return [

@@ -64,7 +64,7 @@ def campaign(
 
 
 def _print(result: "Identification", written: tuple[Path, ...]) -> None:
-    """Print routing, failures, the representative model, and the verdicts."""
+    """Print routing, failures and representative model of a campaign, and the verdicts."""
     from dynid.reporting.tables import print_verdict
     from dynid.reporting.verdict_words import outcome
 

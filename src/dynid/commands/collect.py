@@ -205,7 +205,7 @@ def motion_bar() -> "Iterator[Report]":
         def report(text: str, done: float, total: float) -> None:
             nonlocal last
             bar.update(task, description=text, completed=done, total=total or None)
-            if text != last and not console.is_terminal:  # whoever reads a log must know that the arm moves, too
+            if text != last and not console.is_terminal:  # a log must show that the arm moves, too
                 console.print(text, markup=False, highlight=False, soft_wrap=True)
             last = text
 

@@ -27,7 +27,7 @@ def ask_before_moving(robot: "Robot", port: str | None, motion: str, yes: bool) 
         yes: whether consent was given beforehand.
 
     Returns:
-        Whether there is consent to move a real arm; False if the line is simulated, and nobody was asked.
+        Whether there is consent to move a real arm; False if the line is simulated, so that no consent is needed.
 
     Raises:
         SafetyError: consent was not given.

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class _Job:
-    """Work for one joint: its bags, which the simulated arm records if they are missing, and the fit."""
+    """Job for one joint: the bags to fit, and whether the simulated arm records them first."""
 
     robot: str
     joint: int

@@ -49,7 +49,7 @@ def write_draft(csv: Path, robot: "Robot", out: Path, rate_hz: float | None = No
 
     Raises:
         OutputExistsError: `out` exists.
-        DataError: the columns do not say enough, or cannot be read so; says which, and what to do.
+        DataError: the columns do not determine a mapping, or cannot be read with it; names them and the fix.
     """
     from dynid.recording.csv_draft import draft_mapping
     from dynid.recording.csv_mapping import CsvMapping
@@ -94,7 +94,7 @@ def mapping_or_draft(
     Raises:
         ConfigurationError: there is no terminal at which the draft could be confirmed, or the user did not confirm it;
             names the file.
-        DataError: as for `write_draft`.
+        DataError: see `write_draft`.
     """
     from dynid.commands.options import read_mapping
     from dynid.recording.csv_reader import is_csv

@@ -113,7 +113,7 @@ def pose_angles(robot: "Robot", pose: str, at: list[str]) -> "FloatArray":
 
 
 def _pose_words(robot: "Robot", angles: "FloatArray") -> str:
-    """Return a description of the pose."""
+    """Return a description of a pose, for the user, from its joint angles (n,) [rad]."""
     import numpy as np
 
     if not angles.any():
@@ -123,7 +123,7 @@ def _pose_words(robot: "Robot", angles: "FloatArray") -> str:
 
 
 def _moved_by_hand(robot: "Robot", port: str, baudrate: int | None, seconds: float | None, pose: str) -> "HandMotions":
-    """Return motions of the arm on a port: those of a time, or those that a person at the terminal is asked for."""
+    """Return hand motions of the arm on a port, recorded for a time [s], or joint by joint on request if it is None."""
     from dynid.hardware.bus.servo_bus import ServoBus
     from dynid.hardware.startup.hand_session import record_for, record_guided, watched_line
     from dynid.hardware.startup.joint_match import Matcher
@@ -152,7 +152,7 @@ class _Terminal:
         self._typed = typed
 
     def ask(self, text: str) -> None:
-        """Show a sentence."""
+        """Show a sentence to the user."""
         print(text, file=sys.stderr, flush=True)
 
     def confirmed(self) -> bool:

@@ -76,7 +76,7 @@ def replay(
 
 
 def _ask(robot: "Robot", port: str | None, shown: "GuidedReplay | None", motion: Path, yes: bool) -> bool:
-    """Ask for consent before a real arm follows a motion shown by hand or a file, and return whether there is any."""
+    """Ask for consent before a real arm follows a motion shown by hand or from a file; return whether it was given."""
     from dynid.trajectory.families import load_excitation
     from dynid.trajectory.files import named_motion
 

@@ -49,7 +49,8 @@ def teach(
     from dynid.runtime.model import load_model
 
     model_content = load_model(path, loaded).mounted(mount or loaded.file.default_mount)
-    motions = check_motions(model_content) if real_arm else ()  # the simulated hand takes hold at once
+    # a simulated hand guides the arm at once, so it is not checked
+    motions = check_motions(model_content) if real_arm else ()
     what = words_within_limits(
         loaded,
         "to and fro about two postures; then it compensates gravity and follows a guiding hand",

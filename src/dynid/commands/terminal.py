@@ -47,7 +47,7 @@ class SafeConsole(Console):
             return super().render_str(plain, **options | {"markup": False})
 
     def on_broken_pipe(self) -> None:
-        """Go on silently if the reader of messages is gone: a motion must not end because of its progress."""
+        """Continue silently if the reader of messages is gone: a motion must not end because of its progress."""
         if not self.stderr:
             super().on_broken_pipe()
         self.quiet = True
