@@ -69,7 +69,7 @@ class Arming:
     def _compared(self, register: table.Register, needed: NDArray[np.int64]) -> tuple[list[str], NDArray[np.int64]]:
         """Return the differences of one register from its needed values as text, and its raw values (m,).
 
-        A current limit may be higher than needed.
+        A current limit above the needed value is not a difference.
 
         Args:
             register: register to read from all servos.

@@ -52,7 +52,7 @@ class ServoSideHold:
     def begin(self, axes: NDArray[np.bool_], q: FloatArray) -> None:
         """Make servos hold their joints, in the following control cycles; see `step`.
 
-        Their watchdogs are switched off, so that they continue when this process ends.
+        The watchdogs of these servos are switched off, so that they continue to hold when this process ends.
 
         Args:
             axes: mask of the servos, (n,).

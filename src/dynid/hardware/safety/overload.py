@@ -170,7 +170,7 @@ class OverloadModel:
     def cap(self, share: FloatArray, full_a: FloatArray) -> FloatArray:
         """Return current limits (n,) [A] with which no servo trips.
 
-        Above a share of `LIMITED` they fall linearly from the full limits to slightly below the nominal currents.
+        Above a share of `LIMITED` the limits fall linearly from full to slightly below the nominal currents.
 
         Args:
             share: used share of overload capacity, (n,).
