@@ -21,8 +21,8 @@ class GravityCompensation:
     """tau = g(q) + share F(dq): the arm carries its own weight; hand guiding works against the remaining friction.
 
     In the direction of motion of a guided joint, a share of the resisting friction is compensated. The share is below
-    the gear's friction at that speed and load, so motion always decays. At rest no friction is compensated: there it
-    holds the arm where it was left, and encoder noise moves nothing.
+    the gear's friction at that speed and load, so motion always decays. At rest no friction is compensated, so
+    friction holds the arm where it was left, and encoder noise moves nothing.
 
     Args:
         model: the model.
@@ -58,7 +58,7 @@ class GravityCompensation:
         return holding + certain * helped
 
     def gains(self) -> Gains:
-        """Return the friction share, and the model: phi and the additional friction."""
+        """Return the friction share, phi and the terms of the additional friction, keyed by symbol."""
         return {"friction_share": self.friction_share} | _model_gains(self.model)
 
 
@@ -66,8 +66,9 @@ class ComputedTorque:
     """tau = F(dq_ref, tau, te, M(q) a + C(q, dq_ref) dq_ref + g(q)), a = ddq_ref + K_V de + K_P e.
 
     With a perfect model the error obeys e'' + K_V e' + K_P e = 0, the same for every joint and posture. Velocity terms
-    use the reference velocity, which has no encoder steps, so friction feed-forward cannot chatter. Friction that
-    depends on the motor torque is solved for. Its load te is the gravity and Coriolis torque at the reference.
+    use the reference velocity, which has no encoder steps, so friction feed-forward cannot chatter. If friction
+    depends on the motor torque, the equation is solved for tau. The load te is the torque of gravity and Coriolis
+    forces on the joints at the reference.
 
     Args:
         settings: settings with K_P and K_V, the same as for FF+PD.

@@ -355,7 +355,7 @@ class MotionExecutor:
     def _refuse_lost(self, error: FloatArray, q: FloatArray, stamp_ns: int) -> None:
         """Stop and raise SafetyError because the tracking error is too large; parts without feedback are exempt.
 
-        Their window is checked instead.
+        For parts without feedback, the window is checked instead.
         """
         worst = int(np.argmax(np.abs(error)))  # NaN counts as the largest
         if self._parts[0].law is not None and np.isfinite(error).all():

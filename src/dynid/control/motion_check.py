@@ -339,8 +339,8 @@ class MotionCheck:
     def _stays_inside(self, part: Motion, *, first: bool, last: bool, carried: bool) -> None:
         """Raise SafetyError if a motion leaves the free space, sagging as expected.
 
-        A first motion may begin outside, such as on the table, if it comes in directly. At the end of the last one the
-        held arm may sway. Nothing sags if the motion's own torques carry gravity.
+        A first motion may begin outside, such as on the table, if it comes in directly. At the end of the last motion,
+        the held arm may sway. Nothing sags if the motion's own torques carry gravity.
         """
         if self._box is None:
             return

@@ -304,7 +304,7 @@ def _figures(values: FloatArray) -> list[float]:
 def write_motions(robot: Robot, folder: Path) -> MotionDraft:
     """Write drafts of excitation.yaml and controller.yaml into a folder, and of safety.yaml unless it exists.
 
-    Errors are those of `draft_motions`, too.
+    The errors of `draft_motions` are raised, too.
 
     Raises:
         OutputExistsError: one of the files exists; nothing is written.

@@ -82,7 +82,7 @@ def excited_joint(robot: Robot, name: str) -> int:
 class SwitchingPath:
     """Constant posture (n,) [rad] with a signal (N,) as reference acceleration of one joint.
 
-    The signal times `level`'s torque over the inertia is the acceleration [rad/s^2].
+    The acceleration [rad/s^2] is the signal times the excitation torque at `level` [N m], divided by the inertia.
 
     Attributes:
         posture: the posture, (n,) [rad].
@@ -91,7 +91,7 @@ class SwitchingPath:
         step_s: time between two samples [s].
         inertia: M_hat of the joint [kg m^2].
         level: factor of the excitation torque.
-        breakaway: the excitation torque.
+        breakaway: result of the torque ramps, which gives the excitation torque for a level.
     """
 
     posture: FloatArray

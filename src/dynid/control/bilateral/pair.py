@@ -212,8 +212,8 @@ class ArmPair:
     ) -> tuple[FloatArray, FloatArray] | None:
         """Return the torques (n,) [N m] of leader and follower for this cycle, or None if the pair is stopped.
 
-        In the cycle in which the pair stops, they only carry the arms, so that driving torques end before the guards
-        react.
+        In the cycle in which the pair stops, the torques only carry the arms, so that driving torques end before the
+        guards react.
 
         Args:
             now_ns: time of this cycle [ns].
