@@ -65,7 +65,7 @@ class PayloadOnModel:
     ) -> tuple[ControlModel | None, bool]:
         """Return the model with payload that follows from a parameter call, and whether only the payload is new.
 
-        The model is None if the call changes neither. It becomes active only with `keep`.
+        The model is None if the call changes neither model nor payload. It becomes active only with `keep`.
 
         Args:
             parameters: parameters of the call.
