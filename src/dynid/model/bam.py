@@ -1,8 +1,8 @@
 """Gear friction in the parameter files of BAM (github.com/Rhoban/bam): JSON, one file per gear.
 
-BAM defines the friction models M1 to M6 and a motor: torque constant, resistance, rotor inertia. It has no place for
-other terms, such as friction that differs by direction (FA) and offsets (OF); the key `note` lists those that a gear
-has.
+BAM defines the friction models M1 to M6 and a motor: torque constant, resistance, rotor inertia. A BAM file cannot
+hold other terms, such as friction that differs by direction (FA) and offsets (OF); if a gear has such terms, the key
+`note` of the written file lists them.
 """
 
 import json
@@ -33,8 +33,8 @@ EQUAL_COEFFICIENTS: dict[str, tuple[str, ...]] = {
     "load_friction_base": ("km", "ke"),
     "load_friction_stribeck": ("kms", "kes"),
 }  # M3 and M4 have equal coefficients of motor torque and load
-MOTOR_KEYS = ("kt", "R", "armature", "q_offset")  # keys of the motor and the test bench; eRob files have no R
-LARGEST_VALUE = 1e9  # upper bound of any value
+MOTOR_KEYS = ("kt", "R", "armature", "q_offset")  # keys of motor and test bench; BAM's files of eRob motors lack R
+LARGEST_VALUE = 1e9  # upper bound of any value in a file, each in its own SI unit
 TEXT_KEYS = ("model", "actuator", "note")
 UNSUPPORTED_TERMS = tuple(term.symbol for term in TERMS if term.symbol not in MODELS["M6"])
 
@@ -45,7 +45,7 @@ class BamGear:
 
     Attributes:
         model: M1 to M6.
-        figures: friction by symbol, see `dynid.model.friction`.
+        figures: friction values by symbol, SI, see `dynid.model.friction`.
         torque_constant: torque constant of the motor [N m/A].
         resistance: resistance of the winding [ohm].
         rotor_inertia: inertia of the rotor, as seen at the joint [kg m^2].
@@ -104,7 +104,7 @@ def _number(path: Path, content: dict[str, object], key: str) -> float:
 
 
 def law_of(gears: Sequence[BamGear]) -> FrictionLaw:
-    """Return the friction law of axes with these gears, in order.
+    """Return the friction law of n axes with one gear each, in the order of `gears`.
 
     Raises:
         DataError: physically impossible values.

@@ -15,7 +15,7 @@ For revolute joints the recursion from the last link to the first (Khalil and Do
     MR_j-1  = M_j-1 + M_j
 
 with a, d, r of joint j; YY_j, MZ_j and M_j disappear. Parameters that affect no torque (most of link 1) disappear, and
-a rotor inertia IA_j joins ZZR_j if the rotation of the links before never has a component along z_j.
+a rotor inertia IA_j joins ZZR_j if links 1 to j-1 never rotate about z_j.
 
 The numerical rank of the regressor at random states verifies the result: it must equal the number of names. If it does
 not (parallel axes, a mount along an axis), and for prismatic joints, the groups are found from the regressor itself,
@@ -39,7 +39,7 @@ REGRESSOR_SAMPLES = 60
 
 
 def standard_names(chain_size: int, axes: int, drive: DriveTerms | None = None) -> tuple[str, ...]:
-    """Return the names of all standard parameters: ten per link, then IA, FV, FC of every axis and the rest."""
+    """Return the names of all standard parameters: ten per link, IA, FV, FC per axis, then other drive terms."""
     links = [f"{kind}{j + 1}" for j in range(chain_size) for kind in LINK_PARAMETERS]
     return (*links, *(drive or DriveTerms.of(axes, Structure())).standard_names)
 
@@ -51,7 +51,7 @@ class Regrouping:
     Attributes:
         names: names of the base parameters, (p,).
         K: matrix of the map, (p, s), with columns in the order of `standard`.
-        representatives: the standard parameter whose regressor column is the base parameter's, (p,).
+        representatives: index in `standard` of the parameter whose regressor column each base parameter has, (p,).
         standard: names of the standard parameters, (s,).
         link_count: number of link-side base parameters.
         method: closed-form or numerical regrouping; both give the same torques.
@@ -81,7 +81,7 @@ def _link_recursion(mdh: MdhChain, standard: tuple[str, ...]) -> dict[str, Float
         if j == 1:
             break
         d, r = mdh.d[j - 1], mdh.r[j - 1]
-        # exact zeros for right angles, so that a name gets its R only if something is regrouped
+        # exact zeros for right angles, so that only a group of several parameters gets an R in its name
         sa, ca = (0.0 if abs(v) < 1e-12 else v for v in (np.sin(mdh.alpha[j - 1]), np.cos(mdh.alpha[j - 1])))
         moment, inertia = mz + r * m, yy + 2 * r * mz + r**2 * m
         added = {
@@ -123,17 +123,18 @@ def _base_name(standard_name: str, row: FloatArray) -> str:
 
 
 def regroup(mdh: MdhChain, drive: DriveTerms, gravity: FloatArray) -> Regrouping:
-    """Return the base parameters of a chain with its drives; axes beyond the chain's are decoupled ones.
+    """Return the map to the base parameters of a chain and its drives; axes after the chain joints are decoupled.
 
     Args:
         mdh: geometry of the chain.
         drive: terms of the drives, and the structure.
-        gravity: gravity vector in the URDF base, (3,) [m/s^2]; its direction decides whether MX1 and MY1 count.
+        gravity: gravity vector in the URDF base, (3,) [m/s^2]; its direction decides whether MX1 and MY1
+            affect torques.
     """
     standard = standard_names(mdh.size, drive.axes, drive)
     W = _sampled_regressor(mdh, drive, gravity)
     without_products = not drive.structure.products_of_inertia
-    # without products of inertia their columns vanish, but the terms regrouped into them stay
+    # without products of inertia XY, XZ and YZ are zero, but other parameters regrouped into them remain
     removed = [k for k, n in enumerate(standard) if without_products and kind_and_number(n)[0] in PRODUCTS]
     modelled = {standard.index(name) for name in drive.modelled_names}
     usable = [k for k in range(len(standard)) if k not in removed and (k < 10 * mdh.size or k in modelled)]
@@ -189,7 +190,7 @@ def _closed_form(
 
 
 def _preference(standard: tuple[str, ...], usable: list[int], links: int) -> list[int]:
-    """Return usable columns in the order of preference as representatives, which is that of the closed form."""
+    """Return the usable columns, preferred representatives first; the closed form prefers the same ones."""
     own = [k for k in usable if k < links]
     late = [k for k in own if kind_and_number(standard[k])[0] in REGROUPED_LAST]
     return [k for k in own if k not in late] + late + [k for k in usable if k >= links]

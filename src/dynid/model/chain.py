@@ -58,12 +58,12 @@ class SerialChain:
 
     @classmethod
     def from_robot(cls, robot: Robot) -> "SerialChain":
-        """Read the chain joints of a robot's URDF."""
+        """Return the serial chain of a robot, read from its URDF."""
         return cls.of_file(robot.urdf_path, robot.joint_names[: robot.chain_size])
 
     @classmethod
     def of_file(cls, urdf: Path, joint_names: tuple[str, ...]) -> "SerialChain":
-        """Read some joints of a URDF.
+        """Return the serial chain of the named joints of a URDF, in this order.
 
         Raises:
             ConfigurationError: as for `pinocchio_chain_model`.

@@ -1,4 +1,4 @@
-"""Checks before a robot is driven, which refuse by name every setting that a driver cannot obey."""
+"""Checks before a robot is driven: every setting that the driver cannot obey is refused, with the joint's name."""
 
 import math
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def undrivable(robot: Robot) -> Iterator[str]:
 
 
 def _without_current_control(robot: Robot) -> Iterator[str]:
-    """Yield the joints whose servos cannot be commanded by current."""
+    """Yield a sentence for each joint whose servo cannot be commanded by current."""
     for joint in robot.file.joints:
         servo = robot.file.servos.get(str(joint.servo_model))
         if servo is not None:
@@ -48,7 +48,7 @@ def _without_current_control(robot: Robot) -> Iterator[str]:
 
 
 def beyond_encoder(robot: Robot) -> Iterator[str]:
-    """Yield the joints whose position is unknown after power-on, because their motors turn too far.
+    """Yield a sentence for each joint whose position is ambiguous after power-on, because its motor turns too far.
 
     An encoder that starts one turn off is harmless if the joint then reads a position outside its limits: the
     driver refuses to enable torque there.
@@ -69,7 +69,7 @@ def beyond_encoder(robot: Robot) -> Iterator[str]:
 
 
 def beyond_urdf(robot: Robot) -> Iterator[str]:
-    """Yield the limits that are wider than the URDF's and that `beyond_urdf` of the joint does not allow."""
+    """Yield a sentence for each limit wider than the URDF's that the joint's `beyond_urdf` does not allow."""
     tree = read_tree(read_urdf_text(robot.urdf_path), robot.file.urdf)
     for axis, joint in enumerate(robot.file.joints):
         described = tree.joint(joint.name)
@@ -84,7 +84,7 @@ def beyond_urdf(robot: Robot) -> Iterator[str]:
 def _wider_limits(
     joint: Joint, lower: float, upper: float, torque: float, urdf: UrdfJoint
 ) -> Iterator[tuple[str, str]]:
-    """Yield kind and description of each joint limit that is wider than the URDF's; zero there means no limit."""
+    """Yield kind and description of each joint limit that exceeds the URDF's; a URDF limit of 0 is ignored."""
     factor, unit = (1.0, "m") if joint.prismatic else (180.0 / math.pi, "deg")
     if urdf.lower is not None and urdf.upper is not None and urdf.lower < urdf.upper:
         if lower < urdf.lower - LIMIT_TOLERANCE or upper > urdf.upper + LIMIT_TOLERANCE:

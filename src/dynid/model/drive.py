@@ -5,11 +5,11 @@ joint i as C[k, i] t_k. So the rotor of motor k adds C' diag(IA) C to M, and its
 
     C[k, :]' (FVM_k du_k + FCM_k sign(du_k)),   du = C dq
 
-is added to the joints' own FV, FC (Gautier and Venture 2013, eqs. 34 and 35). For a motor that moves its own joint
-alone the two cannot be separated, so FVM and FCM exist for coupled motors only.
+is added to the joints' own FV, FC (Gautier and Venture 2013, eqs. 34 and 35). If a motor moves only
+its own joint, its friction cannot be separated from the joint's, so FVM and FCM exist for coupled motors only.
 
     IA   rotor inertia     FV  viscous          FC  Coulomb, sign(dq)
-    OF   constant offset   FS  Stribeck, sign(dq) exp(-(|dq| / v)^e), v and e given
+    OF   constant offset   FS  Stribeck, sign(dq) exp(-(|dq| / v)^e) with fixed v and e
     KS   springs of single joints, see `dynid.model.springs`
 
 `dynid.model.friction` defines the direction and the decrease with speed.
@@ -30,7 +30,7 @@ ROWS = {term.prefix: row for row, term in enumerate(TERMS)}  # rows of a joint's
 SMOOTH = ("IA", "FV", "FVM")  # kinds that are linear in dq and ddq, so their torques have derivatives everywhere
 
 
-KINDS = ("IA", *SMOOTH[1:], "FC", "FS", "FCM", "OF")  # without springs, whose load is like gravity
+KINDS = ("IA", *SMOOTH[1:], "FC", "FS", "FCM", "OF")  # kinds except springs, which load a joint like gravity
 RESISTING = ("FV", "FVM", "FC", "FS", "FCM")  # kinds that resist motion, unlike an offset
 
 
@@ -75,7 +75,7 @@ class DriveTerms:
     def of(
         cls, axes: int, structure: Structure, coupling: FloatArray | None = None, springs: tuple[SpringTerm, ...] = ()
     ) -> "DriveTerms":
-        """Return the terms of `axes` axes; without `coupling` (n, n) [-] it is the identity."""
+        """Return the drive terms of `axes` axes; `coupling` (n, n) [-] is the identity by default."""
         return cls(axes, structure, read_only(np.eye(axes) if coupling is None else coupling), springs)
 
     @cached_property

@@ -34,9 +34,9 @@ class ArmModel:
         gravity: gravity vector in the URDF base link, (3,) [m/s^2].
         coupling: C of motors that move several joints, (n, n); None if each moves its own, see `DriveTerms`.
         prismatic: whether each axis is prismatic, (n,); None takes it from the chain.
-        bounds: bounds of physically consistent parameters; None if the model is not used to estimate.
-        gears: name of every axis's type of gear, (n,); equal names share the friction shape that the gear's geometry
-            determines; None gives each axis its own.
+        bounds: bounds of physically consistent parameters; None if the model is not used for estimation.
+        gears: gear type of every axis, (n,). Axes with the same type share the friction shape that the gear's geometry
+            determines; None gives each axis its own type.
         shapes: function that returns the boxes of the links' shapes, see `arm_limits`; called when limits are needed.
         springs: terms of springs at chain joints.
     """
@@ -72,7 +72,7 @@ class ArmModel:
         """Return the model of a robot; `lengths_m` replaces modified DH lengths, such as {"r3": 0.24}.
 
         Raises:
-            ConfigurationError: the URDF cannot be used, or its joints are of other kinds than robot.yaml says.
+            ConfigurationError: the URDF cannot be used, or its joints are of other kinds than robot.yaml states.
         """
         if structure is None and not lengths_m:
             return _as_described(robot, mount or robot.file.default_mount)
@@ -131,9 +131,9 @@ class ArmModel:
 
     @cached_property
     def structure_hash(self) -> str:
-        """Hash of names, groupings and geometry: two models with one hash can exchange parameters.
+        """Hash of names, groupings and geometry: models with equal hashes can exchange parameters.
 
-        Changes of gravity's sign or size do not affect it: the same arm upright and hanging is one model.
+        The hash does not depend on the sign or magnitude of gravity, so the same arm upright and hanging has one hash.
         """
         mdh = self.mdh
         geometry = np.concatenate([mdh.alpha, mdh.d, mdh.r, mdh.offset, mdh.base[:3, 2], self.regrouping.K.ravel()])
@@ -154,7 +154,7 @@ class ArmModel:
 
     @cached_property
     def aperiodic(self) -> tuple[bool, ...]:
-        """Whether each axis has another torque after a full turn, (n,): prismatic axes, and those with a spring."""
+        """Whether the torque of each axis differs after a full turn, (n,): prismatic axes and those with a spring."""
         sprung = {term.joint for term in self.drive.springs}
         return tuple(slides or axis in sprung for axis, slides in enumerate(self.prismatic))
 
@@ -215,7 +215,7 @@ class ArmModel:
 
     @cached_property
     def modelled(self) -> NDArray[np.bool_]:
-        """Whether the structure has each standard parameter, (s,)."""
+        """Whether each standard parameter is a term of the structure, (s,)."""
         products = self.structure.products_of_inertia
         return np.array(
             [

@@ -1,8 +1,8 @@
 """Friction of servo gears; no other module defines a friction law.
 
-Friction resists motion with at most a budget; at rest it balances any applied torque up to that. With w the velocity of
-a joint, tm the motor's torque on it, te the load (torque of gravity, Coriolis forces and contact on the joint, so
--(C + g) of a free arm) and s = exp(-(|w| / ws)^a), which decreases with speed,
+Friction resists motion with at most a budget; at rest it balances any applied torque up to the budget. With w the
+velocity of a joint, tm the motor's torque on it, te the load (torque of gravity, Coriolis forces and contact on the
+joint, so -(C + g) of a free arm) and s = exp(-(|w| / ws)^a), which decreases with speed,
 
     budget = fb + fa sign(w) + |ke te - km tm| + s (fs + |kes te - kms tm| + q)
     torque = fv w + of + sign(w) budget
@@ -28,14 +28,15 @@ from dynid.robot import FloatArray, read_only
 IMPLICIT_TOLERANCE = 1e-14  # relative residual at which the implicit solution ends
 MOST_ITERATIONS = 100
 LONGEST_STICK_S = 0.25
-STARTING_RAD_S = 1e-6  # a speed with a direction at which stiction has not faded
+STARTING_RAD_S = 1e-6  # speed of a joint that starts to move: it has a direction, and the Stribeck term is full
 
 
 @dataclass(frozen=True)
 class Term:
-    """A parameter of the law: its symbol, and the prefix of its name per axis (FC3); `fades` if it is multiplied by s.
+    """Parameter of the friction law: its symbol, and the prefix of its names, such as FC in FC3.
 
-    `kind` "shape" enters s nonlinearly; "signed" may be negative; all others are magnitudes of at least 0.
+    `fades` states whether it is multiplied by s. A parameter of the kind "shape" enters s nonlinearly, one of the kind
+    "signed" may be negative, and all others are magnitudes of at least 0.
     """
 
     symbol: str
@@ -108,7 +109,7 @@ Load = tuple[float, float, float, float, float, float, float]
 def load_at(p: FloatArray, i: int, tm: float, te: float) -> Load:
     """Return the signs of the load terms of axis i and their products with tm [N m]; parameters p (terms, n), SI.
 
-    Signs are those of tm relative to te; if a term has no weight, they are those of a growing motor torque.
+    If a load term is zero, its sign is the one that a slightly larger |tm| gives.
 
     Returns:
         Seven values in this order: the sign of ke te - km tm and its product with tm; the sign of kes te - kms tm and
@@ -161,13 +162,13 @@ def torque_of(p: FloatArray, i: int, transition: float, dq: float, tm: float, te
 
 @numba.njit(cache=True)
 def slope_by_motor(p: FloatArray, i: int, s: float, load: Load) -> float:
-    """Return the derivative [-] of the friction budget by tm; parameters p (terms, n), load of `load_at`."""
+    """Return the derivative [-] of the friction budget by tm; parameters p (terms, n), `load` from `load_at`."""
     return float(-p[KM, i] * load[0] + s * (2.0 * p[KMQ, i] * load[4] - p[KMS, i] * load[2]))
 
 
 @numba.njit(cache=True)
 def slope_by_load(p: FloatArray, i: int, s: float, te: float, load: Load) -> float:
-    """Return the derivative [-] of the friction budget by te; parameters p (terms, n), load of `load_at`."""
+    """Return the derivative [-] of the friction budget by te; parameters p (terms, n), `load` from `load_at`."""
     return float(p[KE, i] * load[0] + s * (2.0 * p[KEQ, i] * te * load[6] + p[KES, i] * load[2]))
 
 
@@ -273,7 +274,7 @@ def plain_gradient(x: float, s: float, dq: float, share: float, out: FloatArray)
 def load_gradient(x: float, s: float, te: float, load: Load, share: float, out: FloatArray) -> None:
     """Write `share` times the derivatives of a friction torque by its load terms into `out` (terms,), SI.
 
-    `load` is that of `load_at`. The torque is linear in these terms.
+    `load` is the result of `load_at`. The torque is linear in these terms.
     """
     first, first_tm, second, second_tm, _, driven, driving = load
     steady, faded = x * share, x * s * share
@@ -427,7 +428,7 @@ class FrictionLaw:
         return np.asarray(np.tanh(dq / self.transition_rad_s) if self.transition_rad_s > 0.0 else np.sign(dq))
 
     def directions_in_time(self, dq: FloatArray, step_s: float) -> FloatArray:
-        """Return directions of a motion at times (M, n) [rad/s] that are `step_s` apart, including phases of stiction.
+        """Return friction directions (M, n) for velocities dq (M, n) [rad/s] at intervals of `step_s` [s].
 
         The velocity gives no direction below the transition velocity. If a joint sticks for less than
         `LONGEST_STICK_S`, its friction changes linearly in time between the values before and after. The friction of a

@@ -19,7 +19,7 @@ from dynid.errors import DataError
 from dynid.model.friction import SYMBOLS, FrictionLaw
 
 SUPPORTED_TERMS = ("fv", "fb", "fa", "of", "fs", "km", "ke", "kms", "kes", "kmq", "keq", "ws", "a")
-Array = Any  # of numpy, jax.numpy or what has their functions
+Array = Any  # array of numpy, jax.numpy or a module with the same functions
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,9 +13,9 @@ from dynid.resources import load_validated
 from dynid.robot import Robot, Strict
 from dynid.robot.file import Joint
 
-VISCOUS = "viscous"  # friction of a simulated arm without gear data
+VISCOUS = "viscous"  # name of the friction of a simulated arm without gear data
 FILE_NAME = "friction.yaml"
-# Powers of the number of servos, and of the gear ratio behind the servo, by which a figure at the joint differs.
+# Exponents of the number of servos and of the gear ratio that convert a servo's figure to the joint; (0, 0) by default.
 AT_JOINT = {"fb": (1, 1), "fs": (1, 1), "fv": (1, 2), "kmq": (-1, -1), "keq": (-1, -1), "ws": (0, -1)}
 
 
@@ -57,7 +57,7 @@ def load_gears(robot: Robot) -> GearFile:
     """Load the robot's friction.yaml.
 
     Raises:
-        InputNotFoundError, ConfigurationError: there is none, or it is not valid.
+        InputNotFoundError, ConfigurationError: the file does not exist, or is not valid.
     """
     file = load_validated(robot.folder / FILE_NAME, GearFile)
     gears = {name: gear.with_files(robot.folder) for name, gear in file.gears.items()}
@@ -74,7 +74,7 @@ def known_models(robot: Robot) -> tuple[str, ...]:
 
 
 def at_joint(figures: Mapping[str, float], joint: Joint) -> dict[str, float]:
-    """Convert a servo's figures to the joint that it moves: multiply by its gear ratio and its number of servos."""
+    """Convert a servo's figures to the joint that it moves, by its gear ratio and number of servos, see `AT_JOINT`."""
     ratio = abs(joint.gear_ratio)
     powers = {symbol: AT_JOINT.get(symbol, (0, 0)) for symbol in figures}
     return {

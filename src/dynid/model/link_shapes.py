@@ -42,7 +42,7 @@ def _without_meshes(tree: UrdfTree) -> dict[str, Mesh]:
 
 
 def _bounding_tree(urdf: Path, mesh: Mesh) -> Any:
-    """Return coal's tree of a mesh, with which it finds contact."""
+    """Return coal's bounding-volume tree of a mesh, which contact queries need."""
     made = coal.BVHModelOBBRSS()
     made.beginModel(len(mesh.triangles), len(mesh.vertices))
     made.addVertices(mesh.vertices)
@@ -55,8 +55,8 @@ def _bounding_tree(urdf: Path, mesh: Mesh) -> Any:
 class LinkShapes:
     """Collision shapes of a URDF's links; joints that are not axes of the robot stay at zero.
 
-    Not checked are shapes of the same link, of neighbouring links, and of links on the same parent, such as two
-    fingers.
+    Pairs of shapes of the same link, of neighbouring links, and of links on the same parent (such as two fingers) are
+    not checked.
 
     Raises:
         ConfigurationError: the URDF is not valid, lacks a joint, or names a shape that cannot be loaded.

@@ -19,10 +19,10 @@ from dynid.verdict import Check, Verdict
 
 
 class ParameterRow(Strict):
-    """One base parameter; `standard_deviation` is that of the estimate before its consistent projection.
+    """One base parameter; `standard_deviation` is that of the estimate before the projection to a consistent set.
 
-    It includes encoder backlash and friction that the law does not represent; that of a campaign also includes the
-    scatter over motions. `determined` states whether the data determine the parameter within 10 %; None in files of
+    The deviation includes encoder backlash and friction that the law does not represent; in a campaign it also includes
+    the scatter over motions. `determined` states whether the data determine the parameter within 10 %; None in files of
     former versions.
     """
 
@@ -104,9 +104,9 @@ class TorqueDeviations(Strict):
     Attributes:
         speeds_rad_s: bounds of the classes, one fewer than classes.
         deviations_nm: root mean squares of the errors [N m], a row of all axes per class.
-        lasting_nm: part of them that stays while a joint moves in one direction; () if unknown.
-        passing_nm: part that changes with speed, as friction that the law lacks; for the slowest class it includes
-            friction above the friction budget; () if unknown.
+        lasting_nm: part of the errors that is constant while a joint moves in one direction; () if unknown.
+        passing_nm: part of the errors that changes with speed, like friction that the law lacks; for the slowest class
+            it includes friction above the friction budget; () if unknown.
     """
 
     speeds_rad_s: tuple[Positive, ...]
@@ -116,25 +116,25 @@ class TorqueDeviations(Strict):
 
     @property
     def lasting(self) -> FloatArray:
-        """Return the lasting part, (classes, n) [N m], or the whole if the parts are unknown."""
+        """Lasting part of the errors, (classes, n) [N m], or the whole errors if the parts are unknown."""
         return np.array(self.lasting_nm or self.deviations_nm)
 
     @property
     def passing(self) -> FloatArray:
-        """Return the part that changes with speed, (classes, n) [N m], or zero if the parts are unknown."""
+        """Part of the errors that changes with speed, (classes, n) [N m]; zero if the parts are unknown."""
         return np.array(self.passing_nm or np.zeros_like(self.deviations_nm))
 
 
 class UndeterminedGroup(Strict):
     """Parameters that the motion does not determine.
 
-    They differ significantly neither from zero nor from 1.5 times themselves.
+    The data do not separate the estimates from 1.5 times themselves, because half of their size is within the noise.
 
     Attributes:
         what: the group in words.
         parameters: names of the parameters in the group.
         distance: size of half the parameter values, in standard deviations.
-        needed: size that noise alone does not produce.
+        needed: minimum of `distance` for parameters that the motion determines.
     """
 
     what: str
@@ -306,7 +306,7 @@ def with_friction(standard: StandardParameters, friction: FrictionLaw | None) ->
 
 
 def accepted_by(verdict: Verdict) -> dict[str, Any]:
-    """Return the two fields of model.yaml that a verdict determines."""
+    """Return the fields `accepted` and `verdict` of model.yaml for a verdict."""
     return {"accepted": verdict.accepted, "verdict": verdict.checks}
 
 

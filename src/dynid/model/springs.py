@@ -4,7 +4,7 @@ A spring with coefficients k_p requires the motor torque sum_p k_p (q - a)^p at 
 `about_deg` and the powers p are those of robot.yaml. Its potential is sum_p k_p (q - a)^(p + 1) / (p + 1), and its
 stiffness sum_p p k_p (q - a)^(p - 1). A coefficient is a parameter of the model, named KS<power>_<joint>, such as
 KS1_2: linear in the torque, without its own bounds, and identified with all others. A spring belongs to the joint, not
-to the drive: the gear carries it as it carries gravity, so friction that grows with load grows with it.
+to the drive: the gear carries its torque like gravity, so load-dependent friction includes this torque.
 """
 
 from collections.abc import Mapping, Sequence
@@ -143,7 +143,7 @@ def without_springs(robot: Robot) -> Robot:
 
 
 def refuse_springs(robot: Robot, what: str) -> None:
-    """Raise ConfigurationError if robot.yaml declares springs, which `what` cannot take into account."""
+    """Raise ConfigurationError if robot.yaml declares springs; `what` names the model that does not support them."""
     if robot.file.springs:
         joints = ", ".join(spring.joint for spring in robot.file.springs)
         raise ConfigurationError(

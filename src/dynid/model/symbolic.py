@@ -1,8 +1,8 @@
 """Equations of motion of an arm in CasADi symbols (paper eq. 3).
 
-The recursive Newton-Euler algorithm and the composite-rigid-body inertia matrix in the modified DH frames. A link
-carries the base parameters in the places of their representatives among its ten standard parameters and zeros
-elsewhere, so the structural zeros vanish from the expressions and tau is that of phi.
+Torques follow from the recursive Newton-Euler algorithm, and M(q) from composite rigid bodies, in the modified DH
+frames. The ten standard parameters of a link are zero except for representatives of base parameters, which hold the
+values of phi. So the expressions have no terms with structural zeros, and tau is a function of phi.
 """
 
 from dataclasses import dataclass

@@ -94,7 +94,7 @@ class Transmission:
             found[group] /= excess[group].max()
         return found
 
-    # -- what is known of a joint ------------------------------------------------------------------------------
+    # -- availability of joint positions -----------------------------------------------------------------------
 
     @cached_property
     def _groups(self) -> list[NDArray[np.intp]]:

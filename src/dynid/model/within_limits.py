@@ -50,7 +50,7 @@ def outside(standard: StandardParameters, model: ArmModel, limits: ArmLimits) ->
     for j, link in enumerate(limits.links):
         ten = standard.link(j)
         lowest = float(np.linalg.eigvalsh(spread_out(ten, limits.spread))[0])
-        if not lowest >= limits.margin:  # also for numbers too large to compute with
+        if not lowest >= limits.margin:  # `not ... >=` is also true for NaN, the result of overflows
             return (
                 f"smallest pseudo-inertia eigenvalue {lowest:.3g} of link {j + 1} is below the required "
                 f"{limits.margin:.3g} beyond a spread of {limits.spread} m"
