@@ -114,7 +114,7 @@ def _nominal(robot: Robot, model: ArmModel) -> str:
 
 
 def _missing_meshes(robot: Robot) -> str:
-    """Return why contact between links cannot be predicted for motions; '' if it can."""
+    """Return why contact between links cannot be predicted for motions; '' if the prediction is possible."""
     try:
         tree_with_meshes(robot.urdf_path)
     except ConfigurationError as error:

@@ -64,10 +64,11 @@ acceptance: {{lambda_min_kg_m2: {least:g}, fresh_poses: 20000, relative_torque_e
 
 @dataclass(frozen=True)
 class Draft:
-    """Content of robot.yaml from a URDF, with its joints: in the chain, decoupled, and omitted (fingers among them).
+    """Drafted content of robot.yaml, with the names of chain, decoupled and omitted joints, fingers included.
 
     `nominal` holds the URDF's inertials as standard parameters, or a sentence why they are not usable.
-    `lambda_min` is the lower bound for the smallest eigenvalue of M(q) [kg m^2; kg]. `gears` follow from servo models.
+    `lambda_min` is the lower bound for the smallest eigenvalue of M(q) [kg m^2; kg]. `gears` are those of
+    the servo models.
     """
 
     content: dict[str, Any]
@@ -138,7 +139,7 @@ def _without_fingers(
 
     hand = [joint for joint in beyond if not is_finger(joint)]
     kept, fingers = list(chain), [joint.name for joint in beyond if is_finger(joint)]
-    while len(kept) > 1 and not hand and is_finger(kept[-1]):  # no link of a hand is mounted on a finger
+    while len(kept) > 1 and not hand and is_finger(kept[-1]):  # a sliding joint that carries a hand is no finger
         fingers.insert(0, kept.pop().name)
     return kept, hand, tuple(fingers)
 
@@ -156,7 +157,7 @@ def _next(tree: UrdfTree, movable: list[UrdfJoint], chain: list[UrdfJoint]) -> l
 def _joint_row(joint: UrdfJoint, role: str, questions: dict[str, str]) -> dict[str, Any]:
     """Return one joint's entry of robot.yaml; add a question for each limit that the URDF does not give."""
     row: dict[str, Any] = {"name": joint.name}
-    lower, upper = joint.lower or 0.0, joint.upper or 0.0  # 0 if the URDF has none, as for the stroke
+    lower, upper = joint.lower or 0.0, joint.upper or 0.0  # 0 if the URDF has no limit, as in `is_finger`
     endless = joint.kind == "continuous" or joint.upper is None or lower >= upper
     endless |= max(abs(lower), abs(upper)) > ENDLESS_RAD
     lower, upper = (-np.pi, np.pi) if endless else (lower, upper)
@@ -369,7 +370,7 @@ def _draft(
             "products_of_inertia": True,
             "rotor_inertia": True,
             "viscous_friction": True,
-            "coulomb_friction": not geared,  # the data choose the friction's structure where gears are known
+            "coulomb_friction": not geared,  # if the gears are known, data select the friction structure
             "friction_offset": not geared,
         },
         "physical_bounds": _bounds(serial, shape_boxes(urdf, chain, serial), total_mass_kg, questions),

@@ -90,7 +90,7 @@ def _mean_inertia(rows: list[dict[str, Any]], M: FloatArray) -> FloatArray:
 
 
 def brisk_torques(rows: list[dict[str, Any]], M: FloatArray, drives: list[AxisRow]) -> FloatArray:
-    """Return the torques that accelerate links and rotors briskly, (n,) [N m; N]."""
+    """Return the torques that accelerate links and rotors at `BRISK`, (n,) [N m; N]."""
     return BRISK * (_mean_inertia(rows, M) + [drive.rotor_inertia_kg_m2 for drive in drives])
 
 
@@ -101,7 +101,7 @@ def _largest_of_kind(rows: list[dict[str, Any]], values: FloatArray) -> FloatArr
 
 
 def propose_limits(rows: list[dict[str, Any]], need: FloatArray, questions: dict[str, str]) -> None:
-    """Propose torque limits with a question where they are missing or far beyond the required torques (n,) [N m; N].
+    """Propose torque limits, with a question, if they are missing or far above the required torques (n,) [N m; N].
 
     The units of recorded torques are checked against the limits: with a limit of 1000 N m for a small arm, every torque
     would seem to have a wrong unit. A wrist servo as strong as the shoulder's is accepted.

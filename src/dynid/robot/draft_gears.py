@@ -47,7 +47,7 @@ class DraftedGears:
         return all(row.get("servo_model") in self.file.servos for row in rows)
 
     def drive(self, row: dict[str, Any]) -> tuple[AxisRow, float] | None:
-        """Return a joint's rotor and viscous friction and its Coulomb friction [N m], None if its gear is unknown."""
+        """Return a joint's rotor inertia and viscous friction, and its Coulomb friction [N m]; None if unknown."""
         model = row.get("servo_model")
         if model not in self.file.servos:
             return None
@@ -70,7 +70,7 @@ class DraftedGears:
         return float(law.starting_torque(np.array([load]), 1.0)[0]) - load
 
     def easy_load(self, row: dict[str, Any]) -> float:
-        """Return the largest load that a drive lifts from rest with torque to spare [N m]; inf without torque limit."""
+        """Return the largest load that a drive lifts from rest with a torque margin [N m]; inf without torque limit."""
         limit = joint_torque_nm(row)
         if not math.isfinite(limit) or row.get("servo_model") not in self.file.servos:
             return MODERATE * limit

@@ -118,9 +118,10 @@ def rest_posture(
         urdf: path of the arm's URDF, for its shapes.
         chain: the chain's joints; gravity points along -z of the base.
         rows: all joints of robot.yaml; those beyond the chain stay near zero.
-        easy: loads from which the drives start with torque to spare, (n,) [N m; N]; inf if unknown.
+        easy: loads from which the drives start with a torque margin, (n,) [N m; N]; inf if unknown.
         poses: random postures, (K, n) [rad or m].
-        loads: gravity torques at these postures, (K, n) [N m; N]; otherwise the least loaded is proposed.
+        loads: gravity torques at these postures, (K, n) [N m; N]; if the search finds no posture, the least loaded of
+            them is proposed.
     """
     lower, upper = reach(rows, CLEAR)
     size, chosen = chain.size, np.clip(0.0, lower, upper)

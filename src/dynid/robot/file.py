@@ -37,12 +37,12 @@ class Joint(Strict):
     m/s). The driver adds `zero_offset_rad` to the encoder's angle; `dynid identify --estimate-setup` finds it.
     `direction` is -1 if the joint turns against its servo's registers. `reverse_mode` states whether the servo itself
     counts backwards (bit 0 of its drive mode), as found on the arm; the driver requires this value and does not change
-    it. `centre_count` is the position at angle zero and replaces the bus's value. A joint may have more servos of the
-    same model. `shadow_ids` obey the first one by their secondary ID; they face it, so their reverse mode is the
-    opposite one. `paired` ones are commanded by their own IDs. Each carries the current of the first, so the model's
-    torque constant counts once for every servo; a constant that the joint states itself is that of all its servos
-    together per ampere of one. `beyond_urdf` names the limits that are wider than the URDF's on purpose; without it the
-    arm is not driven.
+    it. `centre_count` is the position register at angle zero and replaces the bus's value. A joint may have further
+    servos of the same model. `shadow_ids` obey the first servo by their secondary ID; they face it, so their reverse
+    mode is the opposite one. `paired` servos are commanded by their own IDs. Each carries the current of the first, so
+    the model's torque constant counts once for every servo; a constant that the joint states itself is the torque of
+    all its servos together per ampere of one. `beyond_urdf` names the limits that are wider than the URDF's on purpose;
+    without it the arm is not driven.
     """
 
     name: JointName
@@ -191,10 +191,10 @@ class LinkBounds(Strict):
 
 
 class PhysicalBounds(Strict):
-    """Bounds that keep a consistent standard-parameter set physical (design 5.3); links in joint order.
+    """Bounds that keep a consistent standard-parameter set physical; `links` are in joint order.
 
-    minimal_spread_m: minimum standard deviation of a link's mass along any direction. It is 5 mm across a solid rod of
-    20 mm and 8 mm across a small servo of 28 mm; no link that carries a load is thinner than that.
+    `minimal_spread_m` is the minimum standard deviation of a link's mass along any direction. It is 5 mm across a solid
+    rod of 20 mm and 8 mm across a small servo of 28 mm; no link that carries a load is thinner than that.
     """
 
     total_mass_kg: Positive | None = None
@@ -342,7 +342,7 @@ class RobotFile(Strict):
         return lengths
 
     def _spring_problems(self) -> list[str]:
-        """Return what is wrong with the springs, one sentence each."""
+        """Return a sentence for each fault of the springs."""
         chain = {joint.name: joint for joint in self.joints if joint.role == "chain"}
         sprung, problems = [spring.joint for spring in self.springs], []
         for name in dict.fromkeys(sprung):

@@ -80,7 +80,7 @@ class ArmLimits:
 
     @cached_property
     def sources(self) -> dict[str, list[int]]:
-        """Return the links, counted from 1, grouped by the source of their boxes."""
+        """Links, counted from 1, grouped by the source of their boxes."""
         found: dict[str, list[int]] = {}
         for j, link in enumerate(self.links):
             found.setdefault(link.source, []).append(j + 1)
@@ -131,7 +131,7 @@ def _refuse_no_room(j: int, link: LinkLimits, spread: float) -> None:
 
 
 def joint_boxes(mdh: MdhChain, bounds: PhysicalBounds) -> list[Box]:
-    """Return boxes from joint to joint that contain those of the centres of mass, in URDF link frames, (n,)."""
+    """Return boxes from joint to joint that contain the boxes of the centres of mass, in URDF link frames, (n,)."""
     frames = mdh.placements(np.zeros(mdh.size)) @ np.linalg.inv(mdh.in_link)
     steps = [(np.linalg.inv(a) @ b)[:3, 3] for a, b in pairwise(frames)]
     margin = max(LEAST_MARGIN_M, REACH_SHARE * float(sum(np.linalg.norm(step) for step in steps)))
@@ -144,7 +144,7 @@ def _joint_box(link: LinkBounds, step: FloatArray, margin: float) -> Box:
 
 
 def shape_boxes(urdf: Path, joints: tuple[str, ...], chain: SerialChain | None = None) -> list[Box | str]:
-    """Return for each chain link the box of all its shapes, its origin and the next joint's, or why there is none.
+    """Return for each chain link the box around its shapes, its origin and the next joint, or why there is no box.
 
     Collision and visual shapes of the link and of everything fixed to it count. If one shape of a kind cannot be read,
     that kind is ignored.

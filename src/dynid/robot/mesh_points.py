@@ -15,7 +15,7 @@ from dynid.limited import in_child
 from dynid.robot.values import FloatArray
 
 START_S = 60.0  # maximum time until the child process is ready
-MOST_DEATHS = 3  # number of meshes that end their reader, after which the rest of a robot's meshes is not read
+MOST_DEATHS = 3  # number of meshes that crash their reader, after which the rest of a robot's meshes is not read
 MOST_KEPT_BYTES = 256 * 2**20
 Key = tuple[str, int, int]  # path, time of the last change, size
 
@@ -104,7 +104,7 @@ def _key(path: Path) -> Key:
 
 
 def _meshes_in(output: bytes, paths: Sequence[Path]) -> list[Mesh | str]:
-    """Return the meshes that a child process wrote, or why they cannot be used; fewer than paths if it ended early."""
+    """Return for each path the mesh that a child process wrote, or why it is unusable; shorter if it ended early."""
     at, found = 0, list[Mesh | str]()
     for path in paths:
         if at + 16 > len(output):

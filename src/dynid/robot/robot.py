@@ -334,7 +334,7 @@ class Robot:
 
 
 def _position(degrees: float | None, metres: float | None) -> float:
-    """Return a joint position in SI units from whichever of angle and length the file gives."""
+    """Return a joint position in SI units, from an angle [deg] or a length [m]."""
     return float(np.deg2rad(degrees)) if degrees is not None else float(metres or 0.0)
 
 

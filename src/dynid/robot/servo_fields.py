@@ -60,7 +60,7 @@ class PairedServo(Strict):
     Attributes:
         direction: sign of its registers relative to the first servo's; servos that face each other turn oppositely.
         reverse_mode: whether it counts backwards, as for a joint.
-        centre_count: position register at angle zero; None is the first servo's.
+        centre_count: position register at angle zero; None means that of the first servo.
     """
 
     servo_id: ServoId
