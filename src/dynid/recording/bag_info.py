@@ -81,8 +81,9 @@ class BagInfo:
 def missed_cycles(stamp_ns: NDArray[np.int64], cycle_s: float) -> Drops:
     """Count the cycles without a message, from stamps (N,) [ns] that may jitter by less than half a cycle.
 
-    A driver that runs late and catches up has missed no cycle. So lateness counts only if it lasts: if the smallest
-    lateness of all later messages rises by a cycle. A delay that is still open at the end of the bag does not count.
+    A driver that runs late and catches up has missed no cycle. So lateness counts only if it persists, which
+    means that the smallest lateness of all later messages rises by a cycle. A delay that is still open at the end of
+    the bag does not count.
     """
     cycles = (stamp_ns - stamp_ns[:1]) / (cycle_s * 1e9)
     count = np.arange(len(cycles))

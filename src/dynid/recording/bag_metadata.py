@@ -92,7 +92,7 @@ class BagMetadata:
     Attributes:
         storage: "mcap" or "sqlite3".
         files: names of the data files.
-        packed: whether zstd compressed files or messages.
+        packed: whether zstd compressed whole files, single messages or nothing.
         provisional: whether the bag was still being written.
         messages: stated number of messages; None if the file states none.
     """

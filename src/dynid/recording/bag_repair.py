@@ -72,7 +72,7 @@ def repair_bag(folder: Path | str) -> Repair:
 
 
 def _settle(path: Path) -> list[str]:
-    """Roll an sqlite3 file back to its last commit, and move its write-ahead log into it; return what was done."""
+    """Roll an sqlite3 file back to its last commit, and move its write-ahead log into it; return the actions."""
     if path.is_symlink():
         raise DataError(f"{path} is a link to {path.resolve()}, which a repair would change: repair the bag it is in")
     beside = pending_files(path)
@@ -95,7 +95,7 @@ def _settle(path: Path) -> list[str]:
 
 
 def _rewrite(path: Path) -> list[str]:
-    """Write an MCAP file without an index anew, beside the old one; return what was done."""
+    """Write an MCAP file without an index anew, beside the old one; return the actions in words."""
     if read_mcap(path).complete:
         return []
     old = _kept(path)
@@ -131,13 +131,13 @@ def _refuse_taken(path: Path) -> None:
 def _exchange(path: Path, made: Path, old: Path) -> None:
     """Put a new file in place of another one, which gets the name `old`; raises OSError, and then nothing has changed.
 
-    The name never lacks a file, so that an interrupted repair leaves a bag that can be repaired again.
+    A file of this name exists at every moment, so a bag can be repaired again after an interrupted repair.
     """
     try:
         os.link(path, old)
     except FileExistsError:
         raise
-    except OSError:  # a file system without a second name for a file
+    except OSError:  # a file system without hard links
         path.rename(old)
         try:
             take_name(made, path)

@@ -70,7 +70,7 @@ def draft_mapping(csv: Path, robot: Robot, rate_hz: float | None) -> Draft:
 def _tell_series(
     draft: Draft, header: Header, told: list[ColumnName | None], places: list[int], kind: str, robot: Robot
 ) -> None:
-    """Add to the assumptions which columns hold a quantity, if unknown words or a number instead of a name say so."""
+    """Add an assumption if the names of a series hold unknown words, or if only some of them name their joint."""
     found = [told[place] for place in places]
     if any(one is not None and one.rest and one.rest != ("motor",) for one in found):
         draft.assumed.append(f"the joints' {kind} is taken from '{header.names[places[0]]}' and its like")
@@ -126,7 +126,8 @@ def _whole_series(
         told: interpretation of every column; None for the time column.
         kind: kind of quantity, a key of `KINDS`.
         robot: has the joints that a complete series holds.
-        counted: whether `joint1` counts as number 1 although a joint has that name, as the first of `robot`.
+        counted: whether a column with the name of a joint, such as `joint1`, also counts by its number; the series then
+            begins at 1.
     """
     named: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     numbered: dict[tuple[str, ...], dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
@@ -203,7 +204,7 @@ def _refuse_time(csv: Path, header: Header, clock: int) -> None:
 def _draft_velocities(
     draft: Draft, csv: Path, header: Header, told: list[ColumnName | None], groups: dict[str, list[int]], robot: Robot
 ) -> None:
-    """Add recorded velocities in the unit that is stated, or else in the one that makes them the positions' rate."""
+    """Add recorded velocities in their stated unit, or else in the unit in which they equal the rate of positions."""
     places = groups["velocity"]
     columns, units = [header.column(place) for place in places], draft.content["position"]["unit"]
     stated = _stated(csv, told, places, "velocity")

@@ -23,7 +23,7 @@ COMMAND_WORDS = (
     "cmd command commanded commands desired des d target targ goal ref reference setpoint set sp planned demand "
     "demanded wanted limit max min ff"
 )
-SHARES = "ext external gravity grav coriolis friction residual disturbance computed model"  # not the whole motor torque
+SHARES = "ext external gravity grav coriolis friction residual disturbance computed model"  # shares of a motor torque
 MEASURED_WORDS = "actual measured meas present feedback fb sensor state states observation obs"
 FILLER_WORDS = "joint joints j axis axes a robot arm dof field msg data value values name the link"
 UNITS = {
@@ -45,7 +45,7 @@ UNITS_OF_KIND = {
 }
 TIME_WORDS = "t time times timestamp timestamps stamp stamps clock elapsed datetime date secs seconds sec"
 CLOCK_FILLER = "field header msg ros ros2 elapsed since from start wall sim simulation system host pc robot"
-PARTS = "nsec nsecs nanosec nanosecs nanosecond nanoseconds usec usecs microseconds"  # rest of a stamp
+PARTS = "nsec nsecs nanosec nanosecs nanosecond nanoseconds usec usecs microseconds"  # fraction of a stamp's second
 _LISTS = {word: kind for kind, words in KINDS.items() for word in words.split()}
 _WORD = re.compile(r"[a-z]+|\d+")
 

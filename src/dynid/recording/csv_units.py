@@ -12,17 +12,17 @@ from dynid.robot import FloatArray, Robot
 STEPS_S = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 SLOWEST_S = 0.5  # largest plausible time between rows [s]; if it is longer, the unit of time is smaller
 BEYOND_RAD = 0.2  # distance beyond a joint limit at which a position still fits [rad or m]
-LEAST_DEG = 7.0  # largest angle of a recording in degrees; a smaller one may as well be in rad, beyond its limits
+LEAST_DEG = 7.0  # smallest peak angle that shows degrees [deg]; a smaller peak may be in rad, beyond the joint limits
 RATES = ("rad/s", "deg/s", "rpm")
-RATE_ERROR = 0.2  # relative error at which a velocity still is the rate of the position
+RATE_ERROR = 0.2  # largest relative error of a velocity that counts as the rate of the position
 MOST_LIMIT_RATIO = 3.0  # a current beyond this multiple of its limit is in another unit
 
 
 def time_unit(stamps: FloatArray) -> tuple[str, str]:
-    """Return the unit of stamps (N,), and a phrase on why it is this one.
+    """Return the unit of stamps (N,), and a phrase with the reason.
 
     Raises:
-        DataError: half of the stamps or more repeat the one before, so that they show no unit.
+        DataError: at least half of the stamps do not exceed the one before, so the unit cannot be determined.
     """
     step = float(np.nanmedian(np.diff(stamps)))
     if not step > 0.0:
@@ -87,7 +87,7 @@ def rate_unit(values: FloatArray, positions: FloatArray, time: FloatArray, units
 
 
 def current_unit(values: FloatArray, robot: Robot) -> tuple[str, str]:
-    """Return the unit of currents (N, n), and a phrase on why it is this one."""
+    """Return the unit of currents (N, n), and a phrase with the reason."""
     largest = float(np.nanmax(np.abs(values)))
     limits = [one for one in (joint.current_limit_a for joint in robot.file.joints) if one is not None]
     unit = "mA" if limits and largest > MOST_LIMIT_RATIO * max(limits) else "A"

@@ -1,4 +1,4 @@
-"""Efforts that are renewed more rarely than the rows of a recording, although positions change in every row.
+"""Removal of rows that repeat efforts, for recordings with fewer updates of efforts than of positions.
 
 A driver that reads currents at 10 Hz and positions at 200 Hz repeats the last effort in 19 of 20 rows. Such steps look
 like torques that are late by half a period, and no delay explains them. Only the rows that hold a new effort are used:
@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 
 from dynid.recording.repeated_rows import FEWEST, Rows, without_repeats
 
-LEAST_HOLD = 2.0  # least usual number of rows per effort
-USUAL = 1.5  # longest hold that the mean is taken of, over the median
-EVEN, ROUNDED = 0.1, 0.6  # deviation of a hold from a multiple of the usual one: over the usual one, and in rows
-MOST_EQUAL = 3.0  # longest hold, over the usual one, that equal efforts in a row may make by chance
-SHARE = 0.8  # least share of holds of an even pace
-HELD = "efforts are held"  # how the note about such efforts names them
-MOVING = 0.5  # least share of rows with new positions among the rows that repeat an effort
+LEAST_HOLD = 2.0  # minimum median number of rows per effort
+USUAL = 1.5  # longest hold that counts in the mean hold [median holds]
+EVEN, ROUNDED = 0.1, 0.6  # tolerances of a hold as a multiple of the mean hold [mean holds; rows]: the larger applies
+MOST_EQUAL = 3.0  # longest hold that counts as even [mean holds]: efforts may be equal twice by chance
+SHARE = 0.8  # minimum share of even holds
+HELD = "efforts are held"  # beginning of the note about such efforts
+MOVING = 0.5  # minimum share of rows with new positions among the rows of even holds
 
 
 def without_held_efforts(rows: Rows) -> Rows:

@@ -76,7 +76,7 @@ def joint_log(
 
     Args:
         own: the rows.
-        conversion: conversion from the side where they were measured to the joints.
+        conversion: conversion from the side of the gears where the rows were measured to the joints.
         cure: question for error messages that suggests what to check if values are impossible.
         mount: mount of the arm, see `Log`.
         torque_delay_s: delay of the torques [s], see `Log`.

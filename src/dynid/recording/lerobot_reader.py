@@ -1,7 +1,8 @@
 """Reader of LeRobot data sets: a folder with `meta/info.json`, in which every episode is a separate log.
 
-The columns read are `observation.state`, `observation.effort` or `.current`, and `action`. No data set says in which
-unit its currents are, so the caller has to. Reading parquet files requires pyarrow, `pip install dynid[lerobot]`.
+The columns read are `observation.state`, `observation.effort` or `.current`, and `action`. No data set states
+the unit of its currents, so the caller must state it. Reading parquet files requires pyarrow, `pip install
+dynid[lerobot]`.
 """
 
 import re
@@ -108,7 +109,7 @@ def read_episode(data: DataSet, file: Path, episode: int, robot: Robot, mapping:
         if ACTION in found:
             try:
                 goal = found[ACTION][:, _own_order(data.info, ACTION, found[ACTION], order, joints, name)]
-            except DataError as error:  # actions may be anything, such as steps of the hand, and only goals are missed
+            except DataError as error:  # such as actions that are steps of the hand; only goals are missing then
                 notes.append(f"no goals are read: {error}")
         rows = measured(name, conversion, time, found[STATE][:, order], effort, goal, notes=tuple(notes))
         return joint_log(rows, conversion, UNIT_HINT, mount=mapping.mount, torque_delay_s=mapping.torque_delay_s)
@@ -189,7 +190,7 @@ def _own_order(
         name: name of the episode.
 
     Raises:
-        DataError: neither the names are the joints' nor the names and the number of entries are the state's.
+        DataError: the names are not those of the joints, and names or number of entries differ from the state's.
     """
     plain, of_states, columns = _names(info, key), _names(info, STATE), values.shape[-1] if values.ndim == 2 else 0
     if set(joints) <= set(plain):

@@ -107,7 +107,7 @@ def mcap_content(path: Path, data: bytes, budget: BagBudget) -> McapContent:
 
 @cache
 def _load_compiled() -> None:
-    """Load the compiled functions on a file without messages, so that no error of theirs looks like one of a bag.
+    """Load the compiled kernels on a file without messages, so that their errors do not look like those of a bag.
 
     Raises:
         ConfigurationError: numba's cache of them is damaged; the message says which folder to delete.

@@ -138,7 +138,7 @@ class JointStateDecoder:
         self._present: tuple[str, ...] = ()  # fields that the messages carry
         self._lacking: tuple[str, ...] = ()
         self._first, self._count = 0, 0  # offset and number of the words from the first vector to the last
-        self._places = np.zeros((0, len(self.names)), dtype=np.intp)  # of each field and joint among these words
+        self._places = np.zeros((0, len(self.names)), dtype=np.intp)  # index of each field and joint among these words
         self._absent = np.full(len(self.names), np.nan)
 
     def decode(self, raw: bytes) -> tuple[int, dict[str, NDArray[np.float64]]] | None:
@@ -175,7 +175,7 @@ class JointStateDecoder:
         return self._known.fullmatch(raw) is not None
 
     def _find_places(self, vectors: Mapping[str, tuple[int, int]], order: NDArray[np.intp]) -> None:
-        """Store where the values are: in CDR all vectors of float64 are whole words apart from each other.
+        """Store the indices of all values as 8-byte words, since CDR places float64 vectors at multiples of 8 bytes.
 
         Args:
             vectors: offset [bytes] and length of each vector that the messages carry.

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-FEWEST_STEPS = 3  # minimum number of whole-period steps between gaps; random gaps reach it once in a thousand
+FEWEST_STEPS = 3  # minimum number of whole-period steps between gaps; one of 1000 recordings with random gaps has it
 STEP_TOLERANCE = 0.05  # tolerated deviation of a step from whole periods [periods]
 LEAST_SHARE = 0.8  # minimum share of the steps that are whole periods
 SHORTEST, LONGEST = 0.2, 1.5  # range of gap lengths, relative to the time in which real-time programs are stopped

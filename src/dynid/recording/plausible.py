@@ -19,7 +19,7 @@ LIKELY_RATIOS = (0.05, 1.5)  # range of peak torque / limit in the right unit
 
 
 def position_margin(robot: Robot) -> FloatArray:
-    """Return the tolerance of position limits, which is also the range of a joint at rest, (n,) [rad or m]."""
+    """Return the tolerance of position limits, also used as the position range of a joint at rest, (n,) [rad or m]."""
     return np.where(robot.prismatic, LIMIT_EXCESS_M, LIMIT_EXCESS_RAD)
 
 
@@ -105,8 +105,8 @@ def within_limits(q: FloatArray, robot: Robot, wraps: list[int]) -> tuple[FloatA
         wraps: number of wraps of each joint, (n,).
 
     Returns:
-        The positions, and the names of joints that turn without bounds: their range fits nowhere within their limits,
-        which are at least a whole turn apart.
+        The positions, and the names of joints that turn without bounds. Their limits are at least a whole turn apart,
+        and their range fits nowhere within the limits.
     """
     found, endless, margin = q, [], position_margin(robot)
     for k, count in enumerate(wraps):

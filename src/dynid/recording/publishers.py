@@ -2,7 +2,7 @@
 
 The publisher that sends most often gives the common stamps. Values of the others are interpolated at these stamps by
 splines. If one of them was silent for longer than a few of its steps, its joints are unknown there, so the rows of the
-common clock in such a gap are left out: no value is held.
+common clock in such a gap are left out instead of repeating old values.
 """
 
 from collections.abc import Sequence
@@ -63,7 +63,7 @@ def publishers_of(content: TopicContent, names: tuple[str, ...]) -> tuple[list[P
 def chosen(publishers: Sequence[Publisher], names: tuple[str, ...], name: str) -> Chosen:
     """Return the index of the publisher whose positions and efforts are used for each joint; efforts may be missing.
 
-    A publisher of both fields is preferred, and JointState over the DynamicJointState that ros2_control sends, too.
+    A publisher of both fields is preferred, and JointState is preferred over ros2_control's DynamicJointState.
 
     Raises:
         DataError: a joint is not sent, or is sent more than once.

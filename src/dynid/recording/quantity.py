@@ -40,7 +40,8 @@ class Quantity(Strict):
     """Unit, side, sign and ratio of the raw numbers of all axes, in the order of the robot's joints.
 
     unit: one for all, or one per axis, such as `mA`, `2.69 mA` (the size of one count) or `% of 1.27 N m`.
-    side: side of the gears where it was measured; `motor` values pass through gear ratios and coupling of robot.yaml.
+    side: side of the gears on which the values were measured; `motor` values pass through gear ratios and coupling of
+    robot.yaml.
     sign, ratio: factors on the raw values, besides unit and gear; one for all, or one per axis.
     offset: offset that is added to positions last, on the joint's side [rad or m].
     counts_per_turn: counts per turn of an encoder, for the unit `count`.

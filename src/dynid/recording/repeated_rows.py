@@ -8,9 +8,9 @@ fitted through the stamps around each row, from one gap or rest to the next.
 
 A driver may also repeat its last state because a reply was lost. The arm has then moved twice as far at the next row.
 In this case the stamps are right, and a repeated row gets values interpolated between its neighbours. Longer runs of
-repeats are left out, which leaves a gap. The distance from row to row distinguishes the causes: it is either as long as
-the distances before and after, or as long per row of the recording. If neither holds, rows are noisy or their stamps
-are of another kind, see `instants`, and they stay unchanged.
+repeats are left out, which leaves a gap. The displacement over a repeat distinguishes the causes. With a slow source it
+equals the displacements before and after; with a lost reply it equals them per row of the recording. If neither holds,
+rows are noisy or their stamps are of another kind, see `identification.data.instants`, and they stay unchanged.
 """
 
 from collections.abc import Callable

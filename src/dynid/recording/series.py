@@ -25,7 +25,7 @@ _FIELDS = {
     DYNAMIC_JOINT_STATE: ("position", "velocity", "effort"),
 }
 FOREIGN_LOOKS = 200  # messages searched for publishers at the start, and as many spread over the whole topic
-UNUSED = ("velocity", "velocities", "accelerations")  # not read from foreign messages: positions are differentiated
+UNUSED = ("velocity", "velocities", "accelerations")  # not read from foreign messages; positions are differentiated
 
 
 @dataclass(frozen=True)

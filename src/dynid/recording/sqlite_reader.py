@@ -1,4 +1,4 @@
-"""Reader of the sqlite3 files of bags, which changes neither a file nor what a recorder left beside it.
+"""Reader of the sqlite3 files of bags, which changes neither them nor the journals beside them.
 
 SQLite rolls back a journal and moves a write-ahead log into the database as soon as it opens them. So a database with
 one of them is copied to the temporary folder with it, and the copy is opened.
@@ -36,12 +36,12 @@ class SqliteContent:
 
 
 def read_sqlite(path: Path, budget: BagBudget) -> SqliteContent:
-    """Read an sqlite3 file with what its recorder left beside it.
+    """Read an sqlite3 file with the journal or write-ahead log that its recorder left beside it.
 
     Raises:
         DataError: not a rosbag2 file, damaged, larger than the budget, or with a journal that is not a recorder's.
     """
-    path = path.resolve()  # beside which SQLite looks for the other files
+    path = path.resolve()  # SQLite looks for the other files beside the resolved path
     beside = pending_files(path)
     if not beside:
         return _query(path, budget, immutable=True)
@@ -133,7 +133,7 @@ def _query(path: Path, budget: BagBudget, *, immutable: bool) -> SqliteContent:
 
 
 def _within(size: int, most: int, path: Path) -> int:
-    """Return the size of what was read [bytes]; raise DataError if it is more than the file can hold."""
+    """Return `size` [bytes] of the data read; raise DataError if it exceeds what the file can hold."""
     if size > most:
         raise DataError(
             f"{path.name} holds more data than its size allows: {size} bytes, expected at most {most}; its pages form "

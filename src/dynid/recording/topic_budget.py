@@ -1,4 +1,4 @@
-"""Limits on the data that a topic may bring to a recorder, so that a flooded topic does not cost the arm's states."""
+"""Limits on the data that a recorder accepts from a topic, so that a flooded topic does not displace states."""
 
 from dataclasses import dataclass
 
